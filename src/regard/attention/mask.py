@@ -1,0 +1,243 @@
+"""What may be looked at at all. `True` means *may be looked at*, as in PyTorch's own SDPA.
+
+A mask is a structured object that a kernel can exploit without building it; masks combine with
+`&` (both), `|` (either) and `~` (not). A row that may look at nothing reads zeros, in every kernel.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from regard.errors import RequestError
+
+__all__ = ["Causal", "Dense", "Lengths", "Mask", "Window", "as_mask"]
+
+
+class Mask(ABC):
+    """What each query may look at.
+
+    `dense` is the meaning; kernels may know better ways. `at` is the position of the first query
+    among the keys (an int, or one per row of the batch).
+    """
+
+    @abstractmethod
+    def dense(
+        self, queries: int, keys: int, *, at: int | Tensor, device: torch.device
+    ) -> Bool[Tensor, "..."]:
+        """The mask as a bool tensor that broadcasts to (*batch, Q, K)."""
+
+    def over_heads(self, batch_axes: int) -> "Mask":
+        """The same mask for scores that have a head axis behind their `batch_axes` batch axes."""
+        return self
+
+    def to(self, device: torch.device | str) -> "Mask":
+        """Move what the mask holds."""
+        return self
+
+    def rows(self, index: Int[Tensor, " n"]) -> "Mask":
+        """Keep rows of the first batch axis."""
+        return self
+
+    def select(self, index: Int[Tensor, "..."]) -> "Mask":
+        """Re-order along the last batch axis."""
+        return self
+
+    def __and__(self, other: "Mask | Tensor") -> "Mask":
+        return _Both(self, as_mask(other))
+
+    def __or__(self, other: "Mask | Tensor") -> "Mask":
+        return _Either(self, as_mask(other))
+
+    def __invert__(self) -> "Mask":
+        return _Not(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Lengths(Mask):
+    r"""Only the first `lengths` keys of each row: padding, said by what is not padding.
+
+    .. math:: M_{ij} = [\, j < n \,]
+
+    Shapes:
+        lengths (*batch), integers; the mask (*batch, 1, K)
+    """
+
+    lengths: Int[Tensor, "*batch"]
+
+    def dense(
+        self, queries: int, keys: int, *, at: int | Tensor, device: torch.device
+    ) -> Bool[Tensor, "..."]:
+        positions = torch.arange(keys, device=device)
+        return positions < self.lengths.to(device)[..., None, None]  # (*batch, 1, K)
+
+    def over_heads(self, batch_axes: int) -> Mask:
+        return Lengths(self.lengths[..., None])
+
+    def to(self, device: torch.device | str) -> Mask:
+        return Lengths(self.lengths.to(device))
+
+    def rows(self, index: Int[Tensor, " n"]) -> Mask:
+        return Lengths(self.lengths.index_select(0, index))
+
+    def select(self, index: Int[Tensor, "..."]) -> Mask:
+        return Lengths(torch.gather(self.lengths, -1, index))
+
+
+@dataclass(frozen=True)
+class Window(Mask):
+    r"""Only keys at most `left` before and `right` behind the query's own position; None = no limit.
+
+    .. math:: M_{ij} = [\, p_i - left \le j \le p_i + right \,], \quad p_i = at + i
+    """
+
+    left: int | None = None
+    right: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in (("left", self.left), ("right", self.right)):
+            if value is not None and value < 0:
+                raise RequestError(f"Window expected {name} >= 0 or None, came {value}")
+
+    def dense(
+        self, queries: int, keys: int, *, at: int | Tensor, device: torch.device
+    ) -> Bool[Tensor, "..."]:
+        offset = offsets(queries, keys, at, device)  # j - p_i
+        allowed = torch.ones_like(offset, dtype=torch.bool)
+        if self.left is not None:
+            allowed &= offset >= -self.left
+        if self.right is not None:
+            allowed &= offset <= self.right
+        return allowed
+
+    def over_heads(self, batch_axes: int) -> Mask:
+        return self
+
+
+@dataclass(frozen=True)
+class Causal(Window):
+    r"""No key behind the query's own position: :math:`M_{ij} = [\, j \le p_i \,]`.
+
+    With the default position of the first query (`K - Q`) it is aligned at the bottom right, so that a
+    cached step with one query sees the whole past.
+    """
+
+    right: int | None = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Dense(Mask):
+    """A mask given as a bool tensor that broadcasts to (*batch, Q, K)."""
+
+    allowed: Bool[Tensor, "..."]
+
+    def dense(
+        self, queries: int, keys: int, *, at: int | Tensor, device: torch.device
+    ) -> Bool[Tensor, "..."]:
+        return self.allowed.to(device)
+
+    def over_heads(self, batch_axes: int) -> Mask:
+        if self.allowed.dim() == batch_axes + 3:  # it has a mask for each head already
+            return self
+        return Dense(self.allowed.unsqueeze(-3)) if self.allowed.dim() > 2 else self
+
+    def to(self, device: torch.device | str) -> Mask:
+        return Dense(self.allowed.to(device))
+
+    def rows(self, index: Int[Tensor, " n"]) -> Mask:
+        return Dense(self.allowed.index_select(0, index))
+
+    def select(self, index: Int[Tensor, "..."]) -> Mask:
+        at = index.view(*index.shape, 1, 1).expand(*index.shape, *self.allowed.shape[-2:])
+        return Dense(torch.gather(self.allowed, index.dim() - 1, at))
+
+
+@dataclass(frozen=True, eq=False)
+class _Pair(Mask):
+    first: Mask
+    second: Mask
+
+    def over_heads(self, batch_axes: int) -> Mask:
+        return type(self)(self.first.over_heads(batch_axes), self.second.over_heads(batch_axes))
+
+    def to(self, device: torch.device | str) -> Mask:
+        return type(self)(self.first.to(device), self.second.to(device))
+
+    def rows(self, index: Int[Tensor, " n"]) -> Mask:
+        return type(self)(self.first.rows(index), self.second.rows(index))
+
+    def select(self, index: Int[Tensor, "..."]) -> Mask:
+        return type(self)(self.first.select(index), self.second.select(index))
+
+    def dense(
+        self, queries: int, keys: int, *, at: int | Tensor, device: torch.device
+    ) -> Bool[Tensor, "..."]:
+        first = self.first.dense(queries, keys, at=at, device=device)
+        second = self.second.dense(queries, keys, at=at, device=device)
+        return self.join(first, second)
+
+    def join(self, first: Tensor, second: Tensor) -> Tensor:
+        return first & second
+
+
+@dataclass(frozen=True, eq=False)
+class _Both(_Pair):
+    pass
+
+
+@dataclass(frozen=True, eq=False)
+class _Either(_Pair):
+    def join(self, first: Tensor, second: Tensor) -> Tensor:
+        return first | second
+
+
+@dataclass(frozen=True, eq=False)
+class _Not(Mask):
+    mask: Mask
+
+    def dense(
+        self, queries: int, keys: int, *, at: int | Tensor, device: torch.device
+    ) -> Bool[Tensor, "..."]:
+        return ~self.mask.dense(queries, keys, at=at, device=device)
+
+    def over_heads(self, batch_axes: int) -> Mask:
+        return _Not(self.mask.over_heads(batch_axes))
+
+    def to(self, device: torch.device | str) -> Mask:
+        return _Not(self.mask.to(device))
+
+    def rows(self, index: Int[Tensor, " n"]) -> Mask:
+        return _Not(self.mask.rows(index))
+
+    def select(self, index: Int[Tensor, "..."]) -> Mask:
+        return _Not(self.mask.select(index))
+
+
+def as_mask(mask: "Mask | Tensor | None") -> Mask:
+    """A mask from what a caller gave; a tensor must be bool, since a float mask means something else.
+
+    Raises:
+        RequestError: for anything that is neither a Mask nor a bool tensor.
+    """
+    if isinstance(mask, Mask):
+        return mask
+    if isinstance(mask, Tensor) and mask.dtype == torch.bool:
+        return Dense(mask)
+    got = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
+    raise RequestError(
+        f"a mask is a bool tensor (True = may be looked at) or a Mask such as Lengths(lengths), "
+        f"came {got}; a padding mask with True = padding is inverted with ~"
+    )
+
+
+def offsets(
+    queries: int, keys: int, at: int | Tensor, device: torch.device
+) -> Int[Tensor, "*batch query key"]:
+    """Key position minus query position, j - p_i: (Q, K), or (*batch, Q, K) with a tensor `at`."""
+    key = torch.arange(keys, device=device)
+    query = torch.arange(queries, device=device)[:, None]
+    if isinstance(at, Tensor):
+        return key - (query + at.to(device)[..., None, None])
+    return key - (query + at)

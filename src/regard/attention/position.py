@@ -1,0 +1,67 @@
+"""What distance or direction adds, inside the operation.
+
+Sinusoid and learned *absolute* positions are embedding layers (`regard.layers.position`), not parts.
+"""
+
+from typing import Protocol
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.attention.mask import offsets
+
+__all__ = ["Position", "RelativeBias"]
+
+
+class Position(Protocol):
+    """Changes queries and keys before they are scored (`before`), or the scores (`bias`), or both.
+
+    `at` is the position of the first query among the keys.
+    """
+
+    def before(
+        self, query: Tensor, key: Tensor, *, at: int | Tensor = 0
+    ) -> tuple[Tensor, Tensor]:
+        """Change queries and keys."""
+        ...
+
+    def bias(self, scores: Tensor, query: Tensor, *, at: int | Tensor = 0) -> Tensor:
+        """Change scores."""
+        ...
+
+
+class RelativeBias(nn.Module):
+    r"""A learned number for each clipped offset and head, added to the score.
+
+    .. math:: e_{ij} \leftarrow e_{ij} + b_{h,\,\mathrm{clip}(j - p_i,\,-k,\,k)}
+
+    Offsets are key minus query, as in Shaw et al. (2018); the scalar form is T5's without buckets.
+
+    Args:
+        clip: k, the largest distance told apart.
+        heads: a row of biases for each head; None for scores without a head axis.
+
+    Shapes:
+        scores (*batch, [head,] Q, K); the table ([head,] 2k + 1), zeros at the start
+    """
+
+    def __init__(self, clip: int, heads: int | None = None) -> None:
+        super().__init__()
+        self.clip = clip
+        size = (2 * clip + 1,) if heads is None else (heads, 2 * clip + 1)
+        self.table = nn.Parameter(torch.zeros(size))
+
+    def before(
+        self, query: Tensor, key: Tensor, *, at: int | Tensor = 0
+    ) -> tuple[Tensor, Tensor]:
+        """Leave queries and keys as they are."""
+        return query, key
+
+    def bias(
+        self, scores: Float[Tensor, "*batch q k"], query: Tensor, *, at: int | Tensor = 0
+    ) -> Float[Tensor, "*batch q k"]:
+        """Add the bias of each pair's offset."""
+        offset = offsets(scores.shape[-2], scores.shape[-1], at, scores.device)
+        index = offset.clamp(-self.clip, self.clip) + self.clip
+        return scores + self.table[..., index]

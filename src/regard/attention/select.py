@@ -1,0 +1,83 @@
+"""How scores become weights."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from regard.errors import RequestError
+
+__all__ = ["Select", "Softmax", "masked_softmax"]
+
+
+class Select(Protocol):
+    """Scores to weights.
+
+    `sums` declares what the weights add up to ("over keys", "over queries", "at most 1", "free");
+    `window` tells kernels that only a neighbourhood (left, right) of the query's position is scored.
+    """
+
+    sums: ClassVar[str]
+    window: tuple[int, int] | None
+
+    def __call__(
+        self,
+        scores: Float[Tensor, "*batch query key"],
+        *,
+        query: Tensor | None = None,
+        mask: Bool[Tensor, "..."] | None = None,
+        at: int | Tensor = 0,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Give weights, and the log-probability of the choice where there is one."""
+        ...
+
+
+@dataclass(frozen=True)
+class Softmax:
+    r"""The weights of Bahdanau et al. (2015, eq. 6) and everybody since.
+
+    .. math:: w_{ij} = \frac{\exp(e_{ij} / \tau)}{\sum_k \exp(e_{ik} / \tau)}
+
+    Args:
+        temperature: :math:`\tau > 0`; small is sharp.
+
+    Shapes:
+        scores (*batch, Q, K) to weights (*batch, Q, K): rows add up to 1, empty rows are zeros
+    """
+
+    temperature: float = 1.0
+    sums: ClassVar[str] = "over keys"
+    window: ClassVar[tuple[int, int] | None] = None
+
+    def __post_init__(self) -> None:
+        if not self.temperature > 0:
+            raise RequestError(f"Softmax expected a temperature above 0, came {self.temperature}")
+
+    def __call__(
+        self,
+        scores: Float[Tensor, "*batch query key"],
+        *,
+        query: Tensor | None = None,
+        mask: Bool[Tensor, "..."] | None = None,
+        at: int | Tensor = 0,
+    ) -> tuple[Tensor, Tensor | None]:
+        if self.temperature != 1.0:
+            scores = scores / self.temperature
+        return masked_softmax(scores, mask), None
+
+
+def masked_softmax(
+    scores: Float[Tensor, "..."], mask: Bool[Tensor, "..."] | None = None, dim: int = -1
+) -> Float[Tensor, "..."]:
+    """Softmax over what the mask allows; zeros elsewhere, and a row with nothing allowed is all zeros.
+
+    The masked scores become the lowest *finite* number, not minus infinity, so that an empty row has a
+    finite softmax (then zeroed) and finite gradients: nothing is ever NaN.
+    """
+    if mask is None:
+        return torch.softmax(scores, dim)
+    hidden = ~mask
+    weights = torch.softmax(scores.masked_fill(hidden, torch.finfo(scores.dtype).min), dim)
+    return weights.masked_fill(hidden, 0.0)

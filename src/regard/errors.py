@@ -1,0 +1,34 @@
+"""What goes wrong, said in one sentence: what was expected, what came, where, and what to try."""
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = ["RegardError", "RequestError", "nearest"]
+
+
+class RegardError(Exception):
+    """Something ran and failed. The command line exits with 1."""
+
+    exit_code = 1
+
+
+class RequestError(RegardError, ValueError):
+    """The request itself is wrong: an unknown name, a missing file, a bad value. Exits with 2."""
+
+    exit_code = 2
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """End a sentence about an unknown `name` with the closest valid one, or with the valid ones.
+
+    Example:
+        >>> nearest("hiden", ["hidden", "embed"])
+        "did you mean 'hidden'?"
+        >>> nearest("x", ["hidden", "embed"])
+        'valid: embed, hidden'
+    """
+    known = sorted(set(names))
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return "valid: " + ", ".join(known) if known else "there are none to choose from"
