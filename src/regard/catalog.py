@@ -1,0 +1,171 @@
+"""The catalogue: every paper's model, where its class is, and where it stands among the others.
+
+Nothing heavy is imported here; `load` imports one model's module, on demand. Adding a paper is one file
+under `models/` and one row in this table: the contract battery, `regard models` and recipes read it.
+"""
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from regard.errors import RequestError, nearest
+
+__all__ = ["AXES", "ENTRIES", "Entry", "entry", "load", "names"]
+
+AXES: Mapping[str, str] = {
+    "score": "how well does a key match the query?",
+    "select": "how do scores become weights?",
+    "query": "which state looks: the one before the decoder's step, after it, or every layer's",
+    "body": "what the sequences are read with",
+    "parallel": "are all target positions computed at once in training?",
+    "sequences": "distinctive (two sequences), self (one), co-attention (several attended jointly)",
+    "levels": "single, or several levels of abstraction",
+    "positions": "soft (all, weighted), hard (sampled), local (a window)",
+    "representations": "one, several of the same input, or weights per feature",
+}
+"""What the axes ask. The last four are our reading of the axes of Chaudhari et al. (2019),
+"An Attentive Survey of Attention Models", arXiv 1904.02874."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One row: a paper's model.
+
+    Args:
+        name: what recipes and the command line call it.
+        target: "module:Class".
+        title: the paper's title.
+        authors: as cited.
+        year: of the first public version.
+        url: where the paper is.
+        tasks: the tasks it is used for here.
+        axes: its value on each of `AXES` that applies.
+        tiny: keyword arguments of the constructor for tests, no width above 16.
+    """
+
+    name: str
+    target: str
+    title: str
+    authors: str
+    year: int
+    url: str
+    tasks: tuple[str, ...]
+    axes: Mapping[str, str]
+    tiny: Mapping[str, Any] = field(default_factory=dict)
+
+
+_GENERATION = ("translation", "pronunciation")
+_NO_ATTENTION = {"score": "none", "select": "none", "query": "none", "levels": "single"}
+_SOFT = {"levels": "single", "positions": "soft", "representations": "one"}
+
+ENTRIES: tuple[Entry, ...] = (
+    Entry(
+        name="seq2seq",
+        target="regard.models.seq2seq:Seq2Seq",
+        title="Sequence to Sequence Learning with Neural Networks",
+        authors="Sutskever, Vinyals and Le",
+        year=2014,
+        url="https://arxiv.org/abs/1409.3215",
+        tasks=_GENERATION,
+        axes={**_NO_ATTENTION, "body": "LSTM", "parallel": "no"},
+        tiny={"embed": 8, "hidden": 12, "layers": 2},
+    ),
+    Entry(
+        name="rnn-encoder-decoder",
+        target="regard.models.rnn_encoder_decoder:RNNEncoderDecoder",
+        title="Learning Phrase Representations using RNN Encoder-Decoder for Statistical Machine Translation",
+        authors="Cho, van Merriënboer, Gulcehre, Bahdanau, Bougares, Schwenk and Bengio",
+        year=2014,
+        url="https://arxiv.org/abs/1406.1078",
+        tasks=_GENERATION,
+        axes={**_NO_ATTENTION, "body": "GRU (reset before)", "parallel": "no"},
+        tiny={"embed": 8, "hidden": 12},
+    ),
+    Entry(
+        name="rnnsearch",
+        target="regard.models.rnnsearch:RNNsearch",
+        title="Neural Machine Translation by Jointly Learning to Align and Translate",
+        authors="Bahdanau, Cho and Bengio",
+        year=2014,
+        url="https://arxiv.org/abs/1409.0473",
+        tasks=_GENERATION,
+        axes={
+            "score": "additive",
+            "select": "softmax",
+            "query": "before: the previous decoder state",
+            "body": "bidirectional GRU (reset before)",
+            "parallel": "no",
+            "sequences": "distinctive",
+            **_SOFT,
+        },
+        tiny={"embed": 8, "hidden": 12, "align": 8, "maxout": 6},
+    ),
+    Entry(
+        name="luong",
+        target="regard.models.luong:Luong",
+        title="Effective Approaches to Attention-based Neural Machine Translation",
+        authors="Luong, Pham and Manning",
+        year=2015,
+        url="https://arxiv.org/abs/1508.04025",
+        tasks=_GENERATION,
+        axes={
+            "score": "dot, general, concat or location",
+            "select": "softmax",
+            "query": "after: the current decoder state",
+            "body": "LSTM",
+            "parallel": "no: input feeding",
+            "sequences": "distinctive",
+            **_SOFT,
+        },
+        tiny={"embed": 8, "hidden": 12, "layers": 2},
+    ),
+    Entry(
+        name="transformer",
+        target="regard.models.transformer:Transformer",
+        title="Attention Is All You Need",
+        authors="Vaswani, Shazeer, Parmar, Uszkoreit, Jones, Gomez, Kaiser and Polosukhin",
+        year=2017,
+        url="https://arxiv.org/abs/1706.03762",
+        tasks=_GENERATION,
+        axes={
+            "score": "scaled dot",
+            "select": "softmax",
+            "query": "every layer's, several heads",
+            "body": "attention and feed-forward",
+            "parallel": "yes",
+            "sequences": "self, and distinctive in the decoder",
+            **_SOFT,
+        },
+        tiny={"dim": 16, "heads": 2, "layers": 2, "hidden": 16, "dropout": 0.0},
+    ),
+)
+
+_BY_NAME: Mapping[str, Entry] = {e.name: e for e in ENTRIES}
+
+
+def names(task: str | None = None) -> list[str]:
+    """The names of all models, oldest paper first, or of those used for one task."""
+    return [e.name for e in ENTRIES if task is None or task in e.tasks]
+
+
+def entry(name: str) -> Entry:
+    """The row called `name`.
+
+    Raises:
+        RequestError: no such model; the nearest name is in the message.
+
+    Example:
+        >>> entry("rnnsearch").year
+        2014
+    """
+    if name not in _BY_NAME:
+        raise RequestError(f"no model is called {name!r}: {nearest(name, _BY_NAME)}")
+    return _BY_NAME[name]
+
+
+def load(name: str) -> type[Any]:
+    """Import the class of the model called `name` (this imports torch)."""
+    module, _, attribute = entry(name).target.partition(":")
+    found: type[Any] = getattr(importlib.import_module(module), attribute)
+    return found
