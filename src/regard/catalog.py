@@ -1,7 +1,8 @@
 """The catalogue: every paper's model, where its class is, and where it stands among the others.
 
-Nothing heavy is imported here; `load` imports one model's module, on demand. Adding a paper is one file
-under `models/` and one row in this table: the contract battery, `regard models` and recipes read it.
+Nothing heavy is imported here; `load` imports one model's module, on demand. Adding a paper is one
+file under `models/` and one row in this table: the contract battery, `regard models` and recipes
+read it.
 """
 
 import importlib
@@ -74,7 +75,8 @@ ENTRIES: tuple[Entry, ...] = (
     Entry(
         name="rnn-encoder-decoder",
         target="regard.models.rnn_encoder_decoder:RNNEncoderDecoder",
-        title="Learning Phrase Representations using RNN Encoder-Decoder for Statistical Machine Translation",
+        title="Learning Phrase Representations using RNN Encoder-Decoder"
+        " for Statistical Machine Translation",
         authors="Cho, van Merriënboer, Gulcehre, Bahdanau, Bougares, Schwenk and Bengio",
         year=2014,
         url="https://arxiv.org/abs/1406.1078",

@@ -38,7 +38,10 @@ _talk = logging.getLogger("regard.cli")
 Json = Annotated[bool, typer.Option("--json", help="JSON on stdout, the result on its last line.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but warnings and errors.")]
 Verbose = Annotated[
-    int, typer.Option("--verbose", "-v", count=True, show_default=False, help="Say more; -vv adds traces."),
+    int,
+    typer.Option(
+        "--verbose", "-v", count=True, show_default=False, help="Say more; -vv adds traces."
+    ),
 ]
 
 

@@ -1,7 +1,7 @@
 """`regard COMMAND TARGET …`: the table of commands, and the one place where failures are said.
 
-A command's module is imported only when that command is called (or its own --help is asked): the table
-knows its module and its sentence. `regard --help` imports neither torch nor any command.
+A command's module is imported only when that command is called (or its own --help is asked): the
+table knows its module and its sentence. `regard --help` imports neither torch nor any command.
 """
 
 import importlib
@@ -47,7 +47,9 @@ COMMANDS: tuple[Row, ...] = (  # sentences of at most 66 characters fit a line o
     Row("models", "regard.cli.models", "List the papers; show a model's equations and defaults."),
     Row("recipes", "regard.cli.recipes", "List, show, copy and check recipes."),
     Row("data", "regard.cli.data", "Inspect data: rows, lengths, problems, duplicates, leaks."),
-    Row("doctor", "regard.cli.doctor", "Say what this installation can do, and check that it does."),
+    Row(
+        "doctor", "regard.cli.doctor", "Say what this installation can do, and check that it does."
+    ),
 )
 
 _EXAMPLES = """\
@@ -69,7 +71,9 @@ class _Front(typer.core.TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and not args[0].startswith("-") and args[0] not in self.commands:
-            raise RequestError(f"no command is called {args[0]!r}: {nearest(args[0], self.commands)}")
+            raise RequestError(
+                f"no command is called {args[0]!r}: {nearest(args[0], self.commands)}"
+            )
         return super().resolve_command(ctx, args)
 
 
@@ -109,7 +113,9 @@ def front(
 
 def command(name: str, function: Callable[..., Any]) -> Any:
     """A typed function as a command line of its own, with -q, -v and examples-first help."""
-    single = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    single = typer.Typer(
+        add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
+    )
     settings = {"help_option_names": ["-h", "--help"]}
     single.command(name, cls=Command, context_settings=settings)(with_talk(function))
     return typer.main.get_command(single)
@@ -139,7 +145,10 @@ for _row in COMMANDS:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command line and give its exit code: 0 done, 1 failed, 2 wrong request, 130 interrupted."""
+    """Run one command line and give its exit code.
+
+    0 done, 1 ran and failed, 2 the request is wrong, 130 interrupted.
+    """
     words = list(sys.argv[1:] if arguments is None else arguments)
     configure_talk()
     try:
