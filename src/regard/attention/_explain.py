@@ -1,0 +1,32 @@
+"""Which kernel an attention takes, and why the faster ones were not taken."""
+
+from torch import nn
+
+from regard.attention._kernels.table import Call, Explanation, explain_call
+from regard.attention.module import Attention, MultiHead
+
+__all__ = ["explain"]
+
+
+def explain(model: nn.Module, *, need_weights: bool = False) -> dict[str, Explanation]:
+    """For each attention of a model, by module path: the kernel it takes, and why not a faster one.
+
+    Only the parts decide here; `kernels(...)` in force is respected.
+
+    Example:
+        >>> from regard.attention import Additive
+        >>> print(explain(Attention(score=Additive(4, 4, 4)))[""])
+        streaming (not sdpa: Additive is not a dot product)
+    """
+    found: dict[str, Explanation] = {}
+    inner: set[int] = set()
+    for path, module in model.named_modules():
+        if isinstance(module, MultiHead):
+            layer = module.attention
+            inner.add(id(layer))
+        elif isinstance(module, Attention) and id(module) not in inner:
+            layer = module
+        else:
+            continue
+        found[path] = explain_call(Call(**layer.parts, mask=layer.mask, need_weights=need_weights))
+    return found

@@ -1,0 +1,1 @@
+"""Implementations of the one operation, behind one table."""

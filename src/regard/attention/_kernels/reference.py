@@ -1,0 +1,53 @@
+"""The truth: plain PyTorch, every part, everything materialized."""
+
+from regard.attention._kernels.table import Attended, Call
+
+__all__ = ["Reference"]
+
+
+class Reference:
+    """Every combination of parts. In float64 it is what the other kernels are tested against."""
+
+    name = "reference"
+
+    def refuses(self, call: Call) -> str | None:
+        """Never."""
+        return None
+
+    def run(self, call: Call) -> Attended:
+        """The operation, part by part."""
+        return parts(call, stream=False)
+
+
+def parts(call: Call, *, stream: bool) -> Attended:
+    """Score, position, mask, select, read, carry; `stream` takes the score's own blockwise form."""
+    query, key, value = call.tensors
+    keys = call.keys
+    if call.position is not None:
+        query, keys = call.position.before(query, keys, at=call.at)
+    state, features = call.state, None
+    if call.carry is not None:
+        state = call.carry.start(query, key) if state is None else state
+        features = call.carry.features(state) if _takes_features(call.score) else None
+    if stream:
+        scores = call.score.stream(query, keys)  # type: ignore[attr-defined]
+    else:
+        scores = call.score(query, keys, at=call.at, features=features)  # (*batch, Q, K)
+    if call.position is not None:
+        scores = call.position.bias(scores, query, at=call.at)
+    if call.carry is not None and state is not None:
+        scores = call.carry.adjust(scores, state)
+    mask = None
+    if call.mask is not None:
+        mask = call.mask.dense(
+            query.shape[-2], value.shape[-2], at=call.at, device=scores.device
+        )
+    weights, log_prob = call.select(scores, query=query, mask=mask, at=call.at)
+    context = call.read(weights, value, at=call.at)  # (*batch, Q, Dv)
+    if call.carry is not None and state is not None:
+        state = call.carry.update(scores, weights, value, state)
+    return Attended(context, weights, log_prob, state)
+
+
+def _takes_features(score: object) -> bool:
+    return getattr(score, "features", None) is not None

@@ -1,0 +1,77 @@
+"""The dot family on PyTorch's fused kernel."""
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from regard.attention._kernels.table import Attended, Call
+from regard.attention.mask import Causal
+from regard.attention.read import WeightedSum
+from regard.attention.select import Softmax
+
+__all__ = ["Sdpa"]
+
+
+class Sdpa:
+    """`scaled_dot_product_attention` for every score that can be written as a dot product."""
+
+    name = "sdpa"
+
+    def refuses(self, call: Call) -> str | None:
+        """Anything between the product and the softmax, and requests for the weights."""
+        if not hasattr(call.score, "as_dot"):
+            return f"{type(call.score).__name__} is not a dot product"
+        if type(call.select) is not Softmax:
+            return f"{type(call.select).__name__} is not a softmax"
+        if not isinstance(call.read, WeightedSum):
+            return f"{type(call.read).__name__} is not a weighted sum"
+        if call.position is not None:
+            return f"{type(call.position).__name__} changes queries, keys or scores"
+        if call.carry is not None:
+            return f"{type(call.carry).__name__} needs the weights of each step"
+        if call.need_weights:
+            return "it gives no weights, and need_weights=True"
+        return None
+
+    def run(self, call: Call) -> Attended:
+        """Bring query, key and value to (N, H, ·, D), fold the scale in, call the fused kernel."""
+        query, key, scale = call.score.as_dot(call.tensors[0], call.keys)  # type: ignore[attr-defined]
+        value = call.tensors[2]
+        if query.dtype != value.dtype:
+            dtype = torch.promote_types(query.dtype, value.dtype)
+            query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
+        assert isinstance(call.select, Softmax) and isinstance(call.read, WeightedSum)
+        batch = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])
+        queries, keys = query.shape[-2], key.shape[-2]
+        causal, mask = False, None
+        if call.mask is not None:
+            # SDPA's own causal flag is aligned at the top left, ours at the position `at`.
+            if type(call.mask) is Causal and call.mask.left is None and isinstance(call.at, int):
+                causal = call.at == 0 and queries == keys and queries > 1
+                needed = not causal and call.at < keys - 1
+            else:
+                needed = True
+            if needed:
+                mask = call.mask.dense(queries, keys, at=call.at, device=query.device)
+                mask = _as_four(mask.expand(*batch, *mask.shape[-2:]), batch)
+        dropout = call.read.dropout if call.read.training else 0.0
+        context = F.scaled_dot_product_attention(
+            _as_four(query.expand(*batch, *query.shape[-2:]), batch),
+            _as_four(key.expand(*batch, *key.shape[-2:]), batch),
+            _as_four(value.expand(*batch, *value.shape[-2:]), batch),
+            attn_mask=mask,
+            dropout_p=dropout,
+            is_causal=causal,
+            scale=scale / call.select.temperature,
+        )
+        return Attended(context.reshape(*batch, queries, value.shape[-1]))
+
+
+def _as_four(x: Tensor, batch: torch.Size) -> Tensor:
+    """(*batch, n, d) to (N, H, n, d): the fused CPU kernel takes four axes only."""
+    axes = len(batch)
+    if axes == 2:
+        return x
+    if axes < 2:
+        return x.reshape(-1, 1, *x.shape[-2:])
+    return x.flatten(0, axes - 2)

@@ -1,0 +1,151 @@
+"""One table of implementations; `choose` takes the fastest that can, `explain` says why."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple, Protocol
+
+from torch import Tensor
+
+from regard.attention.carry import Carry, CarryState
+from regard.attention.mask import Mask
+from regard.attention.position import Position
+from regard.attention.read import Read
+from regard.attention.score import Score
+from regard.attention.select import Select
+from regard.errors import RequestError, nearest
+
+__all__ = ["Attended", "Call", "Explanation", "Kernel", "choose", "explain_call", "kernels"]
+
+
+class Attended(NamedTuple):
+    """What every attention returns, whatever its parts and the kernel.
+
+    Shapes:
+        context (*batch, Q, value_dim); weights (*batch, Q, K) where they were asked for;
+        log_prob of the choice for a sampling select; state: the carry's value after this step
+    """
+
+    context: Tensor
+    weights: Tensor | None = None
+    log_prob: Tensor | None = None
+    state: CarryState | None = None
+
+
+@dataclass(frozen=True)
+class Call:
+    """The six parts and what they are called with. `key` holds prepared keys where `prepared` is set."""
+
+    score: Score
+    select: Select
+    read: Read
+    position: Position | None = None
+    mask: Mask | None = None
+    carry: Carry | None = None
+    query: Tensor | None = None
+    key: Tensor | None = None
+    value: Tensor | None = None
+    prepared: Any = None
+    state: CarryState | None = None
+    at: int | Tensor = 0
+    need_weights: bool = False
+
+    @property
+    def tensors(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Query, key and value of a call that has them."""
+        assert self.query is not None and self.key is not None and self.value is not None
+        return self.query, self.key, self.value
+
+    @property
+    def keys(self) -> Any:
+        """What the score is called with: prepared keys, made here where no memory holds them."""
+        return self.score.prepare(self.tensors[1]) if self.prepared is None else self.prepared
+
+
+class Kernel(Protocol):
+    """One way to compute the operation."""
+
+    name: str
+
+    def refuses(self, call: Call) -> str | None:
+        """Why it cannot do this call (parts first; tensors where the call has them), or None."""
+        ...
+
+    def run(self, call: Call) -> Attended:
+        """Do it. Weights may be given although nobody asked, where they were made anyway."""
+        ...
+
+
+_forced: ContextVar[str | None] = ContextVar("regard_kernel", default=None)
+
+
+@cache
+def table() -> tuple[Kernel, ...]:
+    """The kernels, fastest first."""
+    from regard.attention._kernels.reference import Reference
+    from regard.attention._kernels.sdpa import Sdpa
+    from regard.attention._kernels.streaming import Streaming
+
+    return (Sdpa(), Streaming(), Reference())
+
+
+@contextmanager
+def kernels(name: str) -> Iterator[None]:
+    """Force one kernel for every attention in the block, in this thread or task.
+
+    Raises:
+        RequestError: for an unknown name; and by the attention itself where that kernel cannot do it.
+
+    Example:
+        >>> with kernels("reference"):
+        ...     pass
+    """
+    names = [kernel.name for kernel in table()]
+    if name not in names:
+        raise RequestError(f"no attention kernel is called {name!r}; {nearest(name, names)}")
+    token = _forced.set(name)
+    try:
+        yield
+    finally:
+        _forced.reset(token)
+
+
+def choose(call: Call) -> Kernel:
+    """The forced kernel, or the first of the table that can do the call."""
+    forced = _forced.get()
+    for kernel in table():
+        if forced is not None:
+            if kernel.name != forced:
+                continue
+            reason = kernel.refuses(call)
+            if reason is not None:
+                raise RequestError(f"kernels({forced!r}) was asked for, but {reason}")
+            return kernel
+        if kernel.refuses(call) is None:
+            return kernel
+    raise AssertionError("the reference kernel does everything")
+
+
+class Explanation(NamedTuple):
+    """Which kernel an attention takes, and why each faster one was not taken."""
+
+    kernel: str
+    passed_over: tuple[tuple[str, str], ...]
+
+    def __str__(self) -> str:
+        """One line."""
+        over = "; ".join(f"not {name}: {why}" for name, why in self.passed_over)
+        return f"{self.kernel}" + (f" ({over})" if over else "")
+
+
+def explain_call(call: Call) -> Explanation:
+    """The choice that `choose` would make, with the reasons."""
+    kernel = choose(call)
+    over = []
+    for other in table():
+        if other.name == kernel.name:
+            break
+        over.append((other.name, other.refuses(call) or "another kernel was forced"))
+    return Explanation(kernel.name, tuple(over))

@@ -1,0 +1,268 @@
+"""Attention as modules: they own the parts' parameters and nothing else."""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.attention._kernels.table import Attended
+from regard.attention.carry import Carry, CarryState
+from regard.attention.mask import Dense, Lengths, Mask, as_mask
+from regard.attention.memory import Memory
+from regard.attention.op import attend
+from regard.attention.position import Position
+from regard.attention.read import Read, WeightedSum
+from regard.attention.score import ScaledDot, Score
+from regard.attention.select import Select, Softmax
+from regard.errors import RequestError
+
+__all__ = ["Attention", "MultiHead"]
+
+
+class Attention(nn.Module):
+    """The operation with its parts chosen.
+
+    Args:
+        score, position, mask, select, read, carry: the six parts. `mask` here is structure that always
+            holds (`Causal()`); what differs between calls is given at the call.
+
+    Shapes:
+        query (*batch, Q, query_dim), key (*batch, K, key_dim), value (*batch, K, value_dim) to
+        context (*batch, Q, value_dim)
+
+    Example:
+        >>> from regard.attention import Additive
+        >>> layer = Attention(score=Additive(8, 16, hidden=4))
+        >>> memory = layer.remember(torch.randn(2, 7, 16), mask=Lengths(torch.tensor([7, 5])))
+        >>> layer(torch.randn(2, 3, 8), memory).context.shape
+        torch.Size([2, 3, 16])
+    """
+
+    def __init__(
+        self,
+        score: Score | None = None,
+        *,
+        position: Position | None = None,
+        mask: Mask | None = None,
+        select: Select | None = None,
+        read: Read | None = None,
+        carry: Carry | None = None,
+    ) -> None:
+        super().__init__()
+        self.score = ScaledDot() if score is None else score
+        self.position = position
+        self.mask = mask
+        self.select = Softmax() if select is None else select
+        self.read = WeightedSum() if read is None else read
+        self.carry = carry
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """The parts as `attend` takes them, without the mask."""
+        return {
+            "score": self.score,
+            "position": self.position,
+            "select": self.select,
+            "read": self.read,
+            "carry": self.carry,
+        }
+
+    def remember(
+        self, key: Tensor, value: Tensor | None = None, mask: Mask | Tensor | None = None
+    ) -> Memory:
+        """Do once what depends on the keys alone.
+
+        Args:
+            mask: a Mask, a bool tensor (*batch, K) or (*batch, Q, K), or integer lengths (*batch).
+
+        Shapes:
+            key (*batch, K, key_dim), value (*batch, K, value_dim) or None for the keys themselves
+        """
+        return Memory(
+            key,
+            key if value is None else value,
+            _memory_mask(mask, key),
+            self.score.prepare(key),
+        )
+
+    def extend(self, memory: Memory, key: Tensor, value: Tensor | None = None) -> Memory:
+        """A new Memory with more keys behind; see `Memory.append`."""
+        return memory.append(key, key if value is None else value, self.score.prepare(key))
+
+    def forward(
+        self,
+        query: Float[Tensor, "*batch q query_dim"],
+        key: Tensor | Memory,
+        value: Tensor | None = None,
+        *,
+        mask: Mask | Tensor | None = None,
+        state: CarryState | None = None,
+        at: int | Tensor | None = None,
+        need_weights: bool = False,
+    ) -> Attended:
+        """Look: `layer(query, memory)` or `layer(query, key, value)`; see `attend`."""
+        return attend(
+            query,
+            key,
+            value,
+            mask=_joined(self.mask, mask),
+            state=state,
+            at=at,
+            need_weights=need_weights,
+            name=self,
+            **self.parts,
+        )
+
+    def scores(self, query: Tensor, key: Tensor | Memory) -> Tensor:
+        """The scores before position, mask and select: (*batch, Q, K)."""
+        prepared = key.prepared if isinstance(key, Memory) else self.score.prepare(key)
+        return self.score(query, prepared)
+
+    def extra_repr(self) -> str:
+        """Say the parts that are not modules."""
+        plain = {"select": self.select, "mask": self.mask, "carry": self.carry}
+        return ", ".join(
+            f"{name}={part}"
+            for name, part in plain.items()
+            if part is not None and not isinstance(part, nn.Module)
+        )
+
+
+class MultiHead(nn.Module):
+    r"""Several attentions side by side, each on its own projection (Vaswani et al. 2017, 3.2.2).
+
+    .. math:: \mathrm{MultiHead}(Q, K, V) = [head_1; \dots; head_H]\, W^O, \quad
+              head_h = \mathrm{Attention}(Q W^Q_h,\, K W^K_h,\, V W^V_h)
+
+    Args:
+        dim: size of queries and of the output.
+        heads: H.
+        attention: what each head does; scaled dot product by default. Its parts meet projected queries
+            and keys of the head size and share their parameters over heads.
+        key_dim, value_dim: sizes of keys and values, `dim` by default.
+        head_dim: d_k of one head, `dim / heads` by default.
+        value_head_dim: d_v of one head, d_k by default.
+        bias: biases in the four projections; the paper has none.
+
+    Shapes:
+        query (*batch, Q, dim), key (*batch, K, key_dim), value (*batch, K, value_dim) to
+        context (*batch, Q, dim); weights (*batch, head, Q, K)
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        heads: int,
+        attention: Attention | None = None,
+        *,
+        key_dim: int | None = None,
+        value_dim: int | None = None,
+        head_dim: int | None = None,
+        value_head_dim: int | None = None,
+        bias: bool = False,
+    ) -> None:
+        super().__init__()
+        if head_dim is None and dim % heads:
+            raise RequestError(
+                f"MultiHead expected dim to be a multiple of heads, came dim={dim}, heads={heads}; "
+                "or give head_dim"
+            )
+        self.heads = heads
+        head_dim = dim // heads if head_dim is None else head_dim
+        value_head_dim = head_dim if value_head_dim is None else value_head_dim
+        key_dim = dim if key_dim is None else key_dim
+        self.attention = Attention() if attention is None else attention
+        self.query = nn.Linear(dim, heads * head_dim, bias=bias)
+        self.key = nn.Linear(key_dim, heads * head_dim, bias=bias)
+        self.value = nn.Linear(
+            key_dim if value_dim is None else value_dim, heads * value_head_dim, bias=bias
+        )
+        self.out = nn.Linear(heads * value_head_dim, dim, bias=bias)
+        for projection in (self.query, self.key, self.value, self.out):
+            nn.init.xavier_uniform_(projection.weight)
+            if bias:
+                nn.init.zeros_(projection.bias)
+
+    def remember(
+        self, key: Tensor, value: Tensor | None = None, mask: Mask | Tensor | None = None
+    ) -> Memory:
+        """Project keys and values once, split in heads; see `Attention.remember`."""
+        own = _memory_mask(mask, key)
+        keys, values = self._key_value(key, value)
+        return Memory(
+            keys,
+            values,
+            None if own is None else own.over_heads(key.dim() - 2),
+            self.attention.score.prepare(keys),
+            heads=True,
+        )
+
+    def extend(self, memory: Memory, x: Tensor, value: Tensor | None = None) -> Memory:
+        """A new Memory with `x` projected and appended: the KV cache of a decoder."""
+        keys, values = self._key_value(x, value)
+        return memory.append(keys, values, self.attention.score.prepare(keys))
+
+    def forward(
+        self,
+        query: Float[Tensor, "*batch q dim"],
+        key: Tensor | Memory,
+        value: Tensor | None = None,
+        *,
+        mask: Mask | Tensor | None = None,
+        state: CarryState | None = None,
+        at: int | Tensor | None = None,
+        need_weights: bool = False,
+    ) -> Attended:
+        """Look with every head: `layer(query, memory)` or `layer(query, key, value)`."""
+        memory = key if isinstance(key, Memory) else self.remember(key, value)
+        mask = _joined(self.attention.mask, mask)
+        if mask is not None:
+            mask = mask.over_heads(query.dim() - 2)
+        attended = attend(
+            self._split(self.query(query)),
+            memory,
+            mask=mask,
+            state=state,
+            at=at,
+            need_weights=need_weights,
+            name=self,
+            **self.attention.parts,
+        )
+        context = attended.context.transpose(-3, -2).flatten(-2)  # (*batch, Q, H * Dv)
+        return attended._replace(context=self.out(context))
+
+    def scores(self, query: Tensor, key: Tensor | Memory) -> Tensor:
+        """The scores of each head: (*batch, head, Q, K)."""
+        memory = key if isinstance(key, Memory) else self.remember(key)
+        return self.attention.scores(self._split(self.query(query)), memory)
+
+    def _key_value(self, key: Tensor, value: Tensor | None) -> tuple[Tensor, Tensor]:
+        values = self.value(key if value is None else value)
+        return self._split(self.key(key)), self._split(values)
+
+    def _split(self, x: Tensor) -> Tensor:
+        """(*batch, N, H * D) to (*batch, H, N, D)."""
+        return x.unflatten(-1, (self.heads, -1)).transpose(-3, -2)
+
+    def extra_repr(self) -> str:
+        """Say the number of heads."""
+        return f"heads={self.heads}"
+
+
+def _joined(always: Mask | None, now: Mask | Tensor | None) -> Mask | None:
+    """Both masks, either, or none."""
+    if now is None:
+        return always
+    mask = as_mask(now)
+    return mask if always is None else always & mask
+
+
+def _memory_mask(mask: Mask | Tensor | None, key: Tensor) -> Mask | None:
+    """What `remember` was given, as a mask over (*batch, Q, K)."""
+    if mask is None or isinstance(mask, Mask):
+        return mask
+    if mask.dtype != torch.bool and not mask.dtype.is_floating_point:
+        return Lengths(mask)
+    as_mask(mask)  # refuses float masks with a sentence
+    return Dense(mask.unsqueeze(-2)) if mask.dim() == key.dim() - 1 else Dense(mask)

@@ -1,0 +1,102 @@
+"""The one operation: a query looks at a memory of key-value pairs.
+
+    keys, queries  = position.before(query, score.prepare(key))
+    scores         = carry.adjust(position.bias(score(query, keys)))
+    weights        = select(scores, mask)
+    context        = read(weights, value)
+
+Axes, everywhere and in this order: batch, heads, query, key, dim (B H Q K D in comments).
+"""
+
+from torch import Tensor
+
+from regard.attention import _recorder
+from regard.attention._kernels.table import Attended, Call, choose
+from regard.attention.carry import Carry, CarryState
+from regard.attention.mask import Mask, as_mask
+from regard.attention.memory import Memory
+from regard.attention.position import Position
+from regard.attention.read import Read, WeightedSum
+from regard.attention.score import ScaledDot, Score
+from regard.attention.select import Select, Softmax
+from regard.errors import RequestError
+
+__all__ = ["Attended", "attend"]
+
+_SCALED_DOT, _SOFTMAX, _WEIGHTED_SUM = ScaledDot(), Softmax(), WeightedSum()
+
+
+def attend(
+    query: Tensor,
+    key: Tensor | Memory,
+    value: Tensor | None = None,
+    *,
+    score: Score = _SCALED_DOT,
+    position: Position | None = None,
+    mask: Mask | Tensor | None = None,
+    select: Select = _SOFTMAX,
+    read: Read = _WEIGHTED_SUM,
+    carry: Carry | None = None,
+    state: CarryState | None = None,
+    at: int | Tensor | None = None,
+    need_weights: bool = False,
+    name: object = None,
+) -> Attended:
+    r"""Look at `value` where `key` matches `query`.
+
+    .. math:: c_i = \mathrm{read}_j\big(\mathrm{select}_j(\mathrm{score}(q_i, k_j)), v_j\big)
+
+    Args:
+        key: keys, or a `Memory` (which brings its values, mask and prepared keys).
+        value: what is read; the keys themselves by default.
+        mask: what may be looked at: a `Mask` or a bool tensor, True = may be looked at.
+        state: the carry's value from the step before; None at the first step.
+        at: position of the first query among the keys, for the parts that know positions. Default
+            `K - Q`: right for self-attention, whole or cached. Cross-attention with such parts says it.
+        need_weights: give the weights too, which may take another kernel (`explain` says which).
+        name: what a watcher calls this attention: a text, or the module that owns it.
+
+    Shapes:
+        query (*batch, Q, query_dim), key (*batch, K, key_dim), value (*batch, K, value_dim),
+        mask (*batch, Q, K) or what broadcasts to it; context (*batch, Q, value_dim)
+
+    Returns:
+        `Attended(context, weights, log_prob, state)`; a row with nothing to look at reads zeros and
+        has finite gradients, with every kernel.
+
+    Raises:
+        RequestError: when shapes do not fit, or a mask is not bool.
+
+    Example:
+        >>> import torch; from regard.attention import Lengths
+        >>> x = torch.randn(2, 5, 8)
+        >>> attend(x, x, x, mask=Lengths(torch.tensor([5, 3]))).context.shape
+        torch.Size([2, 5, 8])
+    """
+    prepared = None
+    if isinstance(key, Memory):
+        memory, key = key, key.key
+        value = memory.value if value is None else value
+        prepared = memory.prepared
+        if memory.mask is not None:
+            mask = memory.mask if mask is None else memory.mask & mask
+    elif value is None:
+        value = key
+    if mask is not None:
+        mask = as_mask(mask)
+    if key.shape[-2] != value.shape[-2]:
+        raise RequestError(
+            f"attend expected a value for each key, came keys {tuple(key.shape)} "
+            f"and values {tuple(value.shape)}"
+        )
+    if at is None:
+        at = key.shape[-2] - query.shape[-2]
+    call = Call(
+        score, select, read, position, mask, carry,
+        query, key, value, prepared, state, at, need_weights,
+    )  # fmt: skip
+    kernel = choose(call)
+    attended = kernel.run(call)
+    if _recorder.active():
+        _recorder.record(call, attended, name)
+    return attended if need_weights else attended._replace(weights=None)
