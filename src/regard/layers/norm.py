@@ -1,0 +1,57 @@
+"""Where the norm and the residual stand around a sub-layer."""
+
+from collections.abc import Callable
+
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+__all__ = ["PostNorm", "PreNorm", "Residual"]
+
+
+class Residual(nn.Module):
+    """A residual connection with a layer norm, one for each sub-layer.
+
+    Args:
+        dropout: on the sub-layer's output, before it is added.
+    """
+
+    final: bool
+    """Whether a stack of these needs one more norm at its end."""
+
+    def __init__(self, dim: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(dim, eps=1e-6)
+        self.dropout = dropout
+
+    def drop(self, x: Tensor) -> Tensor:
+        """Dropout while training."""
+        return F.dropout(x, self.dropout, self.training)
+
+
+class PostNorm(Residual):
+    r"""As the Transformer paper prints it: :math:`\mathrm{LN}(x + \mathrm{Dropout}(F(x)))`."""
+
+    final = False
+
+    def forward(
+        self, x: Float[Tensor, "*batch t dim"], sublayer: Callable[[Tensor], Tensor]
+    ) -> Float[Tensor, "*batch t dim"]:
+        """Add, then normalize."""
+        out: Tensor = self.norm(x + self.drop(sublayer(x)))
+        return out
+
+
+class PreNorm(Residual):
+    r"""tensor2tensor's later default: :math:`x + \mathrm{Dropout}(F(\mathrm{LN}(x)))`.
+
+    The stack then ends in one more norm. It trains deep stacks without warm-up (Wang et al. 2019).
+    """
+
+    final = True
+
+    def forward(
+        self, x: Float[Tensor, "*batch t dim"], sublayer: Callable[[Tensor], Tensor]
+    ) -> Float[Tensor, "*batch t dim"]:
+        """Normalize, then add."""
+        return x + self.drop(sublayer(self.norm(x)))

@@ -1,0 +1,88 @@
+"""Absolute positions, added to embeddings."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.errors import RequestError
+
+__all__ = ["LearnedPositions", "Sinusoid", "sinusoid"]
+
+
+def sinusoid(length: int, dim: int, layout: str = "interleaved") -> Float[Tensor, "length dim"]:
+    r"""The sinusoid table of Vaswani et al. (2017, 3.5), computed in float64.
+
+    .. math:: PE_{p,2i} = \sin(p / 10000^{2i/d}), \quad PE_{p,2i+1} = \cos(p / 10000^{2i/d})
+
+    Args:
+        layout: "interleaved" as printed; "halves" as tensor2tensor and fairseq compute it: all sines,
+            then all cosines, with the exponent i/(d/2 - 1). They are two different tables.
+    """
+    if layout not in ("interleaved", "halves"):
+        raise RequestError(f"sinusoid expected layout 'interleaved' or 'halves', came {layout!r}")
+    position = torch.arange(length, dtype=torch.float64)[:, None]
+    half = (dim + 1) // 2
+    index = torch.arange(half, dtype=torch.float64)
+    if layout == "halves":
+        angle = position * 10000.0 ** (-index / max(half - 1, 1))
+        table = torch.cat([angle.sin(), angle.cos()], 1)[:, :dim]
+    else:
+        angle = position * 10000.0 ** (-2 * index / dim)
+        table = torch.stack([angle.sin(), angle.cos()], 2).flatten(1)[:, :dim]
+    return table.to(torch.get_default_dtype())
+
+
+class Sinusoid(nn.Module):
+    """Adds the sinusoid table; it has no parameters and grows as far as is asked.
+
+    Shapes:
+        x (*batch, T, dim) to the same; `at` is the position of the first row
+    """
+
+    table: Tensor
+
+    def __init__(self, dim: int, *, layout: str = "interleaved", length: int = 256) -> None:
+        super().__init__()
+        self.dim, self.layout = dim, layout
+        self.register_buffer("table", sinusoid(length, dim, layout), persistent=False)
+
+    def forward(self, x: Float[Tensor, "*batch t dim"], at: int = 0) -> Float[Tensor, "*batch t dim"]:
+        """Add positions at, at + 1, ..."""
+        end = at + x.shape[-2]
+        if end > len(self.table):
+            table = sinusoid(max(end, 2 * len(self.table)), self.dim, self.layout)
+            self.table = table.to(self.table)
+        return x + self.table[at:end].to(x.dtype)
+
+    def extra_repr(self) -> str:
+        """Say the size and the layout."""
+        return f"{self.dim}, layout={self.layout!r}"
+
+
+class LearnedPositions(nn.Module):
+    """Adds a learned vector for each position (Gehring et al. 2017; row E of the Transformer's Table 3).
+
+    Shapes:
+        x (*batch, T, dim) to the same
+
+    Raises:
+        RequestError: for a position past the table: a learned table cannot be continued.
+    """
+
+    def __init__(self, dim: int, length: int) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(length, dim) * dim**-0.5)
+
+    def forward(self, x: Float[Tensor, "*batch t dim"], at: int = 0) -> Float[Tensor, "*batch t dim"]:
+        """Add positions at, at + 1, ..."""
+        end = at + x.shape[-2]
+        if end > len(self.table):
+            raise RequestError(
+                f"learned positions end at {len(self.table)}, came position {end}; "
+                "build the model with a longer table, or with sinusoid positions"
+            )
+        return x + self.table[at:end]
+
+    def extra_repr(self) -> str:
+        """Say the size of the table."""
+        return f"{tuple(self.table.shape)}"

@@ -1,0 +1,235 @@
+r"""The Transformer. Vaswani et al., "Attention Is All You Need", NIPS 2017, arXiv 1706.03762.
+
+    Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V                      (1)
+    MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O                   3.2.2, no biases
+    FFN(x)             = max(0, x W_1 + b_1) W_2 + b_2                     (2)
+    each sub-layer     : LayerNorm(x + Dropout(Sublayer(x)))               3.1, 5.4 (post-norm)
+    input              : Dropout(E x * sqrt(d) + PE)                       3.4, 3.5, 5.4
+
+Shapes: source (B, S) and target (B, T) ids; states (B, S, D); logits (B, T, V).
+
+**Departs from the paper**: dropout of the feed-forward layer and of the attention weights, pre-norm,
+learned positions and untied embeddings are parts that can be asked for; the defaults are the paper's.
+The padding embedding is zero (as in the authors' code). The decoder's first input is an explicit start
+symbol (the authors' code feeds a zero vector).
+"""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.attention import Attention, Causal, Lengths, MultiHead, WeightedSum
+from regard.errors import RequestError, nearest
+from regard.layers.feedforward import FeedForward
+from regard.layers.norm import PostNorm, PreNorm, Residual
+from regard.layers.position import LearnedPositions, Sinusoid
+from regard.protocols import PAD, Decoding, Encoded, Output, lengths_of
+
+__all__ = ["Transformer"]
+
+NORMS: dict[str, type[Residual]] = {"post": PostNorm, "pre": PreNorm}
+
+
+class Transformer(nn.Module):
+    """Attention only: an encoder and a decoder of `layers` layers each.
+
+    Args:
+        source, target: vocabulary sizes.
+        dim: d_model.
+        heads: h; each has d_k = `head_dim` (dim / heads) and d_v = `value_head_dim` (d_k).
+        layers: N of the encoder, and of the decoder unless `decoder_layers` says otherwise.
+        hidden: d_ff.
+        dropout: on every sub-layer's output and on the embedded input.
+        attention_dropout, hidden_dropout: on weights and inside the FFN; 0 in the paper.
+        norm: "post" as printed, or "pre".
+        positions: "sinusoid" as printed, "halves" as in the authors' code, or "learned".
+        max_length: rows of a learned position table.
+        tied: one matrix for both embeddings and the output (needs source == target), "output" for the
+            decoder's embedding and output only, or "none".
+    """
+
+    normalized = False
+
+    def __init__(
+        self,
+        source: int,
+        target: int,
+        *,
+        dim: int = 512,
+        heads: int = 8,
+        layers: int = 6,
+        decoder_layers: int | None = None,
+        hidden: int = 2048,
+        head_dim: int | None = None,
+        value_head_dim: int | None = None,
+        dropout: float = 0.1,
+        attention_dropout: float = 0.0,
+        hidden_dropout: float = 0.0,
+        norm: str = "post",
+        positions: str = "sinusoid",
+        max_length: int = 1024,
+        tied: str = "all",
+    ) -> None:
+        super().__init__()
+        if tied == "all" and source != target:
+            raise RequestError(
+                f"tied='all' shares one embedding, so it expected one vocabulary; came source={source}, "
+                f"target={target}: share the tokenizer, or take tied='output'"
+            )
+        for given, name, known in (
+            (norm, "norm", tuple(NORMS)),
+            (positions, "positions", ("sinusoid", "halves", "learned")),
+            (tied, "tied", ("all", "output", "none")),
+        ):
+            if given not in known:
+                raise RequestError(f"no {name} is called {given!r}; {nearest(given, known)}")
+        self.dim, self.dropout = dim, dropout
+
+        # === Embeddings ===
+        self.embed_target = nn.Embedding(target, dim, padding_idx=PAD)
+        self.embed_source = (
+            self.embed_target if tied == "all" else nn.Embedding(source, dim, padding_idx=PAD)
+        )
+        self.output = nn.Linear(dim, target, bias=False)
+        for embedding in (self.embed_target, self.embed_source):
+            nn.init.normal_(embedding.weight, std=dim**-0.5)
+            nn.init.zeros_(embedding.weight[PAD])
+        if tied != "none":
+            self.output.weight = self.embed_target.weight
+        else:
+            nn.init.xavier_uniform_(self.output.weight)
+        self.position: nn.Module = (
+            LearnedPositions(dim, max_length)
+            if positions == "learned"
+            else Sinusoid(dim, layout="halves" if positions == "halves" else "interleaved")
+        )
+
+        # === Layers ===
+        def attention(mask: Causal | None = None) -> MultiHead:
+            inner = Attention(read=WeightedSum(attention_dropout), mask=mask)
+            return MultiHead(
+                dim, heads, inner, head_dim=head_dim, value_head_dim=value_head_dim
+            )
+
+        def feedforward() -> FeedForward:
+            return FeedForward(dim, hidden, hidden_dropout)
+
+        def residual() -> Residual:
+            return NORMS[norm](dim, dropout)
+
+        final = NORMS[norm].final
+        self.encoder = nn.ModuleList(
+            EncoderLayer(attention(), feedforward(), residual) for _ in range(layers)
+        )
+        self.decoder = nn.ModuleList(
+            DecoderLayer(attention(Causal()), attention(), feedforward(), residual)
+            for _ in range(layers if decoder_layers is None else decoder_layers)
+        )
+        self.encoder_norm = nn.LayerNorm(dim, eps=1e-6) if final else nn.Identity()
+        self.decoder_norm = nn.LayerNorm(dim, eps=1e-6) if final else nn.Identity()
+
+    @classmethod
+    def base(cls, vocabulary: int = 37_000, **changes: Any) -> "Transformer":
+        """The base model: 44,101,632 parameters beside the embedding."""
+        return cls(vocabulary, vocabulary, **changes)
+
+    @classmethod
+    def big(cls, vocabulary: int = 37_000, **changes: Any) -> "Transformer":
+        """The big model: 176,283,648 parameters beside the embedding; dropout 0.3 for English-German."""
+        big: dict[str, Any] = {"dim": 1024, "heads": 16, "hidden": 4096, "dropout": 0.3}
+        return cls(vocabulary, vocabulary, **(big | changes))
+
+    def encode(self, source: Tensor, lengths: Tensor | None = None) -> Encoded:
+        """Read sources (B, S): states (B, S, D)."""
+        lengths = lengths_of(source, lengths)
+        mask = None if bool((lengths == source.shape[1]).all()) else Lengths(lengths)
+        x = self._embed(self.embed_source, source, 0)
+        for layer in self.encoder:
+            x = layer(x, mask)
+        return Encoded(self.encoder_norm(x), lengths)
+
+    def forward(
+        self, source: Tensor, target_in: Tensor, lengths: Tensor | None = None
+    ) -> Output:
+        """All positions at once: logits (B, T, V)."""
+        memories = self.start(self.encode(source, lengths)).memories
+        x = self._embed(self.embed_target, target_in, 0)
+        for i, layer in enumerate(self.decoder):
+            x = layer(x, memories[str(i)])
+        return Output(self.output(self.decoder_norm(x)), {})
+
+    def start(self, encoded: Encoded) -> Decoding:
+        """Project the encoder's states once for each decoder layer; nothing is carried yet."""
+        states, lengths = encoded.states, encoded.lengths
+        mask = None if bool((lengths == states.shape[1]).all()) else Lengths(lengths)
+        memories = {
+            str(i): layer.cross_attention.remember(states, mask=mask)
+            for i, layer in enumerate(self.decoder)
+        }
+        return Decoding(memories)
+
+    def step(self, tokens: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
+        """One token a hypothesis: (B, beam) to logits (B, beam, V); caches (B, beam, H, t, D)."""
+        x = self._embed(self.embed_target, tokens[..., None], decoding.step)[..., 0, :]
+        past = {}
+        for i, layer in enumerate(self.decoder):
+            key = str(i)
+            x, past[key] = layer.step(x, decoding.memories[key], decoding.carried.get(key))
+        return self.output(self.decoder_norm(x)), decoding.advance(**past)
+
+    def _embed(self, embedding: nn.Embedding, ids: Tensor, at: int) -> Tensor:
+        x = embedding(ids) * math.sqrt(self.dim)
+        return F.dropout(self.position(x, at), self.dropout, self.training)
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then the feed-forward layer."""
+
+    def __init__(self, attention: MultiHead, feedforward: FeedForward, residual: Any) -> None:
+        super().__init__()
+        self.self_attention, self.feedforward = attention, feedforward
+        self.self_residual, self.feedforward_residual = residual(), residual()
+
+    def forward(self, x: Tensor, mask: Lengths | None) -> Tensor:
+        """States of one layer to the next: (B, S, D)."""
+        x = self.self_residual(x, lambda y: self.self_attention(y, y, mask=mask).context)
+        out: Tensor = self.feedforward_residual(x, self.feedforward)
+        return out
+
+
+class DecoderLayer(nn.Module):
+    """Masked self-attention, attention to the encoder, then the feed-forward layer."""
+
+    def __init__(
+        self, attention: MultiHead, cross: MultiHead, feedforward: FeedForward, residual: Any
+    ) -> None:
+        super().__init__()
+        self.self_attention, self.cross_attention = attention, cross
+        self.feedforward = feedforward
+        self.self_residual, self.cross_residual = residual(), residual()
+        self.feedforward_residual = residual()
+
+    def forward(self, x: Tensor, memory: Any) -> Tensor:
+        """All positions at once: (B, T, D)."""
+        x = self.self_residual(x, lambda y: self.self_attention(y, y).context)
+        x = self.cross_residual(x, lambda y: self.cross_attention(y, memory).context)
+        out: Tensor = self.feedforward_residual(x, self.feedforward)
+        return out
+
+    def step(self, x: Tensor, memory: Any, past: Any) -> tuple[Tensor, Any]:
+        """One position a hypothesis: x (B, beam, D); `past` is the cache, None at first."""
+
+        def look_back(y: Tensor) -> Tensor:
+            nonlocal past
+            y = y[..., None, :]  # (B, beam, 1, D): hypotheses have pasts of their own
+            layer = self.self_attention
+            past = layer.remember(y) if past is None else layer.extend(past, y)
+            return layer(y, past).context[..., 0, :]
+
+        x = self.self_residual(x, look_back)
+        x = self.cross_residual(x, lambda y: self.cross_attention(y, memory).context)
+        out: Tensor = self.feedforward_residual(x, self.feedforward)
+        return out, past
