@@ -1,0 +1,71 @@
+"""Decoding: from a `Generator` and a batch of sources to hypotheses, best first.
+
+    decoder = build({"name": "beam", "size": 5, "length": 1.0})
+    hypotheses = decoder(model, source)        # one list a sentence
+
+`greedy` and `sample` follow hypotheses one by one (`walk`), `beam` lets them compete; what they share
+(limits, forced prefixes, eval mode) is in `search`. All speak to `encode`, `start` and `step` alone.
+"""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from regard.decode.beam import Beam
+from regard.decode.greedy import Greedy
+from regard.decode.hypothesis import Hypothesis
+from regard.decode.penalties import PENALTIES, gnmt, power
+from regard.decode.sample import Sample
+from regard.decode.search import Decoder
+from regard.errors import RequestError, nearest
+
+__all__ = [
+    "DECODERS",
+    "PENALTIES",
+    "Beam",
+    "Decoder",
+    "Greedy",
+    "Hypothesis",
+    "Sample",
+    "build",
+    "gnmt",
+    "power",
+]
+
+DECODERS: Mapping[str, type[Decoder]] = {"beam": Beam, "greedy": Greedy, "sample": Sample}
+
+
+def build(config: Mapping[str, Any] | None = None, **overrides: Any) -> Decoder:
+    """Make the decoder that a recipe's `decode:` section describes; a beam of 5 if it says nothing.
+
+    Args:
+        config: `name` and that decoder's own arguments.
+        overrides: laid over `config`.
+
+    Raises:
+        RequestError: for an unknown name or key, or a value of the wrong kind.
+
+    Example:
+        >>> build({"name": "beam", "size": 4}, length=0.6).size
+        4
+    """
+    given = {**(config or {}), **overrides}
+    name = given.pop("name", "beam")
+    if name not in DECODERS:
+        raise RequestError(f"decode.name: no decoder {name!r}; {nearest(str(name), DECODERS)}")
+    kinds = {f.name: f.type for f in fields(DECODERS[name])}
+    for key, value in given.items():
+        if key not in kinds:
+            raise RequestError(f"decode.{key}: {name!r} has no such key; {nearest(key, kinds)}")
+        _check_kind(key, value, kinds[key])
+    return DECODERS[name](**given)
+
+
+def _check_kind(key: str, value: Any, kind: Any) -> None:
+    kinds = getattr(kind, "__args__", (kind,))
+    if type(value) not in kinds and not (float in kinds and type(value) is int):
+        names = " or ".join(_NAMES[k] for k in kinds)
+        raise RequestError(f"decode.{key}: expected {names}, got {value!r}")
+
+
+_NAMES = {float: "a number", int: "a whole number", str: "a word", type(None): "nothing"}

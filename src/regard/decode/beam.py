@@ -1,0 +1,174 @@
+"""Beam search over a batch: sentences side by side, none of which can see another.
+
+At each step every sentence's `size` hypotheses are continued by all V tokens, and the best 2 * size
+continuations are looked at: at most `size` of them end, so `size` that do not can always go on. An EOS
+ends a hypothesis when it is among the best `size`; ended ones go to a list of their own and are ranked
+by log P(Y|X) / lp(Y). The search of a sentence stops when no hypothesis still alive can enter the best
+`n_best` even if it lost no more probability and had the largest lp that its limit allows:
+
+    max over alive of log P / lp(limit)  <=  score of the n_best-th best that ended
+
+so that n_best = 1 is the first of n_best = 5. Those that the limit cuts rank behind all that ended.
+Sources: Sutskever et al. 2014; Wu et al. 2016, section 7; `papers/translation.md`, section 12.
+"""
+
+import math
+from bisect import insort
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from regard.decode.history import End, History
+from regard.decode.hypothesis import Hypothesis
+from regard.decode.search import IMPOSSIBLE, Decoder, Request, check, forced, scores_of
+from regard.protocols import EOS, PAD
+
+__all__ = ["Beam"]
+
+
+@dataclass(frozen=True)
+class Beam(Decoder):
+    """Keep the `size` likeliest beginnings at every step.
+
+    A beam of 1 is greedy decoding: it stops at its first EOS.
+
+    Args:
+        size: how many hypotheses are alive.
+        n_best: how many are given back, best first; at most `size`.
+        patience: also stop when `patience * size` hypotheses have ended (1 is the habit of fairseq;
+            Kasai et al. 2022). None never stops early, which is exact and takes more steps.
+    """
+
+    size: int = 5
+    n_best: int = 1
+    patience: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse values that mean nothing."""
+        super().__post_init__()
+        check(self.size >= 1, "size", "1 or more", self.size)
+        most = f"from 1 to size, which is {self.size}"
+        check(1 <= self.n_best <= self.size, "n_best", most, self.n_best)
+        check(self.patience is None or self.patience >= 1, "patience", "1 or more", self.patience)
+
+    def search(self, request: Request) -> list[list[Hypothesis]]:
+        """Search all sentences of the batch at once."""
+        model, decoding = request.model, request.decoding
+        tokens, totals = request.begin()
+        history, rows = History(), list(range(len(tokens)))
+        active = torch.arange(len(tokens), device=tokens.device)
+        books = [_Book(self, sentence, limit) for sentence, limit in enumerate(request.limits)]
+        for step in range(max(request.limits)):
+            logits, decoding = model.step(tokens, decoding)
+            logits, normalizer = scores_of(logits, model.normalized)
+            first = EOS + 1 if step + 1 < self.min_length else EOS  # PAD and BOS lie below
+            best = _best(logits, normalizer, totals, first, 2 * self.size)
+            start, width = forced(request, step, active, logits.shape[-1]), self.size
+            if start is not None:
+                best = _force(best, start, logits, normalizer, totals)
+                width = 1 if bool((start != PAD).all()) else width
+            ended = best.tokens == EOS
+            totals, pick = best.totals.masked_fill(ended, -math.inf).topk(
+                min(width, ended.shape[1])
+            )
+            tokens, parents = (
+                best.tokens.gather(1, pick),
+                best.parents.gather(1, pick),
+            )  # (n, width)
+            sums, ids, backs = totals.tolist(), tokens.tolist(), parents.tolist()
+            history.append(rows, ids, backs, sums)
+            for row, place in ended[:, : self.size].nonzero().tolist():
+                parent, total = int(best.parents[row, place]), float(best.totals[row, place])
+                books[rows[row]].end(step, parent, EOS, total)
+            keep = [
+                row
+                for row, sentence in enumerate(rows)
+                if not books[sentence].closed(step, backs[row], ids[row], sums[row])
+            ]
+            if not keep:
+                break
+            if len(keep) < len(rows):
+                index = torch.tensor(keep, device=tokens.device)
+                decoding, active, parents = decoding.rows(index), active[index], parents[index]
+                tokens, totals, rows = tokens[index], totals[index], [rows[row] for row in keep]
+            same = list(range(logits.shape[1]))
+            if any(backs[row] != same for row in keep):
+                decoding = decoding.select(parents)
+        return [[history.trace(end) for end in book.best()] for book in books]
+
+
+class _Best(NamedTuple):
+    """Continuations of every sentence, best first: (n, count) each."""
+
+    totals: Tensor
+    tokens: Tensor
+    parents: Tensor
+
+
+def _best(logits: Tensor, normalizer: Tensor, totals: Tensor, first: int, count: int) -> _Best:
+    """Give the `count` best continuations by tokens from `first` up.
+
+    The best of all continuations are among the best of each slot, so that log-probabilities are
+    worked out for those only: logits (n, width, V), normalizer (n, width, 1), totals (n, width).
+    """
+    logits = logits[..., first:]
+    values, ids = logits.topk(min(count, logits.shape[-1]))  # (n, width, m)
+    each = (values - normalizer).to(totals.dtype) + totals[..., None]
+    sums, place = each.flatten(1).topk(min(count, each[0].numel()))  # (n, count)
+    tokens = ids.flatten(1).gather(1, place) + first
+    return _Best(sums, tokens, place // ids.shape[-1])
+
+
+def _force(best: _Best, start: Tensor, logits: Tensor, normalizer: Tensor, totals: Tensor) -> _Best:
+    """Leave sentences with a forced token, `start` (n, 1), that one continuation of slot 0."""
+    gained = (logits[:, 0].gather(1, start) - normalizer[:, 0]).clamp(min=IMPOSSIBLE)
+    only = torch.full_like(best.totals, -math.inf)
+    only[:, :1] = totals[:, :1] + gained
+    free = start == PAD
+    return _Best(
+        torch.where(free, best.totals, only),
+        torch.where(free, best.tokens, start),
+        torch.where(free, best.parents, 0),
+    )
+
+
+class _Book:
+    """The hypotheses of one sentence that have ended, best first."""
+
+    def __init__(self, beam: Beam, sentence: int, limit: int) -> None:
+        self.beam, self.sentence, self.limit = beam, sentence, limit
+        self.largest = beam.normalizer(limit)
+        self.ended: list[End] = []
+        self.cut: list[End] = []
+        patience = 1.0 if beam.size == 1 else beam.patience
+        self.enough = math.inf if patience is None else patience * beam.size
+
+    def end(self, step: int, parent: int, token: int, total: float) -> None:
+        """Enter a hypothesis that ended in EOS; among equals the earlier stays before."""
+        if total != -math.inf:
+            score = total / self.beam.normalizer(step + 1)
+            end = End(self.sentence, step, parent, token, total, score)
+            insort(self.ended, end, key=lambda e: -e.score)
+
+    def closed(self, step: int, parents: list[int], tokens: list[int], totals: list[float]) -> bool:
+        """Whether the sentence is finished, given the hypotheses still alive, best first."""
+        if step + 1 >= self.limit:
+            score = self.beam.normalizer(step + 1)
+            self.cut = [
+                End(self.sentence, step, parent, token, total, total / score)
+                for parent, token, total in zip(parents, tokens, totals, strict=True)
+                if total != -math.inf
+            ]
+            return True
+        wanted = self.beam.n_best
+        if totals[0] == -math.inf or len(self.ended) >= self.enough:
+            return True
+        return (
+            len(self.ended) >= wanted and totals[0] / self.largest <= self.ended[wanted - 1].score
+        )
+
+    def best(self) -> list[End]:
+        """Give up to `n_best` ends: those in EOS before those that the limit cut."""
+        return (self.ended + self.cut)[: self.beam.n_best]

@@ -1,0 +1,75 @@
+"""Back-pointers: who continued whom, so that no token history is copied while decoding."""
+
+import math
+from typing import NamedTuple
+
+import torch
+
+from regard.decode.hypothesis import Hypothesis
+from regard.errors import RegardError
+
+__all__ = ["End", "History"]
+
+
+class End(NamedTuple):
+    """Where a hypothesis ended: at `step`, with the `token` that old slot `parent` gave there."""
+
+    sentence: int
+    step: int
+    parent: int
+    token: int
+    total: float
+    score: float
+
+
+class History:
+    """The steps of one decoding, each `(n, width)`, and the walk back through them.
+
+    Sentences leave the batch when they are finished, so a sentence's row differs from step to step:
+    `rows` of a step lists the sentences still there, in their order.
+    """
+
+    def __init__(self) -> None:
+        self._steps: list[
+            tuple[dict[int, int], list[list[int]], list[list[int]], list[list[float]]]
+        ] = []
+        self._rows: list[int] = []
+        self._where: dict[int, int] = {}
+
+    def append(
+        self,
+        rows: list[int],
+        tokens: list[list[int]],
+        parents: list[list[int]],
+        totals: list[list[float]],
+    ) -> None:
+        """Keep a step: for every new slot its token, the slot it continued and its log-prob so far."""
+        if rows is not self._rows:
+            self._rows, self._where = rows, {sentence: row for row, sentence in enumerate(rows)}
+        self._steps.append((self._where, tokens, parents, totals))
+
+    def trace(self, end: End) -> Hypothesis:
+        """Walk back from `end` to the first token.
+
+        Raises:
+            RegardError: when the model's scores were not numbers.
+        """
+        if math.isnan(end.total):
+            raise RegardError(
+                f"the model's scores became NaN within {end.step + 1} decoding steps; its weights or its"
+                " precision are at fault: look for NaN in them, or decode in float32"
+            )
+        slot, row = end.parent, self._steps[end.step][0][end.sentence]
+        tokens, totals, trail = [end.token], [end.total], [(row, slot)]
+        for where, ids, parents, sums in reversed(self._steps[: end.step]):
+            row = where[end.sentence]
+            tokens.append(ids[row][slot])
+            totals.append(sums[row][slot])
+            slot = parents[row][slot]
+            trail.append((row, slot))
+        for way in (tokens, totals, trail):
+            way.reverse()
+        each = [b - a for a, b in zip([0.0, *totals], totals, strict=False)]
+        with torch.inference_mode(False):
+            found = torch.tensor(trail, dtype=torch.int64)
+        return Hypothesis(tokens, end.score, end.total, each, found)

@@ -1,0 +1,65 @@
+"""One token a hypothesis and no re-ordering: what greedy decoding and sampling share."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from regard.decode.history import End, History
+from regard.decode.hypothesis import Hypothesis
+from regard.decode.search import IMPOSSIBLE, Decoder, Request, forced, scores_of
+from regard.protocols import EOS, PAD
+
+__all__ = ["walk"]
+
+Choose = Callable[[Tensor, int, Tensor], Tensor]
+
+
+def walk(
+    decoder: Decoder, request: Request, choose: Choose, width: int = 1
+) -> list[list[Hypothesis]]:
+    """Follow `width` hypotheses a sentence to their ends; those that the limit cut come last.
+
+    Args:
+        choose: from logits (n, width, vocabulary) without the ids below `first`, the step and the
+            sentences (n,) still in the batch: the ids chosen, (n, width), counted from `first`.
+    """
+    model, decoding = request.model, request.decoding
+    tokens, totals = request.begin()
+    history, rows = History(), list(range(len(tokens)))
+    active = torch.arange(len(tokens), device=tokens.device)
+    found: list[dict[int, Hypothesis]] = [{} for _ in rows]
+    for step in range(max(request.limits)):
+        logits, decoding = model.step(tokens, decoding)
+        logits, normalizer = scores_of(logits, model.normalized)
+        if step == 0 and width > 1:
+            decoding = decoding.select(tokens.new_zeros(len(tokens), width))
+            logits, normalizer = logits.expand(-1, width, -1), normalizer.expand(-1, width, -1)
+        first = EOS + 1 if step + 1 < decoder.min_length else EOS  # PAD and BOS lie below
+        tokens = choose(logits[..., first:], step, active) + first
+        start = forced(request, step, active, logits.shape[-1])
+        if start is not None:
+            tokens = torch.where(start != PAD, start, tokens)
+        gained = (logits.gather(-1, tokens[..., None]) - normalizer).clamp(min=IMPOSSIBLE)
+        totals = totals + gained.squeeze(-1).to(totals.dtype)
+        ids, sums = tokens.tolist(), totals.tolist()
+        parents = [[0] * width] * len(rows) if step == 0 else [list(range(width))] * len(rows)
+        history.append(rows, ids, parents, sums)
+        keep = []
+        for row, sentence in enumerate(rows):
+            last = step + 1 >= request.limits[sentence]
+            for slot in range(width):
+                if slot not in found[sentence] and (last or ids[row][slot] == EOS):
+                    parent, token, total = parents[row][slot], ids[row][slot], sums[row][slot]
+                    score = total / decoder.normalizer(step + 1)
+                    end = End(sentence, step, parent, token, total, score)
+                    found[sentence][slot] = history.trace(end)
+            if len(found[sentence]) < width:
+                keep.append(row)
+        if not keep:
+            break
+        if len(keep) < len(rows):
+            index = torch.tensor(keep, device=tokens.device)
+            decoding, active = decoding.rows(index), active[index]
+            tokens, totals, rows = tokens[index], totals[index], [rows[row] for row in keep]
+    return [sorted(some.values(), key=lambda h: (not h.finished, -h.score)) for some in found]
