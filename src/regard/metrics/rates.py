@@ -1,0 +1,109 @@
+"""Error rates over tokens: phonemes and words, against the nearest of several references."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from regard.errors import RequestError
+from regard.metrics.bootstrap import bootstrap
+from regard.metrics.distance import nearest_variant
+from regard.metrics.score import References, Score, count_of, signature, variants
+
+__all__ = ["per", "wer", "word_error_rate"]
+
+
+def per(hypotheses: Sequence[str], references: References, *, samples: int = 0) -> Score:
+    """Phoneme error rate: the edits that the outputs lack, by the phonemes they should have.
+
+        PER = 100 Σ_n d(h_n, v_n) / Σ_n |v_n|,   v_n = the variant of example n nearest to h_n
+
+    Among variants equally near, the first one listed is taken, and its length counts.
+
+    Args:
+        hypotheses: phonemes divided by white space, one word a string; empty counts as all deleted.
+        references: the right pronunciation of each, or all its variants.
+        samples: bootstrap samples for a 95 % interval in `parts["interval"]`; 0 for none.
+
+    Raises:
+        RequestError: nothing to score, unequal numbers, or no phonemes in the references.
+
+    Example:
+        >>> per(["K AE T", "D AO"], [["K AE T"], ["D AA G Z", "D AO G", "D AO Z"]]).parts["edits"]
+        1
+    """
+    return _rate("per", "phonemes", hypotheses, references, samples)
+
+
+def word_error_rate(
+    hypotheses: Sequence[str], references: References, *, samples: int = 0
+) -> Score:
+    """Word error rate of running text, as speech recognition has it (jiwer, sclite's edits).
+
+        100 Σ_n d(h_n, r_n) / Σ_n |r_n|    over words divided by white space
+
+    With several references the nearest one counts, as in `per`. Nothing is lower-cased or stripped
+    of punctuation. sclite aligns with costs 4, 3, 3, so that in rare cases it counts more edits.
+    """
+    return _rate("word_error_rate", "words", hypotheses, references, samples)
+
+
+def _rate(
+    name: str, unit: str, hypotheses: Sequence[str], references: References, samples: int
+) -> Score:
+    found = variants(hypotheses, references)
+    counts = np.zeros((len(found), 2), dtype=np.int64)  # edits, length: (example, 2)
+    for row, hypothesis, several in zip(counts, hypotheses, found, strict=True):
+        split = [v.split() for v in several]
+        index, edits = nearest_variant(hypothesis.split(), split)
+        row[:] = edits, len(split[index])
+    edits, length = (int(n) for n in counts.sum(0))
+    if length == 0:
+        raise RequestError(f"nothing to score: the references have no {unit}")
+    return _with_interval(
+        Score(
+            name,
+            100 * edits / length,
+            signature(
+                nrefs=count_of(found), unit=unit, edit="levenshtein", variant="nearest-then-first"
+            ),
+            {"edits": edits, unit: length, "examples": len(found)},
+        ),
+        counts,
+        samples,
+    )
+
+
+def wer(hypotheses: Sequence[str], references: References, *, samples: int = 0) -> Score:
+    """Word error rate of pronunciations: the share of words whose output equals no variant.
+
+        WER = 100 Σ_n [h_n ∉ variants_n] / N
+
+    Phonemes are compared after splitting at white space. For running text see `word_error_rate`.
+
+    Example:
+        >>> wer(["K AE T", "D AO G"], [["K AE T"], ["D AA G"]]).value
+        50.0
+    """
+    found = variants(hypotheses, references)
+    counts = np.ones((len(found), 2), dtype=np.int64)  # is it wrong, 1: (example, 2)
+    for row, hypothesis, several in zip(counts, hypotheses, found, strict=True):
+        row[0] = hypothesis.split() not in [v.split() for v in several]
+    wrong = int(counts[:, 0].sum())
+    return _with_interval(
+        Score(
+            "wer",
+            100 * wrong / len(found),
+            signature(nrefs=count_of(found), match="any-variant"),
+            {"wrong": wrong, "words": len(found)},
+        ),
+        counts,
+        samples,
+    )
+
+
+def _with_interval(score: Score, counts: np.ndarray, samples: int) -> Score:
+    """The same score with the interval of 100 Σ first / Σ second, if samples are asked for."""
+    if not samples:
+        return score
+    interval = bootstrap(counts, lambda sums: 100 * sums[..., 0] / sums[..., 1], samples=samples)
+    return Score(score.name, score.value, score.signature, {**score.parts, "interval": interval})

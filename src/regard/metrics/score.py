@@ -1,0 +1,73 @@
+"""What every score is: a value, and a signature of how it was come by."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import metadata
+from typing import Any
+
+from regard.errors import RequestError
+
+__all__ = ["References", "Score", "signature", "variants"]
+
+References = Sequence[str] | Sequence[Sequence[str]]
+"""One reference an example, or several."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """A score of a whole set of examples.
+
+    Args:
+        name: as the field calls it: "bleu", "per".
+        value: 0 to 100 (error rates may go above).
+        signature: what was computed, with which settings, by which version.
+        parts: what the value is made of: counts, precisions, a confidence interval.
+    """
+
+    name: str
+    value: float
+    signature: str
+    parts: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """The score as people write it.
+
+        Example:
+            >>> print(Score("per", 12.3456, "edit:levenshtein|version:regard-0.1"))
+            PER 12.35 (edit:levenshtein|version:regard-0.1)
+        """
+        return f"{self.name.upper()} {self.value:.2f} ({self.signature})"
+
+
+def signature(**fields: str | int) -> str:
+    """What was computed, in sacreBLEU's form `key:value|…`, ending with this package's version."""
+    try:
+        version = metadata.version("regard")
+    except metadata.PackageNotFoundError:  # run from a folder that was not installed
+        version = "source"
+    return "|".join(f"{k}:{v}" for k, v in {**fields, "version": f"regard-{version}"}.items())
+
+
+def variants(hypotheses: Sequence[str], references: References) -> list[list[str]]:
+    """The references of each hypothesis as a list, checked.
+
+    Raises:
+        RequestError: nothing to score, unequal numbers, or an example without a reference.
+    """
+    if len(hypotheses) != len(references):
+        raise RequestError(
+            f"expected as many references as outputs, got {len(references)} and {len(hypotheses)}"
+        )
+    if not hypotheses:
+        raise RequestError("nothing to score: there are no examples")
+    found = [[r] if isinstance(r, str) else list(r) for r in references]
+    for number, several in enumerate(found, start=1):
+        if not several:
+            raise RequestError(f"example {number} has no reference to score against")
+    return found
+
+
+def count_of(found: Sequence[Sequence[str]]) -> str | int:
+    """How many references an example has, or "var" where that varies, as sacreBLEU says it."""
+    numbers = {len(several) for several in found}
+    return numbers.pop() if len(numbers) == 1 else "var"

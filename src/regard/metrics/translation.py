@@ -1,0 +1,94 @@
+"""BLEU and chrF as sacreBLEU computes them, with its signatures."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from regard.errors import RequestError, nearest
+from regard.metrics.bootstrap import Interval
+from regard.metrics.score import References, Score, variants
+
+__all__ = ["bleu", "chrf"]
+
+
+def bleu(
+    hypotheses: Sequence[str],
+    references: References,
+    *,
+    tokenize: str = "13a",
+    lowercase: bool = False,
+    samples: int = 0,
+) -> Score:
+    """BLEU of a set of translations.
+
+        BLEU = 100 min(1, exp(1 - |r|/|h|)) (Π_{n=1..4} p_n)^{1/4}
+
+    with p_n the clipped n-gram precisions, |h| and |r| the lengths of outputs and of the references
+    nearest in length.
+
+    Args:
+        hypotheses: plain text, not tokenized.
+        references: the reference of each, or several.
+        tokenize: sacreBLEU's tokenizer: 13a, intl, zh, char, none, …
+        lowercase: score without regard to case.
+        samples: bootstrap samples for a 95 % interval in `parts["interval"]`; 0 for none.
+
+    Raises:
+        RequestError: nothing to score, unequal numbers, an unknown tokenizer.
+
+    Source: Papineni et al. (2002); Post (2018), "A call for clarity in reporting BLEU scores".
+    """
+    from sacrebleu.metrics.bleu import BLEU
+
+    if tokenize not in BLEU.TOKENIZERS:
+        raise RequestError(
+            f"no tokenizer is called {tokenize!r}: {nearest(tokenize, BLEU.TOKENIZERS)}"
+        )
+    metric = BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
+    found = _corpus_score(metric, hypotheses, references, samples)
+    parts = {
+        "precisions": [float(p) for p in found.precisions],
+        "brevity_penalty": float(found.bp),
+        "output_tokens": int(found.sys_len),
+        "reference_tokens": int(found.ref_len),
+    }
+    return _as_score("bleu", metric, found, parts, samples)
+
+
+def chrf(
+    hypotheses: Sequence[str],
+    references: References,
+    *,
+    characters: int = 6,
+    words: int = 0,
+    beta: int = 2,
+    samples: int = 0,
+) -> Score:
+    """The F-score of character n-grams: chrF2, or chrF2++ with `words=2`.
+
+        chrF_β = 100 (1 + β²) P R / (β² P + R)
+
+    with P and R the mean precision and recall over n-grams of up to `characters` characters and
+    `words` words.
+
+    Source: Popović (2015), "chrF: character n-gram F-score for automatic MT evaluation".
+    """
+    from sacrebleu.metrics.chrf import CHRF
+
+    metric = CHRF(char_order=characters, word_order=words, beta=beta)
+    found = _corpus_score(metric, hypotheses, references, samples)
+    return _as_score("chrf", metric, found, {}, samples)
+
+
+def _corpus_score(metric: Any, hypotheses: Sequence[str], references: References, n: int) -> Any:
+    found = variants(hypotheses, references)
+    most = max(map(len, found))
+    # sacreBLEU wants a stream of all first references, one of all second ones, …; None: has none.
+    streams = [[r[i] if i < len(r) else None for r in found] for i in range(most)]
+    return metric.corpus_score(list(hypotheses), streams, n_bootstrap=max(n, 1))
+
+
+def _as_score(name: str, metric: Any, found: Any, parts: dict[str, Any], samples: int) -> Score:
+    if samples > 1:
+        low, high = found._mean - found._ci, found._mean + found._ci
+        parts = {**parts, "interval": Interval(float(low), float(high), 95.0, samples)}
+    return Score(name, float(found.score), str(metric.get_signature()), parts)
