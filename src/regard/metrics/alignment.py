@@ -150,7 +150,7 @@ def aer(
     if samples:
         parts["interval"] = bootstrap(counts, _aer, samples=samples)
     kinds = "sure" if possible is None else "sure+possible"
-    return Score("aer", float(_aer(counts.sum(0))), signature(links=kinds), parts)
+    return Score("aer", float(_aer(counts.sum(0, keepdims=True))[0]), signature(links=kinds), parts)
 
 
 def _aer(sums: np.ndarray) -> np.ndarray:
