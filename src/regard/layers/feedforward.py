@@ -3,7 +3,8 @@
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional as F
+
+from regard.layers.dropout import dropout
 
 __all__ = ["FeedForward"]
 
@@ -30,5 +31,5 @@ class FeedForward(nn.Module):
     def forward(self, x: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch dim"]:
         """Two products with a ReLU between."""
         hidden = torch.relu(self.into(x))
-        out: Tensor = self.out(F.dropout(hidden, self.dropout, self.training))
+        out: Tensor = self.out(dropout(hidden, self.dropout, self.training))
         return out

@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional as F
+
+from regard.layers.dropout import dropout
 
 __all__ = ["PostNorm", "PreNorm", "Residual"]
 
@@ -26,7 +27,7 @@ class Residual(nn.Module):
 
     def drop(self, x: Tensor) -> Tensor:
         """Dropout while training."""
-        return F.dropout(x, self.dropout, self.training)
+        return dropout(x, self.dropout, self.training)
 
 
 class PostNorm(Residual):

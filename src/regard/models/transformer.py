@@ -19,10 +19,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from regard.attention import Attention, Causal, Lengths, MultiHead, WeightedSum
 from regard.errors import RequestError, nearest
+from regard.layers.dropout import dropout
 from regard.layers.feedforward import FeedForward
 from regard.layers.norm import PostNorm, PreNorm, Residual
 from regard.layers.position import LearnedPositions, Sinusoid
@@ -182,7 +182,7 @@ class Transformer(nn.Module):
 
     def _embed(self, embedding: nn.Embedding, ids: Tensor, at: int) -> Tensor:
         x = embedding(ids) * math.sqrt(self.dim)
-        return F.dropout(self.position(x, at), self.dropout, self.training)
+        return dropout(self.position(x, at), self.dropout, self.training)
 
 
 class EncoderLayer(nn.Module):

@@ -1,5 +1,8 @@
 """The dot family on PyTorch's fused kernel."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -55,16 +58,33 @@ class Sdpa:
                 mask = call.mask.dense(queries, keys, at=call.at, device=query.device)
                 mask = _as_four(mask.expand(*batch, *mask.shape[-2:]), batch)
         dropout = call.read.dropout if call.read.training else 0.0
-        context = F.scaled_dot_product_attention(
-            _as_four(query.expand(*batch, *query.shape[-2:]), batch),
-            _as_four(key.expand(*batch, *key.shape[-2:]), batch),
-            _as_four(value.expand(*batch, *value.shape[-2:]), batch),
-            attn_mask=mask,
-            dropout_p=dropout,
-            is_causal=causal,
-            scale=scale / call.select.temperature,
-        )
+        with _backward_in_fp32(query, key, value) as (query, key, value):
+            context = F.scaled_dot_product_attention(
+                _as_four(query.expand(*batch, *query.shape[-2:]), batch),
+                _as_four(key.expand(*batch, *key.shape[-2:]), batch),
+                _as_four(value.expand(*batch, *value.shape[-2:]), batch),
+                attn_mask=mask,
+                dropout_p=dropout,
+                is_causal=causal,
+                scale=scale / call.select.temperature,
+            )
         return Attended(context.reshape(*batch, queries, value.shape[-1]))
+
+
+@contextmanager
+def _backward_in_fp32(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """On the CPU the fused kernel's bf16 backward is 2 to 8 times slower than its fp32 one.
+
+    (Lengths 15 to 100, PyTorch 2.13, `benchmarks/sdpa_backward.py`.) So a call that will be differentiated goes
+    in fp32, which is also more exact; one that will not stays as it is.
+    """
+    query = tensors[0]
+    slow = query.device.type == "cpu" and query.dtype in (torch.bfloat16, torch.float16)
+    if slow and torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
+        with torch.autocast("cpu", enabled=False):
+            yield tuple(t.float() for t in tensors)
+    else:
+        yield tensors
 
 
 def _as_four(x: Tensor, batch: torch.Size) -> Tensor:
