@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-import torch
 from torch import Tensor
 
-from regard.attention.memory import Memory
+from regard.attention.mask import take
 
 __all__ = [
     "BOS",
@@ -121,8 +120,7 @@ def lengths_of(source: Tensor, lengths: Tensor | None = None) -> Tensor:
 
 def _select(value: Any, index: Tensor) -> Any:
     if isinstance(value, Tensor):
-        at = index.view(*index.shape, *([1] * (value.dim() - 2))).expand(*index.shape, *value.shape[2:])
-        return torch.gather(value, 1, at)
+        return take(value, index)
     if isinstance(value, tuple):
         return tuple(_select(v, index) for v in value)
     return value if value is None else value.select(index)

@@ -4,10 +4,12 @@ With a carry, queries are independent rows (the hypotheses of a beam) of one ste
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
+
+from regard.attention.mask import take
 
 __all__ = ["Carry", "CarryState", "Coverage", "PreviousWeights"]
 
@@ -20,8 +22,7 @@ class CarryState:
 
     def select(self, index: Tensor) -> "CarryState":
         """Re-order the queries (hypotheses): index (*batch, n)."""
-        at = index[..., None].expand(*index.shape, self.value.shape[-1])
-        return CarryState(torch.gather(self.value, -2, at))
+        return CarryState(take(self.value, index))
 
     def rows(self, index: Tensor) -> "CarryState":
         """Keep rows of the first batch axis."""
@@ -29,6 +30,7 @@ class CarryState:
 
 
 
+@runtime_checkable
 class Carry(Protocol):
     """State between the steps of one sequence."""
 

@@ -83,7 +83,7 @@ class Lengths(Mask):
         return Lengths(self.lengths.index_select(0, index))
 
     def select(self, index: Int[Tensor, "..."]) -> Mask:
-        return Lengths(torch.gather(self.lengths, -1, index))
+        return Lengths(take(self.lengths, index))
 
 
 @dataclass(frozen=True)
@@ -150,8 +150,7 @@ class Dense(Mask):
         return Dense(self.allowed.index_select(0, index))
 
     def select(self, index: Int[Tensor, "..."]) -> Mask:
-        at = index.view(*index.shape, 1, 1).expand(*index.shape, *self.allowed.shape[-2:])
-        return Dense(torch.gather(self.allowed, index.dim() - 1, at))
+        return Dense(take(self.allowed, index))
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,6 +229,13 @@ def as_mask(mask: "Mask | Tensor | None") -> Mask:
         f"a mask is a bool tensor (True = may be looked at) or a Mask such as Lengths(lengths), "
         f"came {got}; a padding mask with True = padding is inverted with ~"
     )
+
+
+def take(x: Tensor, index: Int[Tensor, "..."]) -> Tensor:
+    """Pick along the last axis of `index`: x (*batch, beam, ...), index (*batch, n), as in a beam."""
+    axes = index.dim()
+    at = index.reshape(*index.shape, *([1] * (x.dim() - axes)))
+    return torch.gather(x, axes - 1, at.expand(*index.shape, *x.shape[axes:]))
 
 
 def offsets(

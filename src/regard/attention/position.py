@@ -3,7 +3,7 @@
 Sinusoid and learned *absolute* positions are embedding layers (`regard.layers.position`), not parts.
 """
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -14,6 +14,7 @@ from regard.attention.mask import offsets
 __all__ = ["Position", "RelativeBias"]
 
 
+@runtime_checkable
 class Position(Protocol):
     """Changes queries and keys before they are scored (`before`), or the scores (`bias`), or both.
 

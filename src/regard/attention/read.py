@@ -1,6 +1,6 @@
 """What is done with the weights."""
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -10,6 +10,7 @@ from torch.nn import functional as F
 __all__ = ["Read", "WeightedSum"]
 
 
+@runtime_checkable
 class Read(Protocol):
     """Weights and values to a context."""
 

@@ -6,7 +6,7 @@ A score that is a dot product in disguise says so by `as_dot`; kernels for dot p
 """
 
 import math
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -27,6 +27,7 @@ class DotForm(NamedTuple):
     scale: float
 
 
+@runtime_checkable
 class Score(Protocol):
     """A match between queries and keys. `key` is what `prepare` gave for the keys."""
 

@@ -1,7 +1,7 @@
 """How scores become weights."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float
@@ -12,6 +12,7 @@ from regard.errors import RequestError
 __all__ = ["Select", "Softmax", "masked_softmax"]
 
 
+@runtime_checkable
 class Select(Protocol):
     """Scores to weights.
 

@@ -33,7 +33,7 @@ def additive_scores(query: Tensor, key: Tensor, v: Tensor) -> Tensor:
     query = query.to(dtype).expand(*batch, *query.shape[-2:]).reshape(-1, *query.shape[-2:])
     key = key.to(dtype).expand(*batch, *key.shape[-2:]).reshape(-1, *key.shape[-2:])
     scores: Tensor = _Scores.apply(query, key, v.to(dtype))
-    return scores.unflatten(0, batch) if len(batch) != 1 else scores
+    return scores.reshape(*batch, *scores.shape[-2:])
 
 
 def _blocks(batch: int, queries: int, keys: int, dim: int) -> list[tuple[slice, slice]]:

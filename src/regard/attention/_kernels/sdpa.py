@@ -68,6 +68,7 @@ class Sdpa:
                 is_causal=causal,
                 scale=scale / call.select.temperature,
             )
+        context = context.to(call.tensors[2].dtype)
         return Attended(context.reshape(*batch, queries, value.shape[-1]))
 
 

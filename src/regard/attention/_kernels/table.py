@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from torch import Tensor
 
@@ -64,6 +64,7 @@ class Call:
         return self.score.prepare(self.tensors[1]) if self.prepared is None else self.prepared
 
 
+@runtime_checkable
 class Kernel(Protocol):
     """One way to compute the operation."""
 
