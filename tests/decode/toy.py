@@ -12,8 +12,8 @@ from regard.protocols import BOS, EOS, PAD, Decoding, Encoded, Output, lengths_o
 class Markov(nn.Module):
     """A random table: the next token depends on the source, the step, and the tokens read so far.
 
-    What was read is a carried tensor (B, beam, T) that only `Decoding.select` and `rows` re-order, and
-    `seen` keeps, as a recorder would, what every step met at each (row, slot).
+    What was read is a carried tensor (B, beam, T) that only `Decoding.select` and `rows` re-order,
+    and `seen` keeps, as a recorder would, what every step met at each (row, slot).
     """
 
     def __init__(self, size: int = 5, seed: int = 0, order: int = 2, sharp: float = 1.0) -> None:
@@ -28,8 +28,10 @@ class Markov(nn.Module):
     def _logits(self, sentence: Tensor, history: Tensor) -> Tensor:
         """Sentence keys (B,), histories (B, beam, T): logits (B, beam, V)."""
         step = history.shape[-1] % 4
-        recent = [history[..., -1 - k] if history.shape[-1] > k else history[..., 0] * 0
-                  for k in range(self.order)]
+        recent = [
+            history[..., -1 - k] if history.shape[-1] > k else history[..., 0] * 0
+            for k in range(self.order)
+        ]
         return self.table[(sentence[:, None].expand(history.shape[:2]), step, *recent)]
 
     def encode(self, source: Tensor, lengths: Tensor | None = None) -> Encoded:

@@ -3,8 +3,9 @@
     decoder = build({"name": "beam", "size": 5, "length": 1.0})
     hypotheses = decoder(model, source)        # one list a sentence
 
-`greedy` and `sample` follow hypotheses one by one (`walk`), `beam` lets them compete; what they share
-(limits, forced prefixes, eval mode) is in `search`. All speak to `encode`, `start` and `step` alone.
+`greedy` and `sample` follow hypotheses one by one (`walk`), `beam` lets them compete; what they
+share (limits, forced prefixes, eval mode) is in `search`. All speak to `encode`, `start` and `step`
+alone.
 """
 
 from collections.abc import Mapping

@@ -1,10 +1,10 @@
 """Beam search over a batch: sentences side by side, none of which can see another.
 
 At each step every sentence's `size` hypotheses are continued by all V tokens, and the best 2 * size
-continuations are looked at: at most `size` of them end, so `size` that do not can always go on. An EOS
-ends a hypothesis when it is among the best `size`; ended ones go to a list of their own and are ranked
-by log P(Y|X) / lp(Y). The search of a sentence stops when no hypothesis still alive can enter the best
-`n_best` even if it lost no more probability and had the largest lp that its limit allows:
+continuations are looked at: at most `size` of them end, so `size` that do not can always go on. An
+EOS ends a hypothesis when it is among the best `size`; ended ones go to a list of their own and are
+ranked by log P(Y|X) / lp(Y). The search of a sentence stops when no hypothesis alive can enter
+the best `n_best`, even if it lost no more probability and had the largest lp within its limit:
 
     max over alive of log P / lp(limit)  <=  score of the n_best-th best that ended
 

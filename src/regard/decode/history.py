@@ -22,6 +22,15 @@ class End(NamedTuple):
     score: float
 
 
+class _Step(NamedTuple):
+    """One step: where each sentence's row is, and the lists (n, width) that `append` describes."""
+
+    where: dict[int, int]
+    tokens: list[list[int]]
+    parents: list[list[int]]
+    totals: list[list[float]]
+
+
 class History:
     """The steps of one decoding, each `(n, width)`, and the walk back through them.
 
@@ -30,9 +39,8 @@ class History:
     """
 
     def __init__(self) -> None:
-        self._steps: list[
-            tuple[dict[int, int], list[list[int]], list[list[int]], list[list[float]]]
-        ] = []
+        """Start with no step."""
+        self._steps: list[_Step] = []
         self._rows: list[int] = []
         self._where: dict[int, int] = {}
 
@@ -43,10 +51,10 @@ class History:
         parents: list[list[int]],
         totals: list[list[float]],
     ) -> None:
-        """Keep a step: for every new slot its token, the slot it continued and its log-prob so far."""
+        """Keep for every new slot its token, the slot it continued, its log-probability so far."""
         if rows is not self._rows:
             self._rows, self._where = rows, {sentence: row for row, sentence in enumerate(rows)}
-        self._steps.append((self._where, tokens, parents, totals))
+        self._steps.append(_Step(self._where, tokens, parents, totals))
 
     def trace(self, end: End) -> Hypothesis:
         """Walk back from `end` to the first token.
@@ -56,10 +64,10 @@ class History:
         """
         if math.isnan(end.total):
             raise RegardError(
-                f"the model's scores became NaN within {end.step + 1} decoding steps; its weights or its"
-                " precision are at fault: look for NaN in them, or decode in float32"
+                f"the model's scores became NaN within {end.step + 1} decoding steps; look for NaN"
+                " in its weights, or decode in float32"
             )
-        slot, row = end.parent, self._steps[end.step][0][end.sentence]
+        slot, row = end.parent, self._steps[end.step].where[end.sentence]
         tokens, totals, trail = [end.token], [end.total], [(row, slot)]
         for where, ids, parents, sums in reversed(self._steps[: end.step]):
             row = where[end.sentence]

@@ -14,8 +14,8 @@ class Hypothesis:
     """One output sequence.
 
     Args:
-        tokens: ids without BOS; the last one is EOS if the sequence ended by itself, and is not if the
-            length limit cut it.
+        tokens: ids without BOS; the last one is EOS if the sequence ended by itself, and is not if
+            the length limit cut it.
         score: `log_prob` divided by the length penalty; what hypotheses are ranked by.
         log_prob: the model's own log-probability of `tokens`, the sum of `token_scores`.
         token_scores: the model's log-probability of each token given those before it.

@@ -19,9 +19,9 @@ class Sample(Decoder):
     """Draw every token: p(y) ∝ exp(logit / temperature), from the likeliest ones only if so asked.
 
     A sentence has its own random numbers, made from `seed` and its source ids alone: what is drawn
-    for it depends neither on the other sentences of a batch nor on the global generator, and the same
-    sentence twice gives the same samples (ask for `n_best` of them instead). The first token whose
-    cumulative probability passes the step's number is taken.
+    for it depends neither on the other sentences of a batch nor on the global generator, and the
+    same sentence twice gives the same samples (ask for `n_best` of them instead). The first token
+    whose cumulative probability passes the step's number is taken.
 
     Args:
         temperature: below 1 sharper, above 1 flatter; scores reported are the model's own, at 1.

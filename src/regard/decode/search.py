@@ -17,7 +17,7 @@ from regard.protocols import BOS, EOS, PAD, Decoding, Generator, lengths_of
 __all__ = ["IMPOSSIBLE", "Decoder", "Request", "check", "forced", "frozen", "scores_of"]
 
 IMPOSSIBLE = -1e6
-"""The log-probability that a forced token counts with if the model gives it none: the search goes on."""
+"""The log-probability of a token that the model gives none but a prefix forces: search goes on."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Decoder(ABC):
         min_length: EOS is not allowed before it would be token number `min_length`.
 
     A forced prefix or `min_length` always fits: the limit is raised to hold it and an EOS.
-    PAD and BOS are never produced; all probabilities are the model's own, over its whole vocabulary.
+    PAD and BOS are never produced; probabilities are the model's own, over its whole vocabulary.
     """
 
     length: float = 1.0
@@ -70,9 +70,8 @@ class Decoder(ABC):
         """Refuse values that mean nothing."""
         check(self.length >= 0, "length", "a number from 0 up", self.length)
         if self.penalty not in PENALTIES:
-            raise RequestError(
-                f"decode.penalty: no length penalty {self.penalty!r}; {nearest(self.penalty, PENALTIES)}"
-            )
+            hint = nearest(self.penalty, PENALTIES)
+            raise RequestError(f"decode.penalty: no length penalty {self.penalty!r}; {hint}")
         check(self.max_ratio >= 0, "max_ratio", "a number from 0 up", self.max_ratio)
         check(self.max_extra >= 0, "max_extra", "0 or more", self.max_extra)
         some = self.max_ratio + self.max_extra > 0
@@ -92,6 +91,8 @@ class Decoder(ABC):
         """Decode a batch.
 
         Args:
+            model: any `Generator`.
+            lengths: (B,) of the sources, EOS counted; None counts what is not PAD.
             source: (B, S) ids ending in EOS, right-padded.
             prefix: how each output must begin: one list of ids a sentence, of any lengths, no BOS.
         """
@@ -110,7 +111,7 @@ class Decoder(ABC):
 
     @abstractmethod
     def search(self, request: Request) -> list[list[Hypothesis]]:
-        """Find each sentence's hypotheses, under `inference_mode` and with the model in eval mode."""
+        """Find each sentence's hypotheses, in inference mode and with the model in eval mode."""
 
     def limit(self, source_length: int) -> int:
         """Give the most tokens, with EOS, for a source of `source_length` tokens with EOS."""
@@ -118,7 +119,7 @@ class Decoder(ABC):
         return most if self.max_length is None else min(most, self.max_length)
 
     def normalizer(self, length: int) -> float:
-        """Give what a hypothesis of `length` tokens, with EOS, has its log-probability divided by."""
+        """Give what the log-probability of `length` tokens, with EOS, is divided by."""
         return PENALTIES[self.penalty](length, self.length)
 
 
@@ -143,7 +144,7 @@ def frozen(model: Generator) -> Iterator[None]:
 
 
 def scores_of(logits: Tensor, normalized: bool) -> tuple[Tensor, Tensor]:
-    """Give logits (..., V) in float32 or better, and what to subtract from them for log-probabilities.
+    """Give logits in float32 or better, and what to subtract from them for log-probabilities.
 
     Shapes:
         logits (..., V), normalizer (..., 1); zeros where the model's logits are log-probabilities.
@@ -156,9 +157,11 @@ def scores_of(logits: Tensor, normalized: bool) -> tuple[Tensor, Tensor]:
 
 
 def forced(request: Request, step: int, rows: Tensor, size: int) -> Tensor | None:
-    """Give each active sentence's forced token at `step` (n, 1), PAD where it is free; None if all are.
+    """Give each active sentence's forced token at `step` (n, 1), PAD where free; None if all are.
 
     Args:
+        request: the batch.
+        step: the number of tokens that all hypotheses have.
         rows: (n,) the sentences that are still in the batch.
         size: of the vocabulary.
     """
@@ -183,8 +186,8 @@ def _prefixes(prefix: Sequence[Sequence[int]] | None, sentences: int) -> list[li
         for token in start:
             if token in (PAD, BOS, EOS) or token < 0:
                 raise RequestError(
-                    f"prefix: sentence {n} is to begin with id {token}, but a prefix holds no PAD, BOS or"
-                    " EOS; give the ids of its words alone"
+                    f"prefix: sentence {n} is to begin with id {token}, but a prefix holds no PAD,"
+                    " BOS or EOS; give the ids of its words alone"
                 )
     return [list(start) for start in prefix]
 

@@ -21,6 +21,9 @@ def walk(
     """Follow `width` hypotheses a sentence to their ends; those that the limit cut come last.
 
     Args:
+        decoder: whose limits and scores count.
+        request: the batch.
+        width: how many hypotheses a sentence.
         choose: from logits (n, width, vocabulary) without the ids below `first`, the step and the
             sentences (n,) still in the batch: the ids chosen, (n, width), counted from `first`.
     """
