@@ -5,12 +5,12 @@ import math
 
 import pytest
 import torch
-from toy import Fixed, Markov, everything, rescore
 
 from regard import decode
 from regard.decode import Beam, Greedy
 from regard.errors import RequestError
 from regard.protocols import BOS, EOS, PAD
+from tests.decode.toy import Fixed, Markov, everything, rescore
 
 SOURCES = torch.tensor(
     [[4, 3, 2, 0, 0], [3, 2, 0, 0, 0], [4, 4, 4, 2, 0], [2, 0, 0, 0, 0], [3, 4, 3, 3, 2]]

@@ -5,10 +5,10 @@ from collections import Counter
 
 import pytest
 import torch
-from toy import Fixed, Markov
 
 from regard.decode import Greedy, Sample
 from regard.protocols import EOS
+from tests.decode.toy import Fixed, Markov
 
 SOURCES = torch.tensor([[4, 3, 2], [3, 2, 0], [4, 4, 2]])
 P = [0, 0, 0.1, 0.2, 0.3, 0.4]

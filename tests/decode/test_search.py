@@ -5,12 +5,12 @@ import math
 import pytest
 import torch
 from torch import nn
-from toy import Fixed, Markov, rescore
 
 from regard import decode
 from regard.decode import Beam, Greedy, Sample, gnmt, power
 from regard.errors import RegardError, RequestError
 from regard.protocols import BOS, EOS, PAD
+from tests.decode.toy import Fixed, Markov, rescore
 
 SOURCES = torch.tensor([[4, 3, 2, 0], [3, 2, 0, 0], [4, 4, 4, 2], [3, 3, 2, 0]])
 DECODERS = [
