@@ -1,0 +1,9 @@
+import pytest
+
+from regard import catalog
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Every test that asks for `name` runs over the whole catalogue."""
+    if "name" in metafunc.fixturenames:
+        metafunc.parametrize("name", catalog.names())

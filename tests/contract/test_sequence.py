@@ -1,0 +1,157 @@
+"""Padding, batches, steps and beams are matters of bookkeeping: none may change a number."""
+
+import pytest
+import torch
+
+from regard import decode
+from regard.protocols import BOS, EOS, PAD
+from tests.contract.battery import SIZE, Pairs, build, loss_of, mixed, pairs, real
+
+TIGHT = {"rtol": 0, "atol": 1e-9}  # models are in float64 here
+
+
+def padded(batch: Pairs, source: int, target: int) -> Pairs:
+    def more(x, n):
+        return torch.nn.functional.pad(x, (0, n), value=PAD)
+
+    return Pairs(
+        more(batch.source, source),
+        batch.lengths,
+        more(batch.target_in, target),
+        more(batch.target_out, target),
+        batch.target_lengths,
+    )
+
+
+def same(found: torch.Tensor, expected: torch.Tensor) -> None:
+    torch.testing.assert_close(found, expected, **TIGHT)
+
+
+def test_padding_changes_nothing(name):
+    model, batch = build(name), mixed()
+    wide = padded(batch, 3, 2)
+    logits = model(batch.source, batch.target_in, batch.lengths).logits
+    other = model(wide.source, wide.target_in, wide.lengths).logits
+    same(other[:, : batch.target_in.shape[1]][real(batch)], logits[real(batch)])
+    loss_of(model, batch).backward()
+    gradients = {path: p.grad.clone() for path, p in model.named_parameters()}
+    model.zero_grad()
+    loss_of(model, wide).backward()
+    for path, p in model.named_parameters():
+        same(p.grad, gradients[path])
+
+
+def test_what_lies_behind_the_lengths_is_never_read(name):
+    model, batch = build(name), mixed()
+    logits = model(batch.source, batch.target_in, batch.lengths).logits
+    rubbish = torch.where(batch.source == PAD, 7, batch.source)
+    same(model(rubbish, batch.target_in, batch.lengths).logits, logits)
+    same(model(batch.source, batch.target_in).logits, logits)  # lengths=None counts what is not PAD
+
+
+def test_a_batch_of_one_is_a_row_of_a_batch_of_many(name):
+    model, batch = build(name), mixed()
+    logits = model(batch.source, batch.target_in, batch.lengths).logits
+    for row, (length, target) in enumerate(zip(batch.lengths, batch.target_lengths, strict=True)):
+        one = model(batch.source[row : row + 1, :length], batch.target_in[row : row + 1, :target])
+        same(one.logits[0], logits[row, :target])
+
+
+def test_the_order_of_a_batch_is_free(name):
+    model, batch = build(name), mixed()
+    logits = model(batch.source, batch.target_in, batch.lengths).logits
+    order = torch.tensor([3, 1, 4, 0, 2])
+    other = model(batch.source[order], batch.target_in[order], batch.lengths[order]).logits
+    same(other, logits[order])
+
+
+def test_no_token_sees_those_after_it(name):
+    model, batch = build(name), mixed()
+    logits = model(batch.source, batch.target_in, batch.lengths).logits
+    for t in range(1, batch.target_in.shape[1]):
+        later = batch.target_in.clone()
+        later[:, t:] = (later[:, t:] + 5) % SIZE
+        same(model(batch.source, later, batch.lengths).logits[:, :t], logits[:, :t])
+
+
+def test_every_source_token_matters(name):
+    model, batch = build(name), pairs([6, 6], [3, 3])
+    logits = model(batch.source, batch.target_in, batch.lengths).logits
+    for place in range(5):
+        other = batch.source.clone()
+        other[:, place] = 4 + (other[:, place] - 3) % (SIZE - 4)
+        moved = model(other, batch.target_in, batch.lengths).logits
+        assert ((moved - logits).abs().amax((1, 2)) > 1e-9).all(), f"source token {place}"
+
+
+def test_step_by_step_is_teacher_forcing(name):
+    model, batch = build(name), mixed()
+    logits = model(batch.source, batch.target_in, batch.lengths).logits
+    decoding = model.start(model.encode(batch.source, batch.lengths))
+    for t in range(batch.target_in.shape[1]):
+        assert decoding.step == t
+        step, decoding = model.step(batch.target_in[:, t : t + 1], decoding)
+        same(step[:, 0][real(batch)[:, t]], logits[:, t][real(batch)[:, t]])
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("grad", [False, True])
+def test_beams_are_rearranged_with_all_they_carry(name, seed, grad):
+    """Random tokens, re-orderings, widths and departures against teacher forcing of what was read."""
+    model, batch = build(name), mixed()
+    generator = torch.Generator().manual_seed(seed)
+    with torch.set_grad_enabled(grad):
+        decoding = model.start(model.encode(batch.source, batch.lengths))
+        left, read = torch.arange(5), torch.full((5, 1, 1), BOS)
+        for width in (3, 4, 2, 3, 3, 1, 2):
+            logits, decoding = model.step(read[..., -1], decoding)
+            for slot in range(read.shape[1]):
+                forced = model(batch.source[left], read[:, slot], batch.lengths[left])
+                same(logits[:, slot], forced.logits[:, -1])
+            if len(left) > 2:  # one sentence leaves, the others change places
+                keep = torch.randperm(len(left), generator=generator)[1:]
+                decoding, read, left = decoding.rows(keep), read[keep], left[keep]
+            index = torch.randint(read.shape[1], (len(left), width), generator=generator)
+            decoding = decoding.select(index)
+            read = read.gather(1, index[..., None].expand(-1, -1, read.shape[-1]))
+            tokens = torch.randint(3, SIZE, (len(left), width, 1), generator=generator)
+            read = torch.cat([read, tokens], -1)
+
+
+def test_two_requests_may_share_a_model(name):
+    model = build(name)
+    one, two = pairs([4, 6], [4, 4], seed=1), pairs([2, 5, 3], [4, 4, 4], seed=2)
+    first = model.start(model.encode(one.source, one.lengths))
+    second = model.start(model.encode(two.source, two.lengths))
+    for t in range(4):
+        a, first = model.step(one.target_in[:, t : t + 1], first)
+        b, second = model.step(two.target_in[:, t : t + 1], second)
+        if t == 3:
+            same(a[:, 0], model(one.source, one.target_in, one.lengths).logits[:, t])
+            same(b[:, 0], model(two.source, two.target_in, two.lengths).logits[:, t])
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"name": "greedy"},
+        {"size": 4, "n_best": 4},
+        {"size": 3, "length": 0.0},
+        {"name": "sample", "n_best": 2},
+    ],
+)
+def test_decoders_score_as_teacher_forcing_does_and_in_any_batch(name, config):
+    model, batch = build(name), mixed()
+    decoder = decode.build({**config, "max_extra": 2})
+    for prefix in (None, [[], [4], [], [5, 6, 7], [4, 4]]):
+        found = decoder(model, batch.source, batch.lengths, prefix)
+        for row, hypotheses in enumerate(found):
+            source = batch.source[row : row + 1, : batch.lengths[row]]
+            for h in hypotheses:
+                read = torch.tensor([[BOS, *h.tokens[:-1]]])
+                logits = model(source, read).logits[0].log_softmax(-1)
+                scores = logits.gather(1, torch.tensor(h.tokens)[:, None])[:, 0].tolist()
+                assert h.token_scores == pytest.approx(scores, abs=1e-8)
+                assert not h.finished or h.tokens.index(EOS) == len(h.tokens) - 1
+            (alone,) = decoder(model, source, prefix=prefix and prefix[row : row + 1])
+            assert [h.tokens for h in alone] == [h.tokens for h in hypotheses]
