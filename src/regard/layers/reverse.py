@@ -1,0 +1,28 @@
+"""Sequences read from the other end, with the padding left where it is."""
+
+import torch
+from jaxtyping import Int, Shaped
+from torch import Tensor
+
+__all__ = ["reverse"]
+
+
+def reverse(
+    x: Shaped[Tensor, "batch time *dims"], lengths: Int[Tensor, " batch"]
+) -> Shaped[Tensor, "batch time *dims"]:
+    r"""Reverse the first `lengths` items of each row; what stands behind them keeps its place.
+
+    .. math:: y_j = x_{n-1-j} \text{ for } j < n, \quad y_j = x_j \text{ else}
+
+    Turning the whole padded row would put the padding in front (Sutskever et al. 2014 reverse sentences,
+    not rows). Twice is the identity.
+
+    Example:
+        >>> reverse(torch.tensor([[5, 6, 7, 0]]), torch.tensor([3]))
+        tensor([[7, 6, 5, 0]])
+    """
+    position = torch.arange(x.shape[1], device=x.device)
+    mirrored = lengths.to(x.device)[:, None] - 1 - position  # (batch, time)
+    index = torch.where(mirrored >= 0, mirrored, position)
+    rows = torch.arange(x.shape[0], device=x.device)[:, None]
+    return x[rows, index]

@@ -1,0 +1,194 @@
+r"""Gated recurrent units and LSTMs over right-padded sequences.
+
+.. math::
+    r, z = \sigma(W_{rz} x + b_{rz} + U_{rz} h), \quad
+    n = \tanh(W x + b + U (r \odot h)) \text{ ("before")}, \quad
+    n = \tanh(W x + b + r \odot U h) \text{ ("after")}
+
+Where the reset gate stands makes two different functions, equal only at r = 1. "before" is printed by Cho et al.
+(2014) and Bahdanau et al. (2015); PyTorch, cuDNN and dl4mt compute "after".
+
+What z does is a matter of naming: :math:`h' = z h + (1-z) n` in Cho et al. and PyTorch (`update="keep"`),
+:math:`h' = (1-z) h + z n` in Bahdanau et al. (`update="take"`). As :math:`1 - \sigma(a) = \sigma(-a)` both are
+the same family of functions, with the signs of the rows of z turned.
+"""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.errors import RequestError, nearest
+from regard.layers._gated import recurrence
+from regard.layers.reverse import reverse
+
+__all__ = ["GRU", "BiGRU", "Gated", "last", "orthogonal"]
+
+RESETS = {"before": True, "after": False}
+UPDATES = {"keep": True, "take": False}
+
+
+class Gated(nn.Module):
+    """The recurrent part of a GRU: the products with the inputs are made outside, for all steps in one.
+
+    Args:
+        hidden: H.
+        reset: where the reset gate stands, "before" or "after" the recurrent product of the candidate.
+        update: what z does to the old state, "keep" (Cho, PyTorch) or "take" the new one (Bahdanau).
+    """
+
+    def __init__(self, hidden: int, *, reset: str = "before", update: str = "keep") -> None:
+        super().__init__()
+        for name, given, known in (("reset", reset, RESETS), ("update", update, UPDATES)):
+            if given not in known:
+                raise RequestError(
+                    f"no {name} of a GRU is called {given!r}; {nearest(given, known)}"
+                )
+        self.hidden, self.reset, self.update = hidden, reset, update
+        self.weight = nn.Parameter(torch.empty(3 * hidden, hidden))  # rows of r, z, n
+        orthogonal(self.weight, 3)
+
+    def forward(
+        self,
+        inputs: Float[Tensor, "*batch gates"],
+        state: Float[Tensor, "*batch hidden"],
+        inside: Float[Tensor, "*batch hidden"] | None = None,
+    ) -> Float[Tensor, "*batch hidden"]:
+        """One step.
+
+        Args:
+            inputs: W x + b of the gates r, z and of the candidate, 3H in all.
+            inside: what is added to U h within the reset gate's reach (reset="after" only).
+        """
+        batch = state.shape[:-1]
+        flat = None if inside is None else inside.reshape(-1, self.hidden)
+        new = self._run(
+            inputs.reshape(1, -1, 3 * self.hidden), state.reshape(-1, self.hidden), flat
+        )
+        return new[0].view(*batch, self.hidden)
+
+    def sequence(
+        self,
+        inputs: Float[Tensor, "batch time gates"],
+        state: Float[Tensor, "batch hidden"] | None = None,
+        inside: Float[Tensor, "batch hidden"] | None = None,
+    ) -> Float[Tensor, "batch time hidden"]:
+        """All steps, from `state` (zero by default): the state after each."""
+        if state is None:
+            state = self.weight.new_zeros(inputs.shape[0], self.hidden)
+        return self._run(inputs.transpose(0, 1), state, inside).transpose(0, 1)
+
+    def _run(self, inputs: Tensor, state: Tensor, inside: Tensor | None) -> Tensor:
+        before, keep = RESETS[self.reset], UPDATES[self.update]
+        if before and inside is not None:
+            raise RequestError(
+                'inside= expected reset="after": a reset gate before U reaches only h'
+            )
+        return recurrence(inputs, state, self.weight, inside, before=before, keep=keep)
+
+    def extra_repr(self) -> str:
+        """Say the size and the two conventions."""
+        return f"{self.hidden}, reset={self.reset!r}, update={self.update!r}"
+
+
+class GRU(nn.Module):
+    """A gated unit over right-padded sequences.
+
+    Args:
+        inputs: size of the input.
+        hidden: H.
+        reset, update: see `Gated`.
+        backward: read each row from its last word to its first. Padding is never read before the words.
+        bias: b; one vector a gate (3H in all, where `torch.nn.GRU` has two).
+
+    Shapes:
+        x (B, T, inputs) and lengths (B,) to states (B, T, H), zero behind the end, and the last
+        state (B, H): the one after the last word read
+    """
+
+    def __init__(
+        self,
+        inputs: int,
+        hidden: int,
+        *,
+        reset: str = "before",
+        update: str = "keep",
+        backward: bool = False,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self.backward = backward
+        self.input = nn.Linear(inputs, 3 * hidden, bias=bias)
+        self.recurrent = Gated(hidden, reset=reset, update=update)
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch time inputs"],
+        lengths: Int[Tensor, " batch"] | None = None,
+        state: Float[Tensor, "batch hidden"] | None = None,
+    ) -> tuple[Float[Tensor, "batch time hidden"], Float[Tensor, "batch hidden"]]:
+        """Read the sequences."""
+        if lengths is None:
+            lengths = x.new_full(x.shape[:1], x.shape[1], dtype=torch.int64)
+        gates = self.input(x)  # (B, T, 3H)
+        if self.backward:
+            gates = reverse(gates, lengths)
+        states = self.recurrent.sequence(gates, state)  # (B, T, H)
+        final = last(states, lengths)
+        if self.backward:
+            states = reverse(states, lengths)
+        return states * _real(lengths, x.shape[1], states), final
+
+
+class BiGRU(nn.Module):
+    r"""Two GRUs, one from each end: :math:`h_j = [\overrightarrow h_j ; \overleftarrow h_j]`.
+
+    Shapes:
+        x (B, T, inputs) and lengths (B,) to states (B, T, 2H), zero behind the end; the forward state at
+        the last word (B, H); the backward state at the first word (B, H)
+    """
+
+    def __init__(
+        self,
+        inputs: int,
+        hidden: int,
+        *,
+        reset: str = "before",
+        update: str = "keep",
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self.ahead = GRU(inputs, hidden, reset=reset, update=update, bias=bias)
+        self.back = GRU(inputs, hidden, reset=reset, update=update, bias=bias, backward=True)
+
+    def forward(
+        self, x: Float[Tensor, "batch time inputs"], lengths: Int[Tensor, " batch"] | None = None
+    ) -> tuple[
+        Float[Tensor, "batch time both"],
+        Float[Tensor, "batch hidden"],
+        Float[Tensor, "batch hidden"],
+    ]:
+        """Read the sequences from both ends."""
+        ahead, end = self.ahead(x, lengths)
+        back, beginning = self.back(x, lengths)
+        return torch.cat([ahead, back], -1), end, beginning
+
+
+def last(
+    states: Float[Tensor, "batch time hidden"], lengths: Int[Tensor, " batch"]
+) -> Float[Tensor, "batch hidden"]:
+    """The state after the last real word of each row (row 0 of an empty sequence)."""
+    rows = torch.arange(states.shape[0], device=states.device)
+    return states[rows, (lengths.to(states.device) - 1).clamp_min(0)]
+
+
+@torch.no_grad()
+def orthogonal(weight: Float[Tensor, "rows columns"], blocks: int = 1) -> None:
+    """Fill each of the stacked square blocks with a random orthogonal matrix of its own."""
+    for block in weight.chunk(blocks):
+        nn.init.orthogonal_(block)
+
+
+def _real(lengths: Tensor, time: int, like: Tensor) -> Tensor:
+    """1 for words and 0 for padding: (B, T, 1)."""
+    position = torch.arange(time, device=like.device)
+    return (position < lengths.to(like.device)[:, None]).to(like.dtype)[..., None]

@@ -1,0 +1,214 @@
+r"""RNNsearch. Bahdanau, Cho and Bengio, "Neural Machine Translation by Jointly Learning to Align and
+Translate", ICLR 2015, arXiv 1409.0473.
+
+    h_j  = [→h_j ; ←h_j]                                      3.2, a GRU from each end
+    s_0  = tanh(W_s ←h_1)                                     A.2.2
+    e_ij = v^T tanh(W_a s_{i-1} + U_a h_j)                    A.1.2
+    c_i  = Σ_j softmax_j(e_ij) h_j                            (5), (6)
+    s_i  = (1 - z_i) s_{i-1} + z_i tanh(W E y_{i-1} + U (r_i s_{i-1}) + C c_i)        A.1.1
+    t_i  = maxout(U_o s_{i-1} + V_o E y_{i-1} + C_o c_i)      A.2.2, pairs
+    p(y_i) ∝ exp(y_i^T W_o t_i)
+
+Attention *and* the readout use the state s_{i-1} from before the step; the state s_i is for the next word only.
+RNNencdec, the paper's baseline, is the same with c_i ≡ →h_Tx, read from left to right only.
+
+Shapes: source (B, S) and target (B, T) ids; embeddings m, states n (H), alignment n', maxout l;
+annotations (B, S, 2H); logits (B, T, V).
+
+**Departs from the paper**: dropout (on word vectors and maxout units) can be asked for; the paper has none.
+`reset="after"` puts the reset gate behind the product with U, as PyTorch and dl4mt do: another function. The
+first target word is an explicit start symbol; the padding's vector is zero. Our recipes train with Adam (the
+paper: Adadelta, batches of 80, gradients rescaled to norm 1).
+"""
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention import Additive, Attention, Lengths, Memory
+from regard.layers.dropout import dropout
+from regard.layers.embed import Embed
+from regard.layers.maxout import Maxout
+from regard.layers.rnn import GRU, BiGRU, Gated
+from regard.protocols import Decoding, Encoded, Output, lengths_of
+
+__all__ = ["RNNencdec", "RNNsearch"]
+
+
+class _GatedDecoder(nn.Module):
+    """What both models share: the gated decoder with a context in every step, and the deep output."""
+
+    normalized = False
+
+    def __init__(
+        self,
+        source: int,
+        target: int,
+        *,
+        embed: int,
+        hidden: int,
+        maxout: int,
+        context: int,
+        reset: str,
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        self.dropout = dropout
+        self.embed_source, self.embed_target = Embed(source, embed), Embed(target, embed)
+        self.initial = nn.Linear(hidden, hidden)  # W_s
+        self.word = nn.Linear(embed, 3 * hidden)  # W_r, W_z, W
+        self.context = nn.Linear(context, 3 * hidden, bias=False)  # C_r, C_z, C
+        self.recurrent = Gated(hidden, reset=reset, update="take")  # U_r, U_z, U
+        self.readout = Maxout(hidden + embed + context, maxout)  # U_o, V_o, C_o
+        self.output = nn.Linear(maxout, target)  # W_o
+
+    def _initialize(self) -> None:
+        """Appendix B.1: biases 0, all matrices N(0, 0.01²) but the orthogonal recurrent ones."""
+        for module in self.modules():
+            if isinstance(module, nn.Linear | Embed):
+                nn.init.normal_(module.weight, std=0.01)
+            if isinstance(module, nn.Linear) and module.bias is not None:
+                nn.init.zeros_(module.bias)
+            if isinstance(module, Embed):
+                module.silence()
+
+    def _vectors(self, embedding: Embed, ids: Tensor) -> Tensor:
+        return dropout(embedding(ids), self.dropout, self.training)
+
+    def _logits(self, state: Tensor, word: Tensor, context: Tensor) -> Tensor:
+        """The deep output for any number of steps at once."""
+        t = self.readout(torch.cat([state, word, context.to(word.dtype)], -1))
+        logits: Tensor = self.output(dropout(t, self.dropout, self.training))
+        return logits
+
+
+class RNNsearch(_GatedDecoder):
+    """The encoder-decoder that searches: additive attention over a bidirectional GRU.
+
+    Args:
+        source, target: vocabulary sizes.
+        embed: m, size of a word vector.
+        hidden: n, size of a state.
+        align: n', size of the alignment perceptron.
+        maxout: l, maxout units of the readout.
+        reset: the reset gate "before" U as printed, or "after".
+        dropout: on word vectors and maxout units; 0 in the paper.
+    """
+
+    def __init__(
+        self,
+        source: int,
+        target: int,
+        *,
+        embed: int = 620,
+        hidden: int = 1000,
+        align: int = 1000,
+        maxout: int = 500,
+        reset: str = "before",
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__(
+            source, target, embed=embed, hidden=hidden, maxout=maxout,
+            context=2 * hidden, reset=reset, dropout=dropout,
+        )  # fmt: skip
+        self.encoder = BiGRU(embed, hidden, reset=reset, update="take")
+        score = Additive(hidden, 2 * hidden, align)  # W_a, U_a, v_a
+        self.attention = Attention(score=score)
+        self._initialize()
+        for weight in (score.query.weight, score.key.weight):
+            nn.init.normal_(weight, std=0.001)
+        nn.init.zeros_(score.v)  # so attention starts exactly uniform
+
+    def encode(self, source: Tensor, lengths: Tensor | None = None) -> Encoded:
+        """Annotations (B, S, 2H); final is the backward state at the first word (B, H)."""
+        lengths = lengths_of(source, lengths)
+        states, _, first = self.encoder(self._vectors(self.embed_source, source), lengths)
+        return Encoded(states, lengths, first)
+
+    def start(self, encoded: Encoded) -> Decoding:
+        """U_a h once per sentence, and s_0."""
+        return Decoding({"source": self._remember(encoded)}, {"state": self._initial(encoded)})
+
+    def step(self, tokens: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
+        """One word a hypothesis: (B, beam) to (B, beam, V); beams are the queries."""
+        word, state = self._vectors(self.embed_target, tokens), decoding.carried["state"]
+        context = self.attention(state, decoding.memories["source"]).context
+        logits = self._logits(state, word, context)
+        state = self.recurrent(self.word(word) + self.context(context), state)
+        return logits, decoding.advance(state=state)
+
+    def forward(self, source: Tensor, target_in: Tensor, lengths: Tensor | None = None) -> Output:
+        """Teacher forced: only attention and the recurrence are done word by word."""
+        encoded = self.encode(source, lengths)
+        memory, state = self._remember(encoded), self._initial(encoded)  # (B, 1, H)
+        words = self._vectors(self.embed_target, target_in)  # (B, T, m)
+        inputs = self.word(words).split(1, 1)  # T x (B, 1, 3H)
+        states, contexts = [], []
+        for i, word in enumerate(inputs):
+            context = self.attention(state, memory).context  # (B, 1, 2H)
+            states.append(state)
+            contexts.append(context)
+            if i + 1 < len(inputs):
+                state = self.recurrent(word + self.context(context), state)
+        return Output(self._logits(torch.cat(states, 1), words, torch.cat(contexts, 1)), {})
+
+    def _remember(self, encoded: Encoded) -> Memory:
+        return self.attention.remember(encoded.states, mask=Lengths(encoded.lengths))
+
+    def _initial(self, encoded: Encoded) -> Tensor:
+        return torch.tanh(self.initial(encoded.final))[:, None]
+
+
+class RNNencdec(_GatedDecoder):
+    """The paper's baseline: the last state of a forward GRU as the context of every step.
+
+    Args:
+        source, target, embed, hidden, maxout, reset, dropout: as in `RNNsearch`.
+    """
+
+    def __init__(
+        self,
+        source: int,
+        target: int,
+        *,
+        embed: int = 620,
+        hidden: int = 1000,
+        maxout: int = 500,
+        reset: str = "before",
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__(
+            source, target, embed=embed, hidden=hidden, maxout=maxout,
+            context=hidden, reset=reset, dropout=dropout,
+        )  # fmt: skip
+        self.encoder = GRU(embed, hidden, reset=reset, update="take")
+        self._initialize()
+
+    def encode(self, source: Tensor, lengths: Tensor | None = None) -> Encoded:
+        """States (B, S, H); final is the last one (B, H), the context c of every step."""
+        lengths = lengths_of(source, lengths)
+        states, last = self.encoder(self._vectors(self.embed_source, source), lengths)
+        return Encoded(states, lengths, last)
+
+    def start(self, encoded: Encoded) -> Decoding:
+        """s_0 = tanh(W_s c); the sentence is c alone."""
+        state = torch.tanh(self.initial(encoded.final))[:, None]
+        return Decoding({"summary": encoded.final}, {"state": state})
+
+    def step(self, tokens: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
+        """One word a hypothesis: (B, beam) to (B, beam, V)."""
+        word, state = self._vectors(self.embed_target, tokens), decoding.carried["state"]
+        context = decoding.memories["summary"][:, None].expand(-1, tokens.shape[1], -1)
+        logits = self._logits(state, word, context)
+        state = self.recurrent(self.word(word) + self.context(context), state)
+        return logits, decoding.advance(state=state)
+
+    def forward(self, source: Tensor, target_in: Tensor, lengths: Tensor | None = None) -> Output:
+        """Teacher forced: one recurrence over the whole target."""
+        encoded = self.encode(source, lengths)
+        state = torch.tanh(self.initial(encoded.final))  # (B, H)
+        words = self._vectors(self.embed_target, target_in)  # (B, T, m)
+        context = encoded.final[:, None]  # (B, 1, H)
+        inputs = self.word(words) + self.context(context)
+        states = self.recurrent.sequence(inputs[:, :-1], state)
+        states = torch.cat([state[:, None], states], 1)
+        return Output(self._logits(states, words, context.expand(-1, words.shape[1], -1)), {})
