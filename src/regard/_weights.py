@@ -1,0 +1,99 @@
+"""The weights of a model folder: `model.safetensors`, checked on the way out and on the way in."""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor, nn
+
+from regard.errors import RequestError, nearest
+
+__all__ = ["DTYPES", "FILE", "pack", "unpack"]
+
+FILE = "model.safetensors"
+DTYPES = {"float32": torch.float32, "float16": torch.float16}
+PICKLES = {".bin", ".pt", ".pth", ".ckpt", ".pkl"}
+
+
+def pack(model: nn.Module, dtype: str) -> tuple[bytes, dict[str, Any]]:
+    """The file's content, and what `config.json` notes about it.
+
+    Raises:
+        RequestError: an unknown dtype, or weights that it cannot hold.
+    """
+    tensors, tied = _tensors(model, dtype)
+    content = save(tensors, metadata={"format": "pt"})
+    return content, {"dtype": dtype, "tied": tied, "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def unpack(model: nn.Module, folder: Path, noted: Mapping[str, Any]) -> None:
+    """Fill `model`, which keeps its own dtype and its tied weights, from the folder's file.
+
+    Raises:
+        RequestError: the file is missing, damaged, or does not fit the model.
+    """
+    tensors, path = _read(folder, noted), folder / FILE
+    wanted = model.state_dict()
+    for problem in _differences(wanted, tensors):
+        raise RequestError(f"{path} does not fit config.json: {problem}")
+    for name, tensor in tensors.items():
+        wanted[name].copy_(tensor)
+
+
+def _tensors(model: nn.Module, dtype: str) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Each tensor once, in `dtype`, and which names were left out because another holds them."""
+    if dtype not in DTYPES:
+        raise RequestError(f"dtype of the saved weights: {dtype!r}; {nearest(dtype, DTYPES)}")
+    kept: dict[str, Tensor] = {}
+    tied: dict[str, str] = {}
+    seen: dict[tuple[Any, ...], str] = {}
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        value = tensor.detach()
+        place = (value.data_ptr(), value.shape, value.stride(), value.dtype)
+        if value.numel() and place in seen:
+            tied[name] = seen[place]
+            continue
+        seen[place] = name
+        if value.is_floating_point():
+            cast = value.to("cpu", DTYPES[dtype])
+            if not torch.isfinite(cast).all() and torch.isfinite(value).all():
+                raise RequestError(f"{name} has values that {dtype} cannot hold; save as float32")
+            value = cast
+        kept[name] = value.cpu().contiguous().clone()
+    return kept, tied
+
+
+def _read(folder: Path, noted: Mapping[str, Any]) -> dict[str, Tensor]:
+    path = folder / FILE
+    if not path.is_file():
+        pickles = sorted(p.name for p in folder.iterdir() if p.suffix in PICKLES)
+        also = f"; {pickles[0]} there is a pickle, which is never read" if pickles else ""
+        raise RequestError(f"{folder} has no {FILE}{also}")
+    content = path.read_bytes()
+    expected = noted.get("sha256")
+    if expected and hashlib.sha256(content).hexdigest() != expected:
+        raise RequestError(
+            f"{path} is damaged or belongs to another config.json: its SHA-256 is not the one noted "
+            "there; copy the folder again, or save the model again"
+        )
+    try:
+        tensors = load(content)
+    except SafetensorError as error:
+        raise RequestError(f"{path} is not a whole safetensors file: {error}") from error
+    tied = noted.get("tied") or {}
+    return tensors | {name: tensors[kept] for name, kept in tied.items() if kept in tensors}
+
+
+def _differences(wanted: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> Iterator[str]:
+    missing, extra = sorted(wanted.keys() - given.keys()), sorted(given.keys() - wanted.keys())
+    if missing:
+        yield f"{missing[0]} is missing" + (f" and {len(missing) - 1} more" if missing[1:] else "")
+    if extra:
+        yield f"{extra[0]} is none of the model's weights; {nearest(extra[0], wanted)}"
+    for name, tensor in wanted.items():
+        if given[name].shape != tensor.shape:
+            yield f"{name} has shape {tuple(given[name].shape)}, expected {tuple(tensor.shape)}"

@@ -1,0 +1,344 @@
+"""Model folders: written whole, read strictly, and holding plain data only.
+
+A folder holds `config.json`, `model.safetensors`, `tokenizer.json` (or one per side),
+`recipe.yaml`, `metrics.json` and `README.md`, and needs nothing else. No pickle is ever opened.
+"""
+
+import inspect
+import json
+import logging
+import math
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, overload
+
+import torch
+from torch import nn
+
+from regard import _card, _weights, catalog, decode, tasks
+from regard._recipe.reader import dump
+from regard._version import version
+from regard.data.tokenize import Tokenizer
+from regard.errors import RegardError, RequestError, nearest
+from regard.tasks import Prediction, Task
+
+__all__ = ["FORMAT", "Loaded", "find", "from_pretrained", "load", "save_pretrained", "shipped"]
+
+log = logging.getLogger(__name__)
+
+FORMAT = 1
+"""The folder format this version writes; folders of a later one are refused."""
+
+CONFIG, RECIPE, METRICS, CARD = "config.json", "recipe.yaml", "metrics.json", "README.md"
+SHIPPED = Path(__file__).parent / "shipped" / "models"
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model with all it needs to be used, as it came out of a folder.
+
+    Args:
+        model: in evaluation mode, float32, on the CPU until `to` is called.
+        tokenizers: by side, `source` and `target`; the same object where they are shared.
+        config: what `config.json` says.
+    """
+
+    model: nn.Module
+    task: Task
+    tokenizers: dict[str, Tokenizer]
+    decoder: Any
+    config: dict[str, Any]
+    folder: Path
+
+    def predict(
+        self,
+        texts: Sequence[str],
+        n_best: int = 1,
+        prefix: str | Sequence[str] | None = None,
+        **overrides: Any,
+    ) -> list[Prediction]:
+        """Predict each text, in input order; an empty text gives an empty output.
+
+        Args:
+            texts: one input each.
+            n_best: how many hypotheses come back, best first, in `alternatives`.
+            prefix: what outputs must begin with: one text for all, or one for each.
+            overrides: keys of the decoder for this call, as `size=1` or `length=0.6`.
+        """
+        if isinstance(texts, str):
+            raise RequestError("predict expects a list of texts, got one string: write [text]")
+        if isinstance(prefix, str):
+            prefix = [prefix] * len(texts)
+        return self.task.predict(
+            self.model, list(texts), self.with_decoder(n_best, **overrides).decoder,
+            self.tokenizers, prefix=prefix,
+        )  # fmt: skip
+
+    @overload
+    def translate(self, text: str, **overrides: Any) -> str: ...
+    @overload
+    def translate(self, text: Sequence[str], **overrides: Any) -> list[str]: ...
+
+    def translate(self, text: str | Sequence[str], **overrides: Any) -> str | list[str]:
+        """The best output for a text, or a list of them for a list."""
+        if isinstance(text, str):
+            return self.predict([text], **overrides)[0].output
+        return [prediction.output for prediction in self.predict(text, **overrides)]
+
+    def __call__(self, text: str | Sequence[str], **overrides: Any) -> str | list[str]:
+        """Short for `translate`, for tasks where that is not the word."""
+        return self.translate(text, **overrides)
+
+    def with_decoder(self, n_best: int = 1, **overrides: Any) -> "Loaded":
+        """The same model with another decoder: the folder's, with `overrides` applied."""
+        if n_best < 1:
+            raise RequestError(f"n_best: expected 1 or more, got {n_best}")
+        if n_best == 1 and not overrides:
+            return self
+        settings = {**self.config["decode"], **overrides}
+        if "name" in overrides and overrides["name"] != self.config["decode"].get("name"):
+            settings = dict(overrides)  # another decoder: the old one's keys are not its keys
+        if n_best > 1:
+            settings["n_best"] = n_best
+        return replace(self, decoder=decode.build(settings))
+
+    def to(self, device: str | torch.device) -> "Loaded":
+        """Move the model, and predict there from now on."""
+        self.model.to(device)
+        return self
+
+
+def save_pretrained(
+    folder: str | Path,
+    model: nn.Module,
+    *,
+    task: Mapping[str, Any],
+    tokenizers: Mapping[str, Tokenizer],
+    recipe: Any,
+    metrics: Mapping[str, Any] | None = None,
+    dtype: str = "float32",
+    card: Mapping[str, str] | None = None,
+) -> Path:
+    """Write a model folder, whole or not at all; other files in the folder are left alone.
+
+    Args:
+        folder: made if it is not there.
+        model: a model of the catalogue, built as `recipe.model` says.
+        task: the recipe's task section, `{"name": ..., ...}`.
+        tokenizers: `source` and `target`; saved once where they are the same object.
+        recipe: a `Recipe`, or its sections as a mapping.
+        metrics: the scores, as `evaluate` gives them.
+        dtype: of the saved weights; `float16` halves the file and is read back as float32.
+        card: words for the model card: `data`, `limits`, `licence`.
+
+    Raises:
+        RequestError: an unknown dtype, or weights that float16 cannot hold.
+    """
+    folder = Path(folder)
+    sections = _sections(recipe)
+    weights, noted = _weights.pack(model, dtype)
+    config = {
+        "format": FORMAT,
+        "regard": version(),
+        "model": {**sections["model"], **_sizes(model)},
+        "task": _plain(dict(task)),
+        "decode": sections["decode"],
+        "data": sections["data"],
+        "weights": noted,
+    }
+    measured = _plain(dict(metrics or {}))
+    files: dict[str, bytes] = {
+        _weights.FILE: weights,
+        RECIPE: _recipe_text(recipe, sections).encode(),
+        METRICS: _json(measured),
+        CARD: _card.text(folder.name, config, sections, measured, model, card or {}).encode(),
+    }
+    for name, tokenizer in _tokenizer_files(tokenizers).items():
+        files[name] = (tokenizer.to_json() + "\n").encode()
+    files[CONFIG] = _json(config)  # last: a folder without it is not a model folder
+    _write(folder, files)
+    return folder
+
+
+def from_pretrained(folder: str | Path) -> Loaded:
+    """Read a model folder.
+
+    Raises:
+        RequestError: one sentence naming the file and what is wrong with it.
+    """
+    folder = Path(folder)
+    config = _read_config(folder)
+    model = _build(config["model"], folder / CONFIG)
+    _weights.unpack(model, folder, config["weights"])
+    spec = dict(config["task"])
+    task = tasks.load(spec.pop("name"))
+    try:
+        made, decoder = task(**spec), decode.build(config["decode"])
+    except TypeError as error:
+        raise RequestError(f"{folder / CONFIG}: {error}") from error
+    return Loaded(model.eval(), made, _read_tokenizers(folder), decoder, config, folder)
+
+
+def load(folder_or_name: str | Path) -> Loaded:
+    """Load a trained folder, or a model that comes with the package by its name. Works offline.
+
+    Raises:
+        RequestError: there is no such folder or name.
+    """
+    return from_pretrained(find(folder_or_name))
+
+
+def find(folder_or_name: str | Path) -> Path:
+    """The folder meant: a folder's path, else the name of a shipped model."""
+    path = Path(folder_or_name)
+    if path.is_dir():
+        return path
+    if (SHIPPED / str(folder_or_name) / CONFIG).is_file() and str(folder_or_name) in shipped():
+        return SHIPPED / str(folder_or_name)
+    if path.is_file():
+        raise RequestError(f"{path} is a file; expected the folder that holds {CONFIG}")
+    raise RequestError(
+        f"no model folder {str(folder_or_name)!r} and none of that name comes with regard; "
+        + (
+            f"shipped: {nearest(str(folder_or_name), shipped())}"
+            if shipped()
+            else "none is shipped"
+        )
+        + "; `regard train RECIPE -o FOLDER` makes one"
+    )
+
+
+def shipped() -> list[str]:
+    """The names of the models that come with the package."""
+    return sorted(path.parent.name for path in SHIPPED.glob(f"*/{CONFIG}"))
+
+
+def _sections(recipe: Any) -> dict[str, Any]:
+    names = ("model", "task", "data", "train", "decode", "expect")
+    get = recipe.get if isinstance(recipe, Mapping) else recipe.section
+    found = {name: _plain(get(name) or {}) for name in names}
+    return {**found, "decode": found["decode"] or {"name": "beam"}}
+
+
+def _recipe_text(recipe: Any, sections: Mapping[str, Any]) -> str:
+    name = None if isinstance(recipe, Mapping) else recipe.name
+    return (f"# regard train {name}\n" if name else "") + dump(
+        {k: v for k, v in sections.items() if v}
+    )
+
+
+def _plain(value: Any) -> Any:
+    """`value` as JSON can hold it: paths become text, numbers of other libraries plain ones."""
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    if isinstance(value, Path):
+        return value.as_posix()
+    if value is None or isinstance(value, (str, bool, int)):
+        return value
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, int):
+        return value
+    raise RequestError(f"a model folder holds plain data, got a {type(value).__name__}: {value!r}")
+
+
+def _json(value: Any) -> bytes:
+    return (json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def _sizes(model: nn.Module) -> dict[str, int]:
+    """The vocabulary sizes a Generator was built with, where it has them."""
+    found = {side: getattr(model, side, None) for side in ("source", "target")}
+    return {side: size for side, size in found.items() if isinstance(size, int)}
+
+
+def _tokenizer_files(tokenizers: Mapping[str, Tokenizer]) -> dict[str, Tokenizer]:
+    if len({id(tokenizer) for tokenizer in tokenizers.values()}) == 1:
+        return {"tokenizer.json": next(iter(tokenizers.values()))}
+    return {f"tokenizer.{side}.json": tokenizer for side, tokenizer in tokenizers.items()}
+
+
+def _write(folder: Path, files: Mapping[str, bytes]) -> None:
+    """All files complete under temporary names first, then each into its place in one move."""
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with tempfile.TemporaryDirectory(prefix=".saving-", dir=folder) as name:
+            ready = Path(name)
+            for file, content in files.items():
+                with open(ready / file, "wb") as out:
+                    out.write(content)
+                    out.flush()
+                    os.fsync(out.fileno())
+            for file in files:
+                os.replace(ready / file, folder / file)
+            for old in set(folder.glob("tokenizer*.json")) - {folder / file for file in files}:
+                old.unlink()
+    except OSError as error:
+        raise RegardError(f"could not write {folder}: {error}") from error
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    path = folder / CONFIG
+    if not path.is_file():
+        raise RequestError(
+            f"{folder} has no {CONFIG}, so it is not a finished model folder; "
+            "`regard train RECIPE -o FOLDER` makes one"
+        )
+    try:
+        config = json.loads(path.read_text("utf-8"))
+    except (ValueError, UnicodeDecodeError) as error:
+        raise RequestError(f"{path} is not JSON: {error}") from error
+    if not isinstance(config, dict):
+        raise RequestError(f"{path}: expected an object, got {type(config).__name__}")
+    made = config.get("format", FORMAT)
+    if not isinstance(made, int) or made > FORMAT:
+        raise RequestError(
+            f"{path} has format {made}, made by regard {config.get('regard', 'of a later version')};"
+            f" this is regard {version()}, which reads up to {FORMAT}: update it"
+        )
+    for key in ("model", "task", "decode", "weights"):
+        if not isinstance(config.get(key), dict):
+            raise RequestError(f"{path}: expected an object under {key!r}, got {config.get(key)!r}")
+    for key in ("model", "task"):
+        if not isinstance(config[key].get("name"), str):
+            raise RequestError(f"{path}: {key}.name is missing")
+    return config
+
+
+def _build(spec: Mapping[str, Any], path: Path) -> nn.Module:
+    keywords = dict(spec)
+    name = keywords.pop("name")
+    if name not in catalog.names():
+        raise RequestError(f"{path}: no model {name!r}; {nearest(name, catalog.names())}")
+    made = catalog.load(name)
+    known = inspect.signature(made).parameters
+    for key in keywords:
+        if key not in known:
+            raise RequestError(
+                f"{path}: model.{key} is no argument of {name}; {nearest(key, known)}"
+            )
+    try:
+        with torch.random.fork_rng(devices=[]):  # loading must not move the caller's random numbers
+            model: nn.Module = made(**keywords)
+    except (TypeError, ValueError) as error:
+        raise RequestError(f"{path}: cannot build {name}: {error}") from error
+    return model
+
+
+def _read_tokenizers(folder: Path) -> dict[str, Tokenizer]:
+    shared = folder / "tokenizer.json"
+    paths = {"source": shared, "target": shared}
+    if not shared.is_file():
+        paths = {side: folder / f"tokenizer.{side}.json" for side in paths}
+    for path in paths.values():
+        if not path.is_file():
+            raise RequestError(f"{folder} has neither tokenizer.json nor {path.name}")
+    read = {path: Tokenizer.load(path) for path in set(paths.values())}
+    return {side: read[path] for side, path in paths.items()}
