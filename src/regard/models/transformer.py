@@ -17,7 +17,6 @@ symbol (the authors' code feeds a zero vector).
 import math
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from regard.attention import Attention, Causal, Lengths, MultiHead, WeightedSum
@@ -86,7 +85,7 @@ class Transformer(nn.Module):
         ):
             if given not in known:
                 raise RequestError(f"no {name} is called {given!r}; {nearest(given, known)}")
-        self.dim, self.dropout = dim, dropout
+        self.source, self.target, self.dim, self.dropout = source, target, dim, dropout
 
         # === Embeddings ===
         self.embed_target = nn.Embedding(target, dim, padding_idx=PAD)
@@ -110,9 +109,7 @@ class Transformer(nn.Module):
         # === Layers ===
         def attention(mask: Causal | None = None) -> MultiHead:
             inner = Attention(read=WeightedSum(attention_dropout), mask=mask)
-            return MultiHead(
-                dim, heads, inner, head_dim=head_dim, value_head_dim=value_head_dim
-            )
+            return MultiHead(dim, heads, inner, head_dim=head_dim, value_head_dim=value_head_dim)
 
         def feedforward() -> FeedForward:
             return FeedForward(dim, hidden, hidden_dropout)
@@ -151,9 +148,7 @@ class Transformer(nn.Module):
             x = layer(x, mask)
         return Encoded(self.encoder_norm(x), lengths)
 
-    def forward(
-        self, source: Tensor, target_in: Tensor, lengths: Tensor | None = None
-    ) -> Output:
+    def forward(self, source: Tensor, target_in: Tensor, lengths: Tensor | None = None) -> Output:
         """All positions at once: logits (B, T, V)."""
         memories = self.start(self.encode(source, lengths)).memories
         x = self._embed(self.embed_target, target_in, 0)
