@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard import store
 from regard.attention import (
     Additive,
     Attention,
@@ -53,6 +52,9 @@ EXTRAS = {
 }
 """What each extra brings, as modules."""
 
+SHIPPED = Path(__file__).parents[1] / "shipped"
+"""What comes with the package. Looked at, not loaded: a doctor works where other things do not."""
+
 DIM, KEYS, QUERIES = 24, 41, 29
 BOUND = 1e-5
 """The largest error a kernel may make in float32, relative to the largest value."""
@@ -77,7 +79,7 @@ def report() -> dict[str, Any]:
         "machine": _machine(),
         "extras": {name: _extra(name) for name in EXTRAS},
         "kernels": {name: str(explain(make())[""]) for name, make in KINDS.items()},
-        "models": {name: _size(store.find(name)) for name in store.shipped()},
+        "models": {f.name: _size(f) for f in sorted((SHIPPED / "models").glob("*"))},
         "data": _data(),
         "checks": list(check_kernels()),
     }
@@ -119,7 +121,7 @@ def _data() -> dict[str, str]:
     found = "not set" if named is None else named if Path(named).is_dir() else f"{named} (missing)"
     return {
         "$REGARD_DATA": found,
-        **{f.name: str(f) for f in sorted((store.SHIPPED.parent / "data").glob("*"))},
+        **{f.name: str(f) for f in sorted((SHIPPED / "data").glob("*"))},
     }
 
 

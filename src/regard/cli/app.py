@@ -12,6 +12,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from regard._version import version
 from regard.cli._common import (
     Command,
     Quiet,
@@ -77,38 +78,35 @@ class _Front(typer.core.TyperGroup):
         return super().resolve_command(ctx, args)
 
 
+_HELP = {"help_option_names": ["-h", "--help"]}
+
 app = typer.Typer(
     cls=_Front,
     help="Train, use and look into sequence models with attention.",
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    invoke_without_command=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=_HELP,
 )
 
 
-def _version(asked: bool) -> None:
+def _version(asked: bool) -> bool:
     if asked:
-        from importlib.metadata import version
-
-        sys.stdout.write(f"regard {version('regard')}\n")
+        sys.stdout.write(f"regard {version()}\n")
         raise typer.Exit
+    return asked
 
 
 @app.callback()
 def front(
-    context: typer.Context,
     quiet: Quiet = False,
     verbose: Verbose = 0,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Set how much is said; without a command, show the front page."""
+    """Set how much is said, whatever the command."""
     configure_talk(quiet, verbose)
-    if context.invoked_subcommand is None:
-        sys.stdout.write(context.get_help() + "\n")
 
 
 def command(name: str, function: Callable[..., Any]) -> Any:
@@ -116,32 +114,31 @@ def command(name: str, function: Callable[..., Any]) -> Any:
     single = typer.Typer(
         add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
     )
-    settings = {"help_option_names": ["-h", "--help"]}
-    single.command(name, cls=Command, context_settings=settings)(with_talk(function))
+    single.command(name, cls=Command, context_settings=_HELP)(with_talk(function))
     return typer.main.get_command(single)
 
 
-def _door(row: Row) -> Callable[[typer.Context], Any]:
-    """What stands for a command in the table: it imports the command and hands the rest on."""
-
-    def enter(context: typer.Context) -> Any:
-        function = getattr(importlib.import_module(row.module), row.name)
-        run = command(row.name, function)
-        return run.main(context.args, prog_name=f"regard {row.name}", standalone_mode=False)
-
-    return enter
-
-
 class _Door(Command):
-    """A command of the table: its words are not parsed here but handed on as they are."""
+    """What stands for a command in the table: it imports the command and hands all words on."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         ctx.args = args
         return args
 
+    def invoke(self, ctx: Any) -> Any:
+        row = _ROWS[ctx.info_name]
+        function = getattr(importlib.import_module(row.module), row.name)
+        words = command(row.name, function)
+        return words.main(ctx.args, prog_name=f"regard {row.name}", standalone_mode=False)
 
+
+def _closed() -> None:
+    """The door of a command, before it is opened."""
+
+
+_ROWS = {row.name: row for row in COMMANDS}
 for _row in COMMANDS:
-    app.command(_row.name, cls=_Door, help=_row.help)(_door(_row))
+    app.command(_row.name, cls=_Door, help=_row.help)(_closed)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -152,7 +149,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     configure_talk()
     try:
-        code = typer.main.get_command(app).main(words, prog_name="regard", standalone_mode=False)
+        code = typer.main.get_command(app).main(
+            words or ["--help"], prog_name="regard", standalone_mode=False
+        )
         sys.stdout.flush()
         if code == _INTERRUPTED:  # typer turns an interrupt outside a command into this code
             raise KeyboardInterrupt

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import metadata
 from typing import Any
 
+from regard._version import version
 from regard.errors import RequestError
 
 __all__ = ["References", "Score", "signature", "variants"]
@@ -41,11 +41,8 @@ class Score:
 
 def signature(**fields: str | int) -> str:
     """What was computed, in sacreBLEU's form `key:value|…`, ending with this package's version."""
-    try:
-        version = metadata.version("regard")
-    except metadata.PackageNotFoundError:  # run from a folder that was not installed
-        version = "source"
-    return "|".join(f"{k}:{v}" for k, v in {**fields, "version": f"regard-{version}"}.items())
+    named = {**fields, "version": f"regard-{version()}"}
+    return "|".join(f"{k}:{v}" for k, v in named.items())
 
 
 def variants(hypotheses: Sequence[str], references: References) -> list[list[str]]:

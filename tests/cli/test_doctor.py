@@ -1,0 +1,61 @@
+"""`regard doctor`: what it reports, and that its self-check can fail."""
+
+import pytest
+import torch
+
+from regard.cli import _health
+
+from .run import run
+
+
+def test_report_as_json(capsys):
+    ran = run(capsys, "doctor", "--json")
+    assert ran.code == 0, ran.err
+    report = ran.result
+    assert report["versions"]["torch"] == torch.__version__
+    assert report["machine"]["threads"] == torch.get_num_threads()
+    assert set(report["kernels"]) == set(_health.KINDS)
+    assert report["kernels"]["additive"].startswith("streaming")
+    assert report["kernels"]["scaled dot"].startswith("sdpa")
+    names = {c["name"] for c in report["checks"]}
+    assert {"sdpa: scaled dot", "streaming: additive", "reference: location"} <= names
+    assert all(c["good"] for c in report["checks"])
+
+
+def test_report_as_text(capsys):
+    ran = run(capsys, "doctor")
+    assert ran.code == 0
+    for title in ("Versions", "Machine", "Extras", "Kernels", "Shipped models", "Self-check"):
+        assert title in ran.out
+    assert "WRONG" not in ran.out
+
+
+def test_a_wrong_kernel_is_found(capsys, monkeypatch):
+    from regard.attention._kernels.sdpa import Sdpa
+
+    honest = Sdpa.run
+
+    def off(self, call):
+        found = honest(self, call)
+        return found._replace(context=found.context * 1.001)
+
+    monkeypatch.setattr(Sdpa, "run", off)
+    ran = run(capsys, "doctor")
+    assert ran.code == 1
+    assert "WRONG  sdpa: scaled dot" in " ".join(ran.out.split()).replace("WRONG ", "WRONG  ")
+    assert "the self-check failed: sdpa: dot" in ran.err
+    assert "streaming: additive" not in ran.err
+
+
+def test_the_check_leaves_the_random_numbers_alone():
+    torch.manual_seed(7)
+    expected = torch.rand(3)
+    torch.manual_seed(7)
+    assert list(_health.check_kernels())
+    assert torch.equal(torch.rand(3), expected)
+
+
+@pytest.mark.parametrize("name", _health.EXTRAS)
+def test_extras_say_what_to_install(name, monkeypatch):
+    monkeypatch.setattr(_health, "find_spec", lambda module: None)
+    assert f"pip install 'regard[{name}]'" in _health._extra(name)

@@ -1,0 +1,96 @@
+"""`regard models`: every row of the catalogue is shown as its source has it."""
+
+import inspect
+
+import pytest
+
+from regard import catalog
+from regard.cli._source import read_class
+from regard.errors import RequestError
+
+from .run import run
+
+
+def test_the_catalogue_has_the_papers_and_their_axes():
+    assert catalog.names() == [
+        "seq2seq",
+        "rnn-encoder-decoder",
+        "rnnsearch",
+        "luong",
+        "transformer",
+    ]
+    for name in catalog.names():
+        entry = catalog.entry(name)
+        assert set(entry.axes) <= set(catalog.AXES)
+        assert {"score", "select", "query", "body", "parallel"} <= set(entry.axes)
+        assert entry.url.startswith("https://arxiv.org/abs/")
+        widths = [v for k, v in entry.tiny.items() if isinstance(v, int) and k != "layers"]
+        assert max(widths) <= 16
+    assert catalog.names("translation") == catalog.names("pronunciation") == catalog.names()
+    assert catalog.names("captions") == []
+
+
+@pytest.mark.parametrize("name", catalog.names())
+def test_each_class_takes_its_tiny_arguments(name):
+    kind = catalog.load(name)
+    names = inspect.signature(kind).parameters
+    assert set(catalog.entry(name).tiny) <= set(names)
+    assert list(names)[:2] == ["source", "target"]
+
+
+@pytest.mark.parametrize("name", catalog.names())
+def test_the_source_is_read_as_python_reads_it(name):
+    """What `models NAME` shows without importing is what importing shows."""
+    kind = catalog.load(name)
+    source = read_class(catalog.entry(name).target)
+    assert source.file.samefile(inspect.getfile(kind))
+    parameters = inspect.signature(kind).parameters
+    assert [p.name for p in source.parameters] == list(parameters)
+    for p in source.parameters:
+        default = parameters[p.name].default
+        if default is inspect.Parameter.empty:
+            assert p.default is None
+        else:
+            assert p.default is not None
+            assert eval(p.default, vars(inspect.getmodule(kind))) == default
+    assert source.arguments == inspect.getdoc(kind)
+    assert source.paper == inspect.getdoc(inspect.getmodule(kind))
+
+
+def test_the_table_has_a_line_for_each(capsys):
+    ran = run(capsys, "models")
+    assert ran.code == 0
+    assert [line.split()[0] for line in ran.out.splitlines()[1:6]] == catalog.names()
+
+
+def test_one_model_shows_equations_defaults_and_place(capsys):
+    ran = run(capsys, "models", "transformer")
+    assert ran.code == 0
+    for text in ("softmax(Q K^T", "dim: int = 512", "transformer.py:", "arxiv.org/abs/1706.03762"):
+        assert text in ran.out
+
+
+def test_json(capsys):
+    rows = run(capsys, "models", "--task", "translation", "--json").result["models"]
+    assert [r["name"] for r in rows] == catalog.names("translation")
+    one = run(capsys, "models", "transformer", "--json").result
+    assert {"name": "dim", "type": "int", "default": "512"}.items() <= one["constructor"][2].items()
+    assert one["axes"]["score"] == "scaled dot"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["transfomer"], "no model is called 'transfomer': did you mean 'transformer'?"),
+        (["--task", "trans"], "no model is for the task 'trans'"),
+    ],
+)
+def test_unknown_names_get_the_nearest(capsys, words, said):
+    ran = run(capsys, "models", *words)
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err
+
+
+def test_load_refuses_unknown_names():
+    with pytest.raises(RequestError, match="did you mean 'luong'"):
+        catalog.load("luon")
