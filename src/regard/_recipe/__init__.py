@@ -1,0 +1,1 @@
+"""What `recipe.py` is made of: reading YAML with line numbers, finding files, checking values."""

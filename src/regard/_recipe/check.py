@@ -1,0 +1,129 @@
+"""Values of a recipe against the signature of what they will be given to."""
+
+import inspect
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import is_dataclass
+from typing import Any, get_args, get_type_hints
+
+from regard.errors import RequestError, nearest
+
+__all__ = ["check", "defaults"]
+
+Where = Callable[[str], str]
+
+
+def check(
+    values: Mapping[str, Any],
+    target: Callable[..., Any],
+    *,
+    section: str,
+    where: Where,
+    given: Iterable[str] = (),
+    extra: Iterable[str] = ("name",),
+) -> None:
+    """Refuse what `target` would not take: unknown keys, missing ones, values of another type.
+
+    Args:
+        values: the section, e.g. `{"name": "rnnsearch", "hidden": 256}`.
+        target: the class or function that gets them.
+        section: the dotted name of the section, for the error.
+        where: gives `file:line` of a dotted key.
+        given: parameters that come from elsewhere (vocabulary sizes).
+        extra: keys that are not parameters.
+
+    Raises:
+        RequestError: with the place, what was expected, what came, and the nearest name.
+    """
+    parameters, open_ended = _parameters(target, given)
+    hints = _hints(target)
+    name = getattr(target, "__name__", str(target))
+    for key, value in values.items():
+        dotted = f"{section}.{key}"
+        if key in parameters:
+            if key in hints:
+                _check_type(value, hints[key], dotted, where)
+        elif key not in set(extra) and not open_ended:
+            raise RequestError(
+                f"{where(dotted)}: {name} has no setting {key!r} ({section}): {nearest(key, parameters)}"
+            )
+    for key, parameter in parameters.items():
+        if parameter.default is inspect.Parameter.empty and key not in values:
+            raise RequestError(f"{where(section)}: {name} needs a value for {section}.{key}")
+
+
+def defaults(target: Callable[..., Any], given: Iterable[str] = ()) -> dict[str, Any]:
+    """The default values of `target` that a recipe could have written (numbers, words, lists)."""
+    found = {
+        key: parameter.default
+        for key, parameter in _parameters(target, given)[0].items()
+        if parameter.default is not inspect.Parameter.empty
+    }
+    return {key: value for key, value in found.items() if _writable(value)}
+
+
+def _writable(value: Any) -> bool:
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _parameters(
+    target: Callable[..., Any], given: Iterable[str]
+) -> tuple[dict[str, inspect.Parameter], bool]:
+    found = inspect.signature(target).parameters
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    skipped = set(given)
+    named = {k: p for k, p in found.items() if p.kind not in kinds and k not in skipped}
+    return named, any(p.kind is inspect.Parameter.VAR_KEYWORD for p in found.values())
+
+
+def _hints(target: Callable[..., Any]) -> dict[str, Any]:
+    plain = is_dataclass(target) or not inspect.isclass(target)
+    try:
+        return get_type_hints(target if plain else target.__init__)  # type: ignore[misc]
+    except (NameError, TypeError):  # a name that only a type checker sees: nothing to check against
+        return {}
+
+
+def _check_type(value: Any, hint: Any, key: str, where: Where) -> None:
+    from pydantic import TypeAdapter, ValidationError
+    from pydantic.errors import PydanticUserError
+
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(hint)
+    except PydanticUserError:  # a type that no YAML can write: its constructor will say
+        return
+    try:
+        # Through JSON, where strict means: a list may be a tuple, and "no" is never False.
+        adapter.validate_json(json.dumps(value), strict=True)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        at = ".".join(str(part) for part in problem["loc"] if isinstance(part, int))
+        raise RequestError(
+            f"{where(key)}: {key}{'.' + at if at else ''}: expected {_expected(hint)}, "
+            f"came {value!r} ({problem['msg'].lower()})"
+        ) from None
+
+
+def _expected(hint: Any) -> str:
+    """A type in words that a reader of the recipe understands."""
+    names = {
+        int: "a whole number", float: "a number", str: "a word", bool: "true or false",
+        type(None): "null",
+    }
+    if hint in names:
+        return names[hint]
+    parts = get_args(hint)
+    kind = getattr(hint, "__origin__", None)
+    if parts and kind is None:  # int | None
+        return " or ".join(_expected(part) for part in parts)
+    if parts and str(kind) == "typing.Literal":
+        return "one of " + ", ".join(str(part) for part in parts)
+    if kind in (dict,) or str(kind) == "collections.abc.Mapping":
+        return "keys with values"
+    if kind in (list, tuple):
+        return "a list"
+    return getattr(hint, "__name__", str(hint).replace("typing.", ""))

@@ -1,0 +1,94 @@
+"""A recipe as layers laid over each other (file, `tiny:`, command line), each value with its origin."""
+
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from typing import Any
+
+from regard.errors import RequestError
+from regard._recipe.reader import Lines, parse
+
+__all__ = ["Layered", "flat", "override"]
+
+
+class Layered:
+    """Nested values that remember where each came from."""
+
+    def __init__(self, values: Mapping[str, Any], lines: Lines, file: str) -> None:
+        """Start with what the file says."""
+        self.values: dict[str, Any] = {}
+        self.origin: dict[str, str] = {}
+        self.file = file
+        self.lay(values, {key: f"{file}:{line}" for key, line in lines.items()})
+
+    def lay(self, values: Mapping[str, Any], origin: Mapping[str, str], prefix: str = "") -> None:
+        """Lay values over what is there.
+
+        A dotted key (`train.steps`) reaches inside. A mapping is merged key by key, unless it has a
+        `name` other than the one there: then it replaces (another optimizer has other settings).
+        """
+        for key, value in values.items():
+            self._set(key.split("."), value, prefix + key, origin)
+
+    def _set(self, path: list[str], value: Any, written: str, origin: Mapping[str, str]) -> None:
+        here = self.values
+        for depth, part in enumerate(path[:-1]):
+            inner = here.setdefault(part, {})
+            if inner is None:
+                inner = here[part] = {}
+            if not isinstance(inner, dict):
+                raise RequestError(
+                    f"{origin.get(written, self.file)}: {'.'.join(path)}: "
+                    f"{'.'.join(path[: depth + 1])} is {inner!r} and has no keys"
+                )
+            here = inner
+        dotted = ".".join(path)
+        old = here.get(path[-1])
+        merge = (
+            isinstance(value, Mapping)
+            and isinstance(old, dict)
+            and value.get("name", old.get("name")) == old.get("name")
+        )
+        if merge:
+            for key, item in value.items():
+                self._set([*path, *key.split(".")], item, f"{written}.{key}", origin)
+            return
+        for known in [k for k in self.origin if k == dotted or k.startswith(dotted + ".")]:
+            del self.origin[known]
+        self.origin[dotted] = origin.get(written, self.file)
+        if isinstance(value, Mapping):
+            here[path[-1]] = {}
+            for key, item in value.items():
+                self._set([*path, *str(key).split(".")], item, f"{written}.{key}", origin)
+        else:
+            here[path[-1]] = deepcopy(value)
+
+    def where(self, key: str) -> str:
+        """Where a dotted key was written, or the nearest thing above it."""
+        parts = key.split(".")
+        for size in range(len(parts), 0, -1):
+            found = self.origin.get(".".join(parts[:size]))
+            if found:
+                return found
+        return self.file
+
+
+def override(text: str) -> tuple[str, Any]:
+    """Split `key=value`; the value follows the rules of the recipe.
+
+    Example:
+        >>> override("train.optimizer={name: sgd, lr: 1}")
+        ('train.optimizer', {'name': 'sgd', 'lr': 1})
+    """
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise RequestError(f"command line: expected key=value (train.steps=2000), came {text!r}")
+    return key.strip(), parse(value.strip(), f"command line: {text!r}")[0]
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted keys with their values, in order; an empty mapping is a value."""
+    for key, value in values.items():
+        if isinstance(value, Mapping) and value:
+            yield from flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value

@@ -1,0 +1,62 @@
+"""What each section of a recipe is given to. Calling `targets` imports the model's class, so torch."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from regard.errors import RequestError, nearest
+
+if TYPE_CHECKING:
+    from regard.recipe import Recipe
+
+__all__ = ["targets"]
+
+Targets = dict[str, tuple[Callable[..., Any], tuple[str, ...]]]
+
+
+def targets(recipe: "Recipe") -> Targets:
+    """Section -> (what gets its values, its parameters that come from elsewhere).
+
+    Raises:
+        RequestError: a section lacks its `name`, or nothing has that name.
+    """
+    from regard import catalog, tasks
+    from regard.decode import DECODERS
+    from regard.train.optim import OPTIMIZERS
+    from regard.train.schedule import SCHEDULES
+    from regard.train.settings import Batch, Checkpoint, Training, Validate
+
+    found: Targets = {}
+    model = _name(recipe, "model", recipe.model, catalog.names())
+    found["model"] = catalog.load(model), ("source", "target")
+    found["task"] = tasks.load(_name(recipe, "task", recipe.task, tasks.TASKS)), ()
+    found["train"] = Training, ("batch", "validate", "checkpoint", "optimizer", "schedule")
+    found["train.batch"] = Batch, ()
+    found["train.validate"] = Validate, ()
+    found["train.checkpoint"] = Checkpoint, ()
+    tables: tuple[tuple[str, Mapping[str, Any], str], ...] = (
+        ("optimizer", OPTIMIZERS, "adam"),
+        ("schedule", SCHEDULES, "constant"),
+    )
+    for key, table, usual in tables:
+        section = recipe.train.get(key) or {}
+        name = _name(recipe, f"train.{key}", section, table, usual)
+        found[f"train.{key}"] = table[name], ("parameters",)
+    found["decode"] = DECODERS[_name(recipe, "decode", recipe.decode, DECODERS)], ()
+    return found
+
+
+def _name(
+    recipe: "Recipe", section: str, values: Any, known: Any, usual: str | None = None
+) -> str:
+    if not isinstance(values, Mapping):
+        raise RequestError(
+            f"{recipe.where(section)}: {section}: expected keys with values, came {values!r}"
+        )
+    name = values.get("name", usual)
+    if name is None:
+        raise RequestError(f"{recipe.where(section)}: {section} needs a name: {', '.join(known)}")
+    if name not in known:
+        raise RequestError(
+            f"{recipe.where(f'{section}.name')}: {section} has no {name!r}: {nearest(str(name), known)}"
+        )
+    return str(name)

@@ -1,0 +1,87 @@
+"""`regard train`: a recipe in, a folder out; run it again to continue."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from regard.cli._common import Json, columns, emit, print_result, say
+
+if TYPE_CHECKING:
+    from regard.recipe import Recipe
+
+__all__ = ["train"]
+
+
+def train(
+    recipe: Annotated[str, typer.Argument(help="A name of `regard recipes`, or a .yaml file.")],
+    changes: Annotated[
+        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Changes to the recipe.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FOLDER", help="Default: runs/RECIPE.")
+    ] = None,
+    seeds: Annotated[
+        str | None, typer.Option(metavar="1-10", help="Train once for each; write mean and sd.")
+    ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Throw away what is in the folder.")] = False,
+    dry: Annotated[bool, typer.Option("--dry", help="Build everything, run one batch, stop.")] = False,
+    show: Annotated[
+        bool, typer.Option("--print", help="Print the resolved recipe and where each value is from.")
+    ] = False,
+    tiny: Annotated[bool, typer.Option("--tiny", help="Apply the recipe's section `tiny`.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Train a recipe into a folder; run it again to continue.
+
+    Ctrl-C saves; the same command continues, also after a crash, with the same result. A changed
+    recipe in the same folder is refused.
+
+    Examples:
+        regard train pronunciation/rnnsearch-cmudict
+        regard train translation/transformer-debian model.layers=3 train.steps=2000 -o small
+        regard train my-recipe.yaml --seeds 1-5 --json
+        regard train pronunciation/rnnsearch-cmudict --tiny
+        regard train translation/transformer-debian --print
+    """
+    from regard import recipe as recipes
+
+    found = recipes.load(recipe, changes or [], tiny=tiny)
+    if show:
+        _print(found.check(), as_json)
+    elif dry:
+        from regard.train.dry import dry as run_dry
+
+        _result(run_dry(found.check()), as_json)
+    elif seeds is not None:
+        from regard.train.seeds import fit_seeds, seeds_of
+
+        numbers = seeds_of(seeds)
+        _result(fit_seeds(recipe, changes or [], numbers, output, tiny=tiny, fresh=fresh), as_json)
+    else:
+        from regard.train import fit
+        from regard.train.run import default_folder
+
+        folder = output or default_folder(found)
+        metrics = fit(found, folder, fresh=fresh, progress=not as_json)
+        if metrics:  # empty in all processes but the first
+            _result({"folder": str(folder), **metrics}, as_json)
+
+
+def _print(recipe: "Recipe", as_json: bool) -> None:
+    rows = list(recipe.table())
+    if as_json:
+        emit({"recipe": recipe.resolved(), "from": {key: origin for key, _, origin in rows}})
+    else:
+        print_result(columns([(key, json.dumps(value), f"# {origin}") for key, value, origin in rows]))
+
+
+def _result(result: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        emit(result)
+        return
+    for name, value in result.get("metrics", {}).items():
+        print_result(f"{name} {value:.2f}" if isinstance(value, float) else f"{name} {value}")
+    if "folder" in result:
+        say(f"{result['folder']}: try `regard predict {result['folder']} …`")

@@ -1,0 +1,245 @@
+"""Recipes: a YAML file (rules of YAML 1.2) that says everything a result depends on.
+
+A recipe has the sections `model task data train decode`, what to `expect`, and changes that make it
+`tiny` (seconds on a laptop, for tests). Values can be changed by `key=value`. Everything is checked
+against the constructors that will get it, and every error names file and line.
+
+    >>> from regard import recipe
+    >>> r = recipe.load("translation/transformer-debian", ["train.steps=2000"])  # doctest: +SKIP
+    >>> r.train["steps"], r.where("train.steps")                                 # doctest: +SKIP
+    (2000, 'command line')
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from regard._recipe.check import check, defaults
+from regard._recipe.layers import Layered, flat, override
+from regard._recipe.reader import dump, parse
+from regard.errors import RequestError, nearest
+
+__all__ = ["SECTIONS", "Recipe", "find", "folder", "load", "names"]
+
+SECTIONS = ("model", "task", "data", "train", "decode", "expect")
+"""What a recipe can have, beside `tiny`."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A recipe after `tiny` and `key=value` were laid over it.
+
+    Args:
+        name: `translation/transformer-debian`, or the stem of a file elsewhere; tiny ones end in `-tiny`.
+        file: the file it was read from.
+        layers: the values and where each came from.
+    """
+
+    name: str
+    file: Path
+    layers: Layered = field(repr=False)
+
+    def section(self, name: str) -> dict[str, Any]:
+        """One section as a dict; empty if the recipe does not have it."""
+        value = self.layers.values.get(name)
+        return {} if value is None else value
+
+    @property
+    def model(self) -> dict[str, Any]:
+        """`name` and the keyword arguments of the model."""
+        return self.section("model")
+
+    @property
+    def task(self) -> dict[str, Any]:
+        """`name` and the keyword arguments of the task."""
+        return self.section("task")
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """What `Task.data` gets."""
+        return self.section("data")
+
+    @property
+    def train(self) -> dict[str, Any]:
+        """The settings of the training; see `train.settings.Training`."""
+        return self.section("train")
+
+    @property
+    def decode(self) -> dict[str, Any]:
+        """`name` and the keyword arguments of the decoder; a beam of 5 where not given."""
+        return self.section("decode") or {"name": "beam"}
+
+    @property
+    def expect(self) -> dict[str, Any]:
+        """Measured ranges: metric -> [lowest, highest]."""
+        return self.section("expect")
+
+    def where(self, key: str) -> str:
+        """`file:line` of a dotted key, `command line`, or the nearest thing above it."""
+        return self.layers.where(key)
+
+    @cached_property
+    def _targets(self) -> dict[str, tuple[Any, tuple[str, ...]]]:
+        """Section -> (what gets its values, parameters that come from elsewhere). Imports torch."""
+        from regard._recipe.targets import targets
+
+        return targets(self)
+
+    def check(self) -> "Recipe":
+        """Check every section against the constructors. Imports the model's class, so torch.
+
+        Raises:
+            RequestError: an unknown key, a missing one or a value of another type, with its place.
+        """
+        for section, (target, given) in self._targets.items():
+            values = {k: v for k, v in self._at(section).items() if f"{section}.{k}" not in self._targets}
+            check(values, target, section=section, where=self.where, given=given)
+        self._check_expect()
+        return self
+
+    def _at(self, section: str) -> dict[str, Any]:
+        """The values of a dotted section."""
+        if section == "decode":
+            return self.decode
+        value: Any = self.layers.values
+        for part in section.split("."):
+            value = value.get(part) or {}
+        if not isinstance(value, dict):
+            raise RequestError(
+                f"{self.where(section)}: {section}: expected keys with values, came {value!r}"
+            )
+        return value
+
+    def _check_expect(self) -> None:
+        for metric, value in self.expect.items():
+            numbers = isinstance(value, list) and all(isinstance(v, int | float) for v in value)
+            if not numbers or len(value) != 2 or value[0] > value[1]:
+                raise RequestError(
+                    f"{self.where(f'expect.{metric}')}: expect.{metric}: expected [lowest, highest], "
+                    f"came {value!r}"
+                )
+
+    def resolved(self) -> dict[str, Any]:
+        """Every section with the defaults of its constructors filled in."""
+        result: dict[str, Any] = {
+            name: dict(self.decode if name == "decode" else self.section(name)) for name in SECTIONS
+        }
+        for section, (target, given) in self._targets.items():
+            here = result
+            *above, last = section.split(".")
+            for part in above:
+                here = here[part]
+            values = dict(here.get(last) or {})
+            here[last] = {**values, **{k: v for k, v in defaults(target, given).items() if k not in values}}
+        return result
+
+    def dump(self) -> str:
+        """The recipe as YAML, without `tiny` and without defaults: what was asked for."""
+        return dump({name: self.section(name) for name in SECTIONS if self.section(name)})
+
+    def table(self) -> Iterator[tuple[str, Any, str]]:
+        """Each dotted key of the resolved recipe with its value and where that came from."""
+        for key, value in flat(self.resolved()):
+            yield key, value, self.layers.origin.get(key, "default")
+
+
+def load(
+    name: str | os.PathLike[str],
+    overrides: Sequence[str] | Mapping[str, Any] = (),
+    *,
+    tiny: bool = False,
+) -> Recipe:
+    """Read a recipe.
+
+    Args:
+        name: a name in the recipe folder (`pronunciation/rnnsearch-cmudict`, or its last part where
+            that is unique), or a path to a `.yaml` file.
+        overrides: `["train.steps=300"]`, or a mapping with dotted keys.
+        tiny: lay the section `tiny` over the rest.
+
+    Raises:
+        RequestError: no such recipe, not YAML, an unknown section or a malformed override.
+    """
+    file = find(name)
+    values, lines = parse(file.read_text(encoding="utf-8"), _short(file))
+    if not isinstance(values, dict):
+        raise RequestError(f"{_short(file)}:1: expected sections ({', '.join(SECTIONS)})")
+    small = values.pop("tiny", None) or {}
+    layers = Layered(values, lines, _short(file))
+    if tiny:
+        layers.lay(small, {key: f"{_short(file)}:{line}" for key, line in _inside(lines, "tiny")})
+    pairs = overrides if isinstance(overrides, Mapping) else dict(override(o) for o in overrides)
+    for key, value in pairs.items():
+        layers.lay({key: value}, dict.fromkeys([key, *(f"{key}.{k}" for k, _ in _keys(value))], "command line"))
+    for section, value in layers.values.items():
+        if section not in SECTIONS:
+            raise RequestError(
+                f"{layers.where(section)}: there is no section {section!r}: "
+                f"{nearest(section, [*SECTIONS, 'tiny'])}"
+            )
+        if value is not None and not isinstance(value, dict):
+            raise RequestError(
+                f"{layers.where(section)}: {section}: expected keys with values, came {value!r}"
+            )
+    return Recipe(_name(file) + ("-tiny" if tiny else ""), file, layers)
+
+
+def _keys(value: Any) -> Iterator[tuple[str, Any]]:
+    return flat(value) if isinstance(value, Mapping) else iter(())
+
+
+def _inside(lines: Mapping[str, int], section: str) -> Iterator[tuple[str, int]]:
+    prefix = section + "."
+    return ((k.removeprefix(prefix), line) for k, line in lines.items() if k.startswith(prefix))
+
+
+def folder() -> Path:
+    """Where the recipes are: inside the package when installed, at the top of the repository if not."""
+    here = Path(__file__).resolve().parent
+    inside = here / "recipes"
+    return inside if inside.is_dir() else here.parent.parent / "recipes"
+
+
+def names() -> list[str]:
+    """The names of all recipes, `task/model-data`."""
+    root = folder()
+    return sorted(p.relative_to(root).with_suffix("").as_posix() for p in root.glob("*/*.yaml"))
+
+
+def find(name: str | os.PathLike[str]) -> Path:
+    """The file of a recipe, by path or by name.
+
+    Raises:
+        RequestError: there is no such recipe.
+    """
+    text = os.fspath(name)
+    if text.endswith((".yaml", ".yml")):
+        path = Path(text)
+        if not path.is_file():
+            raise RequestError(f"there is no recipe file {text!r}; see `regard recipes`")
+        return path
+    known = names()
+    matches = [known_name for known_name in known if known_name == text or known_name.endswith("/" + text)]
+    if len(matches) != 1:
+        shorts = {known_name.rpartition("/")[2]: known_name for known_name in known}
+        hint = nearest(text, [*known, *shorts]) if known else "there are none"
+        raise RequestError(f"there is no recipe {text!r}: {hint}; see `regard recipes`")
+    return folder() / f"{matches[0]}.yaml"
+
+
+def _name(file: Path) -> str:
+    try:
+        return file.resolve().relative_to(folder().resolve()).with_suffix("").as_posix()
+    except ValueError:
+        return file.stem
+
+
+def _short(file: Path) -> str:
+    """A path as people would type it: relative to the working directory where that is shorter."""
+    try:
+        return file.resolve().relative_to(Path.cwd()).as_posix()
+    except ValueError:
+        return str(file)

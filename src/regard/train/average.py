@@ -1,0 +1,90 @@
+"""Averages of weights: over the last checkpoints, and moving along the training."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from regard.train.state import load_weights, save_weights, weights_of
+
+__all__ = ["Average", "Last", "average"]
+
+
+def average(files: Sequence[Path]) -> dict[str, Tensor]:
+    """The mean of the weights in several files, summed in float64.
+
+        mean = (w_1 + ... + w_n) / n
+
+    Values that are not floating point (counters) are those of the last file.
+    """
+    total: dict[str, Tensor] = {}
+    kinds: dict[str, torch.dtype] = {}
+    for file in files:
+        for name, tensor in load_weights(file).items():
+            kinds[name] = tensor.dtype
+            if tensor.is_floating_point():
+                wide = tensor.double()
+                total[name] = total[name].add_(wide) if name in total else wide
+            else:
+                total[name] = tensor
+    return {
+        name: (t / len(files)).to(kinds[name]) if t.is_floating_point() else t
+        for name, t in total.items()
+    }
+
+
+class Last:
+    """The weights of the last `keep` checkpoints, one file each."""
+
+    def __init__(self, folder: Path, keep: int) -> None:
+        """Use `folder`, which may not be there yet."""
+        self.folder = folder
+        self.keep = keep
+
+    def files(self, until: int | None = None) -> list[Path]:
+        """The files of up to `keep` checkpoints no later than step `until`, oldest first."""
+        found = sorted(self.folder.glob("step-*.safetensors"))
+        known = [p for p in found if until is None or _step(p) <= until]
+        return known[-self.keep :] if self.keep else []
+
+    def save(self, model: nn.Module, step: int) -> None:
+        """Save the weights at a step."""
+        if self.keep:
+            save_weights(self.folder / f"step-{step:09d}.safetensors", weights_of(model))
+
+    def prune(self, step: int) -> None:
+        """Remove what is no longer among the last ones; call it after the state was saved."""
+        kept = set(self.files(step))
+        for file in self.folder.glob("step-*.safetensors"):
+            if file not in kept:
+                file.unlink(missing_ok=True)
+
+
+def _step(file: Path) -> int:
+    return int(file.stem.removeprefix("step-"))
+
+
+class Average:
+    """An exponential moving average of the weights.
+
+        average <- decay * average + (1 - decay) * weights
+    """
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        """Start at the weights as they are."""
+        self.decay = decay
+        self.weights = {name: p.detach().clone() for name, p in weights_of(model).items()}
+
+    @torch.no_grad()
+    def update(self, model: nn.Module) -> None:
+        """Take in the weights after a step."""
+        now = weights_of(model)
+        moving = [name for name, t in self.weights.items() if t.is_floating_point()]
+        torch._foreach_lerp_(
+            [self.weights[name] for name in moving],
+            [now[name].detach() for name in moving],
+            1 - self.decay,
+        )
+        for name in self.weights.keys() - set(moving):
+            self.weights[name].copy_(now[name])

@@ -1,0 +1,153 @@
+"""The adapter: the only file that knows the training engine (pytorch-lightning).
+
+The engine moves batches and models to devices, accumulates, casts, and runs several processes. What
+a step means, what is saved and when to stop is decided by the `Work` it is given.
+"""
+
+import contextlib
+import logging
+import os
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any, Protocol
+
+import pytorch_lightning as pl
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from regard.train.settings import Training
+from regard.train.stream import Micro
+
+__all__ = ["Work", "rank", "run", "world"]
+
+
+class Work(Protocol):
+    """A training as the engine sees it."""
+
+    model: nn.Module
+    optimizer: Optimizer
+    settings: Training
+
+    def loss(self, micro: Micro) -> Tensor:
+        """The sum of the losses of one micro-batch."""
+        ...
+
+    def before_step(self, micro: Micro) -> None:
+        """Called with the first micro-batch of a step."""
+        ...
+
+    def clip(self) -> None:
+        """Called when the gradients of a step are complete."""
+        ...
+
+    def after_step(self, micro: Micro) -> bool:
+        """Called with the last micro-batch of a step; True ends the training."""
+        ...
+
+    def begin(self, precision: Callable[[], Any], device: torch.device) -> None:
+        """Called once everything is on its device, before the first step."""
+        ...
+
+
+def world() -> int:
+    """How many processes train together (torchrun says)."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def rank() -> int:
+    """Which of them this is."""
+    return int(os.environ.get("RANK", "0"))
+
+
+def run(work: Work, micros: Iterable[Micro]) -> None:
+    """Train until `work` says it is enough."""
+    settings = work.settings
+    with _quiet():
+        trainer = pl.Trainer(
+            accelerator={"cuda": "gpu"}.get(settings.device, settings.device),
+            devices=int(os.environ.get("LOCAL_WORLD_SIZE", "1")),
+            num_nodes=max(1, world() // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))),
+            strategy=_strategy(settings),
+            precision={"fp32": "32-true", "bf16": "bf16-mixed"}[settings.precision],  # type: ignore[arg-type]
+            accumulate_grad_batches=settings.batch.accumulate,
+            max_steps=-1,
+            max_epochs=-1,
+            logger=False,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            num_sanity_val_steps=0,
+            limit_val_batches=0,
+            use_distributed_sampler=False,
+            inference_mode=False,
+        )
+        module = _Module(work)
+        trainer.fit(module, train_dataloaders=_Endless(micros))
+
+
+def _strategy(settings: Training) -> str:
+    return "auto" if world() == 1 else settings.strategy
+
+
+class _Endless:
+    """An iterable that the engine takes as it is: no workers, no random numbers drawn."""
+
+    def __init__(self, micros: Iterable[Micro]) -> None:
+        self.micros = micros
+
+    def __iter__(self) -> Iterator[Micro]:
+        return iter(self.micros)
+
+
+class _Module(pl.LightningModule):
+    """Hands the engine's calls to the work."""
+
+    def __init__(self, work: Work) -> None:
+        super().__init__()
+        self.model = work.model
+        self.work = work
+        self.accumulate = work.settings.batch.accumulate
+
+    def configure_optimizers(self) -> Optimizer:
+        return self.work.optimizer
+
+    def on_fit_start(self) -> None:
+        self.work.begin(self.trainer.precision_plugin.forward_context, self.device)
+
+    def transfer_batch_to_device(self, batch: Micro, device: torch.device, index: int) -> Micro:
+        return replace(batch, batch=batch.batch.to(device))
+
+    def on_train_batch_start(self, batch: Micro, index: int) -> None:
+        if index % self.accumulate == 0:
+            self.work.before_step(batch)
+
+    def training_step(self, batch: Micro, index: int) -> Tensor:
+        # The engine divides by `accumulate`, and averages gradients over processes.
+        return self.work.loss(batch) * (self.accumulate * world() / batch.count)
+
+    def configure_gradient_clipping(self, *_: Any, **__: Any) -> None:
+        self.work.clip()
+
+    def on_train_batch_end(self, outputs: Any, batch: Micro, index: int) -> None:
+        if (index + 1) % self.accumulate == 0 and self.work.after_step(batch):
+            self.trainer.should_stop = True
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the engine's banners and advice off the screen; errors still come through."""
+    names = ("pytorch_lightning", "lightning_fabric", "lightning.pytorch")
+    logs = [logging.getLogger(n) for n in (*names, *(f"{n}.utilities.rank_zero" for n in names))]
+    before = [log.level for log in logs]
+    for log in logs:
+        log.setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module=r"(pytorch_lightning|lightning_fabric)\.")
+        warnings.filterwarnings("ignore", message=".*(LeafSpec|litlogger|isinstance.treespec).*")
+        try:
+            yield
+        finally:
+            for log, level in zip(logs, before, strict=True):
+                log.setLevel(level)

@@ -1,0 +1,127 @@
+"""The end of a training: which weights are kept, how good they are, and the folder."""
+
+import logging
+import math
+import platform
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from regard import decode
+from regard.recipe import Recipe
+from regard.train.average import average
+from regard.train.state import load_weights, set_weights, weights_of
+from regard.train.work import Work
+
+if TYPE_CHECKING:
+    from regard.train.run import Built
+
+__all__ = ["choose", "finish"]
+
+_talk = logging.getLogger("regard.train")
+
+
+def finish(recipe: Recipe, folder: Path, built: "Built", work: Work) -> dict[str, Any]:
+    """Choose the weights, score them on test, write the folder; give the metrics."""
+    from regard import store
+
+    name, dev = choose(work)
+    metrics: dict[str, Any] = {"metrics": {}, "signature": {}, "examples": 0, "seconds": 0.0}
+    test = built.data.test
+    if test is not None and len(test):
+        metrics |= evaluate(recipe, built, work, test)
+    p = work.progress
+    metrics["dev"] = dev
+    metrics["training"] = {
+        "ended": p.done,
+        "weights": name,
+        "steps": p.step,
+        "epochs": p.place.epoch,
+        "tokens": p.tokens,
+        "cpu": round(p.cpu, 1),
+        "wall": round(p.wall, 1),
+        "parameters": sum(t.numel() for t in built.model.parameters()),
+        "seed": built.settings.seed,
+        "problems": dict(getattr(built.data.problems, "counts", {})),
+        "torch": torch.__version__,
+        "machine": platform.machine(),
+    }
+    store.save_pretrained(
+        folder, built.model, task=recipe.task, tokenizers=built.data.tokenizers, recipe=recipe,
+        metrics=_finite(metrics), dtype=built.settings.dtype,
+    )  # fmt: skip
+    shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+    scores = "  ".join(f"{key} {value:.2f}" for key, value in metrics["metrics"].items())
+    _talk.info("%s: %s (weights: %s)", folder, scores or "no test data", name)
+    return metrics
+
+
+def choose(work: Work) -> tuple[str, dict[str, float]]:
+    """Give the model its final weights; say which, and how good they are on dev.
+
+    With `final: auto` every candidate (last, best, average, moving average) is judged on dev by the
+    metric that early stopping went by, and the best is taken.
+    """
+    candidates = _candidates(work)
+    validation, best = work.validation, ""
+    result: dict[str, float] = {}
+    weights: Mapping[str, Tensor] = {}
+    for name, make in candidates.items():
+        made = make()
+        set_weights(work.model, made)
+        scores = validation(work.model, work.device, work.precision) if validation else {}
+        if validation and len(candidates) > 1:
+            metric = validation.metric
+            _talk.info("weights %s: dev %s %.3f, loss %.4f", name, metric, scores[metric], scores["loss"])
+        if not best or (validation and validation.better_of(scores, result)):
+            best, result, weights = name, scores, made
+    set_weights(work.model, weights)
+    return best, result
+
+
+def _candidates(work: Work) -> dict[str, Callable[[], Mapping[str, Tensor]]]:
+    """The weights to choose from, the plainest last: without dev the first is taken."""
+    folder, settings = work.folder / "checkpoints", work.settings
+    last = {name: tensor.detach().clone() for name, tensor in weights_of(work.model).items()}
+    files = work.last.files(work.progress.step)
+    found: dict[str, Callable[[], Mapping[str, Tensor]]] = {}
+    if settings.average > 1 and len(files) > 1:
+        found["average"] = lambda: average(files)
+    if work.ema is not None:
+        moving = work.ema.weights
+        found["ema"] = lambda: moving
+    if (folder / "best.safetensors").is_file() and work.progress.best_step != work.progress.step:
+        found["best"] = lambda: load_weights(folder / "best.safetensors")
+    found["last"] = lambda: last
+    if settings.final == "auto":
+        return found
+    return {settings.final: found.get(settings.final, found["last"])}
+
+
+def evaluate(recipe: Recipe, built: "Built", work: Work, test: Any) -> dict[str, Any]:
+    """The official scores on test, with the recipe's decoder."""
+    started = time.monotonic()
+    work.model.eval()
+    found = built.task.predict(
+        work.model, test, decode.build(recipe.decode), built.data.tokenizers,
+        tokens=built.settings.validate.tokens,
+    )  # fmt: skip
+    scores = built.task.score(found, test)
+    return {
+        "metrics": {name: float(score.value) for name, score in scores.items()},
+        "signature": {name: score.signature for name, score in scores.items()},
+        "examples": len(test),
+        "seconds": round(time.monotonic() - started, 1),
+    }
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no infinity."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,115 @@
+"""What a training says: lines of JSON in a file, a bar on a terminal, one line per interval elsewhere."""
+
+import json
+import logging
+import os
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Log"]
+
+_talk = logging.getLogger("regard.train")
+
+
+class Log:
+    """The log of one run.
+
+    Args:
+        file: where the JSON lines go; None: nowhere (other processes than the first).
+        length: what was in the file at the checkpoint that is continued; lines after it belong to
+            steps that are made again and are dropped.
+        bar: show a progress bar where stderr is a terminal.
+    """
+
+    def __init__(self, file: Path | None, *, length: int = 0, bar: bool = True) -> None:
+        """Open the file, cut to `length` bytes."""
+        self._file = None
+        if file is not None:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            self._file = file.open("ab")
+            self._file.truncate(min(length, self._file.tell()))
+        self._bar = _Bar() if bar and file is not None and sys.stderr.isatty() else None
+        self._said = 0.0
+
+    @property
+    def length(self) -> int:
+        """Bytes in the file: saved in checkpoints."""
+        return self._file.seek(0, os.SEEK_END) if self._file else 0
+
+    def write(self, **values: Any) -> None:
+        """Write one line of JSON."""
+        if self._file:
+            self._file.write(json.dumps(values).encode() + b"\n")
+            self._file.flush()
+
+    def train(self, values: Mapping[str, Any], progress: float) -> None:
+        """Log an interval of training; say it, though not more than about once in five seconds."""
+        self.write(**values)
+        if self._file is None:
+            return
+        if self._bar:
+            self._bar.show(values, progress)
+        elif time.monotonic() - self._said >= 4.5:
+            self._said = time.monotonic()
+            _talk.info("%s", _line(values, progress))
+
+    def say(self, text: str) -> None:
+        """Say a line, once over all processes."""
+        if self._file is None:
+            return
+        if self._bar:
+            self._bar.print(text)
+        else:
+            _talk.info("%s", text)
+
+    def close(self) -> None:
+        """Close the file and take the bar away."""
+        if self._bar:
+            self._bar.stop()
+        if self._file:
+            self._file.close()
+
+
+def _line(values: Mapping[str, Any], progress: float) -> str:
+    return (
+        f"step {values['step']} ({100 * progress:.0f} %)  loss {values['loss']:.3f}  "
+        f"lr {values['lr']:.2e}  {values['tokens/s']:.0f} tokens/s  "
+        f"norm {values['norm']:.2f}  {values['cpu']:.0f} s CPU"
+    )
+
+
+class _Bar:
+    """A bar made by rich, under the lines that are said."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self.progress = Progress(
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f} %"),
+            TextColumn("{task.description}"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            refresh_per_second=2,
+            transient=True,
+        )
+        self.task = self.progress.add_task("", total=1.0)
+        self.progress.start()
+
+    def show(self, values: Mapping[str, Any], progress: float) -> None:
+        self.progress.update(
+            self.task,
+            completed=progress,
+            description=f"step {values['step']}  loss {values['loss']:.3f}  "
+            f"{values['tokens/s']:.0f} tokens/s",
+        )
+
+    def print(self, text: str) -> None:
+        self.progress.console.print(text, markup=False, highlight=False)
+
+    def stop(self) -> None:
+        self.progress.stop()

@@ -1,0 +1,78 @@
+"""Optimizers by the names that recipes use."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import torch
+from torch.optim import Optimizer
+
+from regard.errors import RequestError, nearest
+
+__all__ = ["OPTIMIZERS", "adadelta", "adam", "adamw", "build", "sgd"]
+
+Parameters = Iterable[torch.nn.Parameter]
+
+
+def adam(
+    parameters: Parameters,
+    lr: float = 1e-3,
+    betas: tuple[float, float] = (0.9, 0.999),
+    eps: float = 1e-8,
+    weight_decay: float = 0.0,
+) -> Optimizer:
+    """Adam (Kingma and Ba 2015); the Transformer's is `betas: [0.9, 0.98], eps: 1e-9`."""
+    return torch.optim.Adam(
+        parameters, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, fused=True
+    )
+
+
+def adamw(
+    parameters: Parameters,
+    lr: float = 1e-3,
+    betas: tuple[float, float] = (0.9, 0.999),
+    eps: float = 1e-8,
+    weight_decay: float = 0.01,
+) -> Optimizer:
+    """Adam with decoupled weight decay (Loshchilov and Hutter 2019)."""
+    return torch.optim.AdamW(
+        parameters, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, fused=True
+    )
+
+
+def adadelta(
+    parameters: Parameters,
+    lr: float = 1.0,
+    rho: float = 0.95,
+    eps: float = 1e-6,
+    weight_decay: float = 0.0,
+) -> Optimizer:
+    """Adadelta (Zeiler 2012), with the numbers of Bahdanau et al. 2015 as defaults."""
+    return torch.optim.Adadelta(parameters, lr=lr, rho=rho, eps=eps, weight_decay=weight_decay)
+
+
+def sgd(
+    parameters: Parameters, lr: float = 1.0, momentum: float = 0.0, weight_decay: float = 0.0
+) -> Optimizer:
+    """Stochastic gradient descent, with the learning rate of Luong et al. 2015 as default."""
+    return torch.optim.SGD(parameters, lr=lr, momentum=momentum, weight_decay=weight_decay)
+
+
+OPTIMIZERS: Mapping[str, Callable[..., Optimizer]] = {
+    "adam": adam,
+    "adamw": adamw,
+    "adadelta": adadelta,
+    "sgd": sgd,
+}
+
+
+def build(section: Mapping[str, Any], parameters: Parameters) -> Optimizer:
+    """The optimizer of a recipe: `{name: adam, lr: 0.001}`.
+
+    Raises:
+        RequestError: no optimizer has that name.
+    """
+    settings = dict(section)
+    name = settings.pop("name", "adam")
+    if name not in OPTIMIZERS:
+        raise RequestError(f"there is no optimizer {name!r}: {nearest(str(name), OPTIMIZERS)}")
+    return OPTIMIZERS[name](parameters, **settings)

@@ -1,0 +1,244 @@
+"""From a recipe to a folder: everything follows from (recipe, seed), and running again continues."""
+
+import json
+import logging
+import random
+import shutil
+from collections.abc import Mapping
+from difflib import unified_diff
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import nn
+
+from regard import catalog, decode, tasks
+from regard._malloc import keep_freed_memory
+from regard._recipe.layers import flat
+from regard.data.batch import plan
+from regard.data.tokenize import Tokenizer
+from regard.errors import RegardError, RequestError
+from regard.recipe import Recipe, load
+from regard.train import engine, optim, schedule
+from regard.train.finish import finish
+from regard.train.settings import Training
+from regard.train.stream import Stream
+from regard.train.validate import Validation
+from regard.train.work import Work
+
+__all__ = ["Built", "build", "default_folder", "fit"]
+
+_talk = logging.getLogger("regard.train")
+
+SAME = ("expect", "train.log", "train.checkpoint.minutes")
+"""What may differ between a recipe and the one in its folder: results do not depend on it."""
+
+
+class Built(NamedTuple):
+    """All that a recipe describes, before the first step."""
+
+    settings: Training
+    task: Any
+    data: Any
+    model: nn.Module
+
+
+def default_folder(recipe: Recipe) -> Path:
+    """Where a recipe trains when nothing else is said: `runs/<recipe>`."""
+    return Path("runs") / recipe.name
+
+
+def fit(
+    recipe: Recipe, folder: Path | str | None = None, *, fresh: bool = False, progress: bool = True
+) -> dict[str, Any]:
+    """Train a recipe into a folder, or continue what is there; give its metrics.
+
+    Args:
+        recipe: see `regard.recipe.load`.
+        folder: `runs/<recipe>` where not given.
+        fresh: throw away what is there.
+        progress: show a bar on a terminal.
+
+    Raises:
+        RequestError: the recipe is wrong, or the folder is another recipe's.
+        KeyboardInterrupt: after an interruption, when everything is saved.
+    """
+    folder = Path(folder) if folder is not None else default_folder(recipe)
+    recipe.check()
+    if fresh and engine.rank() == 0:
+        _clear(folder)
+    finished = _finished(recipe, folder)
+    if finished is not None:
+        _talk.info("%s is finished already; --fresh trains it again", folder)
+        return finished
+    settings = Training.of(recipe.train)
+    keep_freed_memory()
+    if settings.threads:
+        torch.set_num_threads(settings.threads)
+    built = build(recipe, folder)
+    if engine.rank() == 0:
+        _note(recipe, folder, built.data.tokenizers)
+    optimizer = optim.build(settings.optimizer, built.model.parameters())
+    work = Work(
+        folder, built.model, built.task, optimizer, schedule.build(settings.schedule), settings,
+        _validation(recipe, built), bar=progress,
+    )  # fmt: skip
+    try:
+        _introduce(recipe, built, work)
+        if not work.progress.done:
+            _run(work, built)
+        work.log.say(f"trained for {work.progress.done}; now the last scores")
+    finally:
+        work.log.close()
+    return finish(recipe, folder, built, work) if engine.rank() == 0 else {}
+
+
+def build(recipe: Recipe, folder: Path | None = None) -> Built:
+    """Make task, data and model of a recipe, from its seed.
+
+    Args:
+        recipe: checked before.
+        folder: where tokenizers may be left from an earlier run.
+    """
+    settings = Training.of(recipe.train)
+    if not (settings.steps or settings.epochs or settings.cpu_seconds):
+        raise RequestError(f"{recipe.where('train')}: train needs steps, epochs or cpu_seconds")
+    random.seed(settings.seed)
+    np.random.seed(settings.seed)  # noqa: NPY002
+    torch.manual_seed(settings.seed)
+    task = tasks.load(recipe.task["name"])(**_arguments(recipe.task))
+    data = task.data(recipe.data, tokenizers=_tokenizers(folder) if folder else None)
+    if data.train is None or not len(data.train):
+        raise RequestError(f"{recipe.where('data')}: there is no training example in the data")
+    sizes = task.model_arguments(data.tokenizers)
+    model = catalog.load(recipe.model["name"])(**sizes, **_arguments(recipe.model))
+    return Built(settings, task, data, model)
+
+
+def _arguments(section: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in section.items() if key != "name"}
+
+
+def _run(work: Work, built: Built) -> None:
+    s = built.settings
+    stream = Stream(
+        built.data.train, plan, tokens=s.batch.tokens, seed=s.seed, accumulate=s.batch.accumulate,
+        rank=engine.rank(), world=engine.world(), start=work.progress.place,
+    )  # fmt: skip
+    with work.catching_signals():
+        engine.run(work, stream)
+    if not work.progress.done:
+        if not work.interrupted:
+            raise RegardError(f"{work.folder}: the training stopped before its end")
+        raise KeyboardInterrupt(
+            f"interrupted at step {work.progress.step}, saved in {work.folder}; "
+            "the same command continues"
+        )
+
+
+def _validation(recipe: Recipe, built: Built) -> Validation | None:
+    s, task = built.settings.validate, built.task
+    if built.data.dev is None or not len(built.data.dev) or not s.every:
+        return None
+    plain = _arguments(recipe.task) | ({"smoothing": 0.0} if "smoothing" in recipe.task else {})
+    metric = s.metric or (task.metric if s.examples else "loss")
+    return Validation(
+        tasks.load(recipe.task["name"])(**plain), built.data.dev, decode.build({"name": "greedy"}),
+        built.data.tokenizers, limit=s.examples, metric=metric, lower=set(task.lower_is_better),
+        tokens=s.tokens,
+    )  # fmt: skip
+
+
+def _introduce(recipe: Recipe, built: Built, work: Work) -> None:
+    """The first lines of a run: what is trained, on what, with which kernels and why."""
+    from regard.attention import explain
+
+    s, count = built.settings, sum(p.numel() for p in built.model.parameters())
+    device = "cuda" if s.device != "cpu" and torch.cuda.is_available() else "cpu"
+    where = f"{torch.get_num_threads()} threads" if device == "cpu" else torch.cuda.get_device_name()
+    work.log.say(f"{recipe.name}, seed {s.seed}, {device} ({where}), {s.precision}")
+    sizes = ", ".join(f"{key} {len(t)}" for key, t in built.data.tokenizers.items())
+    work.log.say(
+        f"{recipe.model['name']} with {count:,} parameters; {len(built.data.train):,} examples; "
+        f"vocabulary {sizes}"
+    )
+    reasons: dict[str, list[str]] = {}
+    for path, reason in explain(built.model).items():
+        reasons.setdefault(str(reason), []).append(path)
+    for reason, paths in reasons.items():
+        more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+        work.log.say(f"kernel of {paths[0] or 'the model'}{more}: {reason}")
+    if work.progress.step:
+        work.log.say(f"continuing after step {work.progress.step}")
+
+
+# -- the folder
+
+
+def _clear(folder: Path) -> None:
+    """Remove what a training has left, and nothing else."""
+    shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+    names = ("config.json", "model.safetensors", "recipe.yaml", "metrics.json", "README.md", "log.jsonl")
+    for path in [*(folder / name for name in names), *folder.glob("tokenizer*.json")]:
+        path.unlink(missing_ok=True)
+
+
+def _finished(recipe: Recipe, folder: Path) -> dict[str, Any] | None:
+    """The metrics of a finished training in the folder; None if there is more to do."""
+    noted = folder / "recipe.yaml"
+    if not noted.is_file():
+        return None
+    _refuse_change(recipe, noted)
+    metrics = folder / "metrics.json"
+    if not metrics.is_file() or not (folder / "config.json").is_file():
+        return None
+    found: dict[str, Any] = json.loads(metrics.read_text())
+    return found
+
+
+def _refuse_change(recipe: Recipe, noted: Path) -> None:
+    old, new = (_lines(r) for r in (load(noted), recipe))
+    if old == new:
+        return
+    changes = [
+        line for line in unified_diff(old, new, lineterm="", n=0) if line[:3] not in ("---", "+++")
+    ]
+    said = "\n".join(f"  {line}" for line in changes if not line.startswith("@@"))
+    raise RequestError(
+        f"{noted.parent} holds a training of another recipe; -o trains elsewhere, --fresh starts over; "
+        f"what differs (- there, + asked for):\n{said}"
+    )
+
+
+def _lines(recipe: Recipe) -> list[str]:
+    return [
+        f"{key}: {value!r}"
+        for key, value in sorted(flat(recipe.resolved()))
+        if not any(key == same or key.startswith(same + ".") for same in SAME)
+    ]
+
+
+def _note(recipe: Recipe, folder: Path, tokenizers: Mapping[str, Tokenizer]) -> None:
+    """Write what a later run compares with and continues from."""
+    folder.mkdir(parents=True, exist_ok=True)
+    shared = len({id(t) for t in tokenizers.values()}) == 1
+    for side, tokenizer in tokenizers.items():
+        path = folder / ("tokenizer.json" if shared else f"tokenizer.{side}.json")
+        if not path.is_file():
+            tokenizer.save(path)
+    (folder / "recipe.yaml").write_text(recipe.dump(), encoding="utf-8")
+
+
+def _tokenizers(folder: Path) -> dict[str, Tokenizer] | None:
+    """Tokenizers of an earlier run in the folder."""
+    if not (folder / "recipe.yaml").is_file():
+        return None
+    shared = folder / "tokenizer.json"
+    if shared.is_file():
+        tokenizer = Tokenizer.load(shared)
+        return {"source": tokenizer, "target": tokenizer}
+    paths = {side: folder / f"tokenizer.{side}.json" for side in ("source", "target")}
+    if all(path.is_file() for path in paths.values()):
+        return {side: Tokenizer.load(path) for side, path in paths.items()}
+    return None

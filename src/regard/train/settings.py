@@ -1,0 +1,110 @@
+"""What the section `train` of a recipe can say, with its defaults. Nothing heavy is imported."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+__all__ = ["Batch", "Checkpoint", "Training", "Validate"]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """How much one step sees.
+
+    Args:
+        tokens: the budget of a micro-batch, rows times longest side.
+        accumulate: micro-batches a step (and process) whose gradients are added up.
+    """
+
+    tokens: int = 4096
+    accumulate: int = 1
+
+
+@dataclass(frozen=True)
+class Validate:
+    """How the model is judged while it learns.
+
+    Args:
+        every: steps between two validations; 0: never.
+        examples: dev examples that are decoded for the task's metric; 0: only loss and perplexity.
+        metric: what early stopping and the best checkpoint go by; the task's own where not given.
+        patience: validations without a better score before the training stops.
+        tokens: the budget of a batch.
+    """
+
+    every: int = 1000
+    examples: int = 200
+    metric: str | None = None
+    patience: int | None = None
+    tokens: int = 4096
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """When the state is saved.
+
+    Args:
+        every: steps between two checkpoints.
+        minutes: or minutes between them, whichever comes first.
+    """
+
+    every: int = 1000
+    minutes: float | None = None
+
+
+@dataclass(frozen=True)
+class Training:
+    """Everything about the training.
+
+    Args:
+        steps: updates of the weights; with `epochs` or `cpu_seconds` whichever comes first.
+        epochs: passes over the training data.
+        cpu_seconds: processor time of this process, over all its runs in the folder, validation
+            included. Results then depend on the machine.
+        optimizer: `{name: adam, lr: 0.001, ...}`; see `train.optim`.
+        schedule: `{name: inverse-sqrt, warmup: 4000}`; see `train.schedule`.
+        clip: largest norm of the gradient; 0: not clipped.
+        average: average the last so many checkpoints at the end; 0 or 1: none.
+        ema: decay of an exponential moving average of the weights; 0: none.
+        final: which weights the folder gets. `auto`: of all there are, those best on dev.
+        precision: `bf16` is automatic mixed precision, weights stay float32.
+        seed: everything random follows from it.
+        log: steps between two lines of the log.
+        threads: CPU threads; as torch finds them where not given.
+        device: `auto` takes a GPU where there is one.
+        strategy: how several processes share the work (started by torchrun).
+        dtype: of the weights in the final folder.
+    """
+
+    steps: int | None = None
+    epochs: float | None = None
+    cpu_seconds: float | None = None
+    batch: Batch = Batch()
+    optimizer: Mapping[str, Any] = field(default_factory=lambda: {"name": "adam"})
+    schedule: Mapping[str, Any] = field(default_factory=lambda: {"name": "constant"})
+    clip: float = 0.0
+    average: int = 0
+    ema: float = 0.0
+    final: Literal["auto", "last", "best", "average", "ema"] = "auto"
+    validate: Validate = Validate()
+    checkpoint: Checkpoint = Checkpoint()
+    precision: Literal["fp32", "bf16"] = "fp32"
+    seed: int = 1
+    log: int = 50
+    threads: int | None = None
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    strategy: Literal["ddp", "fsdp"] = "ddp"
+    dtype: Literal["float32", "float16"] = "float32"
+
+    @classmethod
+    def of(cls, section: Mapping[str, Any]) -> "Training":
+        """The settings of a recipe's `train` section, which was checked before."""
+        nested = {"batch": Batch, "validate": Validate, "checkpoint": Checkpoint}
+        known = {f.name for f in fields(cls)}
+        return cls(
+            **{
+                key: nested[key](**value) if key in nested else value
+                for key, value in section.items()
+                if key in known
+            }
+        )

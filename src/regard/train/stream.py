@@ -1,0 +1,119 @@
+"""The endless stream of micro-batches, derived from (seed, position) alone.
+
+Epoch plans follow each other without a gap. Every process can derive the whole plan, so each knows
+the token count of a whole step over all processes without asking.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+__all__ = ["Examples", "Micro", "Place", "Stream"]
+
+Plan = Callable[..., list[list[int]]]
+
+
+class Examples(Protocol):
+    """What a training needs of a data set; see `regard.data`."""
+
+    @property
+    def sizes(self) -> np.ndarray[Any, Any]:
+        """(n, 2) tokens a side."""
+        ...
+
+    def __len__(self) -> int:
+        """How many there are."""
+        ...
+
+    def count(self, indices: list[int]) -> int:
+        """Tokens that the loss counts."""
+        ...
+
+    def collate(self, indices: list[int]) -> Any:
+        """A batch."""
+        ...
+
+
+@dataclass(frozen=True)
+class Place:
+    """A position in the stream: the next micro-batch is number `offset` of `epoch`'s plan."""
+
+    epoch: int = 0
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Micro:
+    """One micro-batch of one process.
+
+    Args:
+        batch: what the task's loss gets.
+        count: tokens of the whole step, over all processes and accumulation steps.
+        after: the place after the whole step.
+        epoch: passes over the data before the step, with fraction.
+        until: and after it.
+    """
+
+    batch: Any
+    count: int
+    after: Place
+    epoch: float
+    until: float
+
+
+class Stream:
+    """Micro-batches of process `rank` of `world`, from `start` on.
+
+    Step s has the micro-batches [s*A*W, (s+1)*A*W) of the concatenated epoch plans; accumulation
+    step a of rank r gets number a*W + r of them. So W processes see what one sees that accumulates
+    W times as much.
+    """
+
+    def __init__(
+        self,
+        examples: Examples,
+        plan: Plan,
+        *,
+        tokens: int,
+        seed: int,
+        accumulate: int = 1,
+        rank: int = 0,
+        world: int = 1,
+        start: Place | None = None,
+    ) -> None:
+        """Derive nothing yet; see `__iter__`."""
+        self.examples = examples
+        self.plan = plan
+        self.tokens = tokens
+        self.seed = seed
+        self.accumulate = accumulate
+        self.rank = rank
+        self.world = world
+        self.start = start or Place()
+
+    def _plan(self, epoch: int) -> list[list[int]]:
+        return self.plan(self.examples.sizes, tokens=self.tokens, seed=self.seed, epoch=epoch)
+
+    def steps(self) -> Iterator[tuple[list[list[int]], Place, float, float]]:
+        """The micro-batches (lists of indices) of each step over all processes, without end."""
+        place, size = self.start, self.accumulate * self.world
+        plan = self._plan(place.epoch)
+        while True:
+            at = place.epoch + place.offset / len(plan)
+            taken: list[list[int]] = []
+            while len(taken) < size:
+                if place.offset == len(plan):
+                    place = Place(place.epoch + 1)
+                    plan = self._plan(place.epoch)
+                taken.append(plan[place.offset])
+                place = Place(place.epoch, place.offset + 1)
+            yield taken, place, at, place.epoch + place.offset / len(plan)
+
+    def __iter__(self) -> Iterator[Micro]:
+        """The micro-batches of this process, collated."""
+        for step, after, epoch, until in self.steps():
+            count = sum(self.examples.count(indices) for indices in step)
+            for indices in step[self.rank :: self.world]:
+                yield Micro(self.examples.collate(indices), count, after, epoch, until)

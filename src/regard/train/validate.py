@@ -1,0 +1,104 @@
+"""How good the model is now: loss and perplexity on dev, and the task's metric by decoding."""
+
+import math
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from regard.data.batch import plan
+
+__all__ = ["Validation", "loss_of", "some"]
+
+
+def some(count: int, limit: int) -> list[int]:
+    """At most `limit` of the indices 0 … count-1, evenly spread."""
+    if limit >= count:
+        return list(range(count))
+    return [int(i) for i in np.linspace(0, count - 1, limit).round()]
+
+
+@torch.no_grad()
+def loss_of(
+    model: nn.Module, task: Any, examples: Any, *, tokens: int, device: torch.device
+) -> tuple[float, int]:
+    """The sum of the losses over all examples, and the tokens it counts."""
+    total, count = 0.0, 0
+    for indices in plan(examples.sizes, tokens=tokens, shuffle=False):
+        part, size = task.loss(model, examples.collate(indices).to(device))
+        total += float(part)
+        count += int(size)
+    return total, count
+
+
+class Validation:
+    """Judges a model on dev.
+
+    Args:
+        task: what is measured; its loss here is without label smoothing.
+        dev: the examples; `limit` of them are decoded.
+        decoder: greedy or beam.
+        tokenizers: of source and target.
+        metric: the one that counts, `loss` or one that the task's score gives.
+        lower: the metrics that are better when lower.
+        tokens: the budget of a batch.
+    """
+
+    def __init__(
+        self,
+        task: Any,
+        dev: Any,
+        decoder: Any,
+        tokenizers: Mapping[str, Any],
+        *,
+        limit: int,
+        metric: str,
+        lower: set[str],
+        tokens: int,
+    ) -> None:
+        """Choose which examples are decoded."""
+        self.task = task
+        self.dev = dev
+        self.decoder = decoder
+        self.tokenizers = tokenizers
+        self.metric = metric
+        self.lower = metric in {*lower, "loss", "perplexity"}
+        self.tokens = tokens
+        self.sample = dev.subset(some(len(dev), limit)) if limit else None
+
+    def __call__(
+        self,
+        model: nn.Module,
+        device: torch.device,
+        precision: Callable[[], AbstractContextManager[Any]],
+    ) -> dict[str, float]:
+        """Loss, perplexity and the scores of a model; it is left in the mode it was in."""
+        training = model.training
+        model.eval()
+        with torch.no_grad(), precision():
+            total, count = loss_of(model, self.task, self.dev, tokens=self.tokens, device=device)
+            loss = total / max(count, 1)
+            result = {"loss": loss, "perplexity": math.exp(min(loss, 100.0))}
+            if self.sample is not None and len(self.sample):
+                found = self.task.predict(
+                    model, self.sample, self.decoder, self.tokenizers, tokens=self.tokens
+                )
+                scores = self.task.score(found, self.sample)
+                result |= {name: float(score.value) for name, score in scores.items()}
+        model.train(training)
+        return result
+
+    def better(self, new: float, old: float | None) -> bool:
+        """Is a score better than the best so far?"""
+        if old is None or math.isnan(old):
+            return True
+        return new < old if self.lower else new > old
+
+    def better_of(self, new: Mapping[str, float], old: Mapping[str, float]) -> bool:
+        """Is a result better than another? Where the metric is the same, the loss decides."""
+        if new[self.metric] == old[self.metric]:
+            return new["loss"] < old["loss"]
+        return self.better(new[self.metric], old[self.metric])

@@ -1,0 +1,327 @@
+"""What a training does at each step, apart from the engine that drives it."""
+
+import logging
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from regard.train.average import Average, Last
+from regard.train.engine import rank, world
+from regard.train.log import Log
+from regard.train.schedule import Point, Schedule
+from regard.train.settings import Training
+from regard.train.state import (
+    load_checkpoint,
+    random_state,
+    save_checkpoint,
+    save_weights,
+    set_random_state,
+    weights_of,
+)
+from regard.train.stream import Micro, Place
+from regard.train.validate import Validation
+
+__all__ = ["Progress", "Work"]
+
+ASK_EVERY = 10
+"""Steps after which several processes ask each other whether to stop."""
+
+_talk = logging.getLogger("regard.train")
+
+
+class Progress:
+    """Where a training is; saved in checkpoints."""
+
+    def __init__(self) -> None:
+        """At the beginning."""
+        self.step = 0
+        self.place = Place()
+        self.best: float | None = None
+        self.best_step = 0
+        self.worse = 0  # validations in a row without a better score
+        self.cpu = 0.0
+        self.wall = 0.0
+        self.tokens = 0
+        self.done = ""  # why it ended
+
+    def state(self) -> dict[str, Any]:
+        """As plain values."""
+        return {**vars(self), "place": (self.place.epoch, self.place.offset)}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """From plain values."""
+        vars(self).update({**state, "place": Place(*state["place"])})
+
+
+class Work:
+    """A training: what `engine.run` calls at every step.
+
+    Args:
+        folder: where checkpoints, weights and the log go.
+        epoch_limit: passes over the data after which it ends, None: no limit.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        model: nn.Module,
+        task: Any,
+        optimizer: Optimizer,
+        schedule: Schedule,
+        settings: Training,
+        validation: Validation | None,
+        *,
+        bar: bool = True,
+    ) -> None:
+        """Continue from the checkpoint in `folder`, if there is one."""
+        self.folder = folder
+        self.model = model
+        self.task = task
+        self.optimizer = optimizer
+        self.schedule = schedule
+        self.settings = settings
+        self.validation = validation
+        self.progress = Progress()
+        self.ema = Average(model, settings.ema) if settings.ema else None
+        self.last = Last(folder / "checkpoints", max(settings.average, 0))
+        self.checkpoint = folder / "checkpoints" / "last.ckpt"
+        self.first = rank() == 0
+        self.precision: Callable[[], Any] = nullcontext
+        self.device = torch.device("cpu")
+        self.interrupted = False
+        self._base_lr = [float(group["lr"]) for group in optimizer.param_groups]
+        self._norm: Tensor | float = 0.0
+        self._sum: Tensor | None = None
+        self._tokens = 0
+        self._random: list[dict[str, Any]] | None = None
+        length = self._restore() if self.checkpoint.is_file() else 0
+        self.log = Log(folder / "log.jsonl" if self.first else None, length=length, bar=bar)
+
+    # -- what the engine calls
+
+    def begin(self, precision: Callable[[], Any], device: torch.device) -> None:
+        """Everything is on its device now."""
+        self.precision, self.device = precision, device
+        if self.ema:
+            self.ema.weights = {k: v.to(device) for k, v in self.ema.weights.items()}
+        self.model.train()
+        if self._random is not None:
+            set_random_state(self._random[rank() % len(self._random)])
+        else:
+            torch.manual_seed(self.settings.seed + 1_000_003 * rank())
+        self._cpu0, self._wall0 = time.process_time(), time.monotonic()
+        self._cpu_before, self._wall_before = self.progress.cpu, self.progress.wall
+        self._tick, self._saved = time.monotonic(), time.monotonic()
+
+    def loss(self, micro: Micro) -> Tensor:
+        """The sum of the losses of one micro-batch."""
+        total: Tensor
+        total, _ = self.task.loss(self.model, micro.batch)
+        detached = total.detach()
+        self._sum = detached if self._sum is None else self._sum + detached
+        return total
+
+    def before_step(self, micro: Micro) -> None:
+        """Set the learning rate of the step."""
+        factor = self.schedule(Point(self.progress.step + 1, micro.epoch, self.fraction(micro.epoch)))
+        for group, base in zip(self.optimizer.param_groups, self._base_lr, strict=True):
+            group["lr"] = base * factor
+
+    def clip(self) -> None:
+        """Clip the gradient by its norm, or only measure the norm when it is logged."""
+        limit = self.settings.clip
+        logged = (self.progress.step + 1) % self.settings.log == 0
+        parameters = [p for p in self.model.parameters() if p.grad is not None]
+        if limit:
+            self._norm = nn.utils.clip_grad_norm_(parameters, limit)
+        elif logged:
+            self._norm = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+
+    def after_step(self, micro: Micro) -> bool:
+        """Log, validate, save; True when the training ends."""
+        p, s = self.progress, self.settings
+        p.step += 1
+        p.place = micro.after
+        p.tokens += micro.count
+        self._tokens += micro.count
+        self._clock()
+        if self.ema:
+            self.ema.update(self.model)
+        if p.step % s.log == 0:
+            self._report(micro)
+        late, spent, interrupted = self._agree()
+        p.done = self._end(micro, spent)
+        if self.validation and (p.done or _due(p.step, s.validate.every)):
+            self._validate()
+            self._clock()
+            p.done = p.done or self._patience()
+        stop = bool(p.done) or interrupted
+        if stop or late or _due(p.step, s.checkpoint.every):
+            self.save()
+        return stop
+
+    # -- parts of a step
+
+    def _clock(self) -> None:
+        self.progress.cpu = self._cpu_before + time.process_time() - self._cpu0
+        self.progress.wall = self._wall_before + time.monotonic() - self._wall0
+
+    def fraction(self, epoch: float) -> float:
+        """How much is done, 0 to 1, by the limit that is nearest."""
+        s, p = self.settings, self.progress
+        parts = [
+            p.step / s.steps if s.steps else 0.0,
+            epoch / s.epochs if s.epochs else 0.0,
+            p.cpu / s.cpu_seconds if s.cpu_seconds else 0.0,
+        ]
+        return min(1.0, max(parts))
+
+    def _agree(self) -> tuple[bool, bool, bool]:
+        """Is a checkpoint late, the CPU time spent, an interruption asked for - in any process?"""
+        s = self.settings
+        minutes, seconds = s.checkpoint.minutes, s.cpu_seconds
+        late = minutes is not None and time.monotonic() - self._saved >= 60 * minutes
+        spent = seconds is not None and self.progress.cpu >= seconds
+        flags = [late, spent, self.interrupted]
+        if _parallel():  # every process must stop at the same step; asking at each one would be slow
+            if not _due(self.progress.step, ASK_EVERY):
+                return False, False, False
+            asked = _total(torch.tensor(flags, dtype=torch.float32, device=self.device))
+            flags = [bool(flag) for flag in asked]
+        self.interrupted = flags[2]
+        return flags[0], flags[1], flags[2]
+
+    def _end(self, micro: Micro, spent: bool) -> str:
+        s, p = self.settings, self.progress
+        if s.steps and p.step >= s.steps:
+            return f"{p.step} steps"
+        if s.epochs and micro.until >= s.epochs:
+            return f"{s.epochs:g} epochs"
+        return f"{s.cpu_seconds:g} s of CPU time" if spent else ""
+
+    def _patience(self) -> str:
+        patience = self.settings.validate.patience
+        if patience is not None and self.progress.worse >= patience:
+            return f"no better {self.validation.metric if self.validation else ''} in {patience} validations"
+        return ""
+
+    def _report(self, micro: Micro) -> None:
+        assert self._sum is not None
+        now = time.monotonic()
+        mean = float(_total(self._sum.double())) / self._tokens
+        values = {
+            "step": self.progress.step,
+            "epoch": round(micro.epoch, 4),
+            "loss": mean,
+            "lr": self.optimizer.param_groups[0]["lr"],
+            "tokens/s": round(self._tokens / (now - self._tick), 1),
+            "norm": round(float(self._norm), 4),
+            "wall": round(self.progress.wall, 2),
+            "cpu": round(self.progress.cpu, 2),
+        }
+        self.log.train(values, self.fraction(micro.epoch))
+        self._sum, self._tokens, self._tick = None, 0, now
+
+    def _validate(self) -> None:
+        assert self.validation is not None
+        p, started = self.progress, time.monotonic()
+        kept = random_state()
+        result = self.validation(self.model, self.device, self.precision)
+        set_random_state(kept)
+        value = result[self.validation.metric]
+        if self.validation.better(value, p.best):
+            p.best, p.best_step, p.worse = value, p.step, 0
+            if self.first:
+                save_weights(self.folder / "checkpoints" / "best.safetensors", weights_of(self.model))
+        else:
+            p.worse += 1
+        self.log.write(
+            step=p.step, dev=result, best=p.best, seconds=round(time.monotonic() - started, 2),
+            wall=round(p.wall, 2), cpu=round(p.cpu, 2),
+        )
+        said = "  ".join(f"{name} {number:.3f}" for name, number in result.items())
+        self.log.say(f"step {p.step}: dev {said}" + (" (best)" if p.best_step == p.step else ""))
+        self._tick += time.monotonic() - started  # tokens/s is about training
+
+    # -- saving
+
+    def save(self) -> None:
+        """Save all that the rest of the training depends on."""
+        states = _gather(random_state())
+        if self.first:
+            self.last.save(self.model, self.progress.step)
+            save_checkpoint(
+                self.checkpoint,
+                {
+                    "progress": self.progress.state(),
+                    "model": self.model.state_dict(),
+                    "optimizer": self.optimizer.state_dict(),
+                    "ema": self.ema.weights if self.ema else None,
+                    "random": states,
+                    "log": self.log.length,
+                    "interval": (self._sum, self._tokens),
+                },
+            )
+            self.last.prune(self.progress.step)
+        self._saved = time.monotonic()
+
+    def _restore(self) -> int:
+        state = load_checkpoint(self.checkpoint)
+        self.progress.restore(state["progress"])
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        if self.ema and state["ema"] is not None:
+            self.ema.weights = state["ema"]
+        self._random = state["random"]
+        self._sum, self._tokens = state["interval"]
+        return int(state["log"])
+
+    @contextmanager
+    def catching_signals(self) -> Iterator[None]:
+        """Let the first Ctrl-C end the training after the step at hand; the second ends it at once."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def stop(number: int, frame: Any) -> None:
+            if self.interrupted:
+                raise KeyboardInterrupt("interrupted twice: stopped without saving")
+            self.interrupted = True
+            _talk.info("interrupted: saving after this step (once more: stop at once)")
+
+        before = {n: signal.signal(n, stop) for n in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def _due(step: int, every: int) -> bool:
+    return every > 0 and step % every == 0
+
+
+def _parallel() -> bool:
+    return torch.distributed.is_available() and torch.distributed.is_initialized()
+
+
+def _total(value: Tensor) -> Tensor:
+    if _parallel():
+        torch.distributed.all_reduce(value)
+    return value
+
+
+def _gather(value: Any) -> list[Any]:
+    if not _parallel():
+        return [value]
+    found: list[Any] = [None] * torch.distributed.get_world_size()
+    torch.distributed.all_gather_object(found, value)
+    return found
