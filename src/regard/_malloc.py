@@ -1,8 +1,8 @@
 """Ask the C library to keep freed memory instead of handing it back to the kernel.
 
-A training step on the CPU frees and asks again for the same large tensors; glibc returns each to the
-kernel and pays a page fault for every 4 KiB when it comes back. Keeping it is worth 1.4x in bf16 training of
-a small Transformer here (`benchmarks/malloc.py`). It changes no result.
+A training step on the CPU frees and asks again for the same large tensors; glibc returns each to
+the kernel and pays a page fault for every 4 KiB when it comes back. Keeping it is worth 1.4x in
+bf16 training of a small Transformer here (`benchmarks/malloc.py`). It changes no result.
 """
 
 import ctypes

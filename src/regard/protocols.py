@@ -28,7 +28,8 @@ class Output(NamedTuple):
     """What every `forward` returns.
 
     `logits` are scores before the softmax (log-probabilities where the model says `normalized`);
-    `extra` carries what a loss needs beside them (sampled log-probabilities, penalties, alignments).
+    `extra` carries what a loss needs beside them (sampled log-probabilities, penalties,
+    alignments).
     """
 
     logits: Tensor
@@ -88,8 +89,9 @@ class Decoding:
 class Generator(Protocol):
     """A conditional generator: source in, target out, token by token.
 
-    `forward` is teacher forced (all positions at once where the paper's model allows it); `start` calls
-    every attention's `remember` once; `step` reads one token per hypothesis. Beams are the query axis.
+    `forward` is teacher forced (all positions at once where the paper's model allows it); `start`
+    calls every attention's `remember` once; `step` reads one token per hypothesis. Beams are the
+    query axis.
     """
 
     normalized: bool
@@ -98,9 +100,7 @@ class Generator(Protocol):
         """Read sources (B, S) ending in EOS, right-padded."""
         ...
 
-    def __call__(
-        self, source: Tensor, target_in: Tensor, lengths: Tensor | None = None
-    ) -> Output:
+    def __call__(self, source: Tensor, target_in: Tensor, lengths: Tensor | None = None) -> Output:
         """Score every next token of target_in (B, T), which starts with BOS: logits (B, T, V)."""
         ...
 
@@ -132,5 +132,3 @@ def _rows(value: Any, index: Tensor) -> Any:
     if isinstance(value, tuple):
         return tuple(_rows(v, index) for v in value)
     return value if value is None else value.rows(index)
-
-

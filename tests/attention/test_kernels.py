@@ -57,9 +57,7 @@ def a_mask(kind, batch, queries, keys, generator):
 @settings(max_examples=120, deadline=None)
 @given(
     score=st.sampled_from(sorted(SCORES)),
-    kind=st.sampled_from(
-        ["none", "lengths", "causal", "window", "dense", "both", "either", "not"]
-    ),
+    kind=st.sampled_from(["none", "lengths", "causal", "window", "dense", "both", "either", "not"]),
     dtype=st.sampled_from([torch.float64, torch.float32, torch.bfloat16]),
     batch=st.sampled_from([(1,), (3,), (2, 3), (2, 1, 2)]),
     queries=st.integers(1, 6),
@@ -186,7 +184,10 @@ def test_choice_and_its_reasons():
 
 def test_forcing_a_kernel():
     x = torch.randn(1, 3, 4)
-    with pytest.raises(RequestError, match="no attention kernel is called 'flash'"), kernels("flash"):
+    with (
+        pytest.raises(RequestError, match="no attention kernel is called 'flash'"),
+        kernels("flash"),
+    ):
         pass
     layer = Attention(Additive(4, 4, 4))
     with kernels("sdpa"), pytest.raises(RequestError, match="Additive is not a dot product"):

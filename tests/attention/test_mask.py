@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.attention import Attention, Causal, Dense, Lengths, MultiHead, Window
+from regard.attention import Attention, Causal, Dense, MultiHead, Window
 
 CPU = torch.device("cpu")
 

@@ -1,6 +1,7 @@
 """What passes from one step to the next, as a value: modules keep nothing.
 
-With a carry, queries are independent rows (the hypotheses of a beam) of one step, and time is a loop.
+With a carry, queries are independent rows (the hypotheses of a beam) of one step, and time is a
+loop.
 """
 
 from dataclasses import dataclass
@@ -29,7 +30,6 @@ class CarryState:
         return CarryState(self.value.index_select(0, index))
 
 
-
 @runtime_checkable
 class Carry(Protocol):
     """State between the steps of one sequence."""
@@ -54,7 +54,7 @@ class Carry(Protocol):
 
 
 class _Weights:
-    """What the two carries of past weights share: they start at zero and are seen as one feature."""
+    """What carries of past weights share: they start at zero and are seen as one feature."""
 
     def start(self, query: Tensor, key: Tensor) -> CarryState:
         return CarryState(

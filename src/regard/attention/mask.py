@@ -88,7 +88,7 @@ class Lengths(Mask):
 
 @dataclass(frozen=True)
 class Window(Mask):
-    r"""Only keys at most `left` before and `right` behind the query's own position; None = no limit.
+    r"""Only keys at most `left` before and `right` behind the query's position; None: no limit.
 
     .. math:: M_{ij} = [\, p_i - left \le j \le p_i + right \,], \quad p_i = at + i
     """
@@ -120,8 +120,8 @@ class Window(Mask):
 class Causal(Window):
     r"""No key behind the query's own position: :math:`M_{ij} = [\, j \le p_i \,]`.
 
-    With the default position of the first query (`K - Q`) it is aligned at the bottom right, so that a
-    cached step with one query sees the whole past.
+    With the default position of the first query (`K - Q`) it is aligned at the bottom right, so
+    that a cached step with one query sees the whole past.
     """
 
     right: int | None = 0
@@ -215,7 +215,7 @@ class _Not(Mask):
 
 
 def as_mask(mask: "Mask | Tensor | None") -> Mask:
-    """A mask from what a caller gave; a tensor must be bool, since a float mask means something else.
+    """A mask from what a caller gave; a tensor must be bool (a float mask means another thing).
 
     Raises:
         RequestError: for anything that is neither a Mask nor a bool tensor.
@@ -232,7 +232,7 @@ def as_mask(mask: "Mask | Tensor | None") -> Mask:
 
 
 def take(x: Tensor, index: Int[Tensor, "..."]) -> Tensor:
-    """Pick along the last axis of `index`: x (*batch, beam, ...), index (*batch, n), as in a beam."""
+    """Pick along the last axis of `index`: x (*batch, beam, ...), index (*batch, n)."""
     axes = index.dim()
     at = index.reshape(*index.shape, *([1] * (x.dim() - axes)))
     return torch.gather(x, axes - 1, at.expand(*index.shape, *x.shape[axes:]))

@@ -28,8 +28,9 @@ class _Room:
 class Memory:
     """Key-value pairs, made ready once by `layer.remember` for the attention layer that made them.
 
-    A sentence, the facts of a story, the regions of an image, the neighbours of a node, and the past
-    of a decoder (the KV cache) are all memories. No module keeps one: two requests may share a model.
+    A sentence, the facts of a story, the regions of an image, the neighbours of a node, and the
+    past of a decoder (the KV cache) are all memories. No module keeps one: two requests may share a
+    model.
 
     Args:
         key: keys as the score meets them (projected and split in heads by `MultiHead`).
@@ -60,9 +61,9 @@ class Memory:
     def append(self, key: Tensor, value: Tensor, prepared: Any = None) -> "Memory":
         """Give a new Memory with these keys behind the old ones; the old one stays as it was.
 
-        Where no gradient is needed the new one may use spare room in the old one's buffer, so that a
-        cache of T steps costs O(T) copies and not O(T^2). Appending twice to the same old memory would
-        then write over what the first successor holds.
+        Where no gradient is needed the new one may use spare room in the old one's buffer, so that
+        a cache of T steps costs O(T) copies and not O(T^2). Appending twice to the same old memory
+        would then write over what the first successor holds.
 
         Shapes:
             key (*batch, [head,] N, key_dim), value (*batch, [head,] N, value_dim)
@@ -98,8 +99,8 @@ class Memory:
         room = self._room
         if room is not None and room.used != old:
             raise RequestError(
-                f"this memory of {old} keys was already appended to (its buffer holds {room.used}); "
-                "append to the newest memory, or branch with .select first"
+                f"this memory of {old} keys was already appended to (its buffer holds "
+                f"{room.used}); append to the newest memory, or branch with .select first"
             )
         if room is None or room.key is None or room.key.shape[-2] < new:
             capacity = max(2 * old, new, 16)
@@ -111,7 +112,8 @@ class Memory:
                 _grown(self.value, capacity),
                 None if self.prepared is None else _grown(self.prepared, capacity),
             )
-        assert room.key is not None and room.value is not None
+        assert room.key is not None
+        assert room.value is not None
         room.key[..., old:new, :] = key
         room.value[..., old:new, :] = value
         if room.prepared is not None:
@@ -145,7 +147,7 @@ class Memory:
 
         def pick(x: Tensor) -> Tensor:
             picked = x.flatten(0, axes - 1).index_select(0, flat)
-            return picked.unflatten(0, index.shape)
+            return picked.reshape(*index.shape, *x.shape[axes:])
 
         return self._map(pick, None if self.mask is None else self.mask.select(index))
 

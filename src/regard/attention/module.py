@@ -24,7 +24,8 @@ class Attention(nn.Module):
     """The operation with its parts chosen.
 
     Args:
-        score, position, mask, select, read, carry: the six parts. `mask` here is structure that always
+        score, position, mask, select, read, carry: the six parts. `mask` here is structure that
+        always
             holds (`Causal()`); what differs between calls is given at the call.
 
     Shapes:
@@ -138,7 +139,8 @@ class MultiHead(nn.Module):
     Args:
         dim: size of queries and of the output.
         heads: H.
-        attention: what each head does; scaled dot product by default. Its parts meet projected queries
+        attention: what each head does; scaled dot product by default. Its parts meet projected
+        queries
             and keys of the head size and share their parameters over heads.
         key_dim, value_dim: sizes of keys and values, `dim` by default.
         head_dim: d_k of one head, `dim / heads` by default.
@@ -243,7 +245,7 @@ class MultiHead(nn.Module):
 
     def _split(self, x: Tensor) -> Tensor:
         """(*batch, N, H * D) to (*batch, H, N, D)."""
-        return x.unflatten(-1, (self.heads, -1)).transpose(-3, -2)
+        return x.view(*x.shape[:-1], self.heads, -1).transpose(-3, -2)
 
     def extra_repr(self) -> str:
         """Say the number of heads."""

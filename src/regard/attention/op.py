@@ -52,7 +52,8 @@ def attend(
         mask: what may be looked at: a `Mask` or a bool tensor, True = may be looked at.
         state: the carry's value from the step before; None at the first step.
         at: position of the first query among the keys, for the parts that know positions. Default
-            `K - Q`: right for self-attention, whole or cached. Cross-attention with such parts says it.
+            `K - Q`: right for self-attention, whole or cached. Cross-attention with such parts says
+            it.
         need_weights: give the weights too, which may take another kernel (`explain` says which).
         name: what a watcher calls this attention: a text, or the module that owns it.
 

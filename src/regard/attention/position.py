@@ -1,6 +1,7 @@
 """What distance or direction adds, inside the operation.
 
-Sinusoid and learned *absolute* positions are embedding layers (`regard.layers.position`), not parts.
+Sinusoid and learned *absolute* positions are embedding layers (`regard.layers.position`), not
+parts.
 """
 
 from typing import Protocol, runtime_checkable
@@ -21,9 +22,7 @@ class Position(Protocol):
     `at` is the position of the first query among the keys.
     """
 
-    def before(
-        self, query: Tensor, key: Tensor, *, at: int | Tensor = 0
-    ) -> tuple[Tensor, Tensor]:
+    def before(self, query: Tensor, key: Tensor, *, at: int | Tensor = 0) -> tuple[Tensor, Tensor]:
         """Change queries and keys."""
         ...
 
@@ -53,9 +52,7 @@ class RelativeBias(nn.Module):
         size = (2 * clip + 1,) if heads is None else (heads, 2 * clip + 1)
         self.table = nn.Parameter(torch.zeros(size))
 
-    def before(
-        self, query: Tensor, key: Tensor, *, at: int | Tensor = 0
-    ) -> tuple[Tensor, Tensor]:
+    def before(self, query: Tensor, key: Tensor, *, at: int | Tensor = 0) -> tuple[Tensor, Tensor]:
         """Leave queries and keys as they are."""
         return query, key
 

@@ -30,8 +30,8 @@ class WeightedSum(nn.Module):
 
     Args:
         dropout: probability of dropping a weight while training (Transformer toolkits' attention
-            dropout; the Transformer paper itself has none). The weights that callers and watchers see
-            are those before dropout.
+            dropout; the Transformer paper itself has none). The weights that callers and watchers
+            see are those before dropout.
 
     Shapes:
         weights (*batch, Q, K), value (*batch, K, Dv) to context (*batch, Q, Dv)

@@ -16,7 +16,17 @@ from torch.nn import functional as F
 from regard.attention._kernels.additive import additive_scores
 from regard.errors import RequestError
 
-__all__ = ["Additive", "Cosine", "Dot", "DotForm", "General", "Location", "ScaledDot", "Score"]
+__all__ = [
+    "Additive",
+    "Cosine",
+    "Dot",
+    "DotForm",
+    "DotLike",
+    "General",
+    "Location",
+    "ScaledDot",
+    "Score",
+]
 
 
 class DotForm(NamedTuple):
@@ -44,6 +54,24 @@ class Score(Protocol):
         features: Tensor | None = None,
     ) -> Tensor:
         """Score every pair: (*batch, Q, Dq), prepared keys (*batch, K, ·) to (*batch, Q, K)."""
+        ...
+
+
+@runtime_checkable
+class DotLike(Protocol):
+    """A score that can be written as a dot product."""
+
+    def as_dot(self, query: Tensor, key: Tensor) -> DotForm:
+        """Say the product."""
+        ...
+
+
+@runtime_checkable
+class Streaming(Protocol):
+    """A score with a blockwise form that never stores a tensor of all pairs and features."""
+
+    def stream(self, query: Tensor, key: Tensor) -> Tensor:
+        """Score every pair by blocks."""
         ...
 
 
@@ -168,7 +196,8 @@ class Additive(nn.Module):
 
     .. math:: e_{ij} = v^\top \tanh(W q_i + U k_j \; [+\, F f_{ij} + b])
 
-    :math:`U k_j` is computed once per memory. Luong's :math:`W_a[h; \bar h]` is the same function with
+    :math:`U k_j` is computed once per memory. Luong's :math:`W_a[h; \bar h]` is the same function
+    with
     :math:`W_a = [W\, U]`.
 
     Args:
@@ -195,12 +224,8 @@ class Additive(nn.Module):
         projected: Tensor = self.key(key)
         return projected
 
-    def streams(self, features: Tensor | None) -> bool:
-        """Whether `stream` computes the same: it does without features."""
-        return features is None
-
     def stream(self, query: Tensor, key: Tensor) -> Tensor:
-        """The same scores by blocks: (*batch, Q, K, hidden) is never stored, nor kept for backward."""
+        """The same by blocks: (*batch, Q, K, hidden) is never stored, nor kept for backward."""
         return additive_scores(self.query(query), key, self.v)
 
     def forward(
@@ -224,8 +249,9 @@ class Additive(nn.Module):
 
 
 class Location(nn.Module):
-    r"""From the query alone (Luong et al. 2015, "location"): :math:`e_i = W q_i`, one row a position.
+    r"""From the query alone (Luong et al. 2015, "location"): :math:`e_i = W q_i`.
 
+    W has one row for each position of a key.
     The table has a fixed size: for shorter memories it is cut, and keys past its end are ignored
     (the paper's footnote 6).
 

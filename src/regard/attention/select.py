@@ -17,11 +17,16 @@ class Select(Protocol):
     """Scores to weights.
 
     `sums` declares what the weights add up to ("over keys", "over queries", "at most 1", "free");
-    `window` tells kernels that only a neighbourhood (left, right) of the query's position is scored.
+    `window` tells kernels that only a neighbourhood (left, right) of the query's position is
+    scored.
     """
 
     sums: ClassVar[str]
-    window: tuple[int, int] | None
+
+    @property
+    def window(self) -> tuple[int, int] | None:
+        """The neighbourhood (left, right) that is scored, or None for all keys."""
+        ...
 
     def __call__(
         self,
@@ -50,11 +55,15 @@ class Softmax:
 
     temperature: float = 1.0
     sums: ClassVar[str] = "over keys"
-    window: ClassVar[tuple[int, int] | None] = None
 
     def __post_init__(self) -> None:
         if not self.temperature > 0:
             raise RequestError(f"Softmax expected a temperature above 0, came {self.temperature}")
+
+    @property
+    def window(self) -> tuple[int, int] | None:
+        """All keys."""
+        return None
 
     def __call__(
         self,
@@ -64,6 +73,7 @@ class Softmax:
         mask: Bool[Tensor, "..."] | None = None,
         at: int | Tensor = 0,
     ) -> tuple[Tensor, Tensor | None]:
+        """Exponentiate and normalize."""
         if self.temperature != 1.0:
             scores = scores / self.temperature
         return masked_softmax(scores, mask), None
@@ -72,10 +82,10 @@ class Softmax:
 def masked_softmax(
     scores: Float[Tensor, "..."], mask: Bool[Tensor, "..."] | None = None, dim: int = -1
 ) -> Float[Tensor, "..."]:
-    """Softmax over what the mask allows; zeros elsewhere, and a row with nothing allowed is all zeros.
+    """Softmax over what the mask allows; zeros elsewhere, and everywhere in an empty row.
 
-    The masked scores become the lowest *finite* number, not minus infinity, so that an empty row has a
-    finite softmax (then zeroed) and finite gradients: nothing is ever NaN.
+    The masked scores become the lowest *finite* number, not minus infinity, so that an empty row
+    has a finite softmax (then zeroed) and finite gradients: nothing is ever NaN.
     """
     if mask is None:
         return torch.softmax(scores, dim)

@@ -11,9 +11,10 @@ __all__ = ["Dropout", "dropout"]
 def dropout(x: Float[Tensor, "..."], p: float, training: bool = True) -> Float[Tensor, "..."]:
     r"""Srivastava et al. (2014): zero each element with probability p, scale the rest by 1/(1-p).
 
-    PyTorch's CPU generator draws one Bernoulli number an element (`bernoulli_`), which is 7 to 16 % of
-    a training step. Here sixteen random bits an element are drawn as whole 64-bit words and compared, so
-    p is rounded to a multiple of 2^-16. The generator is PyTorch's own: a seed reproduces it.
+    PyTorch's CPU generator draws one Bernoulli number an element (`bernoulli_`), which is 7 to 16 %
+    of a training step. Here sixteen random bits an element are drawn as whole 64-bit words and
+    compared, so p is rounded to a multiple of 2^-16. The generator is PyTorch's own: a seed
+    reproduces it.
 
     Shapes:
         x of any shape to the same

@@ -15,7 +15,8 @@ def sinusoid(length: int, dim: int, layout: str = "interleaved") -> Float[Tensor
     .. math:: PE_{p,2i} = \sin(p / 10000^{2i/d}), \quad PE_{p,2i+1} = \cos(p / 10000^{2i/d})
 
     Args:
-        layout: "interleaved" as printed; "halves" as tensor2tensor and fairseq compute it: all sines,
+        layout: "interleaved" as printed; "halves" as tensor2tensor and fairseq compute it: all
+        sines,
             then all cosines, with the exponent i/(d/2 - 1). They are two different tables.
     """
     if layout not in ("interleaved", "halves"):
@@ -46,7 +47,9 @@ class Sinusoid(nn.Module):
         self.dim, self.layout = dim, layout
         self.register_buffer("table", sinusoid(length, dim, layout), persistent=False)
 
-    def forward(self, x: Float[Tensor, "*batch t dim"], at: int = 0) -> Float[Tensor, "*batch t dim"]:
+    def forward(
+        self, x: Float[Tensor, "*batch t dim"], at: int = 0
+    ) -> Float[Tensor, "*batch t dim"]:
         """Add positions at, at + 1, ..."""
         end = at + x.shape[-2]
         if end > len(self.table):
@@ -60,7 +63,7 @@ class Sinusoid(nn.Module):
 
 
 class LearnedPositions(nn.Module):
-    """Adds a learned vector for each position (Gehring et al. 2017; row E of the Transformer's Table 3).
+    """Adds a learned vector for each position (Gehring et al. 2017; Vaswani et al. 2017, row E).
 
     Shapes:
         x (*batch, T, dim) to the same
@@ -73,7 +76,9 @@ class LearnedPositions(nn.Module):
         super().__init__()
         self.table = nn.Parameter(torch.randn(length, dim) * dim**-0.5)
 
-    def forward(self, x: Float[Tensor, "*batch t dim"], at: int = 0) -> Float[Tensor, "*batch t dim"]:
+    def forward(
+        self, x: Float[Tensor, "*batch t dim"], at: int = 0
+    ) -> Float[Tensor, "*batch t dim"]:
         """Add positions at, at + 1, ..."""
         end = at + x.shape[-2]
         if end > len(self.table):

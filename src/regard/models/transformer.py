@@ -8,14 +8,15 @@ r"""The Transformer. Vaswani et al., "Attention Is All You Need", NIPS 2017, arX
 
 Shapes: source (B, S) and target (B, T) ids; states (B, S, D); logits (B, T, V).
 
-**Departs from the paper**: dropout of the feed-forward layer and of the attention weights, pre-norm,
-learned positions and untied embeddings are parts that can be asked for; the defaults are the paper's.
-The padding embedding is zero (as in the authors' code). The decoder's first input is an explicit start
-symbol (the authors' code feeds a zero vector).
+**Departs from the paper**: dropout of the feed-forward layer and of the attention weights,
+pre-norm, learned positions and untied embeddings are parts that can be asked for; the defaults are
+the paper's. The padding embedding is zero (as in the authors' code). The decoder's first input is
+an explicit start symbol (the authors' code feeds a zero vector).
 """
 
 import math
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, cast
 
 from torch import Tensor, nn
 
@@ -46,7 +47,8 @@ class Transformer(nn.Module):
         norm: "post" as printed, or "pre".
         positions: "sinusoid" as printed, "halves" as in the authors' code, or "learned".
         max_length: rows of a learned position table.
-        tied: one matrix for both embeddings and the output (needs source == target), "output" for the
+        tied: one matrix for both embeddings and the output (needs source == target), "output" for
+        the
             decoder's embedding and output only, or "none".
     """
 
@@ -75,8 +77,8 @@ class Transformer(nn.Module):
         super().__init__()
         if tied == "all" and source != target:
             raise RequestError(
-                f"tied='all' shares one embedding, so it expected one vocabulary; came source={source}, "
-                f"target={target}: share the tokenizer, or take tied='output'"
+                f"tied='all' shares one embedding, so it expected one vocabulary; came "
+                f"source={source}, target={target}: share the tokenizer, or take tied='output'"
             )
         for given, name, known in (
             (norm, "norm", tuple(NORMS)),
@@ -135,7 +137,7 @@ class Transformer(nn.Module):
 
     @classmethod
     def big(cls, vocabulary: int = 37_000, **changes: Any) -> "Transformer":
-        """The big model: 176,283,648 parameters beside the embedding; dropout 0.3 for English-German."""
+        """The big model: 176,283,648 parameters beside the embedding; dropout as for EN-DE."""
         big: dict[str, Any] = {"dim": 1024, "heads": 16, "hidden": 4096, "dropout": 0.3}
         return cls(vocabulary, vocabulary, **(big | changes))
 
@@ -162,7 +164,7 @@ class Transformer(nn.Module):
         mask = None if bool((lengths == states.shape[1]).all()) else Lengths(lengths)
         memories = {
             str(i): layer.cross_attention.remember(states, mask=mask)
-            for i, layer in enumerate(self.decoder)
+            for i, layer in enumerate(self._decoder())
         }
         return Decoding(memories)
 
@@ -170,14 +172,18 @@ class Transformer(nn.Module):
         """One token a hypothesis: (B, beam) to logits (B, beam, V); caches (B, beam, H, t, D)."""
         x = self._embed(self.embed_target, tokens[..., None], decoding.step)[..., 0, :]
         past = {}
-        for i, layer in enumerate(self.decoder):
+        for i, layer in enumerate(self._decoder()):
             key = str(i)
             x, past[key] = layer.step(x, decoding.memories[key], decoding.carried.get(key))
         return self.output(self.decoder_norm(x)), decoding.advance(**past)
 
+    def _decoder(self) -> Iterable["DecoderLayer"]:
+        return cast(Iterable[DecoderLayer], self.decoder)
+
     def _embed(self, embedding: nn.Embedding, ids: Tensor, at: int) -> Tensor:
         x = embedding(ids) * math.sqrt(self.dim)
-        return dropout(self.position(x, at), self.dropout, self.training)
+        placed: Tensor = self.position(x, at)
+        return dropout(placed, self.dropout, self.training)
 
 
 class EncoderLayer(nn.Module):

@@ -2,8 +2,9 @@ r"""Additive scores by blocks of plain PyTorch: the (B, Q, K, D) tensor is never
 
 .. math:: e_{ij} = \sum_d v_d \tanh(q_{id} + k_{jd}), \qquad \tanh x = 2\,\sigma(2x) - 1
 
-On a CPU, PyTorch's sigmoid is ten times faster than its tanh, hence the form. The backward pass computes each block
-again and adds into gradients in place, so it needs no more memory than the forward one:
+On a CPU, PyTorch's sigmoid is ten times faster than its tanh, hence the form. The backward pass
+computes each block again and adds into gradients in place, so it needs no more memory than the
+forward one:
 
 .. math:: \dot q_{id} = v_d \sum_j g_{ij}(1 - t_{ijd}^2), \quad
           \dot k_{jd} = v_d \sum_i g_{ij}(1 - t_{ijd}^2), \quad
@@ -44,7 +45,9 @@ def _blocks(batch: int, queries: int, keys: int, dim: int) -> list[tuple[slice, 
         return [(slice(b, b + rows), slice(0, queries)) for b in range(0, batch, rows)]
     width = max(1, BLOCK // pair)
     return [
-        (slice(b, b + 1), slice(i, i + width)) for b in range(batch) for i in range(0, queries, width)
+        (slice(b, b + 1), slice(i, i + width))
+        for b in range(batch)
+        for i in range(0, queries, width)
     ]
 
 

@@ -1,6 +1,7 @@
 """The truth: plain PyTorch, every part, everything materialized."""
 
 from regard.attention._kernels.table import Attended, Call
+from regard.attention.score import Streaming
 
 __all__ = ["Reference"]
 
@@ -30,7 +31,8 @@ def parts(call: Call, *, stream: bool) -> Attended:
         state = call.carry.start(query, key) if state is None else state
         features = call.carry.features(state) if _takes_features(call.score) else None
     if stream:
-        scores = call.score.stream(query, keys)  # type: ignore[attr-defined]
+        assert isinstance(call.score, Streaming)
+        scores = call.score.stream(query, keys)
     else:
         scores = call.score(query, keys, at=call.at, features=features)  # (*batch, Q, K)
     if call.position is not None:
@@ -39,9 +41,7 @@ def parts(call: Call, *, stream: bool) -> Attended:
         scores = call.carry.adjust(scores, state)
     mask = None
     if call.mask is not None:
-        mask = call.mask.dense(
-            query.shape[-2], value.shape[-2], at=call.at, device=scores.device
-        )
+        mask = call.mask.dense(query.shape[-2], value.shape[-2], at=call.at, device=scores.device)
     weights, log_prob = call.select(scores, query=query, mask=mask, at=call.at)
     context = call.read(weights, value, at=call.at)  # (*batch, Q, Dv)
     if call.carry is not None and state is not None:

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from regard.attention._kernels.table import Attended, Call
 from regard.attention.mask import Causal
 from regard.attention.read import WeightedSum
+from regard.attention.score import DotLike
 from regard.attention.select import Softmax
 
 __all__ = ["Sdpa"]
@@ -22,9 +23,9 @@ class Sdpa:
 
     def refuses(self, call: Call) -> str | None:
         """Anything between the product and the softmax, and requests for the weights."""
-        if not hasattr(call.score, "as_dot"):
+        if not isinstance(call.score, DotLike):
             return f"{type(call.score).__name__} is not a dot product"
-        if type(call.select) is not Softmax:
+        if not isinstance(call.select, Softmax):
             return f"{type(call.select).__name__} is not a softmax"
         if not isinstance(call.read, WeightedSum):
             return f"{type(call.read).__name__} is not a weighted sum"
@@ -38,12 +39,14 @@ class Sdpa:
 
     def run(self, call: Call) -> Attended:
         """Bring query, key and value to (N, H, ·, D), fold the scale in, call the fused kernel."""
-        query, key, scale = call.score.as_dot(call.tensors[0], call.keys)  # type: ignore[attr-defined]
+        assert isinstance(call.score, DotLike)
+        query, key, scale = call.score.as_dot(call.tensors[0], call.keys)
         value = call.tensors[2]
         if query.dtype != value.dtype:
             dtype = torch.promote_types(query.dtype, value.dtype)
             query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
-        assert isinstance(call.select, Softmax) and isinstance(call.read, WeightedSum)
+        assert isinstance(call.select, Softmax)
+        assert isinstance(call.read, WeightedSum)
         batch = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])
         queries, keys = query.shape[-2], key.shape[-2]
         causal, mask = False, None
@@ -74,10 +77,10 @@ class Sdpa:
 
 @contextmanager
 def _backward_in_fp32(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """On the CPU the fused kernel's bf16 backward is 2 to 8 times slower than its fp32 one.
+    """Differentiate low-precision calls in fp32 on the CPU.
 
-    (Lengths 15 to 100, PyTorch 2.13, `benchmarks/sdpa_backward.py`.) So a call that will be differentiated goes
-    in fp32, which is also more exact; one that will not stays as it is.
+    There the fused kernel's bf16 backward is 1.6 to 3.6 times slower than this detour at lengths 15
+    to 100 (PyTorch 2.13, `benchmarks/sdpa_backward.py`), and not more exact.
     """
     query = tensors[0]
     slow = query.device.type == "cpu" and query.dtype in (torch.bfloat16, torch.float16)

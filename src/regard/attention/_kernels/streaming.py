@@ -2,6 +2,7 @@
 
 from regard.attention._kernels.reference import parts
 from regard.attention._kernels.table import Attended, Call
+from regard.attention.score import Streaming as Streams
 
 __all__ = ["Streaming"]
 
@@ -16,7 +17,7 @@ class Streaming:
 
     def refuses(self, call: Call) -> str | None:
         """Scores without a `stream`, and scores that see a carry's features."""
-        if not hasattr(call.score, "stream"):
+        if not isinstance(call.score, Streams):
             return f"{type(call.score).__name__} has no blockwise form"
         if call.carry is not None and getattr(call.score, "features", None) is not None:
             return "its score reads features of the carry, which are one tensor per pair"

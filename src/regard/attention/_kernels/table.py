@@ -36,7 +36,7 @@ class Attended(NamedTuple):
 
 @dataclass(frozen=True)
 class Call:
-    """The six parts and what they are called with. `key` holds prepared keys where `prepared` is set."""
+    """The six parts and what they are called with; `prepared` keys come from a Memory."""
 
     score: Score
     select: Select
@@ -55,7 +55,9 @@ class Call:
     @property
     def tensors(self) -> tuple[Tensor, Tensor, Tensor]:
         """Query, key and value of a call that has them."""
-        assert self.query is not None and self.key is not None and self.value is not None
+        assert self.query is not None
+        assert self.key is not None
+        assert self.value is not None
         return self.query, self.key, self.value
 
     @property
@@ -97,7 +99,8 @@ def kernels(name: str) -> Iterator[None]:
     """Force one kernel for every attention in the block, in this thread or task.
 
     Raises:
-        RequestError: for an unknown name; and by the attention itself where that kernel cannot do it.
+        RequestError: for an unknown name; and by the attention itself where that kernel cannot do
+        it.
 
     Example:
         >>> with kernels("reference"):
