@@ -1,0 +1,174 @@
+"""What `regard data` finds in files: rows, lengths, duplicates, leaks, problems."""
+
+import json
+import random
+from array import array
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard.data import Problems, Row, read
+from regard.data.formats import format_of
+from regard.data.formats.text import lines
+from regard.data.sources import find, splits
+from regard.errors import RequestError
+
+__all__ = ["column_names", "inspect"]
+
+SAMPLES = 3
+PERCENTILES = {"min": 0, "median": 50, "p95": 95, "p99": 99, "max": 100}
+LABELS = 0.5
+"""A column with a smaller share of distinct values holds labels: equal ones are no leaks."""
+
+
+class Column:
+    """What is counted of one column, a row at a time, in 16 bytes and a hash each."""
+
+    def __init__(self) -> None:
+        self.words, self.characters, self.hashes = array("i"), array("i"), array("q")
+
+    def add(self, text: str) -> None:
+        """Count one row's text."""
+        self.words.append(len(text.split()))
+        self.characters.append(len(text))
+        self.hashes.append(hash(text.strip()))
+
+    @property
+    def distinct(self) -> int:
+        """How many different texts there are."""
+        return len(np.unique(self.hashes))
+
+    def summary(self) -> dict[str, Any]:
+        """Lengths, distinct and empty texts."""
+        return {
+            "words": _lengths(self.words),
+            "characters": _lengths(self.characters),
+            "distinct": self.distinct,
+            "empty": int((np.asarray(self.words) == 0).sum()),
+        }
+
+
+def _lengths(counts: array) -> dict[str, int]:  # type: ignore[type-arg]
+    values = np.percentile(counts, list(PERCENTILES.values()), method="higher") if counts else []
+    return {name: int(v) for name, v in zip(PERCENTILES, values, strict=False)}
+
+
+class Split:
+    """What is counted of one file."""
+
+    def __init__(self, file: Path, columns: Mapping[str, str | int]) -> None:
+        self.file = file
+        self.columns = {name: Column() for name in columns}
+        self.rows = array("q")
+        self.samples: list[Row] = []
+        self.problems = Problems()
+
+    def read(self, columns: Mapping[str, str | int], format: str | None, header: bool) -> "Split":
+        """Count every row of the file."""
+        draw = random.Random(1)
+        for row in read(self.file, columns, format, header, self.problems):
+            for name, column in self.columns.items():
+                column.add(row.fields[name])
+            self.rows.append(hash(tuple(t.strip() for t in row.fields.values())))
+            if len(self.samples) < SAMPLES:  # each row ends up here with equal chance
+                self.samples.append(row)
+            elif (at := draw.randrange(len(self.rows))) < SAMPLES:
+                self.samples[at] = row
+        return self
+
+    def summary(self) -> dict[str, Any]:
+        """Everything about this file alone."""
+        return {
+            "file": str(self.file),
+            "rows": len(self.rows),
+            "duplicates": len(self.rows) - len(np.unique(self.rows)),
+            "columns": {name: column.summary() for name, column in self.columns.items()},
+            "problems": dict(self.problems.counts),
+            "first_problems": [str(p) for _, p in zip(range(10), self.problems, strict=False)],
+            "samples": [{"line": r.line, **r.fields} for r in sorted(self.samples, key=_line)],
+        }
+
+
+def _line(row: Row) -> int:
+    return row.line
+
+
+def inspect(
+    path: str,
+    columns: Mapping[str, str | int] | None = None,
+    format: str | None = None,
+    header: bool = True,
+) -> dict[str, Any]:
+    """Read a file, or all splits of a folder, and count.
+
+    Args:
+        path: as in a recipe's `data.path`.
+        columns: field -> column; every column under its own name where not given.
+        format: tsv, jsonl, moses; told from the name where not given.
+        header: whether a TSV file has a heading line.
+    """
+    place = find(path)
+    files = splits(place) if place.is_dir() else {place.name: place}
+    read_splits = {}
+    for name, file in files.items():
+        chosen = columns or column_names(file, format, header)
+        read_splits[name] = Split(file, chosen).read(chosen, format, header)
+    return {
+        "path": str(place),
+        "splits": {name: split.summary() for name, split in read_splits.items()},
+        "leaks": _leaks(read_splits),
+    }
+
+
+def column_names(file: Path, format: str | None, header: bool) -> dict[str, str | int]:
+    """Every column of a file, by the name it has there.
+
+    Raises:
+        RequestError: standard input, which cannot be read twice; or nothing is there.
+    """
+    if str(file) == "-":
+        raise RequestError(
+            "expected --columns for standard input, e.g. --columns source=de,target=en"
+        )
+    chosen = format or format_of(file)
+    if chosen == "moses":
+        beside = sorted(file.parent.glob(f"{file.name}.*"))
+        return {(end := f.name.removesuffix(".gz").rpartition(".")[2]): end for f in beside}
+    first = next((text for _, text in lines(file, Problems()) if text), None)
+    if first is None:
+        raise RequestError(f"{file}: expected at least one line, it has none")
+    if chosen == "jsonl":
+        return {name: name for name, v in _object(file, first).items() if isinstance(v, str)}
+    cells = first.split("\t")
+    return {c: c for c in cells} if header else {str(i + 1): i + 1 for i in range(len(cells))}
+
+
+def _object(file: Path, line: str) -> dict[str, Any]:
+    try:
+        value = json.loads(line)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise RequestError(f"{file}:1: expected a JSON object, got {line[:40]!r}")
+    return value
+
+
+def _leaks(found: Mapping[str, Split]) -> list[dict[str, Any]]:
+    """How many rows of a later split are in an earlier one: whole, and by single columns."""
+    leaks = []
+    names = list(found)
+    for i, later in enumerate(names):
+        for earlier in names[:i]:
+            a, b = found[earlier], found[later]
+            shared = {"row": _shared(a.rows, b.rows)}
+            for name, column in b.columns.items():
+                if name in a.columns and column.distinct >= LABELS * len(b.rows):
+                    shared[name] = _shared(a.columns[name].hashes, column.hashes)
+            leaks.append({"of": later, "in": earlier, "rows": len(b.rows), "shared": shared})
+    return leaks
+
+
+def _shared(earlier: array, later: array) -> int:  # type: ignore[type-arg]
+    return int(np.isin(later, earlier).sum())
