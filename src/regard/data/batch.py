@@ -1,0 +1,113 @@
+"""Batches of pairs: cut by a token budget from examples of like length, the same for the same seed."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regard.data.packed import Packed
+from regard.protocols import BOS, EOS, PAD
+
+__all__ = ["PairBatch", "collate", "plan"]
+
+log = logging.getLogger(__name__)
+
+
+def plan(
+    sizes: NDArray[np.integer],
+    tokens: int = 4096,
+    seed: int = 1,
+    epoch: int = 0,
+    shuffle: bool = True,
+    rows: int | None = None,
+) -> list[list[int]]:
+    r"""Cut examples into batches of like length, by a budget of padded tokens a side.
+
+    Each batch has rows * max(longest source, longest target) <= tokens; an example longer than the
+    budget gets a batch of its own. Every example is in exactly one batch. With `shuffle`, examples
+    of one length change places and batches come in random order, from (seed, epoch) alone.
+
+    Args:
+        sizes: tokens of each side, EOS among them.
+        rows: at most so many examples a batch.
+
+    Shapes:
+        sizes (n, sides).
+    """
+    count = len(sizes)
+    if count == 0:
+        return []
+    longest = sizes.max(1)
+    random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, epoch])))
+    ties = random.permutation(count) if shuffle else np.arange(count)
+    # By the longer side, then by the source; equal ones in random order.
+    order = np.lexsort((ties, sizes[:, 0], longest))
+    limit = count if rows is None else rows
+    batches: list[list[int]] = []
+    start, cut = 0, longest[order].tolist()
+    for end in range(count):
+        full = (end + 1 - start) * cut[end] > tokens or end - start >= limit
+        if full and end > start:
+            batches.append(order[start:end].tolist())
+            start = end
+    batches.append(order[start:].tolist())
+    over = int((longest > tokens).sum())
+    if over:
+        log.warning(
+            "%d of %d examples are longer than the budget of %d tokens a batch (the longest: %d); "
+            "each has a batch of its own",
+            over, count, tokens, int(longest.max()),
+        )  # fmt: skip
+    if shuffle:
+        batches = [batches[i] for i in random.permutation(len(batches))]
+    return batches
+
+
+@dataclass(frozen=True)
+class PairBatch:
+    """Sources and targets of one step.
+
+    Shapes:
+        source (B, S) ending in EOS, source_lengths (B,), target_in (B, T) = [BOS y1 .. yT],
+        target_out (B, T) = [y1 .. yT EOS], all int64 and right-padded; index: the examples' places.
+    """
+
+    source: Tensor
+    source_lengths: Tensor
+    target_in: Tensor
+    target_out: Tensor
+    index: list[int]
+    count: int
+    """Real target tokens, EOS among them."""
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> "PairBatch":
+        """The same batch on another device."""
+        moved = {
+            name: getattr(self, name).to(device, non_blocking=non_blocking)
+            for name in ("source", "source_lengths", "target_in", "target_out")
+        }
+        return replace(self, **moved)
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+
+def collate(source: Packed, target: Packed, indices: Sequence[int]) -> PairBatch:
+    """Put examples into one padded batch; ids in `source` and `target` have no BOS and no EOS."""
+    at = np.asarray(indices, np.int64)
+    sizes, out = source.sizes_at(at) + 1, target.padded(at, PAD, after=EOS)
+    # [BOS y1 .. yT]: what is put out, one place later, but for the EOS.
+    into = np.where(out == EOS, PAD, out)[:, :-1]
+    into = np.concatenate([np.full((len(at), 1), BOS), into], 1)
+    return PairBatch(
+        source=torch.from_numpy(source.padded(at, PAD, after=EOS)),
+        source_lengths=torch.from_numpy(sizes),
+        target_in=torch.from_numpy(into),
+        target_out=torch.from_numpy(out),
+        index=[int(i) for i in indices],
+        count=int(target.sizes_at(at).sum()) + len(at),
+    )

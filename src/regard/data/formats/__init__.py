@@ -1,0 +1,55 @@
+"""Readers of data files: one module per format, one `read` for all of them."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from regard.data.formats import jsonl, moses, tsv
+from regard.data.formats.text import Column, Row
+from regard.data.problems import Problems
+from regard.errors import RequestError, nearest
+
+__all__ = ["FORMATS", "Column", "Row", "format_of", "read"]
+
+FORMATS = {"tsv": tsv.read, "jsonl": jsonl.read, "moses": moses.read}
+"""What a recipe may name as `data.format`."""
+
+_ENDINGS = {".tsv": "tsv", ".txt": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+
+
+def read(
+    path: str | Path | Mapping[str, str | Path],
+    columns: Mapping[str, Column],
+    format: str | None = None,
+    header: bool = True,
+    problems: Problems | None = None,
+) -> Iterator[Row]:
+    """Read rows of named fields from a file, line by line.
+
+    Args:
+        path: a file, plain or gzip; '-' is standard input; for Moses files the common part of two
+            names (`train` for `train.de` and `train.en`) or a file for each field.
+        columns: for each field the name of its column, or its number from 1. For Moses files with a
+            common name: the ending of its file.
+        format: tsv, jsonl or moses; told from the file's name where not given.
+        header: whether the first line of a TSV file names its columns.
+        problems: takes what is wrong with single lines; those lines are left out.
+
+    Raises:
+        RequestError: no such file or format, a column that is not there, Moses files of unequal
+            length, or a gzip file that ends early.
+    """
+    chosen = format or format_of(path)
+    if chosen not in FORMATS:
+        raise RequestError(f"unknown data format {chosen!r}: {nearest(chosen, FORMATS)}")
+    problems = Problems() if problems is None else problems
+    return FORMATS[chosen](path, columns, header=header, problems=problems)
+
+
+def format_of(path: str | Path | Mapping[str, str | Path]) -> str:
+    """The format that a file's name tells: `.tsv`, `.jsonl` (or with `.gz`); else two Moses files."""
+    if isinstance(path, Mapping):
+        return "moses"
+    name = str(path).removesuffix(".gz")
+    if name == "-":
+        return "tsv"
+    return _ENDINGS.get(Path(name).suffix.lower(), "moses")

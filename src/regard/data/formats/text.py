@@ -1,0 +1,62 @@
+"""Lines of a text file, gzip or not, from a path or from standard input."""
+
+import gzip
+import sys
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from io import BufferedReader
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from regard.data.problems import Problems
+from regard.errors import RequestError
+
+__all__ = ["Column", "Row", "lines"]
+
+Column = str | int
+"""The name of a column, or its number counted from 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One example as read: its fields, and where it stands."""
+
+    fields: dict[str, str]
+    file: str
+    line: int
+
+
+def lines(path: str | Path, problems: Problems) -> Iterator[tuple[int, str | None]]:
+    r"""The number and text of each line, cut at '\n' alone; None for a line that is not UTF-8.
+
+    Raises:
+        RequestError: no such file, or a gzip file that is damaged.
+    """
+    number = 0
+    try:
+        with _opened(path) as file:
+            for raw in file:
+                number += 1
+                if number == 1:
+                    raw = raw.removeprefix(b"\xef\xbb\xbf")
+                try:
+                    yield number, raw.rstrip(b"\r\n").decode()
+                except UnicodeDecodeError as error:
+                    problems.add(str(path), number, "not UTF-8", f"byte {error.start + 1}")
+                    yield number, None
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise RequestError(f"{path}: damaged gzip file after line {number}: {error}") from error
+    except FileNotFoundError:
+        raise RequestError(f"there is no file {path}") from None
+    except IsADirectoryError:
+        raise RequestError(f"{path} is a folder; a file was expected") from None
+
+
+def _opened(path: str | Path) -> BinaryIO:
+    """A binary file; unzipped if its first two bytes say gzip, whatever its name."""
+    raw = sys.stdin.buffer if str(path) == "-" else open(path, "rb")  # noqa: SIM115
+    file = cast(BufferedReader, raw)
+    if file.peek(2)[:2] == b"\x1f\x8b":
+        return cast(BinaryIO, gzip.GzipFile(fileobj=file))
+    return file

@@ -1,0 +1,81 @@
+"""Many short lists of ids in two arrays: a corpus of millions of tokens takes megabytes, not gigabytes."""
+
+from collections.abc import Sequence
+from typing import overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Packed"]
+
+
+class Packed(Sequence[NDArray[np.int32]]):
+    """Rows of ids end to end: `flat` int32 (tokens,) and `starts` int64 (rows + 1,)."""
+
+    def __init__(self, flat: NDArray[np.int32], starts: NDArray[np.int64]) -> None:
+        self.flat = flat
+        self.starts = starts
+
+    @classmethod
+    def of(cls, flat: NDArray[np.int32], sizes: NDArray[np.int64]) -> "Packed":
+        """Pack ids that are already end to end, given the size of each row."""
+        return cls(flat, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
+
+    @classmethod
+    def rows(cls, rows: Sequence[Sequence[int]]) -> "Packed":
+        """Pack lists of ids."""
+        sizes = np.fromiter(map(len, rows), np.int64, len(rows))
+        flat = (i for row in rows for i in row)
+        return cls.of(np.fromiter(flat, np.int32, int(sizes.sum())), sizes)
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> NDArray[np.int32]: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Packed": ...
+    def __getitem__(self, index: int | slice) -> "NDArray[np.int32] | Packed":
+        if isinstance(index, slice):
+            return self.take(np.arange(len(self))[index])
+        at = range(len(self))[index]
+        return self.flat[self.starts[at] : self.starts[at + 1]]
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """The number of ids in each row, (rows,)."""
+        return np.diff(self.starts)
+
+    def sizes_at(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The sizes of some rows."""
+        return self.starts[indices + 1] - self.starts[indices]
+
+    def take(self, indices: NDArray[np.int64]) -> "Packed":
+        """The rows at `indices`, in that order, as a new packing."""
+        sizes = self.sizes_at(indices)
+        starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        # The place in the old `flat` of each id of the new one.
+        places = np.arange(starts[-1]) + np.repeat(self.starts[indices] - starts[:-1], sizes)
+        return Packed(self.flat[places], starts)
+
+    def padded(
+        self, indices: NDArray[np.int64], pad: int, *, before: int | None = None, after: int | None = None
+    ) -> NDArray[np.int64]:
+        """A rectangle (len(indices), width) of rows, right-padded.
+
+        Args:
+            before: an id put in front of each row (BOS).
+            after: an id put behind each row (EOS).
+        """
+        rows = self.take(indices)
+        sizes, extra = rows.sizes, (before is not None) + (after is not None)
+        width = int(sizes.max(initial=0)) + extra
+        out = np.full((len(sizes), width), pad, np.int64)
+        first = int(before is not None)
+        columns = np.arange(width)[None, :]
+        out[(columns >= first) & (columns < first + sizes[:, None])] = rows.flat
+        if before is not None:
+            out[:, 0] = before
+        if after is not None:
+            out[np.arange(len(sizes)), first + sizes] = after
+        return out

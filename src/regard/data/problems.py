@@ -1,0 +1,69 @@
+"""What was wrong with single lines of data: reported with file and line, counted, never fatal."""
+
+import logging
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+__all__ = ["Problem", "Problems"]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One line that was left out.
+
+    Args:
+        line: counted from 1; the heading is line 1.
+        what: the kind in fixed words ("empty", "too long", "not UTF-8", "lacks a column", ...).
+        detail: the particulars.
+    """
+
+    file: str
+    line: int
+    what: str
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.what}" + (f" ({self.detail})" if self.detail else "")
+
+
+class Problems:
+    """The problems met while reading; the first few of a kind are logged, the others counted.
+
+    Args:
+        shown: how many of one kind in one file are logged as they come.
+        kept: how many are kept as objects; the counts go on.
+    """
+
+    def __init__(self, shown: int = 3, kept: int = 10_000) -> None:
+        self.shown, self.kept = shown, kept
+        self.counts: Counter[str] = Counter()
+        self._by_file: Counter[tuple[str, str]] = Counter()
+        self._kept: list[Problem] = []
+
+    def add(self, file: str, line: int, what: str, detail: str = "") -> None:
+        """Report a line that is left out."""
+        problem = Problem(str(file), line, what, detail)
+        self.counts[what] += 1
+        self._by_file[problem.file, what] += 1
+        if len(self._kept) < self.kept:
+            self._kept.append(problem)
+        if self._by_file[problem.file, what] <= self.shown:
+            log.warning("%s; the line is left out", problem)
+
+    def report(self, file: str) -> None:
+        """Log how many lines of a file were left out in all, where not each was named before."""
+        for (name, what), count in self._by_file.items():
+            if name == str(file) and count > self.shown:
+                log.warning("%s: %d lines left out in all: %s", name, count, what)
+
+    def __iter__(self) -> Iterator[Problem]:
+        return iter(self._kept)
+
+    def __len__(self) -> int:
+        return self.counts.total()
+
+    def __repr__(self) -> str:
+        return f"Problems({dict(self.counts)})"

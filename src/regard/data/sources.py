@@ -1,0 +1,83 @@
+"""Where data is: the working directory, then $REGARD_DATA, then what ships with the package."""
+
+import os
+from pathlib import Path
+
+from regard.data.formats import format_of
+from regard.errors import RequestError, nearest
+
+__all__ = ["SPLITS", "find", "places", "shipped", "splits"]
+
+SPLITS = {"train": ("train",), "dev": ("dev", "valid", "val"), "test": ("test",)}
+"""The names of files that a folder may have for each split."""
+
+
+def shipped() -> Path:
+    """The folder of data that comes with the package."""
+    return Path(__file__).resolve().parent.parent / "shipped" / "data"
+
+
+def places() -> list[Path]:
+    """Where a relative path is looked up, in order."""
+    told = os.environ.get("REGARD_DATA")
+    return [Path.cwd(), *([Path(told)] if told else []), shipped()]
+
+
+def find(path: str | Path) -> Path:
+    """The file or folder of that name, or the common part of the names of Moses files.
+
+    Raises:
+        RequestError: it is in none of the places.
+    """
+    given = Path(path).expanduser()
+    if str(path) == "-":
+        return given
+    for place in places():
+        candidate = place / given
+        if candidate.exists() or (candidate.parent.is_dir() and _beginnings(candidate)):
+            return candidate
+    looked = ", ".join(str(place) for place in places())
+    near = nearest(str(path), _known())
+    told = "" if os.environ.get("REGARD_DATA") else "; $REGARD_DATA, a folder of data, is not set"
+    raise RequestError(f"there is no data at {str(path)!r}: looked in {looked}{told}; {near}")
+
+
+def splits(folder: Path) -> dict[str, Path]:
+    """The file of each split in a folder: `train.*`, `dev.*` (`valid.*`, `val.*`), `test.*`.
+
+    For Moses files it is their common name (`train` for `train.de` and `train.en`).
+
+    Raises:
+        RequestError: the folder has none of them, or two files for one split.
+    """
+    found: dict[str, Path] = {}
+    for split, names in SPLITS.items():
+        files = [f for name in names for f in _beginnings(folder / name)]
+        single = [f for f in files if format_of(f) != "moses"]
+        if len(single) > 1:
+            told = " and ".join(f.name for f in single)
+            raise RequestError(f"{folder}: {told} could both be {split!r}: name one as data.{split}")
+        if single:
+            found[split] = single[0]
+        elif files:
+            found[split] = folder / files[0].name.split(".")[0]
+    if not found:
+        raise RequestError(f"{folder} has no train.*, dev.* or test.* file")
+    return found
+
+
+def _beginnings(path: Path) -> list[Path]:
+    """The files `path.<something>` beside each other, sorted."""
+    name = path.name + "."
+    return sorted(f for f in path.parent.glob("*") if f.name.startswith(name) and f.is_file())
+
+
+def _known() -> list[str]:
+    """Names of data folders, for a helpful error."""
+    names = []
+    for place in places()[1:]:
+        if place.is_dir():
+            names += [str(f.parent.relative_to(place)) for f in place.glob("*/train.*")]
+            names += [str(f.parent.relative_to(place)) for f in place.glob("*/*/train.*")]
+            names += [str(f.parent.relative_to(place)) for f in place.glob("*/test.*")]
+    return names

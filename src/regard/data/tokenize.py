@@ -1,0 +1,293 @@
+"""Text to ids and back: byte-pair, unigram, word and character vocabularies with offsets kept.
+
+Subword kinds mark the start of a word with '▁', and keep punctuation and digits apart from letters,
+so that `decode(encode(text)) == text` for every text with single spaces whose characters were seen.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import tokenizers
+from numpy.typing import NDArray
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
+
+from regard.data.packed import Packed
+from regard.errors import RequestError, nearest
+from regard.protocols import EOS, UNK
+
+__all__ = ["KINDS", "SPECIALS", "Encoding", "Tokenizer", "word_groups"]
+
+SPECIALS = ("<pad>", "<s>", "</s>", "<unk>")
+"""Ids 0 to 3 of every vocabulary, in the order of `protocols.PAD, BOS, EOS, UNK`."""
+
+SPACE = "▁"
+
+# A digit alone, or a run of one punctuation mark, with the space before it: '▁2', '4', '▁"', '...'
+_APART = Regex(r"▁?(?:\p{Nd}|([\p{P}\p{S}&&[^▁]])\1*)")
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """A text in pieces, without BOS and EOS.
+
+    Args:
+        offsets: start and end of each piece in `text`, in characters; '▁' covers the space before.
+        words: index of the whitespace word of each piece (of the letter, where letters are pieces).
+    """
+
+    ids: list[int]
+    tokens: list[str]
+    offsets: list[tuple[int, int]]
+    words: list[int]
+    text: str
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+class _Kind(NamedTuple):
+    model: Callable[[], Any]
+    trainer: Callable[..., Any]
+    pieces: Callable[[], Any]
+    decoder: Callable[[], Any]
+    joint: str  # what stands between two tokens when they are put together again
+
+
+def _subwords() -> Any:
+    split = pre_tokenizers.Split(_APART, "isolated")
+    return pre_tokenizers.Sequence([pre_tokenizers.Metaspace(SPACE, "always"), split])
+
+
+def _letters() -> Any:
+    letter = pre_tokenizers.Split(Regex("."), "isolated")
+    return pre_tokenizers.Sequence([pre_tokenizers.Metaspace(SPACE, "never"), letter])
+
+
+def _bpe(size: int) -> Any:
+    return trainers.BpeTrainer(
+        vocab_size=size, min_frequency=2, special_tokens=list(SPECIALS), show_progress=False
+    )
+
+
+def _unigram(size: int) -> Any:
+    return trainers.UnigramTrainer(
+        vocab_size=size,
+        special_tokens=list(SPECIALS),
+        unk_token=SPECIALS[UNK],
+        show_progress=False,
+    )
+
+
+def _listed(size: int) -> Any:
+    return trainers.WordLevelTrainer(
+        vocab_size=size, special_tokens=list(SPECIALS), show_progress=False
+    )
+
+
+def _word_level() -> Any:
+    return models.WordLevel(vocab={SPECIALS[UNK]: 0}, unk_token=SPECIALS[UNK])
+
+
+def _fused() -> Any:
+    return decoders.Sequence([decoders.Replace(SPACE, " "), decoders.Fuse()])
+
+
+KINDS: dict[str, _Kind] = {
+    "bpe": _Kind(
+        lambda: models.BPE(unk_token=SPECIALS[UNK], fuse_unk=True),
+        _bpe,
+        _subwords,
+        lambda: decoders.Metaspace(SPACE, "always"),
+        "",
+    ),
+    "unigram": _Kind(
+        models.Unigram, _unigram, _subwords, lambda: decoders.Metaspace(SPACE, "always"), ""
+    ),
+    "words": _Kind(
+        _word_level, _listed, pre_tokenizers.WhitespaceSplit, lambda: None, " "
+    ),
+    "characters": _Kind(_word_level, _listed, _letters, _fused, ""),
+}
+"""What a recipe may name as `tokenizer.kind`."""
+
+
+class Tokenizer:
+    """A trained vocabulary. Made by `train`, `load` or `from_json`; copies and pickles.
+
+    The text is brought to NFC, runs of white space become one space (none at the ends), letters
+    become small where `lowercase` was asked. Ids 0 to 3 are padding, start, end and unknown; no text
+    can produce the first three.
+
+    Example:
+        >>> tokenizer = Tokenizer.train(["ein Haus", "ein Hund"], kind="characters")
+        >>> tokenizer.decode(tokenizer.encode("Haus ein").ids)
+        'Haus ein'
+    """
+
+    def __init__(self, inner: tokenizers.Tokenizer) -> None:
+        self._inner = inner
+        layout = json.loads(inner.to_str())
+        self.kind = _kind_of(layout)
+        self.lowercase = "Lowercase" in json.dumps(layout["normalizer"])
+        vocabulary = inner.get_vocab(with_added_tokens=False)
+        self.vocabulary: list[str] = sorted(vocabulary, key=vocabulary.__getitem__)
+        """Every token, at the place of its id."""
+
+    @classmethod
+    def train(
+        cls, texts: Iterable[str], kind: str = "bpe", size: int = 8000, lowercase: bool = False
+    ) -> "Tokenizer":
+        """Learn a vocabulary of at most `size` tokens (specials among them) from texts.
+
+        Raises:
+            RequestError: an unknown kind, or a size without room for anything but the specials.
+        """
+        if kind not in KINDS:
+            raise RequestError(f"unknown tokenizer kind {kind!r}: {nearest(kind, KINDS)}")
+        if size <= len(SPECIALS):
+            raise RequestError(
+                f"tokenizer.size is {size}; it must be above {len(SPECIALS)}, the special tokens"
+            )
+        parts = KINDS[kind]
+        inner = tokenizers.Tokenizer(parts.model())
+        steps = [normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
+        if lowercase:
+            steps.append(normalizers.Lowercase())
+        inner.normalizer = normalizers.Sequence(steps)
+        inner.pre_tokenizer = parts.pieces()
+        if decoder := parts.decoder():
+            inner.decoder = decoder
+        inner.train_from_iterator(texts, parts.trainer(size))
+        layout = json.loads(inner.to_str())
+        # An 'added' token would be found inside a text: '</s>' in somebody's HTML must stay text.
+        layout["added_tokens"] = []
+        return cls.from_json(json.dumps(layout, ensure_ascii=False))
+
+    def encode(self, text: str) -> Encoding:
+        """Cut a text into pieces, without BOS and EOS."""
+        raw = self._inner.encode(text, add_special_tokens=False)
+        ids = [i if i > UNK else UNK for i in raw.ids]
+        if self.kind == "characters":
+            words = list(range(len(ids)))
+        else:
+            words = _word_indices(text, raw.offsets)
+        return Encoding(ids, raw.tokens, raw.offsets, words, text)
+
+    def encode_all(self, texts: Sequence[str], at_once: int = 8192) -> Packed:
+        """The ids of many texts, packed: the fast way to read a corpus."""
+        parts: list[NDArray[np.int32]] = []
+        sizes: list[NDArray[np.int64]] = []
+        for start in range(0, len(texts), at_once):
+            chunk = list(texts[start : start + at_once])
+            rows = [e.ids for e in self._inner.encode_batch_fast(chunk, add_special_tokens=False)]
+            sizes.append(np.fromiter(map(len, rows), np.int64, len(rows)))
+            flat = (i for row in rows for i in row)
+            parts.append(np.fromiter(flat, np.int32, int(sizes[-1].sum())))
+        flat_ids = np.concatenate(parts) if parts else np.zeros(0, np.int32)
+        np.maximum(flat_ids, UNK, out=flat_ids)
+        return Packed.of(flat_ids, np.concatenate(sizes) if sizes else np.zeros(0, np.int64))
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of some ids: stops at the first EOS and leaves special tokens out."""
+        tokens = []
+        for i in ids:
+            if i == EOS:
+                break
+            if i > UNK:
+                tokens.append(self.vocabulary[i])
+        joint = KINDS[self.kind].joint
+        return joint.join(tokens) if joint else "".join(tokens).replace(SPACE, " ").strip(" ")
+
+    def tokens(self, ids: Iterable[int]) -> list[str]:
+        """The token of each id, special ones too."""
+        return [self.vocabulary[i] for i in ids]
+
+    def words(self, ids: Iterable[int]) -> list[int]:
+        """The index of the word each id belongs to, as `Encoding.words` has it for a text."""
+        names = self.tokens(ids)
+        if KINDS[self.kind].joint or self.kind == "characters":
+            return list(range(len(names)))
+        starts = np.cumsum([name.startswith(SPACE) for name in names], dtype=np.int64)
+        return [max(int(s) - 1, 0) for s in starts]
+
+    def __len__(self) -> int:
+        return len(self.vocabulary)
+
+    def __repr__(self) -> str:
+        return f"Tokenizer(kind={self.kind!r}, size={len(self)}, lowercase={self.lowercase})"
+
+    def __reduce__(self) -> tuple[Callable[[str], "Tokenizer"], tuple[str]]:
+        return type(self).from_json, (self.to_json(),)
+
+    def to_json(self) -> str:
+        """The whole tokenizer as the JSON of the `tokenizers` library (a `tokenizer.json`)."""
+        return self._inner.to_str(pretty=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Tokenizer":
+        """The inverse of `to_json`."""
+        return cls(tokenizers.Tokenizer.from_str(text))
+
+    def save(self, path: str | Path) -> None:
+        """Write a `tokenizer.json`."""
+        Path(path).write_text(self.to_json() + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Tokenizer":
+        """Read a `tokenizer.json` that `save` wrote.
+
+        Raises:
+            RequestError: the file is not there or is not such a tokenizer.
+        """
+        try:
+            return cls.from_json(Path(path).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise RequestError(f"there is no tokenizer at {path}") from None
+        except RequestError:
+            raise
+        except Exception as error:  # the Rust library raises bare Exception
+            raise RequestError(f"{path} is not a tokenizer of regard: {error}") from error
+
+
+def word_groups(words: Sequence[int]) -> list[list[int]]:
+    """The positions of the pieces of each word, in order: `[0, 0, 1]` gives `[[0, 1], [2]]`."""
+    groups: list[list[int]] = []
+    for i, word in enumerate(words):
+        if i and words[i - 1] == word:
+            groups[-1].append(i)
+        else:
+            groups.append([i])
+    return groups
+
+
+def _word_indices(text: str, offsets: Sequence[tuple[int, int]]) -> list[int]:
+    """The word of each piece: that of its last character; a space counts to the word after it."""
+    at: list[int] = []
+    word, inside = -1, False
+    for letter in text:
+        space = letter.isspace()
+        if not space and not inside:
+            word += 1
+        inside = not space
+        at.append(word + 1 if space else word)
+    return [max(at[max(end - 1, 0)], 0) if at else 0 for _, end in offsets]
+
+
+def _kind_of(layout: dict[str, Any]) -> str:
+    """The kind a `tokenizer.json` was made as; told by its model and its way of splitting."""
+    model = layout["model"]["type"]
+    splitter = (layout["pre_tokenizer"] or {}).get("type")
+    known = {
+        ("BPE", "Sequence"): "bpe",
+        ("Unigram", "Sequence"): "unigram",
+        ("WordLevel", "WhitespaceSplit"): "words",
+        ("WordLevel", "Sequence"): "characters",
+    }
+    try:
+        return known[model, splitter]
+    except KeyError:
+        raise RequestError(f"a {model} tokenizer split by {splitter} is not one of regard") from None

@@ -1,0 +1,27 @@
+"""Tasks: from data through a loss to predictions and official scores, one task per file."""
+
+from importlib import import_module
+
+from regard.errors import RequestError, nearest
+from regard.tasks.base import Data, Examples, Prediction, Task
+
+__all__ = ["TASKS", "Data", "Examples", "Prediction", "Task", "load"]
+
+TASKS = {
+    "translation": "regard.tasks.translation:Translation",
+    "pronunciation": "regard.tasks.pronunciation:Pronunciation",
+}
+"""What a recipe may name as `task.name`."""
+
+
+def load(name: str) -> type[Task]:
+    """The class of a task.
+
+    Raises:
+        RequestError: there is no task of that name.
+    """
+    if name not in TASKS:
+        raise RequestError(f"there is no task {name!r}: {nearest(name, TASKS)}")
+    module, _, attribute = TASKS[name].partition(":")
+    found: type[Task] = getattr(import_module(module), attribute)
+    return found

@@ -1,0 +1,170 @@
+"""What a task is, what its data looks like to a trainer, and what a prediction holds."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from regard.data.batch import PairBatch, collate
+from regard.data.packed import Packed
+from regard.data.problems import Problems
+from regard.data.tokenize import Tokenizer
+from regard.errors import RequestError
+from regard.metrics import Score
+
+__all__ = ["Data", "Examples", "Prediction", "Task"]
+
+
+class Examples:
+    """Pairs of token sequences with the texts they came from.
+
+    Args:
+        source, target: ids without BOS and EOS.
+        texts: the source of each example.
+        references: every right output of each example, the trained one first.
+    """
+
+    def __init__(
+        self,
+        source: Packed,
+        target: Packed,
+        texts: Sequence[str],
+        references: Sequence[list[str]],
+    ) -> None:
+        self.source, self.target = source, target
+        self.texts, self.references = texts, references
+        self.sizes: NDArray[np.int64] = np.stack([source.sizes, target.sizes], 1) + 1
+        """Tokens of source and target, EOS counted: (n, 2)."""
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def count(self, indices: Sequence[int]) -> int:
+        """The real target tokens of some examples, EOS counted."""
+        return int(self.sizes[list(indices), 1].sum())
+
+    def collate(self, indices: Sequence[int]) -> PairBatch:
+        """Those examples as one padded batch."""
+        return collate(self.source, self.target, indices)
+
+    def subset(self, indices: Sequence[int]) -> "Examples":
+        """Some examples, in that order."""
+        at = np.asarray(indices, np.int64)
+        return Examples(
+            self.source.take(at),
+            self.target.take(at),
+            [self.texts[i] for i in indices],
+            [self.references[i] for i in indices],
+        )
+
+
+@dataclass(frozen=True)
+class Data:
+    """What `Task.data` read. A split that was not asked for or is not there is None."""
+
+    train: Examples | None
+    dev: Examples | None
+    test: Examples | None
+    tokenizers: dict[str, Tokenizer]
+    problems: Problems
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """The output for one input, with its runners-up.
+
+    Args:
+        score: of the best hypothesis, as the decoder ranks it; None where nothing was decoded.
+        tokens, token_scores: its pieces (with the end token if it ended by itself) and the
+            log-probability of each.
+        alternatives: the other hypotheses, best first, each a prediction of its own.
+        trail: where the hypothesis stood in the beam at each step (`decode.Hypothesis`).
+        refused: why the input was not decoded, "" if it was (or was empty).
+    """
+
+    input: str
+    output: str
+    score: float | None = None
+    tokens: list[str] = field(default_factory=list)
+    token_scores: list[float] = field(default_factory=list)
+    alternatives: list["Prediction"] = field(default_factory=list)
+    trail: Tensor = field(default_factory=lambda: torch.zeros(0, 2, dtype=torch.int64))
+    refused: str = ""
+
+    def hypothesis(self, number: int = 1) -> "Prediction":
+        """Hypothesis `number`, counted from 1, the best.
+
+        Raises:
+            RequestError: there are not so many.
+        """
+        if not 1 <= number <= len(self.alternatives) + 1:
+            raise RequestError(
+                f"there is no hypothesis {number}: the decoder gave {len(self.alternatives) + 1} "
+                "(ask for more with n_best)"
+            )
+        return self if number == 1 else self.alternatives[number - 2]
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values: input, output, score, tokens with their scores, alternatives."""
+        return {"input": self.input, **self._hypothesis(), "alternatives": self._others()}
+
+    def _hypothesis(self) -> dict[str, Any]:
+        pairs = zip(self.tokens, self.token_scores, strict=True)
+        tokens = [{"token": token, "score": score} for token, score in pairs]
+        return {"output": self.output, "score": self.score, "tokens": tokens}
+
+    def _others(self) -> list[dict[str, Any]]:
+        return [other._hypothesis() for other in self.alternatives]
+
+
+class Task(ABC):
+    """A kind of work: from files to examples, from a model to a loss, predictions and scores.
+
+    A task holds settings only; it belongs to no model and keeps nothing between calls.
+    """
+
+    name: ClassVar[str]
+    metric: ClassVar[str]
+    """The score that early stopping goes by unless the recipe says otherwise."""
+    lower_is_better: ClassVar[frozenset[str]] = frozenset({"loss", "perplexity", "per", "wer"})
+
+    @abstractmethod
+    def data(
+        self,
+        config: Mapping[str, Any],
+        tokenizers: dict[str, Tokenizer] | None = None,
+        splits: Sequence[str] = ("train", "dev", "test"),
+    ) -> Data:
+        """Read what a recipe's `data:` section names; tokenizers are trained unless given."""
+
+    @abstractmethod
+    def model_arguments(self, tokenizers: Mapping[str, Tokenizer]) -> dict[str, int]:
+        """What a model's constructor must know of the data."""
+
+    @abstractmethod
+    def loss(self, model: nn.Module, batch: PairBatch) -> tuple[Tensor, int]:
+        """(the sum of the losses, how many tokens it is a sum over)."""
+
+    @abstractmethod
+    def predict(
+        self,
+        model: nn.Module,
+        texts: Sequence[str] | Examples,
+        decoder: Any,
+        tokenizers: Mapping[str, Tokenizer],
+        *,
+        tokens: int = 4096,
+        prefix: Sequence[str | None] | None = None,
+    ) -> list[Prediction]:
+        """Predict each text, in input order."""
+
+    @abstractmethod
+    def score(
+        self, predictions: Sequence[Prediction], examples: Examples
+    ) -> dict[str, Score]:
+        """The official scores of predictions for these examples."""

@@ -1,0 +1,180 @@
+"""What all tasks share whose model is a `Generator`: a sequence in, a sequence out."""
+
+import logging
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from regard.data.batch import PairBatch, plan
+from regard.data.packed import Packed
+from regard.data.problems import Problems
+from regard.data.tokenize import Tokenizer
+from regard.errors import RequestError
+from regard.protocols import EOS, PAD
+from regard.tasks import corpus
+from regard.tasks.base import Data, Examples, Prediction, Task
+from regard.tasks.loss import smoothed_cross_entropy
+
+__all__ = ["Generation"]
+
+log = logging.getLogger(__name__)
+
+
+class Generation(Task):
+    """A task on a `Generator`.
+
+    Args:
+        smoothing: label smoothing ε of the training loss (see `tasks.loss`).
+        max_source: inputs of more tokens than this, EOS counted, are refused by `predict`.
+    """
+
+    columns: ClassVar[dict[str, str | int]] = {"source": "source", "target": "target"}
+    """Columns where a recipe names none."""
+    header: ClassVar[bool] = True
+    tokenizer: ClassVar[dict[str, Any]] = {"kind": "bpe", "size": 8000}
+    """Tokenizers where a recipe says nothing else."""
+
+    def __init__(self, smoothing: float = 0.0, max_source: int = 1024) -> None:
+        if not 0.0 <= smoothing < 1.0:
+            raise RequestError(f"task.smoothing is {smoothing}; it must be from 0 to below 1")
+        if max_source < 1:
+            raise RequestError(f"task.max_source is {max_source}; it must be 1 or more")
+        self.smoothing, self.max_source = smoothing, max_source
+
+    @abstractmethod
+    def pairs(
+        self, source: str, target: str, *, training: bool
+    ) -> tuple[list[tuple[str, str]], list[str]]:
+        """The pairs to learn from one row, and all its right outputs."""
+
+    def data(
+        self,
+        config: Mapping[str, Any],
+        tokenizers: dict[str, Tokenizer] | None = None,
+        splits: Sequence[str] = ("train", "dev", "test"),
+    ) -> Data:
+        """Read the splits, leaving out (and reporting) lines that are empty, too long or broken.
+
+        Args:
+            config: the keys of `corpus.Config`.
+            tokenizers: those of a trained model; trained on the training split where not given.
+            splits: which of train, dev and test to read.
+
+        Raises:
+            RequestError: see `corpus`.
+        """
+        found = corpus.Config.of(config, self.columns, self.header, self.tokenizer)
+        problems = Problems()
+        texts = {
+            split: corpus.read(path, found, self.pairs, split, problems)
+            for split, path in found.files(splits).items()
+        }
+        if tokenizers is None:
+            if "train" not in texts:
+                raise RequestError("there is no training file to learn the tokenizers from")
+            tokenizers = found.train_tokenizers(texts["train"])
+        examples = {
+            split: corpus.encode(rows, found, tokenizers, split, problems)
+            for split, rows in texts.items()
+        }
+        read = (examples.get(split) for split in ("train", "dev", "test"))
+        train, dev, test = read
+        return Data(train, dev, test, tokenizers, problems)
+
+    def model_arguments(self, tokenizers: Mapping[str, Tokenizer]) -> dict[str, int]:
+        """The sizes of both vocabularies."""
+        return {side: len(tokenizers[side]) for side in ("source", "target")}
+
+    def loss(self, model: nn.Module, batch: PairBatch) -> tuple[Tensor, int]:
+        """Teacher-forced cross-entropy: (its sum over the real target tokens, their number)."""
+        output = model(batch.source, batch.target_in, batch.source_lengths)
+        normalized = bool(getattr(model, "normalized", False))
+        total = smoothed_cross_entropy(
+            output.logits, batch.target_out, self.smoothing, normalized=normalized
+        )
+        return total, batch.count
+
+    def predict(
+        self,
+        model: nn.Module,
+        texts: Sequence[str] | Examples,
+        decoder: Any,
+        tokenizers: Mapping[str, Tokenizer],
+        *,
+        tokens: int = 4096,
+        prefix: Sequence[str | None] | None = None,
+    ) -> list[Prediction]:
+        """Predict each text, in input order; inputs of like length are decoded together.
+
+        An empty text gives an empty output; one of more than `max_source` tokens gives an empty
+        output and says so in `refused`.
+
+        Args:
+            decoder: called as `decoder(model, source, lengths, prefix)`.
+            tokens: the most padded source tokens decoded at once.
+            prefix: for each text, what its output must begin with.
+        """
+        inputs = list(texts.texts) if isinstance(texts, Examples) else list(texts)
+        if isinstance(texts, Examples):
+            source = texts.source
+        else:
+            source = tokenizers["source"].encode_all(inputs)
+        if prefix is not None and len(prefix) != len(inputs):
+            raise RequestError(f"expected a prefix for each of {len(inputs)} inputs, got {len(prefix)}")
+        forced = None
+        if prefix is not None:
+            forced = tokenizers["target"].encode_all([p or "" for p in prefix])
+        sizes = source.sizes + 1
+        results = [self._undecoded(text, size) for text, size in zip(inputs, sizes, strict=True)]
+        refused = sum(bool(result.refused) for result in results)
+        if refused:
+            log.warning(
+                "%d of %d inputs have more than %d tokens and are refused",
+                refused, len(inputs), self.max_source,
+            )  # fmt: skip
+        decoded = np.flatnonzero((sizes > 1) & (sizes <= self.max_source))
+        for batch in plan(sizes[decoded, None], tokens=tokens, shuffle=False, rows=256):
+            at = decoded[batch]
+            hypotheses = _decode(model, source, at, decoder, forced)
+            for place, found in zip(at.tolist(), hypotheses, strict=True):
+                results[place] = _prediction(inputs[place], found, tokenizers["target"])
+        return results
+
+    def _undecoded(self, text: str, size: int) -> Prediction:
+        """What stands for an input until, or unless, it is decoded."""
+        over = size > self.max_source
+        reason = f"too long: {size} tokens, at most {self.max_source}" if over else ""
+        return Prediction(text, "", refused=reason)
+
+
+def _decode(
+    model: nn.Module, source: Packed, at: np.ndarray, decoder: Any, forced: Packed | None
+) -> list[list[Any]]:
+    """The hypotheses of the sources at some places."""
+    device = next((p.device for p in model.parameters()), torch.device("cpu"))
+    ids = torch.from_numpy(source.padded(at, PAD, after=EOS)).to(device)
+    lengths = torch.from_numpy(source.sizes_at(at) + 1).to(device)
+    prefix = None if forced is None else [forced[int(i)].tolist() for i in at]
+    found: list[list[Any]] = decoder(model, ids, lengths, prefix)
+    return found
+
+
+def _prediction(text: str, hypotheses: list[Any], target: Tokenizer) -> Prediction:
+    """The best hypothesis, with the others as its alternatives."""
+    best, *others = (
+        Prediction(
+            text,
+            target.decode(h.tokens),
+            h.score,
+            target.tokens(h.tokens),
+            h.token_scores,
+            trail=h.trail,
+        )
+        for h in hypotheses
+    )
+    best.alternatives.extend(others)
+    return best

@@ -1,0 +1,48 @@
+"""Translation: a sentence in one language to a sentence in another."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from regard.metrics import Score, bleu, chrf
+from regard.tasks.base import Examples, Prediction
+from regard.tasks.generation import Generation
+
+__all__ = ["Translation"]
+
+
+class Translation(Generation):
+    """Sentences to sentences, scored by BLEU and chrF.
+
+    Args:
+        smoothing: label smoothing ε of the training loss.
+        max_source: inputs of more tokens than this, EOS counted, are refused.
+        tokenize: sacreBLEU's tokenizer for BLEU: 13a, zh, intl, char, none.
+        lowercase: BLEU without regard to case (older papers' numbers); it is in the signature.
+    """
+
+    name: ClassVar[str] = "translation"
+    metric: ClassVar[str] = "bleu"
+
+    def __init__(
+        self,
+        smoothing: float = 0.0,
+        max_source: int = 1024,
+        tokenize: str = "13a",
+        lowercase: bool = False,
+    ) -> None:
+        super().__init__(smoothing, max_source)
+        self.tokenize, self.lowercase = tokenize, lowercase
+
+    def pairs(
+        self, source: str, target: str, *, training: bool
+    ) -> tuple[list[tuple[str, str]], list[str]]:
+        """One row is one pair."""
+        return [(source, target)], [target]
+
+    def score(self, predictions: Sequence[Prediction], examples: Examples) -> dict[str, Score]:
+        """BLEU and chrF of the best outputs."""
+        outputs, references = [p.output for p in predictions], examples.references
+        return {
+            "bleu": bleu(outputs, references, tokenize=self.tokenize, lowercase=self.lowercase),
+            "chrf": chrf(outputs, references),
+        }
