@@ -1,0 +1,45 @@
+"""One hue, from white (looks away) to deep blue (looks only there), the same in every medium."""
+
+from collections.abc import Sequence
+
+__all__ = ["GRID", "INK", "MARK", "STOPS", "ink_on", "shade", "top_of"]
+
+STOPS = ("#ffffff", "#d6e4f2", "#9dc0e0", "#5b93c7", "#2463a3", "#0a3061")
+"""Colours at equal steps of the weight; lightness falls evenly, so that it survives grey printing."""
+
+INK, GRID, MARK = "#1a1a1a", "#e3e3e3", "#c2410c"
+"""Of text, of lines between cells, and of the one thing to be pointed at."""
+
+
+def shade(weight: float, top: float = 1.0) -> tuple[int, int, int]:
+    """The colour of a weight, in 0-255.
+
+    Example:
+        >>> shade(0.0), shade(1.0)
+        ((255, 255, 255), (10, 48, 97))
+    """
+    place = min(max(weight / top if top else 0.0, 0.0), 1.0) * (len(STOPS) - 1)
+    low = min(int(place), len(STOPS) - 2)
+    a, b = _rgb(STOPS[low]), _rgb(STOPS[low + 1])
+    red, green, blue = (round(x + (y - x) * (place - low)) for x, y in zip(a, b, strict=True))
+    return red, green, blue
+
+
+def ink_on(weight: float, top: float = 1.0) -> str:
+    """The colour of text that can be read on the shade of `weight`."""
+    return "#ffffff" if weight > 0.55 * top else INK
+
+
+def top_of(largest: Sequence[float]) -> float:
+    """The end of the colour scale: 1, or less in round steps where all weights are small.
+
+    Example:
+        >>> top_of([0.2, 0.9]), top_of([0.07, 0.13])
+        (1.0, 0.2)
+    """
+    most = max(largest, default=1.0)
+    return next((step for step in (0.05, 0.1, 0.2, 0.5) if most <= step), 1.0)
+
+
+def _rgb(colour: str) -> tuple[int, int, int]:
+    return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
