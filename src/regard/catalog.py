@@ -82,7 +82,7 @@ ENTRIES: tuple[Entry, ...] = (
         url="https://arxiv.org/abs/1406.1078",
         tasks=_GENERATION,
         axes={**_NO_ATTENTION, "body": "GRU (reset before)", "parallel": "no"},
-        tiny={"embed": 8, "hidden": 12},
+        tiny={"embed": 8, "hidden": 12, "maxout": 6},
     ),
     Entry(
         name="rnnsearch",

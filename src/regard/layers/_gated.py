@@ -1,8 +1,9 @@
 r"""The recurrence of a gated unit over a whole sequence, forward and backward written out.
 
-Automatic differentiation would keep some fifteen small nodes a step and one product a step for the gradient
-of the weights. Here a step back costs two small products, and the weights' gradient is one product over all
-steps. With :math:`a = [a_r\, a_z\, a_n]` the part of the inputs, :math:`U` the recurrent weights and
+Automatic differentiation would keep some fifteen small nodes a step and one product a step for the
+gradient of the weights. Here a step back costs two small products, and the weights' gradient is one
+product over all steps. With :math:`a = [a_r\, a_z\, a_n]` the part of the inputs, :math:`U` the
+recurrent weights and
 :math:`y` the part that the reset gate touches:
 
 .. math::
@@ -12,8 +13,9 @@ steps. With :math:`a = [a_r\, a_z\, a_n]` the part of the inputs, :math:`U` the 
 
     h' = h + g \odot (n - h), \quad g = z \text{ ("take") or } 1 - z \text{ ("keep")}
 
-Element-wise work and the state stay in the state's dtype (single precision under autocast): an update of a
-bfloat16 state by less than 1/256 of itself would be lost. Products are done in the inputs' dtype.
+Element-wise work and the state stay in the state's dtype (single precision under autocast): an
+update of a bfloat16 state by less than 1/256 of itself would be lost. Products are done in the
+inputs' dtype.
 """
 
 from typing import Any
@@ -44,12 +46,14 @@ def recurrence(
     if torch.is_autocast_enabled(device):
         inputs = inputs.to(torch.get_autocast_dtype(device))
     weight = weight.to(inputs.dtype)
-    states: Tensor = _Recurrence.apply(inputs, state, weight, inside, before, keep)
+    states: Tensor = _Recurrence.apply(  # type: ignore[no-untyped-call]
+        inputs, state, weight, inside, before, keep
+    )
     return states
 
 
 def _tanh(x: Tensor) -> Tensor:
-    """tanh in place; by the sigmoid on a CPU, where PyTorch's is five times faster."""
+    """Take tanh in place; by the sigmoid on a CPU, where PyTorch's is five times faster."""
     if x.device.type != "cpu":
         return x.tanh_()
     return x.mul_(2).sigmoid_().mul_(2).sub_(1)
@@ -94,7 +98,7 @@ class _Recurrence(torch.autograd.Function):
         return states
 
     @staticmethod
-    @once_differentiable  # type: ignore[misc,untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         state, weight, states, gates, candidates, touched = ctx.saved_tensors
         steps, rows, size = states.shape

@@ -18,8 +18,8 @@ class Embed(nn.Module):
     Args:
         vocabulary: number of ids.
         dim: size of a vector.
-        zeros: ids whose vector is zero and gets no gradient: padding; in Cho et al. (2014) also the start
-            symbol, :math:`e(y_0) = 0`.
+        zeros: ids whose vector is zero and gets no gradient: padding; in Cho et al. (2014) also the
+            start symbol, :math:`e(y_0) = 0`.
         scale: s; the Transformer's is the root of `dim`.
 
     Shapes:

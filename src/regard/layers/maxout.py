@@ -14,8 +14,8 @@ def maxout(x: Float[Tensor, "*batch inputs"], pieces: int = 2) -> Float[Tensor, 
 
     .. math:: y_i = \max(x_{2i-1}, x_{2i}) \quad\text{(1-based, two pieces)}
 
-    Consecutive ones, as in Cho et al. (2014, appendix A) and Bahdanau et al. (2015, A.2.2); other code
-    takes the maximum of the two halves.
+    Consecutive ones, as in Cho et al. (2014, appendix A) and Bahdanau et al. (2015, A.2.2); other
+    code takes the maximum of the two halves.
 
     Raises:
         RequestError: when the size is no multiple of `pieces`.
@@ -26,7 +26,7 @@ def maxout(x: Float[Tensor, "*batch inputs"], pieces: int = 2) -> Float[Tensor, 
         )
     if pieces == 2:
         return torch.maximum(x[..., 0::2], x[..., 1::2])
-    return x.unflatten(-1, (-1, pieces)).amax(-1)
+    return x.reshape(*x.shape[:-1], -1, pieces).amax(-1)
 
 
 class Maxout(nn.Module):

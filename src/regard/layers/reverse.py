@@ -14,8 +14,8 @@ def reverse(
 
     .. math:: y_j = x_{n-1-j} \text{ for } j < n, \quad y_j = x_j \text{ else}
 
-    Turning the whole padded row would put the padding in front (Sutskever et al. 2014 reverse sentences,
-    not rows). Twice is the identity.
+    Turning the whole padded row would put the padding in front (Sutskever et al. 2014 reverse
+    sentences, not rows). Twice is the identity.
 
     Example:
         >>> reverse(torch.tensor([[5, 6, 7, 0]]), torch.tensor([3]))

@@ -1,16 +1,16 @@
-r"""Gated recurrent units and LSTMs over right-padded sequences.
+r"""Gated recurrent units over right-padded sequences.
 
 .. math::
     r, z = \sigma(W_{rz} x + b_{rz} + U_{rz} h), \quad
     n = \tanh(W x + b + U (r \odot h)) \text{ ("before")}, \quad
     n = \tanh(W x + b + r \odot U h) \text{ ("after")}
 
-Where the reset gate stands makes two different functions, equal only at r = 1. "before" is printed by Cho et al.
-(2014) and Bahdanau et al. (2015); PyTorch, cuDNN and dl4mt compute "after".
+Where the reset gate stands makes two different functions, equal only at r = 1. "before" is printed
+by Cho et al. (2014) and Bahdanau et al. (2015); PyTorch, cuDNN and dl4mt compute "after".
 
-What z does is a matter of naming: :math:`h' = z h + (1-z) n` in Cho et al. and PyTorch (`update="keep"`),
-:math:`h' = (1-z) h + z n` in Bahdanau et al. (`update="take"`). As :math:`1 - \sigma(a) = \sigma(-a)` both are
-the same family of functions, with the signs of the rows of z turned.
+What z does is a matter of naming: :math:`h' = z h + (1-z) n` in Cho et al. and PyTorch (`update=
+"keep"`), :math:`h' = (1-z) h + z n` in Bahdanau et al. (`"take"`). As :math:`1 - \sigma(a)` is
+:math:`\sigma(-a)`, both are the same family of functions, with the signs of the rows of z turned.
 """
 
 import torch
@@ -28,12 +28,12 @@ UPDATES = {"keep": True, "take": False}
 
 
 class Gated(nn.Module):
-    """The recurrent part of a GRU: the products with the inputs are made outside, for all steps in one.
+    """The recurrent part of a GRU; the products with the inputs are made outside, all in one.
 
     Args:
         hidden: H.
-        reset: where the reset gate stands, "before" or "after" the recurrent product of the candidate.
-        update: what z does to the old state, "keep" (Cho, PyTorch) or "take" the new one (Bahdanau).
+        reset: where the reset gate stands, "before" or "after" the candidate's recurrent product.
+        update: "keep": z keeps the old state (Cho, PyTorch); "take": z takes the new (Bahdanau).
     """
 
     def __init__(self, hidden: int, *, reset: str = "before", update: str = "keep") -> None:
@@ -57,6 +57,7 @@ class Gated(nn.Module):
 
         Args:
             inputs: W x + b of the gates r, z and of the candidate, 3H in all.
+            state: h.
             inside: what is added to U h within the reset gate's reach (reset="after" only).
         """
         batch = state.shape[:-1]
@@ -97,7 +98,7 @@ class GRU(nn.Module):
         inputs: size of the input.
         hidden: H.
         reset, update: see `Gated`.
-        backward: read each row from its last word to its first. Padding is never read before the words.
+        backward: read each row from its last word to its first, never the padding before it.
         bias: b; one vector a gate (3H in all, where `torch.nn.GRU` has two).
 
     Shapes:
@@ -143,8 +144,8 @@ class BiGRU(nn.Module):
     r"""Two GRUs, one from each end: :math:`h_j = [\overrightarrow h_j ; \overleftarrow h_j]`.
 
     Shapes:
-        x (B, T, inputs) and lengths (B,) to states (B, T, 2H), zero behind the end; the forward state at
-        the last word (B, H); the backward state at the first word (B, H)
+        x (B, T, inputs) and lengths (B,) to states (B, T, 2H), zero behind the end; the forward
+        state at the last word (B, H); the backward state at the first word (B, H)
     """
 
     def __init__(

@@ -1,5 +1,7 @@
-r"""RNNsearch. Bahdanau, Cho and Bengio, "Neural Machine Translation by Jointly Learning to Align and
-Translate", ICLR 2015, arXiv 1409.0473.
+r"""RNNsearch, additive attention over a bidirectional encoder.
+
+Bahdanau, Cho and Bengio, "Neural Machine Translation by Jointly Learning to Align and Translate",
+ICLR 2015, arXiv 1409.0473.
 
     h_j  = [→h_j ; ←h_j]                                      3.2, a GRU from each end
     s_0  = tanh(W_s ←h_1)                                     A.2.2
@@ -9,16 +11,17 @@ Translate", ICLR 2015, arXiv 1409.0473.
     t_i  = maxout(U_o s_{i-1} + V_o E y_{i-1} + C_o c_i)      A.2.2, pairs
     p(y_i) ∝ exp(y_i^T W_o t_i)
 
-Attention *and* the readout use the state s_{i-1} from before the step; the state s_i is for the next word only.
-RNNencdec, the paper's baseline, is the same with c_i ≡ →h_Tx, read from left to right only.
+Attention *and* the readout use the state s_{i-1} from before the step; the state s_i is for the
+next word only. RNNencdec, the paper's baseline, is the same with c_i ≡ →h_Tx, read from left to
+right only.
 
 Shapes: source (B, S) and target (B, T) ids; embeddings m, states n (H), alignment n', maxout l;
 annotations (B, S, 2H); logits (B, T, V).
 
-**Departs from the paper**: dropout (on word vectors and maxout units) can be asked for; the paper has none.
-`reset="after"` puts the reset gate behind the product with U, as PyTorch and dl4mt do: another function. The
-first target word is an explicit start symbol; the padding's vector is zero. Our recipes train with Adam (the
-paper: Adadelta, batches of 80, gradients rescaled to norm 1).
+**Departs from the paper**: dropout (on word vectors and maxout units) can be asked for; the paper
+has none. `reset="after"` puts the reset gate behind the product with U, as PyTorch and dl4mt do:
+another function. The first target word is an explicit start symbol; the padding's vector is zero.
+Our recipes train with Adam (the paper: Adadelta, batches of 80, gradients rescaled to norm 1).
 """
 
 import torch
@@ -35,7 +38,7 @@ __all__ = ["RNNencdec", "RNNsearch"]
 
 
 class _GatedDecoder(nn.Module):
-    """What both models share: the gated decoder with a context in every step, and the deep output."""
+    """What both models share: a gated decoder that reads a context, and the deep output."""
 
     normalized = False
 

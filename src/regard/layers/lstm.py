@@ -1,0 +1,156 @@
+r"""Stacks of LSTMs over right-padded sequences, and the same stack one step at a time.
+
+.. math::
+    i, f, o = \sigma(W_{ifo} x + U_{ifo} h + b_{ifo}), \quad g = \tanh(W_g x + U_g h + b_g)
+
+    c' = f \odot c + i \odot g, \quad h' = o \odot \tanh c'
+"""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from regard.layers.dropout import dropout
+
+__all__ = ["LSTM", "lstm_cell"]
+
+States = tuple[Tensor, Tensor]
+"""h and c of all layers: (B, L, H) each."""
+
+
+class LSTM(nn.Module):
+    """Layers of LSTM cells without peepholes.
+
+    Args:
+        inputs: size of the input.
+        hidden: H.
+        layers: L.
+        bias: biases (two vectors a gate, as in `torch.nn.LSTM`); Sutskever and Luong have none.
+        dropout: on the input of every layer but the first (Zaremba et al. 2014).
+
+    Shapes:
+        x (B, T, inputs) and lengths (B,) to the top layer's states (B, T, H), zero behind the end,
+        and the last h and c of all layers (B, L, H), after the last word of each row
+    """
+
+    def __init__(
+        self,
+        inputs: int,
+        hidden: int,
+        layers: int = 1,
+        *,
+        bias: bool = False,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.hidden, self.layers = hidden, layers
+        self.stack = nn.LSTM(
+            inputs,
+            hidden,
+            layers,
+            bias=bias,
+            batch_first=True,
+            dropout=dropout if layers > 1 else 0.0,
+        )
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch time inputs"],
+        lengths: Int[Tensor, " batch"] | None = None,
+        state: States | None = None,
+    ) -> tuple[Float[Tensor, "batch time hidden"], States]:
+        """Read the sequences with PyTorch's own fused layers."""
+        start = None if state is None else (_inner(state[0], x.dtype), _inner(state[1], x.dtype))
+        if lengths is None or bool((lengths == x.shape[1]).all()):
+            out, (h, c) = self.stack(x, start)
+        else:
+            packed = pack_padded_sequence(x, lengths.cpu().clamp_min(1), True, enforce_sorted=False)
+            out, (h, c) = self.stack(packed, start)
+            out = pad_packed_sequence(out, True, total_length=x.shape[1])[0]
+        return out, (h.transpose(0, 1), c.transpose(0, 1))
+
+    def project(
+        self, x: Float[Tensor, "*batch part"], columns: slice | None = None
+    ) -> Float[Tensor, "*batch gates"]:
+        """The first layer's product with (the named columns of) its input: W x, 4H in all, no bias.
+
+        Input feeding needs it: words are known for all steps, what is fed only step by step.
+        """
+        weight = self.stack.get_parameter("weight_ih_l0")
+        return F.linear(x, weight if columns is None else weight[:, columns])
+
+    def step(
+        self, projected: Float[Tensor, "batch gates"], h: list[Tensor], c: list[Tensor]
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        """One step of all layers.
+
+        Shapes:
+            projected (N, 4H), the whole `project` of the first layer's input; h and c: L times (N,
+            H)
+        """
+        above: list[States] = []
+        for layer in range(self.layers):
+            names = [
+                f"{kind}_l{layer}" for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+            ]
+            if layer:
+                x = dropout(above[-1][0], self.stack.dropout, self.training)
+                projected = F.linear(x, getattr(self.stack, names[0]))
+            gates = projected + F.linear(h[layer], getattr(self.stack, names[1]))
+            if self.stack.bias:
+                gates = gates + (getattr(self.stack, names[2]) + getattr(self.stack, names[3]))
+            above.append(lstm_cell(gates, c[layer]))
+        return [state[0] for state in above], [state[1] for state in above]
+
+
+def lstm_cell(
+    gates: Float[Tensor, "batch gates"], c: Float[Tensor, "batch hidden"]
+) -> tuple[Float[Tensor, "batch hidden"], Float[Tensor, "batch hidden"]]:
+    """The element-wise half of a step, as one node: pre-activations i, f, g, o and c to h', c'."""
+    h, new = _Cell.apply(gates, c)  # type: ignore[no-untyped-call]
+    return h, new
+
+
+def _inner(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """(B, L, H) to the (L, B, H) of `torch.nn.LSTM`."""
+    return x.transpose(0, 1).contiguous().to(dtype)
+
+
+def _tanh(x: Tensor) -> Tensor:
+    """Take tanh; by the sigmoid on a CPU, where PyTorch's is five times faster."""
+    return torch.sigmoid(2 * x).mul_(2).sub_(1) if x.device.type == "cpu" else torch.tanh(x)
+
+
+class _Cell(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, gates: Tensor, c: Tensor) -> States:
+        size = c.shape[-1]
+        gates = gates.to(c.dtype)
+        g = _tanh(gates[:, 2 * size : 3 * size])
+        s = torch.sigmoid(gates)
+        i, f, o = s[:, :size], s[:, size : 2 * size], s[:, 3 * size :]
+        new = torch.addcmul(f * c, i, g)
+        t = _tanh(new)
+        ctx.save_for_backward(s, g, t, c)
+        return o * t, new
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> States:
+        s, g, t, c = ctx.saved_tensors
+        dh, dc = grads
+        size = c.shape[-1]
+        i, f, o = s[:, :size], s[:, size : 2 * size], s[:, 3 * size :]
+        dc = torch.addcmul(dc, dh * o, 1 - t * t)
+        out = s - s * s
+        out[:, 2 * size : 3 * size] = 1 - g * g
+        out[:, :size] *= dc * g
+        out[:, size : 2 * size] *= dc * c
+        out[:, 2 * size : 3 * size] *= dc * i
+        out[:, 3 * size :] *= dh * t
+        return out, dc * f

@@ -1,0 +1,159 @@
+r"""Luong's global attention, four scores, input feeding.
+
+Luong, Pham and Manning, "Effective Approaches to Attention-based Neural Machine Translation",
+EMNLP 2015, arXiv 1508.04025.
+
+    h_t     = LSTM([e(y_{t-1}) ; h~_{t-1}], h_{t-1})       3.3, feeding layer 1 only, h~_0 = 0
+    a_t(s)  = softmax_s(score(h_t, h_s))                   (7)
+    score   = h_t^T h_s              dot                   (8)
+              h_t^T W_a h_s          general
+              v_a^T tanh(W_a [h_t ; h_s])   concat
+              W_a h_t                location, one row a position
+    c_t     = Σ_s a_t(s) h_s
+    h~_t    = tanh(W_c [c_t ; h_t])                        (5)
+    p(y_t)  = softmax(W_s h~_t)                            (6)
+
+Attention comes *after* the recurrent step and uses the current state h_t (Bahdanau et al.: before
+it). What is fed is h~, not c. Without input feeding all target positions are computed at once.
+
+Shapes: source (B, S) and target (B, T) ids; h_s (B, S, H), top layer of a forward LSTM;
+logits (B, T, V).
+
+**Departs from the paper**: the decoder's first input is an explicit start symbol. The padding's
+vector is zero. "concat" is the function as printed; the paper's numbers for it are of a crippled
+one with the source half of W_a fixed to the identity (footnote 15). Attention covers the source's
+end-of-sentence symbol (the authors' code leaves it out). With `reverse` the encoder reads the words
+from last to first, but positions (pictures, location) are those of the sentence as it is written.
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention import Additive, Attention, Dot, General, Lengths, Location, Score
+from regard.errors import RequestError, nearest
+from regard.layers.dropout import dropout
+from regard.layers.embed import Embed
+from regard.layers.lstm import LSTM
+from regard.layers.reverse import reverse
+from regard.protocols import Decoding, Encoded, Output, lengths_of
+
+__all__ = ["Luong"]
+
+SCORES: Mapping[str, Callable[[int, int], Score]] = MappingProxyType(
+    {
+        "dot": lambda hidden, positions: Dot(),
+        "general": lambda hidden, positions: General(hidden, hidden),
+        "concat": lambda hidden, positions: Additive(hidden, hidden, hidden),
+        "location": lambda hidden, positions: Location(hidden, positions),
+    }
+)
+
+
+class Luong(nn.Module):
+    """Stacked LSTMs with global attention after each decoder step.
+
+    Args:
+        source, target: vocabulary sizes.
+        embed: size of a word vector.
+        hidden: H, cells of a layer.
+        layers: of the encoder, and of the decoder.
+        score: "dot", "general", "concat" or "location".
+        feed: input feeding: h~ of the step before is part of layer 1's input.
+        reverse: read the source's words from last to first.
+        max_length: T_max, rows of the location table; words behind it cannot be attended to.
+        dropout: on the input of every layer, the fed h~ included (Zaremba et al. 2014).
+    """
+
+    normalized = False
+
+    def __init__(
+        self,
+        source: int,
+        target: int,
+        *,
+        embed: int = 1000,
+        hidden: int = 1000,
+        layers: int = 4,
+        score: str = "general",
+        feed: bool = True,
+        reverse: bool = True,
+        max_length: int = 50,
+        dropout: float = 0.2,
+    ) -> None:
+        super().__init__()
+        if score not in SCORES:
+            raise RequestError(f"no score of Luong is called {score!r}; {nearest(score, SCORES)}")
+        self.embed, self.feed, self.reverse, self.dropout = embed, feed, reverse, dropout
+        self.embed_source, self.embed_target = Embed(source, embed), Embed(target, embed)
+        self.encoder = LSTM(embed, hidden, layers, dropout=dropout)
+        self.decoder = LSTM(embed + hidden if feed else embed, hidden, layers, dropout=dropout)
+        self.attention = Attention(score=SCORES[score](hidden, max_length))
+        self.combine = nn.Linear(2 * hidden, hidden, bias=False)  # W_c
+        self.output = nn.Linear(hidden, target, bias=False)  # W_s
+        for weight in self.parameters():
+            nn.init.uniform_(weight, -0.1, 0.1)
+        self.embed_source.silence()
+        self.embed_target.silence()
+
+    def encode(self, source: Tensor, lengths: Tensor | None = None) -> Encoded:
+        """Top states (B, S, H) in the sentence's order; final is (h, c), (B, L, H) each."""
+        lengths = lengths_of(source, lengths)
+        if self.reverse:
+            source = reverse(source, lengths - 1)
+        states, final = self.encoder(self._words(self.embed_source, source), lengths)
+        return Encoded(reverse(states, lengths - 1) if self.reverse else states, lengths, final)
+
+    def forward(self, source: Tensor, target_in: Tensor, lengths: Tensor | None = None) -> Output:
+        """Teacher forced: position by position with input feeding, all at once without."""
+        encoded = self.encode(source, lengths)
+        memory = self.attention.remember(encoded.states, mask=Lengths(encoded.lengths))
+        words = self._words(self.embed_target, target_in)  # (B, T, E)
+        if not self.feed:
+            states, _ = self.decoder(words, None, encoded.final)  # (B, T, H)
+            return Output(self.output(self._attend(states, memory)), {})
+        h, c = (list(state.unbind(1)) for state in encoded.final)
+        combined = torch.zeros_like(h[-1])  # h~_0
+        inputs = self.decoder.project(words, slice(self.embed)).unbind(1)  # T x (B, 4H)
+        out = []
+        for projected in inputs:
+            h, c = self.decoder.step(projected + self._fed(combined), h, c)
+            combined = self._attend(h[-1][:, None], memory)[:, 0]  # (B, H)
+            out.append(combined)
+        return Output(self.output(torch.stack(out, 1)), {})
+
+    def start(self, encoded: Encoded) -> Decoding:
+        """The encoder's last state, and h~_0 = 0."""
+        memory = self.attention.remember(encoded.states, mask=Lengths(encoded.lengths))
+        h, c = (state[:, None] for state in encoded.final)
+        carried = {"h": h, "c": c, "combined": torch.zeros_like(h[:, :, -1])}
+        return Decoding({"source": memory}, carried)
+
+    def step(self, tokens: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
+        """One word a hypothesis: (B, beam) to (B, beam, V); beams are the queries."""
+        h, c = (list(decoding.carried[k].flatten(0, 1).unbind(1)) for k in ("h", "c"))
+        words = self._words(self.embed_target, tokens).flatten(0, 1)  # (B * beam, E)
+        projected = self.decoder.project(words, slice(self.embed))
+        if self.feed:
+            projected = projected + self._fed(decoding.carried["combined"].flatten(0, 1))
+        h, c = self.decoder.step(projected, h, c)
+        top = h[-1].view(*tokens.shape, -1)  # (B, beam, H)
+        combined = self._attend(top, decoding.memories["source"])
+        carried = {k: torch.stack(v, 1) for k, v in (("h", h), ("c", c))}  # (B * beam, L, H)
+        carried = {k: v.view(*tokens.shape, *v.shape[1:]) for k, v in carried.items()}
+        return self.output(combined), decoding.advance(**carried, combined=combined)
+
+    def _attend(self, states: Tensor, memory: object) -> Tensor:
+        """h~ of any number of steps: (B, Q, H)."""
+        context = self.attention(states, memory).context
+        return torch.tanh(self.combine(torch.cat([context.to(states.dtype), states], -1)))
+
+    def _fed(self, combined: Tensor) -> Tensor:
+        """Layer 1's product with h~_{t-1}: (N, H) to (N, 4H)."""
+        fed = dropout(combined, self.dropout, self.training)
+        return self.decoder.project(fed, slice(self.embed, None))
+
+    def _words(self, embedding: Embed, ids: Tensor) -> Tensor:
+        return dropout(embedding(ids), self.dropout, self.training)
