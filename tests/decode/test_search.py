@@ -8,6 +8,7 @@ from torch import nn
 
 from regard import decode
 from regard.decode import Beam, Greedy, Sample, gnmt, power
+from regard.decode.top import top
 from regard.errors import RegardError, RequestError
 from regard.protocols import BOS, EOS, PAD
 from tests.decode.toy import Fixed, Markov, rescore
@@ -239,3 +240,17 @@ def test_wrong_prefixes(prefix, message):
     for decoder in (Greedy(), Beam(2)):
         with pytest.raises(RequestError, match=message):
             decoder(Markov(5), SOURCES, prefix=prefix)
+
+
+@pytest.mark.parametrize("size", [5, 63, 64, 65, 640, 641, 1000])
+@pytest.mark.parametrize("count", [1, 2, 10])
+def test_top_is_topk(size, count):
+    generator = torch.Generator().manual_seed(size + count)
+    scores = torch.randn(3, 4, size + 2, generator=generator)[..., 2:]  # rows that are not packed
+    scores[0, 0, size // 2 :] = -math.inf
+    values, ids = top(scores, min(count, size))
+    true, _ = scores.sort(-1, descending=True)
+    assert torch.equal(values, true[..., : min(count, size)])
+    assert torch.equal(scores.gather(-1, ids), values)
+    for row in ids.flatten(0, 1).tolist():
+        assert len(set(row)) == len(row)

@@ -22,7 +22,8 @@ from torch import Tensor
 
 from regard.decode.history import End, History
 from regard.decode.hypothesis import Hypothesis
-from regard.decode.search import IMPOSSIBLE, Decoder, Request, check, forced, scores_of
+from regard.decode.search import IMPOSSIBLE, Decoder, Request, check, forced, log_probabilities
+from regard.decode.top import top
 from regard.protocols import EOS, PAD
 
 __all__ = ["Beam"]
@@ -62,12 +63,12 @@ class Beam(Decoder):
         books = [_Book(self, sentence, limit) for sentence, limit in enumerate(request.limits)]
         for step in range(max(request.limits)):
             logits, decoding = model.step(tokens, decoding)
-            logits, normalizer = scores_of(logits, model.normalized)
+            scores = log_probabilities(logits, model.normalized)
             first = EOS + 1 if step + 1 < self.min_length else EOS  # PAD and BOS lie below
-            best = _best(logits, normalizer, totals, first, 2 * self.size)
-            start, width = forced(request, step, active, logits.shape[-1]), self.size
+            best = _best(scores, totals, first, 2 * self.size)
+            start, width = forced(request, step, active, scores.shape[-1]), self.size
             if start is not None:
-                best = _force(best, start, logits, normalizer, totals)
+                best = _force(best, start, scores, totals)
                 width = 1 if bool((start != PAD).all()) else width
             ended = best.tokens == EOS
             totals, pick = best.totals.masked_fill(ended, -math.inf).topk(
@@ -93,7 +94,7 @@ class Beam(Decoder):
                 index = torch.tensor(keep, device=tokens.device)
                 decoding, active, parents = decoding.rows(index), active[index], parents[index]
                 tokens, totals, rows = tokens[index], totals[index], [rows[row] for row in keep]
-            same = list(range(logits.shape[1]))
+            same = list(range(scores.shape[1]))
             if any(backs[row] != same for row in keep):
                 decoding = decoding.select(parents)
         return [[history.trace(end) for end in book.best()] for book in books]
@@ -107,23 +108,25 @@ class _Best(NamedTuple):
     parents: Tensor
 
 
-def _best(logits: Tensor, normalizer: Tensor, totals: Tensor, first: int, count: int) -> _Best:
+def _best(scores: Tensor, totals: Tensor, first: int, count: int) -> _Best:
     """Give the `count` best continuations by tokens from `first` up.
 
-    The best of all continuations are among the best of each slot, so that log-probabilities are
-    worked out for those only: logits (n, width, V), normalizer (n, width, 1), totals (n, width).
+    The best of all continuations are among the best of each slot.
+
+    Shapes:
+        scores (n, width, V), totals (n, width)
     """
-    logits = logits[..., first:]
-    values, ids = logits.topk(min(count, logits.shape[-1]))  # (n, width, m)
-    each = (values - normalizer).to(totals.dtype) + totals[..., None]
+    scores = scores[..., first:]
+    values, ids = top(scores, min(count, scores.shape[-1]))  # (n, width, m)
+    each = values.to(totals.dtype) + totals[..., None]
     sums, place = each.flatten(1).topk(min(count, each[0].numel()))  # (n, count)
     tokens = ids.flatten(1).gather(1, place) + first
     return _Best(sums, tokens, place // ids.shape[-1])
 
 
-def _force(best: _Best, start: Tensor, logits: Tensor, normalizer: Tensor, totals: Tensor) -> _Best:
+def _force(best: _Best, start: Tensor, scores: Tensor, totals: Tensor) -> _Best:
     """Leave sentences with a forced token, `start` (n, 1), that one continuation of slot 0."""
-    gained = (logits[:, 0].gather(1, start) - normalizer[:, 0]).clamp(min=IMPOSSIBLE)
+    gained = scores[:, 0].gather(1, start).clamp(min=IMPOSSIBLE)
     only = torch.full_like(best.totals, -math.inf)
     only[:, :1] = totals[:, :1] + gained
     free = start == PAD

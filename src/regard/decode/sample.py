@@ -8,6 +8,7 @@ from torch import Tensor
 
 from regard.decode.hypothesis import Hypothesis
 from regard.decode.search import Decoder, Request, check
+from regard.decode.top import top
 from regard.decode.walk import walk
 from regard.protocols import PAD
 
@@ -70,7 +71,7 @@ class Sample(Decoder):
         scaled, order = logits / self.temperature, None
         if self.top_k or self.top_p < 1:
             most = min(self.top_k or scaled.shape[-1], scaled.shape[-1])
-            scaled, order = scaled.topk(most, dim=-1)  # likeliest first
+            scaled, order = top(scaled, most)  # likeliest first
         probability = scaled.softmax(-1, dtype=numbers.dtype)
         if self.top_p < 1:
             before = probability.cumsum(-1) - probability

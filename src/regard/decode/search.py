@@ -14,7 +14,7 @@ from regard.decode.penalties import PENALTIES
 from regard.errors import RequestError, nearest
 from regard.protocols import BOS, EOS, PAD, Decoding, Generator, lengths_of
 
-__all__ = ["IMPOSSIBLE", "Decoder", "Request", "check", "forced", "frozen", "scores_of"]
+__all__ = ["IMPOSSIBLE", "Decoder", "Request", "check", "forced", "frozen", "log_probabilities"]
 
 IMPOSSIBLE = -1e6
 """The log-probability of a token that the model gives none but a prefix forces: search goes on."""
@@ -143,17 +143,11 @@ def frozen(model: Generator) -> Iterator[None]:
             m.training = True
 
 
-def scores_of(logits: Tensor, normalized: bool) -> tuple[Tensor, Tensor]:
-    """Give logits in float32 or better, and what to subtract from them for log-probabilities.
-
-    Shapes:
-        logits (..., V), normalizer (..., 1); zeros where the model's logits are log-probabilities.
-    """
-    if logits.dtype in (torch.bfloat16, torch.float16):
-        logits = logits.float()
-    if normalized:
-        return logits, logits.new_zeros(*logits.shape[:-1], 1)
-    return logits, logits.logsumexp(-1, keepdim=True)
+def log_probabilities(logits: Tensor, normalized: bool) -> Tensor:
+    """Give log-probabilities (..., V) in float32 or better of what a step gave."""
+    half = logits.dtype in (torch.bfloat16, torch.float16)
+    dtype = torch.float32 if half else logits.dtype
+    return logits.to(dtype) if normalized else logits.log_softmax(-1, dtype)
 
 
 def forced(request: Request, step: int, rows: Tensor, size: int) -> Tensor | None:

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from regard.decode.history import End, History
 from regard.decode.hypothesis import Hypothesis
-from regard.decode.search import IMPOSSIBLE, Decoder, Request, forced, scores_of
+from regard.decode.search import IMPOSSIBLE, Decoder, Request, forced, log_probabilities
 from regard.protocols import EOS, PAD
 
 __all__ = ["walk"]
@@ -24,8 +24,8 @@ def walk(
         decoder: whose limits and scores count.
         request: the batch.
         width: how many hypotheses a sentence.
-        choose: from logits (n, width, vocabulary) without the ids below `first`, the step and the
-            sentences (n,) still in the batch: the ids chosen, (n, width), counted from `first`.
+        choose: from log-probabilities (n, width, V) of the ids that are allowed, the step, and
+            the sentences (n,) still in the batch: which are chosen, (n, width).
     """
     model, decoding = request.model, request.decoding
     tokens, totals = request.begin()
@@ -34,16 +34,16 @@ def walk(
     found: list[dict[int, Hypothesis]] = [{} for _ in rows]
     for step in range(max(request.limits)):
         logits, decoding = model.step(tokens, decoding)
-        logits, normalizer = scores_of(logits, model.normalized)
+        scores = log_probabilities(logits, model.normalized)
         if step == 0 and width > 1:
             decoding = decoding.select(tokens.new_zeros(len(tokens), width))
-            logits, normalizer = logits.expand(-1, width, -1), normalizer.expand(-1, width, -1)
+            scores = scores.expand(-1, width, -1)
         first = EOS + 1 if step + 1 < decoder.min_length else EOS  # PAD and BOS lie below
-        tokens = choose(logits[..., first:], step, active) + first
-        start = forced(request, step, active, logits.shape[-1])
+        tokens = choose(scores[..., first:], step, active) + first
+        start = forced(request, step, active, scores.shape[-1])
         if start is not None:
             tokens = torch.where(start != PAD, start, tokens)
-        gained = (logits.gather(-1, tokens[..., None]) - normalizer).clamp(min=IMPOSSIBLE)
+        gained = scores.gather(-1, tokens[..., None]).clamp(min=IMPOSSIBLE)
         totals = totals + gained.squeeze(-1).to(totals.dtype)
         ids, sums = tokens.tolist(), totals.tolist()
         parents = [[0] * width] * len(rows) if step == 0 else [list(range(width))] * len(rows)
