@@ -120,7 +120,7 @@ ENTRIES: tuple[Entry, ...] = (
             "sequences": "distinctive",
             **_SOFT,
         },
-        tiny={"embed": 8, "hidden": 12, "layers": 2},
+        tiny={"embed": 8, "hidden": 12, "layers": 2, "dropout": 0.0},
     ),
     Entry(
         name="transformer",
