@@ -1,0 +1,73 @@
+# regard: `make demo` and `make test` work from a fresh clone; `make help` lists the rest.
+#
+#   TORCH="torch==2.12.0"    another torch (default: the one in tools/venv.py)
+#   PIP_ARGS="…"             handed to pip as they are, e.g. to take a CPU build from a folder:
+#                            PIP_ARGS="--find-links DIR"
+#   SYSTEM_TORCH=1           use the torch that PYTHON already has
+#   PYTHON=python3.12        the Python to set up with
+#
+# Settings are remembered in .venv; requirements that change are installed at the next call.
+
+PYTHON ?= python3
+TORCH ?=
+PIP_ARGS ?=
+SYSTEM_TORCH ?=
+JOBS ?= 2
+ARGS ?=
+export PYTHON TORCH PIP_ARGS SYSTEM_TORCH
+
+BIN := .venv/bin
+SETUP := $(PYTHON) tools/venv.py
+STEP = $(PYTHON) tools/step.py --label
+HOOK := --jaxtyping-packages=regard,beartype.beartype
+FAST := not slow and not gpu
+PYTEST := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -q
+
+.DEFAULT_GOAL := help
+.PHONY: help venv setup-demo setup-test setup-docs demo lint types test slow gpu docs serve-docs wheel clean
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */\1|/' | \
+	  while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
+
+venv: setup-demo  ## set up .venv with the `regard` command (editable)
+	@echo "regard: activate it with  . .venv/bin/activate"
+
+setup-demo:
+	@$(SETUP) demo
+setup-test:
+	@$(SETUP) test
+setup-docs:
+	@$(SETUP) docs
+
+demo: setup-demo  ## train a small model live, use the shipped one, draw both
+	@$(BIN)/regard demo $(ARGS)
+
+lint: setup-test  ## ruff and mypy --strict
+	@$(STEP) ruff -- $(BIN)/ruff check .
+	@$(STEP) format -- $(BIN)/ruff format --check .
+	@$(STEP) mypy -- $(BIN)/mypy --strict src
+
+test: lint  ## lint, types, and the fast tests with every shape annotation checked
+	@failed=0; \
+	$(STEP) nohook -- env $(PYTEST) -m "nohook and $(FAST)" $(ARGS) || { code=$$?; [ $$code -eq 5 ] || failed=1; }; \
+	$(STEP) tests -- env $(PYTEST) -n $(JOBS) -m "not nohook and $(FAST)" $(HOOK) $(ARGS) || failed=1; \
+	exit $$failed
+
+slow: setup-test  ## the slow tests
+	@$(STEP) slow -- env $(PYTEST) -m "slow and not gpu" $(ARGS)
+
+gpu: setup-test  ## the tests that need an accelerator
+	@$(STEP) gpu -- env $(PYTEST) -m gpu $(ARGS)
+
+docs: setup-docs  ## build the documentation into site/
+	@$(STEP) docs -- $(BIN)/mkdocs build --strict
+
+serve-docs: setup-docs  ## show the documentation while writing it
+	@$(BIN)/mkdocs serve
+
+wheel: setup-test  ## build the wheel into dist/
+	@$(STEP) wheel -- $(BIN)/python -m pip wheel --no-deps --wheel-dir dist .
+
+clean:  ## remove what building left behind; not .venv, not runs/
+	@rm -rf site dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
