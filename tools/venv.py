@@ -1,7 +1,7 @@
 """Set up `.venv` for one of the levels demo, test, docs; used by the Makefile, standard library only.
 
 A level is skipped when its stamp in `.venv/stamps` says that it was installed from the same
-requirements, with the same settings, by the same Python. Settings that are not given now
+requirements with the same settings. Settings that are not given now
 (TORCH, PIP_ARGS, SYSTEM_TORCH) stay as they were at the last set-up. pip is silent for minutes
 at a time, so every command runs under `tools/step.py`, which shows a line every few seconds.
 """
@@ -50,12 +50,14 @@ def main() -> int:
     if system and (wrong := wrong_torch(base)):
         return fail(wrong)
     announce(level, settings)
-    if not python(venv).exists() or with_system(venv) != system:
+    whole = python(venv).exists() and (python(venv).parent / "pip").exists()
+    if not whole or with_system(venv) != system:
         if venv.exists():
-            say(f"making {venv.name} anew: its way of finding torch changes")
+            why = "its way of finding torch changes" if whole else "it is not complete"
+            say(f"making {venv.name} anew: {why}")
             shutil.rmtree(venv)
         more = ["--system-site-packages"] if system else []
-        if step("a virtual environment", [base, "-m", "venv", *more, str(venv)]):
+        if step("virtual environment", [base, "-m", "venv", *more, str(venv)]):
             return fail("could not make .venv: on Debian and Ubuntu, install `python3-venv` first")
     extras = f"{TOP}[{','.join(LEVELS[level])}]"
     packages = [*([] if system else [settings["TORCH"]]), "--editable", extras]
@@ -88,10 +90,10 @@ def remembered(stamps: Path) -> dict:
 
 
 def digest(level: str, settings: dict) -> str:
-    """What an installation depends on: the requirements of this level, settings and Python."""
+    """What an installation depends on: the requirements of this level, and the settings."""
     text = (TOP / "pyproject.toml").read_text(encoding="utf-8")
     project = text.split("\n[tool.ruff", 1)[0]  # nothing below is about installing
-    about = [project, level, settings["TORCH"], settings["SYSTEM_TORCH"], os.environ.get("PYTHON")]
+    about = [project, level, settings["TORCH"], settings["SYSTEM_TORCH"]]
     return hashlib.sha256(repr(about).encode()).hexdigest()
 
 
@@ -114,9 +116,13 @@ def with_system(venv: Path) -> bool:
 def wrong_torch(base: str) -> str:
     """What is wrong with the installed torch for SYSTEM_TORCH=1, or nothing."""
     code = "import importlib.metadata as m; print(m.version('torch'))"
+    if sys.prefix != sys.base_prefix:  # inside another environment: .venv will see beyond it only
+        base = getattr(sys, "_base_executable", base)
     asked = subprocess.run([base, "-c", code], capture_output=True, text=True, check=False)
     if asked.returncode:
-        return f"SYSTEM_TORCH=1, but {base} has no torch: install it there, or leave SYSTEM_TORCH out"
+        return (
+            f"SYSTEM_TORCH=1, but {base} has no torch: install it there, or leave SYSTEM_TORCH out"
+        )
     found = asked.stdout.strip()
     version = tuple(int(n) for n in re.findall(r"\d+", found)[:2])
     if not TORCH_RANGE[0] <= version < TORCH_RANGE[1]:
