@@ -23,9 +23,7 @@ def top(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     if scores.device.type != "cpu" or width < 4 * count:
         values, ids = scores.topk(count)
         return values, ids
-    columns = scores[..., : COLUMN * width].unflatten(
-        -1, (COLUMN, width)
-    )  # id = row * width + column
+    columns = scores[..., : COLUMN * width].view(*scores.shape[:-1], COLUMN, width)
     best = columns.amax(-2).topk(count, sorted=False).indices  # (..., count)
     inside = (best[..., None] + torch.arange(0, COLUMN * width, width)).flatten(-2)
     rest = torch.arange(COLUMN * width, size).expand(*best.shape[:-1], -1)
