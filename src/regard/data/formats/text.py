@@ -5,9 +5,9 @@ import sys
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from io import BufferedReader
+from io import BufferedIOBase, BufferedReader, FileIO
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import cast
 
 from regard.data.problems import Problems
 from regard.errors import RequestError
@@ -53,10 +53,12 @@ def lines(path: str | Path, problems: Problems) -> Iterator[tuple[int, str | Non
         raise RequestError(f"{path} is a folder; a file was expected") from None
 
 
-def _opened(path: str | Path) -> BinaryIO:
+def _opened(path: str | Path) -> BufferedIOBase:
     """A binary file; unzipped if its first two bytes say gzip, whatever its name."""
     raw = sys.stdin.buffer if str(path) == "-" else open(path, "rb")  # noqa: SIM115
     file = cast(BufferedReader, raw)
     if file.peek(2)[:2] == b"\x1f\x8b":
-        return cast(BinaryIO, gzip.GzipFile(fileobj=file))
+        zipped = gzip.GzipFile(fileobj=file)
+        zipped.myfileobj = cast(FileIO, file)  # closed with it
+        return zipped
     return file
