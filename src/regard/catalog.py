@@ -82,7 +82,7 @@ ENTRIES: tuple[Entry, ...] = (
         url="https://arxiv.org/abs/1406.1078",
         tasks=_GENERATION,
         axes={**_NO_ATTENTION, "body": "GRU (reset before)", "parallel": "no"},
-        tiny={"embed": 8, "hidden": 12, "maxout": 6},
+        tiny={"embed": 8, "hidden": 12, "maxout": 6, "scale": 0.2},
     ),
     Entry(
         name="rnnsearch",
@@ -101,7 +101,7 @@ ENTRIES: tuple[Entry, ...] = (
             "sequences": "distinctive",
             **_SOFT,
         },
-        tiny={"embed": 8, "hidden": 12, "align": 8, "maxout": 6},
+        tiny={"embed": 8, "hidden": 12, "align": 8, "maxout": 6, "scale": 0.2},
     ),
     Entry(
         name="luong",

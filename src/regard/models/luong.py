@@ -86,6 +86,7 @@ class Luong(nn.Module):
         super().__init__()
         if score not in SCORES:
             raise RequestError(f"no score of Luong is called {score!r}; {nearest(score, SCORES)}")
+        self.source, self.target = source, target
         self.embed, self.feed, self.reverse, self.dropout = embed, feed, reverse, dropout
         self.embed_source, self.embed_target = Embed(source, embed), Embed(target, embed)
         self.encoder = LSTM(embed, hidden, layers, dropout=dropout)

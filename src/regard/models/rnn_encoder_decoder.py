@@ -49,6 +49,7 @@ class RNNEncoderDecoder(nn.Module):
         maxout: M, maxout units of two inputs.
         rank: of the output matrix G; `embed` by default.
         dropout: on word vectors and maxout units; 0 in the paper.
+        scale: standard deviation of the matrices at the start (not the recurrent ones).
     """
 
     normalized = False
@@ -63,10 +64,11 @@ class RNNEncoderDecoder(nn.Module):
         maxout: int = 500,
         rank: int | None = None,
         dropout: float = 0.0,
+        scale: float = 0.01,
     ) -> None:
         super().__init__()
         rank = embed if rank is None else rank
-        self.dropout = dropout
+        self.source, self.target, self.dropout = source, target, dropout
         self.embed_source = Embed(source, embed)
         self.embed_target = Embed(target, embed, zeros=(PAD, BOS))  # e(y_0) = 0
         self.encoder = GRU(embed, hidden, reset="before", update="keep")
@@ -79,7 +81,7 @@ class RNNEncoderDecoder(nn.Module):
         self.output = nn.Sequential(nn.Linear(maxout, rank, bias=False), nn.Linear(rank, target))
         for module in self.modules():
             if isinstance(module, nn.Linear | Embed):
-                nn.init.normal_(module.weight, std=0.01)
+                nn.init.normal_(module.weight, std=scale)
             if isinstance(module, nn.Linear) and module.bias is not None:
                 nn.init.zeros_(module.bias)
             if isinstance(module, Embed):

@@ -53,9 +53,11 @@ class _GatedDecoder(nn.Module):
         context: int,
         reset: str,
         dropout: float,
+        scale: float,
     ) -> None:
         super().__init__()
-        self.dropout = dropout
+        self.source, self.target = source, target
+        self.dropout, self.scale = dropout, scale
         self.embed_source, self.embed_target = Embed(source, embed), Embed(target, embed)
         self.initial = nn.Linear(hidden, hidden)  # W_s
         self.word = nn.Linear(embed, 3 * hidden)  # W_r, W_z, W
@@ -65,10 +67,10 @@ class _GatedDecoder(nn.Module):
         self.output = nn.Linear(maxout, target)  # W_o
 
     def _initialize(self) -> None:
-        """Appendix B.1: biases 0, all matrices N(0, 0.01²) but the orthogonal recurrent ones."""
+        """Appendix B.1: biases 0, all matrices N(0, scale²) but the orthogonal recurrent ones."""
         for module in self.modules():
             if isinstance(module, nn.Linear | Embed):
-                nn.init.normal_(module.weight, std=0.01)
+                nn.init.normal_(module.weight, std=self.scale)
             if isinstance(module, nn.Linear) and module.bias is not None:
                 nn.init.zeros_(module.bias)
             if isinstance(module, Embed):
@@ -95,6 +97,7 @@ class RNNsearch(_GatedDecoder):
         maxout: l, maxout units of the readout.
         reset: the reset gate "before" U as printed, or "after".
         dropout: on word vectors and maxout units; 0 in the paper.
+        scale: standard deviation of the matrices at the start (not the recurrent ones).
     """
 
     def __init__(
@@ -108,10 +111,11 @@ class RNNsearch(_GatedDecoder):
         maxout: int = 500,
         reset: str = "before",
         dropout: float = 0.0,
+        scale: float = 0.01,
     ) -> None:
         super().__init__(
             source, target, embed=embed, hidden=hidden, maxout=maxout,
-            context=2 * hidden, reset=reset, dropout=dropout,
+            context=2 * hidden, reset=reset, dropout=dropout, scale=scale,
         )  # fmt: skip
         self.encoder = BiGRU(embed, hidden, reset=reset, update="take")
         score = Additive(hidden, 2 * hidden, align)  # W_a, U_a, v_a
@@ -165,7 +169,7 @@ class RNNencdec(_GatedDecoder):
     """The paper's baseline: the last state of a forward GRU as the context of every step.
 
     Args:
-        source, target, embed, hidden, maxout, reset, dropout: as in `RNNsearch`.
+        source, target, embed, hidden, maxout, reset, dropout, scale: as in `RNNsearch`.
     """
 
     def __init__(
@@ -178,10 +182,11 @@ class RNNencdec(_GatedDecoder):
         maxout: int = 500,
         reset: str = "before",
         dropout: float = 0.0,
+        scale: float = 0.01,
     ) -> None:
         super().__init__(
             source, target, embed=embed, hidden=hidden, maxout=maxout,
-            context=hidden, reset=reset, dropout=dropout,
+            context=hidden, reset=reset, dropout=dropout, scale=scale,
         )  # fmt: skip
         self.encoder = GRU(embed, hidden, reset=reset, update="take")
         self._initialize()

@@ -57,6 +57,7 @@ class Seq2Seq(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
+        self.source, self.target = source, target
         self.reverse, self.dropout = reverse, dropout
         self.embed_source, self.embed_target = Embed(source, embed), Embed(target, embed)
         self.encoder = LSTM(embed, hidden, layers, bias=bias, dropout=dropout)
