@@ -1,4 +1,4 @@
-"""Set up `.venv` for one of the levels demo, test, docs; used by the Makefile, standard library only.
+"""Set up `.venv` for one of the levels demo, test, docs (for the Makefile; standard library only).
 
 A level is skipped when its stamp in `.venv/stamps` says that it was installed from the same
 requirements with the same settings. Settings that are not given now
@@ -66,7 +66,7 @@ def main() -> int:
     if failed:
         return fail(
             "pip could not install what is needed (see its lines above). No network? Give it a "
-            'folder of wheels: make venv PIP_ARGS="--no-index --find-links DIR"; '
+            'folder of wheels: make venv PIP_ARGS="--find-links DIR"; '
             'another torch: make venv TORCH="torch==2.12.0"; one that is installed: SYSTEM_TORCH=1'
         )
     stamps.mkdir(exist_ok=True)
