@@ -1,5 +1,7 @@
 """`python -m regard` is the `regard` command."""
 
-from regard.cli.app import run
+import sys
 
-run()
+from regard.cli.app import main
+
+sys.exit(main())

@@ -10,11 +10,11 @@ from typing import Annotated
 import pytest
 import typer
 
+import regard
 from regard.cli import app as front
 from regard.cli._common import Json, columns, emit, say, split_help
 from regard.errors import RegardError, RequestError
-
-from .run import run, run_alone
+from tests.cli.run import run, run_alone
 
 
 @pytest.fixture
@@ -210,7 +210,7 @@ def test_a_closed_pipe_is_no_error():
 def test_version(capsys):
     ran = run(capsys, "--version")
     assert ran.code == 0
-    assert ran.out.startswith("regard ")
+    assert ran.out == f"regard {regard.__version__}\n"
 
 
 def test_help_is_split_at_its_examples():

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from .run import run, run_alone
+from tests.cli.run import run, run_alone
 
 TRAIN = b"""\
 kind\tde\ten

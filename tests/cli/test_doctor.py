@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from regard.cli import _health
-
-from .run import run
+from tests.cli.run import run
 
 
 def test_report_as_json(capsys):

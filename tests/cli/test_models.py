@@ -7,8 +7,7 @@ import pytest
 from regard import catalog
 from regard.cli._source import read_class
 from regard.errors import RequestError
-
-from .run import run
+from tests.cli.run import run
 
 
 def test_the_catalogue_has_the_papers_and_their_axes():

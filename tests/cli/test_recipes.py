@@ -3,8 +3,7 @@
 import pytest
 
 from regard import recipe
-
-from .run import run
+from tests.cli.run import run
 
 GOOD = """\
 # regard train translation/small

@@ -1,4 +1,4 @@
-"""PER, WER and word error rate: official scorers' frozen outputs, hand-worked cases, brute force."""
+"""PER, WER and word error rate: official scorers' frozen outputs, and cases worked by hand."""
 
 import json
 import random

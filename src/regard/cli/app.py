@@ -12,7 +12,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from regard._version import version
+from regard import __version__
 from regard.cli._common import (
     Command,
     Quiet,
@@ -92,7 +92,7 @@ app = typer.Typer(
 
 def _version(asked: bool) -> bool:
     if asked:
-        sys.stdout.write(f"regard {version()}\n")
+        sys.stdout.write(f"regard {__version__}\n")
         raise typer.Exit
     return asked
 
@@ -173,8 +173,3 @@ def _wants_json(words: Sequence[str]) -> bool:
     """Was --json asked for? Looked up by hand: the command line may be what is wrong."""
     options = words[: words.index("--")] if "--" in words else words
     return "--json" in options
-
-
-def run() -> None:
-    """The entry point of the `regard` command."""
-    sys.exit(main())

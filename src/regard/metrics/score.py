@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from regard._version import version
+from regard import __version__
 from regard.errors import RequestError
 
 __all__ = ["References", "Score", "signature", "variants"]
@@ -41,7 +41,7 @@ class Score:
 
 def signature(**fields: str | int) -> str:
     """What was computed, in sacreBLEU's form `key:value|…`, ending with this package's version."""
-    named = {**fields, "version": f"regard-{version()}"}
+    named = {**fields, "version": f"regard-{__version__}"}
     return "|".join(f"{k}:{v}" for k, v in named.items())
 
 
