@@ -7,16 +7,15 @@ from typing import Any
 import torch
 from torch import nn
 
-from regard import catalog
+from regard import __version__, catalog
 from regard._recipe.reader import dump
-from regard._version import version
 
 __all__ = ["text"]
 
 LIMITS = (
-    "Trained on the data named above and nothing else: expect worse results on other kinds of text. "
-    "Outputs can be fluent and wrong; have a person check what matters. What it attends to shows "
-    "where the model looked, which is not the same as why it decided."
+    "Trained on the data named above and nothing else: expect worse results on other kinds of "
+    "text. Outputs can be fluent and wrong; have a person check what matters. What it attends to "
+    "shows where the model looked, which is not the same as why it decided."
 )
 LICENCE = "The weights are the trainer's to license; mind the licence of the data named above."
 
@@ -47,8 +46,8 @@ def text(
             f"# {name}",
             "",
             (
-                f"{config['model']['name']} for {task}, {count:,} parameters, saved as {saved}, made by "
-                "[regard](https://pypi.org/project/regard/)."
+                f"{config['model']['name']} for {task}, {count:,} parameters, saved as {saved}, "
+                "made by [regard](https://pypi.org/project/regard/)."
             ),
             "",
             "```python",
@@ -66,7 +65,8 @@ def text(
             *("## Licence", "", words.get("licence") or LICENCE, ""),
             "## Versions",
             "",
-            f"regard {version()}, PyTorch {torch.__version__}, Python {platform.python_version()}.",
+            f"regard {__version__}, PyTorch {torch.__version__}, "
+            f"Python {platform.python_version()}.",
             "",
         ]
     )

@@ -77,8 +77,8 @@ def _read(folder: Path, noted: Mapping[str, Any]) -> dict[str, Tensor]:
     expected = noted.get("sha256")
     if expected and hashlib.sha256(content).hexdigest() != expected:
         raise RequestError(
-            f"{path} is damaged or belongs to another config.json: its SHA-256 is not the one noted "
-            "there; copy the folder again, or save the model again"
+            f"{path} is damaged or belongs to another config.json: its SHA-256 is not the one "
+            "noted there; copy the folder again, or save the model again"
         )
     try:
         tensors = load(content)

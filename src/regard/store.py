@@ -18,9 +18,8 @@ from typing import Any, overload
 import torch
 from torch import nn
 
-from regard import _card, _weights, catalog, decode, tasks
+from regard import __version__, _card, _weights, catalog, decode, tasks
 from regard._recipe.reader import dump
-from regard._version import version
 from regard.data.tokenize import Tokenizer
 from regard.errors import RegardError, RequestError, nearest
 from regard.tasks import Prediction, Task
@@ -142,7 +141,7 @@ def save_pretrained(
     weights, noted = _weights.pack(model, dtype)
     config = {
         "format": FORMAT,
-        "regard": version(),
+        "regard": __version__,
         "model": {**sections["model"], **_sizes(model)},
         "task": _plain(dict(task)),
         "decode": sections["decode"],
@@ -300,8 +299,8 @@ def _read_config(folder: Path) -> dict[str, Any]:
     made = config.get("format", FORMAT)
     if not isinstance(made, int) or made > FORMAT:
         raise RequestError(
-            f"{path} has format {made}, made by regard {config.get('regard', 'of a later version')};"
-            f" this is regard {version()}, which reads up to {FORMAT}: update it"
+            f"{path} has format {made}, made by regard {config.get('regard', 'of a later day')};"
+            f" this is regard {__version__}, which reads up to {FORMAT}: update it"
         )
     for key in ("model", "task", "decode", "weights"):
         if not isinstance(config.get(key), dict):

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from regard.tasks.picture import Picture
+    from regard.viewer.picture import Picture
 
 __all__ = ["STYLE", "Page", "Panel"]
 
-STYLE = {
+STYLE: dict[str, Any] = {
     "font.family": [
         "DejaVu Sans",
         "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "Noto Sans JP", "Noto Sans KR",
@@ -144,7 +144,7 @@ class Page:
             spine.set_color("#9a9a9a")
         axes.set_xticks([i + 0.5 for i in range(self.size[1])] if above else [])
         axes.set_yticks([i + 0.5 for i in range(self.size[0])] if left else [])
-        style = {"fontsize": self.text, "color": INK, "parse_math": False}
+        style: dict[str, Any] = {"fontsize": self.text, "color": INK, "parse_math": False}
         if above:
             slanted: dict[str, Any] = {"rotation": self.slant, "rotation_mode": "anchor"}
             at = "center" if self.slant == 90 else "baseline"
@@ -165,11 +165,10 @@ class Page:
         right = self.left + self.across * self.size[1] * self.cell + 0.1 * (self.across - 1)
         place = ((right + 0.09) / self.width, first.y1 - down, 0.07 / self.width, down)
         axes = figure.add_axes(place)
-        bar = figure.colorbar(
-            mesh, cax=axes, ticks=[0, top] if down * total < 0.5 else [0, top / 2, top]
-        )
-        bar.outline.set_linewidth(0.3)  # type: ignore[operator]
-        bar.formatter = lambda value, _: f"{value:g}"
+        marks = [0, top] if down * total < 0.5 else [0, top / 2, top]
+        bar = figure.colorbar(mesh, cax=axes)
+        bar.outline.set_linewidth(0.3)
+        bar.set_ticks(marks, labels=[f"{mark:g}" for mark in marks])
         axes.tick_params(labelsize=6, length=1.5, width=0.3, pad=1.5)
 
 

@@ -1,7 +1,7 @@
 """Alignment pictures for papers: PNG, PDF and SVG with words on the axes, drawn by matplotlib.
 
-Everything is measured in inches and the size follows from the words, so a picture made `COLUMN` wide
-is exactly as wide as a column of a paper, whatever is in it.
+Everything is measured in inches and the size follows from the words, so a picture made `COLUMN`
+wide is exactly as wide as a column of a paper, whatever is in it.
 """
 
 import logging
@@ -17,7 +17,7 @@ from regard.viewer._page import STYLE, Page, Panel
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from regard.tasks.picture import Picture
+    from regard.viewer.picture import Picture
 
 __all__ = ["COLUMN", "FORMATS", "PAGE", "WIDTHS", "Panel", "alignment", "check_format", "grid"]
 
@@ -72,7 +72,10 @@ def grid(
     Args:
         panels: in reading order.
         across: how many in a row; about as wide as high where None.
-        path, title, width, bar: as for `alignment`.
+        path: also write it there.
+        title: in small letters above all.
+        width: in inches, or "column" or "page".
+        bar: draw the colour bar.
     """
     if not panels:
         raise RequestError("a grid of pictures expects at least one panel, got none")

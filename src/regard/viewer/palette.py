@@ -5,7 +5,7 @@ from collections.abc import Sequence
 __all__ = ["GRID", "INK", "MARK", "STOPS", "ink_on", "shade", "top_of"]
 
 STOPS = ("#ffffff", "#d6e4f2", "#9dc0e0", "#5b93c7", "#2463a3", "#0a3061")
-"""Colours at equal steps of the weight; lightness falls evenly, so that it survives grey printing."""
+"""Colours at equal steps of the weight; lightness falls evenly, so grey prints are right."""
 
 INK, GRID, MARK = "#1a1a1a", "#e3e3e3", "#c2410c"
 """Of text, of lines between cells, and of the one thing to be pointed at."""

@@ -19,7 +19,7 @@ from rich.text import Text
 from regard.viewer.palette import ink_on, shade, top_of
 
 if TYPE_CHECKING:
-    from regard.tasks.picture import Picture
+    from regard.viewer.picture import Picture
 
 __all__ = ["SHADES", "draw"]
 
