@@ -1,13 +1,10 @@
-"""Which version of the package this is."""
+"""Which version of the package this is, for those who write it into files."""
 
-from importlib import metadata
+from regard import __version__
 
 __all__ = ["version"]
 
 
 def version() -> str:
-    """The installed version, or "source" where the package runs without installation."""
-    try:
-        return metadata.version("regard")
-    except metadata.PackageNotFoundError:
-        return "source"
+    """The version, as in `regard --version`."""
+    return __version__

@@ -61,6 +61,7 @@ def chrf(
     characters: int = 6,
     words: int = 0,
     beta: int = 2,
+    lowercase: bool = False,
     samples: int = 0,
 ) -> Score:
     """The F-score of character n-grams: chrF2, or chrF2++ with `words=2`.
@@ -74,7 +75,7 @@ def chrf(
     """
     from sacrebleu.metrics.chrf import CHRF
 
-    metric = CHRF(char_order=characters, word_order=words, beta=beta)
+    metric = CHRF(char_order=characters, word_order=words, beta=beta, lowercase=lowercase)
     found = _corpus_score(metric, hypotheses, references, samples)
     return _as_score("chrf", metric, found, {}, samples)
 
