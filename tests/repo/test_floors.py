@@ -1,0 +1,112 @@
+"""A lower floor of the house never imports a higher one."""
+
+import sys
+
+import pytest
+
+from tests.repo.tree import SOURCE, dotted, imports, modules, top_imports
+
+# From the ground up; those of one row do not know each other unless KNOWN says so.
+FLOORS = [
+    {"errors", "_version", "_malloc"},
+    {"attention"},
+    {"layers"},
+    {"protocols"},
+    {"models"},
+    {"data", "metrics", "decode"},
+    {"tasks"},
+    {"train", "viewer", "store", "recipe", "serve", "export", "cli"},
+]
+# Tables of names and readers of files: they import nothing heavy, and anyone may ask them.
+ANYONE = {"catalog", "_recipe"}
+PRIVATE_OF = {"_card": "store", "_weights": "store", "_recipe": "recipe"}
+LIGHT = ["catalog.py", "recipe.py", "errors.py", "__init__.py", "cli/app.py"]
+HEAVY = {"torch", "pytorch_lightning", "tokenizers", "sacrebleu", "matplotlib", "numpy", "pydantic"}
+
+
+def floor(part: str) -> int | None:
+    part = PRIVATE_OF.get(part, part)
+    return next((i for i, row in enumerate(FLOORS) if part in row), None)
+
+
+def home(name: str) -> str | None:
+    """regard.attention.op.attend -> attention."""
+    parts = name.split(".")
+    return parts[1] if parts[0] == "regard" and len(parts) > 1 else None
+
+
+def below_top(name: str) -> bool:
+    """Is this one of the package's files or folders, rather than a name from its front page?"""
+    return (SOURCE / name).is_dir() or (SOURCE / f"{name}.py").is_file()
+
+
+def test_every_part_has_a_floor():
+    parts = {dotted(path).split(".")[1] for path in modules() if path.parent != SOURCE}
+    parts |= {path.stem for path in SOURCE.glob("*.py")} - {"__init__", "__main__"}
+    assert sorted(p for p in parts if floor(p) is None and p not in ANYONE) == []
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SOURCE)))
+def test_a_floor_knows_only_those_below(path):
+    here = [*dotted(path).split("."), ""][1]
+    if here in ("", "__main__") or floor(here) is None:
+        return
+    wrong = []
+    for name, line in imports(path):
+        there = home(name)
+        if there is None or there == here or not below_top(there) or there in ANYONE:
+            continue
+        top_row = floor(there) == len(FLOORS) - 1 == floor(here)
+        if not top_row and floor(there) >= floor(here):
+            wrong.append(f"{path.relative_to(SOURCE)}:{line} imports {name}")
+    assert wrong == []
+
+
+def test_protocols_know_the_operation_alone():
+    known = {home(name) for name, _ in imports(SOURCE / "protocols.py")} - {None}
+    assert known == {"attention"}
+
+
+def test_the_training_engine_is_imported_in_one_place():
+    users = [
+        str(path.relative_to(SOURCE))
+        for path in modules()
+        for name, _ in imports(path)
+        if name.split(".")[0] in ("pytorch_lightning", "lightning", "lightning_fabric")
+    ]
+    assert set(users) == {"train/engine.py"}
+
+
+@pytest.mark.parametrize("name", LIGHT)
+def test_light_modules_import_nothing_heavy(name):
+    assert top_imports(SOURCE / name) & HEAVY == set()
+
+
+def test_top_imports_sees_what_runs_and_not_what_waits(tmp_path):
+    file = tmp_path / "a.py"
+    file.write_text(
+        "import os\nif True:\n    import json.decoder\nclass A:\n    from re import X\n"
+        "def f():\n    import torch\nif TYPE_CHECKING:\n    import numpy\n"
+    )
+    assert top_imports(file) == {"os", "json", "re"}
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SOURCE)))
+def test_only_dependencies_are_imported(path):
+    """What a user gets from `pip install regard` and its extras, and nothing else."""
+    wanted = {
+        *sys.stdlib_module_names,
+        *(
+            "regard",
+            "torch",
+            "pytorch_lightning",
+            "typer",
+            "rich",
+            "pydantic",
+            "yaml",
+            "tokenizers",
+        ),
+        *("safetensors", "sacrebleu", "jaxtyping", "numpy", "matplotlib", "mpl_toolkits"),
+    }
+    found = {name.split(".")[0] for name, _ in imports(path)} - {""}
+    assert found - wanted == set()
