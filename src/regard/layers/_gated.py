@@ -2,9 +2,8 @@ r"""The recurrence of a gated unit over a whole sequence, forward and backward w
 
 Automatic differentiation would keep some fifteen small nodes a step and one product a step for the
 gradient of the weights. Here a step back costs two small products, and the weights' gradient is one
-product over all steps. With :math:`a = [a_r\, a_z\, a_n]` the part of the inputs, :math:`U` the
-recurrent weights and
-:math:`y` the part that the reset gate touches:
+product over all steps. With :math:`a = [a_r\, a_z\, a_n]` the part of the inputs and :math:`U` the
+recurrent weights:
 
 .. math::
     r, z = \sigma(a_{rz} + U_{rz} h), \quad
@@ -13,9 +12,9 @@ recurrent weights and
 
     h' = h + g \odot (n - h), \quad g = z \text{ ("take") or } 1 - z \text{ ("keep")}
 
-Element-wise work and the state stay in the state's dtype (single precision under autocast): an
+Element-wise work and the state stay in the weights' own dtype (single precision under autocast): an
 update of a bfloat16 state by less than 1/256 of itself would be lost. Products are done in the
-inputs' dtype.
+inputs' dtype. A first state of zero costs no product.
 """
 
 from typing import Any
@@ -29,7 +28,7 @@ __all__ = ["recurrence"]
 
 def recurrence(
     inputs: Tensor,
-    state: Tensor,
+    state: Tensor | None,
     weight: Tensor,
     inside: Tensor | None = None,
     *,
@@ -39,13 +38,12 @@ def recurrence(
     """Run a gated unit over all steps.
 
     Shapes:
-        inputs (T, N, 3H) in the order r, z, n; state (N, H); weight (3H, H); inside (N, H) is i;
-        the states after each step (T, N, H)
+        inputs (T, N, 3H) in the order r, z, n; state (N, H) or None for zeros; weight (3H, H);
+        inside (N, H) is i; the states after each step (T, N, H)
     """
     device = inputs.device.type
     if torch.is_autocast_enabled(device):
         inputs = inputs.to(torch.get_autocast_dtype(device))
-    weight = weight.to(inputs.dtype)
     states: Tensor = _Recurrence.apply(  # type: ignore[no-untyped-call]
         inputs, state, weight, inside, before, keep
     )
@@ -59,84 +57,117 @@ def _tanh(x: Tensor) -> Tensor:
     return x.mul_(2).sigmoid_().mul_(2).sub_(1)
 
 
+def _affine(out: Tensor, onto: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """`out = onto + a @ b`, the product in the dtype of b."""
+    if out.dtype == b.dtype:
+        return torch.addmm(onto, a, b, out=out)
+    return out.copy_(torch.addmm(onto, a.to(b.dtype), b))
+
+
 class _Recurrence(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
         inputs: Tensor,
-        state: Tensor,
+        state: Tensor | None,
         weight: Tensor,
         inside: Tensor | None,
         before: bool,
         keep: bool,
     ) -> Tensor:
         steps, rows, _ = inputs.shape
-        size = state.shape[-1]
-        two, low = 2 * size, weight.dtype
-        states = state.new_empty(steps, rows, size)
-        gates = state.new_empty(steps, rows, two)  # r, z
-        candidates = state.new_empty(steps, rows, size)  # n
-        touched = state.new_empty(steps, rows, size)  # r * h (before) or U h + i (after)
-        gate_weight, weight_n = weight[:two].t(), weight[two:].t()
-        h = state
+        size = weight.shape[1]
+        two, low = 2 * size, weight.to(inputs.dtype)
+        gate_weight, weight_n = low[:two].t(), low[two:].t()
+        states = weight.new_empty(steps, rows, size)
+        gates = weight.new_empty(steps, rows, two)  # r, z
+        candidates = weight.new_empty(steps, rows, size)  # n
+        touched = weight.new_empty(steps, rows, size)  # r * h (before) or U h + i (after)
+        h = weight.new_zeros(rows, size) if state is None else state.to(weight.dtype)
         for t in range(steps):
             a, n, y, gate = inputs[t], candidates[t], touched[t], gates[t]
-            gate.copy_(torch.addmm(a[:, :two], h.to(low), gate_weight)).sigmoid_()
+            zero = t == 0 and state is None
+            if zero:
+                gate.copy_(a[:, :two])
+            else:
+                _affine(gate, a[:, :two], h, gate_weight)
+            gate.sigmoid_()
             r, z = gate[:, :size], gate[:, size:]
             if before:
                 torch.mul(r, h, out=y)
-                n.copy_(torch.addmm(a[:, two:], y.to(low), weight_n))
+                if zero:
+                    n.copy_(a[:, two:])
+                else:
+                    _affine(n, a[:, two:], y, weight_n)
             else:
-                y.copy_(h.to(low) @ weight_n)
+                if zero:
+                    y.zero_()
+                else:
+                    y.copy_(h.to(low.dtype) @ weight_n)
                 if inside is not None:
                     y += inside
                 torch.addcmul(a[:, two:].to(y.dtype), r, y, out=n)
             _tanh(n)
             h = torch.lerp(n, h, z, out=states[t]) if keep else torch.lerp(h, n, z, out=states[t])
-        ctx.save_for_backward(state, weight, states, gates, candidates, touched)
-        ctx.before, ctx.keep, ctx.inside = before, keep, inside is not None
+        ctx.save_for_backward(state, low, states, gates, candidates, touched)
+        ctx.before, ctx.keep = before, keep
+        ctx.dtypes = [None if x is None else x.dtype for x in (inputs, state, weight, inside)]
         return states
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        state, weight, states, gates, candidates, touched = ctx.saved_tensors
+        state, low, states, gates, candidates, touched = ctx.saved_tensors
         steps, rows, size = states.shape
-        two, low = 2 * size, weight.dtype
+        two, half = 2 * size, low.dtype
         before, keep = ctx.before, ctx.keep
-        grads = grad.new_empty(steps, rows, 3 * size)  # of a
-        grad_y = None if before else grad.new_empty(steps, rows, size)
-        gate_weight, weight_n = weight[:two], weight[two:]
-        dh = torch.zeros_like(state)
+        inputs_dtype, state_dtype, weight_dtype, inside_dtype = ctx.dtypes
+        grads = states.new_empty(steps, rows, 3 * size)  # of a
+        reach = grads[..., two:]  # of what U_n multiplies
+        if not before:
+            reach = states.new_empty(steps, rows, size)
+        gate_weight, weight_n = low[:two], low[two:]
+        zeros = torch.zeros_like(states[0])
+        dh = torch.zeros_like(zeros)
         for t in range(steps - 1, -1, -1):
-            h = states[t - 1] if t else state
+            first = zeros if state is None else state
+            h = states[t - 1] if t else first
             n, y, gate, d = candidates[t], touched[t], gates[t], grads[t]
             r, z = gate[:, :size], gate[:, size:]
             dh = dh + grad[t]
-            take = dh * z
-            left = dh - take  # dh * (1 - z)
-            past, new = (take, left) if keep else (left, take)  # gradients by lerp of h and of n
-            d_n, d_r = d[:, two:], d[:, :size]
-            d_z = dh * (h - n if keep else n - h)
-            torch.mul(new, 1 - n * n, out=d_n)
+            taken = dh * z
+            left = dh - taken  # dh * (1 - z)
+            past, new = (taken, left) if keep else (left, taken)  # what the old h and n are owed
+            torch.mul(dh, h - n if keep else n - h, out=d[:, size:two])
+            torch.addcmul(new, new * n, n, value=-1, out=d[:, two:])
+            further = t > 0 or state is not None
             if before:
-                dy = d_n.to(low) @ weight_n
-                torch.mul(dy, h, out=d_r)
-                past = past.addcmul_(dy.to(past.dtype), r)
+                if further:
+                    dy = (d[:, two:].to(half) @ weight_n).to(past.dtype)
+                    torch.mul(dy, h, out=d[:, :size])
+                    past.addcmul_(dy, r)
+                else:
+                    d[:, :size] = 0
             else:
-                torch.mul(d_n, y, out=d_r)
-                dy = torch.mul(d_n, r, out=grad_y[t])  # type: ignore[index]
-                past = past.add_(dy.to(low) @ weight_n)
-            d[:, size:two] = d_z
-            d[:, :two] *= gate - gate * gate
-            dh = past.add_(d[:, :two].to(low) @ gate_weight)
-        earlier = torch.cat([state[None], states[:-1]]).to(low).flatten(0, 1)
-        grads = grads.to(low)
-        flat = grads.flatten(0, 1)
-        if before:
-            last = flat[:, two:].t() @ touched.to(low).flatten(0, 1)
-        else:
-            last = grad_y.to(low).flatten(0, 1).t() @ earlier  # type: ignore[union-attr]
-        grad_weight = torch.cat([flat[:, :two].t() @ earlier, last])
-        grad_inside = grad_y.sum(0) if ctx.inside and grad_y is not None else None
-        return grads, dh, grad_weight, grad_inside, None, None
+                torch.mul(d[:, two:], y, out=d[:, :size])
+                torch.mul(d[:, two:], r, out=reach[t])
+                if further:
+                    past.add_(reach[t].to(half) @ weight_n)
+            d[:, :two].mul_(torch.addcmul(gate, gate, gate, value=-1))
+            if further:
+                dh = past.add_(d[:, :two].to(half) @ gate_weight)
+        skip = 1 if state is None else 0  # no weight met a first state of zero
+        earlier = states[:-1] if state is None else torch.cat([state[None].to(states), states[:-1]])
+        earlier = earlier.to(half).flatten(0, 1)
+        grads, reach = grads.to(inputs_dtype), reach.to(half)
+        met = touched[skip:].to(half).flatten(0, 1) if before else earlier
+        of_gates = grads[skip:, :, :two].to(half).flatten(0, 1).t() @ earlier
+        of_n = reach[skip:].flatten(0, 1).t() @ met
+        return (
+            grads,
+            None if state is None else dh.to(state_dtype),
+            torch.cat([of_gates, of_n]).to(weight_dtype),
+            None if inside_dtype is None else reach.sum(0).to(inside_dtype),
+            None,
+            None,
+        )

@@ -1,5 +1,7 @@
 """Sequences read from the other end, with the padding left where it is."""
 
+from typing import Any
+
 import torch
 from jaxtyping import Int, Shaped
 from torch import Tensor
@@ -25,4 +27,19 @@ def reverse(
     mirrored = lengths.to(x.device)[:, None] - 1 - position  # (batch, time)
     index = torch.where(mirrored >= 0, mirrored, position)
     rows = torch.arange(x.shape[0], device=x.device)[:, None]
-    return x[rows, index]
+    turned: Tensor = _Turn.apply(x, (rows * x.shape[1] + index).flatten())  # type: ignore[no-untyped-call]
+    return turned
+
+
+class _Turn(torch.autograd.Function):
+    """Pick rows by a permutation that is its own inverse, so its gradient is picked alike."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, index: Tensor) -> Tensor:
+        ctx.save_for_backward(index)
+        return x.flatten(0, 1).index_select(0, index).view(x.shape)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        (index,) = ctx.saved_tensors
+        return _Turn.apply(grads[0], index), None  # type: ignore[no-untyped-call]

@@ -74,11 +74,9 @@ class Gated(nn.Module):
         inside: Float[Tensor, "batch hidden"] | None = None,
     ) -> Float[Tensor, "batch time hidden"]:
         """All steps, from `state` (zero by default): the state after each."""
-        if state is None:
-            state = self.weight.new_zeros(inputs.shape[0], self.hidden)
         return self._run(inputs.transpose(0, 1), state, inside).transpose(0, 1)
 
-    def _run(self, inputs: Tensor, state: Tensor, inside: Tensor | None) -> Tensor:
+    def _run(self, inputs: Tensor, state: Tensor | None, inside: Tensor | None) -> Tensor:
         before, keep = RESETS[self.reset], UPDATES[self.update]
         if before and inside is not None:
             raise RequestError(
@@ -130,10 +128,9 @@ class GRU(nn.Module):
         """Read the sequences."""
         if lengths is None:
             lengths = x.new_full(x.shape[:1], x.shape[1], dtype=torch.int64)
-        gates = self.input(x)  # (B, T, 3H)
         if self.backward:
-            gates = reverse(gates, lengths)
-        states = self.recurrent.sequence(gates, state)  # (B, T, H)
+            x = reverse(x, lengths)
+        states = self.recurrent.sequence(self.input(x), state)  # (B, T, H)
         final = last(states, lengths)
         if self.backward:
             states = reverse(states, lengths)
