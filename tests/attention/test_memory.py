@@ -76,7 +76,7 @@ def test_an_old_memory_stays_as_it_was(layer):
         before = first.key.clone()
         second = layer.extend(first, x[:, 3:4])
         layer.extend(second, x[:, 4:5])
-    assert len(first) == 3 and len(second) == 4
+    assert (len(first), len(second)) == (3, 4)
     assert torch.equal(first.key, before)
 
 
@@ -104,7 +104,8 @@ def test_moving_and_casting(layer):
     out = layer.float()(torch.randn(2, 1, 8), memory)
     assert out.context.dtype == torch.float32
     meta = memory.to("meta")
-    assert meta.key.is_meta and isinstance(meta, Memory)
+    assert meta.key.is_meta
+    assert isinstance(meta, Memory)
 
 
 def test_a_masked_memory_is_not_appended_to():

@@ -228,7 +228,8 @@ class DecoderLayer(nn.Module):
             y = y[..., None, :]  # (B, beam, 1, D): hypotheses have pasts of their own
             layer = self.self_attention
             past = layer.remember(y) if past is None else layer.extend(past, y)
-            return layer(y, past).context[..., 0, :]
+            context: Tensor = layer(y, past).context
+            return context[..., 0, :]
 
         x = self.self_residual(x, look_back)
         x = self.cross_residual(x, lambda y: self.cross_attention(y, memory).context)

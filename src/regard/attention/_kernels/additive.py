@@ -33,7 +33,7 @@ def additive_scores(query: Tensor, key: Tensor, v: Tensor) -> Tensor:
     batch = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])
     query = query.to(dtype).expand(*batch, *query.shape[-2:]).reshape(-1, *query.shape[-2:])
     key = key.to(dtype).expand(*batch, *key.shape[-2:]).reshape(-1, *key.shape[-2:])
-    scores: Tensor = _Scores.apply(query, key, v.to(dtype))
+    scores: Tensor = _Scores.apply(query, key, v.to(dtype))  # type: ignore[no-untyped-call]
     return scores.reshape(*batch, *scores.shape[-2:])
 
 

@@ -1,0 +1,223 @@
+"""The Transformer against the paper: counts, equations in NumPy, masks, norms, cached decoding."""
+
+import inspect
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from regard.attention import watch
+from regard.errors import RequestError
+from regard.models.transformer import Transformer
+from regard.protocols import BOS, EOS, PAD
+
+
+def tiny(**changes):
+    torch.manual_seed(0)
+    kwargs = {"dim": 8, "heads": 2, "layers": 2, "hidden": 16, "dropout": 0.0} | changes
+    return Transformer(20, 20, **kwargs).double().eval()
+
+
+def default(name):
+    return inspect.signature(Transformer).parameters[name].default
+
+
+def core(**kwargs):
+    with torch.device("meta"):
+        model = Transformer(11, 11, **kwargs)
+    return sum(p.numel() for p in model.parameters()) - 11 * model.dim
+
+
+@pytest.mark.parametrize(
+    ("change", "count"),
+    [
+        ({}, 44_101_632),
+        ({"heads": 1}, 44_101_632),
+        ({"heads": 32}, 44_101_632),
+        ({"head_dim": 16, "value_head_dim": 64}, 37_023_744),
+        ({"head_dim": 32, "value_head_dim": 64}, 39_383_040),
+        ({"layers": 2}, 14_700_544),
+        ({"layers": 4}, 29_401_088),
+        ({"layers": 8}, 58_802_176),
+        ({"dim": 256, "head_dim": 32}, 17_344_512),
+        ({"dim": 1024, "head_dim": 128}, 125_927_424),
+        ({"hidden": 1024}, 31_506_432),
+        ({"hidden": 4096}, 69_292_032),
+        ({"norm": "pre"}, 44_103_680),
+    ],
+)
+def test_thing_1_core_counts_of_table_3(change, count):
+    assert core(**change) == count
+
+
+def test_thing_1_presets_and_totals():
+    with torch.device("meta"):
+        base, big = Transformer.base(), Transformer.big()
+    for model, count, total in ((base, 44_101_632, 63_045_632), (big, 176_283_648, 214_171_648)):
+        assert sum(p.numel() for p in model.parameters()) == total
+        assert total - model.embed_target.weight.numel() == count
+    assert default("dropout") == 0.1
+
+
+def numpy_forward(model, source, target):
+    """The paper's equations for one sentence, in NumPy."""
+    p = {k: v.detach().numpy() for k, v in model.state_dict().items()}
+    heads = model.encoder[0].self_attention.heads
+
+    def norm(name, x):
+        mean, var = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
+        return (x - mean) / np.sqrt(var + 1e-6) * p[f"{name}.weight"] + p[f"{name}.bias"]
+
+    def attend(name, x, y, causal=False):
+        out = []
+        q, k, v = (
+            z @ p[f"{name}.{part}.weight"].T for z, part in ((x, "query"), (y, "key"), (y, "value"))
+        )
+        for q_h, k_h, v_h in zip(*(np.split(z, heads, axis=1) for z in (q, k, v)), strict=True):
+            e = q_h @ k_h.T / np.sqrt(q_h.shape[1])
+            if causal:
+                e[np.triu(np.ones_like(e), 1) > 0] = -np.inf
+            w = np.exp(e - e.max(1, keepdims=True))
+            out.append(w / w.sum(1, keepdims=True) @ v_h)
+        return np.concatenate(out, 1) @ p[f"{name}.out.weight"].T
+
+    def feed(name, x):
+        hidden = np.maximum(0, x @ p[f"{name}.into.weight"].T + p[f"{name}.into.bias"])
+        return hidden @ p[f"{name}.out.weight"].T + p[f"{name}.out.bias"]
+
+    def embed(ids):
+        d = model.dim
+        table = np.zeros((len(ids), d))
+        for pos in range(len(ids)):
+            for i in range(d // 2):
+                angle = pos / 10000 ** (2 * i / d)
+                table[pos, 2 * i], table[pos, 2 * i + 1] = math.sin(angle), math.cos(angle)
+        return p["embed_target.weight"][ids] * math.sqrt(d) + table.astype(np.float32)
+
+    x = embed(source)
+    for i in range(len(model.encoder)):
+        a = f"encoder.{i}"
+        x = norm(f"{a}.self_residual.norm", x + attend(f"{a}.self_attention", x, x))
+        x = norm(f"{a}.feedforward_residual.norm", x + feed(f"{a}.feedforward", x))
+    y = embed(target)
+    for i in range(len(model.decoder)):
+        a = f"decoder.{i}"
+        y = norm(f"{a}.self_residual.norm", y + attend(f"{a}.self_attention", y, y, causal=True))
+        y = norm(f"{a}.cross_residual.norm", y + attend(f"{a}.cross_attention", y, x))
+        y = norm(f"{a}.feedforward_residual.norm", y + feed(f"{a}.feedforward", y))
+    return y @ p["embed_target.weight"].T
+
+
+def test_forward_is_the_papers_equations():
+    model = tiny()
+    source, target = [5, 9, 4, 7, EOS], [BOS, 6, 3, 8]
+    got = model(torch.tensor([source]), torch.tensor([target])).logits[0]
+    np.testing.assert_allclose(
+        got.detach().numpy(), numpy_forward(model, source, target), rtol=1e-6
+    )
+
+
+def test_thing_8_the_default_is_post_norm_without_attention_or_hidden_dropout():
+    kinds = {type(m).__name__ for m in tiny().modules()}
+    assert "PostNorm" in kinds
+    assert "PreNorm" not in kinds
+    assert default("attention_dropout") == default("hidden_dropout") == 0.0
+    # The output of a post-norm stack is normalized; that of a pre-norm one through its last norm.
+    for norm in ("post", "pre"):
+        states = tiny(norm=norm).encode(torch.tensor([[5, 6, 7, EOS]])).states
+        torch.testing.assert_close(states.mean(-1), torch.zeros(1, 4).double(), atol=1e-9, rtol=0)
+
+
+def test_pre_norm_leaves_an_identity_path():
+    model = tiny(norm="pre")
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            if name.endswith(("attention.out.weight", "feedforward.out.weight")):
+                p.zero_()
+    source = torch.tensor([[5, 6, EOS]])
+    x = model._embed(model.embed_source, source, 0)
+    torch.testing.assert_close(model.encode(source).states, model.encoder_norm(x))
+
+
+def test_no_position_of_the_target_sees_a_later_one():
+    model = tiny()
+    source, target = torch.tensor([[5, 6, EOS]]), torch.tensor([[BOS, 4, 5, 6, 7]])
+    base = model(source, target).logits
+    for t in range(5):
+        changed = target.clone()
+        changed[0, t] = 19
+        difference = (model(source, changed).logits - base).abs().amax(-1)[0]
+        assert (difference[:t] == 0).all()
+        assert (difference[t:] > 0).all()
+
+
+def test_one_matrix_is_shared_and_scaled_on_input_only():
+    model = tiny()
+    assert model.embed_source is model.embed_target
+    assert model.output.weight is model.embed_target.weight
+    assert (model.embed_target.weight[PAD] == 0).all()
+    ids = torch.tensor([[4]])
+    x = model._embed(model.embed_target, ids, 0)
+    first = torch.tensor([0.0, 1.0] * 4).double()  # sin 0, cos 0
+    torch.testing.assert_close(x[0, 0], model.embed_target.weight[4] * math.sqrt(8) + first)
+    untied = tiny(tied="none")
+    assert untied.output.weight is not untied.embed_target.weight
+    assert tiny(tied="output").embed_source is not tiny(tied="output").embed_target
+
+
+@pytest.mark.parametrize("positions", ["sinusoid", "halves", "learned"])
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_cached_steps_equal_teacher_forcing_and_follow_beams(positions, norm):
+    model = tiny(positions=positions, norm=norm, max_length=16, decoder_layers=1)
+    source = torch.tensor([[5, 6, 7, 8, EOS], [9, 4, EOS, PAD, PAD]])
+    target = torch.randint(4, 20, (2, 3, 6))  # (B, beam, T)
+    target[..., 0] = BOS
+    decoding = model.start(model.encode(source))
+    with watch(model) as seen:
+        for t in range(6):
+            tokens = target[:, :1, t] if t == 0 else target[:, :, t]
+            logits, decoding = model.step(tokens, decoding)
+            if t == 0:
+                decoding = decoding.select(torch.zeros(2, 3, dtype=torch.long))
+    for beam in range(3):
+        full = model(source, target[:, beam]).logits
+        torch.testing.assert_close(logits[:, beam], full[:, -1])
+    assert set(seen) == {"decoder.0.self_attention", "decoder.0.cross_attention"}
+    cross = seen["decoder.0.cross_attention"]
+    trail = torch.tensor([[1, 0]] + [[1, 2]] * 5)
+    assert (cross.along(trail)[..., 2:] > 0).sum() > 0  # keys of row 1 end at its length 3
+    assert (cross.along(trail)[..., 3:] == 0).all()
+
+
+def test_what_cannot_be_is_refused_with_a_sentence():
+    with pytest.raises(RequestError, match="shares one embedding"):
+        Transformer(10, 12)
+    with pytest.raises(RequestError, match="no norm is called 'pos'; did you mean 'post'"):
+        Transformer(10, 10, norm="pos")
+    with pytest.raises(RequestError, match="learned positions end at 4"):
+        tiny(positions="learned", max_length=4).encode(torch.full((1, 5), 7))
+
+
+@pytest.mark.slow
+def test_deep_pre_norm_trains_without_warm_up_and_post_norm_does_not():
+    """The fact sheet's E6: a 12-layer encoder that reverses strings of 16 over 20 symbols."""
+
+    def final_loss(norm):
+        torch.manual_seed(0)
+        model = Transformer(
+            24, 24, dim=64, heads=4, layers=12, decoder_layers=1, hidden=256, dropout=0.0, norm=norm
+        )
+        encoder = torch.nn.ModuleList([model.embed_source, model.encoder, model.encoder_norm])
+        optimizer = torch.optim.Adam(encoder.parameters(), lr=1e-3, betas=(0.9, 0.98))
+        for _ in range(400):
+            x = torch.randint(4, 24, (64, 16))
+            logits = model.output(model.encode(x).states)
+            loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), x.flip(1).flatten())
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        return loss.item()
+
+    assert final_loss("pre") < 0.2
+    assert final_loss("post") > 2.0
