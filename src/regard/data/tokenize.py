@@ -26,6 +26,9 @@ SPECIALS = ("<pad>", "<s>", "</s>", "<unk>")
 
 SPACE = "▁"
 
+# Any white space but a single blank becomes one.
+_SPACES = normalizers.Replace(Regex(r"\s{2,}|[^\S ]"), " ")
+
 # A digit alone, or a run of one punctuation mark, with the space before it: '▁2', '4', '▁"', '...'
 _APART = Regex(r"▁?(?:\p{Nd}|([\p{P}\p{S}&&[^▁]])\1*)")
 
@@ -107,9 +110,7 @@ KINDS: dict[str, _Kind] = {
     "unigram": _Kind(
         models.Unigram, _unigram, _subwords, lambda: decoders.Metaspace(SPACE, "always"), ""
     ),
-    "words": _Kind(
-        _word_level, _listed, pre_tokenizers.WhitespaceSplit, lambda: None, " "
-    ),
+    "words": _Kind(_word_level, _listed, pre_tokenizers.WhitespaceSplit, lambda: None, " "),
     "characters": _Kind(_word_level, _listed, _letters, _fused, ""),
 }
 """What a recipe may name as `tokenizer.kind`."""
@@ -149,12 +150,11 @@ class Tokenizer:
         if kind not in KINDS:
             raise RequestError(f"unknown tokenizer kind {kind!r}: {nearest(kind, KINDS)}")
         if size <= len(SPECIALS):
-            raise RequestError(
-                f"tokenizer.size is {size}; it must be above {len(SPECIALS)}, the special tokens"
-            )
+            least = len(SPECIALS)
+            raise RequestError(f"tokenizer.size is {size}; it must be above {least}, the specials")
         parts = KINDS[kind]
         inner = tokenizers.Tokenizer(parts.model())
-        steps = [normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
+        steps = [normalizers.NFC(), _SPACES, normalizers.Strip()]
         if lowercase:
             steps.append(normalizers.Lowercase())
         inner.normalizer = normalizers.Sequence(steps)
@@ -165,6 +165,8 @@ class Tokenizer:
         layout = json.loads(inner.to_str())
         # An 'added' token would be found inside a text: '</s>' in somebody's HTML must stay text.
         layout["added_tokens"] = []
+        if kind == "unigram":
+            layout["model"]["vocab"] = _settled(layout["model"]["vocab"])
         return cls.from_json(json.dumps(layout, ensure_ascii=False))
 
     def encode(self, text: str) -> Encoding:
@@ -212,7 +214,7 @@ class Tokenizer:
         if KINDS[self.kind].joint or self.kind == "characters":
             return list(range(len(names)))
         starts = np.cumsum([name.startswith(SPACE) for name in names], dtype=np.int64)
-        return [max(int(s) - 1, 0) for s in starts]
+        return [int(s - starts[0]) for s in starts]  # the first piece may lack its mark
 
     def __len__(self) -> int:
         return len(self.vocabulary)
@@ -277,10 +279,26 @@ def _word_indices(text: str, offsets: Sequence[tuple[int, int]]) -> list[int]:
     return [max(at[max(end - 1, 0)], 0) if at else 0 for _, end in offsets]
 
 
+def _settled(pieces: list[tuple[str, float]]) -> list[tuple[str, float]]:
+    """Unigram pieces in an order, and with scores, that are the same in every training.
+
+    The library sums in an order that changes from run to run, and puts letters that got no score of
+    their own 0.0001 apart in a random order above the lowest. Here scores are rounded, and those
+    letters all have the lowest.
+    """
+    specials, learned = pieces[: len(SPECIALS)], pieces[len(SPECIALS) :]
+    lowest = min((score for _, score in learned), default=0.0)
+    letters = sum(len(piece) == 1 for piece, _ in learned)
+    top = lowest + 1e-4 * letters
+    even = [(p, lowest if len(p) == 1 and s <= top else s) for p, s in learned]
+    rounded = [(p, round(s, 6)) for p, s in even]
+    return [*specials, *sorted(rounded, key=lambda piece: (-piece[1], piece[0]))]
+
+
 def _kind_of(layout: dict[str, Any]) -> str:
     """The kind a `tokenizer.json` was made as; told by its model and its way of splitting."""
-    model = layout["model"]["type"]
-    splitter = (layout["pre_tokenizer"] or {}).get("type")
+    model = str(layout["model"]["type"])
+    splitter = str((layout["pre_tokenizer"] or {}).get("type"))
     known = {
         ("BPE", "Sequence"): "bpe",
         ("Unigram", "Sequence"): "unigram",
@@ -290,4 +308,5 @@ def _kind_of(layout: dict[str, Any]) -> str:
     try:
         return known[model, splitter]
     except KeyError:
-        raise RequestError(f"a {model} tokenizer split by {splitter} is not one of regard") from None
+        told = f"a {model} tokenizer split by {splitter} is not one of regard"
+        raise RequestError(told) from None

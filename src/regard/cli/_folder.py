@@ -1,0 +1,56 @@
+"""A model folder as the commands meet it: loaded, with `--set key=value` applied."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from regard.errors import RequestError
+
+if TYPE_CHECKING:
+    from regard.store import Loaded
+
+__all__ = ["Changes", "Folder", "open_folder"]
+
+Folder = Annotated[
+    str, typer.Argument(metavar="FOLDER", help="A trained folder, or a shipped name: de-en-small.")
+]
+Changes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="A setting of the decoder (size=1), or task.KEY."
+    ),
+]
+
+
+def open_folder(folder: str, changes: Sequence[str] | None = None, n_best: int = 1) -> "Loaded":
+    """Load a folder and lay changes over its decoder (`size=1`, `decode.size=1`) and its task.
+
+    Raises:
+        RequestError: no such folder, or no such setting.
+    """
+    from regard import store, tasks
+    from regard._recipe.layers import override
+
+    decode: dict[str, Any] = {}
+    task: dict[str, Any] = {}
+    for change in changes or ():
+        key, value = override(change)
+        section, _, name = key.rpartition(".")
+        if section not in ("", "decode", "task"):
+            raise RequestError(
+                f"--set {change}: expected a setting of the decoder, as size=1, or of the task, as "
+                f"task.lowercase=true; {section!r} is fixed in a trained folder"
+            )
+        (task if section == "task" else decode)[name] = value
+    loaded = store.load(folder)
+    if task:
+        spec = {**loaded.config["task"], **task}
+        name = spec.pop("name")
+        try:
+            made = tasks.load(name)(**spec)
+        except TypeError as error:
+            raise RequestError(f"--set task.{next(iter(task))}: {error}") from error
+        loaded = replace(loaded, task=made)
+    return loaded.with_decoder(n_best, **decode)

@@ -1,0 +1,128 @@
+"""`regard evaluate`: the field's official scores, each with a signature of what was computed."""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from regard.cli._common import Json, columns, emit, print_result, say
+from regard.cli._folder import Changes, Folder, open_folder
+from regard.errors import RequestError, nearest
+
+if TYPE_CHECKING:
+    from regard.store import Loaded
+
+__all__ = ["evaluate", "measure"]
+
+
+def evaluate(
+    folder: Folder,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="TSV with a heading line, or JSONL; .gz too; or a folder."
+        ),
+    ] = None,
+    named: Annotated[
+        str | None,
+        typer.Option("--columns", metavar="source=A,target=B", help="Default: the folder's."),
+    ] = None,
+    split: Annotated[
+        str, typer.Option(help="Of the folder's own data, or of a data folder.")
+    ] = "test",
+    check: Annotated[
+        bool, typer.Option("--check", help="Fail (1) outside the ranges the recipe expects.")
+    ] = False,
+    changes: Changes = None,
+    as_json: Json = False,
+) -> None:
+    """Score a model with the field's official scorers.
+
+    Without --data it is scored on the split of the data it was trained with. With --json the result
+    is one line: metrics, signature, examples, seconds.
+
+    Examples:
+        regard evaluate de-en-small --data test.tsv.gz --columns source=de,target=en
+        regard evaluate runs/pronunciation/rnnsearch-cmudict --check
+        regard evaluate de-en-small --data test.jsonl --json --set size=1
+    """
+    loaded = open_folder(folder, changes)
+    result = measure(loaded, data, _columns(named), split)
+    ranges = _expected(loaded) if check else {}
+    outside = _outside(result["metrics"], ranges)
+    if check:
+        result["check"] = {"expect": ranges, "outside": outside}
+    if as_json:
+        emit(result)
+    else:
+        rows = [(k, f"{v:.2f}", result["signature"][k]) for k, v in result["metrics"].items()]
+        print_result(columns(rows))
+        say(f"{result['examples']} examples in {result['seconds']:.1f} s")
+    for name in outside:
+        low, high = ranges[name]
+        say(f"{name} is {result['metrics'][name]:.2f}; the recipe expects {low} to {high}")
+    if outside:
+        raise typer.Exit(1)
+
+
+def measure(
+    loaded: "Loaded",
+    data: str | Path | None = None,
+    columns: Mapping[str, str | int] | None = None,
+    split: str = "test",
+) -> dict[str, Any]:
+    """Predict and score a split: metrics, signature, examples, seconds."""
+    config = dict(loaded.config.get("data") or {})
+    if data is not None:
+        kept = ("columns", "header", "max_length")
+        config = {key: config[key] for key in kept if key in config} | {"path": str(data)}
+    if columns:
+        config["columns"] = {**(config.get("columns") or {}), **columns}
+        if any(isinstance(column, str) for column in columns.values()):
+            config["header"] = True
+    read = loaded.task.data(config, tokenizers=loaded.tokenizers, splits=(split,))
+    examples = getattr(read, split, None)
+    if examples is None or not len(examples):
+        raise RequestError(f"{data or config.get('path')} has no example in its {split} split")
+    started = time.monotonic()
+    predictions = loaded.task.predict(loaded.model, examples, loaded.decoder, loaded.tokenizers)
+    scores = loaded.task.score(predictions, examples)
+    if len(read.problems):
+        say(f"{len(read.problems)} lines were left out: {dict(read.problems.counts)}")
+    return {
+        "metrics": {name: float(score.value) for name, score in scores.items()},
+        "signature": {name: score.signature for name, score in scores.items()},
+        "examples": len(examples),
+        "seconds": round(time.monotonic() - started, 3),
+    }
+
+
+def _columns(text: str | None) -> dict[str, str | int]:
+    """`source=de,target=2` as a mapping."""
+    found: dict[str, str | int] = {}
+    for part in (text or "").split(",") if text else ():
+        side, equals, column = part.partition("=")
+        if not equals or not column:
+            raise RequestError(f"--columns: expected source=NAME,target=NAME, got {text!r}")
+        if side.strip() not in ("source", "target"):
+            raise RequestError(f"--columns: {side!r}; {nearest(side, ('source', 'target'))}")
+        found[side.strip()] = int(column) if column.isdecimal() else column
+    return found
+
+
+def _expected(loaded: "Loaded") -> dict[str, list[float]]:
+    from regard import recipe
+
+    ranges = recipe.load(loaded.folder / "recipe.yaml").expect
+    if not ranges:
+        raise RequestError(f"{loaded.folder / 'recipe.yaml'} expects nothing, so --check cannot be")
+    return ranges
+
+
+def _outside(metrics: Mapping[str, float], ranges: Mapping[str, list[float]]) -> list[str]:
+    """The expected scores that are not within their range, or not there."""
+    return [
+        name for name, (low, high) in ranges.items() if not low <= metrics.get(name, -1.0) <= high
+    ]

@@ -1,0 +1,194 @@
+"""`regard look`: what a model attends to, in the terminal or as a figure for a paper."""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from regard.cli._common import Json, emit, print_result, say
+from regard.cli._folder import Changes, Folder, open_folder
+from regard.errors import RequestError
+
+if TYPE_CHECKING:
+    from regard.viewer.looking import Look
+
+__all__ = ["look"]
+
+ALL = "all"
+
+
+def look(
+    folder: Folder,
+    inputs: Annotated[list[str], typer.Argument(metavar="INPUT...", help="What to look at.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help=".png, .pdf or .svg.")
+    ] = None,
+    hypothesis: Annotated[int, typer.Option(metavar="N", help="Of the beam; 1 is the best.")] = 1,
+    layer: Annotated[str, typer.Option(metavar="N|all", help="From 1 up; default: the last.")] = "",
+    head: Annotated[
+        str, typer.Option(metavar="N|all|mean", help="From 1 up; all: small multiples.")
+    ] = "mean",
+    kind: Annotated[
+        str, typer.Option(metavar="cross|decoder|encoder", help="Which attention.")
+    ] = "cross",
+    step: Annotated[int | None, typer.Option(metavar="N", help="One output word alone.")] = None,
+    target: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Look at this output, not the model's own.")
+    ] = None,
+    pieces: Annotated[
+        bool, typer.Option("--pieces/--words", help="The model's pieces, or words.")
+    ] = False,
+    values: Annotated[bool, typer.Option("--values", help="Write the weights into cells.")] = False,
+    width: Annotated[
+        str, typer.Option(metavar="column|page|INCHES", help="Default: as the words need.")
+    ] = "",
+    changes: Changes = None,
+    as_json: Json = False,
+) -> None:
+    """Show what a model attends to: in the terminal, or as PNG, PDF or SVG.
+
+    Rows are the output's words, columns the input's. With several inputs -o writes a file for each,
+    numbered.
+
+    Examples:
+        regard look de-en-small "Das Fenster wird geschlossen."
+        regard look de-en-small "Das Fenster wird geschlossen." -o figure.pdf --width column
+        regard look de-en-small "Das Fenster wird geschlossen." --head all -o heads.png
+        regard look de-en-small "Guten Morgen." --hypothesis 2 --layer 1 --head 3
+        regard look de-en-small "Guten Morgen." --target "Good morning." --json
+    """
+    from regard.viewer.figure import check_format
+    from regard.viewer.looking import look as observe
+
+    if output is not None:
+        check_format(output)
+    loaded = open_folder(folder, changes)
+    for number, text in enumerate(inputs, start=1):
+        seen = observe(loaded, text, hypothesis=hypothesis, target=target)
+        chosen = _chosen(seen, layer, head, kind)
+        shown = _Shown(seen, chosen, kind, words=not pieces, step=step)
+        path = output
+        if output is not None and len(inputs) > 1:
+            path = output.with_stem(f"{output.stem}-{number}")
+        if path is not None:
+            shown.draw(path, values=values, width=_width(width))
+            say(f"{path}: {seen.output}")
+        if as_json:
+            emit(shown.as_json(path))
+        elif path is None:
+            shown.print(values=values)
+
+
+def _chosen(seen: "Look", layer: str, head: str, kind: str) -> list[tuple[int, int | None]]:
+    """Pairs of layer and head to show; None is the mean over heads."""
+    names = seen.layers(kind)
+    layers = range(1, len(names) + 1) if layer == ALL else [_number("layer", layer or len(names))]
+    chosen: list[tuple[int, int | None]] = []
+    for n in layers:
+        heads: Sequence[int | None] = [None]
+        if head == ALL:
+            heads = range(1, seen.heads(n, kind) + 1)
+        elif head != "mean":
+            heads = [_number("head", head)]
+        chosen += [(n, h) for h in heads]
+    return chosen
+
+
+def _number(what: str, text: str | int) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise RequestError(f"--{what}: expected a number from 1 up, or all; got {text!r}") from None
+
+
+def _width(text: str) -> float | str | None:
+    try:
+        return float(text) if text else None
+    except ValueError:
+        return text
+
+
+class _Shown:
+    """The pictures that were asked for, in whichever medium."""
+
+    def __init__(
+        self,
+        seen: "Look",
+        chosen: list[tuple[int, int | None]],
+        kind: str,
+        *,
+        words: bool,
+        step: int | None,
+    ) -> None:
+        self.seen, self.chosen, self.kind = seen, chosen, kind
+        whole = [seen.picture(n, h, kind=kind, words=words) for n, h in chosen]
+        self.pictures = whole if step is None else [picture.row(step) for picture in whole]
+
+    def draw(self, path: Path, *, values: bool, width: float | str | None) -> None:
+        """Write a figure."""
+        from regard.viewer.figure import Panel, alignment, grid
+
+        if len(self.chosen) == 1:
+            title = self.seen.title(*self.chosen[0], kind=self.kind)
+            alignment(self.pictures[0], path, title=title, width=width, values=values)
+            return
+        several = len({layer for layer, _ in self.chosen}) > 1
+        panels: list[Panel] = [
+            Panel(self._name(layer, head, several), picture)
+            for (layer, head), picture in zip(self.chosen, self.pictures, strict=True)
+        ]
+        heads = len({head for _, head in self.chosen})
+        title = self.seen.title(self.chosen[0][0], ALL, kind=self.kind)
+        if several:
+            title = " · ".join(p for p in title.split(" · ") if not p.startswith("layer "))
+        across = heads if several and heads > 1 else None
+        grid(panels, path, across=across, title=title, width=width or "page")
+
+    def print(self, *, values: bool) -> None:
+        """Write the pictures to the terminal."""
+        from rich.console import Console
+
+        from regard.viewer.terminal import draw
+
+        console = Console(highlight=False)
+        colour = console.is_terminal and console.color_system is not None
+        colour = colour and "NO_COLOR" not in os.environ
+        width = console.width if sys.stdout.isatty() else max(console.width, 160)
+        print_result(f"{self.seen.input}\n{self.seen.output}")
+        for (layer, head), picture in zip(self.chosen, self.pictures, strict=True):
+            title = self.seen.title(layer, head, kind=self.kind)
+            text = draw(picture, width=width, colour=colour, values=values, title=title)
+            console.print()
+            console.print(text, soft_wrap=True)
+
+    def as_json(self, path: Path | None) -> dict[str, Any]:
+        """Plain values: the words and the weights."""
+        seen, first = self.seen, self.pictures[0]
+        names = seen.layers(self.kind)
+        return {
+            "input": seen.input,
+            "output": seen.output,
+            "score": seen.score,
+            "hypothesis": seen.number,
+            "of": seen.of,
+            "rows": first.rows,
+            "columns": first.columns,
+            "pictures": [
+                {
+                    "attention": names[layer - 1],
+                    "layer": layer,
+                    "head": "mean" if head is None else head,
+                    "weights": [[round(w, 5) for w in row] for row in picture.weights.tolist()],
+                }
+                for (layer, head), picture in zip(self.chosen, self.pictures, strict=True)
+            ],
+            "file": None if path is None else str(path),
+        }
+
+    @staticmethod
+    def _name(layer: int, head: int | None, several: bool) -> str:
+        parts = [f"layer {layer}"] if several else []
+        return ", ".join([*parts, *([] if head is None else [f"head {head}"])])

@@ -1,0 +1,128 @@
+"""`regard predict`: any task's model on lines of text, as a filter or on the words given."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import IO, TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from regard.cli._common import Json, emit, print_result, say
+from regard.cli._folder import Changes, Folder, open_folder
+from regard.errors import RequestError
+
+if TYPE_CHECKING:
+    from regard.tasks import Prediction
+
+__all__ = ["predict"]
+
+CHUNK = 512
+"""Lines decoded together: enough to sort them by length, few enough to answer soon."""
+
+LONGEST = 1 << 20
+"""Bytes of a line; longer ones are refused, so that no input needs more memory than this."""
+
+
+class Line(NamedTuple):
+    """A line of input, and why it is refused ("" if it is not)."""
+
+    text: str
+    refused: str = ""
+
+
+def predict(
+    folder: Folder,
+    texts: Annotated[
+        list[str] | None, typer.Argument(metavar="[TEXT]...", help="Inputs; none: read stdin.")
+    ] = None,
+    input: Annotated[
+        str | None, typer.Option("--input", "-i", metavar="FILE", help="A file, or - for stdin.")
+    ] = None,
+    as_json: Json = False,
+    n_best: Annotated[
+        int, typer.Option("--n-best", metavar="N", help="Alternatives to give with --json.")
+    ] = 1,
+    prefix: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="What every output must begin with.")
+    ] = None,
+    changes: Changes = None,
+) -> None:
+    """Use a model: one output line for each input line.
+
+    An empty line stays empty; a line that is refused (too long, not UTF-8) gives an empty line and
+    is counted on stderr. With --json each output is one object: input, output, score, tokens,
+    alternatives.
+
+    Examples:
+        regard predict de-en-small "Das Fenster wird geschlossen."
+        regard predict de-en-small -i sentences.txt > translations.txt
+        cat sentences.txt | regard predict de-en-small --json --n-best 3
+        regard predict runs/pronunciation/rnnsearch-cmudict photograph --set size=1
+    """
+    if texts and input:
+        raise RequestError("give texts or --input, not both")
+    loaded = open_folder(folder, changes, n_best)
+    refused = total = 0
+    for lines in _chunks(_inputs(texts, input)):
+        good = [line.text for line in lines if not line.refused]
+        found = iter(loaded.predict(good, prefix=prefix))
+        for line in lines:
+            prediction = None if line.refused else next(found)
+            reason = line.refused or (prediction.refused if prediction else "")
+            total += 1
+            if reason:
+                refused += 1
+                say(f"line {total} is refused: {reason}")
+            _write(line, prediction, reason, as_json)
+        sys.stdout.flush()
+    if refused:
+        say(f"{refused} of {total} lines were refused and gave an empty line")
+
+
+def _write(line: Line, prediction: "Prediction | None", refused: str, as_json: bool) -> None:
+    if not as_json:
+        print_result(" ".join(prediction.output.splitlines()) if prediction else "")
+        return
+    empty: dict[str, Any] = {
+        "input": line.text,
+        "output": "",
+        "score": None,
+        "tokens": [],
+        "alternatives": [],
+    }
+    found = prediction.as_json() if prediction else empty
+    emit({**found, "refused": refused} if refused else found)
+
+
+def _inputs(texts: Sequence[str] | None, input: str | None) -> Iterator[Line]:
+    if texts and texts != ["-"]:
+        yield from map(Line, texts)
+    elif input is None or input == "-":
+        if sys.stdin.isatty():
+            say("reading from the terminal, one input a line; Ctrl-D ends")
+        yield from _lines(sys.stdin.buffer)
+    else:
+        with open(input, "rb") as file:
+            yield from _lines(file)
+
+
+def _lines(file: IO[bytes]) -> Iterator[Line]:
+    """Lines as they come; one that is too long or not UTF-8 is refused, and takes no memory."""
+    first = True
+    while raw := file.readline(LONGEST):
+        refused, rest = "", raw
+        while not rest.endswith(b"\n") and (rest := file.readline(LONGEST)):
+            refused = f"more than {LONGEST:,} bytes"
+        try:
+            text = raw.decode("utf-8-sig" if first else "utf-8")
+        except UnicodeDecodeError as error:
+            text = raw.decode("utf-8", "replace")
+            refused = refused or f"not UTF-8 (byte {error.start + 1})"
+        first = False
+        yield Line("" if len(raw) == LONGEST and refused else text.rstrip("\r\n"), refused)
+
+
+def _chunks(lines: Iterator[Line]) -> Iterator[list[Line]]:
+    size = 1 if sys.stdin.isatty() else CHUNK
+    while chunk := list(islice(lines, size)):
+        yield chunk
