@@ -136,6 +136,8 @@ _scopes: ContextVar[tuple[tuple[str, int], ...]] = ContextVar("regard_scopes", d
 def watch(model: Any = None, *, only: str | None = None) -> Iterator[Seen]:
     """See every attention of `model` (and every bare `attend`) while the block runs.
 
+    A graph made by `torch.compile` has no watchers in it: watch the model itself, uncompiled.
+
     Args:
         model: a module, or an object with a `.model`; None sees bare calls only.
         only: a pattern such as "decoder.*cross*"; others are not recorded.
@@ -172,8 +174,8 @@ def scope(name: str, index: int) -> Iterator[None]:
 
 
 def active() -> bool:
-    """Whether anybody watches in this thread or task."""
-    return bool(_watchers.get())
+    """Whether anybody watches in this thread or task; a compiled graph is not watched."""
+    return not torch.compiler.is_compiling() and bool(_watchers.get())
 
 
 def record(call: Call, attended: Attended, owner: object) -> None:

@@ -16,12 +16,20 @@ __all__ = ["Memory"]
 
 @dataclass
 class _Room:
-    """The buffers behind a chain of appended memories, and how many keys are written in them."""
+    """The buffers behind a chain of appended memories, and how many keys are written in them.
+
+    `buffers` follow `_leaves`; where one tensor serves as two of them, so does one buffer, and
+    `kinds` says which: leaf i is leaf `kinds[i]`.
+    """
 
     used: int
-    key: Tensor | None = None
-    value: Tensor | None = None
-    prepared: Tensor | None = None
+    kinds: list[int]
+    buffers: list[Tensor]
+
+    @property
+    def capacity(self) -> int:
+        """How many keys the buffers hold."""
+        return self.buffers[0].shape[-2]
 
 
 @dataclass(frozen=True)
@@ -81,20 +89,17 @@ class Memory:
                 f"append expected keys with leading axes {tuple(self.key.shape[:-2])}, "
                 f"came {tuple(key.shape[:-2])}"
             )
-        grad = torch.is_grad_enabled() and any(
-            t.requires_grad for t in (self.key, self.value, key, value)
-        )
-        opaque = self.prepared is not None and not isinstance(self.prepared, Tensor)
-        if grad or opaque:
-            return replace(
-                self,
-                key=torch.cat([self.key, key], -2),
-                value=torch.cat([self.value, value], -2),
-                prepared=None
-                if self.prepared is None
-                else torch.cat([self.prepared, prepared], -2),
-                _room=None,
+        olds = _leaves(self.key, self.value, self.prepared)
+        news = _leaves(key, value, prepared)
+        if len(olds) != len(news):
+            raise RequestError(
+                f"append expected what the score prepared of the new keys as {len(olds) - 2} "
+                f"tensor(s) like those it holds, came {len(news) - 2}"
             )
+        pairs = [(id(old), id(new)) for old, new in zip(olds, news, strict=True)]
+        kinds = [pairs.index(pair) for pair in pairs]
+        if torch.is_grad_enabled() and any(t.requires_grad for t in (*olds, *news)):
+            return self._of(_each(kinds, lambda i: torch.cat([olds[i], news[i]], -2)), None)
         old, new = len(self), len(self) + key.shape[-2]
         room = self._room
         if room is not None and room.used != old:
@@ -102,30 +107,15 @@ class Memory:
                 f"this memory of {old} keys was already appended to (its buffer holds "
                 f"{room.used}); append to the newest memory, or branch with .select first"
             )
-        if room is None or room.key is None or room.key.shape[-2] < new:
+        if room is None or room.kinds != kinds or room.capacity < new:
             capacity = max(2 * old, new, 16)
             if room is not None:
                 room.used = new  # the old chain ends here, whoever holds it
-            room = _Room(
-                old,
-                _grown(self.key, capacity),
-                _grown(self.value, capacity),
-                None if self.prepared is None else _grown(self.prepared, capacity),
-            )
-        assert room.key is not None
-        assert room.value is not None
-        room.key[..., old:new, :] = key
-        room.value[..., old:new, :] = value
-        if room.prepared is not None:
-            room.prepared[..., old:new, :] = prepared
+            room = _Room(old, kinds, _each(kinds, lambda i: _grown(olds[i], capacity)))
+        for i in set(kinds):
+            room.buffers[i][..., old:new, :] = news[i]
         room.used = new
-        return replace(
-            self,
-            key=room.key[..., :new, :],
-            value=room.value[..., :new, :],
-            prepared=None if room.prepared is None else room.prepared[..., :new, :],
-            _room=room,
-        )
+        return self._of(_views(room), room)
 
     def select(self, index: Tensor) -> "Memory":
         """Re-order along the last batch axis: how a cache follows the hypotheses of a beam.
@@ -143,20 +133,12 @@ class Memory:
         width = self.batch[-1]
         rows = torch.arange(math.prod(index.shape[:-1]), device=index.device)
         flat = (index.reshape(-1, index.shape[-1]) + width * rows[:, None]).reshape(-1)
-        axes = len(self.batch)
-
-        def pick(x: Tensor) -> Tensor:
-            picked = x.flatten(0, axes - 1).index_select(0, flat)
-            return picked.reshape(*index.shape, *x.shape[axes:])
-
-        return self._map(pick, None if self.mask is None else self.mask.select(index))
+        mask = None if self.mask is None else self.mask.select(index)
+        return self._pick(flat, index.shape, mask)
 
     def rows(self, index: Tensor) -> "Memory":
         """Keep the rows `index` (n,) of the first batch axis, in that order."""
-        return self._map(
-            lambda x: x.index_select(0, index),
-            None if self.mask is None else self.mask.rows(index),
-        )
+        return self._pick(index, index.shape, None if self.mask is None else self.mask.rows(index))
 
     def to(self, *args: Any, **kwargs: Any) -> "Memory":
         """Move (and cast) like `Tensor.to`; the mask keeps its own type."""
@@ -164,21 +146,65 @@ class Memory:
         mask = None if self.mask is None else self.mask.to(moved.device)
         return self._map(lambda x: x.to(*args, **kwargs), mask)
 
+    def _pick(self, flat: Tensor, shape: torch.Size, mask: Mask | None) -> "Memory":
+        """Take rows `flat` of the leading axes, as many as `shape` has, and give them its form.
+
+        A cache keeps its spare room, so that the next `append` does not copy it a second time.
+        """
+        axes, room = len(shape), self._room
+        if room is None or room.used != len(self) or torch.is_grad_enabled():
+            return self._map(
+                lambda x: (
+                    (x.flatten(0, axes - 1) if axes > 1 else x)
+                    .index_select(0, flat)
+                    .reshape(*shape, *x.shape[axes:])
+                ),
+                mask,
+            )
+        capacity = room.capacity if room.used < room.capacity else 2 * room.capacity
+        leaves = _leaves(self.key, self.value, self.prepared)
+
+        def moved(i: int) -> Tensor:
+            x = leaves[i].flatten(0, axes - 1) if axes > 1 else leaves[i]
+            buffer = x.new_empty(len(flat), *x.shape[1:-2], capacity, x.shape[-1])
+            torch.index_select(x, 0, flat, out=buffer[..., : room.used, :])
+            return buffer.view(*shape, *buffer.shape[1:])
+
+        taken = _Room(room.used, room.kinds, _each(room.kinds, moved))
+        return replace(self._of(_views(taken), taken), mask=mask)
+
     def _map(self, change: Callable[[Tensor], Tensor], mask: Mask | None) -> "Memory":
+        leaves = _leaves(self.key, self.value, self.prepared)
+        kinds = [[id(other) for other in leaves].index(id(leaf)) for leaf in leaves]
+        return replace(self._of(_each(kinds, lambda i: change(leaves[i])), None), mask=mask)
+
+    def _of(self, leaves: list[Tensor], room: _Room | None) -> "Memory":
+        """This memory with other tensors, in the order of `_leaves`."""
+        key, value, *rest = leaves
         prepared = self.prepared
         if isinstance(prepared, Tensor):
-            prepared = change(prepared)
+            prepared = rest[0]
         elif isinstance(prepared, tuple):
-            prepared = tuple(change(p) for p in prepared)
-        value = change(self.key) if self.value is self.key else None
-        return replace(
-            self,
-            key=value if value is not None else change(self.key),
-            value=value if value is not None else change(self.value),
-            prepared=prepared,
-            mask=mask,
-            _room=None,
-        )
+            prepared = tuple(rest)
+        return replace(self, key=key, value=value, prepared=prepared, _room=room)
+
+
+def _leaves(key: Tensor, value: Tensor, prepared: Any) -> list[Tensor]:
+    """Key, value and what was prepared, as a flat list; what shares a tensor shares it here too."""
+    if isinstance(prepared, Tensor):
+        return [key, value, prepared]
+    return [key, value, *(prepared if isinstance(prepared, tuple) else ())]
+
+
+def _each(kinds: list[int], make: Callable[[int], Tensor]) -> list[Tensor]:
+    """Make a tensor for every leaf, once for those that share it."""
+    made = {i: make(i) for i in set(kinds)}
+    return [made[i] for i in kinds]
+
+
+def _views(room: _Room) -> list[Tensor]:
+    """What is written of the buffers."""
+    return _each(room.kinds, lambda i: room.buffers[i][..., : room.used, :])
 
 
 def _grown(x: Tensor, capacity: int) -> Tensor:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+import torch
 from torch import Tensor
 
 from regard.attention.carry import Carry, CarryState
@@ -118,7 +119,8 @@ def kernels(name: str) -> Iterator[None]:
 
 def choose(call: Call) -> Kernel:
     """The forced kernel, or the first of the table that can do the call."""
-    forced = _forced.get()
+    # A compiler cannot trace context variables; a compiled graph takes the fastest kernel.
+    forced = None if torch.compiler.is_compiling() else _forced.get()
     for kernel in table():
         if forced is not None:
             if kernel.name != forced:
