@@ -145,7 +145,7 @@ class _Shown:
         if several:
             title = " · ".join(p for p in title.split(" · ") if not p.startswith("layer "))
         across = heads if several and heads > 1 else None
-        grid(panels, path, across=across, title=title, width=width or "page")
+        grid(panels, path, across=across, title=title, width=width)
 
     def print(self, *, values: bool) -> None:
         """Write the pictures to the terminal."""

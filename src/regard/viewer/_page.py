@@ -31,7 +31,7 @@ STYLE: dict[str, Any] = {
 _CELL, _SMALLEST = 0.18, 0.012  # inches: of a cell where there is room, and at least
 _TEXT, _TITLE = 8.0, 7.0  # points
 _EDGE, _GAP = 0.06, 0.05  # inches: around everything, and between words and cells
-_WIDEST = 10.0  # inches: of a picture that may be as wide as it likes
+_WIDEST, _GRID_WIDEST = 10.0, 6.9  # inches: of pictures that may be as wide as they like
 _BAR = 0.42  # inches: the colour bar with its numbers
 
 
@@ -53,8 +53,9 @@ class Page:
         first = rows[0][0].picture
         self.size = (len(first.rows), len(first.columns))
         self.across = max(len(row) for row in rows)
-        if width is None and self.size[1] * _CELL * self.across > _WIDEST:
-            width = _WIDEST
+        widest = _WIDEST if self.across == 1 else _GRID_WIDEST
+        if width is None and self.size[1] * _CELL * self.across > widest - 1:
+            width = widest
         self.panel_title = 0.16 if any(p.title for row in rows for p in row) else 0.0
         side, cell = _BAR if bar else _EDGE, _CELL
         text = _TEXT

@@ -64,7 +64,7 @@ def grid(
     *,
     across: int | None = None,
     title: str | None = None,
-    width: float | str | None = "page",
+    width: float | str | None = None,
     bar: bool = True,
 ) -> "Figure":
     """Draw several pictures of the same words side by side: heads of a layer, or layers and heads.
@@ -74,7 +74,7 @@ def grid(
         across: how many in a row; about as wide as high where None.
         path: also write it there.
         title: in small letters above all.
-        width: in inches, or "column" or "page".
+        width: in inches, or "column" or "page"; at most a page where None.
         bar: draw the colour bar.
     """
     if not panels:

@@ -1,0 +1,224 @@
+"""`regard demo`: a small model trained live, the shipped translator used, both scored and drawn."""
+
+import logging
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from regard.cli._common import Json, columns, emit, print_result, say
+from regard.errors import RequestError
+
+if TYPE_CHECKING:
+    from regard.store import Loaded
+
+__all__ = ["demo"]
+
+RECIPE, TRANSLATOR = "pronunciation/rnnsearch-cmudict-demo", "de-en-small"
+SAMPLES = ("mt-gnome-de", "mt-bible-de")
+WORDS = 10
+SENTENCES = (
+    "Das Fenster wird geschlossen.",
+    "Guten Morgen, wie geht es Ihnen?",
+    "Klicken Sie auf die Schaltfläche, um die Datei zu speichern.",
+    "Die Kinder spielen im Garten.",
+    "Wenn das Programm nicht startet, installieren Sie es bitte neu.",
+)
+"""Written for this demo; the last line of each picture's title says how sure the model was."""
+
+
+def demo(
+    seconds: Annotated[float, typer.Option(metavar="N", help="CPU time of the training.")] = 240.0,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FOLDER", help="For model and pictures.")
+    ] = Path("runs/demo"),
+    reuse: Annotated[
+        bool, typer.Option("--reuse", help="Use the model of an earlier demo; do not train.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Train a small model live, use the shipped one, score and draw both.
+
+    An RNNsearch (Bahdanau et al. 2014) learns to pronounce English words from the 104,846 entries of
+    the CMU dictionary; then the shipped German-English translator translates. Takes less than five
+    minutes on two cores, and no network.
+
+    Examples:
+        regard demo
+        regard demo --seconds 60 -o quick
+        regard demo --reuse --json
+    """
+    started = time.monotonic()
+    show = _silent if as_json else print_result
+    with _heartbeat():
+        pronouncer, spoken = _pronounce(output / "pronunciation", seconds, reuse, show)
+        translator, translated = _translate(show)
+        pictures = _draw(output / "pictures", pronouncer, spoken["words"][0]["word"], translator)
+    for picture in pictures:
+        show(f"picture: {picture}")
+    took = round(time.monotonic() - started, 1)
+    show(f"done in {took:.0f} s; next: regard look {pronouncer.folder} attention")
+    result = {"pronunciation": spoken, "translation": translated, "pictures": pictures}
+    if as_json:
+        emit({**result, "seconds": took})
+
+
+def _silent(text: str) -> None:
+    """With --json only the last line goes to stdout."""
+    say(text)
+
+
+def _pronounce(
+    folder: Path, seconds: float, reuse: bool, show: Any
+) -> tuple["Loaded", dict[str, Any]]:
+    """Train (or reuse) the pronouncer; its scores on held-out words, and some of those words."""
+    import json
+
+    from regard import recipe, store
+    from regard.train import fit
+
+    done = (folder / store.CONFIG).is_file()
+    if reuse and done:
+        metrics = json.loads((folder / store.METRICS).read_text("utf-8"))
+        say(f"using {folder}, trained before")
+    else:
+        show(f"Training {RECIPE} for {seconds:g} s of CPU time")
+        chosen = recipe.load(RECIPE, [f"train.cpu_seconds={seconds}"])
+        metrics = fit(chosen, folder, fresh=True)
+    loaded = store.load(folder)
+    words = _unseen(loaded)
+    scores = metrics["metrics"]
+    rows = [(w["word"], w["output"], w["gold"], "" if w["right"] else "differs") for w in words]
+    show("\nWords it has never seen:\n")
+    show(columns([("word", "its phonemes", "dictionary", ""), *rows]))
+    show(
+        f"\nOn {metrics['examples']:,} held-out words: PER {scores['per']:.2f}, "
+        f"WER {scores['wer']:.2f} (lower is better)\n"
+    )
+    named = {key: metrics[key] for key in ("signature", "examples") if key in metrics}
+    return loaded, {"per": scores["per"], "wer": scores["wer"], **named, "words": words}
+
+
+def _unseen(loaded: "Loaded") -> list[dict[str, Any]]:
+    """Some words of the test split, evenly spread over those that are long enough to be hard."""
+    data = loaded.task.data(loaded.config["data"], loaded.tokenizers, splits=("test",))
+    assert data.test is not None  # the recipe's data has a test split
+    hard = [i for i, word in enumerate(data.test.texts) if len(word) >= 8 and word.isalpha()]
+    hard = hard or list(range(len(data.test)))
+    chosen = data.test.subset(hard[:: max(len(hard) // WORDS, 1)][:WORDS])
+    found = loaded.predict(list(chosen.texts))
+    return [
+        {
+            "word": p.input,
+            "output": p.output,
+            "gold": " | ".join(right),
+            "right": p.output in right,
+        }
+        for p, right in zip(found, chosen.references, strict=True)
+    ]
+
+
+def _translate(show: Any) -> tuple["Loaded | None", dict[str, Any]]:
+    """Translate with the shipped model, and score it on the bundled sentences."""
+    from regard import store
+
+    if TRANSLATOR not in store.shipped():
+        show(
+            f"The translator {TRANSLATOR} does not come with this build, so nothing is translated."
+        )
+        return None, {"bleu": None, "files": {}}
+    loaded = store.load(TRANSLATOR)
+    show("German to English, by the shipped model:\n")
+    outputs = loaded.translate(SENTENCES)
+    for german, english in zip(SENTENCES, outputs, strict=True):
+        show(f"  {german}\n  {english}\n")
+    files = {name: _sample(loaded, name) for name in SAMPLES}
+    score = _bleu([pair for pairs in files.values() for pair in pairs])
+    result: dict[str, Any] = {"bleu": score.value, "signature": score.signature, "files": {}}
+    for name, pairs in files.items():
+        own = _bleu(pairs)
+        result["files"][name] = {"bleu": own.value, "examples": len(pairs)}
+        show(f"BLEU {own.value:.1f} on {len(pairs)} sentences of {name}")
+    show(f"BLEU {score.value:.1f} on all ({score.signature})\n")
+    result["examples"] = sum(map(len, files.values()))
+    return loaded, result
+
+
+def _sample(loaded: "Loaded", name: str) -> list[tuple[str, list[str]]]:
+    """Outputs and references of a bundled file's dev and test sentences."""
+    config = {"path": name, "columns": {"source": "de", "target": "en"}, "header": True}
+    data = loaded.task.data(config, loaded.tokenizers, splits=("dev", "test"))
+    pairs: list[tuple[str, list[str]]] = []
+    for split in (data.dev, data.test):
+        if split is not None:
+            outputs = loaded.translate(list(split.texts))
+            pairs += zip(outputs, split.references, strict=True)
+    return pairs
+
+
+def _bleu(pairs: Sequence[tuple[str, list[str]]]) -> Any:
+    from regard.metrics import bleu
+
+    return bleu([output for output, _ in pairs], [references for _, references in pairs])
+
+
+def _draw(folder: Path, pronouncer: "Loaded", word: str, translator: "Loaded | None") -> list[str]:
+    """Write attention pictures of a word and of a sentence; where they are."""
+    from regard.viewer.figure import Panel, alignment, grid
+    from regard.viewer.looking import look
+
+    try:
+        seen = look(pronouncer, word)
+        paths = [folder / "pronunciation.png"]
+        alignment(seen.picture(), paths[0], title=seen.title())
+        if translator is not None:
+            seen = look(translator, SENTENCES[2])
+            paths += [folder / "translation.png", folder / "heads.png"]
+            alignment(seen.picture(), paths[1], title=seen.title())
+            heads = range(1, seen.heads() + 1)
+            panels = [Panel(f"head {head}", seen.picture(head=head)) for head in heads]
+            grid(panels, paths[2], title=seen.title(head="all"))
+    except RequestError as error:  # without matplotlib the demo goes on
+        say(str(error))
+        return []
+    return [str(path) for path in paths]
+
+
+class _Last(logging.Handler):
+    """Knows when something was said last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.time = time.monotonic()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.time = time.monotonic()
+
+
+@contextmanager
+def _heartbeat(every: float = 4.5) -> Iterator[None]:
+    """Say something at least every 5 seconds, unless a terminal shows a progress bar anyway."""
+    last, done, begun = _Last(), threading.Event(), time.monotonic()
+
+    def beat() -> None:
+        while not done.wait(0.25):
+            if time.monotonic() - last.time > every:
+                say(f"… working, {time.monotonic() - begun:.0f} s")
+
+    logger = logging.getLogger("regard")
+    logger.addHandler(last)
+    thread = threading.Thread(target=beat, daemon=True)
+    if not sys.stderr.isatty():
+        thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        logger.removeHandler(last)
+        if thread.is_alive():
+            thread.join()
