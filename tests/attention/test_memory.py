@@ -113,3 +113,26 @@ def test_a_masked_memory_is_not_appended_to():
     memory = layer.remember(torch.randn(1, 3, 4), mask=Lengths(torch.tensor([2])))
     with pytest.raises(RequestError, match="without a mask"):
         layer.extend(memory, torch.randn(1, 1, 4))
+
+
+def test_a_cache_keeps_its_room_and_its_shared_tensors_when_it_is_reordered() -> None:
+    layer = MultiHead(8, 2)
+    with torch.no_grad():
+        x = torch.randn(2, 3, 7, 8)  # (batch, beam, time, dim)
+        index = torch.tensor([[2, 0, 0], [1, 1, 2]])
+        cache, kept = layer.remember(x[:, :, :1]), x[:, :, :1]
+        for t in range(1, 7):
+            cache = layer.extend(cache, x[:, :, t : t + 1])
+            assert cache.prepared is cache.key  # a dot product prepares nothing: two buffers, not three
+            kept = torch.cat([kept, x[:, :, t : t + 1]], 2)
+            branch = cache.select(index)
+            assert branch.prepared is branch.key
+            kept = kept.gather(2 - 1, index[..., None, None].expand(-1, -1, *kept.shape[2:]))
+            true = layer.remember(kept)
+            assert torch.allclose(branch.key, true.key, atol=1e-6)
+            assert torch.allclose(branch.value, true.value, atol=1e-6)
+            cache = branch
+            if t == 4:
+                cache, kept = cache.rows(torch.tensor([1])), kept[1:]
+                x, index = x[1:], index[1:]
+        assert len(cache) == 7
