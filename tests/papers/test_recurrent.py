@@ -1,0 +1,72 @@
+"""What the recurrent papers claim, in miniature (fact sheet, appendix A: E1, E2, E7)."""
+
+import pytest
+import torch
+
+from regard.models.luong import Luong
+from regard.models.rnnsearch import RNNencdec, RNNsearch
+from regard.models.seq2seq import Seq2Seq
+from tests.papers import recurrent_toys as toys
+
+SYMBOLS, VOCABULARY = 20, 24
+
+
+@pytest.mark.slow
+def test_e1_a_fixed_vector_forgets_long_strings_and_attention_does_not():
+    """Measured in the fact sheet: exact 0.87/0.03/0.00 at 5/10/20 against 1.00/1.00/1.00."""
+    sizes = {"embed": 32, "hidden": 64, "maxout": 32, "scale": 0.1}
+    how = {"symbols": SYMBOLS, "clip": 1.0}
+    torch.manual_seed(1)
+    fixed = RNNencdec(VOCABULARY, VOCABULARY, **sizes)
+    searching = RNNsearch(VOCABULARY, VOCABULARY, **sizes, align=64)
+    for model in (fixed, searching):
+        toys.train(model, 3000, (1, 20), **how)
+    found = {
+        (name, length): toys.copies(model, length, symbols=SYMBOLS)
+        for name, model in (("fixed", fixed), ("search", searching))
+        for length in (5, 10, 20)
+    }
+    where = toys.alignment(searching, 20, symbols=SYMBOLS)
+    print(found, where)
+    assert found["search", 20][1] > 0.9
+    assert found["search", 20][1] - found["fixed", 20][1] > 0.5
+    gaps = [found["search", n][0] - found["fixed", n][0] for n in (5, 10)]
+    assert gaps[1] > gaps[0]  # the longer the string, the wider the gap: figure 2
+    assert where > 0.85
+
+
+@pytest.mark.slow
+def test_e2_global_dot_attention_copies_within_its_training_lengths():
+    """Measured in the fact sheet: exact 0.98 at 20, arg-max alignment 0.99."""
+    torch.manual_seed(1)
+    model = Luong(
+        VOCABULARY,
+        VOCABULARY,
+        embed=32,
+        hidden=64,
+        layers=1,
+        score="dot",
+        dropout=0.0,
+        reverse=False,
+    )
+    toys.train(model, 2000, (1, 20), symbols=SYMBOLS, clip=1.0)
+    exact, tokens = toys.copies(model, 20, symbols=SYMBOLS)
+    where = toys.alignment(model, 20, symbols=SYMBOLS)
+    print(exact, tokens, where)
+    assert tokens > 0.9
+
+
+@pytest.mark.slow
+def test_e7_a_reversed_source_is_easier_to_copy():
+    """Measured in the fact sheet: perplexity 1.02 reversed, 1.28 forward, after 1000 updates."""
+    found = []
+    for seed in (1, 2):
+        for reverse in (True, False):
+            torch.manual_seed(seed)
+            model = Seq2Seq(14, 14, embed=128, hidden=128, layers=2, reverse=reverse)
+            toys.train(model, 1000, (6, 6), symbols=10, seed=seed)
+            found.append(toys.perplexity(model, 6, symbols=10))
+    print(found)
+    reversed_, forward = found[0::2], found[1::2]
+    assert sum(reversed_) < sum(forward)
+    assert min(reversed_) < 1.3
