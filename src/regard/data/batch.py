@@ -1,4 +1,4 @@
-"""Batches of pairs: cut by a token budget from examples of like length, the same for the same seed."""
+"""Batches of pairs: examples of like length cut by a token budget, the same for the same seed."""
 
 import logging
 from collections.abc import Sequence
@@ -33,6 +33,10 @@ def plan(
 
     Args:
         sizes: tokens of each side, EOS among them.
+        tokens: the budget.
+        seed: of the shuffling.
+        epoch: which pass over the data; each is shuffled anew.
+        shuffle: without it the order follows from the sizes alone.
         rows: at most so many examples a batch.
 
     Shapes:
@@ -99,12 +103,12 @@ class PairBatch:
 def collate(source: Packed, target: Packed, indices: Sequence[int]) -> PairBatch:
     """Put examples into one padded batch; ids in `source` and `target` have no BOS and no EOS."""
     at = np.asarray(indices, np.int64)
-    sizes, out = source.sizes_at(at) + 1, target.padded(at, PAD, after=EOS)
+    sizes, out = source.sizes_at(at) + 1, target.padded(at, PAD, EOS)
     # [BOS y1 .. yT]: what is put out, one place later, but for the EOS.
     into = np.where(out == EOS, PAD, out)[:, :-1]
     into = np.concatenate([np.full((len(at), 1), BOS), into], 1)
     return PairBatch(
-        source=torch.from_numpy(source.padded(at, PAD, after=EOS)),
+        source=torch.from_numpy(source.padded(at, PAD, EOS)),
         source_lengths=torch.from_numpy(sizes),
         target_in=torch.from_numpy(into),
         target_out=torch.from_numpy(out),

@@ -1,4 +1,4 @@
-"""Many short lists of ids in two arrays: a corpus of millions of tokens takes megabytes, not gigabytes."""
+"""Many short lists of ids in two arrays: millions of tokens take megabytes, not gigabytes."""
 
 from collections.abc import Sequence
 from typing import overload
@@ -58,24 +58,15 @@ class Packed(Sequence[NDArray[np.int32]]):
         places = np.arange(starts[-1]) + np.repeat(self.starts[indices] - starts[:-1], sizes)
         return Packed(self.flat[places], starts)
 
-    def padded(
-        self, indices: NDArray[np.int64], pad: int, *, before: int | None = None, after: int | None = None
-    ) -> NDArray[np.int64]:
-        """A rectangle (len(indices), width) of rows, right-padded.
+    def padded(self, indices: NDArray[np.int64], pad: int, end: int) -> NDArray[np.int64]:
+        """Rows with `end` behind each, right-padded to the longest.
 
-        Args:
-            before: an id put in front of each row (BOS).
-            after: an id put behind each row (EOS).
+        Shapes:
+            indices (n,) -> (n, longest + 1)
         """
         rows = self.take(indices)
-        sizes, extra = rows.sizes, (before is not None) + (after is not None)
-        width = int(sizes.max(initial=0)) + extra
-        out = np.full((len(sizes), width), pad, np.int64)
-        first = int(before is not None)
-        columns = np.arange(width)[None, :]
-        out[(columns >= first) & (columns < first + sizes[:, None])] = rows.flat
-        if before is not None:
-            out[:, 0] = before
-        if after is not None:
-            out[np.arange(len(sizes)), first + sizes] = after
+        sizes = rows.sizes
+        out = np.full((len(sizes), int(sizes.max(initial=0)) + 1), pad, np.int64)
+        out[np.arange(out.shape[1]) < sizes[:, None]] = rows.flat
+        out[np.arange(len(sizes)), sizes] = end
         return out

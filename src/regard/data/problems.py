@@ -26,7 +26,8 @@ class Problem:
     detail: str = ""
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.what}" + (f" ({self.detail})" if self.detail else "")
+        detail = f" ({self.detail})" if self.detail else ""
+        return f"{self.file}:{self.line}: {self.what}{detail}"
 
 
 class Problems:

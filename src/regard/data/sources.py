@@ -56,7 +56,7 @@ def splits(folder: Path) -> dict[str, Path]:
         single = [f for f in files if format_of(f) != "moses"]
         if len(single) > 1:
             told = " and ".join(f.name for f in single)
-            raise RequestError(f"{folder}: {told} could both be {split!r}: name one as data.{split}")
+            raise RequestError(f"{folder}: {told} could be {split!r}: name one as data.{split}")
         if single:
             found[split] = single[0]
         elif files:

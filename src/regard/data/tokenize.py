@@ -57,6 +57,7 @@ class _Kind(NamedTuple):
     trainer: Callable[..., Any]
     pieces: Callable[[], Any]
     decoder: Callable[[], Any]
+    settle: Callable[[Any], Any]  # what is done to the vocabulary as the library learned it
     joint: str  # what stands between two tokens when they are put together again
 
 
@@ -95,23 +96,50 @@ def _word_level() -> Any:
     return models.WordLevel(vocab={SPECIALS[UNK]: 0}, unk_token=SPECIALS[UNK])
 
 
+def _merges() -> Any:
+    return models.BPE(unk_token=SPECIALS[UNK], fuse_unk=True)
+
+
 def _fused() -> Any:
     return decoders.Sequence([decoders.Replace(SPACE, " "), decoders.Fuse()])
 
 
+def _spaced() -> Any:
+    return decoders.Metaspace(SPACE, "always")
+
+
+def _plain() -> Any:
+    return None
+
+
+def _renumbered(ids: dict[str, int]) -> dict[str, int]:
+    """Ids without holes: a word of the text that looks like a special token is none of its own."""
+    names = sorted(ids, key=ids.__getitem__)
+    listed = [*SPECIALS, *(name for name in names if name not in SPECIALS)]
+    return {name: i for i, name in enumerate(listed)}
+
+
+def _settled(pieces: list[list[Any]]) -> list[list[Any]]:
+    """Unigram pieces in an order, and with scores, that are the same in every training.
+
+    The library sums in an order that changes from run to run, and puts letters that got no score of
+    their own 0.0001 apart in a random order above the lowest. Here scores are rounded, and those
+    letters all have the lowest.
+    """
+    specials, learned = pieces[: len(SPECIALS)], pieces[len(SPECIALS) :]
+    lowest = min((score for _, score in learned), default=0.0)
+    letters = sum(len(piece) == 1 for piece, _ in learned)
+    top = lowest + 1e-4 * letters
+    even = [[p, lowest if len(p) == 1 and s <= top else s] for p, s in learned]
+    rounded = [[p, round(s, 6)] for p, s in even]
+    return [*specials, *sorted(rounded, key=lambda piece: (-piece[1], piece[0]))]
+
+
 KINDS: dict[str, _Kind] = {
-    "bpe": _Kind(
-        lambda: models.BPE(unk_token=SPECIALS[UNK], fuse_unk=True),
-        _bpe,
-        _subwords,
-        lambda: decoders.Metaspace(SPACE, "always"),
-        "",
-    ),
-    "unigram": _Kind(
-        models.Unigram, _unigram, _subwords, lambda: decoders.Metaspace(SPACE, "always"), ""
-    ),
-    "words": _Kind(_word_level, _listed, pre_tokenizers.WhitespaceSplit, lambda: None, " "),
-    "characters": _Kind(_word_level, _listed, _letters, _fused, ""),
+    "bpe": _Kind(_merges, _bpe, _subwords, _spaced, lambda learned: learned, ""),
+    "unigram": _Kind(models.Unigram, _unigram, _subwords, _spaced, _settled, ""),
+    "words": _Kind(_word_level, _listed, pre_tokenizers.WhitespaceSplit, _plain, _renumbered, " "),
+    "characters": _Kind(_word_level, _listed, _letters, _fused, _renumbered, ""),
 }
 """What a recipe may name as `tokenizer.kind`."""
 
@@ -120,8 +148,8 @@ class Tokenizer:
     """A trained vocabulary. Made by `train`, `load` or `from_json`; copies and pickles.
 
     The text is brought to NFC, runs of white space become one space (none at the ends), letters
-    become small where `lowercase` was asked. Ids 0 to 3 are padding, start, end and unknown; no text
-    can produce the first three.
+    become small where `lowercase` was asked. Ids 0 to 3 are padding, start, end and unknown; no
+    text can produce the first three (a word "</s>" is an unknown one).
 
     Example:
         >>> tokenizer = Tokenizer.train(["ein Haus", "ein Hund"], kind="characters")
@@ -151,7 +179,7 @@ class Tokenizer:
             raise RequestError(f"unknown tokenizer kind {kind!r}: {nearest(kind, KINDS)}")
         if size <= len(SPECIALS):
             least = len(SPECIALS)
-            raise RequestError(f"tokenizer.size is {size}; it must be above {least}, the specials")
+            raise RequestError(f"tokenizer.size is {size}; it must be above {least} (specials)")
         parts = KINDS[kind]
         inner = tokenizers.Tokenizer(parts.model())
         steps = [normalizers.NFC(), _SPACES, normalizers.Strip()]
@@ -165,8 +193,7 @@ class Tokenizer:
         layout = json.loads(inner.to_str())
         # An 'added' token would be found inside a text: '</s>' in somebody's HTML must stay text.
         layout["added_tokens"] = []
-        if kind == "unigram":
-            layout["model"]["vocab"] = _settled(layout["model"]["vocab"])
+        layout["model"]["vocab"] = parts.settle(layout["model"]["vocab"])
         return cls.from_json(json.dumps(layout, ensure_ascii=False))
 
     def encode(self, text: str) -> Encoding:
@@ -277,22 +304,6 @@ def _word_indices(text: str, offsets: Sequence[tuple[int, int]]) -> list[int]:
         inside = not space
         at.append(word + 1 if space else word)
     return [max(at[max(end - 1, 0)], 0) if at else 0 for _, end in offsets]
-
-
-def _settled(pieces: list[tuple[str, float]]) -> list[tuple[str, float]]:
-    """Unigram pieces in an order, and with scores, that are the same in every training.
-
-    The library sums in an order that changes from run to run, and puts letters that got no score of
-    their own 0.0001 apart in a random order above the lowest. Here scores are rounded, and those
-    letters all have the lowest.
-    """
-    specials, learned = pieces[: len(SPECIALS)], pieces[len(SPECIALS) :]
-    lowest = min((score for _, score in learned), default=0.0)
-    letters = sum(len(piece) == 1 for piece, _ in learned)
-    top = lowest + 1e-4 * letters
-    even = [(p, lowest if len(p) == 1 and s <= top else s) for p, s in learned]
-    rounded = [(p, round(s, 6)) for p, s in even]
-    return [*specials, *sorted(rounded, key=lambda piece: (-piece[1], piece[0]))]
 
 
 def _kind_of(layout: dict[str, Any]) -> str:

@@ -14,7 +14,6 @@ from regard.data.batch import PairBatch, collate
 from regard.data.packed import Packed
 from regard.data.problems import Problems
 from regard.data.tokenize import Tokenizer
-from regard.errors import RequestError
 from regard.metrics import Score
 
 __all__ = ["Data", "Examples", "Prediction", "Task"]
@@ -85,6 +84,7 @@ class Prediction:
         alternatives: the other hypotheses, best first, each a prediction of its own.
         trail: where the hypothesis stood in the beam at each step (`decode.Hypothesis`).
         refused: why the input was not decoded, "" if it was (or was empty).
+        ids: of `tokens`.
     """
 
     input: str
@@ -95,19 +95,7 @@ class Prediction:
     alternatives: list["Prediction"] = field(default_factory=list)
     trail: Tensor = field(default_factory=lambda: torch.zeros(0, 2, dtype=torch.int64))
     refused: str = ""
-
-    def hypothesis(self, number: int = 1) -> "Prediction":
-        """Hypothesis `number`, counted from 1, the best.
-
-        Raises:
-            RequestError: there are not so many.
-        """
-        if not 1 <= number <= len(self.alternatives) + 1:
-            raise RequestError(
-                f"there is no hypothesis {number}: the decoder gave {len(self.alternatives) + 1} "
-                "(ask for more with n_best)"
-            )
-        return self if number == 1 else self.alternatives[number - 2]
+    ids: list[int] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
         """Plain values: input, output, score, tokens with their scores, alternatives."""
@@ -164,7 +152,5 @@ class Task(ABC):
         """Predict each text, in input order."""
 
     @abstractmethod
-    def score(
-        self, predictions: Sequence[Prediction], examples: Examples
-    ) -> dict[str, Score]:
+    def score(self, predictions: Sequence[Prediction], examples: Examples) -> dict[str, Score]:
         """The official scores of predictions for these examples."""

@@ -1,4 +1,4 @@
-"""From a recipe's `data:` section to examples: files, rows, tokenizers, what is left out and why."""
+"""From a recipe's `data:` section to examples: files, rows, tokenizers, what is left out, why."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -36,6 +36,16 @@ class Texts:
     target: list[str] = field(default_factory=list)
     references: list[list[str]] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
+
+    def pick(self, at: Sequence[int]) -> "Texts":
+        """Some of the rows."""
+        return Texts(
+            self.file,
+            [self.source[i] for i in at],
+            [self.target[i] for i in at],
+            [self.references[i] for i in at],
+            [self.lines[i] for i in at],
+        )
 
 
 @dataclass(frozen=True)
@@ -82,7 +92,7 @@ class Config:
         limits = {"train": limit} if isinstance(limit, int) else dict(limit or {})
         _check("data.limit", limits, tuple(sources.SPLITS))
         if not config.get("path") and not any(config.get(split) for split in sources.SPLITS):
-            raise RequestError("data.path is not given: a folder, or a file, or data.train and so on")
+            raise RequestError("data.path is not given: a folder, or a file (or data.train, …)")
         tokenizers, shared = _tokenizers(config.get("tokenizer") or {}, tokenizer)
         return cls(
             path=config.get("path"),
@@ -121,7 +131,8 @@ class Config:
         there = {split: found[split] for split in splits if split in found}
         if not there:
             raise RequestError(
-                f"{self.path or 'data'} has no {' or '.join(splits)} split; it has {', '.join(found)}"
+                f"{self.path or 'data'} has no {' or '.join(splits)} split; "
+                f"it has {', '.join(found)}"
             )
         return there
 
@@ -158,12 +169,7 @@ def read(
     limit = config.limit.get(split)
     if limit is not None and limit < len(texts.source):
         at = np.linspace(0, len(texts.source) - 1, limit).round().astype(int).tolist()
-        texts = Texts(
-            texts.file,
-            *([rows[i] for i in at] for rows in (texts.source, texts.target)),
-            [texts.references[i] for i in at],
-            [texts.lines[i] for i in at],
-        )
+        return texts.pick(at)
     return texts
 
 
@@ -226,5 +232,3 @@ def _tokenizers(
             "data.tokenizer: shared: true needs the same kind, size and lowercase on both sides"
         )
     return sides, shared
-
-

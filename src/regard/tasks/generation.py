@@ -81,8 +81,7 @@ class Generation(Task):
             split: corpus.encode(rows, found, tokenizers, split, problems)
             for split, rows in texts.items()
         }
-        read = (examples.get(split) for split in ("train", "dev", "test"))
-        train, dev, test = read
+        train, dev, test = (examples.get(split) for split in ("train", "dev", "test"))
         return Data(train, dev, test, tokenizers, problems)
 
     def model_arguments(self, tokenizers: Mapping[str, Tokenizer]) -> dict[str, int]:
@@ -114,6 +113,9 @@ class Generation(Task):
         output and says so in `refused`.
 
         Args:
+            model: a `Generator`; it stays where it is and in the mode it is in.
+            texts: one input each; `Examples` have theirs in tokens already.
+            tokenizers: for `source` and `target`.
             decoder: called as `decoder(model, source, lengths, prefix)`.
             tokens: the most padded source tokens decoded at once.
             prefix: for each text, what its output must begin with.
@@ -124,7 +126,9 @@ class Generation(Task):
         else:
             source = tokenizers["source"].encode_all(inputs)
         if prefix is not None and len(prefix) != len(inputs):
-            raise RequestError(f"expected a prefix for each of {len(inputs)} inputs, got {len(prefix)}")
+            raise RequestError(
+                f"expected a prefix for each of {len(inputs)} inputs, got {len(prefix)}"
+            )
         forced = None
         if prefix is not None:
             forced = tokenizers["target"].encode_all([p or "" for p in prefix])
@@ -156,7 +160,7 @@ def _decode(
 ) -> list[list[Any]]:
     """The hypotheses of the sources at some places."""
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
-    ids = torch.from_numpy(source.padded(at, PAD, after=EOS)).to(device)
+    ids = torch.from_numpy(source.padded(at, PAD, EOS)).to(device)
     lengths = torch.from_numpy(source.sizes_at(at) + 1).to(device)
     prefix = None if forced is None else [forced[int(i)].tolist() for i in at]
     found: list[list[Any]] = decoder(model, ids, lengths, prefix)
@@ -173,6 +177,7 @@ def _prediction(text: str, hypotheses: list[Any], target: Tokenizer) -> Predicti
             target.tokens(h.tokens),
             h.token_scores,
             trail=h.trail,
+            ids=h.tokens,
         )
         for h in hypotheses
     )

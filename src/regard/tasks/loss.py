@@ -1,4 +1,4 @@
-"""Cross-entropy with label smoothing, summed over real tokens, without a smoothed target in memory."""
+"""Cross-entropy with label smoothing, summed over real tokens; no smoothed target in memory."""
 
 from typing import Any
 
@@ -17,15 +17,17 @@ _CHUNK = 1 << 18
 def smoothed_cross_entropy(
     logits: Tensor, target: Tensor, smoothing: float = 0.0, *, normalized: bool = False
 ) -> Tensor:
-    r"""The sum over real tokens of the cross-entropy with a smoothed target, a scalar in float32.
+    r"""The sum over real tokens of the cross-entropy with a smoothed target, in float32 at least.
 
         loss_n = - Σ_v q_v log p_v,     q_gold = 1 - ε,   q_v = ε / (V - 1) for every other v
                = log Σ_v e^{z_v} - a z_gold - b Σ_v z_v,   b = ε / (V - 1),  a = 1 - ε - b
 
-    The constant entropy of q is not subtracted (tensor2tensor subtracts it). Rows whose target is PAD
-    count nothing. Beside the logits, only their gradient is ever as large as they are.
+    The constant entropy of q is not subtracted (tensor2tensor subtracts it). Rows whose target is
+    PAD count nothing. Beside the logits, only their gradient is ever as large as they are.
 
     Args:
+        logits: scores before the softmax.
+        target: the gold ids.
         smoothing: ε, from 0 to below 1.
         normalized: the logits are log-probabilities already; then smoothing leaves out those that
             are -inf (a word that a pointer cannot reach).
@@ -38,7 +40,7 @@ def smoothed_cross_entropy(
     rows, gold = logits.reshape(-1, logits.shape[-1]), target.reshape(-1)
     if normalized:
         return _of_log_probabilities(rows, gold, smoothing)
-    loss: Tensor = _Smoothed.apply(rows, gold, smoothing)
+    loss: Tensor = _Smoothed.apply(rows, gold, smoothing)  # type: ignore[no-untyped-call]
     return loss
 
 
@@ -51,11 +53,16 @@ def _weights(smoothing: float, size: int) -> tuple[float, float]:
 def _of_log_probabilities(rows: Tensor, gold: Tensor, smoothing: float) -> Tensor:
     a, b = _weights(smoothing, rows.shape[1])
     real = gold != PAD
-    rows, gold = rows[real].float(), gold[real]
+    rows, gold = rows[real].to(_wide(rows)), gold[real]
     loss = -a * rows.gather(1, gold[:, None]).sum()
     if b:
         loss = loss - b * rows.masked_fill(rows == -torch.inf, 0.0).sum()
     return loss
+
+
+def _wide(rows: Tensor) -> torch.dtype:
+    """What sums are made in."""
+    return torch.promote_types(rows.dtype, torch.float32)
 
 
 def _chunks(rows: Tensor) -> int:
@@ -70,15 +77,16 @@ class _Smoothed(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, rows: Tensor, gold: Tensor, smoothing: float) -> Tensor:
         a, b = _weights(smoothing, rows.shape[1])
-        lse = torch.empty(len(rows), dtype=torch.float32, device=rows.device)
+        wide = _wide(rows)
+        lse = torch.empty(len(rows), dtype=wide, device=rows.device)
         sums = torch.zeros_like(lse)
         step = _chunks(rows)
         for start in range(0, len(rows), step):
-            z = rows[start : start + step].float()
+            z = rows[start : start + step].to(wide)
             lse[start : start + step] = torch.logsumexp(z, 1)
             if b:
                 sums[start : start + step] = z.sum(1)
-        of_gold = rows.gather(1, gold[:, None])[:, 0].float()
+        of_gold = rows.gather(1, gold[:, None])[:, 0].to(wide)
         loss = lse - a * of_gold - b * sums
         ctx.save_for_backward(rows, gold, lse)
         ctx.parts = a, b
@@ -86,16 +94,16 @@ class _Smoothed(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None]:
         rows, gold, lse = ctx.saved_tensors
         a, b = ctx.parts
         # d loss_n / d z_v = p_v - b - a [v = gold], nothing where the target is padding.
-        scale = (gold != PAD).float() * upstream
+        scale = (gold != PAD).to(lse.dtype) * upstream
         grad = torch.empty_like(rows)
         step = _chunks(rows)
         for start in range(0, len(rows), step):
             at = slice(start, start + step)
-            out = grad[at] if rows.dtype == torch.float32 else None
+            out = grad[at] if rows.dtype == lse.dtype else None
             part = torch.sub(rows[at], lse[at, None], out=out).exp_()
             if b:
                 part.sub_(b)

@@ -46,7 +46,7 @@ def read(
 
 
 def format_of(path: str | Path | Mapping[str, str | Path]) -> str:
-    """The format that a file's name tells: `.tsv`, `.jsonl` (or with `.gz`); else two Moses files."""
+    """The format that a file's name tells: `.tsv`, `.jsonl` (or `.gz` of it); else Moses files."""
     if isinstance(path, Mapping):
         return "moses"
     name = str(path).removesuffix(".gz")

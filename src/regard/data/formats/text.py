@@ -14,6 +14,9 @@ from regard.errors import RequestError
 
 __all__ = ["Column", "Row", "lines"]
 
+LONGEST = 1 << 20
+"""Bytes of a line; no example of any task is longer, and no file needs more memory than this."""
+
 Column = str | int
 """The name of a column, or its number counted from 1."""
 
@@ -28,7 +31,7 @@ class Row:
 
 
 def lines(path: str | Path, problems: Problems) -> Iterator[tuple[int, str | None]]:
-    r"""The number and text of each line, cut at '\n' alone; None for a line that is not UTF-8.
+    r"""The number and text of each line, cut at '\n' alone; None for one that is not UTF-8.
 
     Raises:
         RequestError: no such file, or a gzip file that is damaged.
@@ -36,12 +39,17 @@ def lines(path: str | Path, problems: Problems) -> Iterator[tuple[int, str | Non
     number = 0
     try:
         with _opened(path) as file:
-            for raw in file:
+            while raw := file.readline(LONGEST):
                 number += 1
-                if number == 1:
-                    raw = raw.removeprefix(b"\xef\xbb\xbf")
+                if len(raw) == LONGEST and not raw.endswith(b"\n"):
+                    while (rest := file.readline(LONGEST)) and not rest.endswith(b"\n"):
+                        pass
+                    problems.add(str(path), number, "too long", f"more than {LONGEST:,} bytes")
+                    yield number, None
+                    continue
                 try:
-                    yield number, raw.rstrip(b"\r\n").decode()
+                    text = raw.rstrip(b"\r\n").decode()
+                    yield number, text.removeprefix("\ufeff") if number == 1 else text
                 except UnicodeDecodeError as error:
                     problems.add(str(path), number, "not UTF-8", f"byte {error.start + 1}")
                     yield number, None

@@ -1,0 +1,113 @@
+import logging
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.data.batch import PairBatch, collate, plan
+from regard.data.packed import Packed
+
+SIZES = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), max_size=60).map(
+    lambda rows: np.array(rows, np.int64).reshape(-1, 2)
+)
+
+
+@given(
+    sizes=SIZES,
+    tokens=st.integers(1, 200),
+    seed=st.integers(0, 5),
+    epoch=st.integers(0, 3),
+    shuffle=st.booleans(),
+    rows=st.none() | st.integers(1, 7),
+)
+def test_every_example_is_in_one_batch_within_the_budget(sizes, tokens, seed, epoch, shuffle, rows):
+    batches = plan(sizes, tokens, seed, epoch, shuffle, rows)
+    assert sorted(i for batch in batches for i in batch) == list(range(len(sizes)))
+    for batch in batches:
+        longest = max(max(sizes[i]) for i in batch)
+        assert len(batch) * longest <= tokens or len(batch) == 1
+        assert rows is None or len(batch) <= rows
+    assert batches == plan(sizes, tokens, seed, epoch, shuffle, rows)
+
+
+@given(sizes=SIZES, tokens=st.integers(40, 200))
+def test_no_two_neighbors_would_fit_in_one_batch(sizes, tokens):
+    batches = plan(sizes, tokens, shuffle=False)
+    for one, other in zip(batches, batches[1:], strict=False):
+        assert (len(one) + 1) * max(sizes[other[0]]) > tokens
+
+
+def test_epochs_and_seeds_differ_and_lengths_are_alike():
+    sizes = np.random.default_rng(0).integers(1, 50, (2000, 2))
+    first = plan(sizes, 500, seed=1, epoch=0)
+    assert first != plan(sizes, 500, seed=1, epoch=1)
+    assert first != plan(sizes, 500, seed=2, epoch=0)
+    assert sorted(map(sorted, first)) != sorted(map(sorted, plan(sizes, 500, seed=1, epoch=1)))
+    longest = [sizes[batch].max(1) for batch in first]
+    assert sum(x.sum() for x in longest) / sum(len(x) * x.max() for x in longest) > 0.97
+    assert longest[0].mean() != longest[1].mean()  # batches themselves come in no order of length
+    means = np.array([x.mean() for x in longest])
+    assert (np.diff(means) < 0).mean() > 0.3
+
+
+def test_one_longer_than_the_budget_is_alone_and_told(caplog):
+    sizes = np.array([[3, 3], [90, 5], [3, 2]])
+    with caplog.at_level(logging.WARNING):
+        batches = plan(sizes, 20, shuffle=False)
+    assert [1] in batches
+    assert "1 of 3 examples are longer than the budget of 20" in caplog.text
+
+
+def test_one_sided_sizes():
+    assert plan(np.array([[5], [2], [2]]), 4, shuffle=False) == [[1, 2], [0]]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(st.integers(3, 99), max_size=6), st.lists(st.integers(3, 99), max_size=6)
+        ),
+        min_size=1,
+        max_size=8,
+    ),
+    st.data(),
+)
+def test_collate_is_what_a_loop_makes(rows, data):
+    indices = data.draw(st.lists(st.integers(0, len(rows) - 1), min_size=1, max_size=5))
+    source, target = Packed.rows([r[0] for r in rows]), Packed.rows([r[1] for r in rows])
+    batch = collate(source, target, indices)
+    chosen = [rows[i] for i in indices]
+    width = max(len(s) for s, _ in chosen) + 1, max(len(t) for _, t in chosen) + 1
+    for row, (s, t) in enumerate(chosen):
+        assert batch.source[row].tolist() == [*s, 2] + [0] * (width[0] - len(s) - 1)
+        assert batch.target_in[row].tolist() == [1, *t] + [0] * (width[1] - len(t) - 1)
+        assert batch.target_out[row].tolist() == [*t, 2] + [0] * (width[1] - len(t) - 1)
+    assert batch.source_lengths.tolist() == [len(s) + 1 for s, _ in chosen]
+    assert batch.count == sum(len(t) + 1 for _, t in chosen)
+    assert batch.index == indices
+    assert len(batch) == len(indices)
+
+
+def test_a_batch_moves():
+    batch = collate(Packed.rows([[5, 6]]), Packed.rows([[7]]), [0]).to("meta")
+    assert isinstance(batch, PairBatch)
+    tensors = [batch.source, batch.source_lengths, batch.target_in, batch.target_out]
+    assert all(t.device == torch.device("meta") for t in tensors)
+    assert batch.count == 2
+
+
+@given(st.lists(st.lists(st.integers(0, 9), max_size=5), max_size=9), st.data())
+def test_packed_rows_are_lists(rows, data):
+    packed = Packed.rows(rows)
+    assert [row.tolist() for row in packed] == rows
+    assert packed.sizes.tolist() == [len(row) for row in rows]
+    if rows:
+        at = data.draw(st.lists(st.integers(0, len(rows) - 1), max_size=9))
+        taken = packed.take(np.array(at, np.int64))
+        assert [row.tolist() for row in taken] == [rows[i] for i in at]
+        assert packed[-1].tolist() == rows[-1]
+        assert [row.tolist() for row in packed[1:]] == rows[1:]
+    with pytest.raises(IndexError):
+        packed[len(rows)]
