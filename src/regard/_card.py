@@ -47,7 +47,7 @@ def text(
             "",
             (
                 f"{config['model']['name']} for {task}, {count:,} parameters, saved as {saved}, "
-                "made by [regard](https://pypi.org/project/regard/)."
+                "made by regard."
             ),
             "",
             "```python",

@@ -36,7 +36,7 @@ def dotted(path: Path) -> str:
 
 
 def imports(path: Path) -> Iterator[tuple[str, int]]:
-    """Dotted names that a file imports anywhere, with their lines; `from a import b` gives a.b too."""
+    """Dotted names that a file imports anywhere, with lines; `from a import b` gives a.b too."""
     package = dotted(path).split(".")
     if path.name != "__init__.py":
         package = package[:-1]

@@ -1,8 +1,8 @@
 """Official scores, each with a signature that says exactly what was computed; all from 0 to 100."""
 
 from regard.metrics.alignment import Links, aer, hard_alignment, read_links
-from regard.metrics.bootstrap import Interval, bootstrap
 from regard.metrics.distance import edit_distance, nearest_variant
+from regard.metrics.interval import Interval, bootstrap
 from regard.metrics.rates import per, wer, word_error_rate
 from regard.metrics.score import Score
 from regard.metrics.translation import bleu, chrf

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.errors import RequestError
-from regard.metrics.bootstrap import bootstrap
+from regard.metrics.interval import bootstrap
 from regard.metrics.score import Score, signature
 
 __all__ = ["Link", "Links", "aer", "hard_alignment", "read_links"]

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from regard.errors import RequestError
-from regard.metrics.bootstrap import bootstrap
 from regard.metrics.distance import nearest_variant
+from regard.metrics.interval import bootstrap
 from regard.metrics.score import References, Score, count_of, signature, variants
 
 __all__ = ["per", "wer", "word_error_rate"]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from regard.errors import RequestError, nearest
-from regard.metrics.bootstrap import Interval
+from regard.metrics.interval import Interval
 from regard.metrics.score import References, Score, variants
 
 __all__ = ["bleu", "chrf"]
