@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from regard.errors import RequestError
+from regard.layers.embed import Embed
 from regard.layers.rnn import GRU, BiGRU, Gated
 
 FORMS = [("before", "keep"), ("before", "take"), ("after", "keep"), ("after", "take")]
@@ -138,9 +139,7 @@ def test_thing_2_both_updates_are_one_family(reset):
     with torch.no_grad():
         take.weight.copy_(keep.weight * turned[:, None])
     inputs, state = torch.randn(3, 6, 12), torch.randn(3, 4)
-    torch.testing.assert_close(
-        keep.sequence(inputs, state), take.sequence(inputs * turned, state)
-    )
+    torch.testing.assert_close(keep.sequence(inputs, state), take.sequence(inputs * turned, state))
 
 
 @pytest.mark.parametrize("backward", [False, True])
@@ -190,7 +189,7 @@ def test_bfloat16_keeps_its_state_in_single_precision(reset):
     exact = layer(x)[0]
     with torch.autocast("cpu", torch.bfloat16):
         states, _ = layer(x)
-    assert states.dtype == torch.float32
+    assert states.dtype == torch.bfloat16  # for its readers
     assert (states - exact).abs().max() < 0.02
     states.square().sum().backward()
     found = layer.recurrent.weight.grad.clone()
@@ -209,3 +208,14 @@ def test_a_wrong_word_is_answered_with_the_right_one():
         Gated(4, reset="befor")
     with pytest.raises(RequestError, match='expected reset="after"'):
         Gated(2)(torch.zeros(1, 6), torch.zeros(1, 2), torch.zeros(1, 2))
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_words_are_read_as_their_vectors(dropout):
+    embed, layer = Embed(5, 3, dropout=dropout).double(), BiGRU(3, 4).double()
+    ids, lengths = torch.randint(1, 5, (3, 6)), torch.tensor([6, 2, 4])
+    torch.manual_seed(9)
+    found = layer.words(embed, ids, lengths)
+    torch.manual_seed(9)
+    for one, other in zip(found, layer(embed(ids), lengths), strict=True):
+        torch.testing.assert_close(one, other)

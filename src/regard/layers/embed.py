@@ -1,9 +1,13 @@
 """Word vectors, with ids whose vector is zero and stays zero."""
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from regard.layers.dropout import dropout as drop
 
 __all__ = ["Embed"]
 
@@ -21,20 +25,27 @@ class Embed(nn.Module):
         zeros: ids whose vector is zero and gets no gradient: padding; in Cho et al. (2014) also the
             start symbol, :math:`e(y_0) = 0`.
         scale: s; the Transformer's is the root of `dim`.
+        dropout: of vectors' elements while training.
 
     Shapes:
         ids (*batch) to (*batch, dim)
 
     Example:
-        >>> Embed(10, 4)(torch.tensor([[0, 3]]))[0, 0]
-        tensor([0., 0., 0., 0.], grad_fn=<SelectBackward0>)
+        >>> Embed(10, 4)(torch.tensor([[0, 3]]))[0, 0].tolist()
+        [0.0, 0.0, 0.0, 0.0]
     """
 
     def __init__(
-        self, vocabulary: int, dim: int, *, zeros: tuple[int, ...] = (PADDING,), scale: float = 1.0
+        self,
+        vocabulary: int,
+        dim: int,
+        *,
+        zeros: tuple[int, ...] = (PADDING,),
+        scale: float = 1.0,
+        dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.zeros, self.scale = zeros, scale
+        self.zeros, self.scale, self.dropout = zeros, scale, dropout
         self.weight = nn.Parameter(torch.empty(vocabulary, dim))
         nn.init.normal_(self.weight, std=dim**-0.5)
         self.silence()
@@ -51,10 +62,34 @@ class Embed(nn.Module):
         x = F.embedding(ids, self.weight, padding_idx=first)  # no gradient reaches row `first`
         for i in self.zeros[1:]:
             x = x * (ids != i).unsqueeze(-1)
-        return x if self.scale == 1.0 else x * self.scale
+        x = x if self.scale == 1.0 else x * self.scale
+        return drop(x, self.dropout, self.training)
+
+    def through(
+        self,
+        ids: Int[Tensor, "*batch"],
+        change: Callable[[Tensor], Tensor],
+        vectors: Float[Tensor, "*batch dim"] | None = None,
+    ) -> Float[Tensor, "*batch changed"]:
+        """The same as `change(self(ids))` for a `change` that maps each vector by itself.
+
+        Where there are fewer ids than words (letters, phonemes) and no dropout, every id is mapped
+        once and the results are looked up.
+
+        Args:
+            ids: what to look up.
+            change: a linear layer, for one.
+            vectors: `self(ids)` where it is at hand.
+        """
+        vocabulary = self.weight.shape[0]
+        if ids.numel() <= vocabulary or (self.training and self.dropout):
+            return change(self(ids) if vectors is None else vectors)
+        every = torch.arange(vocabulary, device=ids.device)
+        return F.embedding(ids, change(self(every)))
 
     def extra_repr(self) -> str:
         """Say the sizes."""
         vocabulary, dim = self.weight.shape
         scale = "" if self.scale == 1.0 else f", scale={self.scale:g}"
-        return f"{vocabulary}, {dim}, zeros={self.zeros}{scale}"
+        dropout = "" if self.dropout == 0.0 else f", dropout={self.dropout:g}"
+        return f"{vocabulary}, {dim}, zeros={self.zeros}{scale}{dropout}"

@@ -13,16 +13,20 @@ What z does is a matter of naming: :math:`h' = z h + (1-z) n` in Cho et al. and 
 :math:`\sigma(-a)`, both are the same family of functions, with the signs of the rows of z turned.
 """
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.errors import RequestError, nearest
 from regard.layers._gated import recurrence
+from regard.layers.embed import Embed
 from regard.layers.reverse import reverse
 
 __all__ = ["GRU", "BiGRU", "Gated", "last", "orthogonal"]
 
+Ends = tuple[Tensor, Tensor]
 RESETS = {"before": True, "after": False}
 UPDATES = {"keep": True, "take": False}
 
@@ -126,12 +130,32 @@ class GRU(nn.Module):
         state: Float[Tensor, "batch hidden"] | None = None,
     ) -> tuple[Float[Tensor, "batch time hidden"], Float[Tensor, "batch hidden"]]:
         """Read the sequences."""
+        return self._read(x, self.input, lengths, state)
+
+    def words(
+        self,
+        embed: Embed,
+        ids: Int[Tensor, "batch time"],
+        lengths: Int[Tensor, " batch"] | None = None,
+    ) -> tuple[Float[Tensor, "batch time hidden"], Float[Tensor, "batch hidden"]]:
+        """The same as `self(embed(ids), lengths)`, by `Embed.through`."""
+        return self._read(ids, lambda ids: embed.through(ids, self.input), lengths, None)
+
+    def _read(
+        self,
+        x: Tensor,
+        project: Callable[[Tensor], Tensor],
+        lengths: Tensor | None,
+        state: Tensor | None,
+    ) -> tuple[Tensor, Tensor]:
         if lengths is None:
-            lengths = x.new_full(x.shape[:1], x.shape[1], dtype=torch.int64)
+            lengths = torch.full(x.shape[:1], x.shape[1], device=x.device)
         if self.backward:
             x = reverse(x, lengths)
-        states = self.recurrent.sequence(self.input(x), state)  # (B, T, H)
+        gates = project(x)  # (B, T, 3H)
+        states = self.recurrent.sequence(gates, state)  # (B, T, H)
         final = last(states, lengths)
+        states = states.to(gates.dtype)  # under autocast, once for all who read them
         if self.backward:
             states = reverse(states, lengths)
         return states * _real(lengths, x.shape[1], states), final
@@ -166,9 +190,28 @@ class BiGRU(nn.Module):
         Float[Tensor, "batch hidden"],
     ]:
         """Read the sequences from both ends."""
-        ahead, end = self.ahead(x, lengths)
-        back, beginning = self.back(x, lengths)
-        return torch.cat([ahead, back], -1), end, beginning
+        return self._both(self.ahead(x, lengths), self.back(x, lengths))
+
+    def words(
+        self,
+        embed: Embed,
+        ids: Int[Tensor, "batch time"],
+        lengths: Int[Tensor, " batch"] | None = None,
+    ) -> tuple[
+        Float[Tensor, "batch time both"],
+        Float[Tensor, "batch hidden"],
+        Float[Tensor, "batch hidden"],
+    ]:
+        """The same as `self(embed(ids), lengths)`, by `Embed.through`."""
+        if embed.training and embed.dropout:
+            vectors = embed(ids)  # both directions drop the same
+            return self._both(self.ahead(vectors, lengths), self.back(vectors, lengths))
+        return self._both(
+            self.ahead.words(embed, ids, lengths), self.back.words(embed, ids, lengths)
+        )
+
+    def _both(self, ahead: Ends, back: Ends) -> tuple[Tensor, Tensor, Tensor]:
+        return torch.cat([ahead[0], back[0]], -1), ahead[1], back[1]
 
 
 def last(

@@ -88,7 +88,8 @@ class Luong(nn.Module):
             raise RequestError(f"no score of Luong is called {score!r}; {nearest(score, SCORES)}")
         self.source, self.target = source, target
         self.embed, self.feed, self.reverse, self.dropout = embed, feed, reverse, dropout
-        self.embed_source, self.embed_target = Embed(source, embed), Embed(target, embed)
+        self.embed_source = Embed(source, embed, dropout=dropout)
+        self.embed_target = Embed(target, embed, dropout=dropout)
         self.encoder = LSTM(embed, hidden, layers, dropout=dropout)
         self.decoder = LSTM(embed + hidden if feed else embed, hidden, layers, dropout=dropout)
         self.attention = Attention(score=SCORES[score](hidden, max_length))
@@ -104,20 +105,19 @@ class Luong(nn.Module):
         lengths = lengths_of(source, lengths)
         if self.reverse:
             source = reverse(source, lengths - 1)
-        states, final = self.encoder(self._words(self.embed_source, source), lengths)
+        states, final = self.encoder(self.embed_source(source), lengths)
         return Encoded(reverse(states, lengths - 1) if self.reverse else states, lengths, final)
 
     def forward(self, source: Tensor, target_in: Tensor, lengths: Tensor | None = None) -> Output:
         """Teacher forced: position by position with input feeding, all at once without."""
         encoded = self.encode(source, lengths)
         memory = self.attention.remember(encoded.states, mask=Lengths(encoded.lengths))
-        words = self._words(self.embed_target, target_in)  # (B, T, E)
         if not self.feed:
-            states, _ = self.decoder(words, None, encoded.final)  # (B, T, H)
+            states, _ = self.decoder(self.embed_target(target_in), None, encoded.final)
             return Output(self.output(self._attend(states, memory)), {})
         h, c = (list(state.unbind(1)) for state in encoded.final)
         combined = torch.zeros_like(h[-1])  # h~_0
-        inputs = self.decoder.project(words, slice(self.embed)).unbind(1)  # T x (B, 4H)
+        inputs = self.embed_target.through(target_in, self._word).unbind(1)  # T x (B, 4H)
         out = []
         for projected in inputs:
             h, c = self.decoder.step(projected + self._fed(combined), h, c)
@@ -135,8 +135,7 @@ class Luong(nn.Module):
     def step(self, tokens: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
         """One word a hypothesis: (B, beam) to (B, beam, V); beams are the queries."""
         h, c = (list(decoding.carried[k].flatten(0, 1).unbind(1)) for k in ("h", "c"))
-        words = self._words(self.embed_target, tokens).flatten(0, 1)  # (B * beam, E)
-        projected = self.decoder.project(words, slice(self.embed))
+        projected = self._word(self.embed_target(tokens).flatten(0, 1))  # (B * beam, 4H)
         if self.feed:
             projected = projected + self._fed(decoding.carried["combined"].flatten(0, 1))
         h, c = self.decoder.step(projected, h, c)
@@ -151,10 +150,11 @@ class Luong(nn.Module):
         context = self.attention(states, memory).context
         return torch.tanh(self.combine(torch.cat([context.to(states.dtype), states], -1)))
 
+    def _word(self, vectors: Tensor) -> Tensor:
+        """Layer 1's product with word vectors: (*, E) to (*, 4H)."""
+        return self.decoder.project(vectors, slice(self.embed))
+
     def _fed(self, combined: Tensor) -> Tensor:
         """Layer 1's product with h~_{t-1}: (N, H) to (N, 4H)."""
         fed = dropout(combined, self.dropout, self.training)
         return self.decoder.project(fed, slice(self.embed, None))
-
-    def _words(self, embedding: Embed, ids: Tensor) -> Tensor:
-        return dropout(embedding(ids), self.dropout, self.training)

@@ -69,8 +69,8 @@ class RNNEncoderDecoder(nn.Module):
         super().__init__()
         rank = embed if rank is None else rank
         self.source, self.target, self.dropout = source, target, dropout
-        self.embed_source = Embed(source, embed)
-        self.embed_target = Embed(target, embed, zeros=(PAD, BOS))  # e(y_0) = 0
+        self.embed_source = Embed(source, embed, dropout=dropout)
+        self.embed_target = Embed(target, embed, zeros=(PAD, BOS), dropout=dropout)  # e(y_0) = 0
         self.encoder = GRU(embed, hidden, reset="before", update="keep")
         self.summary = nn.Linear(hidden, hidden)  # V
         self.initial = nn.Linear(hidden, hidden)  # V'
@@ -90,8 +90,7 @@ class RNNEncoderDecoder(nn.Module):
     def encode(self, source: Tensor, lengths: Tensor | None = None) -> Encoded:
         """States (B, S, H); final is the summary c (B, H)."""
         lengths = lengths_of(source, lengths)
-        words = dropout(self.embed_source(source), self.dropout, self.training)
-        states, last = self.encoder(words, lengths)
+        states, last = self.encoder.words(self.embed_source, source, lengths)
         return Encoded(states, lengths, self.summary(last).tanh())
 
     def start(self, encoded: Encoded) -> Decoding:
@@ -121,10 +120,11 @@ class RNNEncoderDecoder(nn.Module):
         Outside the reset gate W' e and the gates' C c (B, N, 3H); within it the candidate's C c
         (B, 1, H).
         """
-        words = dropout(self.embed_target(ids), self.dropout, self.training)
+        words = self.embed_target(ids)
         context = decoding.memories["context"][:, None]  # (B, 1, 3H)
         size = self.recurrent.hidden
-        inputs = self.word(words) + F.pad(context[..., : 2 * size], (0, size))
+        words_in = self.embed_target.through(ids, self.word, words)
+        inputs = words_in + F.pad(context[..., : 2 * size], (0, size))
         return words, inputs, context[..., 2 * size :]
 
     def _logits(self, states: Tensor, words: Tensor, decoding: Decoding) -> Tensor:

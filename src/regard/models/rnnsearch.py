@@ -58,7 +58,8 @@ class _GatedDecoder(nn.Module):
         super().__init__()
         self.source, self.target = source, target
         self.dropout, self.scale = dropout, scale
-        self.embed_source, self.embed_target = Embed(source, embed), Embed(target, embed)
+        self.embed_source = Embed(source, embed, dropout=dropout)
+        self.embed_target = Embed(target, embed, dropout=dropout)
         self.initial = nn.Linear(hidden, hidden)  # W_s
         self.word = nn.Linear(embed, 3 * hidden)  # W_r, W_z, W
         self.context = nn.Linear(context, 3 * hidden, bias=False)  # C_r, C_z, C
@@ -75,9 +76,6 @@ class _GatedDecoder(nn.Module):
                 nn.init.zeros_(module.bias)
             if isinstance(module, Embed):
                 module.silence()
-
-    def _vectors(self, embedding: Embed, ids: Tensor) -> Tensor:
-        return dropout(embedding(ids), self.dropout, self.training)
 
     def _logits(self, state: Tensor, word: Tensor, context: Tensor) -> Tensor:
         """The deep output for any number of steps at once."""
@@ -128,7 +126,7 @@ class RNNsearch(_GatedDecoder):
     def encode(self, source: Tensor, lengths: Tensor | None = None) -> Encoded:
         """Annotations (B, S, 2H); final is the backward state at the first word (B, H)."""
         lengths = lengths_of(source, lengths)
-        states, _, first = self.encoder(self._vectors(self.embed_source, source), lengths)
+        states, _, first = self.encoder.words(self.embed_source, source, lengths)
         return Encoded(states, lengths, first)
 
     def start(self, encoded: Encoded) -> Decoding:
@@ -137,7 +135,7 @@ class RNNsearch(_GatedDecoder):
 
     def step(self, tokens: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
         """One word a hypothesis: (B, beam) to (B, beam, V); beams are the queries."""
-        word, state = self._vectors(self.embed_target, tokens), decoding.carried["state"]
+        word, state = self.embed_target(tokens), decoding.carried["state"]
         context = self.attention(state, decoding.memories["source"]).context
         logits = self._logits(state, word, context)
         state = self.recurrent(self.word(word) + self.context(context), state)
@@ -147,8 +145,8 @@ class RNNsearch(_GatedDecoder):
         """Teacher forced: only attention and the recurrence are done word by word."""
         encoded = self.encode(source, lengths)
         memory, state = self._remember(encoded), self._initial(encoded)  # (B, 1, H)
-        words = self._vectors(self.embed_target, target_in)  # (B, T, m)
-        inputs = self.word(words).split(1, 1)  # T x (B, 1, 3H)
+        words = self.embed_target(target_in)  # (B, T, m)
+        inputs = self.embed_target.through(target_in, self.word, words).split(1, 1)  # (B, 1, 3H)
         states, contexts = [], []
         for i, word in enumerate(inputs):
             context = self.attention(state, memory).context  # (B, 1, 2H)
@@ -194,7 +192,7 @@ class RNNencdec(_GatedDecoder):
     def encode(self, source: Tensor, lengths: Tensor | None = None) -> Encoded:
         """States (B, S, H); final is the last one (B, H), the context c of every step."""
         lengths = lengths_of(source, lengths)
-        states, last = self.encoder(self._vectors(self.embed_source, source), lengths)
+        states, last = self.encoder.words(self.embed_source, source, lengths)
         return Encoded(states, lengths, last)
 
     def start(self, encoded: Encoded) -> Decoding:
@@ -204,7 +202,7 @@ class RNNencdec(_GatedDecoder):
 
     def step(self, tokens: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
         """One word a hypothesis: (B, beam) to (B, beam, V)."""
-        word, state = self._vectors(self.embed_target, tokens), decoding.carried["state"]
+        word, state = self.embed_target(tokens), decoding.carried["state"]
         context = decoding.memories["summary"][:, None].expand(-1, tokens.shape[1], -1)
         logits = self._logits(state, word, context)
         state = self.recurrent(self.word(word) + self.context(context), state)
@@ -214,9 +212,9 @@ class RNNencdec(_GatedDecoder):
         """Teacher forced: one recurrence over the whole target."""
         encoded = self.encode(source, lengths)
         state = torch.tanh(self.initial(encoded.final))  # (B, H)
-        words = self._vectors(self.embed_target, target_in)  # (B, T, m)
+        words = self.embed_target(target_in)  # (B, T, m)
         context = encoded.final[:, None]  # (B, 1, H)
-        inputs = self.word(words) + self.context(context)
+        inputs = self.embed_target.through(target_in, self.word, words) + self.context(context)
         states = self.recurrent.sequence(inputs[:, :-1], state)
         states = torch.cat([state[:, None], states], 1)
         return Output(self._logits(states, words, context.expand(-1, words.shape[1], -1)), {})

@@ -59,7 +59,8 @@ class Seq2Seq(nn.Module):
         super().__init__()
         self.source, self.target = source, target
         self.reverse, self.dropout = reverse, dropout
-        self.embed_source, self.embed_target = Embed(source, embed), Embed(target, embed)
+        self.embed_source = Embed(source, embed, dropout=dropout)
+        self.embed_target = Embed(target, embed, dropout=dropout)
         self.encoder = LSTM(embed, hidden, layers, bias=bias, dropout=dropout)
         self.decoder = LSTM(embed, hidden, layers, bias=bias, dropout=dropout)
         self.output = nn.Linear(hidden, target, bias=bias)
@@ -73,12 +74,12 @@ class Seq2Seq(nn.Module):
         lengths = lengths_of(source, lengths)
         if self.reverse:
             source = reverse(source, lengths - 1)
-        states, final = self.encoder(self._drop(self.embed_source(source)), lengths)
+        states, final = self.encoder(self.embed_source(source), lengths)
         return Encoded(states, lengths, final)
 
     def forward(self, source: Tensor, target_in: Tensor, lengths: Tensor | None = None) -> Output:
         """Teacher forced: one pass of the decoder's stack."""
-        words = self._drop(self.embed_target(target_in))  # (B, T, E)
+        words = self.embed_target(target_in)  # (B, T, E)
         states, _ = self.decoder(words, None, self.encode(source, lengths).final)
         return Output(self.output(self._drop(states)), {})
 
@@ -90,7 +91,7 @@ class Seq2Seq(nn.Module):
     def step(self, tokens: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
         """One word a hypothesis: (B, beam) to (B, beam, V); states (B, beam, L, H)."""
         h, c = decoding.carried["state"]
-        word = self._drop(self.embed_target(tokens)).flatten(0, 1)[:, None]  # (B * beam, 1, E)
+        word = self.embed_target(tokens).flatten(0, 1)[:, None]  # (B * beam, 1, E)
         states, (h, c) = self.decoder(word, None, (h.flatten(0, 1), c.flatten(0, 1)))
         logits = self.output(self._drop(states[:, 0])).unflatten(0, tokens.shape)
         state = (h.unflatten(0, tokens.shape), c.unflatten(0, tokens.shape))
