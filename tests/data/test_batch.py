@@ -1,4 +1,5 @@
 import logging
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -35,7 +36,7 @@ def test_every_example_is_in_one_batch_within_the_budget(sizes, tokens, seed, ep
 @given(sizes=SIZES, tokens=st.integers(40, 200))
 def test_no_two_neighbors_would_fit_in_one_batch(sizes, tokens):
     batches = plan(sizes, tokens, shuffle=False)
-    for one, other in zip(batches, batches[1:], strict=False):
+    for one, other in pairwise(batches):
         assert (len(one) + 1) * max(sizes[other[0]]) > tokens
 
 

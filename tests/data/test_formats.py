@@ -155,7 +155,7 @@ def test_a_column_that_is_not_there(tmp_path):
         fields(path, {"source": "de", "target": "enn"})
     with pytest.raises(RequestError, match="did you mean 'en'"):
         fields(path, {"source": "de", "target": "enn"})
-    with pytest.raises(RequestError, match="there is no column 4 .* it has 3"):
+    with pytest.raises(RequestError, match=r"there is no column 4 .* it has 3"):
         fields(path, {"source": 4})
     with pytest.raises(RequestError, match="counted from 1"):
         fields(path, {"source": 0})
@@ -165,7 +165,7 @@ def test_a_column_that_is_not_there(tmp_path):
 
 def test_a_key_that_no_line_has(tmp_path):
     path = write(tmp_path / "a.jsonl", as_jsonl())
-    with pytest.raises(RequestError, match="no line has the key 'enn'.*'id', 'en', 'de'"):
+    with pytest.raises(RequestError, match=r"no line has the key 'enn'.*'id', 'en', 'de'"):
         fields(path, {"source": "de", "target": "enn"})
 
 

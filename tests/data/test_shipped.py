@@ -52,7 +52,7 @@ def test_words_are_in_one_split_of_the_dictionary():
 
 @pytest.mark.skipif(
     not TRAINED_ON.is_file(),
-    reason="needs $REGARD_DATA with mt/de-en/train.tsv.gz, what the shipped translator learned from",
+    reason="needs $REGARD_DATA with mt/de-en/train.tsv.gz, what de-en-small learned from",
 )
 def test_no_scored_sentence_was_trained_on():
     trained = rows(TRAINED_ON)[1:]

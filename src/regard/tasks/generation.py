@@ -133,7 +133,9 @@ class Generation(Task):
         if prefix is not None:
             forced = tokenizers["target"].encode_all([p or "" for p in prefix])
         sizes = source.sizes + 1
-        results = [self._undecoded(text, size) for text, size in zip(inputs, sizes, strict=True)]
+        results = [
+            self._undecoded(text, size) for text, size in zip(inputs, sizes.tolist(), strict=True)
+        ]
         refused = sum(bool(result.refused) for result in results)
         if refused:
             log.warning(

@@ -1,7 +1,7 @@
 """Pronunciation: the letters of a word to its phonemes."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from regard.errors import RequestError
 from regard.metrics import Score, per, wer
@@ -36,7 +36,7 @@ class Pronunciation(Generation):
         self,
         smoothing: float = 0.0,
         max_source: int = 256,
-        variants: Literal["all", "first"] = "all",
+        variants: str = "all",
     ) -> None:
         super().__init__(smoothing, max_source)
         if variants not in ("all", "first"):

@@ -1,0 +1,113 @@
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+from regard.tasks import loss as module
+from regard.tasks.loss import smoothed_cross_entropy
+
+
+def slow(logits: np.ndarray, target: np.ndarray, smoothing: float) -> float:
+    """The definition, word by word, in float64."""
+    total = 0.0
+    for z, gold in zip(logits, target, strict=True):
+        if gold == 0:
+            continue
+        log_p = z - np.log(np.exp(z).sum())
+        q = np.full(len(z), smoothing / (len(z) - 1))
+        q[gold] = 1 - smoothing
+        assert abs(q.sum() - 1) < 1e-12
+        total -= float((q * log_p).sum())
+    return total
+
+
+@pytest.fixture(params=[1, 64, 1 << 18], ids=lambda n: f"chunk{n}")
+def chunk(request, monkeypatch):
+    monkeypatch.setattr(module, "_CHUNK", request.param)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.6])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_the_sum_is_the_definitions(smoothing, dtype, chunk):
+    logits = 3 * torch.randn(4, 7, 11, dtype=torch.float64)
+    target = torch.randint(0, 11, (4, 7))
+    want = slow(logits.view(28, 11).numpy(), target.view(28).numpy(), smoothing)
+    found = smoothed_cross_entropy(logits.to(dtype), target, smoothing)
+    assert found.dtype == dtype
+    assert float(found) == pytest.approx(want, rel=1e-12 if dtype == torch.float64 else 1e-5)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_the_gradient_is_that_of_finite_differences(smoothing, chunk):
+    logits = torch.randn(3, 2, 5, dtype=torch.float64, requires_grad=True)
+    target = torch.tensor([[1, 0], [4, 2], [0, 3]])
+    assert torch.autograd.gradcheck(
+        lambda z: 3 * smoothed_cross_entropy(z, target, smoothing), logits
+    )
+    smoothed_cross_entropy(logits, target, smoothing).backward()
+    assert logits.grad is not None
+    assert logits.grad[target == 0].abs().max() == 0
+
+
+@pytest.mark.parametrize("autocast", [False, True])
+def test_bfloat16_logits_are_summed_in_float32(autocast):
+    logits = (3 * torch.randn(64, 100)).bfloat16().requires_grad_()
+    target = torch.randint(0, 100, (64,))
+    with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+        found = smoothed_cross_entropy(logits, target, 0.1)
+    found.backward()
+    assert found.dtype == torch.float32
+    numbers = logits.detach().double()
+    assert found.item() == pytest.approx(slow(numbers.numpy(), target.numpy(), 0.1), rel=1e-5)
+    wide = numbers.requires_grad_()
+    F.cross_entropy(
+        wide, target, ignore_index=0, reduction="sum", label_smoothing=0.1 * 100 / 99
+    ).backward()
+    assert logits.grad is not None
+    assert logits.grad.dtype == torch.bfloat16
+    torch.testing.assert_close(logits.grad.double(), wide.grad, atol=0.004, rtol=0.01)
+
+
+def test_large_logits_do_not_overflow():
+    logits = torch.tensor([[1e4, -1e4, 0.0, 0.0, 9e3]], requires_grad=True)
+    found = smoothed_cross_entropy(logits, torch.tensor([4]), 0.0)
+    found.backward()
+    assert float(found) == pytest.approx(1000.0)
+    assert logits.grad is not None
+    assert bool(logits.grad.isfinite().all())
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_log_probabilities_give_the_same(smoothing):
+    logits = torch.randn(6, 9, dtype=torch.float64, requires_grad=True)
+    target = torch.tensor([1, 0, 8, 3, 0, 2])
+    plain = smoothed_cross_entropy(logits, target, smoothing)
+    normalized = smoothed_cross_entropy(logits.log_softmax(-1), target, smoothing, normalized=True)
+    torch.testing.assert_close(normalized, plain)
+    first, second = (torch.autograd.grad(x, logits)[0] for x in (plain, normalized))
+    torch.testing.assert_close(first, second)
+
+
+def test_words_that_cannot_be_reached_are_left_out_of_smoothing():
+    log_p = torch.tensor([[0.5, 0.5, 0.0]]).log().requires_grad_()
+    found = smoothed_cross_entropy(log_p, torch.tensor([1]), 0.1, normalized=True)
+    found.backward()
+    assert float(found) == pytest.approx(-(0.9 + 0.05) * np.log(0.5))
+    assert log_p.grad is not None
+    assert bool(log_p.grad.isfinite().all())
+
+
+def test_only_the_gradient_is_as_large_as_the_logits():
+    """What autograd keeps besides the logits themselves has one number a row."""
+    logits = torch.randn(50, 1000, requires_grad=True)
+    kept: list[torch.Tensor] = []
+
+    def pack(x: torch.Tensor) -> torch.Tensor:
+        kept.append(x)
+        return x
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x):
+        smoothed_cross_entropy(logits, torch.randint(1, 1000, (50,)), 0.1)
+    large = [x for x in kept if x.numel() > 100]
+    assert all(x.data_ptr() == logits.data_ptr() for x in large)
+    assert len(kept) == 3
