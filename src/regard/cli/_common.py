@@ -120,7 +120,7 @@ def columns(rows: Iterable[Sequence[object]], gap: int = 2) -> str:
     return "\n".join("".join(line).rstrip() for line in lines)
 
 
-def terse(number: float) -> str:
+def terse(number: int | float) -> str:
     """A count as people say it: 1536 -> 1,536; 1536000 -> 1.54M.
 
     Example:
