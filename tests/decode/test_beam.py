@@ -91,8 +91,8 @@ def garden_path(read):
 def test_a_beam_of_two_finds_its_way_out_of_the_garden_path():
     model = Fixed(5, garden_path)
     source = SOURCES[:1]
-    greedy = Greedy(length=0)(model, source)[0][0]
-    two = Beam(2, length=0)(model, source)[0][0]
+    greedy = Greedy(length=0.0)(model, source)[0][0]
+    two = Beam(2, length=0.0)(model, source)[0][0]
     assert greedy.tokens[0] == 3
     assert two.tokens == [4, EOS]
     assert two.log_prob == pytest.approx(math.log(0.4))
@@ -156,7 +156,7 @@ def test_it_does_stop_early():
         return [0, 0, 0.9, 0.05, 0.05]
 
     model = Fixed(5, mostly_over)
-    Beam(2, length=0)(model, SOURCES[:1])
+    Beam(2, length=0.0)(model, SOURCES[:1])
     assert model.steps == 1
 
 

@@ -120,7 +120,7 @@ def test_limits_make_room_for_a_prefix_and_for_the_least_length():
     (found,) = Beam(2, max_length=3)(model, SOURCES[:1], prefix=[[3, 4, 5, 3, 4]])
     assert found[0].tokens[:5] == [3, 4, 5, 3, 4]
     assert len(found[0].tokens) == 6
-    (found,) = Beam(2, max_ratio=0, max_extra=1, min_length=5)(model, SOURCES[:1])
+    (found,) = Beam(2, max_ratio=0.0, max_extra=1, min_length=5)(model, SOURCES[:1])
     assert len(found[0].tokens) == 5
 
 
@@ -221,7 +221,7 @@ def test_wrong_requests_are_sentences(config, message):
 
 def test_build():
     assert decode.build() == Beam()
-    assert decode.build({"name": "beam", "size": 4}, length=1) == Beam(4, length=1)
+    assert decode.build({"name": "beam", "size": 4}, length=1.0) == Beam(4, length=1.0)
     assert decode.build({"name": "sample", "seed": 3}) == Sample(seed=3)
     given = {"name": "greedy"}
     decode.build(given)

@@ -58,15 +58,18 @@ def build(config: Mapping[str, Any] | None = None, **overrides: Any) -> Decoder:
     for key, value in given.items():
         if key not in kinds:
             raise RequestError(f"decode.{key}: {name!r} has no such key; {nearest(key, kinds)}")
-        _check_kind(key, value, kinds[key])
+        given[key] = _of_kind(key, value, kinds[key])
     return DECODERS[name](**given)
 
 
-def _check_kind(key: str, value: Any, kind: Any) -> None:
+def _of_kind(key: str, value: Any, kind: Any) -> Any:
     kinds = getattr(kind, "__args__", (kind,))
-    if type(value) not in kinds and not (float in kinds and type(value) is int):
+    if type(value) is int and float in kinds:
+        return float(value)
+    if type(value) not in kinds:
         names = " or ".join(_NAMES[k] for k in kinds)
         raise RequestError(f"decode.{key}: expected {names}, got {value!r}")
+    return value
 
 
 _NAMES = {float: "a number", int: "a whole number", str: "a word", type(None): "nothing"}

@@ -1,0 +1,28 @@
+"""A model folder brings every model back."""
+
+import torch
+
+from regard import catalog, store
+from regard.data.tokenize import Tokenizer
+from tests.contract.battery import SIZE, build, mixed
+
+
+def test_save_and_load(name, tmp_path):
+    model, batch = build(name, dtype=torch.float32), mixed()
+    words = Tokenizer.train(["a b c d e f g h i"], kind="words", size=SIZE)
+    assert len(words) == SIZE
+    store.save_pretrained(
+        tmp_path / "folder",
+        model,
+        task={"name": "translation"},
+        tokenizers={"source": words, "target": words},
+        recipe={
+            "model": {"name": name, **catalog.entry(name).tiny},
+            "task": {"name": "translation"},
+        },
+    )
+    loaded = store.load(tmp_path / "folder").model
+    assert type(loaded) is catalog.load(name)
+    expected = model(batch.source, batch.target_in, batch.lengths).logits
+    assert torch.equal(loaded(batch.source, batch.target_in, batch.lengths).logits, expected)
+    assert not loaded.training
