@@ -112,7 +112,7 @@ def _string(dumper: yaml.SafeDumper, value: str) -> yaml.Node:
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
 
-def _word(dumper: yaml.SafeDumper, value: float | None) -> yaml.Node:
+def _word(dumper: yaml.SafeDumper, value: object) -> yaml.Node:
     names: dict[Any, str] = {None: "null", math.inf: ".inf", -math.inf: "-.inf"}
     text = ".nan" if value != value else names.get(value, repr(value))
     text = text.lower() if isinstance(value, bool) else text
