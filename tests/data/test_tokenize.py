@@ -30,6 +30,7 @@ def trained(kind: str, size: int = 300, **more: bool) -> Tokenizer:
 
 
 TOKENIZERS = {kind: trained(kind) for kind in KINDS}
+SMALL = {kind: trained(kind, lowercase=True) for kind in KINDS}
 
 
 @pytest.mark.parametrize("kind", SUBWORDS)
@@ -172,6 +173,14 @@ def test_many_at_once_are_as_one_by_one(kind: str):
     assert [row.tolist() for row in packed] == [tokenizer.encode(text).ids for text in texts]
     assert packed.flat.dtype == np.int32
     assert len(tokenizer.encode_all([])) == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(texts=st.lists(st.text(st.sampled_from("aé\u0301tThe.5 \u00a0\t\x1c▁ЖΣσ"), max_size=12)))
+def test_odd_texts_at_once_are_as_one_by_one(kind: str, texts: list[str]):
+    for tokenizer in (TOKENIZERS[kind], SMALL[kind]):
+        packed = tokenizer.encode_all(texts)
+        assert [row.tolist() for row in packed] == [tokenizer.encode(text).ids for text in texts]
 
 
 def test_the_file_is_one_of_the_tokenizers_library():

@@ -28,6 +28,12 @@ class Packed(Sequence[NDArray[np.int32]]):
         flat = (i for row in rows for i in row)
         return cls.of(np.fromiter(flat, np.int32, int(sizes.sum())), sizes)
 
+    @classmethod
+    def join(cls, parts: Sequence["Packed"]) -> "Packed":
+        """The rows of several packings, one after the other."""
+        flat = np.concatenate([part.flat for part in parts])
+        return cls.of(flat, np.concatenate([part.sizes for part in parts]))
+
     def __len__(self) -> int:
         return len(self.starts) - 1
 
