@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 __all__ = ["Examples", "Micro", "Place", "Stream"]
 
@@ -19,7 +20,7 @@ class Examples(Protocol):
     """What a training needs of a data set; see `regard.data`."""
 
     @property
-    def sizes(self) -> np.ndarray[Any, Any]:
+    def sizes(self) -> NDArray[np.int64]:
         """(n, 2) tokens a side."""
         ...
 
