@@ -54,7 +54,7 @@ def test_public_names_are_not_hidden_by_modules(everything, name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_module_says_what_it_is(everything, name):
-    assert ((everything[name].__doc__ if name in everything else name) or "").strip(), f"{name} has no docstring"
+    assert name not in everything or (everything[name].__doc__ or "").strip()
 
 
 def test_the_front_page(everything):

@@ -10,7 +10,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import pytorch_lightning as pl
 import torch
@@ -23,6 +23,7 @@ from regard.train.stream import Micro
 __all__ = ["Work", "rank", "run", "world"]
 
 
+@runtime_checkable
 class Work(Protocol):
     """A training as the engine sees it."""
 

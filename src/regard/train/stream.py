@@ -6,7 +6,7 @@ the token count of a whole step over all processes without asking.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ __all__ = ["Examples", "Micro", "Place", "Stream"]
 Plan = Callable[..., list[list[int]]]
 
 
+@runtime_checkable
 class Examples(Protocol):
     """What a training needs of a data set; see `regard.data`."""
 
