@@ -61,7 +61,7 @@ gpu: setup-test  ## the tests that need an accelerator
 	@$(STEP) gpu -- env $(PYTEST) -m gpu $(ARGS)
 
 docs: setup-docs  ## build the documentation into site/
-	@$(STEP) docs -- $(BIN)/mkdocs build --strict
+	@NO_MKDOCS_2_WARNING=1 $(STEP) docs -- $(BIN)/mkdocs build --strict
 
 serve-docs: setup-docs  ## show the documentation while writing it
 	@$(BIN)/mkdocs serve

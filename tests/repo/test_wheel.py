@@ -1,0 +1,49 @@
+"""What a user gets from `pip install .`: the wheel has code, recipes, shipped data and licences."""
+
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+from tests.repo.tree import SOURCE, TOP, tracked
+
+pytestmark = pytest.mark.nohook
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """Built without isolation, so without a network."""
+    folder = tmp_path_factory.mktemp("wheel")
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)],
+        cwd=TOP,
+        check=True,
+        capture_output=True,
+    )
+    (file,) = folder.glob("regard-*.whl")
+    with zipfile.ZipFile(file) as inside:
+        return {name: inside.getinfo(name).file_size for name in inside.namelist()}
+
+
+def test_everything_of_the_package_is_in_it(wheel):
+    for path in tracked():
+        if SOURCE in path.parents:
+            assert wheel[f"regard/{path.relative_to(SOURCE)}"] == path.stat().st_size
+
+
+def test_recipes_are_in_it(wheel):
+    names = [path.relative_to(TOP / "recipes") for path in (TOP / "recipes").glob("*/*.yaml")]
+    assert names
+    assert all(f"regard/recipes/{name}" in wheel for name in names)
+
+
+def test_the_command_and_the_licences_are_in_it(wheel):
+    ends = [name.split(".dist-info/")[-1] for name in wheel if ".dist-info/" in name]
+    assert {"entry_points.txt", "licenses/LICENSE", "licenses/NOTICE"} <= set(ends)
+
+
+def test_nothing_else_is_in_it(wheel):
+    tops = {name.split("/")[0] for name in wheel if ".dist-info/" not in name}
+    assert tops == {"regard"}
+    assert not [name for name in wheel if "__pycache__" in name or name.endswith(".pyc")]
