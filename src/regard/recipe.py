@@ -33,7 +33,8 @@ class Recipe:
     """A recipe after `tiny` and `key=value` were laid over it.
 
     Args:
-        name: `translation/transformer-debian`, or the stem of a file elsewhere; tiny ones end in `-tiny`.
+        name: `translation/transformer-debian`, or the stem of a file elsewhere; ends in `-tiny`
+            where the section `tiny` was laid over it.
         file: the file it was read from.
         layers: the values and where each came from.
     """
@@ -95,7 +96,9 @@ class Recipe:
             RequestError: an unknown key, a missing one or a value of another type, with its place.
         """
         for section, (target, given) in self._targets.items():
-            values = {k: v for k, v in self._at(section).items() if f"{section}.{k}" not in self._targets}
+            values = {
+                k: v for k, v in self._at(section).items() if f"{section}.{k}" not in self._targets
+            }
             check(values, target, section=section, where=self.where, given=given)
         self._check_expect()
         return self
@@ -117,9 +120,9 @@ class Recipe:
         for metric, value in self.expect.items():
             numbers = isinstance(value, list) and all(isinstance(v, int | float) for v in value)
             if not numbers or len(value) != 2 or value[0] > value[1]:
+                at = self.where(f"expect.{metric}")
                 raise RequestError(
-                    f"{self.where(f'expect.{metric}')}: expect.{metric}: expected [lowest, highest], "
-                    f"came {value!r}"
+                    f"{at}: expect.{metric}: expected [lowest, highest], came {value!r}"
                 )
 
     def resolved(self) -> dict[str, Any]:
@@ -133,7 +136,8 @@ class Recipe:
             for part in above:
                 here = here[part]
             values = dict(here.get(last) or {})
-            here[last] = {**values, **{k: v for k, v in defaults(target, given).items() if k not in values}}
+            usual = defaults(target, given).items()
+            here[last] = {**values, **{k: v for k, v in usual if k not in values}}
         return result
 
     def dump(self) -> str:
@@ -173,7 +177,8 @@ def load(
         layers.lay(small, {key: f"{_short(file)}:{line}" for key, line in _inside(lines, "tiny")})
     pairs = overrides if isinstance(overrides, Mapping) else dict(override(o) for o in overrides)
     for key, value in pairs.items():
-        layers.lay({key: value}, dict.fromkeys([key, *(f"{key}.{k}" for k, _ in _keys(value))], "command line"))
+        written = [key, *(f"{key}.{inner}" for inner in _keys(value))]
+        layers.lay({key: value}, dict.fromkeys(written, "command line"))
     for section, value in layers.values.items():
         if section not in SECTIONS:
             raise RequestError(
@@ -187,8 +192,12 @@ def load(
     return Recipe(_name(file) + ("-tiny" if tiny else ""), file, layers)
 
 
-def _keys(value: Any) -> Iterator[tuple[str, Any]]:
-    return flat(value) if isinstance(value, Mapping) else iter(())
+def _keys(value: Any) -> Iterator[str]:
+    """The dotted keys inside a value, those of mappings too."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield key
+            yield from (f"{key}.{inner}" for inner in _keys(item))
 
 
 def _inside(lines: Mapping[str, int], section: str) -> Iterator[tuple[str, int]]:
@@ -197,7 +206,7 @@ def _inside(lines: Mapping[str, int], section: str) -> Iterator[tuple[str, int]]
 
 
 def folder() -> Path:
-    """Where the recipes are: inside the package when installed, at the top of the repository if not."""
+    """Where the recipes are: in the package when installed, at the top of the repository if not."""
     here = Path(__file__).resolve().parent
     inside = here / "recipes"
     return inside if inside.is_dir() else here.parent.parent / "recipes"
@@ -222,10 +231,10 @@ def find(name: str | os.PathLike[str]) -> Path:
             raise RequestError(f"there is no recipe file {text!r}; see `regard recipes`")
         return path
     known = names()
-    matches = [known_name for known_name in known if known_name == text or known_name.endswith("/" + text)]
+    matches = [full for full in known if full == text or full.endswith("/" + text)]
     if len(matches) != 1:
-        shorts = {known_name.rpartition("/")[2]: known_name for known_name in known}
-        hint = nearest(text, [*known, *shorts]) if known else "there are none"
+        shorts = [full.rpartition("/")[2] for full in known]
+        hint = nearest(text, matches or [*known, *shorts])
         raise RequestError(f"there is no recipe {text!r}: {hint}; see `regard recipes`")
     return folder() / f"{matches[0]}.yaml"
 

@@ -44,8 +44,9 @@ def check(
             if key in hints:
                 _check_type(value, hints[key], dotted, where)
         elif key not in set(extra) and not open_ended:
+            near = nearest(key, parameters)
             raise RequestError(
-                f"{where(dotted)}: {name} has no setting {key!r} ({section}): {nearest(key, parameters)}"
+                f"{where(dotted)}: {name} has no setting {key!r} ({section}): {near}"
             )
     for key, parameter in parameters.items():
         if parameter.default is inspect.Parameter.empty and key not in values:
@@ -83,7 +84,7 @@ def _parameters(
 def _hints(target: Callable[..., Any]) -> dict[str, Any]:
     plain = is_dataclass(target) or not inspect.isclass(target)
     try:
-        return get_type_hints(target if plain else target.__init__)  # type: ignore[misc]
+        return get_type_hints(target if plain else target.__init__)
     except (NameError, TypeError):  # a name that only a type checker sees: nothing to check against
         return {}
 
@@ -111,7 +112,10 @@ def _check_type(value: Any, hint: Any, key: str, where: Where) -> None:
 def _expected(hint: Any) -> str:
     """A type in words that a reader of the recipe understands."""
     names = {
-        int: "a whole number", float: "a number", str: "a word", bool: "true or false",
+        int: "a whole number",
+        float: "a number",
+        str: "a word",
+        bool: "true or false",
         type(None): "null",
     }
     if hint in names:

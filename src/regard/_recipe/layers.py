@@ -1,11 +1,11 @@
-"""A recipe as layers laid over each other (file, `tiny:`, command line), each value with its origin."""
+"""A recipe as layers over each other (file, `tiny:`, command line), each value with its origin."""
 
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
-from regard.errors import RequestError
 from regard._recipe.reader import Lines, parse
+from regard.errors import RequestError
 
 __all__ = ["Layered", "flat", "override"]
 

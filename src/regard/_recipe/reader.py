@@ -66,8 +66,8 @@ def parse(text: str, name: str, *, prefix: str = "", line: int = 0) -> tuple[Any
         line: added to every line number.
 
     Raises:
-        RequestError: the text is not YAML, has a key twice, or has an anchor, a tag or a key that is
-            not a plain word.
+        RequestError: the text is not YAML, has a key twice, an anchor, a tag, or a key that is not
+            a plain word.
     """
     try:
         node = yaml.compose(text, _Loader)
@@ -90,10 +90,13 @@ def _value(node: yaml.Node, name: str, path: str, lines: Lines, offset: int) -> 
     for key_node, value_node in node.value:
         at = key_node.start_mark.line + 1 + offset
         if not isinstance(key_node, yaml.ScalarNode):
-            raise RequestError(f"{name}:{at}: expected a plain word as key, came a list or a mapping")
+            raise RequestError(
+                f"{name}:{at}: expected a plain word as key, came a list or a mapping"
+            )
         key = str(key_node.value)
         if key in result:
-            raise RequestError(f"{name}:{at}: {key!r} is here twice (first on line {lines[_join(path, key)]})")
+            first = lines[_join(path, key)]
+            raise RequestError(f"{name}:{at}: {key!r} is here twice (first on line {first})")
         lines[_join(path, key)] = at
         result[key] = _value(value_node, name, _join(path, key), lines, offset)
     return result
@@ -104,7 +107,7 @@ def _join(path: str, key: str) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes what `parse` reads back: strings that look like values are quoted, floats keep digits."""
+    """Writes what `parse` reads back: strings that look like values in quotes, floats in full."""
 
 
 def _string(dumper: yaml.SafeDumper, value: str) -> yaml.Node:
@@ -128,7 +131,11 @@ _Dumper.yaml_implicit_resolvers = {}
 def dump(value: Mapping[str, Any]) -> str:
     """YAML text that `parse` reads back to the same value, one key a line."""
     text = yaml.dump(
-        _plain(value), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100,
+        _plain(value),
+        Dumper=_Dumper,
+        sort_keys=False,
+        allow_unicode=True,
+        width=100,
         default_flow_style=False,
     )
     return str(text)

@@ -1,4 +1,4 @@
-"""What each section of a recipe is given to. Calling `targets` imports the model's class, so torch."""
+"""What each section of a recipe is given to. `targets` imports the model's class, so torch."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -45,9 +45,7 @@ def targets(recipe: "Recipe") -> Targets:
     return found
 
 
-def _name(
-    recipe: "Recipe", section: str, values: Any, known: Any, usual: str | None = None
-) -> str:
+def _name(recipe: "Recipe", section: str, values: Any, known: Any, usual: str | None = None) -> str:
     if not isinstance(values, Mapping):
         raise RequestError(
             f"{recipe.where(section)}: {section}: expected keys with values, came {values!r}"
@@ -56,7 +54,6 @@ def _name(
     if name is None:
         raise RequestError(f"{recipe.where(section)}: {section} needs a name: {', '.join(known)}")
     if name not in known:
-        raise RequestError(
-            f"{recipe.where(f'{section}.name')}: {section} has no {name!r}: {nearest(str(name), known)}"
-        )
+        at, near = recipe.where(f"{section}.name"), nearest(str(name), known)
+        raise RequestError(f"{at}: {section} has no {name!r}: {near}")
     return str(name)

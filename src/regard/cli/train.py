@@ -25,12 +25,19 @@ def train(
     seeds: Annotated[
         str | None, typer.Option(metavar="1-10", help="Train once for each; write mean and sd.")
     ] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Throw away what is in the folder.")] = False,
-    dry: Annotated[bool, typer.Option("--dry", help="Build everything, run one batch, stop.")] = False,
-    show: Annotated[
-        bool, typer.Option("--print", help="Print the resolved recipe and where each value is from.")
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Throw away what is in the folder.")
     ] = False,
-    tiny: Annotated[bool, typer.Option("--tiny", help="Apply the recipe's section `tiny`.")] = False,
+    dry: Annotated[
+        bool, typer.Option("--dry", help="Build everything, run one batch, stop.")
+    ] = False,
+    show: Annotated[
+        bool,
+        typer.Option("--print", help="Print the resolved recipe and where each value is from."),
+    ] = False,
+    tiny: Annotated[
+        bool, typer.Option("--tiny", help="Apply the recipe's section `tiny`.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Train a recipe into a folder; run it again to continue.
@@ -74,7 +81,9 @@ def _print(recipe: "Recipe", as_json: bool) -> None:
     if as_json:
         emit({"recipe": recipe.resolved(), "from": {key: origin for key, _, origin in rows}})
     else:
-        print_result(columns([(key, json.dumps(value), f"# {origin}") for key, value, origin in rows]))
+        print_result(
+            columns([(key, json.dumps(value), f"# {origin}") for key, value, origin in rows])
+        )
 
 
 def _result(result: dict[str, Any], as_json: bool) -> None:

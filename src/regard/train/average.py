@@ -68,7 +68,7 @@ def _step(file: Path) -> int:
 class Average:
     """An exponential moving average of the weights.
 
-        average <- decay * average + (1 - decay) * weights
+    average <- decay * average + (1 - decay) * weights
     """
 
     def __init__(self, model: nn.Module, decay: float) -> None:

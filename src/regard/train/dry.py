@@ -20,7 +20,7 @@ _talk = logging.getLogger("regard.train")
 
 
 def dry(recipe: Recipe) -> dict[str, Any]:
-    """Build all that a recipe describes and make one step; say shapes, parameters, memory and time."""
+    """Build all that a recipe describes, make one step; say shapes, parameters, memory, time."""
     built = build(recipe)
     s, model = built.settings, built.model.train()
     stream = Stream(

@@ -77,7 +77,9 @@ def choose(work: Work) -> tuple[str, dict[str, float]]:
         scores = validation(work.model, work.device, work.precision) if validation else {}
         if validation and len(candidates) > 1:
             metric = validation.metric
-            _talk.info("weights %s: dev %s %.3f, loss %.4f", name, metric, scores[metric], scores["loss"])
+            _talk.info(
+                "weights %s: dev %s %.3f, loss %.4f", name, metric, scores[metric], scores["loss"]
+            )
         if not best or (validation and validation.better_of(scores, result)):
             best, result, weights = name, scores, made
     set_weights(work.model, weights)

@@ -1,4 +1,4 @@
-"""What a training says: lines of JSON in a file, a bar on a terminal, one line per interval elsewhere."""
+"""What a training says: JSON in a file, a bar on a terminal, a line per interval elsewhere."""
 
 import json
 import logging

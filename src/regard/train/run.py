@@ -1,4 +1,4 @@
-"""From a recipe to a folder: everything follows from (recipe, seed), and running again continues."""
+"""From a recipe to a folder: all follows from (recipe, seed), and running again continues."""
 
 import json
 import logging
@@ -156,7 +156,9 @@ def _introduce(recipe: Recipe, built: Built, work: Work) -> None:
 
     s, count = built.settings, sum(p.numel() for p in built.model.parameters())
     device = "cuda" if s.device != "cpu" and torch.cuda.is_available() else "cpu"
-    where = f"{torch.get_num_threads()} threads" if device == "cpu" else torch.cuda.get_device_name()
+    where = (
+        f"{torch.get_num_threads()} threads" if device == "cpu" else torch.cuda.get_device_name()
+    )
     work.log.say(f"{recipe.name}, seed {s.seed}, {device} ({where}), {s.precision}")
     sizes = ", ".join(f"{key} {len(t)}" for key, t in built.data.tokenizers.items())
     work.log.say(
@@ -166,9 +168,9 @@ def _introduce(recipe: Recipe, built: Built, work: Work) -> None:
     reasons: dict[str, list[str]] = {}
     for path, reason in explain(built.model).items():
         reasons.setdefault(str(reason), []).append(path)
-    for reason, paths in reasons.items():
+    for said, paths in reasons.items():
         more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-        work.log.say(f"kernel of {paths[0] or 'the model'}{more}: {reason}")
+        work.log.say(f"kernel of {paths[0] or 'the model'}{more}: {said}")
     if work.progress.step:
         work.log.say(f"continuing after step {work.progress.step}")
 
@@ -179,7 +181,14 @@ def _introduce(recipe: Recipe, built: Built, work: Work) -> None:
 def _clear(folder: Path) -> None:
     """Remove what a training has left, and nothing else."""
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)
-    names = ("config.json", "model.safetensors", "recipe.yaml", "metrics.json", "README.md", "log.jsonl")
+    names = (
+        "config.json",
+        "model.safetensors",
+        "recipe.yaml",
+        "metrics.json",
+        "README.md",
+        "log.jsonl",
+    )
     for path in [*(folder / name for name in names), *folder.glob("tokenizer*.json")]:
         path.unlink(missing_ok=True)
 
@@ -206,7 +215,8 @@ def _refuse_change(recipe: Recipe, noted: Path) -> None:
     ]
     said = "\n".join(f"  {line}" for line in changes if not line.startswith("@@"))
     raise RequestError(
-        f"{noted.parent} holds a training of another recipe; -o trains elsewhere, --fresh starts over; "
+        f"{noted.parent} holds a training of another recipe; -o trains elsewhere, "
+        "--fresh starts over; "
         f"what differs (- there, + asked for):\n{said}"
     )
 

@@ -11,7 +11,15 @@ from typing import Any, NamedTuple
 from regard.errors import RequestError, nearest
 
 __all__ = [
-    "SCHEDULES", "Constant", "Cosine", "Halving", "InverseSqrt", "Linear", "Point", "Schedule", "build",
+    "SCHEDULES",
+    "Constant",
+    "Cosine",
+    "Halving",
+    "InverseSqrt",
+    "Linear",
+    "Point",
+    "Schedule",
+    "build",
 ]
 
 
@@ -67,7 +75,7 @@ class InverseSqrt:
         """The factor at a point."""
         step, warmup = point.step, max(self.warmup, 1)
         if self.dim is not None:
-            return self.dim**-0.5 * min(step**-0.5, step * warmup**-1.5)
+            return float(self.dim**-0.5 * min(step**-0.5, step * warmup**-1.5))
         return min(step / warmup, math.sqrt(warmup / step))
 
 
@@ -85,7 +93,7 @@ class Linear:
 
 @dataclass(frozen=True)
 class Cosine:
-    """Linear warm-up, then half a cosine down to `final` times the peak at the end of the training."""
+    """Linear warm-up, then half a cosine down to `final` times the peak at the end."""
 
     warmup: int = 0
     final: float = 0.0
@@ -98,7 +106,7 @@ class Cosine:
 
 @dataclass(frozen=True)
 class Halving:
-    """1, then halved after `start` epochs and every `every` epochs from there (Luong et al. 2015)."""
+    """1, halved after `start` epochs and every `every` epochs from there (Luong et al. 2015)."""
 
     start: float = 5.0
     every: float = 1.0

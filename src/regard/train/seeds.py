@@ -58,7 +58,9 @@ def fit_seeds(
     result = {"folder": str(root), **summary(each)}
     replace_file(root / "seeds.json", lambda path: path.write_text(json.dumps(result, indent=2)))
     for metric, mean in result["metrics"].items():
-        _talk.info("%s: %.2f, sd %.2f over %d seeds", metric, mean, result["sd"][metric], len(seeds))
+        _talk.info(
+            "%s: %.2f, sd %.2f over %d seeds", metric, mean, result["sd"][metric], len(seeds)
+        )
     return result
 
 

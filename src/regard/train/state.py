@@ -13,8 +13,15 @@ from torch import Tensor, nn
 from regard.errors import RegardError
 
 __all__ = [
-    "load_checkpoint", "load_weights", "random_state", "replace_file", "save_checkpoint",
-    "save_weights", "set_random_state", "set_weights", "weights_of",
+    "load_checkpoint",
+    "load_weights",
+    "random_state",
+    "replace_file",
+    "save_checkpoint",
+    "save_weights",
+    "set_random_state",
+    "set_weights",
+    "weights_of",
 ]
 
 
@@ -43,8 +50,9 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     try:
         state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
+        why = str(error).partition("\n")[0]
         raise RegardError(
-            f"{path}: cannot read this checkpoint ({str(error).splitlines()[0]}); --fresh starts over"
+            f"{path}: cannot read this checkpoint ({why}); --fresh starts over"
         ) from None
     return state
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from regard.train.average import Average, Last
-from regard.train.engine import rank, world
+from regard.train.engine import rank
 from regard.train.log import Log
 from regard.train.schedule import Point, Schedule
 from regard.train.settings import Training
@@ -131,7 +131,9 @@ class Work:
 
     def before_step(self, micro: Micro) -> None:
         """Set the learning rate of the step."""
-        factor = self.schedule(Point(self.progress.step + 1, micro.epoch, self.fraction(micro.epoch)))
+        factor = self.schedule(
+            Point(self.progress.step + 1, micro.epoch, self.fraction(micro.epoch))
+        )
         for group, base in zip(self.optimizer.param_groups, self._base_lr, strict=True):
             group["lr"] = base * factor
 
@@ -191,7 +193,8 @@ class Work:
         late = minutes is not None and time.monotonic() - self._saved >= 60 * minutes
         spent = seconds is not None and self.progress.cpu >= seconds
         flags = [late, spent, self.interrupted]
-        if _parallel():  # every process must stop at the same step; asking at each one would be slow
+        # Every process must stop at the same step, but asking at each one would be slow.
+        if _parallel():
             if not _due(self.progress.step, ASK_EVERY):
                 return False, False, False
             asked = _total(torch.tensor(flags, dtype=torch.float32, device=self.device))
@@ -210,7 +213,8 @@ class Work:
     def _patience(self) -> str:
         patience = self.settings.validate.patience
         if patience is not None and self.progress.worse >= patience:
-            return f"no better {self.validation.metric if self.validation else ''} in {patience} validations"
+            metric = self.validation.metric if self.validation else ""
+            return f"no better {metric} in {patience} validations"
         return ""
 
     def _report(self, micro: Micro) -> None:
@@ -240,12 +244,18 @@ class Work:
         if self.validation.better(value, p.best):
             p.best, p.best_step, p.worse = value, p.step, 0
             if self.first:
-                save_weights(self.folder / "checkpoints" / "best.safetensors", weights_of(self.model))
+                save_weights(
+                    self.folder / "checkpoints" / "best.safetensors", weights_of(self.model)
+                )
         else:
             p.worse += 1
         self.log.write(
-            step=p.step, dev=result, best=p.best, seconds=round(time.monotonic() - started, 2),
-            wall=round(p.wall, 2), cpu=round(p.cpu, 2),
+            step=p.step,
+            dev=result,
+            best=p.best,
+            seconds=round(time.monotonic() - started, 2),
+            wall=round(p.wall, 2),
+            cpu=round(p.cpu, 2),
         )
         said = "  ".join(f"{name} {number:.3f}" for name, number in result.items())
         self.log.say(f"step {p.step}: dev {said}" + (" (best)" if p.best_step == p.step else ""))
@@ -286,7 +296,7 @@ class Work:
 
     @contextmanager
     def catching_signals(self) -> Iterator[None]:
-        """Let the first Ctrl-C end the training after the step at hand; the second ends it at once."""
+        """Let the first Ctrl-C end the training after the step at hand, the second at once."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
