@@ -123,7 +123,7 @@ def test_a_cache_keeps_its_room_and_its_shared_tensors_when_it_is_reordered() ->
         cache, kept = layer.remember(x[:, :, :1]), x[:, :, :1]
         for t in range(1, 7):
             cache = layer.extend(cache, x[:, :, t : t + 1])
-            assert cache.prepared is cache.key  # a dot product prepares nothing: two buffers, not three
+            assert cache.prepared is cache.key  # a dot product prepares nothing
             kept = torch.cat([kept, x[:, :, t : t + 1]], 2)
             branch = cache.select(index)
             assert branch.prepared is branch.key

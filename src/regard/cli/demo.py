@@ -44,7 +44,7 @@ def demo(
 ) -> None:
     """Train a small model live, use the shipped one, score and draw both.
 
-    An RNNsearch (Bahdanau et al. 2014) learns to pronounce English words from the 104,846 entries of
+    An RNNsearch (Bahdanau et al. 2015) learns to pronounce English words from 104,846 entries of
     the CMU dictionary; then the shipped German-English translator translates. Takes less than five
     minutes on two cores, and no network.
 
