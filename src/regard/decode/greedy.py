@@ -6,6 +6,7 @@ from torch import Tensor
 
 from regard.decode.hypothesis import Hypothesis
 from regard.decode.search import Decoder, Request
+from regard.decode.top import top
 from regard.decode.walk import walk
 
 __all__ = ["Greedy"]
@@ -18,7 +19,7 @@ class Greedy(Decoder):
     def search(self, request: Request) -> list[list[Hypothesis]]:
         """Follow one hypothesis a sentence."""
 
-        def likeliest(logits: Tensor, step: int, rows: Tensor) -> Tensor:
-            return logits.argmax(-1)
+        def likeliest(scores: Tensor, step: int, rows: Tensor) -> Tensor:
+            return top(scores, 1)[1].squeeze(-1)
 
         return walk(self, request, likeliest)
