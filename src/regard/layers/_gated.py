@@ -84,21 +84,22 @@ class _Recurrence(torch.autograd.Function):
         candidates = weight.new_empty(steps, rows, size)  # n
         touched = weight.new_empty(steps, rows, size)  # r * h (before) or U h + i (after)
         h = weight.new_zeros(rows, size) if state is None else state.to(weight.dtype)
-        for t in range(steps):
-            a, n, y, gate = inputs[t], candidates[t], touched[t], gates[t]
+        rz, zs = gates.unbind(0), gates[..., size:].unbind(0)
+        rs, ns, ys, news = (x.unbind(0) for x in (gates[..., :size], candidates, touched, states))
+        of_gates, of_n = inputs[..., :two].unbind(0), inputs[..., two:].unbind(0)
+        for t, (gate, r, n, y) in enumerate(zip(rz, rs, ns, ys, strict=True)):
             zero = t == 0 and state is None
             if zero:
-                gate.copy_(a[:, :two])
+                gate.copy_(of_gates[t])
             else:
-                _affine(gate, a[:, :two], h, gate_weight)
+                _affine(gate, of_gates[t], h, gate_weight)
             gate.sigmoid_()
-            r, z = gate[:, :size], gate[:, size:]
             if before:
                 torch.mul(r, h, out=y)
                 if zero:
-                    n.copy_(a[:, two:])
+                    n.copy_(of_n[t])
                 else:
-                    _affine(n, a[:, two:], y, weight_n)
+                    _affine(n, of_n[t], y, weight_n)
             else:
                 if zero:
                     y.zero_()
@@ -106,9 +107,10 @@ class _Recurrence(torch.autograd.Function):
                     y.copy_(h.to(low.dtype) @ weight_n)
                 if inside is not None:
                     y += inside
-                torch.addcmul(a[:, two:].to(y.dtype), r, y, out=n)
+                torch.addcmul(of_n[t].to(y.dtype), r, y, out=n)
             _tanh(n)
-            h = torch.lerp(n, h, z, out=states[t]) if keep else torch.lerp(h, n, z, out=states[t])
+            new = news[t]
+            h = torch.lerp(n, h, zs[t], out=new) if keep else torch.lerp(h, n, zs[t], out=new)
         ctx.save_for_backward(state, low, states, gates, candidates, touched)
         ctx.before, ctx.keep = before, keep
         ctx.dtypes = [None if x is None else x.dtype for x in (inputs, state, weight, inside)]
@@ -127,38 +129,45 @@ class _Recurrence(torch.autograd.Function):
         if not before:
             reach = states.new_empty(steps, rows, size)
         gate_weight, weight_n = low[:two], low[two:]
-        zeros = torch.zeros_like(states[0])
-        dh = torch.zeros_like(zeros)
+        first = torch.zeros_like(states[0]) if state is None else state
+        # What does not wait for the gradient of the step behind is done for all steps at once.
+        earlier = torch.cat([first[None], states[:-1]])
+        slope = torch.addcmul(gates, gates, gates, value=-1)  # of the sigmoids
+        pull = earlier - candidates if keep else candidates - earlier  # of h' along z
+        slope[..., size:] *= pull
+        slope[..., :size] *= earlier if before else touched
+        bend = torch.addcmul(torch.ones_like(candidates), candidates, candidates, value=-1)
+        z_slopes, r_slopes = slope[..., size:].unbind(0), slope[..., :size].unbind(0)
+        rs, zs = gates[..., :size].unbind(0), gates[..., size:].unbind(0)
+        bends, incoming, reaches = bend.unbind(0), grad.unbind(0), reach.unbind(0)
+        d_gates, d_r = grads[..., :two].unbind(0), grads[..., :size].unbind(0)
+        d_z, d_n = grads[..., size:two].unbind(0), grads[..., two:].unbind(0)
+        dh = incoming[-1]
         for t in range(steps - 1, -1, -1):
-            first = zeros if state is None else state
-            h = states[t - 1] if t else first
-            n, y, gate, d = candidates[t], touched[t], gates[t], grads[t]
-            r, z = gate[:, :size], gate[:, size:]
-            dh = dh + grad[t]
-            taken = dh * z
+            taken = dh * zs[t]
             left = dh - taken  # dh * (1 - z)
             past, new = (taken, left) if keep else (left, taken)  # what the old h and n are owed
-            torch.mul(dh, h - n if keep else n - h, out=d[:, size:two])
-            torch.addcmul(new, new * n, n, value=-1, out=d[:, two:])
+            torch.mul(dh, z_slopes[t], out=d_z[t])
+            torch.mul(new, bends[t], out=d_n[t])
             further = t > 0 or state is not None
             if before:
                 if further:
-                    dy = (d[:, two:].to(half) @ weight_n).to(past.dtype)
-                    torch.mul(dy, h, out=d[:, :size])
-                    past.addcmul_(dy, r)
+                    dy = (d_n[t].to(half) @ weight_n).to(past.dtype)
+                    torch.mul(dy, r_slopes[t], out=d_r[t])
+                    past.addcmul_(dy, rs[t])
                 else:
-                    d[:, :size] = 0
+                    d_r[t].zero_()
             else:
-                torch.mul(d[:, two:], y, out=d[:, :size])
-                torch.mul(d[:, two:], r, out=reach[t])
+                torch.mul(d_n[t], r_slopes[t], out=d_r[t])
+                torch.mul(d_n[t], rs[t], out=reaches[t])
                 if further:
-                    past.add_(reach[t].to(half) @ weight_n)
-            d[:, :two].mul_(torch.addcmul(gate, gate, gate, value=-1))
+                    past.add_(reaches[t].to(half) @ weight_n)
             if further:
-                dh = past.add_(d[:, :two].to(half) @ gate_weight)
+                dh = past.add_(d_gates[t].to(half) @ gate_weight)
+                if t:
+                    dh += incoming[t - 1]
         skip = 1 if state is None else 0  # no weight met a first state of zero
-        earlier = states[:-1] if state is None else torch.cat([state[None].to(states), states[:-1]])
-        earlier = earlier.to(half).flatten(0, 1)
+        earlier = earlier[skip:].to(half).flatten(0, 1)
         grads, reach = grads.to(inputs_dtype), reach.to(half)
         met = touched[skip:].to(half).flatten(0, 1) if before else earlier
         of_gates = grads[skip:, :, :two].to(half).flatten(0, 1).t() @ earlier
