@@ -152,18 +152,18 @@ class Transformer(nn.Module):
 
     def forward(self, source: Tensor, target_in: Tensor, lengths: Tensor | None = None) -> Output:
         """All positions at once: logits (B, T, V)."""
-        memories = self.start(self.encode(source, lengths)).memories
+        encoded = self.encode(source, lengths)
+        mask = _padding(encoded)
         x = self._embed(self.embed_target, target_in, 0)
-        for i, layer in enumerate(self.decoder):
-            x = layer(x, memories[str(i)])
+        for layer in self.decoder:
+            x = layer(x, encoded.states, mask)
         return Output(self.output(self.decoder_norm(x)), {})
 
     def start(self, encoded: Encoded) -> Decoding:
         """Project the encoder's states once for each decoder layer; nothing is carried yet."""
-        states, lengths = encoded.states, encoded.lengths
-        mask = None if bool((lengths == states.shape[1]).all()) else Lengths(lengths)
+        mask = _padding(encoded)
         memories = {
-            str(i): layer.cross_attention.remember(states, mask=mask)
+            str(i): layer.cross_attention.remember(encoded.states, mask=mask)
             for i, layer in enumerate(self._decoder())
         }
         return Decoding(memories)
@@ -184,6 +184,12 @@ class Transformer(nn.Module):
         x = embedding(ids) * math.sqrt(self.dim)
         placed: Tensor = self.position(x, at)
         return dropout(placed, self.dropout, self.training)
+
+
+def _padding(encoded: Encoded) -> Lengths | None:
+    """The mask of the encoder's states, None where no sentence is padded."""
+    whole = bool((encoded.lengths == encoded.states.shape[1]).all())
+    return None if whole else Lengths(encoded.lengths)
 
 
 class EncoderLayer(nn.Module):
@@ -213,8 +219,9 @@ class DecoderLayer(nn.Module):
         self.self_residual, self.cross_residual = residual(), residual()
         self.feedforward_residual = residual()
 
-    def forward(self, x: Tensor, memory: Any) -> Tensor:
-        """All positions at once: (B, T, D)."""
+    def forward(self, x: Tensor, states: Tensor, mask: Lengths | None) -> Tensor:
+        """All positions at once: (B, T, D), with the encoder's states (B, S, D)."""
+        memory = self.cross_attention.remember(states, mask=mask)
         x = self.self_residual(x, lambda y: self.self_attention(y, y).context)
         x = self.cross_residual(x, lambda y: self.cross_attention(y, memory).context)
         out: Tensor = self.feedforward_residual(x, self.feedforward)

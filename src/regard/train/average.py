@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from regard.train.shards import local
 from regard.train.state import load_weights, save_weights, weights_of
 
 __all__ = ["Average", "Last", "average"]
@@ -49,7 +50,7 @@ class Last:
         return known[-self.keep :] if self.keep else []
 
     def save(self, model: nn.Module, step: int) -> None:
-        """Save the weights at a step."""
+        """Save the weights at a step that would be saved in every run, interrupted or not."""
         if self.keep:
             save_weights(self.folder / f"step-{step:09d}.safetensors", weights_of(model))
 
@@ -82,8 +83,8 @@ class Average:
         now = weights_of(model)
         moving = [name for name, t in self.weights.items() if t.is_floating_point()]
         torch._foreach_lerp_(
-            [self.weights[name] for name in moving],
-            [now[name].detach() for name in moving],
+            [local(self.weights[name]) for name in moving],
+            [local(now[name].detach()) for name in moving],
             1 - self.decay,
         )
         for name in self.weights.keys() - set(moving):

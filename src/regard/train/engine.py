@@ -14,7 +14,9 @@ from typing import Any, Protocol, runtime_checkable
 
 import pytorch_lightning as pl
 import torch
+from pytorch_lightning.strategies import ModelParallelStrategy, Strategy
 from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh
 from torch.optim import Optimizer
 
 from regard.train.settings import Training
@@ -27,7 +29,7 @@ __all__ = ["Work", "rank", "run", "world"]
 class Work(Protocol):
     """A training as the engine sees it."""
 
-    model: nn.Module
+    trained: nn.Module
     optimizer: Optimizer
     settings: Training
 
@@ -49,6 +51,14 @@ class Work(Protocol):
 
     def begin(self, precision: Callable[[], Any], device: torch.device) -> None:
         """Called once everything is on its device, before the first step."""
+        ...
+
+    def shard(self, mesh: DeviceMesh) -> None:
+        """Called before `begin` when the weights are to be sharded: changes what is `trained`."""
+        ...
+
+    def end(self) -> None:
+        """Called after the last step, in every process."""
         ...
 
 
@@ -85,11 +95,21 @@ def run(work: Work, micros: Iterable[Micro]) -> None:
             inference_mode=False,
         )
         module = _Module(work)
-        trainer.fit(module, train_dataloaders=_Endless(micros))
+        try:
+            trainer.fit(module, train_dataloaders=_Endless(micros))
+        except SystemExit as error:  # how the engine passes on an interruption
+            if isinstance(error.__context__, KeyboardInterrupt):
+                raise error.__context__ from None
+            raise
+    work.end()
 
 
-def _strategy(settings: Training) -> str:
-    return "auto" if world() == 1 else settings.strategy
+def _strategy(settings: Training) -> str | Strategy:
+    if world() == 1:
+        return "auto"
+    if settings.strategy == "fsdp":
+        return ModelParallelStrategy(data_parallel_size=world(), tensor_parallel_size=1)
+    return settings.strategy
 
 
 class _Endless:
@@ -107,9 +127,14 @@ class _Module(pl.LightningModule):
 
     def __init__(self, work: Work) -> None:
         super().__init__()
-        self.model = work.model
+        self.model = work.trained
         self.work = work
         self.accumulate = work.settings.batch.accumulate
+
+    def configure_model(self) -> None:
+        if isinstance(self.trainer.strategy, ModelParallelStrategy):
+            self.work.shard(self.trainer.strategy.device_mesh["data_parallel"])
+            self.model = self.work.trained
 
     def configure_optimizers(self) -> Optimizer:
         return self.work.optimizer
@@ -146,6 +171,8 @@ def _quiet() -> Iterator[None]:
         log.setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module=r"(pytorch_lightning|lightning_fabric)\.")
+        # Nothing works in place on logits.
+        warnings.filterwarnings("ignore", message="FSDP2-wrapped module .* returned a view")
         warnings.filterwarnings("ignore", message=".*(LeafSpec|litlogger|isinstance.treespec).*")
         try:
             yield

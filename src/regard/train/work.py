@@ -1,23 +1,28 @@
 """What a training does at each step, apart from the engine that drives it."""
 
 import logging
+import math
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh
 from torch.optim import Optimizer
 
+from regard.errors import RegardError
 from regard.train.average import Average, Last
 from regard.train.engine import rank
 from regard.train.log import Log
 from regard.train.schedule import Point, Schedule
 from regard.train.settings import Training
+from regard.train.shards import copy_weights, like, sharded, whole
 from regard.train.state import (
     load_checkpoint,
     random_state,
@@ -44,6 +49,7 @@ class Progress:
         """At the beginning."""
         self.step = 0
         self.place = Place()
+        self.epoch = 0.0
         self.best: float | None = None
         self.best_step = 0
         self.worse = 0  # validations in a row without a better score
@@ -66,6 +72,8 @@ class Work:
 
     Args:
         folder: where checkpoints, weights and the log go.
+        model: what is judged and saved. It is also what is `trained`, unless the engine shards the
+            weights: then that is a copy, and this one gets its weights when they are needed.
         epoch_limit: passes over the data after which it ends, None: no limit.
     """
 
@@ -83,7 +91,7 @@ class Work:
     ) -> None:
         """Continue from the checkpoint in `folder`, if there is one."""
         self.folder = folder
-        self.model = model
+        self.model = self.trained = model
         self.task = task
         self.optimizer = optimizer
         self.schedule = schedule
@@ -94,8 +102,12 @@ class Work:
         self.last = Last(folder / "checkpoints", max(settings.average, 0))
         self.checkpoint = folder / "checkpoints" / "last.ckpt"
         self.first = rank() == 0
-        self.precision: Callable[[], Any] = nullcontext
-        self.device = torch.device("cpu")
+        # As `begin` will say; a training that had ended before only needs its last scores.
+        self.device = _device(settings)
+        bf16 = settings.precision == "bf16"
+        self.precision: Callable[[], Any] = (
+            partial(torch.autocast, self.device.type, torch.bfloat16) if bf16 else nullcontext
+        )
         self.interrupted = False
         self._base_lr = [float(group["lr"]) for group in optimizer.param_groups]
         self._norm: Tensor | float = 0.0
@@ -111,8 +123,9 @@ class Work:
         """Everything is on its device now."""
         self.precision, self.device = precision, device
         if self.ema:
-            self.ema.weights = {k: v.to(device) for k, v in self.ema.weights.items()}
-        self.model.train()
+            now = weights_of(self.trained)
+            self.ema.weights = {k: like(v, now[k]).to(device) for k, v in self.ema.weights.items()}
+        self.trained.train()
         if self._random is not None:
             set_random_state(self._random[rank() % len(self._random)])
         else:
@@ -121,43 +134,56 @@ class Work:
         self._cpu_before, self._wall_before = self.progress.cpu, self.progress.wall
         self._tick, self._saved = time.monotonic(), time.monotonic()
 
+    def shard(self, mesh: DeviceMesh) -> None:
+        """Train a copy of the model whose weights are in shards."""
+        self.trained = sharded(self.model, self.optimizer, mesh)
+
+    def end(self) -> None:
+        """Bring everything together for the last scores."""
+        self._gather_weights()
+        if self.ema:
+            self.ema.weights = whole(self.ema.weights)
+        self.trained = self.model.to(self.device)  # the engine leaves it on the CPU
+
     def loss(self, micro: Micro) -> Tensor:
         """The sum of the losses of one micro-batch."""
         total: Tensor
-        total, _ = self.task.loss(self.model, micro.batch)
+        total, _ = self.task.loss(self.trained, micro.batch)
         detached = total.detach()
         self._sum = detached if self._sum is None else self._sum + detached
         return total
 
     def before_step(self, micro: Micro) -> None:
         """Set the learning rate of the step."""
-        factor = self.schedule(
-            Point(self.progress.step + 1, micro.epoch, self.fraction(micro.epoch))
-        )
+        fraction = self.fraction(micro.epoch)
+        if self.settings.cpu_seconds:  # each process has its own clock, but all one learning rate
+            fraction = _first(fraction, self.device)
+        factor = self.schedule(Point(self.progress.step + 1, micro.epoch, fraction))
         for group, base in zip(self.optimizer.param_groups, self._base_lr, strict=True):
             group["lr"] = base * factor
 
     def clip(self) -> None:
         """Clip the gradient by its norm, or only measure the norm when it is logged."""
         limit = self.settings.clip
-        logged = (self.progress.step + 1) % self.settings.log == 0
-        parameters = [p for p in self.model.parameters() if p.grad is not None]
+        logged = _due(self.progress.step + 1, self.settings.log)
+        parameters = [p for p in self.trained.parameters() if p.grad is not None]
         if limit:
-            self._norm = nn.utils.clip_grad_norm_(parameters, limit)
+            self._norm = whole(nn.utils.clip_grad_norm_(parameters, limit))
         elif logged:
-            self._norm = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+            gradients = [p.grad for p in parameters if p.grad is not None]
+            self._norm = whole(nn.utils.get_total_norm(gradients))
 
     def after_step(self, micro: Micro) -> bool:
         """Log, validate, save; True when the training ends."""
         p, s = self.progress, self.settings
         p.step += 1
-        p.place = micro.after
+        p.place, p.epoch = micro.after, micro.until
         p.tokens += micro.count
         self._tokens += micro.count
         self._clock()
         if self.ema:
-            self.ema.update(self.model)
-        if p.step % s.log == 0:
+            self.ema.update(self.trained)
+        if _due(p.step, s.log):
             self._report(micro)
         late, spent, interrupted = self._agree()
         p.done = self._end(micro, spent)
@@ -221,6 +247,11 @@ class Work:
         assert self._sum is not None
         now = time.monotonic()
         mean = float(_total(self._sum.double())) / self._tokens
+        if not math.isfinite(mean):
+            raise RegardError(
+                f"{self.folder}: step {self.progress.step}: the loss is {mean}; --fresh with a "
+                "lower train.optimizer.lr, with train.clip or with train.precision=fp32 may help"
+            )
         values = {
             "step": self.progress.step,
             "epoch": round(micro.epoch, 4),
@@ -237,10 +268,13 @@ class Work:
     def _validate(self) -> None:
         assert self.validation is not None
         p, started = self.progress, time.monotonic()
+        self._gather_weights()
         kept = random_state()
-        result = self.validation(self.model, self.device, self.precision)
+        result = self.validation(self.model.to(self.device), self.device, self.precision)
         set_random_state(kept)
-        value = result[self.validation.metric]
+        if self.trained is not self.model:
+            self.model.cpu()
+        value = _first(result[self.validation.metric], self.device)
         if self.validation.better(value, p.best):
             p.best, p.best_step, p.worse = value, p.step, 0
             if self.first:
@@ -263,21 +297,32 @@ class Work:
 
     # -- saving
 
+    def _gather_weights(self) -> None:
+        """Let `model` be what was trained; every process must call it."""
+        if self.trained is not self.model:
+            copy_weights(self.trained, self.model)
+
     def save(self) -> None:
-        """Save all that the rest of the training depends on."""
+        """Save all that the rest of the training depends on; every process must call it."""
         states = _gather(random_state())
+        self._gather_weights()
+        optimizer = whole(self.optimizer.state_dict(), keep=self.first)
+        ema = whole(self.ema.weights, keep=self.first) if self.ema else None
+        total = None if self._sum is None else _total(self._sum.clone())
         if self.first:
-            self.last.save(self.model, self.progress.step)
+            # What is averaged must not depend on interruptions and clocks.
+            if self.progress.done or _due(self.progress.step, self.settings.checkpoint.every):
+                self.last.save(self.model, self.progress.step)
             save_checkpoint(
                 self.checkpoint,
                 {
                     "progress": self.progress.state(),
                     "model": self.model.state_dict(),
-                    "optimizer": self.optimizer.state_dict(),
-                    "ema": self.ema.weights if self.ema else None,
+                    "optimizer": optimizer,
+                    "ema": ema,
                     "random": states,
                     "log": self.log.length,
-                    "interval": (self._sum, self._tokens),
+                    "interval": (total, self._tokens),
                 },
             )
             self.last.prune(self.progress.step)
@@ -291,7 +336,8 @@ class Work:
         if self.ema and state["ema"] is not None:
             self.ema.weights = state["ema"]
         self._random = state["random"]
-        self._sum, self._tokens = state["interval"]
+        total, self._tokens = state["interval"]
+        self._sum = total if total is None or self.first else torch.zeros_like(total)
         return int(state["log"])
 
     @contextmanager
@@ -321,6 +367,20 @@ def _due(step: int, every: int) -> bool:
 
 def _parallel() -> bool:
     return torch.distributed.is_available() and torch.distributed.is_initialized()
+
+
+def _device(settings: Training) -> torch.device:
+    found = torch.accelerator.current_accelerator() if settings.device != "cpu" else None
+    return found if found is not None and torch.accelerator.is_available() else torch.device("cpu")
+
+
+def _first(value: float, device: torch.device) -> float:
+    """What the first process says, in all of them."""
+    if not _parallel():
+        return value
+    said = torch.tensor(value, dtype=torch.float64, device=device)
+    torch.distributed.broadcast(said, 0)
+    return float(said)
 
 
 def _total(value: Tensor) -> Tensor:

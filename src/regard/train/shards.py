@@ -1,0 +1,85 @@
+"""Weights in shards: every process keeps a part of each tensor (torch's FSDP2).
+
+Whatever is judged, averaged into files or saved is whole, so that neither a checkpoint nor a folder
+depends on how many processes made it.
+"""
+
+import copy
+from collections import defaultdict
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor, distribute_tensor
+from torch.optim import Optimizer
+
+from regard.train.state import weights_of
+
+__all__ = ["copy_weights", "like", "local", "sharded", "whole"]
+
+
+def sharded(model: nn.Module, optimizer: Optimizer, mesh: DeviceMesh) -> nn.Module:
+    """A copy of a model whose weights are in shards; the optimizer now belongs to the copy.
+
+    Each member of an `nn.ModuleList` (a layer) is gathered when it is called and let go after; the
+    rest of the model is gathered while the model is called. So in `forward` a layer must be entered
+    by its call; torch refuses to mix whole and sharded tensors where it is not.
+    """
+    copied = copy.deepcopy(model)
+    for parent in copied.modules():
+        if isinstance(parent, nn.ModuleList):
+            for layer in parent:
+                if any(True for _ in layer.parameters()):
+                    fully_shard(layer, mesh=mesh)
+    fully_shard(copied, mesh=mesh)
+    pairs = zip(model.parameters(), copied.parameters(), strict=True)
+    now: dict[Tensor, Tensor] = dict(pairs)
+    for group in optimizer.param_groups:
+        group["params"] = [now[p] for p in group["params"]]
+    state = {
+        now[p]: {key: like(value, now[p]) for key, value in values.items()}
+        for p, values in optimizer.state.items()
+    }
+    optimizer.state = defaultdict(dict, state)
+    return copied
+
+
+def like(value: Any, model: Tensor) -> Any:
+    """A whole tensor cut up as `model` is, if it has its shape (moments of a weight, averages)."""
+    if isinstance(model, DTensor) and isinstance(value, Tensor) and value.shape == model.shape:
+        return distribute_tensor(value.to(model.device), model.device_mesh, model.placements)
+    return value
+
+
+def local(tensor: Tensor) -> Tensor:
+    """What this process keeps of a tensor; the same memory."""
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+
+def whole(value: Any, *, keep: bool = True) -> Any:
+    """Plain values and tensors, with every sharded tensor gathered into the memory of the CPU.
+
+    All processes must call it.
+
+    Args:
+        value: dictionaries, lists and tuples of anything.
+        keep: this process wants the sharded tensors; the others only help, and get None for them.
+    """
+    if isinstance(value, DTensor):
+        full: Tensor = DTensor.full_tensor(value.detach())  # type: ignore[arg-type]
+        return full.cpu() if keep else None
+    if isinstance(value, dict):
+        return {key: whole(item, keep=keep) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(whole(item, keep=keep) for item in value)
+    return value
+
+
+@torch.no_grad()
+def copy_weights(source: nn.Module, target: nn.Module) -> None:
+    """Give a whole model the weights of a sharded one; all processes must call it."""
+    weights = weights_of(source)
+    for name, tensor in weights_of(target).items():
+        tensor.copy_(whole(weights[name]))
