@@ -109,7 +109,7 @@ class Recipe:
             return self.decode
         value: Any = self.layers.values
         for part in section.split("."):
-            value = value.get(part) or {}
+            value = {} if value.get(part) is None else value[part]
         if not isinstance(value, dict):
             raise RequestError(
                 f"{self.where(section)}: {section}: expected keys with values, came {value!r}"
@@ -168,10 +168,19 @@ def load(
         RequestError: no such recipe, not YAML, an unknown section or a malformed override.
     """
     file = find(name)
-    values, lines = parse(file.read_text(encoding="utf-8"), _short(file))
+    try:
+        text = file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise RequestError(f"{_short(file)}:{line}: not UTF-8") from None
+    values, lines = parse(text, _short(file))
     if not isinstance(values, dict):
         raise RequestError(f"{_short(file)}:1: expected sections ({', '.join(SECTIONS)})")
-    small = values.pop("tiny", None) or {}
+    small = values.pop("tiny", None)
+    small = {} if small is None else small
+    if not isinstance(small, dict):
+        at = f"{_short(file)}:{lines['tiny']}"
+        raise RequestError(f"{at}: tiny: expected keys with values, came {small!r}")
     layers = Layered(values, lines, _short(file))
     if tiny:
         layers.lay(small, {key: f"{_short(file)}:{line}" for key, line in _inside(lines, "tiny")})
@@ -234,7 +243,7 @@ def find(name: str | os.PathLike[str]) -> Path:
     matches = [full for full in known if full == text or full.endswith("/" + text)]
     if len(matches) != 1:
         shorts = [full.rpartition("/")[2] for full in known]
-        hint = nearest(text, matches or [*known, *shorts])
+        hint = "there are " + ", ".join(matches) if matches else nearest(text, [*known, *shorts])
         raise RequestError(f"there is no recipe {text!r}: {hint}; see `regard recipes`")
     return folder() / f"{matches[0]}.yaml"
 

@@ -4,7 +4,7 @@ import inspect
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import is_dataclass
-from typing import Any, get_args, get_type_hints
+from typing import Any, Union, get_args, get_type_hints
 
 from regard.errors import RequestError, nearest
 
@@ -84,7 +84,7 @@ def _parameters(
 def _hints(target: Callable[..., Any]) -> dict[str, Any]:
     plain = is_dataclass(target) or not inspect.isclass(target)
     try:
-        return get_type_hints(target if plain else target.__init__)
+        return get_type_hints(target if plain else target.__init__, include_extras=True)
     except (NameError, TypeError):  # a name that only a type checker sees: nothing to check against
         return {}
 
@@ -118,11 +118,13 @@ def _expected(hint: Any) -> str:
         bool: "true or false",
         type(None): "null",
     }
+    if hasattr(hint, "__metadata__"):  # Annotated, with a range
+        return _expected(hint.__origin__)
     if hint in names:
         return names[hint]
     parts = get_args(hint)
     kind = getattr(hint, "__origin__", None)
-    if parts and kind is None:  # int | None
+    if parts and kind in (None, Union):  # int | None
         return " or ".join(_expected(part) for part in parts)
     if parts and str(kind) == "typing.Literal":
         return "one of " + ", ".join(str(part) for part in parts)

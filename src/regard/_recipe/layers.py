@@ -63,13 +63,14 @@ class Layered:
             here[path[-1]] = deepcopy(value)
 
     def where(self, key: str) -> str:
-        """Where a dotted key was written, or the nearest thing above it."""
+        """Where a dotted key was written, or the nearest thing above it, or the first one below."""
         parts = key.split(".")
         for size in range(len(parts), 0, -1):
             found = self.origin.get(".".join(parts[:size]))
             if found:
                 return found
-        return self.file
+        below = (at for known, at in self.origin.items() if known.startswith(key + "."))
+        return next(below, self.file)
 
 
 def override(text: str) -> tuple[str, Any]:

@@ -70,6 +70,11 @@ def parse(text: str, name: str, *, prefix: str = "", line: int = 0) -> tuple[Any
             a plain word.
     """
     try:
+        for event in yaml.parse(text, _Loader):
+            if getattr(event, "anchor", None) or getattr(event, "tag", None):
+                start = event.start_mark.line if event.start_mark else 0
+                at = f"{name}:{start + 1 + line}"
+                raise RequestError(f"{at}: expected plain values, came an anchor or a tag")
         node = yaml.compose(text, _Loader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)

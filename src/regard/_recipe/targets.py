@@ -38,7 +38,7 @@ def targets(recipe: "Recipe") -> Targets:
         ("schedule", SCHEDULES, "constant"),
     )
     for key, table, usual in tables:
-        section = recipe.train.get(key) or {}
+        section = {} if recipe.train.get(key) is None else recipe.train[key]
         name = _name(recipe, f"train.{key}", section, table, usual)
         found[f"train.{key}"] = table[name], ("parameters",)
     found["decode"] = DECODERS[_name(recipe, "decode", recipe.decode, DECODERS)], ()

@@ -93,7 +93,10 @@ def _pronounce(
     else:
         show(f"Training {RECIPE} for {seconds:g} s of CPU time")
         chosen = recipe.load(RECIPE, [f"train.cpu_seconds={seconds}"])
-        metrics = fit(chosen, folder, fresh=True)
+        try:
+            metrics = fit(chosen, folder, fresh=True)
+        except KeyboardInterrupt as error:  # what `fit` says of continuing is true of `train` only
+            raise KeyboardInterrupt("interrupted; the demo starts afresh") from error
     loaded = store.load(folder)
     words = _unseen(loaded)
     scores = metrics["metrics"]

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-__all__ = ["recurrence"]
+__all__ = ["affine", "recurrence", "tanh_"]
 
 
 def recurrence(
@@ -50,14 +50,14 @@ def recurrence(
     return states
 
 
-def _tanh(x: Tensor) -> Tensor:
+def tanh_(x: Tensor) -> Tensor:
     """Take tanh in place; by the sigmoid on a CPU, where PyTorch's is five times faster."""
     if x.device.type != "cpu":
         return x.tanh_()
     return x.mul_(2).sigmoid_().mul_(2).sub_(1)
 
 
-def _affine(out: Tensor, onto: Tensor, a: Tensor, b: Tensor) -> Tensor:
+def affine(out: Tensor, onto: Tensor, a: Tensor, b: Tensor) -> Tensor:
     """`out = onto + a @ b`, the product in the dtype of b."""
     if out.dtype == b.dtype:
         return torch.addmm(onto, a, b, out=out)
@@ -92,14 +92,14 @@ class _Recurrence(torch.autograd.Function):
             if zero:
                 gate.copy_(of_gates[t])
             else:
-                _affine(gate, of_gates[t], h, gate_weight)
+                affine(gate, of_gates[t], h, gate_weight)
             gate.sigmoid_()
             if before:
                 torch.mul(r, h, out=y)
                 if zero:
                     n.copy_(of_n[t])
                 else:
-                    _affine(n, of_n[t], y, weight_n)
+                    affine(n, of_n[t], y, weight_n)
             else:
                 if zero:
                     y.zero_()
@@ -108,7 +108,7 @@ class _Recurrence(torch.autograd.Function):
                 if inside is not None:
                     y += inside
                 torch.addcmul(of_n[t].to(y.dtype), r, y, out=n)
-            _tanh(n)
+            tanh_(n)
             new = news[t]
             h = torch.lerp(n, h, zs[t], out=new) if keep else torch.lerp(h, n, zs[t], out=new)
         ctx.save_for_backward(state, low, states, gates, candidates, touched)

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from regard.errors import RequestError, nearest
 from regard.layers._gated import recurrence
+from regard.layers._loop import Loop
 from regard.layers.embed import Embed
 from regard.layers.reverse import reverse
 
@@ -79,6 +80,19 @@ class Gated(nn.Module):
     ) -> Float[Tensor, "batch time hidden"]:
         """All steps, from `state` (zero by default): the state after each."""
         return self._run(inputs.transpose(0, 1), state, inside).transpose(0, 1)
+
+    def loop(self, context: Float[Tensor, "gates context"], dtype: torch.dtype) -> Loop:
+        """Steps that look at something in between: `state = loop(inputs, context, state)`.
+
+        The same as `self(inputs + C context, state)` with 2-D tensors, made for training: gradients
+        of U and C are one product over all steps.
+
+        Args:
+            context: the matrix C.
+            dtype: of the products, as autocast has it.
+        """
+        before, keep = RESETS[self.reset], UPDATES[self.update]
+        return Loop(self.weight, context, before=before, keep=keep, dtype=dtype)
 
     def _run(self, inputs: Tensor, state: Tensor | None, inside: Tensor | None) -> Tensor:
         before, keep = RESETS[self.reset], UPDATES[self.update]

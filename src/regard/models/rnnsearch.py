@@ -146,14 +146,15 @@ class RNNsearch(_GatedDecoder):
         encoded = self.encode(source, lengths)
         memory, state = self._remember(encoded), self._initial(encoded)  # (B, 1, H)
         words = self.embed_target(target_in)  # (B, T, m)
-        inputs = self.embed_target.through(target_in, self.word, words).split(1, 1)  # (B, 1, 3H)
-        states, contexts = [], []
-        for i, word in enumerate(inputs):
-            context = self.attention(state, memory).context  # (B, 1, 2H)
-            states.append(state)
+        inputs = self.embed_target.through(target_in, self.word, words)  # (B, T, 3H)
+        advance = self.recurrent.loop(self.context.weight, inputs.dtype)
+        states, contexts = [state], []
+        for i, word in enumerate(inputs.unbind(1)):
+            context = self.attention(states[i], memory).context  # (B, 1, 2H)
             contexts.append(context)
-            if i + 1 < len(inputs):
-                state = self.recurrent(word + self.context(context), state)
+            if i + 1 < inputs.shape[1]:
+                state = advance(word, context.squeeze(1), states[i].squeeze(1))
+                states.append(state.unsqueeze(1))
         return Output(self._logits(torch.cat(states, 1), words, torch.cat(contexts, 1)), {})
 
     def _remember(self, encoded: Encoded) -> Memory:

@@ -30,6 +30,7 @@ def finish(recipe: Recipe, folder: Path, built: "Built", work: Work) -> dict[str
     """Choose the weights, score them on test, write the folder; give the metrics."""
     from regard import store
 
+    built.model.to(work.device)  # the engine leaves it on the CPU
     name, dev = choose(work)
     metrics: dict[str, Any] = {"metrics": {}, "signature": {}, "examples": 0, "seconds": 0.0}
     test = built.data.test
@@ -41,7 +42,7 @@ def finish(recipe: Recipe, folder: Path, built: "Built", work: Work) -> dict[str
         "ended": p.done,
         "weights": name,
         "steps": p.step,
-        "epochs": p.place.epoch,
+        "epochs": round(p.epoch, 2),
         "tokens": p.tokens,
         "cpu": round(p.cpu, 1),
         "wall": round(p.wall, 1),
@@ -102,7 +103,8 @@ def _candidates(work: Work) -> dict[str, Callable[[], Mapping[str, Tensor]]]:
     found["last"] = lambda: last
     if settings.final == "auto":
         return found
-    return {settings.final: found.get(settings.final, found["last"])}
+    name = settings.final if settings.final in found else "last"  # the best may be the last
+    return {name: found[name]}
 
 
 def evaluate(recipe: Recipe, built: "Built", work: Work, test: Any) -> dict[str, Any]:

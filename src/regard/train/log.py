@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 import os
 import sys
 import time
@@ -42,7 +43,7 @@ class Log:
     def write(self, **values: Any) -> None:
         """Write one line of JSON."""
         if self._file:
-            self._file.write(json.dumps(values).encode() + b"\n")
+            self._file.write(json.dumps(_finite(values)).encode() + b"\n")
             self._file.flush()
 
     def train(self, values: Mapping[str, Any], progress: float) -> None:
@@ -71,6 +72,13 @@ class Log:
             self._bar.stop()
         if self._file:
             self._file.close()
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no infinity."""
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _line(values: Mapping[str, Any], progress: float) -> str:

@@ -5,7 +5,6 @@ import logging
 import random
 import shutil
 from collections.abc import Mapping
-from difflib import unified_diff
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,11 +17,13 @@ from regard._malloc import keep_freed_memory
 from regard._recipe.layers import flat
 from regard.data.batch import plan
 from regard.data.tokenize import Tokenizer
-from regard.errors import RegardError, RequestError
+from regard.errors import RegardError, RequestError, nearest
 from regard.recipe import Recipe, load
+from regard.tasks import Prediction
 from regard.train import engine, optim, schedule
 from regard.train.finish import finish
 from regard.train.settings import Training
+from regard.train.state import replace_file
 from regard.train.stream import Stream
 from regard.train.validate import Validation
 from regard.train.work import Work
@@ -68,7 +69,7 @@ def fit(
     recipe.check()
     if fresh and engine.rank() == 0:
         _clear(folder)
-    finished = _finished(recipe, folder)
+    finished = None if fresh else _finished(recipe, folder)
     if finished is not None:
         _talk.info("%s is finished already; --fresh trains it again", folder)
         return finished
@@ -104,6 +105,12 @@ def build(recipe: Recipe, folder: Path | None = None) -> Built:
     settings = Training.of(recipe.train)
     if not (settings.steps or settings.epochs or settings.cpu_seconds):
         raise RequestError(f"{recipe.where('train')}: train needs steps, epochs or cpu_seconds")
+    there = {"ema": settings.ema > 0, "average": settings.average > 1}
+    if not there.get(settings.final, True):
+        raise RequestError(
+            f"{recipe.where('train.final')}: train.final is {settings.final!r}, "
+            f"but train.{settings.final} makes none"
+        )
     random.seed(settings.seed)
     np.random.seed(settings.seed)  # noqa: NPY002
     torch.manual_seed(settings.seed)
@@ -143,11 +150,23 @@ def _validation(recipe: Recipe, built: Built) -> Validation | None:
         return None
     plain = _arguments(recipe.task) | ({"smoothing": 0.0} if "smoothing" in recipe.task else {})
     metric = s.metric or (task.metric if s.examples else "loss")
+    known = ["loss", "perplexity", *(_metrics(task, built.data.dev) if s.examples else [])]
+    if metric not in known:
+        at = recipe.where("train.validate.metric")
+        raise RequestError(
+            f"{at}: train.validate.metric: there is no {metric!r} here: {nearest(metric, known)}"
+        )
     return Validation(
         tasks.load(recipe.task["name"])(**plain), built.data.dev, decode.build({"name": "greedy"}),
         built.data.tokenizers, limit=s.examples, metric=metric, lower=set(task.lower_is_better),
         tokens=s.tokens,
     )  # fmt: skip
+
+
+def _metrics(task: Any, examples: Any) -> list[str]:
+    """The names of a task's scores, found by scoring a right answer."""
+    one = examples.subset([0])
+    return list(task.score([Prediction(one.texts[0], one.references[0][0])], one))
 
 
 def _introduce(recipe: Recipe, built: Built, work: Work) -> None:
@@ -207,13 +226,17 @@ def _finished(recipe: Recipe, folder: Path) -> dict[str, Any] | None:
 
 
 def _refuse_change(recipe: Recipe, noted: Path) -> None:
-    old, new = (_lines(r) for r in (load(noted), recipe))
-    if old == new:
-        return
+    old, new = _compared(load(noted)), _compared(recipe)
     changes = [
-        line for line in unified_diff(old, new, lineterm="", n=0) if line[:3] not in ("---", "+++")
+        f"  {sign}{key}: {values[key]!r}"
+        for key in sorted({*old, *new})
+        if key not in old or key not in new or old[key] != new[key]
+        for sign, values in (("-", old), ("+", new))
+        if key in values
     ]
-    said = "\n".join(f"  {line}" for line in changes if not line.startswith("@@"))
+    if not changes:
+        return
+    said = "\n".join(changes)
     raise RequestError(
         f"{noted.parent} holds a training of another recipe; -o trains elsewhere, "
         "--fresh starts over; "
@@ -221,12 +244,13 @@ def _refuse_change(recipe: Recipe, noted: Path) -> None:
     )
 
 
-def _lines(recipe: Recipe) -> list[str]:
-    return [
-        f"{key}: {value!r}"
-        for key, value in sorted(flat(recipe.resolved()))
+def _compared(recipe: Recipe) -> dict[str, Any]:
+    """What results depend on; 1 and 1.0, a list and a tuple are the same."""
+    return {
+        key: list(value) if isinstance(value, tuple) else value
+        for key, value in flat(recipe.resolved())
         if not any(key == same or key.startswith(same + ".") for same in SAME)
-    ]
+    }
 
 
 def _note(recipe: Recipe, folder: Path, tokenizers: Mapping[str, Tokenizer]) -> None:
@@ -237,7 +261,8 @@ def _note(recipe: Recipe, folder: Path, tokenizers: Mapping[str, Tokenizer]) -> 
         path = folder / ("tokenizer.json" if shared else f"tokenizer.{side}.json")
         if not path.is_file():
             tokenizer.save(path)
-    (folder / "recipe.yaml").write_text(recipe.dump(), encoding="utf-8")
+    text = recipe.dump()
+    replace_file(folder / "recipe.yaml", lambda path: path.write_text(text, encoding="utf-8"))
 
 
 def _tokenizers(folder: Path) -> dict[str, Tokenizer] | None:

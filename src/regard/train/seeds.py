@@ -10,6 +10,7 @@ from typing import Any
 
 from regard.errors import RequestError
 from regard.recipe import load
+from regard.train.engine import world
 from regard.train.run import default_folder, fit
 from regard.train.state import replace_file
 
@@ -50,6 +51,8 @@ def fit_seeds(
     fresh: bool = False,
 ) -> dict[str, Any]:
     """Train a recipe once for each seed into `folder/seed-N`; write `folder/seeds.json`."""
+    if world() > 1:
+        raise RequestError("--seeds trains one after the other, in one process: not under torchrun")
     root = folder or default_folder(load(name, overrides, tiny=tiny))
     each: dict[int, Mapping[str, float]] = {}
     for seed in seeds:

@@ -2,9 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 __all__ = ["Batch", "Checkpoint", "Training", "Validate"]
+
+Count = Annotated[int, Field(ge=1)]
+Natural = Annotated[int, Field(ge=0)]
+Amount = Annotated[float, Field(gt=0)]
+_AMOUNTS = ("epochs", "cpu_seconds", "clip", "ema")
 
 
 @dataclass(frozen=True)
@@ -16,8 +23,8 @@ class Batch:
         accumulate: micro-batches a step (and process) whose gradients are added up.
     """
 
-    tokens: int = 4096
-    accumulate: int = 1
+    tokens: Count = 4096
+    accumulate: Count = 1
 
 
 @dataclass(frozen=True)
@@ -32,11 +39,11 @@ class Validate:
         tokens: the budget of a batch.
     """
 
-    every: int = 1000
-    examples: int = 200
+    every: Natural = 1000
+    examples: Natural = 200
     metric: str | None = None
-    patience: int | None = None
-    tokens: int = 4096
+    patience: Count | None = None
+    tokens: Count = 4096
 
 
 @dataclass(frozen=True)
@@ -44,12 +51,12 @@ class Checkpoint:
     """When the state is saved.
 
     Args:
-        every: steps between two checkpoints.
-        minutes: or minutes between them, whichever comes first.
+        every: steps between two checkpoints; 0: only at the end and when interrupted.
+        minutes: or minutes between them, whichever comes first; these are not averaged.
     """
 
-    every: int = 1000
-    minutes: float | None = None
+    every: Natural = 1000
+    minutes: Amount | None = None
 
 
 @dataclass(frozen=True)
@@ -69,29 +76,29 @@ class Training:
         final: which weights the folder gets. `auto`: of all there are, those best on dev.
         precision: `bf16` is automatic mixed precision, weights stay float32.
         seed: everything random follows from it.
-        log: steps between two lines of the log.
+        log: steps between two lines of the log; 0: none.
         threads: CPU threads; as torch finds them where not given.
         device: `auto` takes a GPU where there is one.
         strategy: how several processes share the work (started by torchrun).
         dtype: of the weights in the final folder.
     """
 
-    steps: int | None = None
-    epochs: float | None = None
-    cpu_seconds: float | None = None
+    steps: Count | None = None
+    epochs: Amount | None = None
+    cpu_seconds: Amount | None = None
     batch: Batch = Batch()
     optimizer: Mapping[str, Any] = field(default_factory=lambda: {"name": "adam"})
     schedule: Mapping[str, Any] = field(default_factory=lambda: {"name": "constant"})
-    clip: float = 0.0
-    average: int = 0
-    ema: float = 0.0
+    clip: Annotated[float, Field(ge=0)] = 0.0
+    average: Natural = 0
+    ema: Annotated[float, Field(ge=0, lt=1)] = 0.0
     final: Literal["auto", "last", "best", "average", "ema"] = "auto"
     validate: Validate = Validate()
     checkpoint: Checkpoint = Checkpoint()
     precision: Literal["fp32", "bf16"] = "fp32"
-    seed: int = 1
-    log: int = 50
-    threads: int | None = None
+    seed: Natural = 1
+    log: Natural = 50
+    threads: Count | None = None
     device: Literal["auto", "cpu", "cuda"] = "auto"
     strategy: Literal["ddp", "fsdp"] = "ddp"
     dtype: Literal["float32", "float16"] = "float32"
@@ -101,10 +108,12 @@ class Training:
         """The settings of a recipe's `train` section, which was checked before."""
         nested = {"batch": Batch, "validate": Validate, "checkpoint": Checkpoint}
         known = {f.name for f in fields(cls)}
-        return cls(
-            **{
-                key: nested[key](**value) if key in nested else value
-                for key, value in section.items()
-                if key in known
-            }
-        )
+        made: dict[str, Any] = {}
+        for key, value in section.items():
+            if key not in known or value is None:  # null means the default
+                continue
+            if key in nested:
+                made[key] = nested[key](**value)
+            else:
+                made[key] = float(value) if key in _AMOUNTS else value
+        return cls(**made)

@@ -92,7 +92,9 @@ class Validation:
         return result
 
     def better(self, new: float, old: float | None) -> bool:
-        """Is a score better than the best so far?"""
+        """Is a score better than the best so far? One that is no number never is."""
+        if math.isnan(new):
+            return False
         if old is None or math.isnan(old):
             return True
         return new < old if self.lower else new > old

@@ -1,0 +1,247 @@
+"""Recipes: layers with their origins, names, checks against constructors, and what is said."""
+
+import math
+import subprocess
+import sys
+
+import pytest
+
+from regard import recipe
+from regard.errors import RequestError
+
+TEXT = """\
+# regard train small
+model: {name: transformer, dim: 16, heads: 2, layers: 1, hidden: 16}
+task: {name: translation, smoothing: 0.1}
+data: {path: mt/de-en, columns: {source: other, target: en}}
+train:
+  steps: 20_000
+  batch: {tokens: 512}
+  optimizer: {name: adam, lr: 3e-4, betas: [0.9, 0.98]}
+  schedule: {name: inverse-sqrt, warmup: 100}
+decode: {name: beam, size: 4}
+expect: {bleu: [1.0, 3.5]}
+tiny:
+  model.hidden: 8
+  train: {steps: 3, optimizer.lr: 1}
+  expect.bleu: [0, 100]
+"""
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "small.yaml"
+    path.write_text(TEXT)
+    return path
+
+
+def test_values_and_where_they_are_from(file):
+    found = recipe.load("small.yaml", ["train.batch.accumulate=2", "model.layers=3"])
+    assert found.name == "small"
+    assert found.train["steps"] == 20000
+    assert found.train["optimizer"]["lr"] == 0.0003
+    assert found.train["batch"] == {"tokens": 512, "accumulate": 2}
+    assert found.model["layers"] == 3
+    places = {
+        "model": "small.yaml:2",
+        "model.heads": "small.yaml:2",
+        "model.layers": "command line",
+        "train.optimizer": "small.yaml:8",
+        "train.optimizer.lr": "small.yaml:8",
+        "train.batch.tokens": "small.yaml:7",
+        "train.batch.accumulate": "command line",
+        "train.seed": "small.yaml:5",  # not there: the nearest above
+        "nothing": "small.yaml",
+    }
+    assert {key: found.where(key) for key in places} == places
+    origins = {key: origin for key, _, origin in found.table()}
+    assert origins["train.steps"] == "small.yaml:6"
+    assert origins["model.layers"] == "command line"
+    assert origins["train.seed"] == "default"
+
+
+def test_tiny_lies_over_the_rest_and_the_command_line_over_both(file):
+    found = recipe.load(file, ["train.steps=2"], tiny=True).check()
+    assert found.name == "small-tiny"
+    assert found.model["hidden"] == 8
+    assert found.train["steps"] == 2
+    assert found.train["optimizer"] == {"name": "adam", "lr": 1, "betas": [0.9, 0.98]}
+    assert found.expect == {"bleu": [0, 100]}
+    assert found.where("model.hidden") == "small.yaml:13"
+    assert found.where("train.optimizer.lr") == "small.yaml:14"
+    assert found.where("train.steps") == "command line"
+    assert recipe.load(file).train["steps"] == 20000
+
+
+def test_a_mapping_of_another_name_replaces_and_of_the_same_merges(file):
+    other = recipe.load(file, ["train.optimizer={name: sgd, lr: 1}"]).check()
+    assert other.train["optimizer"] == {"name": "sgd", "lr": 1}
+    assert other.where("train.optimizer.lr") == "command line"
+    same = recipe.load(file, ["train.optimizer={name: adam, lr: 1}"])
+    assert same.train["optimizer"] == {"name": "adam", "lr": 1, "betas": [0.9, 0.98]}
+    assert same.where("train.optimizer.betas") == "small.yaml:8"
+    asked = recipe.load(file, {"train.steps": 5, "model": {"heads": 4}})
+    assert (asked.train["steps"], asked.model["heads"], asked.model["dim"]) == (5, 4, 16)
+
+
+def test_resolved_has_the_defaults_of_the_constructors(file):
+    found = recipe.load(file).check().resolved()
+    assert found["train"]["batch"] == {"tokens": 512, "accumulate": 1}
+    assert found["train"]["validate"]["every"] == 1000
+    assert found["train"]["optimizer"]["eps"] == 1e-8
+    assert found["train"]["optimizer"]["lr"] == 0.0003
+    assert found["decode"]["size"] == 4
+    assert found["decode"]["length"] == 1.0
+    assert found["model"]["hidden"] == 16
+    assert not {"source", "target"} & set(found["model"])
+    assert not any(isinstance(v, float) and math.isnan(v) for v in found["train"].values())
+
+
+@pytest.mark.parametrize("tiny", [False, True])
+def test_a_dump_reads_back_to_the_same_recipe(file, tmp_path, tiny):
+    first = recipe.load(file, ["model.layers=2"], tiny=tiny)
+    copy = tmp_path / "copy.yaml"
+    copy.write_text(first.dump())
+    second = recipe.load(copy)
+    assert second.layers.values == first.layers.values
+    assert second.resolved() == first.resolved()
+    assert "tiny" not in first.dump()
+
+
+WRONG = [
+    ("model:", "modle:", "small.yaml:2: there is no section 'modle': did you mean 'model'?"),
+    ("heads", "hedas", "small.yaml:2: Transformer has no setting 'hedas' (model): did you mean 'h"),
+    ("name: transformer", "name: transfomer", "small.yaml:2: model has no 'transfomer': did you m"),
+    ("name: translation", "name: translaton", "small.yaml:3: task has no 'translaton': did you me"),
+    ("smoothing", "smothing", "small.yaml:3: Translation has no setting 'smothing' (task): did yo"),
+    ("  steps", "  setps", "small.yaml:6: Training has no setting 'setps' (train): did you"),
+    ("{tokens", "{token", "small.yaml:7: Batch has no setting 'token' (train.batch): did "),
+    ("name: adam", "name: adm", "small.yaml:8: train.optimizer has no 'adm': did you mean 'adam'?"),
+    ("betas", "beta", "small.yaml:8: adam has no setting 'beta' (train.optimizer): did you"),
+    ("inverse-sqrt", "inverse", "small.yaml:9: train.schedule has no 'inverse': "),
+    ("warmup", "warm", "small.yaml:9: InverseSqrt has no setting 'warm' (train.schedule): did "),
+    ("name: beam", "name: baem", "small.yaml:10: decode has no 'baem': did you mean 'beam'?"),
+    ("size", "sise", "small.yaml:10: Beam has no setting 'sise' (decode): did you mean 'size'?"),
+    ("20_000", "20k", "small.yaml:6: train.steps: expected a whole number or null, came '20k'"),
+    ("20_000", "0", "small.yaml:6: train.steps: expected a whole number or null, came 0"),
+    ("20_000", "yes", "small.yaml:6: train.steps: expected a whole number or null, came 'yes'"),
+    ("lr: 3e-4", "lr: fast", "small.yaml:8: train.optimizer.lr: expected a number, came 'fast'"),
+    ("0.98]", "x]", "small.yaml:8: train.optimizer.betas.1: expected a list, came [0.9, 'x']"),
+    ("tokens: 512", "tokens: true", "small.yaml:7: train.batch.tokens: expected a whole number"),
+    ("{tokens: 512}", "5", "small.yaml:7: train.batch: expected keys with values, came 5"),
+    ("{tokens: 512}", "0", "small.yaml:7: train.batch: expected keys with values, came 0"),
+    ("{name: adam, lr: 3e-4, betas: [0.9, 0.98]}", "adam", "small.yaml:8: train.optimizer: expec"),
+    ("{bleu: [1.0, 3.5]}", "{bleu: [4, 3]}", "small.yaml:11: expect.bleu: expected [lowest, high"),
+    ("{name: translation, smoothing: 0.1}", "5", "small.yaml:3: task: expected keys with values"),
+    ("name: transformer, ", "", "small.yaml:2: model needs a name: "),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "said"), WRONG, ids=[new for _, new, _ in WRONG])
+def test_every_error_has_its_place(file, old, new, said):
+    assert TEXT.count(old) >= 1
+    file.write_text(TEXT.replace(old, new, 1))
+    with pytest.raises(RequestError) as caught:
+        recipe.load("small.yaml").check()
+    assert str(caught.value).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("train.steps", "command line: expected key=value (train.steps=2000), came 'train.steps'"),
+        ("=3", "command line: expected key=value"),
+        ("trian.steps=3", "command line: there is no section 'trian': did you mean 'train'?"),
+        (
+            "train.stesp=3",
+            "command line: Training has no setting 'stesp' (train): did you mean 'st",
+        ),
+        ("train.steps.more=3", "command line: train.steps.more: train.steps is 20000 and has no k"),
+        ("train.ema=1", "command line: train.ema: expected a number, came 1 "),
+        ("train.log=-1", "command line: train.log: expected a whole number, came -1 "),
+        ("train.precision=fp8", "command line: train.precision: expected one of fp32, bf16, came"),
+        ("train.batch={tokens: [}", "command line: 'train.batch={tokens: [}':1: not YAML"),
+        ("model.source=3", "command line: Transformer has no setting 'source' (model)"),
+    ],
+)
+def test_wrong_changes(file, override, said):
+    with pytest.raises(RequestError) as caught:
+        recipe.load("small.yaml", [override]).check()
+    assert str(caught.value).startswith(said)
+
+
+def test_null_is_the_default(file):
+    from regard.train.settings import Batch, Training
+
+    changes = ["train.batch=", "train.optimizer=null", "train.steps=~", "train.epochs=1"]
+    found = recipe.load(file, changes).check()
+    settings = Training.of(found.train)
+    assert (settings.batch, settings.optimizer) == (Batch(), {"name": "adam"})
+    assert (settings.steps, settings.epochs) == (None, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"", "small.yaml:1: expected sections (model, task"),
+        (b"- a\n", "small.yaml:1: expected sections"),
+        (
+            TEXT.replace("tiny:", "tiny: 5 #").split("  model.hidden")[0].encode(),
+            "small.yaml:12: t",
+        ),
+        (TEXT.encode() + b"# caf\xe9\n", "small.yaml:16: not UTF-8"),
+    ],
+)
+def test_files_that_are_no_recipes(file, text, said):
+    file.write_bytes(text)
+    with pytest.raises(RequestError) as caught:
+        recipe.load("small.yaml", tiny=True)
+    assert str(caught.value).startswith(said)
+
+
+def test_names_and_paths(file, monkeypatch, tmp_path):
+    root = tmp_path / "recipes"
+    for name in ("one/a", "one/both", "two/both"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / f"{name}.yaml").write_text(TEXT)
+    monkeypatch.setattr(recipe, "folder", lambda: root)
+    assert recipe.names() == ["one/a", "one/both", "two/both"]
+    assert recipe.find("a") == recipe.find("one/a") == root / "one" / "a.yaml"
+    assert recipe.load("a").name == "one/a"
+    assert recipe.load("recipes/one/a.yaml", tiny=True).name == "one/a-tiny"
+    assert recipe.load(file).name == "small"
+    for name, said in (
+        ("b", "there is no recipe 'b': valid: "),
+        ("one/aa", "there is no recipe 'one/aa': did you mean 'one/a'?"),
+        ("both", "there is no recipe 'both': there are one/both, two/both"),
+        ("none.yaml", "there is no recipe file 'none.yaml'"),
+        ("recipes", "there is no recipe 'recipes'"),
+    ):
+        with pytest.raises(RequestError) as caught:
+            recipe.find(name)
+        assert str(caught.value).startswith(said)
+
+
+def test_recipes_inside_an_installed_package_come_first(monkeypatch, tmp_path):
+    (tmp_path / "src" / "regard").mkdir(parents=True)
+    monkeypatch.setattr(recipe, "__file__", str(tmp_path / "src" / "regard" / "recipe.py"))
+    assert recipe.folder() == tmp_path / "recipes"
+    (tmp_path / "src" / "regard" / "recipes").mkdir()
+    assert recipe.folder() == tmp_path / "src" / "regard" / "recipes"
+
+
+@pytest.mark.parametrize("tiny", [False, True])
+@pytest.mark.parametrize("name", recipe.names())
+def test_every_recipe_here_is_right(name, tiny):
+    found = recipe.load(name, tiny=tiny).check()
+    assert found.file.read_text().startswith(f"# regard train {name}\n")
+
+
+def test_reading_imports_nothing_heavy(file):
+    code = (
+        "import sys; from regard import recipe; recipe.load('small.yaml', ['train.steps=1']); "
+        "print(sorted({'torch', 'numpy', 'pydantic', 'pytorch_lightning'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

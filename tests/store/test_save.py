@@ -1,0 +1,138 @@
+"""What is written: whole or not at all, plain data, each weight once."""
+
+import json
+import os
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from regard import recipe, store
+from regard.errors import RegardError, RequestError
+from tests.store import toy
+
+
+def test_a_folder_has_what_it_needs_and_no_more(tmp_path):
+    toy.make(tmp_path / "one")
+    names = {"README.md", "config.json", "metrics.json", "model.safetensors", "recipe.yaml"}
+    assert {p.name for p in (tmp_path / "one").iterdir()} == names | {"tokenizer.json"}
+    toy.make(tmp_path / "two", "rnnsearch")
+    both = {"tokenizer.source.json", "tokenizer.target.json"}
+    assert {p.name for p in (tmp_path / "two").iterdir()} == names | both
+
+
+def test_float16_is_half_the_size_and_read_back_as_float32(tmp_path):
+    words = toy.tokenizers(shared=False)
+    model = toy.model_of("luong", words)
+    folders = {
+        d: toy.make(tmp_path / d, "luong", model=model, dtype=d) for d in store._weights.DTYPES
+    }
+    sizes = {d: (f / "model.safetensors").stat().st_size for d, f in folders.items()}
+    assert sizes["float16"] < 0.75 * sizes["float32"]  # names weigh something in a toy
+    for dtype, folder in folders.items():
+        loaded = store.load(folder).model.state_dict()
+        for name, tensor in model.state_dict().items():
+            assert loaded[name].dtype == torch.float32
+            assert torch.equal(loaded[name], tensor.to(getattr(torch, dtype)).float())
+
+
+def test_tied_weights_are_saved_once_and_stay_tied(tmp_path):
+    folder = toy.make(tmp_path / "model")
+    saved = load_file(folder / "model.safetensors")
+    words = toy.tokenizers(shared=True)
+    embeddings = [t for t in saved.values() if t.shape == (len(words["source"]), 16)]
+    assert len(embeddings) == 1
+    model = store.load(folder).model
+    assert model.output.weight is model.embed_target.weight is model.embed_source.weight
+
+
+def test_weights_beyond_float16_are_refused(tmp_path):
+    words = toy.tokenizers(shared=True)
+    model = toy.model_of("transformer", words)
+    with torch.no_grad():
+        model.encoder[0].feedforward.inner.weight[0, 0] = 1e6
+    with pytest.raises(RequestError, match="float16 cannot hold; save as float32"):
+        toy.make(tmp_path / "model", model=model, dtype="float16")
+    assert not (tmp_path / "model").exists()
+
+
+def test_an_unknown_dtype_is_refused_with_the_nearest(tmp_path):
+    with pytest.raises(RequestError, match="did you mean 'float16'"):
+        toy.make(tmp_path / "model", dtype="float1")
+
+
+def test_a_failed_save_leaves_the_old_model_whole(tmp_path, monkeypatch):
+    folder = toy.make(tmp_path / "model", seed=1)
+    before = {p.name: p.read_bytes() for p in folder.iterdir()}
+
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(RegardError, match="No space left"):
+        toy.make(folder, seed=2)
+    assert {p.name: p.read_bytes() for p in folder.iterdir()} == before
+
+
+def test_a_save_killed_between_two_files_is_found_out(tmp_path, monkeypatch):
+    folder = toy.make(tmp_path / "model", seed=1)
+    move, moved = os.replace, []
+
+    def killed(source, target):
+        if moved:
+            raise KeyboardInterrupt
+        moved.append(target)
+        move(source, target)
+
+    monkeypatch.setattr(os, "replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        toy.make(folder, seed=2)
+    assert moved[0].name == "model.safetensors"
+    with pytest.raises(RequestError, match=r"damaged or belongs to another config\.json"):
+        store.load(folder)
+
+
+def test_other_files_stay_and_old_tokenizers_go(tmp_path):
+    folder = toy.make(tmp_path / "model", "rnnsearch")
+    (folder / "log.jsonl").write_text("{}\n")
+    toy.make(folder)
+    assert (folder / "log.jsonl").read_text() == "{}\n"
+    assert sorted(p.name for p in folder.glob("tokenizer*")) == ["tokenizer.json"]
+    assert not list(folder.glob(".saving*"))
+
+
+def test_the_same_model_gives_the_same_bytes(tmp_path):
+    one, two = toy.make(tmp_path / "a" / "model"), toy.make(tmp_path / "b" / "model")
+    for path in one.iterdir():
+        assert path.read_bytes() == (two / path.name).read_bytes(), path.name
+
+
+def test_metrics_that_are_not_numbers_are_valid_json(tmp_path):
+    metrics = {"metrics": {"bleu": torch.tensor(3.5), "loss": float("nan")}, "runs": (1, 2)}
+    folder = toy.make(tmp_path / "model", metrics=metrics)
+    read = json.loads((folder / "metrics.json").read_text())
+    assert read == {"metrics": {"bleu": 3.5, "loss": None}, "runs": [1, 2]}
+
+
+def test_only_plain_data_is_taken(tmp_path):
+    with pytest.raises(RequestError, match="plain data, got a Tokenizer"):
+        toy.make(tmp_path / "model", metrics={"x": toy.tokenizers(shared=True)["source"]})
+
+
+def test_the_recipe_in_the_folder_is_a_recipe(tmp_path):
+    folder = toy.make(tmp_path / "model")
+    read, plan = recipe.load(folder / "recipe.yaml"), toy.recipe("transformer")
+    assert {name: read.section(name) for name in plan} == plan
+
+
+def test_the_card_says_where_it_comes_from_and_how_good_it_is(tmp_path):
+    metrics = {"metrics": {"bleu": 12.345}, "signature": {"bleu": "nrefs:1|version:2.6.0"}}
+    words = {"data": "Three sentences.", "licence": "CC0."}
+    text = (toy.make(tmp_path / "toy", metrics=metrics, card=words) / "README.md").read_text()
+    wanted = [
+        "# toy", "Attention Is All You Need", "https://arxiv.org/abs/1706.03762", "Three sentences.",
+        "| bleu | 12.35 | `nrefs:1|version:2.6.0` |".replace("12.35", f"{12.345:.2f}"),
+        "hidden: 16", "## Limits", "CC0.", f"PyTorch {torch.__version__}",
+    ]  # fmt: skip
+    for words_of_it in wanted:
+        assert words_of_it in text
