@@ -78,6 +78,7 @@ def test_one_step_of_every_optimizer_is_its_formula(name):
 
 def test_adam_takes_the_papers_betas_and_eps():
     weight = torch.nn.Parameter(torch.ones(2))
-    made = build_optimizer({"name": "adam", "betas": [0.9, 0.98], "eps": 1e-9}, [weight])
+    settings = {"name": "adam", "lr": 1, "betas": [0.9, 0.98], "eps": 1e-9}
+    made = build_optimizer(settings, [weight])
     assert tuple(made.defaults["betas"]) == (0.9, 0.98)
-    assert made.defaults["eps"] == 1e-9
+    assert (made.defaults["lr"], made.defaults["eps"]) == (1.0, 1e-9)

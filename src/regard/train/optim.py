@@ -75,4 +75,8 @@ def build(section: Mapping[str, Any], parameters: Parameters) -> Optimizer:
     name = settings.pop("name", "adam")
     if name not in OPTIMIZERS:
         raise RequestError(f"there is no optimizer {name!r}: {nearest(str(name), OPTIMIZERS)}")
-    return OPTIMIZERS[name](parameters, **settings)
+    # YAML has lists where Python says tuples, and 1 where it says 1.0.
+    fitted = {k: tuple(v) if isinstance(v, list) else v for k, v in settings.items()}
+    return OPTIMIZERS[name](
+        parameters, **{k: float(v) if type(v) is int else v for k, v in fitted.items()}
+    )

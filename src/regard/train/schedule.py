@@ -84,7 +84,7 @@ class Linear:
     """Linear warm-up, then linearly down to `final` times the peak at the end of the training."""
 
     warmup: int = 0
-    final: float = 0.0
+    final: float | int = 0.0
 
     def __call__(self, point: Point) -> float:
         """The factor at a point."""
@@ -96,7 +96,7 @@ class Cosine:
     """Linear warm-up, then half a cosine down to `final` times the peak at the end."""
 
     warmup: int = 0
-    final: float = 0.0
+    final: float | int = 0.0
 
     def __call__(self, point: Point) -> float:
         """The factor at a point."""
@@ -108,8 +108,8 @@ class Cosine:
 class Halving:
     """1, halved after `start` epochs and every `every` epochs from there (Luong et al. 2015)."""
 
-    start: float = 5.0
-    every: float = 1.0
+    start: float | int = 5.0
+    every: float | int = 1.0
 
     def __call__(self, point: Point) -> float:
         """The factor at a point."""
