@@ -75,28 +75,16 @@ class Streaming(Protocol):
         ...
 
 
-class Dot(nn.Module):
-    r"""The dot product (Luong et al. 2015, "dot"): :math:`e_{ij} = s\, q_i^\top k_j`.
-
-    Args:
-        scale: s, 1 by default.
-
-    Shapes:
-        query (*batch, Q, D), key (*batch, K, D) to (*batch, Q, K)
-    """
-
-    def __init__(self, scale: float | None = 1.0) -> None:
-        super().__init__()
-        self.scale = scale
+class _Product(nn.Module):
+    """What the dot family shares: each says its own `as_dot`, and here it is multiplied out."""
 
     def prepare(self, key: Tensor) -> Tensor:
         """Keys as they are."""
         return key
 
     def as_dot(self, query: Tensor, key: Tensor) -> DotForm:
-        """Itself."""
-        scale = 1.0 / math.sqrt(query.shape[-1]) if self.scale is None else self.scale
-        return DotForm(query, key, scale)
+        """Say the product: here the plain one."""
+        return DotForm(query, key, 1.0)
 
     def forward(
         self,
@@ -108,24 +96,44 @@ class Dot(nn.Module):
     ) -> Float[Tensor, "*batch q k"]:
         """Multiply."""
         query, key, scale = self.as_dot(query, key)
-        return torch.matmul(query * scale, key.transpose(-2, -1))
+        return torch.matmul(query if scale == 1.0 else query * scale, key.transpose(-2, -1))
+
+
+class Dot(_Product):
+    r"""The dot product (Luong et al. 2015, "dot"): :math:`e_{ij} = s\, q_i^\top k_j`.
+
+    Args:
+        scale: s, 1 by default.
+
+    Shapes:
+        query (*batch, Q, D), key (*batch, K, D) to (*batch, Q, K)
+    """
+
+    def __init__(self, scale: float = 1.0) -> None:
+        super().__init__()
+        self.scale = scale
+
+    def as_dot(self, query: Tensor, key: Tensor) -> DotForm:
+        """Itself."""
+        return DotForm(query, key, self.scale)
 
     def extra_repr(self) -> str:
         """Say the scale where it is one's own."""
-        return f"scale={self.scale}" if self.scale not in (None, 1.0) else ""
+        return f"scale={self.scale}" if self.scale != 1.0 else ""
 
 
-class ScaledDot(Dot):
+class ScaledDot(_Product):
     r"""The Transformer's (Vaswani et al. 2017, eq. 1): :math:`e_{ij} = q_i^\top k_j / \sqrt{d_k}`.
 
     Components of unit variance would give a dot product the variance :math:`d_k`; hence the root.
     """
 
-    def __init__(self) -> None:
-        super().__init__(scale=None)
+    def as_dot(self, query: Tensor, key: Tensor) -> DotForm:
+        """A dot product, scaled by the size of the query."""
+        return DotForm(query, key, 1.0 / math.sqrt(query.shape[-1]))
 
 
-class General(nn.Module):
+class General(_Product):
     r"""The bilinear score (Luong et al. 2015, "general"): :math:`e_{ij} = q_i^\top W k_j`.
 
     The queries are projected, not the keys: they are fewer in a decoder step.
@@ -138,27 +146,12 @@ class General(nn.Module):
         super().__init__()
         self.project = nn.Linear(query_dim, key_dim, bias=False)
 
-    def prepare(self, key: Tensor) -> Tensor:
-        """Keys as they are."""
-        return key
-
     def as_dot(self, query: Tensor, key: Tensor) -> DotForm:
         """A dot product with the projected query."""
         return DotForm(self.project(query), key, 1.0)
 
-    def forward(
-        self,
-        query: Float[Tensor, "*#batch q _"],
-        key: Float[Tensor, "*#batch k _"],
-        *,
-        at: int | Tensor = 0,
-        features: Tensor | None = None,
-    ) -> Float[Tensor, "*batch q k"]:
-        """Project the query and multiply."""
-        return torch.matmul(self.project(query), key.transpose(-2, -1))
 
-
-class Cosine(nn.Module):
+class Cosine(_Product):
     r"""The cosine (Graves et al. 2014): :math:`e_{ij} = s\, \cos(q_i, k_j)`.
 
     Args:
@@ -177,18 +170,6 @@ class Cosine(nn.Module):
     def as_dot(self, query: Tensor, key: Tensor) -> DotForm:
         """A dot product of unit vectors."""
         return DotForm(F.normalize(query, dim=-1, eps=self.epsilon), key, self.scale)
-
-    def forward(
-        self,
-        query: Float[Tensor, "*#batch q _"],
-        key: Float[Tensor, "*#batch k _"],
-        *,
-        at: int | Tensor = 0,
-        features: Tensor | None = None,
-    ) -> Float[Tensor, "*batch q k"]:
-        """Normalize the query and multiply."""
-        query, key, scale = self.as_dot(query, key)
-        return torch.matmul(query * scale, key.transpose(-2, -1))
 
 
 class Additive(nn.Module):
