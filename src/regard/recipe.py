@@ -5,7 +5,7 @@ A recipe has the sections `model task data train decode`, what to `expect`, and 
 against the constructors that will get it, and every error names file and line.
 
     >>> from regard import recipe
-    >>> r = recipe.load("translation/transformer-debian", ["train.steps=2000"])  # doctest: +SKIP
+    >>> r = recipe.load("translation/rnnsearch-multi30k", ["train.steps=2000"])  # doctest: +SKIP
     >>> r.train["steps"], r.where("train.steps")                                 # doctest: +SKIP
     (2000, 'command line')
 """
@@ -33,7 +33,7 @@ class Recipe:
     """A recipe after `tiny` and `key=value` were laid over it.
 
     Args:
-        name: `translation/transformer-debian`, or the stem of a file elsewhere; ends in `-tiny`
+        name: `translation/rnnsearch-multi30k`, or the stem of a file elsewhere; ends in `-tiny`
             where the section `tiny` was laid over it.
         file: the file it was read from.
         layers: the values and where each came from.

@@ -1,15 +1,17 @@
 """`regard train`: print, dry, tiny, again, changed, fresh, seeds."""
 
 import json
+import re
 import statistics
 
 import pytest
 
+from regard import recipe
 from tests.cli.run import run
 
 SMALL = [
     "pronunciation/rnnsearch-cmudict", "--tiny", "data.limit={train: 48, dev: 4, test: 6}",
-    "data.path=pronunciation", "model.embed=8", "model.hidden=8", "model.align=8",
+    "data.train=pronunciation/dev.tsv.gz", "model.embed=8", "model.hidden=8", "model.align=8",
     "model.maxout=8", "train.steps=4", "train.batch.tokens=256", "train.validate.every=2",
     "train.validate.examples=0", "train.checkpoint.every=2", "train.threads=1",
     "decode.size=2",
@@ -24,7 +26,10 @@ def _here(tmp_path, monkeypatch):
 def test_help_has_the_examples_first(capsys):
     out = run(capsys, "train", "--help").out
     assert out.index("regard train pronunciation/rnnsearch-cmudict --tiny") < out.index("Usage:")
-    assert out.index("Usage:") < out.index("--seeds")
+    named = re.findall(r"regard train (\w+/[\w-]+)", out)
+    assert len(named) >= 3
+    assert set(named) <= set(recipe.names())
+    assert out.index("Usage:") < out.index("--seeds 1-10")
 
 
 def test_print_says_what_and_from_where(capsys, tmp_path):

@@ -47,10 +47,10 @@ def train(
 
     Examples:
         regard train pronunciation/rnnsearch-cmudict
-        regard train translation/transformer-debian model.layers=3 train.steps=2000 -o small
+        regard train translation/transformer-tiny-multi30k model.layers=3 -o small
         regard train my-recipe.yaml --seeds 1-5 --json
         regard train pronunciation/rnnsearch-cmudict --tiny
-        regard train translation/transformer-debian --print
+        regard train translation/transformer-tiny-multi30k --print
     """
     from regard import recipe as recipes
 

@@ -52,7 +52,7 @@ def dry(recipe: Recipe) -> dict[str, Any]:
         "vocabulary": {side: len(tokenizer) for side, tokenizer in built.data.tokenizers.items()},
         "batches": len(plan(built.data.train.sizes, tokens=s.batch.tokens, seed=s.seed, epoch=0)),
         "shapes": shapes,
-        "loss": float(total) / int(count),
+        "loss": float(total.detach()) / int(count),
         "seconds": round(seconds, 3),
         "memory_mb": peak // 1024,
     }
