@@ -15,7 +15,9 @@ def strings(lengths, symbols, generator):
     """Copies: sources (B, S) ending in EOS and target_in, target_out (B, S)."""
     size = int(lengths.max())
     position = torch.arange(size + 1)
-    source = torch.randint(SYMBOLS, SYMBOLS + symbols, (len(lengths), size + 1), generator=generator)
+    source = torch.randint(
+        SYMBOLS, SYMBOLS + symbols, (len(lengths), size + 1), generator=generator
+    )
     source = source.masked_fill(position > lengths[:, None], PAD)
     source = source.masked_fill(position == lengths[:, None], EOS)
     target_in = torch.cat([torch.full((len(lengths), 1), BOS), source[:, :-1]], 1)
