@@ -13,21 +13,15 @@ if TYPE_CHECKING:
 
     from regard.viewer.picture import Picture
 
-__all__ = ["STYLE", "Page", "Panel"]
+__all__ = ["Page", "Panel", "style"]
 
-STYLE: dict[str, Any] = {
-    "font.family": [
-        "DejaVu Sans",
-        "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "Noto Sans JP", "Noto Sans KR",
-        "PingFang SC", "Hiragino Sans", "Microsoft YaHei", "WenQuanYi Zen Hei", "Arial Unicode MS",
-        "Noto Sans Devanagari", "Noto Sans Thai",
-    ],
-    "pdf.fonttype": 42,  # TrueType outlines, embedded: what publishers ask for
-    "ps.fonttype": 42,
-    "svg.fonttype": "path",
-    "svg.hashsalt": "regard",
-    "axes.linewidth": 0.5,
-}  # fmt: skip
+_FONTS = (
+    "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "Noto Sans JP", "Noto Sans KR",
+    "PingFang SC", "Hiragino Sans", "Microsoft YaHei", "WenQuanYi Zen Hei", "Arial Unicode MS",
+    "Noto Sans Devanagari", "Noto Sans Thai",
+)  # fmt: skip
+"""For letters that DejaVu Sans, which comes with matplotlib, does not have; where installed."""
+
 _CELL, _SMALLEST = 0.18, 0.012  # inches: of a cell where there is room, and at least
 _TEXT, _TITLE = 8.0, 7.0  # points
 _EDGE, _GAP = 0.06, 0.05  # inches: around everything, and between words and cells
@@ -41,6 +35,22 @@ class Panel:
 
     title: str
     picture: "Picture"
+
+
+@lru_cache(maxsize=1)
+def style() -> dict[str, Any]:
+    """Settings of matplotlib: fonts that are there and are embedded, files without dates."""
+    from matplotlib import font_manager
+
+    there = set(font_manager.get_font_names())
+    return {
+        "font.family": ["DejaVu Sans", *(name for name in _FONTS if name in there)],
+        "pdf.fonttype": 42,  # TrueType outlines, embedded: what publishers ask for
+        "ps.fonttype": 42,
+        "svg.fonttype": "path",
+        "svg.hashsalt": "regard",
+        "axes.linewidth": 0.5,
+    }
 
 
 class Page:
@@ -65,6 +75,8 @@ class Page:
             room = None if width is None else width - left - side - 0.1 * (self.across - 1)
             cell = _CELL if room is None else max(min(_CELL * 2, room / between), _SMALLEST)
             fits = min(_TEXT, max(cell * 72 * 0.82, 1.5))
+            if width is not None:  # long words beside the rows leave room for the cells
+                fits = min(fits, 0.45 * width / max(_longest(first.rows, 1.0), 0.01))
             if abs(fits - text) < 0.05:
                 break
             text = fits
@@ -197,7 +209,7 @@ def _unit(text: str) -> float:
 
     if not text.strip():
         return 0.0
-    font = FontProperties(family=STYLE["font.family"], size=100)
+    font = FontProperties(family=style()["font.family"], size=100)
     text = text.replace("$", r"\$")  # else it would be read as mathematics
     path = TextPath((0, 0), text, size=100, prop=font, usetex=False)
     return float(path.get_extents().width) / 100 / 72

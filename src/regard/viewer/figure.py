@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import RequestError, nearest
-from regard.viewer._page import STYLE, Page, Panel
+from regard.viewer._page import Page, Panel, style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -116,7 +116,7 @@ def _draw(
 ) -> "Figure":
     if path is not None:
         check_format(path)
-    with _quiet(), _matplotlib().rc_context(STYLE):
+    with _quiet(), _matplotlib().rc_context(style()):
         figure = Page(rows, title, _inches(width), bar=bar).draw(values=values, mark=mark)
         if path is not None:
             _save(figure, Path(path))
@@ -152,18 +152,15 @@ def _matplotlib() -> Any:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Say once, not per glyph, that no font has some letters; they are drawn as boxes."""
-    fonts = logging.getLogger("matplotlib.font_manager")
-    before, missing = fonts.level, []
-    fonts.setLevel(logging.ERROR)
+    missing: list[str] = []
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             yield
-            missing = [w for w in caught if "missing from" in str(w.message)]
+            missing = [str(w.message) for w in caught if "missing from" in str(w.message)]
     finally:
-        fonts.setLevel(before)
-    if missing:
-        log.warning(
-            "no installed font has some of the letters (%d); a Noto font for their script, once "
-            "installed, is used by itself", len(missing),
-        )  # fmt: skip
+        if missing:
+            log.warning(
+                "no installed font has some of the letters (%d); a Noto font for their script, "
+                "once installed, is used by itself", len(set(missing)),
+            )  # fmt: skip

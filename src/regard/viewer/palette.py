@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 __all__ = ["GRID", "INK", "MARK", "STOPS", "ink_on", "shade", "top_of"]
 
-STOPS = ("#ffffff", "#d6e4f2", "#9dc0e0", "#5b93c7", "#2463a3", "#0a3061")
+STOPS = ("#ffffff", "#bdd5ef", "#7eacde", "#4381c7", "#1a57a1", "#0a2f61")
 """Colours at equal steps of the weight; lightness falls evenly, so grey prints are right."""
 
 INK, GRID, MARK = "#1a1a1a", "#e3e3e3", "#c2410c"
@@ -16,7 +16,7 @@ def shade(weight: float, top: float = 1.0) -> tuple[int, int, int]:
 
     Example:
         >>> shade(0.0), shade(1.0)
-        ((255, 255, 255), (10, 48, 97))
+        ((255, 255, 255), (10, 47, 97))
     """
     place = min(max(weight / top if top else 0.0, 0.0), 1.0) * (len(STOPS) - 1)
     low = min(int(place), len(STOPS) - 2)
@@ -38,7 +38,7 @@ def top_of(largest: Sequence[float]) -> float:
         (1.0, 0.2)
     """
     most = max(largest, default=1.0)
-    return next((step for step in (0.05, 0.1, 0.2, 0.5) if most <= step), 1.0)
+    return next((step for step in (0.05, 0.1, 0.2, 0.5) if most <= step + 1e-6), 1.0)
 
 
 def _rgb(colour: str) -> tuple[int, int, int]:
