@@ -82,8 +82,9 @@ class Gated(nn.Module):
         return self._run(inputs.transpose(0, 1), state, inside).transpose(0, 1)
 
     def loop(self, context: Float[Tensor, "gates context"], dtype: torch.dtype) -> Loop:
-        """Make steps that look at something in between: `state = loop(inputs, context, state)`.
+        """Make steps that look at something in between.
 
+        One is `state = loop(inputs, context, state)`.
         The same as `self(inputs + C context, state)` with 2-D tensors, made for training: gradients
         of U and C are one product over all steps.
 
