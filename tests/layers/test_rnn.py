@@ -219,3 +219,47 @@ def test_words_are_read_as_their_vectors(dropout):
     torch.manual_seed(9)
     for one, other in zip(found, layer(embed(ids), lengths), strict=True):
         torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize(("reset", "update"), FORMS)
+def test_a_loop_is_the_step_and_all_its_gradients(reset, update):
+    torch.manual_seed(10)
+    unit = Gated(4, reset=reset, update=update).double()
+    inputs, state, context, weights = (
+        torch.randn(*shape, dtype=torch.float64, requires_grad=True)
+        for shape in ((3, 2, 12), (2, 4), (3, 2, 5), (12, 5))
+    )
+
+    def by_loop():
+        loop, h, out = unit.loop(weights, torch.float64), state, []
+        for a, c in zip(inputs, context, strict=True):
+            h = loop(a, c + h.sum(-1, keepdim=True), h)  # what is looked at depends on the state
+            out.append(h)
+        return torch.stack(out)
+
+    def by_steps():
+        h, out = state, []
+        for a, c in zip(inputs, context, strict=True):
+            h = unit(a + (c + h.sum(-1, keepdim=True)) @ weights.T, h)
+            out.append(h)
+        return torch.stack(out)
+
+    leaves, factor = [inputs, state, context, weights, unit.weight], torch.randn(3, 2, 4)
+    found, expected = by_loop(), by_steps()
+    torch.testing.assert_close(found, expected)
+    expected = torch.autograd.grad((expected * factor).sum(), leaves)
+    # A kept graph may go back again, in part first: no pass may count what another has left.
+    torch.autograd.grad((found * factor).sum(), [inputs], retain_graph=True)
+    for _ in range(2):
+        again = torch.autograd.grad((found * factor).sum(), leaves, retain_graph=True)
+        torch.testing.assert_close(again, expected)
+    first = torch.autograd.grad(found[0].sum(), weights)[0]
+    torch.testing.assert_close(first, torch.autograd.grad(by_steps()[0].sum(), weights)[0])
+
+
+def test_a_loop_with_frozen_weights_still_goes_back_to_the_state():
+    unit = Gated(4).requires_grad_(False)
+    state = torch.randn(2, 4, requires_grad=True)
+    loop = unit.loop(torch.randn(12, 5), torch.float32)
+    loop(torch.randn(2, 12), torch.randn(2, 5), state).sum().backward()
+    assert state.grad.any()

@@ -162,6 +162,15 @@ def test_the_start_is_the_papers():
             torch.testing.assert_close(u @ u.T, torch.eye(80), atol=1e-4, rtol=0)
 
 
+def test_without_a_scale_the_start_is_glorots_and_attention_is_not_uniform():
+    torch.manual_seed(3)
+    net = RNNsearch(40, 40, embed=60, hidden=80, align=70, maxout=30, scale=None)
+    weight = net.word.weight
+    assert abs(weight.std().item() / (2 / sum(weight.shape)) ** 0.5 - 1) < 0.05
+    assert net.attention.score.v.ne(0).all()
+    assert net.embed_source.weight[0].eq(0).all()
+
+
 def test_parameter_counts_at_the_papers_sizes():
     assert slow.count(RNNsearch, 30_000, 30_000) == 80_442_000
     assert slow.count(RNNencdec, 30_000, 30_000) == 68_578_000

@@ -12,15 +12,16 @@ SYMBOLS, VOCABULARY = 20, 24
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3000)
 def test_e1_a_fixed_vector_forgets_long_strings_and_attention_does_not():
     """Measured in the fact sheet: exact 0.87/0.03/0.00 at 5/10/20 against 1.00/1.00/1.00."""
-    sizes = {"embed": 32, "hidden": 64, "maxout": 32, "scale": 0.1}
-    how = {"symbols": SYMBOLS, "clip": 1.0}
+    sizes = {"embed": 32, "hidden": 64, "maxout": 32, "scale": None}
+    how = {"symbols": SYMBOLS, "clip": 1.0, "lr": 5e-3}
     torch.manual_seed(1)
     fixed = RNNencdec(VOCABULARY, VOCABULARY, **sizes)
     searching = RNNsearch(VOCABULARY, VOCABULARY, **sizes, align=64)
     for model in (fixed, searching):
-        toys.train(model, 3000, (1, 20), **how)
+        toys.train(model, 1000, (1, 20), **how)
     found = {
         (name, length): toys.copies(model, length, symbols=SYMBOLS)
         for name, model in (("fixed", fixed), ("search", searching))
@@ -36,6 +37,7 @@ def test_e1_a_fixed_vector_forgets_long_strings_and_attention_does_not():
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3000)
 def test_e2_global_dot_attention_copies_within_its_training_lengths():
     """Measured in the fact sheet: exact 0.98 at 20, arg-max alignment 0.99."""
     torch.manual_seed(1)
@@ -49,14 +51,16 @@ def test_e2_global_dot_attention_copies_within_its_training_lengths():
         dropout=0.0,
         reverse=False,
     )
-    toys.train(model, 2000, (1, 20), symbols=SYMBOLS, clip=1.0)
+    toys.train(model, 1000, (1, 20), symbols=SYMBOLS, clip=1.0, lr=5e-3)
     exact, tokens = toys.copies(model, 20, symbols=SYMBOLS)
     where = toys.alignment(model, 20, symbols=SYMBOLS)
     print(exact, tokens, where)
     assert tokens > 0.9
+    assert where > 0.85
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3000)
 def test_e7_a_reversed_source_is_easier_to_copy():
     """Measured in the fact sheet: perplexity 1.02 reversed, 1.28 forward, after 1000 updates."""
     found = []

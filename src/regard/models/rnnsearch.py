@@ -53,7 +53,7 @@ class _GatedDecoder(nn.Module):
         context: int,
         reset: str,
         dropout: float,
-        scale: float,
+        scale: float | None,
     ) -> None:
         super().__init__()
         self.source, self.target = source, target
@@ -71,7 +71,10 @@ class _GatedDecoder(nn.Module):
         """Appendix B.1: biases 0, all matrices N(0, scale²) but the orthogonal recurrent ones."""
         for module in self.modules():
             if isinstance(module, nn.Linear | Embed):
-                nn.init.normal_(module.weight, std=self.scale)
+                if self.scale is None:
+                    nn.init.xavier_uniform_(module.weight)
+                else:
+                    nn.init.normal_(module.weight, std=self.scale)
             if isinstance(module, nn.Linear) and module.bias is not None:
                 nn.init.zeros_(module.bias)
             if isinstance(module, Embed):
@@ -95,7 +98,8 @@ class RNNsearch(_GatedDecoder):
         maxout: l, maxout units of the readout.
         reset: the reset gate "before" U as printed, or "after".
         dropout: on word vectors and maxout units; 0 in the paper.
-        scale: standard deviation of the matrices at the start (not the recurrent ones).
+        scale: standard deviation of the matrices at the start (not the recurrent ones). None is
+            Glorot's start, attention included: for small models, which the paper's holds up long.
     """
 
     def __init__(
@@ -109,7 +113,7 @@ class RNNsearch(_GatedDecoder):
         maxout: int = 500,
         reset: str = "before",
         dropout: float = 0.0,
-        scale: float = 0.01,
+        scale: float | None = 0.01,
     ) -> None:
         super().__init__(
             source, target, embed=embed, hidden=hidden, maxout=maxout,
@@ -119,9 +123,10 @@ class RNNsearch(_GatedDecoder):
         score = Additive(hidden, 2 * hidden, align)  # W_a, U_a, v_a
         self.attention = Attention(score=score)
         self._initialize()
-        for weight in (score.query.weight, score.key.weight):
-            nn.init.normal_(weight, std=0.001)
-        nn.init.zeros_(score.v)  # so attention starts exactly uniform
+        if scale is not None:
+            for weight in (score.query.weight, score.key.weight):
+                nn.init.normal_(weight, std=0.001)
+            nn.init.zeros_(score.v)  # so attention starts exactly uniform
 
     def encode(self, source: Tensor, lengths: Tensor | None = None) -> Encoded:
         """Annotations (B, S, 2H); final is the backward state at the first word (B, H)."""
@@ -181,7 +186,7 @@ class RNNencdec(_GatedDecoder):
         maxout: int = 500,
         reset: str = "before",
         dropout: float = 0.0,
-        scale: float = 0.01,
+        scale: float | None = 0.01,
     ) -> None:
         super().__init__(
             source, target, embed=embed, hidden=hidden, maxout=maxout,
