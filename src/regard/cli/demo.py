@@ -28,9 +28,9 @@ WORDS = (
 """Of the test split; no form of them is in the training split."""
 SENTENCES = (
     "Das Fenster wird geschlossen.",
-    "Guten Morgen, wie geht es Ihnen?",
+    "Sie können die Schriftgröße in den Einstellungen ändern.",
     "Klicken Sie auf die Schaltfläche, um die Datei zu speichern.",
-    "Die Kinder spielen im Garten.",
+    "Die angegebene Datei wurde nicht gefunden.",
     "Wenn das Programm nicht startet, installieren Sie es bitte neu.",
 )
 """Written for this demo."""
