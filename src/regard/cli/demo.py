@@ -37,7 +37,7 @@ SENTENCES = (
 
 
 def demo(
-    seconds: Annotated[float, typer.Option(metavar="N", help="CPU time of the training.")] = 240.0,
+    seconds: Annotated[float, typer.Option(metavar="N", help="CPU time of the training.")] = 200.0,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FOLDER", help="For model and pictures.")
     ] = Path("runs/demo"),
