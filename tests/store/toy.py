@@ -33,12 +33,12 @@ def recipe(name: str, **model: Any) -> dict[str, Any]:
     }
 
 
-def tokenizers(shared: bool) -> dict[str, Tokenizer]:
+def tokenizers(shared: bool, kind: str = "bpe") -> dict[str, Tokenizer]:
     if shared:
-        both = Tokenizer.train(GERMAN + ENGLISH, kind="bpe", size=90)
+        both = Tokenizer.train(GERMAN + ENGLISH, kind=kind, size=90)
         return {"source": both, "target": both}
     sides = {"source": (GERMAN, 80), "target": (ENGLISH, 70)}
-    return {side: Tokenizer.train(t, kind="bpe", size=n) for side, (t, n) in sides.items()}
+    return {side: Tokenizer.train(t, kind=kind, size=n) for side, (t, n) in sides.items()}
 
 
 def model_of(name: str, words: dict[str, Tokenizer], seed: int = 0, **model: Any) -> Any:
@@ -57,10 +57,16 @@ def model_of(name: str, words: dict[str, Tokenizer], seed: int = 0, **model: Any
 
 
 def make(
-    folder: Path, name: str = "transformer", *, seed: int = 0, model: Any = None, **options: Any
+    folder: Path,
+    name: str = "transformer",
+    *,
+    seed: int = 0,
+    model: Any = None,
+    kind: str = "bpe",
+    **options: Any,
 ) -> Path:
     """Save a toy there, and give the folder."""
-    words = tokenizers(shared=name == "transformer")
+    words = tokenizers(name == "transformer", kind)
     plan = recipe(name)
     return store.save_pretrained(
         folder, model or model_of(name, words, seed), task=plan["task"], tokenizers=words,

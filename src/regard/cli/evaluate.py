@@ -112,7 +112,7 @@ def _columns(text: str | None) -> dict[str, str | int]:
     return found
 
 
-def _expected(loaded: "Loaded") -> dict[str, list[float]]:
+def _expected(loaded: "Loaded") -> dict[str, Any]:
     from regard import recipe
 
     ranges = recipe.load(loaded.folder / "recipe.yaml").expect
@@ -121,7 +121,7 @@ def _expected(loaded: "Loaded") -> dict[str, list[float]]:
     return ranges
 
 
-def _outside(metrics: Mapping[str, float], ranges: Mapping[str, list[float]]) -> list[str]:
+def _outside(metrics: Mapping[str, float], ranges: Mapping[str, Any]) -> list[str]:
     """The expected scores that are not within their range, or not there."""
     return [
         name for name, (low, high) in ranges.items() if not low <= metrics.get(name, -1.0) <= high

@@ -1,9 +1,9 @@
 """`regard predict`: any task's model on lines of text, as a filter or on the words given."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import IO, TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -100,18 +100,18 @@ def _inputs(texts: Sequence[str] | None, input: str | None) -> Iterator[Line]:
     elif input is None or input == "-":
         if sys.stdin.isatty():
             say("reading from the terminal, one input a line; Ctrl-D ends")
-        yield from _lines(sys.stdin.buffer)
+        yield from _lines(sys.stdin.buffer.readline)
     else:
         with open(input, "rb") as file:
-            yield from _lines(file)
+            yield from _lines(file.readline)
 
 
-def _lines(file: IO[bytes]) -> Iterator[Line]:
+def _lines(read: Callable[[int], bytes]) -> Iterator[Line]:
     """Lines as they come; one that is too long or not UTF-8 is refused, and takes no memory."""
     first = True
-    while raw := file.readline(LONGEST):
+    while raw := read(LONGEST):
         refused, rest = "", raw
-        while not rest.endswith(b"\n") and (rest := file.readline(LONGEST)):
+        while not rest.endswith(b"\n") and (rest := read(LONGEST)):
             refused = f"more than {LONGEST:,} bytes"
         try:
             text = raw.decode("utf-8-sig" if first else "utf-8")

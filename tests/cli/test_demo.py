@@ -1,0 +1,124 @@
+"""`regard demo`, on a recipe of seconds."""
+
+import time
+
+import pytest
+
+from regard import recipe, store
+from regard.cli import demo
+from tests.cli.run import run
+from tests.store import toy
+
+RECIPE = """
+model: {name: rnnsearch, embed: 8, hidden: 12, align: 8, maxout: 6}
+task: {name: pronunciation}
+data: {path: pronunciation, limit: {train: 60, dev: 10, test: 20}}
+train: {cpu_seconds: 1, batch: {tokens: 400}, optimizer: {name: adam}, validate: {examples: 0}}
+decode: {name: greedy, max_length: 10}
+"""
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory):
+    """The demo with a small recipe, a toy translator and two sentences a file."""
+    place = tmp_path_factory.mktemp("demo")
+    (place / "quick.yaml").write_text(RECIPE)
+    toy.make(place / "models" / demo.TRANSLATOR, "transformer")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(demo, "RECIPE", str(place / "quick.yaml"))
+        patch.setattr(store, "SHIPPED", place / "models")
+        yield place
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Only the first sentences of the samples: what is measured here is not speed."""
+    own = demo._sample
+
+    def few(loaded, name):
+        subset = store.decode.build({"name": "greedy", "max_length": 4})
+        return own(store.replace(loaded, decoder=subset), name)
+
+    monkeypatch.setattr(demo, "_sample", few)
+
+
+def test_the_demo_ends_with_one_json_line(capsys, quick, small, tmp_path):
+    out = tmp_path / "out"
+    ran = run(capsys, "demo", "--json", "--seconds", "1", "-o", str(out))
+    assert (ran.code, ran.out.count("\n")) == (0, 1)
+    result = ran.result
+    assert list(result) == ["pronunciation", "translation", "pictures", "seconds"]
+    assert 0 < result["pronunciation"]["per"] <= 200
+    assert 0 < result["pronunciation"]["wer"] <= 100
+    assert result["translation"]["bleu"] >= 0
+    assert "nrefs:1" in result["translation"]["signature"]
+    assert {k: v["examples"] for k, v in result["translation"]["files"].items()} == {
+        "mt-gnome-de": 81,
+        "mt-bible-de": 506,
+    }
+    assert result["pictures"] == [
+        str(out / "pictures" / f"{name}.png") for name in ("pronunciation", "translation", "heads")
+    ]
+    for picture in result["pictures"]:
+        with open(picture, "rb") as file:
+            assert file.read(4) == b"\x89PNG"
+    loaded = store.load(out / "pronunciation")
+    for word in result["pronunciation"]["words"]:
+        assert loaded.translate(word["word"]) == word["output"]
+        assert word["right"] == (word["output"] in word["gold"].split(" | "))
+
+
+def test_people_see_words_scores_and_places(capsys, quick, tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "SHIPPED", tmp_path)
+    ran = run(capsys, "demo", "--seconds", "1", "-o", str(tmp_path / "out"))
+    assert ran.code == 0  # a build without the translator is no failure
+    for said in (
+        "Words it has never seen",
+        "PER",
+        "WER",
+        "does not come with this build",
+        "picture: ",
+    ):
+        assert said in ran.out
+
+
+def test_a_model_is_reused_only_if_asked(capsys, quick, tmp_path, monkeypatch):
+    from regard import train
+
+    monkeypatch.setattr(store, "SHIPPED", tmp_path)
+    own, calls = train.fit, []
+    monkeypatch.setattr(
+        train, "fit", lambda *a, **k: calls.append(k) or own(*a, **k), raising=False
+    )
+    words = ("demo", "--seconds", "1", "-o", str(tmp_path / "out"), "--json")
+    first = run(capsys, *words, "--reuse").result  # nothing there to reuse
+    again = run(capsys, *words, "--reuse").result
+    assert len(calls) == 1
+    assert first["pronunciation"] == again["pronunciation"]
+    run(capsys, *words)
+    assert len(calls) == 2
+    assert calls[1]["fresh"]
+
+
+def test_without_matplotlib_there_are_no_pictures(capsys, quick, tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "SHIPPED", tmp_path)
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
+    ran = run(capsys, "demo", "--seconds", "1", "-o", str(tmp_path / "out"), "--json")
+    assert (ran.code, ran.result["pictures"]) == (0, [])
+    assert "pip install 'regard[view]'" in ran.err
+
+
+def test_something_is_said_every_few_seconds(capsys):
+    with demo._heartbeat(every=0.3):
+        time.sleep(1.5)
+    assert capsys.readouterr().err.count("working") >= 2
+
+
+def test_the_words_are_of_the_test_split_and_nowhere_else():
+    from regard import tasks
+
+    config = recipe.load("pronunciation/rnnsearch-cmudict-demo").data
+    task = tasks.load("pronunciation")()
+    data = task.data({**config, "limit": None}, splits=("train", "test"))
+    assert set(demo.WORDS) <= set(data.test.texts)
+    assert not set(demo.WORDS) & set(data.train.texts)

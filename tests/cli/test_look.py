@@ -1,0 +1,127 @@
+"""`regard look`: the same weights in the terminal, in JSON and in a file."""
+
+import pytest
+import torch
+
+from regard.viewer import looking
+from tests.cli.run import run
+from tests.cli.toy import folder, layered, loaded
+
+__all__ = ["folder", "layered", "loaded"]
+
+TEXT = "ein Hund läuft ."
+
+
+def weights(result):
+    return torch.tensor(result["pictures"][0]["weights"])
+
+
+def test_json_has_words_and_weights(capsys, folder, loaded):
+    ran = run(capsys, "look", folder, TEXT, "--hypothesis", "2", "--json")
+    seen = looking.look(loaded, TEXT, hypothesis=2)
+    shown = seen.picture()
+    result = ran.result
+    assert (ran.code, result["rows"], result["columns"]) == (0, shown.rows, shown.columns)
+    assert result["columns"] == [*TEXT.split(), "</s>"]
+    assert torch.allclose(weights(result), shown.weights, atol=1e-4)
+    assert (result["output"], result["hypothesis"], result["of"]) == (seen.output, 2, 3)
+    assert result["score"] == pytest.approx(seen.score)
+    assert result["file"] is None
+
+
+def test_the_terminal_shows_words_and_shades(capsys, folder, loaded):
+    ran = run(capsys, "look", folder, TEXT)
+    assert ran.code == 0
+    for word in [*TEXT.split(), "rnnsearch", "hypothesis 1 of 3", loaded.translate(TEXT)]:
+        assert word in ran.out
+    assert any(shade in ran.out for shade in "░▒▓█")
+    assert "\x1b" not in ran.out  # not a terminal: no colours
+
+
+@pytest.mark.parametrize("ending", ["png", "pdf", "svg"])
+def test_a_file(ending, capsys, folder, tmp_path):
+    path = tmp_path / "new" / f"figure.{ending}"
+    ran = run(capsys, "look", folder, TEXT, "-o", str(path), "--width", "column")
+    assert (ran.code, ran.out) == (0, "")
+    start = {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml"}[ending]
+    assert path.read_bytes().startswith(start)
+    assert str(path) in ran.err
+
+
+def test_several_inputs_are_numbered(capsys, folder, tmp_path):
+    ran = run(
+        capsys, "look", folder, "ein Hund", "die Datei", "-o", str(tmp_path / "a.png"), "--json"
+    )
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a-1.png", "a-2.png"]
+    assert ran.result["file"].endswith("a-2.png")
+
+
+def test_every_layer_and_head(capsys, layered):
+    ran = run(capsys, "look", layered, TEXT, "--layer", "all", "--head", "all", "--json")
+    names = [(p["layer"], p["head"]) for p in ran.result["pictures"]]
+    assert names == [(1, 1), (1, 2), (2, 1), (2, 2)]
+    whole = [torch.tensor(p["weights"]) for p in ran.result["pictures"]]
+    assert all(torch.allclose(w.sum(1), torch.ones(len(w)), atol=1e-3) for w in whole)
+    one = run(capsys, "look", layered, TEXT, "--layer", "1", "--head", "2", "--json")
+    assert torch.equal(weights(one.result), whole[1])
+    mean = run(capsys, "look", layered, TEXT, "--layer", "2", "--json").result
+    assert mean["pictures"][0]["head"] == "mean"
+    assert torch.allclose(weights(mean), (whole[2] + whole[3]) / 2, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder"])
+def test_self_attention(kind, capsys, layered):
+    ran = run(capsys, "look", layered, TEXT, "--kind", kind, "--json")
+    assert ran.result["rows"] == ran.result["columns"]
+    if kind == "decoder":  # nothing looks ahead
+        assert torch.equal(weights(ran.result), weights(ran.result).tril())
+
+
+def test_small_multiples_in_a_file(capsys, layered, tmp_path):
+    path = tmp_path / "heads.svg"
+    assert run(capsys, "look", layered, TEXT, "--head", "all", "-o", str(path)).code == 0
+    svg = path.read_text()
+    assert "head 1" in svg  # matplotlib notes each text above its outlines
+    assert "head 2" in svg
+
+
+def test_a_step_pieces_and_a_given_output(capsys, folder):
+    words = ("look", folder, TEXT, "--target", "a dog runs", "--json")
+    whole = run(capsys, *words).result
+    assert (whole["output"], whole["hypothesis"]) == ("a dog runs", 0)
+    assert whole["rows"] == ["a", "dog", "runs", "</s>"]
+    one = run(capsys, *words, "--step", "2").result
+    assert one["rows"] == ["dog"]
+    assert torch.equal(weights(one)[0], weights(whole)[1])
+    pieces = run(capsys, *words, "--pieces").result
+    assert len(pieces["columns"]) > len(whole["columns"])
+    assert any("▁" in piece for piece in pieces["columns"])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["-o", "page.html"], "pictures are written as .pdf, .png, .svg"),
+        (["--layer", "5"], "no layer 5"),
+        (["--layer", "x"], "expected a number from 1 up, or all; got 'x'"),
+        (["--head", "3"], "no head 3"),
+        (["--hypothesis", "4"], "size, which is 3"),
+        (["--hypothesis", "0"], "counted from 1"),
+        (["--step", "99"], "no step 99"),
+        (["--kind", "crosss"], "did you mean 'cross'"),
+        (["--target", " "], "target is empty"),
+        (["-o", "x.png", "--width", "wide"], "got 'wide'"),
+    ],
+)
+def test_wrong_requests_exit_with_2(words, said, capsys, layered, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ran = run(capsys, "look", layered, TEXT, "--json", *words)
+    assert ran.code == 2
+    assert said in ran.result["error"]
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_empty_input(capsys, folder):
+    ran = run(capsys, "look", folder, "")
+    assert ran.code == 2
+    assert "the input is empty" in ran.err

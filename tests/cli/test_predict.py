@@ -1,0 +1,130 @@
+"""`regard predict`: a filter that keeps lines in step, whatever is in them."""
+
+import json
+
+import pytest
+
+from regard.cli import predict
+from tests.cli.run import run
+from tests.cli.toy import feed, folder, loaded
+
+__all__ = ["folder", "loaded"]
+
+KEYS = ["input", "output", "score", "tokens", "alternatives"]
+TEXTS = ["die Datei wird", "ein Hund läuft"]
+
+
+def test_texts_on_the_command_line(capsys, folder, loaded):
+    ran = run(capsys, "predict", folder, *TEXTS)
+    assert (ran.code, ran.out.splitlines()) == (0, loaded.translate(TEXTS))
+
+
+@pytest.mark.parametrize("words", [(), ("-",), ("-i", "-")])
+def test_lines_of_stdin(words, capsys, folder, loaded, monkeypatch):
+    feed(monkeypatch, "\n".join([TEXTS[0], "", TEXTS[1]]).encode() + b"\r\n")
+    ran = run(capsys, "predict", folder, *words)
+    one, two = loaded.translate(TEXTS)
+    assert (ran.code, ran.out) == (0, f"{one}\n\n{two}\n")
+
+
+def test_lines_of_a_file(capsys, folder, loaded, tmp_path):
+    (tmp_path / "in.txt").write_text("\ufeff" + "\n".join(TEXTS), encoding="utf-8")
+    ran = run(capsys, "predict", folder, "-i", str(tmp_path / "in.txt"))
+    assert ran.out.splitlines() == loaded.translate(TEXTS)
+
+
+def test_json_is_an_object_a_line_in_input_order(capsys, folder, loaded):
+    ran = run(capsys, "predict", folder, TEXTS[0], "", TEXTS[1], "--json", "--n-best", "3")
+    found = [json.loads(line) for line in ran.out.splitlines()]
+    assert [list(one) for one in found] == [KEYS] * 3
+    assert [one["input"] for one in found] == [TEXTS[0], "", TEXTS[1]]
+    expected = loaded.predict([TEXTS[0], TEXTS[1]], n_best=3)
+    for one, prediction in zip([found[0], found[2]], expected, strict=True):
+        assert one["output"] == prediction.output
+        assert one["score"] == pytest.approx(prediction.score)
+        assert [t["token"] for t in one["tokens"]] == prediction.tokens
+        assert [a["output"] for a in one["alternatives"]] == [
+            a.output for a in prediction.alternatives
+        ]
+        assert len(one["alternatives"]) == 2
+    assert found[1] == {"input": "", "output": "", "score": None, "tokens": [], "alternatives": []}
+
+
+def test_refused_lines_give_empty_ones_and_are_counted(capsys, folder, loaded, monkeypatch):
+    monkeypatch.setattr(predict, "LONGEST", 64)
+    long = "die " * 40
+    feed(monkeypatch, "\n".join([TEXTS[0], long, "x", TEXTS[1]]).replace("x", "\udcff").encode(
+        "utf-8", "surrogateescape"
+    ))  # fmt: skip
+    ran = run(capsys, "predict", folder)
+    one, two = loaded.translate(TEXTS)
+    assert (ran.code, ran.out) == (0, f"{one}\n\n\n{two}\n")
+    assert "line 2 is refused: more than 64 bytes" in ran.err
+    assert "line 3 is refused: not UTF-8 (byte 1)" in ran.err
+    assert "2 of 4 lines were refused" in ran.err
+
+
+def test_a_line_of_too_many_tokens_is_refused(capsys, folder):
+    ran = run(capsys, "predict", folder, TEXTS[0], "--json", "--set", "task.max_source=3")
+    assert ran.code == 0
+    assert ran.result["output"] == ""
+    assert "at most 3" in ran.result["refused"]
+    assert "1 of 1 lines were refused" in ran.err
+
+
+def test_memory_is_bounded_by_chunks(capsys, folder, loaded, monkeypatch):
+    seen = []
+    own = type(loaded).predict
+    monkeypatch.setattr(predict, "CHUNK", 4)
+    monkeypatch.setattr(
+        type(loaded),
+        "predict",
+        lambda self, texts, **k: seen.append(len(texts)) or own(self, texts, **k),
+    )
+    feed(monkeypatch, b"ein\n" * 10)
+    ran = run(capsys, "predict", folder)
+    assert seen == [4, 4, 2]
+    assert len(ran.out.splitlines()) == 10
+
+
+def test_lines_end_at_newlines_only(capsys, folder, monkeypatch):
+    feed(monkeypatch, "ein\u2028Hund\x0cdie\x85Datei\rwird\n".encode())
+    ran = run(capsys, "predict", folder, "--json")
+    assert ran.out.count("\n") == 1
+    assert json.loads(ran.out)["input"] == "ein\u2028Hund\x0cdie\x85Datei\rwird"
+
+
+def test_no_input_is_no_output(capsys, folder, monkeypatch):
+    feed(monkeypatch, b"")
+    ran = run(capsys, "predict", folder, "--json")
+    assert (ran.code, ran.out) == (0, "")
+
+
+def test_settings_of_the_decoder_and_a_prefix(capsys, folder, loaded):
+    words = ("--set", "size=1", "--set", "decode.max_length=4", "--prefix", "the")
+    ran = run(capsys, "predict", folder, TEXTS[0], *words)
+    [expected] = loaded.predict([TEXTS[0]], prefix="the", size=1, max_length=4)
+    assert ran.out == expected.output + "\n"
+    assert ran.out.startswith("the")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["nowhere", "x"], "no model folder 'nowhere'"),
+        (["FOLDER", "x", "-i", "file"], "give texts or --input, not both"),
+        (["FOLDER", "-i", "no-such-file"], "no-such-file: no such file"),
+        (["FOLDER", "x", "--set", "siez=2"], "did you mean 'size'"),
+        (["FOLDER", "x", "--set", "model.hidden=2"], "'model' is fixed in a trained folder"),
+        (["FOLDER", "x", "--set", "task.smoth=2"], "smoth"),
+        (["FOLDER", "x", "--set", "size"], "expected key=value"),
+        (["FOLDER", "x", "--n-best", "9"], "size, which is 3"),
+        (["FOLDER", "x", "--n-best", "0"], "expected 1 or more"),
+    ],
+)
+def test_wrong_requests_exit_with_2(words, said, capsys, folder):
+    words = [folder if word == "FOLDER" else word for word in words]
+    ran = run(capsys, "predict", *words, "--json")
+    assert ran.code == 2
+    assert said in ran.result["error"]
+    assert said in ran.err
