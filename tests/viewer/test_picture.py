@@ -39,7 +39,7 @@ def test_pieces_stay_as_they_are():
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "words"])
 def test_the_words_on_the_axes_are_those_people_wrote(kind):
     tokenizer = Tokenizer.train(toy.GERMAN, kind=kind, size=60)
-    text = "das   automatisch geschlossene Ding läuft!"
+    text = "das   automatisch geschlossene Ding läuft"
     source = Words.of_text(tokenizer, tokenizer.encode(text))
     assert source.texts == [
         *text.split(),
@@ -59,6 +59,19 @@ def test_an_output_that_was_cut_has_no_end():
     assert Words.of(tokenizer, ids).texts == ["die", "Datei"]
     assert Words.of(tokenizer, [*ids, EOS]).texts == ["die", "Datei", "</s>"]
     assert Words.of(tokenizer, [EOS]).texts == ["</s>"]
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_marks_stand_apart_but_not_inside_words(kind):
+    texts = ["(die Datei) läuft, 'das' Fenster wird's geschlossen."] * 3
+    tokenizer = Tokenizer.train(texts, kind=kind, size=90)
+    expected = ["(", "die", "Datei", ")", "läuft", ",", "'", "das", "'", "Fenster", "wird's",
+                "geschlossen", ".", "</s>"]  # fmt: skip
+    encoding = tokenizer.encode(texts[0])
+    assert Words.of_text(tokenizer, encoding).texts == expected
+    assert Words.of(tokenizer, [*encoding.ids, EOS]).texts == expected
+    alone = tokenizer.encode("' '")
+    assert Words.of_text(tokenizer, alone).texts == ["'", "'", "</s>"]
 
 
 def test_letters_are_words_of_their_own():

@@ -28,10 +28,10 @@ WORDS = (
 """Of the test split; no form of them is in the training split."""
 SENTENCES = (
     "Das Fenster wird geschlossen.",
-    "Sie können die Schriftgröße in den Einstellungen ändern.",
     "Klicken Sie auf die Schaltfläche, um die Datei zu speichern.",
-    "Die angegebene Datei wurde nicht gefunden.",
-    "Wenn das Programm nicht startet, installieren Sie es bitte neu.",
+    "Die Datei konnte nicht geöffnet werden.",
+    "Wählen Sie eine Sprache aus der Liste.",
+    "Und er ging hinaus und sah den König.",
 )
 """Written for this demo."""
 
@@ -184,7 +184,7 @@ def _draw(folder: Path, pronouncer: "Loaded", word: str, translator: "Loaded | N
         paths = [folder / "pronunciation.png"]
         alignment(seen.picture(), paths[0], title=seen.title())
         if translator is not None:
-            seen = look(translator, SENTENCES[2])
+            seen = look(translator, SENTENCES[1])
             paths += [folder / "translation.png", folder / "heads.png"]
             alignment(seen.picture(), paths[1], title=seen.title())
             heads = range(1, seen.heads() + 1)

@@ -6,13 +6,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.data.tokenize import Encoding, Tokenizer, word_groups
+from regard.data.tokenize import SPACE, Encoding, Tokenizer, word_groups
 from regard.errors import RequestError
 from regard.protocols import EOS
 
 __all__ = ["Picture", "Words", "picture"]
 
 END = "</s>"
+APART = frozenset(".,;:!?…\"'()[]«»„“”‚‘’¿¡、。，！？")
+"""Marks that stand by themselves on the axes where a piece of their own has them."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +59,9 @@ class Words:
     def of(cls, tokenizer: Tokenizer, ids: Sequence[int]) -> "Words":
         """Of an output's ids, which may end in EOS."""
         inside = list(ids[:-1]) if ids and ids[-1] == EOS else list(ids)
-        groups = word_groups(tokenizer.words(inside))
-        texts = [tokenizer.decode([inside[i] for i in group]) for group in groups]
         tokens = tokenizer.tokens(inside)
+        groups = _apart(word_groups(tokenizer.words(inside)), tokens)
+        texts = [tokenizer.decode([inside[i] for i in group]) for group in groups]
         texts = [
             text or "".join(tokens[i] for i in group)
             for text, group in zip(texts, groups, strict=True)
@@ -69,7 +71,7 @@ class Words:
     @classmethod
     def of_text(cls, tokenizer: Tokenizer, encoding: Encoding) -> "Words":
         """Of an input with its end token: words as they were written, even where unknown."""
-        groups = word_groups(encoding.words)
+        groups = _apart(word_groups(encoding.words), encoding.tokens)
         texts = [
             encoding.text[encoding.offsets[group[0]][0] : encoding.offsets[group[-1]][1]].strip()
             or "".join(encoding.tokens[i] for i in group)
@@ -84,6 +86,30 @@ class Words:
         if not ended:
             return cls(list(pieces), groups, texts)
         return cls([*pieces, END], [*groups, [len(pieces)]], [*texts, END])
+
+
+def _apart(groups: list[list[int]], pieces: Sequence[str]) -> list[list[int]]:
+    """Marks before and after a word become words: `(file).` is `(`, `file`, `)`, `.`."""
+    found: list[list[int]] = []
+    for group in groups:
+        units: list[list[int]] = []
+        for i in group:  # a space that is a piece of its own belongs to what follows
+            if units and pieces[units[-1][-1]] == SPACE:
+                units[-1].append(i)
+            else:
+                units.append([i])
+        mark = [_is_mark("".join(pieces[i] for i in unit)) for unit in units]
+        first = next((n for n, m in enumerate(mark) if not m), len(units))
+        last = next((len(units) - n for n, m in enumerate(reversed(mark)) if not m), first)
+        found += units[:first]
+        found += [[i for unit in units[first:last] for i in unit]] if first < last else []
+        found += units[last:]
+    return found
+
+
+def _is_mark(piece: str) -> bool:
+    text = piece.lstrip(SPACE)
+    return bool(text) and set(text) <= APART
 
 
 def picture(weights: Tensor, rows: Words, columns: Words, *, whole: bool = True) -> Picture:
