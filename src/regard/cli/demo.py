@@ -78,10 +78,12 @@ def _silent(text: str) -> None:
 
 
 def _pronounce(
-    folder: Path, seconds: float, reuse: bool, show: Any
+    folder: Path, seconds: float | None, reuse: bool, show: Any
 ) -> tuple["Loaded", dict[str, Any]]:
     """Train (or reuse) the pronouncer; its scores on held-out words, and some of those words."""
     import json
+
+    import torch
 
     from regard import recipe, store
     from regard.train import fit
@@ -91,12 +93,16 @@ def _pronounce(
         metrics = json.loads((folder / store.METRICS).read_text("utf-8"))
         say(f"using {folder}, trained before")
     else:
-        show(f"Training {RECIPE} for {seconds:g} s of CPU time")
-        chosen = recipe.load(RECIPE, [f"train.cpu_seconds={seconds}"])
+        changes = [] if seconds is None else [f"train.cpu_seconds={seconds}"]
+        chosen = recipe.load(RECIPE, changes)
+        show(f"Training {RECIPE} for {chosen.train['cpu_seconds']:g} s of CPU time")
+        threads = torch.get_num_threads()
         try:
             metrics = fit(chosen, folder, fresh=True)
         except KeyboardInterrupt as error:  # what `fit` says of continuing is true of `train` only
             raise KeyboardInterrupt("interrupted; the demo starts afresh") from error
+        finally:
+            torch.set_num_threads(threads)  # the recipe trains on one
     loaded = store.load(folder)
     words = _unseen(loaded)
     scores = metrics["metrics"]
