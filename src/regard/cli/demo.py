@@ -62,7 +62,7 @@ def demo(
     with _heartbeat():
         pronouncer, spoken = _pronounce(output / "pronunciation", seconds, reuse, show)
         translator, translated = _translate(show)
-        pictures = _draw(output / "pictures", pronouncer, spoken["words"][0]["word"], translator)
+        pictures = _draw(output / "pictures", pronouncer, _clearest(spoken["words"]), translator)
     for picture in pictures:
         show(f"picture: {picture}")
     took = round(time.monotonic() - started, 1)
@@ -134,6 +134,11 @@ def _unseen(loaded: "Loaded") -> list[dict[str, Any]]:
         }
         for p, right in zip(found, chosen.references, strict=True)
     ]
+
+
+def _clearest(words: Sequence[dict[str, Any]]) -> str:
+    """The word to draw: the first that came out right."""
+    return str(next((w for w in words if w["right"]), words[0])["word"])
 
 
 def _translate(show: Any) -> tuple["Loaded | None", dict[str, Any]]:
