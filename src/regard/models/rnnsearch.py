@@ -18,9 +18,10 @@ right only.
 Shapes: source (B, S) and target (B, T) ids; embeddings m, states n (H), alignment n', maxout l;
 annotations (B, S, 2H); logits (B, T, V).
 
-**Departs from the paper**: dropout (on word vectors and maxout units) can be asked for; the paper
-has none. `reset="after"` puts the reset gate behind the product with U, as PyTorch and dl4mt do:
-another function. The first target word is an explicit start symbol; the padding's vector is zero.
+**Departs from the paper**: dropout (on word vectors, annotations and maxout units) can be asked
+for; the paper has none. `reset="after"` puts the reset gate behind the product with U, as PyTorch
+and dl4mt do: another function. The first target word is an explicit start symbol; the padding's
+vector is zero.
 Our recipes train with Adam (the paper: Adadelta, batches of 80, gradients rescaled to norm 1).
 """
 
@@ -97,7 +98,7 @@ class RNNsearch(_GatedDecoder):
         align: n', size of the alignment perceptron.
         maxout: l, maxout units of the readout.
         reset: the reset gate "before" U as printed, or "after".
-        dropout: on word vectors and maxout units; 0 in the paper.
+        dropout: on word vectors, annotations and maxout units; 0 in the paper.
         scale: standard deviation of the matrices at the start (not the recurrent ones). None is
             Glorot's start, attention included: for small models, which the paper's holds up long.
     """
@@ -132,7 +133,7 @@ class RNNsearch(_GatedDecoder):
         """Annotations (B, S, 2H); final is the backward state at the first word (B, H)."""
         lengths = lengths_of(source, lengths)
         states, _, first = self.encoder.words(self.embed_source, source, lengths)
-        return Encoded(states, lengths, first)
+        return Encoded(dropout(states, self.dropout, self.training), lengths, first)
 
     def start(self, encoded: Encoded) -> Decoding:
         """U_a h once per sentence, and s_0."""
