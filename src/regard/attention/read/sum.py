@@ -1,28 +1,11 @@
-"""What is done with the weights."""
-
-from typing import Protocol, runtime_checkable
+"""The weighted sum."""
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-__all__ = ["Read", "WeightedSum"]
-
-
-@runtime_checkable
-class Read(Protocol):
-    """Weights and values to a context."""
-
-    def __call__(
-        self,
-        weights: Float[Tensor, "*batch query key"],
-        value: Float[Tensor, "*#batch key value_dim"],
-        *,
-        at: int | Tensor = 0,
-    ) -> Float[Tensor, "*batch query value_dim"]:
-        """Give the context."""
-        ...
+__all__ = ["WeightedSum"]
 
 
 class WeightedSum(nn.Module):

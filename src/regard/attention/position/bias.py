@@ -1,10 +1,4 @@
-"""What distance or direction adds, inside the operation.
-
-Sinusoid and learned *absolute* positions are embedding layers (`regard.layers.position`), not
-parts.
-"""
-
-from typing import Protocol, runtime_checkable
+"""Learned numbers for offsets."""
 
 import torch
 from jaxtyping import Float
@@ -12,23 +6,7 @@ from torch import Tensor, nn
 
 from regard.attention.mask import offsets
 
-__all__ = ["Position", "RelativeBias"]
-
-
-@runtime_checkable
-class Position(Protocol):
-    """Changes queries and keys before they are scored (`before`), or the scores (`bias`), or both.
-
-    `at` is the position of the first query among the keys.
-    """
-
-    def before(self, query: Tensor, key: Tensor, *, at: int | Tensor = 0) -> tuple[Tensor, Tensor]:
-        """Change queries and keys."""
-        ...
-
-    def bias(self, scores: Tensor, query: Tensor, *, at: int | Tensor = 0) -> Tensor:
-        """Change scores."""
-        ...
+__all__ = ["RelativeBias"]
 
 
 class RelativeBias(nn.Module):

@@ -1,0 +1,10 @@
+"""What may be looked at at all."""
+
+from regard.attention.mask.base import Causal as Causal
+from regard.attention.mask.base import Dense as Dense
+from regard.attention.mask.base import Lengths as Lengths
+from regard.attention.mask.base import Mask as Mask
+from regard.attention.mask.base import Window as Window
+from regard.attention.mask.base import as_mask as as_mask
+from regard.attention.mask.base import offsets as offsets
+from regard.attention.mask.base import take as take

@@ -1,0 +1,8 @@
+"""What distance or direction adds, inside the operation.
+
+Sinusoid and learned *absolute* positions are embedding layers (`regard.layers.position`), not
+parts.
+"""
+
+from regard.attention.position.base import Position as Position
+from regard.attention.position.bias import RelativeBias as RelativeBias

@@ -1,0 +1,23 @@
+"""What a position part is."""
+
+from typing import Protocol, runtime_checkable
+
+from torch import Tensor
+
+__all__ = ["Position"]
+
+
+@runtime_checkable
+class Position(Protocol):
+    """Changes queries and keys before they are scored (`before`), or the scores (`bias`), or both.
+
+    `at` is the position of the first query among the keys.
+    """
+
+    def before(self, query: Tensor, key: Tensor, *, at: int | Tensor = 0) -> tuple[Tensor, Tensor]:
+        """Change queries and keys."""
+        ...
+
+    def bias(self, scores: Tensor, query: Tensor, *, at: int | Tensor = 0) -> Tensor:
+        """Change scores."""
+        ...

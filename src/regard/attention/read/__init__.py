@@ -1,0 +1,4 @@
+"""What is done with the weights."""
+
+from regard.attention.read.base import Read as Read
+from regard.attention.read.sum import WeightedSum as WeightedSum

@@ -1,0 +1,12 @@
+"""How well does a key match the query? One small class a score."""
+
+from regard.attention.score.additive import Additive as Additive
+from regard.attention.score.base import DotForm as DotForm
+from regard.attention.score.base import DotLike as DotLike
+from regard.attention.score.base import Score as Score
+from regard.attention.score.base import Streaming as Streaming
+from regard.attention.score.dot import Cosine as Cosine
+from regard.attention.score.dot import Dot as Dot
+from regard.attention.score.dot import General as General
+from regard.attention.score.dot import ScaledDot as ScaledDot
+from regard.attention.score.location import Location as Location

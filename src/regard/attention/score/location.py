@@ -1,0 +1,45 @@
+"""Scores from the query alone."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+__all__ = ["Location"]
+
+
+class Location(nn.Module):
+    r"""From the query alone (Luong et al. 2015, "location"): :math:`e_i = W q_i`.
+
+    W has one row for each position of a key.
+    The table has a fixed size: for shorter memories it is cut, and keys past its end are ignored
+    (the paper's footnote 6).
+
+    Shapes:
+        query (*batch, Q, query_dim), key (*batch, K, ·) to (*batch, Q, K)
+    """
+
+    def __init__(self, query_dim: int, max_length: int) -> None:
+        super().__init__()
+        self.table = nn.Linear(query_dim, max_length, bias=False)
+
+    def prepare(self, key: Tensor) -> Tensor:
+        """Only how many keys there are matters."""
+        return key
+
+    def forward(
+        self,
+        query: Float[Tensor, "*#batch q _"],
+        key: Float[Tensor, "*#batch k _"],
+        *,
+        at: int | Tensor = 0,
+        features: Tensor | None = None,
+    ) -> Float[Tensor, "*batch q k"]:
+        """One score a position, whatever the key there."""
+        keys, size = key.shape[-2], self.table.out_features
+        scores = F.linear(query, self.table.weight[:keys])  # (*batch, Q, min(K, max_length))
+        if keys > size:
+            scores = F.pad(scores, (0, keys - size), value=-math.inf)
+        return scores.expand(*torch.broadcast_shapes(query.shape[:-2], key.shape[:-2]), -1, -1)
