@@ -99,7 +99,8 @@ class Recipe:
             values = {
                 k: v for k, v in self._at(section).items() if f"{section}.{k}" not in self._targets
             }
-            check(values, target, section=section, where=self.where, given=given)
+            typed = check(values, target, section=section, where=self.where, given=given)
+            self._at(section).update(typed)
         self._check_expect()
         return self
 

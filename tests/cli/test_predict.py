@@ -128,3 +128,19 @@ def test_wrong_requests_exit_with_2(words, said, capsys, folder):
     assert ran.code == 2
     assert said in ran.result["error"]
     assert said in ran.err
+
+
+def test_threads_are_taken_and_said_wrong_in_one_line(capsys, folder, loaded):
+    import torch
+
+    before = torch.get_num_threads()
+    try:
+        ran = run(capsys, "predict", folder, TEXTS[0], "--threads", "1")
+        assert (ran.code, ran.out.strip(), torch.get_num_threads()) == (
+            0,
+            loaded.translate(TEXTS[0]),
+            1,
+        )
+    finally:
+        torch.set_num_threads(before)
+    assert run(capsys, "predict", folder, TEXTS[0], "--threads", "0").code == 2

@@ -245,3 +245,12 @@ def test_reading_imports_nothing_heavy(file):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_whole_number_where_a_number_is_meant_reaches_the_model_as_one():
+    found = recipe.load(
+        "pronunciation/rnnsearch-cmudict", ["model.dropout=0", "train.clip=1", "model.hidden=8"]
+    ).check()
+    values = (found.model["dropout"], found.train["clip"], found.model["hidden"])
+    assert [type(value) for value in values] == [float, float, int]
+    assert values == (0.0, 1.0, 8)

@@ -21,7 +21,7 @@ def check(
     where: Where,
     given: Iterable[str] = (),
     extra: Iterable[str] = ("name",),
-) -> None:
+) -> dict[str, Any]:
     """Refuse what `target` would not take: unknown keys, missing ones, values of another type.
 
     Args:
@@ -32,9 +32,14 @@ def check(
         given: parameters that come from elsewhere (vocabulary sizes).
         extra: keys that are not parameters.
 
+    Returns:
+        the values as their types want them: a whole number where a number is expected (`dropout:
+        0`) comes back as one.
+
     Raises:
         RequestError: with the place, what was expected, what came, and the nearest name.
     """
+    typed = dict(values)
     parameters, open_ended = _parameters(target, given)
     hints = _hints(target)
     name = getattr(target, "__name__", str(target))
@@ -42,7 +47,7 @@ def check(
         dotted = f"{section}.{key}"
         if key in parameters:
             if key in hints:
-                _check_type(value, hints[key], dotted, where)
+                typed[key] = _typed(value, hints[key], dotted, where)
         elif key not in set(extra) and not open_ended:
             near = nearest(key, parameters)
             raise RequestError(
@@ -51,6 +56,7 @@ def check(
     for key, parameter in parameters.items():
         if parameter.default is inspect.Parameter.empty and key not in values:
             raise RequestError(f"{where(section)}: {name} needs a value for {section}.{key}")
+    return typed
 
 
 def defaults(target: Callable[..., Any], given: Iterable[str] = ()) -> dict[str, Any]:
@@ -89,17 +95,18 @@ def _hints(target: Callable[..., Any]) -> dict[str, Any]:
         return {}
 
 
-def _check_type(value: Any, hint: Any, key: str, where: Where) -> None:
+def _typed(value: Any, hint: Any, key: str, where: Where) -> Any:
+    """The value, checked; only a whole number may change, to the float that its type asks for."""
     from pydantic import TypeAdapter, ValidationError
     from pydantic.errors import PydanticUserError
 
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(hint)
     except PydanticUserError:  # a type that no YAML can write: its constructor will say
-        return
+        return value
     try:
         # Through JSON, where strict means: a list may be a tuple, and "no" is never False.
-        adapter.validate_json(json.dumps(value), strict=True)
+        found = adapter.validate_json(json.dumps(value), strict=True)
     except ValidationError as error:
         problem = error.errors()[0]
         at = ".".join(str(part) for part in problem["loc"] if isinstance(part, int))
@@ -107,6 +114,7 @@ def _check_type(value: Any, hint: Any, key: str, where: Where) -> None:
             f"{where(key)}: {key}{'.' + at if at else ''}: expected {_expected(hint)}, "
             f"came {value!r} ({problem['msg'].lower()})"
         ) from None
+    return found if isinstance(found, float) else value
 
 
 def _expected(hint: Any) -> str:

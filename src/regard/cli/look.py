@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli._common import Json, emit, print_result, say
-from regard.cli._folder import Changes, Folder, open_folder
+from regard.cli._folder import Changes, Folder, Threads, open_folder
 from regard.errors import RequestError
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def look(
         str, typer.Option(metavar="column|page|INCHES", help="Default: as the words need.")
     ] = "",
     changes: Changes = None,
+    threads: Threads = None,
     as_json: Json = False,
 ) -> None:
     """Show what a model attends to: in the terminal, or as PNG, PDF or SVG.
@@ -65,7 +66,7 @@ def look(
 
     if output is not None:
         check_format(output)
-    loaded = open_folder(folder, changes)
+    loaded = open_folder(folder, changes, threads=threads)
     for number, text in enumerate(inputs, start=1):
         seen = observe(loaded, text, hypothesis=hypothesis, target=target)
         chosen = _chosen(seen, layer, head, kind)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from regard.cli._common import Json, emit, print_result, say
-from regard.cli._folder import Changes, Folder, open_folder
+from regard.cli._folder import Changes, Folder, Threads, open_folder
 from regard.errors import RequestError
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def predict(
         str | None, typer.Option(metavar="TEXT", help="What every output must begin with.")
     ] = None,
     changes: Changes = None,
+    threads: Threads = None,
 ) -> None:
     """Use a model: one output line for each input line.
 
@@ -61,7 +62,7 @@ def predict(
     """
     if texts and input:
         raise RequestError("give texts or --input, not both")
-    loaded = open_folder(folder, changes, n_best)
+    loaded = open_folder(folder, changes, n_best, threads)
     refused = total = 0
     for lines in _chunks(_inputs(texts, input)):
         good = [line.text for line in lines if not line.refused]
