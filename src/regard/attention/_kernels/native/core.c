@@ -1,0 +1,69 @@
+/* Level, threads and scratch memory: what regard.h declares. */
+#include "regard.h"
+
+#include <pthread.h>
+
+static int asked = REGARD_AVX512;
+
+static int machine_level(void) {
+#if REGARD_X86
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+        return REGARD_AVX512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return REGARD_AVX2;
+#endif
+    return REGARD_PORTABLE;
+}
+
+int regard_level(void) {
+    static int found = -1; /* every thread finds the same, so a race is harmless */
+    if (found < 0) found = machine_level();
+    return asked < found ? asked : found;
+}
+
+/* The level in force; `regard_set_level(l)` asks for at most l (2 AVX-512, 1 AVX2, 0 portable). */
+REGARD_API int regard_get_level(void) { return regard_level(); }
+REGARD_API void regard_set_level(int level) { asked = level; }
+
+enum { MOST_THREADS = 64 };
+
+typedef struct {
+    regard_body body;
+    void *context;
+    int64_t begin, end;
+} Part;
+
+static void *run_part(void *argument) {
+    Part *part = argument;
+    part->body(part->context, part->begin, part->end);
+    return NULL;
+}
+
+void regard_parallel(regard_body body, void *context, int64_t n, int threads) {
+    if (threads > MOST_THREADS) threads = MOST_THREADS;
+    if (threads > n) threads = (int)n;
+    if (threads <= 1) {
+        if (n > 0) body(context, 0, n);
+        return;
+    }
+    Part parts[MOST_THREADS];
+    pthread_t started[MOST_THREADS];
+    int runs[MOST_THREADS];
+    for (int t = 0; t < threads; t++)
+        parts[t] = (Part){body, context, n * t / threads, n * (t + 1) / threads};
+    for (int t = 1; t < threads; t++)
+        runs[t] = pthread_create(&started[t], NULL, run_part, &parts[t]) == 0;
+    run_part(&parts[0]);
+    for (int t = 1; t < threads; t++) {
+        if (runs[t]) pthread_join(started[t], NULL);
+        else run_part(&parts[t]); /* no thread to be had: do its part here */
+    }
+}
+
+void *regard_scratch(size_t bytes) {
+    void *found = NULL;
+    return posix_memalign(&found, 64, bytes ? bytes : 64) == 0 ? found : NULL;
+}
+
+void regard_release(void *scratch) { free(scratch); }

@@ -1,0 +1,143 @@
+/* Vectors of LANES floats for one level; included by levels.h, several times.
+ *
+ *   V, I                types: LANES floats, LANES int32. The operators + - * / work on them, and
+ *                       a * b + c becomes one FMA where the machine has it.
+ *   v_set(x)            all lanes x                 v_load(p), v_store(p, a)     need no alignment
+ *   v_load_n(p, n)      the first n, zeros behind   v_store_n(p, a, n)           the first n
+ *   v_min, v_max        lanewise                    v_sum(a)                     horizontal
+ *   v_rcp(a)            1 / a, about 1 ulp, for normal a whose reciprocal is normal
+ *   v_exp(a)            e^a, about 1 ulp, any finite a (0 and inf beyond the range)
+ *   v_select(m, a, b)   a where the comparison m (an I of 0 and -1, as a < b gives) holds, else b
+ */
+#undef V
+#undef I
+#undef v_set
+#undef v_load
+#undef v_store
+#undef v_load_n
+#undef v_store_n
+#undef v_min
+#undef v_max
+#undef v_sum
+#undef v_rcp
+#undef v_exp
+#undef v_select
+
+#define V NAME(V)
+#define I NAME(I)
+#define v_set NAME(v_set)
+#define v_load NAME(v_load)
+#define v_store NAME(v_store)
+#define v_load_n NAME(v_load_n)
+#define v_store_n NAME(v_store_n)
+#define v_min NAME(v_min)
+#define v_max NAME(v_max)
+#define v_sum NAME(v_sum)
+#define v_rcp NAME(v_rcp)
+#define v_exp NAME(v_exp)
+#define v_select NAME(v_select)
+
+typedef float V __attribute__((vector_size(LANES * 4)));
+typedef int32_t I __attribute__((vector_size(LANES * 4)));
+
+REGARD_INLINE V v_set(float x) { return (V){0} + x; }
+
+REGARD_INLINE V v_load(const float *p) {
+    V a;
+    memcpy(&a, p, sizeof a);
+    return a;
+}
+
+REGARD_INLINE void v_store(float *p, V a) { memcpy(p, &a, sizeof a); }
+
+REGARD_INLINE V v_load_n(const float *p, int64_t n) {
+    if (n >= LANES) return v_load(p);
+#if LANES == 16
+    return (V)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
+#else
+    float lanes[LANES] = {0};
+    for (int64_t i = 0; i < n; i++) lanes[i] = p[i];
+    return v_load(lanes);
+#endif
+}
+
+REGARD_INLINE void v_store_n(float *p, V a, int64_t n) {
+    if (n >= LANES) {
+        v_store(p, a);
+        return;
+    }
+#if LANES == 16
+    _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)a);
+#else
+    for (int64_t i = 0; i < n; i++) p[i] = a[i];
+#endif
+}
+
+REGARD_INLINE V v_select(I m, V a, V b) { return (V)((m & (I)a) | (~m & (I)b)); }
+
+REGARD_INLINE V v_min(V a, V b) {
+#if LANES == 16
+    return (V)_mm512_min_ps((__m512)a, (__m512)b);
+#elif LANES == 8
+    return (V)_mm256_min_ps((__m256)a, (__m256)b);
+#else
+    return v_select(a < b, a, b);
+#endif
+}
+
+REGARD_INLINE V v_max(V a, V b) {
+#if LANES == 16
+    return (V)_mm512_max_ps((__m512)a, (__m512)b);
+#elif LANES == 8
+    return (V)_mm256_max_ps((__m256)a, (__m256)b);
+#else
+    return v_select(a > b, a, b);
+#endif
+}
+
+REGARD_INLINE float v_sum(V a) {
+#if LANES == 16
+    return _mm512_reduce_add_ps((__m512)a);
+#elif LANES == 8
+    __m128 x = _mm_add_ps(_mm256_castps256_ps128((__m256)a), _mm256_extractf128_ps((__m256)a, 1));
+    x = _mm_add_ps(x, _mm_movehl_ps(x, x));
+    return _mm_cvtss_f32(_mm_add_ss(x, _mm_shuffle_ps(x, x, 1)));
+#else
+    return (a[0] + a[2]) + (a[1] + a[3]);
+#endif
+}
+
+/* An estimate and Newton's step; AVX2's estimate has 12 bits, AVX-512's 14. */
+REGARD_INLINE V v_rcp(V a) {
+#if LANES == 16
+    V r = (V)_mm512_rcp14_ps((__m512)a);
+    return r * (2.0f - a * r);
+#elif LANES == 8
+    V r = (V)_mm256_rcp_ps((__m256)a);
+    r = r + r * (1.0f - a * r);
+    return r;
+#else
+    return 1.0f / a;
+#endif
+}
+
+/* 2^n e^r with |r| <= ln 2 / 2; 2^n in two factors, so that both ends of the range come out. */
+REGARD_INLINE V v_exp(V a) {
+    const float round = 12582912.0f; /* 1.5 * 2^23 */
+    a = v_max(v_min(a, v_set(89.0f)), v_set(-104.0f));
+    V shifted = a * 1.44269504088896341f + round;
+    V n = shifted - round;
+    V r = a - n * 0.693359375f;
+    r = r - n * -2.12194440e-4f;
+    V p = v_set(1.9875691500e-4f);
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * (r * r) + r + 1.0f;
+    I whole = (I)shifted - 0x4B400000; /* the integer in the low bits of the shifted float */
+    I half = whole >> 1;
+    V first = (V)((half + 127) << 23), second = (V)((whole - half + 127) << 23);
+    return p * first * second;
+}

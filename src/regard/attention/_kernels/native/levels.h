@@ -1,0 +1,48 @@
+/* Include TEMPLATE once for each level. Define TEMPLATE before; it is undefined after. */
+#if REGARD_X86
+
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,prefer-vector-width=512")
+#endif
+#define LANES 16
+#define NAME(name) name##_avx512
+#include "lanes.h"
+#include TEMPLATE
+#undef NAME
+#undef LANES
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+#endif
+#define LANES 8
+#define NAME(name) name##_avx2
+#include "lanes.h"
+#include TEMPLATE
+#undef NAME
+#undef LANES
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+
+#endif
+
+#define LANES 4
+#define NAME(name) name##_portable
+#include "lanes.h"
+#include TEMPLATE
+#undef NAME
+#undef LANES
+#undef TEMPLATE

@@ -1,0 +1,60 @@
+/* What every kernel of regard's shared object uses. Plain C, no torch headers.
+ *
+ * A kernel is written once, as a template (say `additive.inc`), in terms of a vector `V` of `LANES`
+ * floats, and compiled once for each level of the machine:
+ *
+ *     #include "regard.h"
+ *     #define TEMPLATE "additive.inc"
+ *     #include "levels.h"              // defines NAME(work) = work_avx512, work_avx2, work_portable
+ *     REGARD_API void regard_work(...) { REGARD_DISPATCH(work, (...)); }
+ *
+ * See lanes.h for what a template may use.
+ */
+#ifndef REGARD_H
+#define REGARD_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REGARD_API __attribute__((visibility("default")))
+#define REGARD_INLINE static inline __attribute__((always_inline, unused))
+
+#if defined(__x86_64__)
+#define REGARD_X86 1
+#include <immintrin.h>
+#else
+#define REGARD_X86 0
+#endif
+
+enum { REGARD_PORTABLE = 0, REGARD_AVX2 = 1, REGARD_AVX512 = 2 };
+
+/* The level in force: the best that this machine has, or what a test asked for below it. */
+int regard_level(void);
+
+#if REGARD_X86
+#define REGARD_DISPATCH(name, arguments)                                                           \
+    do {                                                                                           \
+        int level_ = regard_level();                                                               \
+        if (level_ == REGARD_AVX512) name##_avx512 arguments;                                      \
+        else if (level_ == REGARD_AVX2) name##_avx2 arguments;                                     \
+        else name##_portable arguments;                                                            \
+    } while (0)
+#else
+#define REGARD_DISPATCH(name, arguments) name##_portable arguments
+#endif
+
+/* Call body(context, begin, end) over parts of 0..n on at most `threads` threads, the caller's among
+ * them. Parts are cut by position alone. Make each index independent of the others (its own output
+ * rows, or its own feature block) and results do not depend on the number of threads.
+ * Threads are started for the call (about 15 us each): pass 1 for work below some 200 us. */
+typedef void (*regard_body)(void *context, int64_t begin, int64_t end);
+void regard_parallel(regard_body body, void *context, int64_t n, int threads);
+
+/* Scratch memory, aligned to 64 bytes; NULL when there is none. regard_release frees it. */
+void *regard_scratch(size_t bytes);
+void regard_release(void *scratch);
+
+#endif
