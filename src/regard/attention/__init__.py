@@ -21,15 +21,19 @@ from regard.attention.module import Attention as Attention
 from regard.attention.module import MultiHead as MultiHead
 from regard.attention.op import Attended as Attended
 from regard.attention.op import attend as attend
+from regard.attention.position import ALiBi as ALiBi
+from regard.attention.position import DistanceMask as DistanceMask
 from regard.attention.position import Position as Position
 from regard.attention.position import RelativeBias as RelativeBias
 from regard.attention.read import Read as Read
+from regard.attention.read import RelativeValues as RelativeValues
 from regard.attention.read import WeightedSum as WeightedSum
 from regard.attention.score import Additive as Additive
 from regard.attention.score import Cosine as Cosine
 from regard.attention.score import Dot as Dot
 from regard.attention.score import General as General
 from regard.attention.score import Location as Location
+from regard.attention.score import RelativeKeys as RelativeKeys
 from regard.attention.score import ScaledDot as ScaledDot
 from regard.attention.score import Score as Score
 from regard.attention.select import Select as Select
@@ -37,6 +41,7 @@ from regard.attention.select import Softmax as Softmax
 from regard.attention.select import masked_softmax as masked_softmax
 
 __all__ = [
+    "ALiBi",
     "Additive",
     "Attended",
     "Attention",
@@ -46,6 +51,7 @@ __all__ = [
     "Cosine",
     "Coverage",
     "Dense",
+    "DistanceMask",
     "Dot",
     "Explanation",
     "General",
@@ -59,6 +65,8 @@ __all__ = [
     "Read",
     "Record",
     "RelativeBias",
+    "RelativeKeys",
+    "RelativeValues",
     "ScaledDot",
     "Score",
     "Seen",

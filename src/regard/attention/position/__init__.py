@@ -6,3 +6,5 @@ parts.
 
 from regard.attention.position.base import Position as Position
 from regard.attention.position.bias import RelativeBias as RelativeBias
+from regard.attention.position.distance import ALiBi as ALiBi
+from regard.attention.position.distance import DistanceMask as DistanceMask

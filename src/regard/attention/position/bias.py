@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.mask import offsets
+from regard.attention.position.table import by_offset
 
 __all__ = ["RelativeBias"]
 
@@ -38,6 +38,12 @@ class RelativeBias(nn.Module):
         self, scores: Float[Tensor, "*batch q k"], query: Tensor, *, at: int | Tensor = 0
     ) -> Float[Tensor, "*batch q k"]:
         """Add the bias of each pair's offset."""
-        offset = offsets(scores.shape[-2], scores.shape[-1], at, scores.device)
-        index = offset.clamp(-self.clip, self.clip) + self.clip
-        return scores + self.table[..., index]
+        queries, keys = scores.shape[-2:]
+        per_head = self.table.dim() == 2
+        return scores + by_offset(self.table, self.clip, queries, keys, at, per_head=per_head)
+
+    def extra_repr(self) -> str:
+        """Say the clip, and the heads where there are some."""
+        return f"clip={self.clip}" + (
+            f", heads={self.table.shape[0]}" if self.table.dim() == 2 else ""
+        )

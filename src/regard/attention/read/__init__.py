@@ -1,4 +1,5 @@
 """What is done with the weights."""
 
 from regard.attention.read.base import Read as Read
+from regard.attention.read.relative import RelativeValues as RelativeValues
 from regard.attention.read.sum import WeightedSum as WeightedSum

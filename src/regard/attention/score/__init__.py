@@ -10,3 +10,4 @@ from regard.attention.score.dot import Dot as Dot
 from regard.attention.score.dot import General as General
 from regard.attention.score.dot import ScaledDot as ScaledDot
 from regard.attention.score.location import Location as Location
+from regard.attention.score.relative import RelativeKeys as RelativeKeys

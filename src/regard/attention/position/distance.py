@@ -1,0 +1,116 @@
+"""Penalties that grow with the distance."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.attention.mask import offsets
+from regard.errors import RequestError
+
+__all__ = ["ALiBi", "DistanceMask"]
+
+
+class _Distance(nn.Module):
+    """What both share: a slope, one for all heads () or one each (head,), times the distance."""
+
+    @property
+    def slopes(self) -> Tensor:
+        """How much a step of distance costs: () or (head,)."""
+        raise NotImplementedError
+
+    def before(self, query: Tensor, key: Tensor, *, at: int | Tensor = 0) -> tuple[Tensor, Tensor]:
+        """Leave queries and keys as they are."""
+        return query, key
+
+    def bias(
+        self, scores: Float[Tensor, "*batch q k"], query: Tensor, *, at: int | Tensor = 0
+    ) -> Float[Tensor, "*batch q k"]:
+        """Subtract slope times distance."""
+        distance = offsets(scores.shape[-2], scores.shape[-1], at, scores.device).abs()
+        slopes = self.slopes.to(scores)
+        return scores - slopes[..., None, None] * distance.to(scores.dtype)
+
+
+class DistanceMask(_Distance):
+    r"""The distance mask (Im & Cho 2017, section 3): far keys are damped, none is forbidden.
+
+    .. math:: e_{ij} \leftarrow e_{ij} - \alpha\, |j - p_i|
+
+    Args:
+        alpha: :math:`\alpha \ge 0`, a hyper-parameter of the paper.
+        learned: make it a parameter that starts there; the paper's is fixed.
+
+    Shapes:
+        scores (*batch, Q, K)
+
+    Raises:
+        RequestError: for a negative alpha.
+    """
+
+    def __init__(self, alpha: float = 1.5, *, learned: bool = False) -> None:
+        super().__init__()
+        if not alpha >= 0:
+            raise RequestError(
+                f"DistanceMask expected alpha >= 0 (0 is plain attention), came {alpha}"
+            )
+        self.alpha: Tensor
+        if learned:
+            self.alpha = nn.Parameter(torch.tensor(float(alpha)))
+        else:
+            self.register_buffer("alpha", torch.tensor(float(alpha)), persistent=False)
+
+    @property
+    def slopes(self) -> Tensor:
+        """Alpha."""
+        return self.alpha
+
+    def extra_repr(self) -> str:
+        """Say alpha, and whether it is learned."""
+        learned = ", learned=True" if self.alpha.requires_grad else ""
+        return f"alpha={self.alpha.item():g}{learned}"
+
+
+class ALiBi(_Distance):
+    r"""Attention with linear biases (Press et al. 2022, section 3): a fixed slope for each head.
+
+    .. math:: e_{hij} \leftarrow e_{hij} - m_h\, |j - p_i|, \qquad m_h = 2^{-8h/H}, \; h = 1 … H
+
+    For H that is no power of two the authors' code takes the slopes of the next lower power n,
+    then every other slope of 2n, and so does this. The paper's attention is causal; without
+    `Causal()` the bias is their symmetric one for encoders.
+
+    Args:
+        heads: H, the size of the head axis of the scores.
+
+    Shapes:
+        scores (*batch, head, Q, K)
+
+    Raises:
+        RequestError: for fewer than one head.
+    """
+
+    def __init__(self, heads: int) -> None:
+        super().__init__()
+        if heads < 1:
+            raise RequestError(f"ALiBi expected at least one head, came {heads}")
+        self.m: Tensor
+        self.register_buffer("m", torch.tensor(_slopes(heads)), persistent=False)
+
+    @property
+    def slopes(self) -> Tensor:
+        """One for each head."""
+        return self.m
+
+    def extra_repr(self) -> str:
+        """Say the number of heads."""
+        return f"heads={len(self.m)}"
+
+
+def _slopes(heads: int) -> list[float]:
+    """The published slopes."""
+    power = 1 << (heads.bit_length() - 1)
+    slopes = [math.pow(2.0, -8.0 * h / power) for h in range(1, power + 1)]
+    between = [math.pow(2.0, -8.0 * h / (2 * power)) for h in range(1, 2 * power + 1, 2)]
+    return slopes + between[: heads - power]

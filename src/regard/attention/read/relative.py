@@ -1,0 +1,57 @@
+"""The weighted sum of values that know how far away they are."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.attention.position.table import by_offset
+from regard.attention.score.relative import offset_table
+
+__all__ = ["RelativeValues"]
+
+
+class RelativeValues(nn.Module):
+    r"""Values with relative vectors (Shaw et al. 2018, eq. 3).
+
+    .. math:: c_i = \sum_j w_{ij} \big(v_j + a^V_{\mathrm{clip}(j - p_i,\,-c,\,c)}\big)
+
+    Args:
+        dim: size of the values (of one head).
+        clip: c, the largest distance told apart; 16 in the paper's base model.
+        heads: a table for each head; None shares one over heads.
+        dropout: probability of dropping a weight while training, as in `WeightedSum`.
+
+    Shapes:
+        weights (*batch, Q, K), value (*batch, K, Dv) to context (*batch, Q, Dv);
+        the table ([head,] 2c + 1, Dv)
+    """
+
+    def __init__(
+        self, dim: int, clip: int = 16, *, heads: int | None = None, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.clip, self.dropout = clip, dropout
+        self.table = offset_table(dim, clip, heads)
+
+    def forward(
+        self,
+        weights: Float[Tensor, "*batch query key"],
+        value: Float[Tensor, "*#batch key value_dim"],
+        *,
+        at: int | Tensor = 0,
+    ) -> Float[Tensor, "*batch query value_dim"]:
+        """The equation as it is written, with an (Q, K, Dv) tensor of relative values."""
+        if self.dropout and self.training:
+            weights = F.dropout(weights, self.dropout)
+        weights = weights.to(value.dtype)
+        queries, keys = weights.shape[-2:]
+        table = self.table.to(value.dtype)
+        relative = by_offset(table, self.clip, queries, keys, at, per_head=table.dim() == 3)
+        own = torch.matmul(weights, value)
+        return own + torch.matmul(weights.unsqueeze(-2), relative).squeeze(-2)
+
+    def extra_repr(self) -> str:
+        """Say the clip, the shape of the table, and the dropout where there is one."""
+        dropout = f", dropout={self.dropout}" if self.dropout else ""
+        return f"clip={self.clip}, table={tuple(self.table.shape)}{dropout}"
