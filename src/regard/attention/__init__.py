@@ -13,6 +13,7 @@ from regard.attention.carry import Coverage as Coverage
 from regard.attention.carry import PreviousWeights as PreviousWeights
 from regard.attention.mask import Causal as Causal
 from regard.attention.mask import Dense as Dense
+from regard.attention.mask import Directional as Directional
 from regard.attention.mask import Lengths as Lengths
 from regard.attention.mask import Mask as Mask
 from regard.attention.mask import Window as Window
@@ -25,17 +26,22 @@ from regard.attention.position import ALiBi as ALiBi
 from regard.attention.position import DistanceMask as DistanceMask
 from regard.attention.position import Position as Position
 from regard.attention.position import RelativeBias as RelativeBias
+from regard.attention.read import FeatureSum as FeatureSum
 from regard.attention.read import Read as Read
 from regard.attention.read import RelativeValues as RelativeValues
 from regard.attention.read import WeightedSum as WeightedSum
 from regard.attention.score import Additive as Additive
 from regard.attention.score import Cosine as Cosine
 from regard.attention.score import Dot as Dot
+from regard.attention.score import FeatureAdditive as FeatureAdditive
+from regard.attention.score import FeaturePerceptron as FeaturePerceptron
 from regard.attention.score import General as General
 from regard.attention.score import Location as Location
 from regard.attention.score import RelativeKeys as RelativeKeys
 from regard.attention.score import ScaledDot as ScaledDot
 from regard.attention.score import Score as Score
+from regard.attention.score import SourceToToken as SourceToToken
+from regard.attention.select import FeatureSoftmax as FeatureSoftmax
 from regard.attention.select import Select as Select
 from regard.attention.select import Softmax as Softmax
 from regard.attention.select import masked_softmax as masked_softmax
@@ -51,9 +57,14 @@ __all__ = [
     "Cosine",
     "Coverage",
     "Dense",
+    "Directional",
     "DistanceMask",
     "Dot",
     "Explanation",
+    "FeatureAdditive",
+    "FeaturePerceptron",
+    "FeatureSoftmax",
+    "FeatureSum",
     "General",
     "Lengths",
     "Location",
@@ -72,6 +83,7 @@ __all__ = [
     "Seen",
     "Select",
     "Softmax",
+    "SourceToToken",
     "WeightedSum",
     "Window",
     "attend",

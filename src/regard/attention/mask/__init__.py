@@ -8,3 +8,4 @@ from regard.attention.mask.base import Window as Window
 from regard.attention.mask.base import as_mask as as_mask
 from regard.attention.mask.base import offsets as offsets
 from regard.attention.mask.base import take as take
+from regard.attention.mask.direction import Directional as Directional

@@ -9,5 +9,8 @@ from regard.attention.score.dot import Cosine as Cosine
 from regard.attention.score.dot import Dot as Dot
 from regard.attention.score.dot import General as General
 from regard.attention.score.dot import ScaledDot as ScaledDot
+from regard.attention.score.features import FeatureAdditive as FeatureAdditive
+from regard.attention.score.features import FeaturePerceptron as FeaturePerceptron
+from regard.attention.score.features import SourceToToken as SourceToToken
 from regard.attention.score.location import Location as Location
 from regard.attention.score.relative import RelativeKeys as RelativeKeys

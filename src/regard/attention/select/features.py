@@ -1,0 +1,66 @@
+"""The softmax of feature-wise scores."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from regard.attention.select.softmax import masked_softmax
+from regard.errors import RequestError
+
+__all__ = ["FeatureSoftmax"]
+
+
+@dataclass(frozen=True)
+class FeatureSoftmax:
+    r"""A softmax over the keys for each feature: multi-dimensional attention.
+
+    .. math:: w_{ijd} = \frac{\exp(f_{ijd} / \tau)}{\sum_k \exp(f_{ikd} / \tau)}
+
+    Args:
+        temperature: :math:`\tau > 0`; small is sharp.
+
+    Shapes:
+        scores (*batch, Q, K, D) to weights (*batch, Q, K, D), which add up to 1 over K; a query
+        with nothing to look at has zeros. The mask is (*batch, Q, K): all features share it.
+
+    Raises:
+        RequestError: for a temperature that is not above 0, and for scores that are not
+            feature-wise.
+
+    Source: Shen et al. 2018 (DiSAN), section 3.1 ("softmax over positions, not over features").
+    """
+
+    temperature: float = 1.0
+    sums: ClassVar[str] = "over keys"
+
+    def __post_init__(self) -> None:
+        if not self.temperature > 0:
+            raise RequestError(
+                f"FeatureSoftmax expected a temperature above 0, came {self.temperature}"
+            )
+
+    @property
+    def window(self) -> tuple[int, int] | None:
+        """All keys."""
+        return None
+
+    def __call__(
+        self,
+        scores: Float[Tensor, "*batch query key feature"],
+        *,
+        query: Tensor | None = None,
+        mask: Bool[Tensor, "..."] | None = None,
+        at: int | Tensor = 0,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Exponentiate and normalize over the keys."""
+        if query is not None and scores.dim() != query.dim() + 1:
+            raise RequestError(
+                "FeatureSoftmax expected scores (*batch, Q, K, D) with a feature axis, came "
+                f"{tuple(scores.shape)}; take a feature-wise score such as FeatureAdditive, or "
+                "Softmax"
+            )
+        if self.temperature != 1.0:
+            scores = scores / self.temperature
+        return masked_softmax(scores, None if mask is None else mask.unsqueeze(-1), -2), None
