@@ -178,7 +178,8 @@ def from_pretrained(folder: str | Path) -> Loaded:
         made, decoder = task(**spec), decode.build(config["decode"])
     except TypeError as error:
         raise RequestError(f"{folder / CONFIG}: {error}") from error
-    return Loaded(model.eval(), made, _read_tokenizers(folder), decoder, config, folder)
+    tokenizers = _read_tokenizers(folder) if made.tokenized else {}
+    return Loaded(model.eval(), made, tokenizers, decoder, config, folder)
 
 
 def load(folder_or_name: str | Path) -> Loaded:

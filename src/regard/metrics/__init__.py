@@ -1,6 +1,7 @@
 """Official scores, each with a signature that says exactly what was computed; all from 0 to 100."""
 
 from regard.metrics.alignment import Links, aer, hard_alignment, read_links
+from regard.metrics.classes import accuracy
 from regard.metrics.distance import edit_distance, nearest_variant
 from regard.metrics.interval import Interval, bootstrap
 from regard.metrics.rates import per, wer, word_error_rate
@@ -11,6 +12,7 @@ __all__ = [
     "Interval",
     "Links",
     "Score",
+    "accuracy",
     "aer",
     "bleu",
     "bootstrap",

@@ -64,13 +64,17 @@ class Examples:
 
 @dataclass(frozen=True)
 class Data:
-    """What `Task.data` read. A split that was not asked for or is not there is None."""
+    """What `Task.data` read. A split that was not asked for or is not there is None.
+
+    `sizes` are what the model's constructor must know where tokenizers do not say it.
+    """
 
     train: Examples | None
     dev: Examples | None
     test: Examples | None
     tokenizers: dict[str, Tokenizer]
     problems: Problems
+    sizes: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +123,8 @@ class Task(ABC):
     name: ClassVar[str]
     metric: ClassVar[str]
     """The score that early stopping goes by unless the recipe says otherwise."""
+    tokenized: ClassVar[bool] = True
+    """Does a model folder of this task hold tokenizers?"""
     lower_is_better: ClassVar[frozenset[str]] = frozenset({"loss", "perplexity", "per", "wer"})
 
     @abstractmethod

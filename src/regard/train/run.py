@@ -118,7 +118,7 @@ def build(recipe: Recipe, folder: Path | None = None) -> Built:
     data = task.data(recipe.data, tokenizers=_tokenizers(folder) if folder else None)
     if data.train is None or not len(data.train):
         raise RequestError(f"{recipe.where('data')}: there is no training example in the data")
-    sizes = task.model_arguments(data.tokenizers)
+    sizes = data.sizes or task.model_arguments(data.tokenizers)
     model = catalog.load(recipe.model["name"])(**sizes, **_arguments(recipe.model))
     return Built(settings, task, data, model)
 
@@ -181,8 +181,8 @@ def _introduce(recipe: Recipe, built: Built, work: Work) -> None:
     work.log.say(f"{recipe.name}, seed {s.seed}, {device} ({where}), {s.precision}")
     sizes = ", ".join(f"{key} {len(t)}" for key, t in built.data.tokenizers.items())
     work.log.say(
-        f"{recipe.model['name']} with {count:,} parameters; {len(built.data.train):,} examples; "
-        f"vocabulary {sizes}"
+        f"{recipe.model['name']} with {count:,} parameters; {len(built.data.train):,} examples"
+        + (f"; vocabulary {sizes}" if sizes else "")
     )
     reasons: dict[str, list[str]] = {}
     for path, reason in explain(built.model).items():
