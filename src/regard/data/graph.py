@@ -118,9 +118,9 @@ def read(path: Path) -> Graph:
         RequestError: not such a file, a key is missing, or what it says does not fit together.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             found = {key: file[key] for key in file.files}
-    except (OSError, ValueError, BadZipFile, AttributeError) as error:
+    except (OSError, EOFError, ValueError, BadZipFile, AttributeError) as error:
         raise RequestError(f"{path}: expected a .npz file of plain arrays ({error})") from None
     missing = [key for key in KEYS if key not in found]
     if missing:
