@@ -175,7 +175,7 @@ def test_choice_and_its_reasons():
     streaming = chosen(score=Additive(4, 4, 4))
     assert streaming.kernel == "streaming"
     assert streaming.passed_over == (("sdpa", "Additive is not a dot product"),)
-    assert chosen(position=RelativeBias(2)).kernel == "reference"
+    assert chosen(position=RelativeBias(2)).kernel == "relative"
     assert chosen(carry=PreviousWeights()).kernel == "reference"
     assert "need_weights" in str(explain(Attention(), need_weights=True)[""])
     model = torch.nn.ModuleDict({"a": MultiHead(8, 2), "b": Attention(Additive(4, 4, 4))})

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.attention._kernels.table import Attended, Call
+from regard.attention._kernels.table import Attended, Call, forced
+from regard.attention._kernels.window import Windowed
 from regard.attention.mask import Causal
 from regard.attention.read import WeightedSum
 from regard.attention.score import DotLike
@@ -38,6 +39,8 @@ class Sdpa:
             return f"{type(call.carry).__name__} needs the weights of each step"
         if call.need_weights:
             return "it gives no weights, and need_weights=True"
+        if call.mask is not None and forced() is None and Windowed.pays(call):
+            return "its mask is a window, outside which it would compute as much as within"
         return None
 
     def run(self, call: Call) -> Attended:

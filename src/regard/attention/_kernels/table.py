@@ -18,7 +18,16 @@ from regard.attention.score import Score
 from regard.attention.select import Select
 from regard.errors import RequestError, nearest
 
-__all__ = ["Attended", "Call", "Explanation", "Kernel", "choose", "explain_call", "kernels"]
+__all__ = [
+    "Attended",
+    "Call",
+    "Explanation",
+    "Kernel",
+    "choose",
+    "explain_call",
+    "forced",
+    "kernels",
+]
 
 
 class Attended(NamedTuple):
@@ -85,14 +94,23 @@ class Kernel(Protocol):
 _forced: ContextVar[str | None] = ContextVar("regard_kernel", default=None)
 
 
+def forced() -> str | None:
+    """The kernel that `kernels` asks for here, if any."""
+    # A compiler cannot trace context variables; a compiled graph takes the fastest kernel.
+    return None if torch.compiler.is_compiling() else _forced.get()
+
+
 @cache
 def table() -> tuple[Kernel, ...]:
-    """The kernels, fastest first."""
+    """The kernels, fastest first; what stands behind `reference` is only ever taken by force."""
+    from regard.attention._kernels.chunks import Chunks
     from regard.attention._kernels.reference import Reference
+    from regard.attention._kernels.relative import Relative
     from regard.attention._kernels.sdpa import Sdpa
     from regard.attention._kernels.streaming import Streaming
+    from regard.attention._kernels.window import Windowed
 
-    return (Sdpa(), Streaming(), Reference())
+    return (Sdpa(), Streaming(), Windowed(), Relative(), Reference(), Chunks())
 
 
 @contextmanager
@@ -119,15 +137,14 @@ def kernels(name: str) -> Iterator[None]:
 
 def choose(call: Call) -> Kernel:
     """The forced kernel, or the first of the table that can do the call."""
-    # A compiler cannot trace context variables; a compiled graph takes the fastest kernel.
-    forced = None if torch.compiler.is_compiling() else _forced.get()
+    wanted = forced()
     for kernel in table():
-        if forced is not None:
-            if kernel.name != forced:
+        if wanted is not None:
+            if kernel.name != wanted:
                 continue
             reason = kernel.refuses(call)
             if reason is not None:
-                raise RequestError(f"kernels({forced!r}) was asked for, but {reason}")
+                raise RequestError(f"kernels({wanted!r}) was asked for, but {reason}")
             return kernel
         if kernel.refuses(call) is None:
             return kernel

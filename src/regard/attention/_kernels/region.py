@@ -1,0 +1,131 @@
+"""Pieces of a mask: what a tile of queries and keys may look at, without building the whole."""
+
+from collections.abc import Iterator
+from math import inf
+
+import torch
+from torch import Tensor
+
+from regard.attention.mask import Lengths, Mask, Window
+from regard.attention.mask.base import _Both, _Either, _Not
+
+__all__ = ["Region", "factors", "window_of"]
+
+
+def factors(mask: Mask | None) -> Iterator[Mask]:
+    """The masks that must all hold."""
+    if isinstance(mask, _Both):
+        yield from factors(mask.first)
+        yield from factors(mask.second)
+    elif mask is not None:
+        yield mask
+
+
+def window_of(mask: Mask | None) -> tuple[float, float]:
+    """How far (left, right) any query may look, infinite where nothing limits it."""
+    left, right = inf, inf
+    for factor in factors(mask):
+        if isinstance(factor, Window):
+            left = min(left, inf if factor.left is None else factor.left)
+            right = min(right, inf if factor.right is None else factor.right)
+    return left, right
+
+
+class Region:
+    """A mask over flattened batch rows, cut to tiles.
+
+    Args:
+        batch: the batch axes of the scores; their product is the number of rows.
+        at: position of the first query among the keys.
+    """
+
+    def __init__(
+        self,
+        mask: Mask | None,
+        batch: torch.Size,
+        queries: int,
+        keys: int,
+        at: int,
+        device: torch.device,
+    ) -> None:
+        self.batch, self.queries, self.keys, self.at = batch, queries, keys, at
+        self.device = device
+        self.left, self.right = window_of(mask)
+        self._lengths: list[Tensor] = []
+        self._others: list[Mask] = []
+        for factor in factors(mask):
+            if type(factor) is Lengths:
+                self._lengths.append(self._flat(factor))
+            elif not isinstance(factor, Window):
+                self._others.append(factor)
+        self._whole: dict[int, Tensor] = {}
+
+    def span(self, rows: slice, start: int, stop: int) -> tuple[int, int]:
+        """The keys (first, end) outside which these queries may look at nothing; perhaps none."""
+        low = max(0, self.at + start - self.left)
+        high = min(self.keys, self.at + stop + self.right)
+        for lengths in self._lengths:
+            high = min(high, int(lengths[rows].max()))
+        return int(low), int(high)
+
+    def hide(self, scores: Tensor, rows: slice, start: int, low: int) -> None:
+        """Write minus infinity over the pairs of a tile that may not be looked at.
+
+        Shapes:
+            scores (rows, c, n) of the queries from `start` on and the keys from `low` on
+        """
+        count, columns = scores.shape[-2:]
+        stop, high = start + count, low + columns
+        first = low - self.at - start  # the offset of the tile's corner
+        if self.left < inf:  # only the columns in which the last row is past its limit
+            self._beyond(scores[..., : max(0, int(count - 1 - self.left - first))], first)
+        if self.right < inf:
+            skip = max(0, int(self.right - first + 1))
+            self._beyond(scores[..., skip:], first + skip)
+        for lengths in self._lengths:
+            own = lengths[rows]
+            skip = max(0, int(own.min()) - low)
+            if skip < columns:
+                key = torch.arange(low + skip, high, device=scores.device)
+                scores[..., skip:].masked_fill_(key >= own[:, None, None], -inf)
+        for other in self._others:
+            allowed = self._tile(other, rows, start, stop, low, high)
+            scores.masked_fill_(~allowed, -inf)
+
+    def _beyond(self, scores: Tensor, first: int) -> None:
+        """Hide what is outside the window in these columns."""
+        count, columns = scores.shape[-2:]
+        if not columns:
+            return
+        key = torch.arange(columns, device=scores.device)
+        offset = key - torch.arange(count, device=scores.device)[:, None] + first
+        scores.masked_fill_((offset < -self.left) | (offset > self.right), -inf)
+
+    def _tile(self, mask: Mask, rows: slice, start: int, stop: int, low: int, high: int) -> Tensor:
+        """The tile of any mask as a bool tensor that broadcasts to (rows, c, n)."""
+        if isinstance(mask, _Both | _Either):
+            first = self._tile(mask.first, rows, start, stop, low, high)
+            return mask.join(first, self._tile(mask.second, rows, start, stop, low, high))
+        if isinstance(mask, _Not):
+            return ~self._tile(mask.mask, rows, start, stop, low, high)
+        if type(mask) is Lengths:
+            own = self._flat(mask)[rows]
+            return torch.arange(low, high, device=self.device) < own[:, None, None]
+        if isinstance(mask, Window):
+            return mask.dense(
+                stop - start, high - low, at=self.at + start - low, device=self.device
+            )
+        whole = self._whole.get(id(mask))
+        if whole is None:
+            whole = mask.dense(self.queries, self.keys, at=self.at, device=self.device)
+            whole = self._whole[id(mask)] = whole.expand(*whole.shape[:-2], self.queries, self.keys)
+        tile = whole[..., start:stop, low:high]
+        if tile.shape[:-2].numel() == 1:
+            return tile.reshape(1, *tile.shape[-2:])
+        tile = tile.expand(*self.batch, *tile.shape[-2:])
+        row = torch.arange(self.batch.numel(), device=tile.device)[rows]
+        return tile[torch.unravel_index(row, self.batch)]
+
+    def _flat(self, mask: Lengths) -> Tensor:
+        """A length for each row."""
+        return mask.lengths.to(self.device).expand(self.batch).reshape(-1)

@@ -1,0 +1,31 @@
+"""Scores that know distances: relative keys and values, biases and penalties, by tiles."""
+
+from regard.attention._kernels.table import Attended, Call
+from regard.attention._kernels.tiled import refusal, run
+from regard.attention.read import RelativeValues
+from regard.attention.score import RelativeKeys
+
+__all__ = ["Relative"]
+
+
+class Relative:
+    """`RelativeKeys`, `RelativeValues`, `RelativeBias`, `DistanceMask` and `ALiBi`, by tiles.
+
+    Neither all pairs nor a tensor of relative vectors is ever made, forward or backward.
+    """
+
+    name = "relative"
+
+    def refuses(self, call: Call) -> str | None:
+        """What has nothing relative in it, and what cannot be done by tiles."""
+        if (
+            call.position is None
+            and type(call.score) is not RelativeKeys
+            and type(call.read) is not RelativeValues
+        ):
+            return "no part of it knows distances"
+        return refusal(call)
+
+    def run(self, call: Call) -> Attended:
+        """By tiles."""
+        return run(call)

@@ -1,0 +1,120 @@
+"""What the kernels that work by tiles share: which calls they can do, and how."""
+
+from math import sqrt
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from regard.attention._kernels.region import Region
+from regard.attention._kernels.table import Attended, Call
+from regard.attention._kernels.tiles import Terms, attend_by_tiles
+from regard.attention.position import ALiBi, DistanceMask, RelativeBias
+from regard.attention.read import RelativeValues, WeightedSum
+from regard.attention.score import DotLike, RelativeKeys
+from regard.attention.select import Softmax
+
+__all__ = ["refusal", "run"]
+
+_POSITIONS = (RelativeBias, DistanceMask, ALiBi)
+
+
+def refusal(call: Call) -> str | None:
+    """Why a call cannot be done by tiles, or None."""
+    if type(call.score) is not RelativeKeys and not hasattr(call.score, "as_dot"):
+        return f"{type(call.score).__name__} is not a dot product"
+    if call.position is not None and type(call.position) not in _POSITIONS:
+        return f"{type(call.position).__name__} is not one of the positions it knows"
+    if type(call.select) is not Softmax:
+        return f"{type(call.select).__name__} is not a softmax"
+    read = call.read
+    if type(read) is not WeightedSum and type(read) is not RelativeValues:
+        return f"{type(read).__name__} is not a weighted sum"
+    if call.carry is not None:
+        return f"{type(call.carry).__name__} needs the weights of each step"
+    if call.need_weights:
+        return "it gives no weights, and need_weights=True"
+    if call.query is None:
+        return None
+    if read.dropout and read.training:
+        return "it drops no weights, and its read has dropout"
+    if not isinstance(call.at, int):
+        return "each row of the batch has a position (at) of its own"
+    if torch.compiler.is_compiling():
+        return "a compiler cannot trace its loop over tiles"
+    heads = [len(table) for table in _tables(call) if table is not None and len(table) > 1]
+    batch = _batch(call)
+    if any(not batch or count != batch[-1] for count in heads):
+        return f"its tables are for {heads[0]} heads, and the scores have none or others"
+    return None
+
+
+def run(call: Call, low: bool = False) -> Attended:
+    """Do it; `low` keeps scores in a low precision where the tensors have one."""
+    device = call.tensors[0].device.type
+    with torch.autocast(device, enabled=False):
+        return _run(call, low)
+
+
+def _run(call: Call, low: bool) -> Attended:
+    assert isinstance(call.select, Softmax)
+    assert isinstance(call.at, int)
+    value = call.tensors[2]
+    if isinstance(call.score, RelativeKeys):
+        query, key, scale = call.tensors[0], call.keys, 1.0 / sqrt(call.tensors[0].shape[-1])
+    else:
+        query, key, scale = cast(DotLike, call.score).as_dot(call.tensors[0], call.keys)
+    dtype = torch.promote_types(torch.promote_types(query.dtype, key.dtype), value.dtype)
+    if dtype in (torch.bfloat16, torch.float16) and not low:
+        dtype = torch.float32
+    batch = _batch(call)
+    temperature = call.select.temperature
+    keys, values, bias, slopes = (
+        None if table is None else table.to(dtype) for table in _tables(call)
+    )
+    terms = Terms(
+        keys=keys,
+        values=values,
+        bias=bias if bias is None or temperature == 1.0 else bias / temperature,
+        slopes=slopes if slopes is None or temperature == 1.0 else slopes / temperature,
+        heads=batch[-1] if batch else 1,
+    )
+    queries, count = query.shape[-2], key.shape[-2]
+    region = Region(call.mask, batch, queries, count, call.at, query.device)
+    context = attend_by_tiles(
+        _rows(query, batch, dtype),
+        _rows(key, batch, dtype),
+        _rows(value, batch, dtype),
+        terms,
+        scale / temperature,
+        region,
+    )
+    return Attended(context.view(*batch, queries, value.shape[-1]).to(value.dtype))
+
+
+def _batch(call: Call) -> torch.Size:
+    """The batch axes of the scores."""
+    query, key, value = (tensor.shape[:-2] for tensor in call.tensors)
+    return query if query == key == value else torch.broadcast_shapes(query, key, value)
+
+
+def _tables(call: Call) -> tuple[Tensor | None, Tensor | None, Tensor | None, Tensor | None]:
+    """Relative keys, relative values, biases and slopes, each with a head axis (1 or head)."""
+    score: Any = call.score
+    read: Any = call.read
+    position = call.position
+    keys = score.table if isinstance(score, RelativeKeys) else None
+    values = read.table if isinstance(read, RelativeValues) else None
+    bias = position.table if isinstance(position, RelativeBias) else None
+    slopes = position.slopes if isinstance(position, DistanceMask | ALiBi) else None
+    return (
+        keys if keys is None or keys.dim() == 3 else keys[None],
+        values if values is None or values.dim() == 3 else values[None],
+        bias if bias is None or bias.dim() == 2 else bias[None],
+        slopes if slopes is None or slopes.dim() == 1 else slopes[None],
+    )
+
+
+def _rows(x: Tensor, batch: torch.Size, dtype: torch.dtype) -> Tensor:
+    """(*batch, n, d) to (row, n, d)."""
+    return x.to(dtype).expand(*batch, *x.shape[-2:]).reshape(-1, *x.shape[-2:])

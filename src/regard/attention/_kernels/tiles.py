@@ -1,0 +1,224 @@
+r"""Attention by tiles of a few rows and queries: never all pairs at once, forward or backward.
+
+.. math:: P = \mathrm{softmax}(S), \quad O = P V, \qquad
+          \dot S = P \circ (\dot P - \mathrm{rowsum}(P \circ \dot P)), \quad \dot P = \dot O V^\top
+
+The backward pass computes each tile's scores again and adds into the gradients in place, so it
+needs no more memory than the forward one. What is added to a product of queries and keys is said by
+`Terms`; numbers for offsets are spread by strided views (`offsets.py`).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.attention._kernels.offsets import add_by_offset, sum_by_offset
+from regard.attention._kernels.region import Region
+
+__all__ = ["Terms", "attend_by_tiles"]
+
+PAIRS = 1 << 18  # of one tile: 1 MiB of scores in fp32, twice that with the weights
+QUERIES = 128
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What is added to `scale * query @ key^T`, and to the weighted sum of the values.
+
+    Args:
+        keys: relative keys (Shaw), dotted with the query.
+        values: relative values (Shaw), read beside the values.
+        bias: a number for each clipped offset.
+        slopes: what a step of distance costs.
+        heads: size of the last batch axis, which a table's own head axis follows.
+
+    Shapes:
+        keys (1 or head, 2k + 1, D), values (1 or head, 2k + 1, Dv), bias (1 or head, 2k + 1),
+        slopes (1 or head,)
+    """
+
+    keys: Tensor | None = None
+    values: Tensor | None = None
+    bias: Tensor | None = None
+    slopes: Tensor | None = None
+    heads: int = 1
+
+
+def attend_by_tiles(
+    query: Tensor, key: Tensor, value: Tensor, terms: Terms, scale: float, region: Region
+) -> Tensor:
+    """Softmax attention of rows.
+
+    Shapes:
+        query (row, Q, D), key (row, K, D), value (row, K, Dv) to (row, Q, Dv)
+    """
+    context: Tensor = _Tiles.apply(  # type: ignore[no-untyped-call]
+        query, key, value, terms.keys, terms.values, terms.bias, terms.slopes,
+        scale, region, terms.heads,
+    )  # fmt: skip
+    return context
+
+
+class _Tile:
+    """One tile: its rows, its queries, the keys they may look at, and the scores of those."""
+
+    def __init__(
+        self, work: "_Work", rows: slice, start: int, stop: int, low: int, high: int
+    ) -> None:
+        self.rows, self.queries, self.keys = rows, slice(start, stop), slice(low, high)
+        self.work = work
+        self.first = low - work.region.at - start  # the offset of the tile's corner
+        self.query = work.query[rows, start:stop] * work.scale
+        self.key = work.key[rows, low:high]
+        self.value = work.value[rows, low:high]
+        # Which head's table each row of the tile takes; one table serves all.
+        self.head = torch.arange(rows.start, rows.stop, device=self.query.device) % work.heads
+
+    def own(self, table: Tensor) -> Tensor:
+        """A table for the tile's rows: (1 or row, ...)."""
+        return table if table.shape[0] == 1 else table[self.head]
+
+    def weights(self) -> Tensor:
+        """The weights of this tile's pairs (row, c, n), which a later tile writes over."""
+        work = self.work
+        shape = (*self.query.shape[:2], self.key.shape[1])
+        scores = torch.bmm(self.query, self.key.transpose(1, 2), out=work.scratch(0, shape))
+        if work.relative is not None:
+            table = torch.matmul(self.query, self.own(work.relative).transpose(1, 2))
+            add_by_offset(scores, table, self.first)
+        if work.bias is not None:
+            add_by_offset(scores, self.own(work.bias)[:, None], self.first)
+        if work.slopes is not None:
+            slopes = self.own(work.slopes)[:, None, None]
+            scores.addcmul_(self.distance(), slopes, value=-1)
+        work.region.hide(scores, self.rows, self.queries.start, self.keys.start)
+        weights = torch.softmax(scores, -1, out=work.scratch(1, shape))
+        none = weights[..., 0].isnan()
+        if none.any():  # of a row with nothing to look at, or with a NaN of its own
+            weights.masked_fill_((scores == -inf).all(-1, keepdim=True), 0.0)
+        return weights
+
+    def distance(self) -> Tensor:
+        """How far each pair is apart: (c, n)."""
+        count, columns = self.query.shape[1], self.key.shape[1]
+        device, dtype = self.query.device, self.query.dtype
+        key = torch.arange(self.first, self.first + columns, device=device, dtype=dtype)
+        return (key - torch.arange(count, device=device, dtype=dtype)[:, None]).abs_()
+
+
+class _Work:
+    """What all tiles share."""
+
+    def __init__(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        relative: Tensor | None,
+        values: Tensor | None,
+        bias: Tensor | None,
+        slopes: Tensor | None,
+        scale: float,
+        region: Region,
+        heads: int,
+    ) -> None:
+        self.query, self.key, self.value = query, key, value
+        self.relative, self.values, self.bias, self.slopes = relative, values, bias, slopes
+        self.scale, self.region, self.heads = scale, region, heads
+        self._scratch: dict[int, Tensor] = {}
+
+    def scratch(self, which: int, shape: tuple[int, ...]) -> Tensor:
+        """A buffer that the tiles use again and again."""
+        size = shape[0] * shape[1] * shape[2]
+        have = self._scratch.get(which)
+        if have is None or have.numel() < size:
+            have = self._scratch[which] = self.query.new_empty(size)
+        return have[:size].view(shape)
+
+    def tiles(self) -> Iterator[_Tile]:
+        """All tiles with something to look at: queries of few rows where there are many keys."""
+        rows, queries, keys = self.query.shape[0], self.query.shape[1], self.key.shape[1]
+        region = self.region
+        count = min(queries, QUERIES)
+        reach = min(keys, region.left + region.right + count)
+        together = max(1, int(PAIRS // max(1, count * reach)))
+        for row in range(0, rows, together):
+            block = slice(row, min(row + together, rows))
+            for start in range(0, queries, count):
+                stop = min(start + count, queries)
+                low, high = region.span(block, start, stop)
+                if low < high:
+                    yield _Tile(self, block, start, stop, low, high)
+
+
+class _Tiles(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *arguments: Any) -> Tensor:
+        tensors, ctx.rest = arguments[:7], arguments[7:]
+        ctx.save_for_backward(*tensors)
+        work = _Work(*tensors, *ctx.rest)
+        context = work.query.new_zeros(*work.query.shape[:2], work.value.shape[-1])
+        for tile in work.tiles():
+            weights = tile.weights()
+            read = torch.bmm(weights, tile.value)
+            if work.values is not None:
+                table = tile.own(work.values)
+                read += torch.matmul(sum_by_offset(weights, table.shape[1] // 2, tile.first), table)
+            context[tile.rows, tile.queries] = read
+        return context
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        work = _Work(*ctx.saved_tensors, *ctx.rest)
+        (grad,) = grads
+        given: list[Tensor | None] = [
+            torch.zeros_like(tensor) if need else None
+            for tensor, need in zip(ctx.saved_tensors, ctx.needs_input_grad, strict=False)
+        ]
+        query, key, value, relative, values, bias, slopes = given
+        for tile in work.tiles():
+            weights = tile.weights()
+            out = grad[tile.rows, tile.queries]
+            back = torch.bmm(
+                out, tile.value.transpose(1, 2), out=work.scratch(0, tuple(weights.shape))
+            )
+            if work.values is not None:
+                table = tile.own(work.values)
+                add_by_offset(back, torch.matmul(out, table.transpose(1, 2)), tile.first)
+                if values is not None:
+                    sums = sum_by_offset(weights, table.shape[1] // 2, tile.first)
+                    _add(values, tile, torch.matmul(sums.transpose(1, 2), out))
+            if value is not None:
+                value[tile.rows, tile.keys].baddbmm_(weights.transpose(1, 2), out)
+            back = torch.ops.aten._softmax_backward_data.out(
+                back, weights, -1, weights.dtype, grad_input=work.scratch(2, tuple(weights.shape))
+            )
+            if slopes is not None:
+                _add(slopes, tile, -torch.mv(back.flatten(1), tile.distance().flatten()))
+            if bias is not None:
+                sums = sum_by_offset(back, bias.shape[1] // 2, tile.first)
+                _add(bias, tile, sums.sum(1))
+            if query is not None:
+                query[tile.rows, tile.queries] = torch.bmm(back, tile.key).mul_(work.scale)
+            if key is not None:
+                key[tile.rows, tile.keys].baddbmm_(back.transpose(1, 2), tile.query)
+            if work.relative is not None:
+                table = tile.own(work.relative)
+                sums = sum_by_offset(back, table.shape[1] // 2, tile.first)
+                if query is not None:
+                    query[tile.rows, tile.queries] += torch.matmul(sums, table).mul_(work.scale)
+                if relative is not None:
+                    _add(relative, tile, torch.matmul(sums.transpose(1, 2), tile.query))
+        return (*given, None, None, None)
+
+
+def _add(total: Tensor, tile: _Tile, part: Tensor) -> None:
+    """Add what each row of a tile gives to its head's, or the only, table."""
+    if total.shape[0] == 1:
+        total += part.sum(0, keepdim=True)
+    else:
+        total.index_add_(0, tile.head, part)
