@@ -10,10 +10,13 @@ from regard.attention._recorder import watch as watch
 from regard.attention.carry import Carry as Carry
 from regard.attention.carry import CarryState as CarryState
 from regard.attention.carry import Coverage as Coverage
+from regard.attention.carry import IntraTemporal as IntraTemporal
 from regard.attention.carry import PreviousWeights as PreviousWeights
+from regard.attention.mask import Block as Block
 from regard.attention.mask import Causal as Causal
 from regard.attention.mask import Dense as Dense
 from regard.attention.mask import Directional as Directional
+from regard.attention.mask import Documents as Documents
 from regard.attention.mask import Lengths as Lengths
 from regard.attention.mask import Mask as Mask
 from regard.attention.mask import Window as Window
@@ -26,24 +29,40 @@ from regard.attention.position import ALiBi as ALiBi
 from regard.attention.position import DistanceMask as DistanceMask
 from regard.attention.position import Position as Position
 from regard.attention.position import RelativeBias as RelativeBias
+from regard.attention.position import Rotary as Rotary
 from regard.attention.read import FeatureSum as FeatureSum
+from regard.attention.read import Gather as Gather
+from regard.attention.read import Pointer as Pointer
 from regard.attention.read import Read as Read
 from regard.attention.read import RelativeValues as RelativeValues
 from regard.attention.read import WeightedSum as WeightedSum
 from regard.attention.score import Additive as Additive
+from regard.attention.score import Biaffine as Biaffine
 from regard.attention.score import Cosine as Cosine
 from regard.attention.score import Dot as Dot
 from regard.attention.score import FeatureAdditive as FeatureAdditive
 from regard.attention.score import FeaturePerceptron as FeaturePerceptron
 from regard.attention.score import General as General
+from regard.attention.score import InverseEuclidean as InverseEuclidean
 from regard.attention.score import Location as Location
+from regard.attention.score import NegativeSquaredEuclidean as NegativeSquaredEuclidean
 from regard.attention.score import RelativeKeys as RelativeKeys
 from regard.attention.score import ScaledDot as ScaledDot
 from regard.attention.score import Score as Score
 from regard.attention.score import SourceToToken as SourceToToken
+from regard.attention.score import Trilinear as Trilinear
+from regard.attention.score import Uniform as Uniform
+from regard.attention.select import Entmax15 as Entmax15
 from regard.attention.select import FeatureSoftmax as FeatureSoftmax
+from regard.attention.select import Hard as Hard
+from regard.attention.select import Identity as Identity
+from regard.attention.select import OverQueries as OverQueries
 from regard.attention.select import Select as Select
+from regard.attention.select import Sharpen as Sharpen
+from regard.attention.select import Smooth as Smooth
 from regard.attention.select import Softmax as Softmax
+from regard.attention.select import Sparsemax as Sparsemax
+from regard.attention.select import TopK as TopK
 from regard.attention.select import masked_softmax as masked_softmax
 
 __all__ = [
@@ -51,6 +70,8 @@ __all__ = [
     "Additive",
     "Attended",
     "Attention",
+    "Biaffine",
+    "Block",
     "Carry",
     "CarryState",
     "Causal",
@@ -59,18 +80,28 @@ __all__ = [
     "Dense",
     "Directional",
     "DistanceMask",
+    "Documents",
     "Dot",
+    "Entmax15",
     "Explanation",
     "FeatureAdditive",
     "FeaturePerceptron",
     "FeatureSoftmax",
     "FeatureSum",
+    "Gather",
     "General",
+    "Hard",
+    "Identity",
+    "IntraTemporal",
+    "InverseEuclidean",
     "Lengths",
     "Location",
     "Mask",
     "Memory",
     "MultiHead",
+    "NegativeSquaredEuclidean",
+    "OverQueries",
+    "Pointer",
     "Position",
     "PreviousWeights",
     "Read",
@@ -78,12 +109,19 @@ __all__ = [
     "RelativeBias",
     "RelativeKeys",
     "RelativeValues",
+    "Rotary",
     "ScaledDot",
     "Score",
     "Seen",
     "Select",
+    "Sharpen",
+    "Smooth",
     "Softmax",
     "SourceToToken",
+    "Sparsemax",
+    "TopK",
+    "Trilinear",
+    "Uniform",
     "WeightedSum",
     "Window",
     "attend",

@@ -2,6 +2,7 @@
 
 from torch import nn
 
+from regard.attention._fit import turns_only
 from regard.attention._kernels.table import Call, Explanation, explain_call
 from regard.attention.module import Attention, MultiHead
 
@@ -28,5 +29,8 @@ def explain(model: nn.Module, *, need_weights: bool = False) -> dict[str, Explan
             layer = module
         else:
             continue
-        found[path] = explain_call(Call(**layer.parts, mask=layer.mask, need_weights=need_weights))
+        parts = layer.parts
+        if turns_only(parts["position"]):
+            parts["position"] = None  # queries and keys are turned before any kernel sees them
+        found[path] = explain_call(Call(**parts, mask=layer.mask, need_weights=need_weights))
     return found

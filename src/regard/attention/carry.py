@@ -4,30 +4,54 @@ With a carry, queries are independent rows (the hypotheses of a beam) of one ste
 loop.
 """
 
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from dataclasses import dataclass, replace
+from typing import ClassVar, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from regard.attention.mask import take
+from regard.errors import RequestError
 
-__all__ = ["Carry", "CarryState", "Coverage", "PreviousWeights"]
+__all__ = ["Carry", "CarryState", "Coverage", "IntraTemporal", "PreviousWeights"]
 
 
 @dataclass(frozen=True)
 class CarryState:
-    """The carried value (*batch, query, key) and its re-ordering with the hypotheses."""
+    """The carried value and its re-ordering with the hypotheses; `heads` says it has that axis.
+
+    Shapes:
+        value (*batch, [head,] query, key)
+    """
 
     value: Tensor
+    heads: bool = False
 
     def select(self, index: Tensor) -> "CarryState":
-        """Re-order the queries (hypotheses): index (*batch, n)."""
-        return CarryState(take(self.value, index))
+        """Re-order the hypotheses: the query axis, or the last batch axis where they stand there.
+
+        Shapes:
+            value (B, [head,] beam, K): index (B, n); value (B, beam, [head,] 1, K): index (B, n)
+
+        Raises:
+            RequestError: for an index with another number of axes.
+        """
+        batch = self.value.dim() - 2 - self.heads
+        if index.dim() == batch:
+            return replace(self, value=take(self.value, index))
+        if index.dim() != batch + 1:
+            raise RequestError(
+                f"select expected an index with {batch + 1} axes (or {batch}, for hypotheses that "
+                f"are a batch axis) for a state {tuple(self.value.shape)}, came "
+                f"{tuple(index.shape)}"
+            )
+        if self.heads:
+            index = index.unsqueeze(-2).expand(*self.value.shape[:-2], index.shape[-1])
+        return replace(self, value=take(self.value, index))
 
     def rows(self, index: Tensor) -> "CarryState":
         """Keep rows of the first batch axis."""
-        return CarryState(self.value.index_select(0, index))
+        return replace(self, value=self.value.index_select(0, index))
 
 
 @runtime_checkable
@@ -49,27 +73,41 @@ class Carry(Protocol):
     def update(
         self, scores: Tensor, weights: Tensor, value: Tensor, state: CarryState
     ) -> CarryState:
-        """The state after this step."""
+        """The state after this step; `scores` are those before `adjust`."""
         ...
 
 
-class _Weights:
-    """What carries of past weights share: they start at zero and are seen as one feature."""
+@dataclass(frozen=True)
+class PreviousWeights:
+    r"""The weights of the step before (Chorowski et al. 2015, eq. 5-8): :math:`\alpha_{t-1}`.
+
+    A score with features sees them: `LocationAware`, or `Additive(..., features=1)`.
+
+    Args:
+        first: the key that all weight is on before the first step (0 in the authors' code, where
+            speech begins); None for no weight at all.
+
+    Shapes:
+        the state (*batch, Q, K); features (*batch, Q, K, 1)
+    """
+
+    first: int | None = None
+    feature_dim: ClassVar[int] = 1
 
     def start(self, query: Tensor, key: Tensor) -> CarryState:
-        return CarryState(
-            torch.zeros(*query.shape[:-1], key.shape[-2], dtype=query.dtype, device=query.device)
-        )
+        """No weight, or all of it on one key."""
+        state = _constant(query, key, 0.0)
+        if self.first is not None:
+            state.value[..., self.first] = 1.0
+        return state
 
     def features(self, state: CarryState) -> Tensor | None:
+        """The weights, as one feature."""
         return state.value[..., None]
 
     def adjust(self, scores: Tensor, state: CarryState) -> Tensor:
+        """Leave scores as they are."""
         return scores
-
-
-class PreviousWeights(_Weights):
-    """The weights of the step before (Chorowski et al. 2015): a_{t-1}, zeros at first."""
 
     def update(
         self, scores: Tensor, weights: Tensor, value: Tensor, state: CarryState
@@ -78,11 +116,79 @@ class PreviousWeights(_Weights):
         return CarryState(weights)
 
 
-class Coverage(_Weights):
-    """The sum of all weights so far (Tu et al. 2016; See et al. 2017): how much was looked at."""
+@dataclass(frozen=True)
+class Coverage:
+    r"""How much was looked at (See et al. 2017, eq. 10): :math:`\sum_{\tau < t} \alpha_\tau`.
+
+    A score with features sees it (their eq. 11 is `Additive(..., features=1)`); the coverage loss
+    of their eq. 12 and Tu et al. (2016, linguistic coverage without fertility) take the state.
+
+    Shapes:
+        the state (*batch, Q, K); features (*batch, Q, K, 1)
+    """
+
+    feature_dim: ClassVar[int] = 1
+
+    def start(self, query: Tensor, key: Tensor) -> CarryState:
+        """Nothing yet."""
+        return _constant(query, key, 0.0)
+
+    def features(self, state: CarryState) -> Tensor | None:
+        """The sums, as one feature."""
+        return state.value[..., None]
+
+    def adjust(self, scores: Tensor, state: CarryState) -> Tensor:
+        """Leave scores as they are."""
+        return scores
 
     def update(
         self, scores: Tensor, weights: Tensor, value: Tensor, state: CarryState
     ) -> CarryState:
         """Add this step's weights."""
         return CarryState(state.value + weights)
+
+
+@dataclass(frozen=True)
+class IntraTemporal:
+    r"""Keys that scored high before score lower now (Paulus et al. 2018, eq. 2-4).
+
+    .. math:: e'_{tj} = \begin{cases} \exp(e_{tj}) & t = 1 \\
+              \exp(e_{tj}) \big/ \sum_{\tau < t} \exp(e_{\tau j}) & t > 1 \end{cases}
+
+    and the weights are :math:`e'` normalized, i.e. the softmax of
+    :math:`e_{tj} - \mathrm{logsumexp}_{\tau < t}\, e_{\tau j}`. The state is that logarithm of the
+    raw scores, so nothing overflows; it is minus infinity before the first step.
+
+    Shapes:
+        the state (*batch, Q, K)
+    """
+
+    feature_dim: ClassVar[int] = 0
+
+    def start(self, query: Tensor, key: Tensor) -> CarryState:
+        """The logarithm of an empty sum."""
+        return _constant(query, key, -torch.inf)
+
+    def features(self, state: CarryState) -> Tensor | None:
+        """None: it changes the scores themselves."""
+        return None
+
+    def adjust(self, scores: Tensor, state: CarryState) -> Tensor:
+        """Subtract what was scored so far."""
+        return scores - state.value.masked_fill(state.value == -torch.inf, 0.0)
+
+    def update(
+        self, scores: Tensor, weights: Tensor, value: Tensor, state: CarryState
+    ) -> CarryState:
+        """Add this step's scores, as logarithms."""
+        # Where there is no sum yet its logarithm is replaced: -inf and -inf have no derivative.
+        new = state.value == -torch.inf
+        both = torch.logaddexp(state.value.masked_fill(new, 0.0), scores)
+        return CarryState(torch.where(new, scores, both))
+
+
+def _constant(query: Tensor, key: Tensor, fill: float) -> CarryState:
+    """The same number for every pair, in the broadcast batch axes of both."""
+    batch = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])
+    size = (*batch, query.shape[-2], key.shape[-2])
+    return CarryState(torch.full(size, fill, dtype=query.dtype, device=query.device))

@@ -1,11 +1,13 @@
 """Attention as modules: they own the parts' parameters and nothing else."""
 
+from dataclasses import replace
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.attention._fit import check, check_heads
 from regard.attention._kernels.table import Attended
 from regard.attention.carry import Carry, CarryState
 from regard.attention.mask import Dense, Lengths, Mask, as_mask
@@ -25,12 +27,14 @@ class Attention(nn.Module):
 
     Args:
         score, position, mask, select, read, carry: the six parts. `mask` here is structure that
-        always
-            holds (`Causal()`); what differs between calls is given at the call.
+            always holds (`Causal()`); what differs between calls is given at the call.
 
     Shapes:
         query (*batch, Q, query_dim), key (*batch, K, key_dim), value (*batch, K, value_dim) to
         context (*batch, Q, value_dim)
+
+    Raises:
+        RequestError: for parts that do not go together.
 
     Example:
         >>> from regard.attention import Additive
@@ -57,6 +61,7 @@ class Attention(nn.Module):
         self.select = Softmax() if select is None else select
         self.read = WeightedSum() if read is None else read
         self.carry = carry
+        check(self.score, self.select, self.read, position, carry)
 
     @property
     def parts(self) -> dict[str, Any]:
@@ -122,7 +127,13 @@ class Attention(nn.Module):
 
     def extra_repr(self) -> str:
         """Say the parts that are not modules."""
-        plain = {"select": self.select, "mask": self.mask, "carry": self.carry}
+        plain = {
+            "position": self.position,
+            "mask": self.mask,
+            "select": self.select,
+            "read": self.read,
+            "carry": self.carry,
+        }
         return ", ".join(
             f"{name}={part}"
             for name, part in plain.items()
@@ -140,8 +151,7 @@ class MultiHead(nn.Module):
         dim: size of queries and of the output.
         heads: H.
         attention: what each head does; scaled dot product by default. Its parts meet projected
-        queries
-            and keys of the head size and share their parameters over heads.
+            queries and keys of the head size and share their parameters over heads.
         key_dim, value_dim: sizes of keys and values, `dim` by default.
         head_dim: d_k of one head, `dim / heads` by default.
         value_head_dim: d_v of one head, d_k by default.
@@ -175,6 +185,7 @@ class MultiHead(nn.Module):
         value_head_dim = head_dim if value_head_dim is None else value_head_dim
         key_dim = dim if key_dim is None else key_dim
         self.attention = Attention() if attention is None else attention
+        check_heads(self.attention.read)
         self.query = nn.Linear(dim, heads * head_dim, bias=bias)
         self.key = nn.Linear(key_dim, heads * head_dim, bias=bias)
         self.value = nn.Linear(
@@ -226,13 +237,16 @@ class MultiHead(nn.Module):
             memory,
             mask=mask,
             state=state,
-            at=at,
+            at=at[..., None] if isinstance(at, Tensor) else at,  # the same for each head
             need_weights=need_weights,
             name=self,
             **self.attention.parts,
         )
-        context = attended.context.transpose(-3, -2).flatten(-2)  # (*batch, Q, H * Dv)
-        return attended._replace(context=self.out(context))
+        context = self.out(attended.context.transpose(-3, -2).flatten(-2))  # (*batch, Q, dim)
+        after = attended.state
+        if after is not None:
+            after = replace(after, heads=True)
+        return Attended(context, attended.weights, attended.log_prob, after)
 
     def scores(self, query: Tensor, key: Tensor | Memory) -> Tensor:
         """The scores of each head: (*batch, head, Q, K)."""

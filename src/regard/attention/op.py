@@ -11,6 +11,7 @@ Axes, everywhere and in this order: batch, heads, query, key, dim (B H Q K D in 
 from torch import Tensor
 
 from regard.attention import _recorder
+from regard.attention._fit import check, turns_only
 from regard.attention._kernels.table import Attended, Call, choose
 from regard.attention.carry import Carry, CarryState
 from regard.attention.mask import Mask, as_mask
@@ -66,7 +67,7 @@ def attend(
         has finite gradients, with every kernel.
 
     Raises:
-        RequestError: when shapes do not fit, or a mask is not bool.
+        RequestError: when shapes or parts do not fit, or a mask is not bool.
 
     Example:
         >>> import torch; from regard.attention import Lengths
@@ -90,14 +91,32 @@ def attend(
             f"attend expected a value for each key, came keys {tuple(key.shape)} "
             f"and values {tuple(value.shape)}"
         )
+    check(score, select, read, position, carry)
     if at is None:
         at = key.shape[-2] - query.shape[-2]
+    if position is not None and turns_only(position):
+        keys = score.prepare(key) if prepared is None else prepared
+        query, prepared = position.before(query, keys, at=at)
+        position = None
     call = Call(
         score, select, read, position, mask, carry,
         query, key, value, prepared, state, at, need_weights,
     )  # fmt: skip
-    kernel = choose(call)
-    attended = kernel.run(call)
+    attended = choose(call).run(call)
+    if isinstance(read, WeightedSum) and read.scale is not None:
+        attended = attended._replace(context=read.rescale(attended.context, _counts(call)))
     if _recorder.active():
         _recorder.record(call, attended, name)
-    return attended if need_weights else attended._replace(weights=None)
+    if need_weights or attended.weights is None:
+        return attended
+    return Attended(attended.context, None, attended.log_prob, attended.state)
+
+
+def _counts(call: Call) -> int | Tensor:
+    """How many keys each query may look at: K, or (*batch, Q, 1) under a mask."""
+    query, _, value = call.tensors
+    keys = value.shape[-2]
+    if call.mask is None:
+        return keys
+    mask = call.mask.dense(query.shape[-2], keys, at=call.at, device=query.device)
+    return mask.expand(*mask.shape[:-1], keys).sum(-1, keepdim=True)

@@ -2,6 +2,7 @@
 
 from regard.attention._kernels.table import Attended, Call
 from regard.attention.score import Streaming
+from regard.attention.select import LogSelect
 
 __all__ = ["Reference"]
 
@@ -37,15 +38,19 @@ def parts(call: Call, *, stream: bool) -> Attended:
         scores = call.score(query, keys, at=call.at, features=features)  # (*batch, Q, K)
     if call.position is not None:
         scores = call.position.bias(scores, query, at=call.at)
+    raw = scores
     if call.carry is not None and state is not None:
         scores = call.carry.adjust(scores, state)
     mask = None
     if call.mask is not None:
         mask = call.mask.dense(query.shape[-2], value.shape[-2], at=call.at, device=scores.device)
     weights, log_prob = call.select(scores, query=query, mask=mask, at=call.at)
+    if getattr(call.read, "log_space", False):
+        assert isinstance(call.select, LogSelect)
+        log_prob = call.select.log_weights(scores, mask)
     context = call.read(weights, value, at=call.at)  # (*batch, Q, Dv)
     if call.carry is not None and state is not None:
-        state = call.carry.update(scores, weights, value, state)
+        state = call.carry.update(raw, weights, value, state)
     return Attended(context, weights, log_prob, state)
 
 

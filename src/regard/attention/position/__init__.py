@@ -8,3 +8,4 @@ from regard.attention.position.base import Position as Position
 from regard.attention.position.bias import RelativeBias as RelativeBias
 from regard.attention.position.distance import ALiBi as ALiBi
 from regard.attention.position.distance import DistanceMask as DistanceMask
+from regard.attention.position.rotary import Rotary as Rotary

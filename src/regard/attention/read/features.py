@@ -20,6 +20,8 @@ class FeatureSum(nn.Module):
     Source: Shen et al. 2018 (DiSAN), section 3.1, :math:`s = \sum_i P_{\cdot i} \odot x_i`.
     """
 
+    per_feature = True
+
     def forward(
         self,
         weights: Float[Tensor, "*batch query key feature"],

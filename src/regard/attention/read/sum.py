@@ -1,28 +1,47 @@
 """The weighted sum."""
 
+from typing import Literal
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.errors import RequestError
+
 __all__ = ["WeightedSum"]
+
+_POWERS = {None: 0.0, "root length": 0.5, "length": 1.0}
 
 
 class WeightedSum(nn.Module):
-    r"""The expected value under the weights: :math:`c_i = \sum_j w_{ij} v_j`.
+    r"""The expected value under the weights: :math:`c_i = m_i^p \sum_j w_{ij} v_j`.
 
     Args:
         dropout: probability of dropping a weight while training (Transformer toolkits' attention
             dropout; the Transformer paper itself has none). The weights that callers and watchers
             see are those before dropout.
+        scale: what the context is multiplied with, for :math:`m_i` keys that may be looked at:
+            nothing (p = 0); "root length", :math:`m \sqrt{1/m} = \sqrt m` (Gehring et al. 2017,
+            ConvS2S, section 3.5: a mean of m has 1/m of the variance); "length", m: for weights
+            that add up to 1 a sum in the place of a mean. `attend` does it behind any kernel.
 
     Shapes:
         weights (*batch, Q, K), value (*batch, K, Dv) to context (*batch, Q, Dv)
+
+    Raises:
+        RequestError: for another scale.
     """
 
-    def __init__(self, dropout: float = 0.0) -> None:
+    def __init__(
+        self, dropout: float = 0.0, *, scale: Literal["root length", "length"] | None = None
+    ) -> None:
         super().__init__()
-        self.dropout = dropout
+        if scale not in _POWERS:
+            raise RequestError(
+                f'WeightedSum expected scale="root length", "length" or None, came {scale!r}'
+            )
+        self.dropout, self.scale = dropout, scale
 
     def forward(
         self,
@@ -38,6 +57,18 @@ class WeightedSum(nn.Module):
             weights = weights.to(value.dtype)
         return torch.matmul(weights, value)
 
+    def rescale(
+        self, context: Float[Tensor, "*batch query value_dim"], counts: int | Tensor
+    ) -> Float[Tensor, "*batch query value_dim"]:
+        """Multiply a context by its power of how many keys could be looked at.
+
+        Shapes:
+            counts: a number, or a tensor that broadcasts to (*batch, Q, 1)
+        """
+        factor = counts ** _POWERS[self.scale]
+        return context * (factor.to(context.dtype) if isinstance(factor, Tensor) else factor)
+
     def extra_repr(self) -> str:
-        """Say the dropout where there is one."""
-        return f"dropout={self.dropout}" if self.dropout else ""
+        """Say the dropout and the scale where there are some."""
+        said = [f"dropout={self.dropout}"] if self.dropout else []
+        return ", ".join(said + ([f"scale={self.scale!r}"] if self.scale else []))

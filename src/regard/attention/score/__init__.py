@@ -9,8 +9,15 @@ from regard.attention.score.dot import Cosine as Cosine
 from regard.attention.score.dot import Dot as Dot
 from regard.attention.score.dot import General as General
 from regard.attention.score.dot import ScaledDot as ScaledDot
+from regard.attention.score.euclidean import InverseEuclidean as InverseEuclidean
+from regard.attention.score.euclidean import (
+    NegativeSquaredEuclidean as NegativeSquaredEuclidean,
+)
 from regard.attention.score.features import FeatureAdditive as FeatureAdditive
 from regard.attention.score.features import FeaturePerceptron as FeaturePerceptron
 from regard.attention.score.features import SourceToToken as SourceToToken
 from regard.attention.score.location import Location as Location
+from regard.attention.score.pairwise import Biaffine as Biaffine
+from regard.attention.score.pairwise import Trilinear as Trilinear
 from regard.attention.score.relative import RelativeKeys as RelativeKeys
+from regard.attention.score.uniform import Uniform as Uniform

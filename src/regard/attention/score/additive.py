@@ -40,6 +40,11 @@ class Additive(nn.Module):
         self.v = nn.Parameter(torch.empty(hidden))
         nn.init.uniform_(self.v, -1 / math.sqrt(hidden), 1 / math.sqrt(hidden))
 
+    @property
+    def feature_dim(self) -> int:
+        """How many features of a carry it looks at."""
+        return 0 if self.features is None else self.features.in_features
+
     def prepare(self, key: Tensor) -> Tensor:
         """Project the keys: (*batch, K, hidden)."""
         projected: Tensor = self.key(key)

@@ -15,6 +15,8 @@ __all__ = ["Cosine", "Dot", "General", "ScaledDot"]
 class _Product(nn.Module):
     """What the dot family shares: each says its own `as_dot`, and here it is multiplied out."""
 
+    turns = True  # it depends on the angle between both, which rotary positions keep
+
     def prepare(self, key: Tensor) -> Tensor:
         """Keys as they are."""
         return key
@@ -78,6 +80,8 @@ class General(_Product):
     Shapes:
         query (*batch, Q, query_dim), key (*batch, K, key_dim) to (*batch, Q, K)
     """
+
+    turns = False  # W stands between the two
 
     def __init__(self, query_dim: int, key_dim: int) -> None:
         super().__init__()

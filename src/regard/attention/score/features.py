@@ -30,6 +30,8 @@ class FeatureAdditive(nn.Module):
     Source: Shen et al. 2018, section 3.2; in its authors' code one bias is shared by both maps.
     """
 
+    per_feature = True
+
     def __init__(self, query_dim: int, key_dim: int, features: int, *, scale: float = 5.0) -> None:
         super().__init__()
         if not scale > 0:
@@ -79,6 +81,8 @@ class FeaturePerceptron(nn.Module):
 
     Source: Shen et al. 2018, section 3.1.
     """
+
+    per_feature = True
 
     def __init__(
         self,
@@ -154,6 +158,11 @@ class SourceToToken(nn.Module):
         self.out = nn.Linear(hidden, 1 if features is None else features)
         self.vector = features is None
         _start(self)
+
+    @property
+    def per_feature(self) -> bool:
+        """Whether there is a number for each feature."""
+        return not self.vector
 
     def prepare(self, key: Tensor) -> Tensor:
         """Score the keys: (*batch, K, D), with D = 1 in the vector form."""

@@ -1,6 +1,16 @@
 """How scores become weights."""
 
+from regard.attention.select.base import LogSelect as LogSelect
 from regard.attention.select.base import Select as Select
 from regard.attention.select.features import FeatureSoftmax as FeatureSoftmax
+from regard.attention.select.hard import Hard as Hard
+from regard.attention.select.simple import Identity as Identity
+from regard.attention.select.simple import OverQueries as OverQueries
+from regard.attention.select.simple import Sharpen as Sharpen
+from regard.attention.select.simple import Smooth as Smooth
 from regard.attention.select.softmax import Softmax as Softmax
+from regard.attention.select.softmax import masked_log_softmax as masked_log_softmax
 from regard.attention.select.softmax import masked_softmax as masked_softmax
+from regard.attention.select.sparse import Entmax15 as Entmax15
+from regard.attention.select.sparse import Sparsemax as Sparsemax
+from regard.attention.select.sparse import TopK as TopK

@@ -5,7 +5,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-__all__ = ["Select"]
+__all__ = ["LogSelect", "Select"]
 
 
 @runtime_checkable
@@ -33,4 +33,15 @@ class Select(Protocol):
         at: int | Tensor = 0,
     ) -> tuple[Tensor, Tensor | None]:
         """Give weights, and the log-probability of the choice where there is one."""
+        ...
+
+
+@runtime_checkable
+class LogSelect(Protocol):
+    """A selection whose weights have a logarithm of their own, stable where the weights vanish."""
+
+    def log_weights(
+        self, scores: Float[Tensor, "..."], mask: Bool[Tensor, "..."] | None = None
+    ) -> Float[Tensor, "..."]:
+        """Give the logarithm of the weights, minus infinity where nothing may be looked at."""
         ...

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.errors import RequestError
 
-__all__ = ["Softmax", "masked_softmax"]
+__all__ = ["Softmax", "masked_log_softmax", "masked_softmax"]
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,12 @@ class Softmax:
             scores = scores / self.temperature
         return masked_softmax(scores, mask), None
 
+    def log_weights(
+        self, scores: Float[Tensor, "..."], mask: Bool[Tensor, "..."] | None = None
+    ) -> Float[Tensor, "..."]:
+        """Log-weights, for reads in log space."""
+        return masked_log_softmax(scores / self.temperature, mask)
+
 
 def masked_softmax(
     scores: Float[Tensor, "..."], mask: Bool[Tensor, "..."] | None = None, dim: int = -1
@@ -64,3 +70,14 @@ def masked_softmax(
     hidden = ~mask
     weights = torch.softmax(scores.masked_fill(hidden, torch.finfo(scores.dtype).min), dim)
     return weights.masked_fill(hidden, 0.0)
+
+
+def masked_log_softmax(
+    scores: Float[Tensor, "..."], mask: Bool[Tensor, "..."] | None = None, dim: int = -1
+) -> Float[Tensor, "..."]:
+    """The logarithm of `masked_softmax`: minus infinity, without gradient, where it is zero."""
+    if mask is None:
+        return torch.log_softmax(scores, dim)
+    hidden = ~mask
+    logs = torch.log_softmax(scores.masked_fill(hidden, torch.finfo(scores.dtype).min), dim)
+    return logs.masked_fill(hidden, -torch.inf)

@@ -1,0 +1,160 @@
+"""Which parts go together: a senseless combination is refused with one sentence, naming both.
+
+Parts say what they are and need in class attributes (or properties), and nothing here knows a class
+by name. All are optional; a part without them is taken as it is.
+
+    per_feature   score, select, read: works on (*batch, Q, K, D), one number a feature
+    one_hot       select: its weights choose one key; read: it needs such weights
+    log_space     read: it needs the select's `log_weights`
+    sums          select: "over queries" mixes queries, which a carry keeps apart
+    turns         score: depends on angles and distances only; position: it turns queries and keys
+    biases        position: False where it leaves the scores alone (it then meets no kernel)
+    feature_dim   carry: how many features of its state a score may see; score: how many it needs
+"""
+
+from functools import cache
+from typing import Any
+
+from regard.errors import RequestError
+
+__all__ = ["check", "check_heads", "turns_only"]
+
+_SAID = ("per_feature", "one_hot", "log_space", "turns", "feature_dim")
+
+
+def check(score: Any, select: Any, read: Any, position: Any, carry: Any) -> None:
+    """Refuse parts that do not go together.
+
+    Raises:
+        RequestError: one sentence with the names of both parts and what to take instead.
+    """
+    if _silent(type(select), type(read), type(position), type(carry)) and not _wants(type(score)):
+        return
+    for problem in (
+        _features(score, select, read),
+        _reads(select, read),
+        _positions(score, position),
+        _carries(score, select, carry),
+    ):
+        if problem is not None:
+            raise RequestError(problem)
+
+
+def check_heads(read: Any) -> None:
+    """Refuse what heads cannot be joined of.
+
+    Raises:
+        RequestError: for a read whose context is no vector of values.
+    """
+    if _says(read, "log_space"):
+        raise RequestError(
+            f"MultiHead joins the values that its heads read, but {_name(read)} reads no values; "
+            f"take Attention(..., read={_name(read)}()) on projections of your own"
+        )
+
+
+def turns_only(position: Any) -> bool:
+    """Whether a position changes queries and keys but no scores, so that no kernel need know it."""
+    return not getattr(type(position), "biases", True)
+
+
+def _features(score: Any, select: Any, read: Any) -> str | None:
+    """One number a pair or one a feature: all three must mean the same."""
+    wide = [part for part in (score, select, read) if _says(part, "per_feature")]
+    narrow = [part for part in (score, select, read) if not _says(part, "per_feature")]
+    if not wide or not narrow:
+        return None
+    return (
+        f"{_name(wide[0])} works with one number a feature but {_name(narrow[0])} with one a pair; "
+        "a feature-wise score goes with FeatureSoftmax and FeatureSum"
+    )
+
+
+def _reads(select: Any, read: Any) -> str | None:
+    """What a read asks of the weights."""
+    if _says(read, "one_hot") and not _says(select, "one_hot"):
+        return (
+            f"{_name(read)} takes the value of one chosen key but {_name(select)} gives weights to "
+            "several; choose with Hard, or read with WeightedSum"
+        )
+    if _says(read, "log_space") and not hasattr(select, "log_weights"):
+        return (
+            f"{_name(read)} gives log-weights but those of {_name(select)} have no logarithm of "
+            "their own; select with Softmax, Smooth or TopK"
+        )
+    return None
+
+
+def _positions(score: Any, position: Any) -> str | None:
+    """What a position does to the score."""
+    if position is None:
+        return None
+    if _says(position, "turns") and not _says(score, "turns"):
+        return (
+            f"{_name(position)} turns queries and keys but {_name(score)} depends on more than "
+            "their angle and distance; take Dot, ScaledDot or Cosine, or a position that changes "
+            "scores, such as RelativeBias"
+        )
+    if not turns_only(position) and _says(score, "per_feature"):
+        return (
+            f"{_name(position)} adds one number a pair but {_name(score)} gives one a feature; "
+            "leave the position out, or say direction by a mask"
+        )
+    return None
+
+
+def _carries(score: Any, select: Any, carry: Any) -> str | None:
+    """What passes between steps."""
+    needs = _says(score, "feature_dim")
+    if carry is None:
+        if needs:
+            return (
+                f"{_name(score)} looks at features of a carry but there is none; give "
+                "carry=Coverage() or PreviousWeights(), or build the score without features"
+            )
+        return None
+    if _says(score, "per_feature"):
+        return (
+            f"{_name(carry)} carries one number a pair but {_name(score)} gives one a feature; "
+            "leave the carry out, or take a score such as Additive"
+        )
+    if getattr(select, "sums", None) == "over queries":
+        return (
+            f"{_name(carry)} keeps the hypotheses of one step apart but {_name(select)} shares "
+            "weights out between them; leave the carry out, or select over keys"
+        )
+    shown = getattr(carry, "feature_dim", None)
+    if needs and shown is not None and shown != needs:
+        return (
+            f"{_name(score)} looks at {needs} feature(s) of a carry but {_name(carry)} shows "
+            f"{shown}; build the score with features={shown}, or take Coverage or PreviousWeights"
+        )
+    return None
+
+
+@cache
+def _silent(*kinds: type) -> bool:
+    """Whether parts of these classes ask for nothing at all: the common case, known by class."""
+    return all(
+        kind is type(None)
+        or (
+            not any(hasattr(kind, name) for name in _SAID)
+            and getattr(kind, "sums", "") != "over queries"
+        )
+        for kind in kinds
+    )
+
+
+@cache
+def _wants(kind: type) -> bool:
+    """Whether scores of this class may ask for something."""
+    return hasattr(kind, "per_feature") or hasattr(kind, "feature_dim")
+
+
+def _says(part: Any, name: str) -> Any:
+    """An attribute that the class of a part declares; False where it does not."""
+    return hasattr(type(part), name) and getattr(part, name)
+
+
+def _name(part: Any) -> str:
+    return type(part).__name__

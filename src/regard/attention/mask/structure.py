@@ -1,0 +1,128 @@
+"""Masks by the structure of a sequence: blocks of a size, and documents packed in one row."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from regard.attention.mask.base import Mask, take
+from regard.errors import RequestError
+
+__all__ = ["Block", "Documents"]
+
+
+@dataclass(frozen=True)
+class Block(Mask):
+    r"""Only keys of the query's own block, and of `left` blocks before and `right` behind it.
+
+    .. math:: M_{ij} = \Big[\, \lfloor p_i/s \rfloor - left \le \lfloor j/s \rfloor
+                               \le \lfloor p_i/s \rfloor + right \,\Big], \quad p_i = at + i
+
+    `Block(s)` is block-diagonal (local attention by blocks: Liu et al. 2018, section 4.2.4; Shen et
+    al. 2018, Bi-BloSAN); `Block(s) & Causal()` the same without the future; `Block(s, left=None)`
+    block-causal, where a block sees itself and all before it; `Block(s, left=1) & Causal()` the
+    look-back of one block that a decoder with local attention has.
+
+    Args:
+        size: s, how many positions a block has.
+        left, right: how many blocks more on each side; None for all.
+    """
+
+    size: int
+    left: int | None = 0
+    right: int | None = 0
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise RequestError(f"Block expected a size of at least 1, came {self.size}")
+        for name, value in (("left", self.left), ("right", self.right)):
+            if value is not None and value < 0:
+                raise RequestError(f"Block expected {name} >= 0 or None, came {value}")
+
+    def dense(
+        self, queries: int, keys: int, *, at: int | Tensor, device: torch.device
+    ) -> Bool[Tensor, "..."]:
+        key = torch.arange(keys, device=device) // self.size
+        offset = key - _places(queries, at, device)[..., None] // self.size  # ([*batch,] Q, K)
+        allowed = torch.ones_like(offset, dtype=torch.bool)
+        if self.left is not None:
+            allowed &= offset >= -self.left
+        if self.right is not None:
+            allowed &= offset <= self.right
+        return allowed
+
+
+@dataclass(frozen=True, eq=False)
+class Documents(Mask):
+    r"""Only keys of the query's own document: several packed in one row stay apart.
+
+    .. math:: M_{ij} = [\, d_j = d_{p_i} \ge 0 \,], \quad p_i = at + i
+
+    Documents need not be contiguous. A negative number belongs to none: padding looks at nothing
+    and is seen by nobody.
+
+    Args:
+        ids: the document of each position; at least as many as there are keys.
+        queries: the documents of the queries where these are no positions among the keys
+            (cross-attention between packed rows); `at` counts in them then.
+
+    Shapes:
+        ids (*batch, K) or (K,), queries (*batch, Q); the mask (*batch, Q, K)
+    """
+
+    ids: Int[Tensor, "*batch k"]
+    queries: Int[Tensor, "*batch q"] | None = None
+
+    def dense(
+        self, queries: int, keys: int, *, at: int | Tensor, device: torch.device
+    ) -> Bool[Tensor, "..."]:
+        ids = self.ids.to(device)
+        if ids.shape[-1] < keys:
+            raise RequestError(
+                f"Documents expected the document of each of {keys} keys, came {ids.shape[-1]}"
+            )
+        own = ids if self.queries is None else self.queries.to(device)
+        if isinstance(at, Tensor):
+            places = _places(queries, at, device)  # (*batch, Q)
+            batch = torch.broadcast_shapes(own.shape[:-1], places.shape[:-1])
+            own = own.expand(*batch, own.shape[-1]).gather(-1, places.expand(*batch, queries))
+        else:
+            # Cross-attention says nothing of `at`; its queries are then counted from their first.
+            at = at if self.queries is None or own.shape[-1] != queries else 0
+            if at < 0 or own.shape[-1] < at + queries:
+                raise RequestError(
+                    f"Documents expected the document of queries {at} to {at + queries - 1}, came "
+                    f"{own.shape[-1]}; queries that are no positions among the keys have their own "
+                    "in Documents(ids, queries=...)"
+                )
+            own = own[..., at : at + queries]
+        own = own[..., :, None]
+        return (own == ids[..., None, :keys]) & (own >= 0)
+
+    def over_heads(self, batch_axes: int) -> Mask:
+        return self._each(lambda x: x.unsqueeze(-2))
+
+    def to(self, device: torch.device | str) -> Mask:
+        return self._each(lambda x: x.to(device))
+
+    def rows(self, index: Int[Tensor, " n"]) -> Mask:
+        return self._each(lambda x: x.index_select(0, index))
+
+    def select(self, index: Int[Tensor, "..."]) -> Mask:
+        return self._each(lambda x: take(x, index))
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> Mask:
+        """Change what has batch axes; ids of one row hold for all rows."""
+
+        def changed(x: Tensor) -> Tensor:
+            return x if x.dim() == 1 else change(x)
+
+        return Documents(changed(self.ids), None if self.queries is None else changed(self.queries))
+
+
+def _places(queries: int, at: int | Tensor, device: torch.device) -> Int[Tensor, "..."]:
+    """Positions of the queries among the keys: (Q,), or (*batch, Q) with a tensor `at`."""
+    place = torch.arange(queries, device=device)
+    return place + (at.to(device)[..., None] if isinstance(at, Tensor) else at)

@@ -1,0 +1,39 @@
+"""One value, taken as it is."""
+
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+__all__ = ["Gather"]
+
+
+class Gather:
+    r"""The value of the key that was chosen: :math:`c_i = v_{s_i}`, for one-hot weights (`Hard`).
+
+    O(d) for a query instead of the O(K d) of a weighted sum. A row of zeros (nothing to look at)
+    reads zeros.
+
+    Shapes:
+        weights (*batch, Q, K), value (*batch, K, Dv) to context (*batch, Q, Dv)
+    """
+
+    one_hot: ClassVar[bool] = True
+
+    def __call__(
+        self,
+        weights: Float[Tensor, "*batch query key"],
+        value: Float[Tensor, "*#batch key value_dim"],
+        *,
+        at: int | Tensor = 0,
+    ) -> Float[Tensor, "*batch query value_dim"]:
+        """Take the chosen rows."""
+        weight, chosen = weights.max(-1, keepdim=True)  # (*batch, Q, 1)
+        batch = torch.broadcast_shapes(weights.shape[:-2], value.shape[:-2])
+        index = chosen.expand(*batch, chosen.shape[-2], value.shape[-1])
+        taken = value.expand(*batch, *value.shape[-2:]).gather(-2, index)
+        return taken * weight.to(taken.dtype)
+
+    def __repr__(self) -> str:
+        return "Gather()"

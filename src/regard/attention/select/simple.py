@@ -1,0 +1,167 @@
+"""Softmax's near relatives: sharper, smoother, none at all, and over the other axis."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.nn import functional as F
+
+from regard.attention.select.base import Select
+from regard.attention.select.softmax import Softmax, masked_log_softmax, masked_softmax
+from regard.errors import RequestError
+
+__all__ = ["Identity", "OverQueries", "Sharpen", "Smooth"]
+
+
+@dataclass(frozen=True, init=False)
+class Sharpen(Softmax):
+    r"""Softmax with an inverse temperature (Chorowski et al. 2015, section 2.3), for long inputs.
+
+    .. math:: w_{ij} = \frac{\exp(\beta\, e_{ij})}{\sum_k \exp(\beta\, e_{ik})}
+
+    Their other way, the k best keys only, is `TopK`.
+
+    Args:
+        beta: :math:`\beta > 0`; above 1 it sharpens.
+
+    Shapes:
+        scores (*batch, Q, K) to weights (*batch, Q, K): rows add up to 1, empty rows are zeros
+    """
+
+    beta: float = 2.0
+
+    def __init__(self, beta: float = 2.0) -> None:
+        if not beta > 0:
+            raise RequestError(f"Sharpen expected a beta above 0, came {beta}")
+        object.__setattr__(self, "beta", beta)
+        object.__setattr__(self, "temperature", 1 / beta)
+
+    def __repr__(self) -> str:
+        """Say beta, and not the temperature that follows from it."""
+        return f"Sharpen(beta={self.beta})"
+
+
+@dataclass(frozen=True)
+class Smooth:
+    r"""The sigmoid in the place of the exponential (Chorowski et al. 2015, section 2.3).
+
+    .. math:: w_{ij} = \frac{\sigma(e_{ij})}{\sum_k \sigma(e_{ik})}
+                     = \mathrm{softmax}_j\big(\log \sigma(e_{ij})\big)
+
+    No key can take all: what is above zero counts about alike. The second form cannot underflow.
+
+    Shapes:
+        scores (*batch, Q, K) to weights (*batch, Q, K): rows add up to 1, empty rows are zeros
+    """
+
+    sums: ClassVar[str] = "over keys"
+
+    @property
+    def window(self) -> tuple[int, int] | None:
+        """All keys."""
+        return None
+
+    def __call__(
+        self,
+        scores: Float[Tensor, "*batch query key"],
+        *,
+        query: Tensor | None = None,
+        mask: Bool[Tensor, "..."] | None = None,
+        at: int | Tensor = 0,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Squash and normalize."""
+        return masked_softmax(F.logsigmoid(scores), mask), None
+
+    def log_weights(
+        self, scores: Float[Tensor, "..."], mask: Bool[Tensor, "..."] | None = None
+    ) -> Float[Tensor, "..."]:
+        """Log-weights, for reads in log space."""
+        return masked_log_softmax(F.logsigmoid(scores), mask)
+
+
+@dataclass(frozen=True)
+class Identity:
+    r"""The scores themselves: :math:`w_{ij} = e_{ij}`, zero where nothing may be looked at.
+
+    Linear attention without a feature map, ABCNN's matching matrix, and what a memory network with
+    linear start begins with (Sukhbaatar et al. 2015, section 4.4).
+
+    Shapes:
+        scores (*batch, Q, K) to weights (*batch, Q, K), which add up to anything
+    """
+
+    sums: ClassVar[str] = "free"
+
+    @property
+    def window(self) -> tuple[int, int] | None:
+        """All keys."""
+        return None
+
+    def __call__(
+        self,
+        scores: Float[Tensor, "*batch query key"],
+        *,
+        query: Tensor | None = None,
+        mask: Bool[Tensor, "..."] | None = None,
+        at: int | Tensor = 0,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Leave them, but for the mask."""
+        return (scores if mask is None else scores.masked_fill(~mask, 0.0)), None
+
+
+@dataclass(frozen=True)
+class OverQueries:
+    r"""Any selection along the query axis: for each key, the queries share a weight of 1.
+
+    .. math:: w_{\cdot j} = \mathrm{select}_i(e_{ij})
+
+    The column-wise half of attention-over-attention (Cui et al. 2017, eq. 2) and of every two-way
+    attention that normalizes one affinity matrix along both axes.
+
+    Args:
+        select: what is done along that axis; softmax by default.
+
+    Shapes:
+        scores (*batch, Q, K) to weights (*batch, Q, K): columns add up to 1 (for a select over
+        keys), columns that nothing may look at are zeros
+
+    Raises:
+        RequestError: for a selection that makes one choice a query, or scores a window around it.
+    """
+
+    select: Select = field(default_factory=Softmax)
+    sums: ClassVar[str] = "over queries"
+
+    def __post_init__(self) -> None:
+        kind = type(self.select)
+        if (
+            kind.sums != "over keys"
+            or self.select.window is not None
+            or getattr(kind, "one_hot", False)
+            or getattr(kind, "per_feature", False)
+        ):
+            raise RequestError(
+                f"OverQueries expected a selection that gives weights over one axis, such as "
+                f"Softmax or Sparsemax, came {kind.__name__}, which is made for one query at a time"
+            )
+
+    @property
+    def window(self) -> tuple[int, int] | None:
+        """All keys."""
+        return None
+
+    def __call__(
+        self,
+        scores: Float[Tensor, "*batch query key"],
+        *,
+        query: Tensor | None = None,
+        mask: Bool[Tensor, "..."] | None = None,
+        at: int | Tensor = 0,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Select with the axes exchanged."""
+        if mask is not None:
+            mask = torch.broadcast_to(mask, scores.shape).transpose(-2, -1)
+        weights, _ = self.select(scores.transpose(-2, -1), mask=mask)
+        return weights.transpose(-2, -1), None
