@@ -165,7 +165,7 @@ def local_p(
     e = torch.matmul(query, key.transpose(-2, -1)) * dot_scale  # (B, Q, K)
     place = torch.arange(key.shape[-2], dtype=center.dtype)
     distance = place - center.unsqueeze(-1)
-    inside = (place - center.unsqueeze(-1).round()).abs() <= half
+    inside = (place - center.unsqueeze(-1).floor()).abs() <= half
     weights = torch.softmax(e.masked_fill(~inside, float("-inf")), dim=-1)
     gauss = torch.exp(-(distance**2) / (2 * (half / 2) ** 2))
     return torch.matmul(weights * gauss, value)
