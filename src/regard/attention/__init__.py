@@ -17,6 +17,7 @@ from regard.attention.mask import Causal as Causal
 from regard.attention.mask import Dense as Dense
 from regard.attention.mask import Directional as Directional
 from regard.attention.mask import Documents as Documents
+from regard.attention.mask import Edges as Edges
 from regard.attention.mask import Lengths as Lengths
 from regard.attention.mask import Mask as Mask
 from regard.attention.mask import Window as Window
@@ -50,6 +51,7 @@ from regard.attention.score import RelativeKeys as RelativeKeys
 from regard.attention.score import ScaledDot as ScaledDot
 from regard.attention.score import Score as Score
 from regard.attention.score import SourceToToken as SourceToToken
+from regard.attention.score import SplitLinear as SplitLinear
 from regard.attention.score import Trilinear as Trilinear
 from regard.attention.score import Uniform as Uniform
 from regard.attention.select import Entmax15 as Entmax15
@@ -82,6 +84,7 @@ __all__ = [
     "DistanceMask",
     "Documents",
     "Dot",
+    "Edges",
     "Entmax15",
     "Explanation",
     "FeatureAdditive",
@@ -119,6 +122,7 @@ __all__ = [
     "Softmax",
     "SourceToToken",
     "Sparsemax",
+    "SplitLinear",
     "TopK",
     "Trilinear",
     "Uniform",

@@ -9,5 +9,6 @@ from regard.attention.mask.base import as_mask as as_mask
 from regard.attention.mask.base import offsets as offsets
 from regard.attention.mask.base import take as take
 from regard.attention.mask.direction import Directional as Directional
+from regard.attention.mask.edges import Edges as Edges
 from regard.attention.mask.structure import Block as Block
 from regard.attention.mask.structure import Documents as Documents

@@ -20,4 +20,5 @@ from regard.attention.score.location import Location as Location
 from regard.attention.score.pairwise import Biaffine as Biaffine
 from regard.attention.score.pairwise import Trilinear as Trilinear
 from regard.attention.score.relative import RelativeKeys as RelativeKeys
+from regard.attention.score.split import SplitLinear as SplitLinear
 from regard.attention.score.uniform import Uniform as Uniform

@@ -1,0 +1,105 @@
+/* Graph attention in one pass over the edges, forward and backward (Velickovic et al. 2018, eq. 3).
+ *
+ *   s_ij = leaky(l_i + r_j)   w_ij = exp(s_ij - m_i) / sum_j exp(s_ij - m_i)   c_i = sum_j w_ij v_j
+ *
+ * Nothing of the size of the edges is stored. leaky is monotone, so leaky(l_i + max_j r_j) bounds
+ * every score of row i and saves the pass for the maximum; where the r spread so far that the bound
+ * could underflow, the true maximum is taken. The backward pass runs over the reversed graph, so
+ * that the gradients of a source are sums in registers. Dropped weights come from a hash of
+ * (seed, edge, head), the same in both directions.
+ *
+ * Layouts: l (B,Q,H), r (B,K,H), v (B,K,H,D), out (B,Q,H,D), stats (B,Q,2,H) = maximum and 1 / sum.
+ */
+#include "regard.h"
+
+#define TILE 64  /* edges whose scores are in the first-level cache together */
+#ifndef AHEAD
+#ifndef AHEAD
+#define AHEAD 24 /* edges whose rows are asked for in advance */
+#endif
+#endif
+#define SPREAD 40.0f
+
+typedef struct {
+    int64_t batch, queries, keys, heads, dim, edges;
+    const float *l, *r, *v;
+    const int64_t *offsets; /* forward: (Q+1) by query; backward: (K+1) by key */
+    const int32_t *others;  /* forward: key of each edge; backward: query of each edge */
+    const int32_t *ids;     /* backward: the edge's place in forward order */
+    float slope, rate;
+    uint64_t seed;
+    float *out, *stats;
+    const float *grad;         /* (B,Q,H,D) */
+    const float *pack;         /* (B,Q,4,H): l, maximum, 1 / sum, delta */
+    float *dl, *dr, *dv;       /* dl: one (B,Q,H) for each part */
+} edges_call;
+
+/* First row of a part: rows are split where the edges are. */
+static int64_t edges_cut(const int64_t *offsets, int64_t rows, int64_t part, int64_t parts) {
+    if (part >= parts) return rows;
+    int64_t wanted = (offsets[rows] + rows) * part / parts, low = 0, high = rows;
+    while (low < high) {
+        int64_t middle = (low + high) / 2;
+        if (offsets[middle] + middle < wanted) low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}
+
+typedef float f8 __attribute__((vector_size(32)));
+typedef float f8u __attribute__((vector_size(32), aligned(4), may_alias));
+typedef int32_t i8 __attribute__((vector_size(32)));
+typedef uint32_t u8 __attribute__((vector_size(32)));
+#define EVEN(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14)
+#define ODD(a, b) __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15)
+
+#define TEMPLATE "edges.inc"
+#include "levels.h"
+
+typedef struct {
+    const edges_call *call;
+    float *work;
+    int64_t each, parts;
+} edges_parts;
+
+static void forward_parts(void *context, int64_t begin, int64_t end) {
+    const edges_parts *p = context;
+    for (int64_t part = begin; part < end; part++)
+        REGARD_DISPATCH(edges_forward, (p->call, part, p->parts, p->work + part * p->each));
+}
+
+static void backward_parts(void *context, int64_t begin, int64_t end) {
+    const edges_parts *p = context;
+    for (int64_t part = begin; part < end; part++)
+        REGARD_DISPATCH(edges_backward, (p->call, part, p->parts, p->work + part * p->each));
+}
+
+static int run(regard_body body, const edges_call *call, int32_t threads) {
+    const int64_t each = (2 * TILE + 8) * call->heads + 64;
+    float *work = regard_scratch(sizeof(float) * each * threads);
+    if (!work) return 1;
+    edges_parts parts = {call, work, each, threads};
+    regard_parallel(body, &parts, threads, threads);
+    regard_release(work);
+    return 0;
+}
+
+REGARD_API int regard_edges_forward(
+    int64_t batch, int64_t queries, int64_t keys, int64_t heads, int64_t dim, int64_t edges,
+    const float *l, const float *r, const float *v, const int64_t *offsets, const int32_t *sources,
+    float slope, float rate, const int64_t *seed, float *out, float *stats, int32_t threads) {
+    edges_call call = {batch, queries, keys, heads, dim, edges, l, r, v, offsets, sources, 0,
+                       slope, rate, (uint64_t)*seed, out, stats, 0, 0, 0, 0, 0};
+    return run(forward_parts, &call, threads);
+}
+
+/* dl has room for one (B,Q,H) a thread, zeroed; the caller adds them up. */
+REGARD_API int regard_edges_backward(
+    int64_t batch, int64_t queries, int64_t keys, int64_t heads, int64_t dim, int64_t edges,
+    const float *r, const float *v, const int64_t *offsets, const int32_t *targets,
+    const int32_t *ids, float slope, float rate, const int64_t *seed, const float *grad,
+    const float *pack, float *dl, float *dr, float *dv, int32_t threads) {
+    edges_call call = {batch, queries, keys, heads, dim, edges, 0, r, v, offsets, targets, ids,
+                       slope, rate, (uint64_t)*seed, 0, 0, grad, pack, dl, dr, dv};
+    return run(backward_parts, &call, threads);
+}

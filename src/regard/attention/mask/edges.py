@@ -1,0 +1,201 @@
+"""The edges of a graph: each node looks at its neighbors."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from regard.attention.mask.base import Mask
+from regard.errors import RequestError
+
+__all__ = ["Edges"]
+
+
+@dataclass(frozen=True, eq=False)
+class Edges(Mask):
+    r"""Query i may look at the keys `sources[offsets[i]:offsets[i + 1]]` and at no others.
+
+    .. math:: M_{ij} = [\, j \in \mathcal N_i \,]
+
+    The compressed rows (CSR) of a graph: sorted by query, then by key, each pair once. Weights
+    under edges are given edge by edge in this order, (*batch, [head,] edge), and kernels score
+    nothing but edges. The graph is the same for every row of a batch (several graphs are one graph
+    whose nodes lie behind each other), and queries are its nodes whatever `at` says.
+
+    What depends on the graph alone is made once and kept on the object: keep the object too.
+
+    Args:
+        offsets: where the edges of each query begin, and the number of edges at the end.
+        sources: the key of each edge.
+
+    Shapes:
+        offsets (Q + 1), sources (E), integers; the mask (Q, K)
+
+    Raises:
+        RequestError: when these are not the sorted rows of a graph.
+
+    Example:
+        >>> pairs = torch.tensor([[1, 2, 0], [0, 0, 2]])  # node 0 looks at 1 and 2, node 2 at 0
+        >>> Edges.of(pairs, 3).dense(3, 3, at=0, device=torch.device("cpu")).int()
+        tensor([[0, 1, 1],
+                [0, 0, 0],
+                [1, 0, 0]], dtype=torch.int32)
+    """
+
+    offsets: Int[Tensor, " rows"]
+    sources: Int[Tensor, " edge"]
+
+    def __post_init__(self) -> None:
+        if self.offsets.dtype != torch.int64 or self.sources.dtype != torch.int64:
+            object.__setattr__(self, "offsets", self.offsets.long())
+            object.__setattr__(self, "sources", self.sources.long())
+        if torch.compiler.is_compiling():
+            return
+        offsets, sources = self.offsets, self.sources
+        if offsets.dim() != 1 or sources.dim() != 1 or not len(offsets):
+            raise RequestError(
+                "Edges expected offsets (Q + 1) and sources (E), came "
+                f"{tuple(offsets.shape)} and {tuple(sources.shape)}"
+            )
+        counts = offsets.diff()
+        if offsets[0] != 0 or offsets[-1] != len(sources) or bool((counts < 0).any()):
+            raise RequestError(
+                f"Edges expected offsets that rise from 0 to {len(sources)} edges; "
+                "or use Edges.of(pairs, nodes)"
+            )
+        if len(sources):
+            within = self.targets.diff() == 0
+            if bool((sources < 0).any()) or bool((sources.diff()[within] <= 0).any()):
+                raise RequestError(
+                    "Edges expected the sources of each query in rising order, each once and none "
+                    "negative; Edges.of(pairs, nodes) sorts"
+                )
+
+    @classmethod
+    def of(
+        cls,
+        pairs: Int[Tensor, "2 edge"],
+        nodes: int,
+        *,
+        keys: int | None = None,
+        loops: bool = False,
+    ) -> "Edges":
+        """From a list of edges in any order; a pair that is there twice counts once.
+
+        Args:
+            pairs: of each edge the node that is looked at (source) and the one that looks
+                (target), as PyTorch Geometric's `edge_index`.
+            nodes: how many queries.
+            keys: how many keys where they are not the same nodes.
+            loops: let every node look at itself too, as graph attention does.
+        """
+        keys = nodes if keys is None else keys
+        source, target = pairs.long()
+        if loops:
+            each = torch.arange(min(nodes, keys), device=pairs.device)
+            source, target = torch.cat([source, each]), torch.cat([target, each])
+        if len(source) and not (
+            0 <= int(source.min()) <= int(source.max()) < keys
+            and 0 <= int(target.min()) <= int(target.max()) < nodes
+        ):
+            raise RequestError(
+                f"Edges.of expected sources below {keys} and targets below {nodes}, came "
+                f"sources up to {int(source.max())} and targets up to {int(target.max())}"
+            )
+        flat = torch.unique(target * keys + source)
+        return cls(_offsets(flat // keys, nodes), flat % keys)
+
+    @classmethod
+    def from_dense(cls, allowed: Bool[Tensor, "query key"]) -> "Edges":
+        """From a bool matrix, True where query i may look at key j."""
+        target, source = allowed.nonzero(as_tuple=True)
+        return cls(_offsets(target, len(allowed)), source)
+
+    def __len__(self) -> int:
+        """How many edges there are."""
+        return len(self.sources)
+
+    @property
+    def queries(self) -> int:
+        """How many nodes look."""
+        return len(self.offsets) - 1
+
+    @cached_property
+    def keys(self) -> int:
+        """How many keys there must be at least."""
+        return int(self.sources.max()) + 1 if len(self.sources) else 0
+
+    @cached_property
+    def targets(self) -> Int[Tensor, " edge"]:
+        """The query of each edge."""
+        each = torch.arange(self.queries, device=self.offsets.device)
+        return torch.repeat_interleave(each, self.offsets.diff(), output_size=len(self.sources))
+
+    @cached_property
+    def narrow(self) -> Int[Tensor, " edge"]:
+        """The sources in 32 bits: half the memory to read."""
+        return self.sources.int()
+
+    @cached_property
+    def order(self) -> Int[Tensor, " edge"]:
+        """The edges sorted by key, as places in this order: the reversed graph, for gradients."""
+        return torch.argsort(self.sources, stable=True)
+
+    @cached_property
+    def reversed(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Offsets of each key that is looked at, then query and place of each edge in 32 bits."""
+        back = _offsets(self.sources, self.keys)
+        return back, self.targets[self.order].int(), self.order.int()
+
+    def dense(
+        self, queries: int, keys: int, *, at: int | Tensor, device: torch.device
+    ) -> Bool[Tensor, "..."]:
+        self.fits(queries, keys)
+        allowed = torch.zeros(queries, keys, dtype=torch.bool, device=device)
+        allowed[self.targets.to(device), self.sources.to(device)] = True
+        return allowed
+
+    def fits(self, queries: int, keys: int) -> None:
+        """Refuse a call whose queries and keys are not the graph's nodes."""
+        if queries != self.queries or keys < self.keys:
+            raise RequestError(
+                f"these Edges are of {self.queries} queries and at least {self.keys} keys, "
+                f"came {queries} queries and {keys} keys"
+            )
+
+    def of_edges(self, pairs: Tensor) -> Tensor:
+        """What a tensor of all pairs (..., Q, K) has at the edges: (..., edge)."""
+        return pairs[..., self.targets, self.sources]
+
+    def to(self, device: torch.device | str) -> Mask:
+        if self.sources.device == torch.device(device):
+            return self
+        return Edges(self.offsets.to(device), self.sources.to(device))
+
+    def __and__(self, other: Mask | Tensor) -> Mask:
+        if isinstance(other, Edges) and other.queries == self.queries:
+            keys = max(self.keys, other.keys, 1)
+            return self._where(torch.isin(self._flat(keys), other._flat(keys)))
+        return super().__and__(other)
+
+    def __or__(self, other: Mask | Tensor) -> Mask:
+        if isinstance(other, Edges) and other.queries == self.queries:
+            keys = max(self.keys, other.keys, 1)
+            flat = torch.unique(torch.cat([self._flat(keys), other._flat(keys)]))
+            return Edges(_offsets(flat // keys, self.queries), flat % keys)
+        return super().__or__(other)
+
+    def _flat(self, keys: int) -> Tensor:
+        return self.targets * keys + self.sources
+
+    def _where(self, kept: Tensor) -> "Edges":
+        return Edges(_offsets(self.targets[kept], self.queries), self.sources[kept])
+
+
+def _offsets(rows: Tensor, count: int) -> Tensor:
+    """Where each of `count` rows begins among sorted or unsorted row numbers."""
+    offsets = torch.zeros(count + 1, dtype=torch.int64, device=rows.device)
+    torch.cumsum(torch.bincount(rows, minlength=count), 0, out=offsets[1:])
+    return offsets
