@@ -25,10 +25,20 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-__all__ = ["PASSES", "Problem", "error", "exponent", "machine", "memory", "roofs", "threads", "time_ways"]
+__all__ = [
+    "BACKWARD",
+    "FORWARD",
+    "Problem",
+    "error",
+    "exponent",
+    "machine",
+    "memory",
+    "roofs",
+    "threads",
+    "time_ways",
+]
 
 FORWARD, BACKWARD = "forward", "forward+backward"
-PASSES = (FORWARD, BACKWARD)
 SHORTEST = 0.02
 """Seconds that one timing takes at least: a quick call is repeated inside it."""
 
@@ -63,13 +73,18 @@ def machine(threads: int = 1) -> dict[str, object]:
     return {
         "cpu": model,
         "instructions": torch.backends.cpu.get_cpu_capability(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cores": cores(),
         "threads": threads,
         "torch": torch.__version__,
         "python": platform.python_version(),
         "load": load(),
         "date": time.strftime("%Y-%m-%d"),
     }
+
+
+def cores() -> int | None:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
 def load() -> float | None:
@@ -133,9 +148,7 @@ def time_ways(problem: Problem, which: str, budget: float, *, most: int = 15) ->
         "ms": {name: _rounded(1e3 * statistics.median(ts)) for name, ts in cpu.items()},
         "wall_ms": {name: _rounded(1e3 * statistics.median(ts)) for name, ts in wall.items()},
         "ratio": spread(cpu, "naive") if "naive" in cpu else None,
-        "ratios": {
-            name: spread(cpu, name) for name in calls if name not in ("ours", "naive")
-        },
+        "ratios": {name: spread(cpu, name) for name in calls if name not in ("ours", "naive")},
         "wall_ratio": spread(wall, "naive") if "naive" in cpu else None,
     }
 

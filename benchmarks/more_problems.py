@@ -5,26 +5,49 @@ from typing import Any
 import naive
 import torch
 from measure import Problem
-from problems import Missing, additive, additive_scores, leaf, optional, package, part
+from problems import (
+    Missing,
+    additive,
+    additive_scores,
+    leaf,
+    optional,
+    package,
+    part,
+    projected,
+)
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from regard.attention import attend
 
 
 def additive_step(batch: int = 1, keys: int = 50, dim: int = 256) -> Problem:
-    """Scores of one query a row over keys that were prepared once, by the C function itself."""
-    step = part("step", "regard.attention._kernels.additive")
+    """Scores of one query a row over keys that were packed once, by the C function itself."""
+    native = package("regard.attention._kernels.native", "the C call")
+    width = part("function", native.__name__)("regard_additive_width", "l")
+    pack = native.function("regard_additive_pack", "pplli")
+    score = native.function("regard_additive_scores", "ppppplllllt")
+    if width is None or pack is None or score is None:
+        raise Missing(native.missing() or "the library has no additive scores")
     leaves = additive(batch, 1, keys, dim)
-    with torch.no_grad():
-        ours = step(leaves["key"], leaves["v"])
+    query, key, v = (leaves[name].detach() for name in ("query", "key", "v"))
+    packed = torch.empty(batch * keys, width(dim))
+    pack(key.data_ptr(), packed.data_ptr(), batch * keys, dim, 1)
+    found = torch.empty(batch, 1, keys)
+    # addresses are taken once: the row is about the call, not about Python's part of it
+    where = [x.data_ptr() for x in (query, key, packed, v, found)]
+
+    def ours(x: dict[str, Tensor]) -> Tensor:
+        score(*where, batch, 1, keys, dim, 1, 1)
+        return found
+
     return Problem(
         leaves,
         {
-            "ours": lambda x: ours(x["query"]),
+            "ours": ours,
             "naive": lambda x: naive.additive_scores(x["query"], x["key"], x["v"]),
             "sigmoid": lambda x: naive.additive_scores_sigmoid(x["query"], x["key"], x["v"]),
         },
+        note=f"{native.level()} by ctypes, addresses taken once",
     )
 
 
@@ -46,15 +69,39 @@ def cuda_additive(batch: int, queries: int, keys: int, dim: int) -> Problem:
 
 
 def features(batch: int, length: int, dim: int, directed: bool = False) -> Problem:
-    """A softmax for each feature over bounded scores of every pair."""
-    part("FeatureSoftmax")
-    raise Missing("a row for FeatureSoftmax")
+    """A softmax for each feature over bounded scores of every pair (DiSAN)."""
+    parts = {
+        "score": projected(part("FeatureAdditive")(dim, dim, dim)),
+        "select": part("FeatureSoftmax")(),
+        "read": part("FeatureSum")(),
+    }
+    mask = part("Directional")("forward") if directed else None
+    place = torch.arange(length)
+    dense = place[None] < place[:, None] if directed else None
+    leaves = triple(batch, length, dim)
+
+    def ours(x: dict[str, Tensor]) -> Tensor:
+        return attend(x["query"], x["key"], x["value"], mask=mask, **parts).context
+
+    def old(form: Any) -> Any:
+        return lambda x: form(x["query"], x["key"], x["value"], mask=dense)
+
+    return Problem(
+        leaves,
+        {"ours": ours, "naive": old(naive.features), "sigmoid": old(naive.features_sigmoid)},
+    )
+
+
+def triple(batch: int, length: int, dim: int) -> dict[str, Tensor]:
+    """Queries, keys and values without heads."""
+    names = ("query", "key", "value")
+    return {name: leaf(batch, length, dim, seed=n) for n, name in enumerate(names)}
 
 
 def euclidean(batch: int, length: int, dim: int) -> Problem:
     """1 / (1 + distance)."""
-    score = part("Euclidean")()
-    leaves = {name: leaf(batch, length, dim, seed=n) for n, name in enumerate(("query", "key", "value"))}
+    score = part("InverseEuclidean")()
+    leaves = triple(batch, length, dim)
     return Problem(
         leaves,
         {
@@ -71,9 +118,40 @@ def local_p(batch: int, length: int, dim: int, half: int = 10) -> Problem:
 
 
 def gat(nodes: int, edges: int, heads: int = 8, dim: int = 8) -> Problem:
-    """A random graph, edges sorted by destination."""
-    part("SplitLinear")
-    raise Missing("a row for SplitLinear")
+    """A random graph; "naive" has the same edges, sorted by destination as ours are."""
+    score = part("SplitLinear")(dim, dim, heads=heads)
+    generator = torch.Generator().manual_seed(5)
+    pairs = torch.randint(nodes, (2, edges), generator=generator)
+    graph = part("Edges").of(pairs, nodes)
+    source, target = graph.sources, graph.targets
+    leaves = {
+        "nodes": leaf(nodes, heads, dim, seed=1),
+        "key": score.key,
+        "query": score.query,
+    }
+
+    def ours(x: dict[str, Tensor]) -> Tensor:
+        h = x["nodes"].transpose(0, 1)  # (head, node, dim)
+        return attend(h, h, h, score=score, mask=graph).context.transpose(0, 1)
+
+    def old(x: dict[str, Tensor]) -> Tensor:
+        return naive.gat(x["nodes"], x["key"], x["query"], source, target)
+
+    ways: dict[str, Any] = {"ours": ours, "naive": old}
+    optional(ways, "PyG GATConv", lambda: _geometric(leaves, source, target, heads, dim))
+    return Problem(leaves, ways, note=f"{len(graph):,} different edges")
+
+
+def _geometric(leaves: dict, source: Tensor, target: Tensor, heads: int, dim: int) -> Any:
+    """PyG's layer with its projection left out: the identity in its place."""
+    package("torch_geometric", "GATConv")
+    gat_conv = part("GATConv", "torch_geometric.nn")
+    layer = gat_conv(heads * dim, dim, heads=heads, add_self_loops=False, bias=False)
+    layer.lin = nn.Identity()
+    layer.att_src = nn.Parameter(leaves["key"].detach()[None])
+    layer.att_dst = nn.Parameter(leaves["query"].detach()[None])
+    index = torch.stack([source, target])
+    return lambda x: layer(x["nodes"].flatten(1), index).view(-1, heads, dim)
 
 
 def ragged(batch: int, longest: int, heads: int = 8, dim: int = 64) -> Problem:

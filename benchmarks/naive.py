@@ -62,7 +62,7 @@ def additive_attention(
 def additive_step(
     query: Tensor, key: Tensor, value: Tensor, weight: Tensor, v: Tensor, scores=additive_scores
 ) -> Tensor:
-    """One decoder step: the state is projected, the keys were: (B, 1, D), (B, K, D) to (B, 1, D)."""
+    """One decoder step: the state is projected, the keys were."""
     return additive_attention(F.linear(query, weight), key, value, v, scores=scores)
 
 

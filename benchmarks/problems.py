@@ -6,7 +6,6 @@ other names are public implementations. A part that this build does not have rai
 
 import importlib
 from collections.abc import Callable
-from contextlib import ExitStack
 from typing import Any
 
 import naive
@@ -16,9 +15,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard import attention
-from regard.attention import Attention, Dot, ScaledDot, attend, kernels
+from regard.attention import Attention, ScaledDot, attend
 
 HEADS = 8
+
+__all__ = ["Missing", "leaf", "optional", "package", "part", "projected"]
 
 
 class Missing(Exception):
@@ -58,7 +59,9 @@ def leaf(*shape: int, scale: float = 1.0, seed: int = 0, grad: bool = True) -> T
 # Additive ---------------------------------------------------------------------------------------
 
 
-def additive(batch: int, queries: int, keys: int, dim: int, scale: float = 1.0) -> dict[str, Tensor]:
+def additive(
+    batch: int, queries: int, keys: int, dim: int, scale: float = 1.0
+) -> dict[str, Tensor]:
     """Projected queries and keys, values and v."""
     return {
         "query": leaf(batch, queries, dim, scale=scale, seed=1),
@@ -82,9 +85,7 @@ def additive_scores(
     )
 
 
-def additive_range(
-    batch: int = 1, queries: int = 64, keys: int = 256, dim: int = 256
-) -> Problem:
+def additive_range(batch: int = 1, queries: int = 64, keys: int = 256, dim: int = 256) -> Problem:
     """Scores of inputs all over -40 .. 40."""
     problem = additive_scores(batch, queries, keys, dim)
     for name, seed in (("query", 1), ("key", 2)):
@@ -94,43 +95,35 @@ def additive_range(
     return problem
 
 
-class _Projected(nn.Module):
-    """In the place of a projection: queries and keys of this row come projected."""
-
-    def __init__(self, dim: int) -> None:
-        super().__init__()
-        self.register_buffer("weight", torch.eye(dim))
-        self.bias = None
-        self.in_features = self.out_features = dim
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x
+def projected(score: Any) -> Any:
+    """A score whose queries and keys come projected: kernels are compared, not linear layers."""
+    score.query, score.key = nn.Identity(), nn.Identity()
+    return score
 
 
 def additive_attention(
     batch: int = 1, queries: int = 1000, keys: int = 1000, dim: int = 256, value: int = 256
 ) -> Problem:
     """Scores, softmax and values; queries and keys come projected, as in the measured prototype."""
-    ours = part("additive_scores", "regard.attention._kernels.additive")
-    masked_softmax = part("masked_softmax")
+    layer = Attention(score=projected(part("Additive")(dim, dim, dim)))
     leaves = additive(batch, queries, keys, dim)
     leaves["value"] = leaf(batch, keys, value, seed=4)
+    layer.score.v.data.copy_(leaves["v"].detach())
+    leaves["v"] = layer.score.v
 
     def old(scores: Any) -> Any:
         return lambda x: naive.additive_attention(
             x["query"], x["key"], x["value"], x["v"], scores=scores
         )
 
-    def new(x: dict[str, Tensor]) -> Tensor:
-        return torch.matmul(masked_softmax(ours(x["query"], x["key"], x["v"])), x["value"])
-
     return Problem(
         leaves,
         {
-            "ours": new,
+            "ours": lambda x: layer(x["query"], x["key"], x["value"]).context,
             "naive": old(naive.additive_scores),
             "sigmoid": old(naive.additive_scores_sigmoid),
         },
+        note=f"by the kernel {attention.explain(layer)[''].kernel!r}",
     )
 
 
@@ -235,11 +228,10 @@ def additive_steps(batch: int = 32, keys: int = 50, dim: int = 256, steps: int =
 # The dot family ---------------------------------------------------------------------------------
 
 
-def qkv(batch: int, heads: int, length: int, dim: int, queries: int | None = None) -> dict[str, Tensor]:
+def qkv(batch: int, heads: int, length: int, dim: int) -> dict[str, Tensor]:
     """Queries, keys and values with heads."""
-    queries = length if queries is None else queries
     return {
-        "query": leaf(batch, heads, queries, dim, seed=1),
+        "query": leaf(batch, heads, length, dim, seed=1),
         "key": leaf(batch, heads, length, dim, seed=2),
         "value": leaf(batch, heads, length, dim, seed=3),
     }
@@ -276,9 +268,9 @@ def shaw(
     return Problem(
         leaves,
         {
-            "ours": lambda x: attend(
-                x["query"], x["key"], x["value"], score=score, read=read
-            ).context,
+            "ours": lambda x: (
+                attend(x["query"], x["key"], x["value"], score=score, read=read).context
+            ),
             "naive": old,
             "no relative term (SDPA)": lambda x: F.scaled_dot_product_attention(
                 x["query"], x["key"], x["value"]
@@ -324,24 +316,7 @@ def alibi(batch: int = 1, heads: int = HEADS, length: int = 2048, dim: int = 64)
     return Problem(
         qkv(batch, heads, length, dim),
         {
-            "ours": lambda x: attend(
-                x["query"], x["key"], x["value"], position=position
-            ).context,
+            "ours": lambda x: attend(x["query"], x["key"], x["value"], position=position).context,
             "naive": old,
         },
     )
-
-
-def kernel(name: str, problem: Problem) -> Problem:
-    """The same problem with ours forced to a kernel."""
-    ours = problem.ways["ours"]
-
-    def run(x: dict[str, Tensor]) -> Tensor:
-        with kernels(name):
-            return ours(x)
-
-    problem.ways["ours"] = run
-    return problem
-
-
-__all__ = ["Dot", "ExitStack", "Missing"]

@@ -71,10 +71,10 @@ def share_of_roof(
 
 def scaling(row: Row, sizes: dict, quick: bool) -> dict:
     """The exponent of our own time in the length."""
-    lengths, times = list(row.scaling), []
-    lengths = lengths[:3] if quick else lengths
+    lengths, times = list(row.scaling[:3] if quick else row.scaling), []
+    plain = {name: value for name, value in sizes.items() if name != "flex"}
     for length in lengths:
-        problem = row.make(**{**sizes, "length": length, **({"flex": False} if "flex" in sizes else {})})
+        problem = row.make(**{**plain, "length": length})
         run = measure.call(problem.ways["ours"], problem.leaves, FORWARD)
         times.append(measure.seconds(run))
     return {

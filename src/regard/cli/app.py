@@ -48,6 +48,7 @@ COMMANDS: tuple[Row, ...] = (  # sentences of at most 66 characters fit a line o
     Row("models", "regard.cli.models", "List the papers; show a model's equations and defaults."),
     Row("recipes", "regard.cli.recipes", "List, show, copy and check recipes."),
     Row("data", "regard.cli.data", "Inspect data: rows, lengths, problems, duplicates, leaks."),
+    Row("bench", "regard.cli.bench", "Measure: kernels against naive forms, layers by length."),
     Row(
         "doctor", "regard.cli.doctor", "Say what this installation can do, and check that it does."
     ),
