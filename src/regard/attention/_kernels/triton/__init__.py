@@ -1,0 +1,49 @@
+"""Kernels for the GPU, in Triton: additive scores, feature-wise attention, attention along edges.
+
+Triton comes with PyTorch's CUDA wheels for Linux and is imported at the first call, never before.
+"""
+
+from functools import cache
+from importlib.util import find_spec
+
+import torch
+from torch import Tensor
+
+__all__ = ["additive_scores", "available", "takes"]
+
+
+@torch.compiler.assume_constant_result
+def available() -> str | None:
+    """Why there are no Triton kernels here, in a clause; None where there are."""
+    return _missing()
+
+
+@cache
+def _missing() -> str | None:
+    if find_spec("triton") is None:
+        return "Triton is not installed"
+    if not torch.cuda.is_available():
+        return "there is no CUDA device"
+    if torch.version.hip is None and torch.cuda.get_device_capability() < (7, 0):
+        return "Triton needs a GPU of compute capability 7.0 or more"
+    try:  # Triton builds its launcher with a C compiler: without one the first launch fails
+        from regard.attention._kernels.triton._math import exponentials
+
+        x = torch.zeros(1, 1, 1, device="cuda")
+        exponentials(x, 1.0, torch.zeros((), device="cuda"), 1)
+    except Exception as error:
+        return f"Triton cannot launch a kernel here ({str(error).splitlines()[0]})"
+    return None
+
+
+def takes(*tensors: Tensor) -> bool:
+    """Whether these kernels do a call with such tensors: on a GPU, at most fp32."""
+    low = (torch.float32, torch.bfloat16, torch.float16)
+    return all(t.is_cuda and t.dtype in low for t in tensors) and available() is None
+
+
+def additive_scores(query: Tensor, key: Tensor, v: Tensor) -> Tensor:
+    """As `_kernels.additive.additive_scores`; see `triton/additive.py`."""
+    from regard.attention._kernels.triton import additive
+
+    return additive.additive_scores(query, key, v)
