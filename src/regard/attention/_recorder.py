@@ -4,17 +4,20 @@ No model has a flag for it. A recorder changes no kernel, no output, no gradient
 numbers: where the chosen kernel kept no weights they come from a second pass beside it.
 """
 
+import importlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.attention._kept import Kept, OnDisk, Shelf
 from regard.attention._kernels.table import Attended, Call
 from regard.errors import RequestError, nearest
 
@@ -31,8 +34,20 @@ class Record:
 
     name: str
     heads: bool
-    steps: list[Tensor] = field(default_factory=list)
+    kept: list[Tensor | Kept | OnDisk] = field(default_factory=list)
     scopes: list[dict[str, int]] = field(default_factory=list)
+
+    @property
+    def steps(self) -> list[Tensor]:
+        """Every call's weights; with `top_k`, zeros stand for what was not kept."""
+        return [step if isinstance(step, Tensor) else step.dense() for step in self.kept]
+
+    def within(self, scope: Mapping[str, int]) -> "Record":
+        """The calls of one turn of a loop: `within({"hop": 2})`."""
+        inside = [all(own.get(loop) == turn for loop, turn in scope.items()) for own in self.scopes]
+        kept = [step for step, there in zip(self.kept, inside, strict=True) if there]
+        scopes = [own for own, there in zip(self.scopes, inside, strict=True) if there]
+        return Record(self.name, self.heads, kept, scopes)
 
     @property
     def weights(self) -> Tensor:
@@ -40,9 +55,8 @@ class Record:
 
         Steps that looked at fewer keys (a growing past) are filled up with zeros.
         """
-        if len(self.steps) == 1:
-            return self.steps[0]
-        return torch.stack(_even(self.steps))
+        steps = self.steps
+        return steps[0] if len(steps) == 1 else torch.stack(_even(steps))
 
     def of(self, row: int = 0) -> Tensor:
         """One row of the batch, its queries in order over all steps: (head, Q, K).
@@ -60,9 +74,9 @@ class Record:
         Shapes:
             trail (T, 2); weights (head, T, K)
         """
-        if len(trail) > len(self.steps):
+        if len(trail) > len(self.kept):
             raise RequestError(
-                f"{self.name}: the hypothesis has {len(trail)} steps but {len(self.steps)} were "
+                f"{self.name}: the hypothesis has {len(trail)} steps but {len(self.kept)} were "
                 "seen; watch the decoding of this one sentence alone"
             )
         rows = []
@@ -82,10 +96,19 @@ class Record:
 class Seen(Mapping[str, Record]):
     """What was looked at, by the path of the attention module (or the name of a bare `attend`)."""
 
-    def __init__(self, model: nn.Module | None, only: str | None) -> None:
+    def __init__(
+        self,
+        model: nn.Module | None,
+        only: str | None,
+        *,
+        top_k: int | None = None,
+        dtype: torch.dtype | None = None,
+        shelf: Shelf | None = None,
+    ) -> None:
         self._paths = {} if model is None else {id(m): p for p, m in model.named_modules()}
-        self._only = only
+        self._only, self._top_k, self._dtype, self._shelf = only, top_k, dtype, shelf
         self._records: dict[str, Record] = {}
+        self._labels: list[tuple[str, Any, Any]] = []
 
     def __getitem__(self, name: str) -> Record:
         try:
@@ -102,7 +125,7 @@ class Seen(Mapping[str, Record]):
         return len(self._records)
 
     def __repr__(self) -> str:
-        rows = (f"{n}: {len(r.steps)} step(s)" for n, r in self._records.items())
+        rows = (f"{n}: {len(r.kept)} step(s)" for n, r in self._records.items())
         return "Seen(" + ", ".join(rows) + ")"
 
     def clear(self) -> None:
@@ -124,8 +147,52 @@ class Seen(Mapping[str, Record]):
     def add(self, name: str, weights: Tensor, heads: bool, scopes: dict[str, int]) -> None:
         """Write one step down."""
         record = self._records.setdefault(name, Record(name, heads))
-        record.steps.append(weights.detach())
+        weights = weights.detach()
+        if self._dtype is not None:
+            weights = weights.to(self._dtype)
+        step: Tensor | Kept | OnDisk = weights
+        if self._shelf is not None:
+            step = self._shelf.put(weights)
+        elif self._top_k is not None:
+            step = Kept(weights, self._top_k)
+        record.kept.append(step)
         record.scopes.append(scopes)
+
+    def label(self, only: str = "*", *, rows: Any = None, columns: Any = None) -> "Seen":
+        """Say what is on the axes, for pages and files; the last that fits a name holds.
+
+        Args:
+            only: which attentions, as in `watch`.
+            rows, columns: a list of labels, a text, or a `regard.viewer.Side` (image regions, time
+                axes, graph edges).
+        """
+        self._labels.append((only, rows, columns))
+        return self
+
+    def labels(self, name: str) -> tuple[Any, Any]:
+        """What was said of this attention's rows and columns; None where nothing was."""
+        rows = columns = None
+        for pattern, own_rows, own_columns in self._labels:
+            if fnmatch(name, pattern):
+                rows = rows if own_rows is None else own_rows
+                columns = columns if own_columns is None else own_columns
+        return rows, columns
+
+    def view(self, *, row: int = 0, title: str = "") -> Any:
+        """All that was seen of one row of the batch, as a `regard.viewer.View`."""
+        # The viewer stands on a higher floor: it is looked up when it is asked for.
+        return importlib.import_module("regard.viewer._watched").of_seen(self, title=title, row=row)
+
+    def save(self, path: str | Path, *, row: int = 0, **options: Any) -> Path:
+        """Write a `.seen` file; options are those of `regard.viewer.View.save`."""
+        return Path(self.view(row=row).save(path, **options))
+
+    def page(self, path: str | Path, *, row: int = 0, title: str = "", **options: Any) -> Path:
+        """Write one HTML file that opens anywhere."""
+        return Path(self.view(row=row, title=title).page(path, **options))
+
+    def _repr_html_(self) -> str:
+        return str(self.view()._repr_html_())
 
 
 _watchers: ContextVar[tuple[Seen, ...]] = ContextVar("regard_watchers", default=())
@@ -133,7 +200,14 @@ _scopes: ContextVar[tuple[tuple[str, int], ...]] = ContextVar("regard_scopes", d
 
 
 @contextmanager
-def watch(model: Any = None, *, only: str | None = None) -> Iterator[Seen]:
+def watch(
+    model: Any = None,
+    *,
+    only: str | None = None,
+    top_k: int | None = None,
+    dtype: torch.dtype | None = None,
+    to: str | Path | None = None,
+) -> Iterator[Seen]:
     """See every attention of `model` (and every bare `attend`) while the block runs.
 
     A graph made by `torch.compile` has no watchers in it: watch the model itself, uncompiled.
@@ -141,6 +215,10 @@ def watch(model: Any = None, *, only: str | None = None) -> Iterator[Seen]:
     Args:
         model: a module, or an object with a `.model`; None sees bare calls only.
         only: a pattern such as "decoder.*cross*"; others are not recorded.
+        top_k: keep the largest k weights of each row alone; the others come back as zeros.
+        dtype: keep weights in this precision.
+        to: a file to write them to while running, for more than memory holds. Its form is
+            private and it is read through what this gives; `save` writes one to keep.
 
     Example:
         >>> from regard.attention import MultiHead
@@ -155,12 +233,17 @@ def watch(model: Any = None, *, only: str | None = None) -> Iterator[Seen]:
         model = getattr(model, "model", None)
         if not isinstance(model, nn.Module):
             raise RequestError("watch expected a module, or an object with a .model")
-    seen = Seen(model, only)
+    if top_k is not None and (top_k < 1 or to is not None):
+        raise RequestError(f"top_k: expected 1 or more, and without `to`; got {top_k}")
+    shelf = None if to is None else Shelf(Path(to))
+    seen = Seen(model, only, top_k=top_k, dtype=dtype, shelf=shelf)
     token = _watchers.set((*_watchers.get(), seen))
     try:
         yield seen
     finally:
         _watchers.reset(token)
+        if shelf is not None:
+            shelf.close()
 
 
 @contextmanager
@@ -181,6 +264,7 @@ def active() -> bool:
 def record(call: Call, attended: Attended, owner: object) -> None:
     """Show one call to the watchers."""
     from regard.attention._kernels.reference import Reference
+    from regard.attention._kernels.segment import Segment, edge_weights
     from regard.attention.module import MultiHead
 
     weights = attended.weights
@@ -190,8 +274,11 @@ def record(call: Call, attended: Attended, owner: object) -> None:
             continue
         if weights is None:
             with torch.no_grad():
-                again = replace(call, need_weights=True, read=_no_read)
-                weights = Reference().run(again).weights
+                if Segment().refuses(call) is None:  # edge by edge, never all pairs of nodes
+                    weights = edge_weights(call)
+                else:
+                    again = replace(call, need_weights=True, read=_no_read)
+                    weights = Reference().run(again).weights
             assert weights is not None
         seen.add(name, weights, isinstance(owner, MultiHead), dict(_scopes.get()))
 

@@ -13,18 +13,21 @@ from regard.cli._folder import Changes, Folder, Threads, open_folder
 from regard.errors import RequestError
 
 if TYPE_CHECKING:
+    from regard.store import Loaded
     from regard.viewer.looking import Look
 
 __all__ = ["look"]
 
 ALL = "all"
+PAGES = (".html", ".htm", ".seen")
 
 
 def look(
     folder: Folder,
     inputs: Annotated[list[str], typer.Argument(metavar="INPUT...", help="What to look at.")],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help=".png, .pdf or .svg.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help=".html, .seen, .png, .pdf or .svg."),
     ] = None,
     hypothesis: Annotated[int, typer.Option(metavar="N", help="Of the beam; 1 is the best.")] = 1,
     layer: Annotated[str, typer.Option(metavar="N|all", help="From 1 up; default: the last.")] = "",
@@ -49,12 +52,13 @@ def look(
     threads: Threads = None,
     as_json: Json = False,
 ) -> None:
-    """Show what a model attends to: in the terminal, or as PNG, PDF or SVG.
+    """Show what a model attends to: in the terminal, in a page, or as PNG, PDF or SVG.
 
-    Rows are the output's words, columns the input's. With several inputs -o writes a file for each,
-    numbered.
+    Rows are the output's words, columns the input's. A page (.html) has every hypothesis, layer and
+    head of all inputs; pictures are written for each input, numbered.
 
     Examples:
+        regard look de-en-small "Das Fenster wird geschlossen." -o page.html
         regard look de-en-small "Das Fenster wird geschlossen."
         regard look de-en-small "Das Fenster wird geschlossen." -o figure.pdf --width column
         regard look de-en-small "Das Fenster wird geschlossen." --head all -o heads.png
@@ -64,6 +68,10 @@ def look(
     from regard.viewer.figure import check_format
     from regard.viewer.looking import look as observe
 
+    if output is not None and output.suffix.lower() in PAGES:
+        _page(folder, open_folder(folder, changes, threads=threads), inputs, output, target,
+              as_json=as_json)  # fmt: skip
+        return
     if output is not None:
         check_format(output)
     loaded = open_folder(folder, changes, threads=threads)
@@ -81,6 +89,31 @@ def look(
             emit(shown.as_json(path))
         elif path is None:
             shown.print(values=values)
+
+
+def _page(
+    folder: str,
+    loaded: "Loaded",
+    inputs: Sequence[str],
+    output: Path,
+    target: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    """One file with everything: all inputs, hypotheses, layers and heads."""
+    from regard.viewer._watched import of_looks
+    from regard.viewer.looking import look as observe
+    from regard.viewer.looking import look_all
+
+    looks: list[Look] = []
+    for text in inputs:
+        looks += [observe(loaded, text, target=target)] if target else look_all(loaded, text)
+    view = of_looks(looks, folder=folder)
+    (view.save if output.suffix.lower() == ".seen" else view.page)(output)
+    say(f"{output}: {len(looks)} hypothesis(es), {output.stat().st_size:,} bytes")
+    if as_json:
+        found = [{"input": k.input, "output": k.output, "score": k.score} for k in looks]
+        emit({"file": str(output), "bytes": output.stat().st_size, "hypotheses": found})
 
 
 def _chosen(seen: "Look", layer: str, head: str, kind: str) -> list[tuple[int, int | None]]:

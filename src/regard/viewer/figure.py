@@ -93,9 +93,8 @@ def check_format(path: str | Path) -> None:
     ending = Path(path).suffix.lower()
     if ending not in FORMATS:
         known = ", ".join(FORMATS)
-        hint = f"; {nearest(ending, FORMATS)}" if ending not in ("", ".html") else ""
-        page = " (the interactive page is not part of this version)" if ending == ".html" else ""
-        raise RequestError(f"{path}: pictures are written as {known}{page}{hint}")
+        hint = f"; {nearest(ending, FORMATS)}" if ending else ""
+        raise RequestError(f"{path}: pictures are written as {known}{hint}")
 
 
 def _across(count: int) -> int:

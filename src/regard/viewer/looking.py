@@ -14,7 +14,7 @@ from regard.protocols import BOS, EOS
 from regard.store import Loaded
 from regard.viewer.picture import Picture, Words, picture
 
-__all__ = ["KINDS", "Look", "look"]
+__all__ = ["KINDS", "Look", "look", "look_all"]
 
 KINDS = {
     "cross": "what the output looks at in the input",
@@ -131,41 +131,67 @@ def look(
     Raises:
         RequestError: an empty input, no such hypothesis, or a model without attention.
     """
-    model = loaded.model
+    if hypothesis < 1:
+        raise RequestError(f"hypotheses are counted from 1, the best; got {hypothesis}")
+    if target is not None:
+        return _look_forced(loaded, text, target)
+    found = _decoded(loaded, text, hypothesis, prefix, overrides)
+    if hypothesis > len(found):
+        raise RequestError(f"there is no hypothesis {hypothesis}: the decoder gave {len(found)}")
+    return found[hypothesis - 1]
+
+
+def look_all(
+    loaded: Loaded, text: str, *, prefix: str | None = None, **overrides: Any
+) -> list[Look]:
+    """Decode one input, watched, and follow every hypothesis of the beam, best first."""
+    size: int = overrides.get("size", getattr(loaded.decoder, "size", 1))
+    return _decoded(loaded, text, size, prefix, overrides)
+
+
+def _decoded(
+    loaded: Loaded, text: str, n_best: int, prefix: str | None, overrides: Mapping[str, Any]
+) -> list[Look]:
+    model, goal = loaded.model, loaded.tokenizers["target"]
     source, words = _side(loaded.tokenizers["source"], text, "input")
     ids = torch.tensor([source], device=next(model.parameters()).device)
     kinds = _kinds(model, ids)
-    goal = loaded.tokenizers["target"]
-    if target is not None:
-        wanted, _ = _side(goal, target, "target")
-        tokens, score, seen = _forced(loaded, ids, wanted, kinds)
-        number, of = 0, 0
-    else:
-        start = [goal.encode(prefix).ids] if prefix else None
-        if hypothesis < 1:
-            raise RequestError(f"hypotheses are counted from 1, the best; got {hypothesis}")
-        decoder = loaded.with_decoder(hypothesis, **overrides).decoder
-        with watch(model) as records:
-            found = decoder(model, ids, None, start)[0]
-        if hypothesis > len(found):
-            raise RequestError(
-                f"there is no hypothesis {hypothesis}: the decoder gave {len(found)}"
-            )
-        best = found[hypothesis - 1]
-        tokens, score, number = best.tokens, best.score, hypothesis
-        of = getattr(decoder, "size", len(found))
-        seen = {
-            name: records[name].of(0) if kind == "encoder" else records[name].along(best.trail)
-            for name, kind in kinds.items()
-        }
-    sorted_out = {
-        kind: {name: w.float().cpu() for name, w in seen.items() if kinds[name] == kind}
-        for kind in KINDS
-    }
+    start = [goal.encode(prefix).ids] if prefix else None
+    decoder = loaded.with_decoder(n_best, **overrides).decoder
+    with watch(model) as records:
+        found = decoder(model, ids, None, start)[0]
+    shared = {name: records[name].of(0) for name, kind in kinds.items() if kind == "encoder"}
+    looks = []
+    for number, best in enumerate(found, 1):
+        own = {n: records[n].along(best.trail) for n, kind in kinds.items() if kind != "encoder"}
+        looks.append(Look(
+            model=loaded.config["model"]["name"], input=text, output=goal.decode(best.tokens),
+            score=best.score, number=number, of=getattr(decoder, "size", len(found)), source=words,
+            target=Words.of(goal, best.tokens), weights=_sorted_out({**shared, **own}, kinds),
+        ))  # fmt: skip
+    return looks
+
+
+def _look_forced(loaded: Loaded, text: str, target: str) -> Look:
+    source, words = _side(loaded.tokenizers["source"], text, "input")
+    ids = torch.tensor([source], device=next(loaded.model.parameters()).device)
+    kinds, goal = _kinds(loaded.model, ids), loaded.tokenizers["target"]
+    wanted, _ = _side(goal, target, "target")
+    tokens, score, seen = _forced(loaded, ids, wanted, kinds)
     return Look(
         model=loaded.config["model"]["name"], input=text, output=goal.decode(tokens), score=score,
-        number=number, of=of, source=words, target=Words.of(goal, tokens), weights=sorted_out,
+        number=0, of=0, source=words, target=Words.of(goal, tokens),
+        weights=_sorted_out(seen, kinds),
     )  # fmt: skip
+
+
+def _sorted_out(
+    seen: Mapping[str, Tensor], kinds: Mapping[str, str]
+) -> dict[str, dict[str, Tensor]]:
+    return {
+        kind: {name: seen[name].float().cpu() for name, own in kinds.items() if own == kind}
+        for kind in KINDS
+    }
 
 
 def _side(tokenizer: Tokenizer, text: str, what: str) -> tuple[list[int], Words]:

@@ -1,0 +1,160 @@
+"""How the weights of one head become bytes in a `.seen` file, and come back to what was stated.
+
+u8    a byte a weight: round(255 · w / s) with s the largest weight of the row; off by ≤ s / 510
+i8    the same with a sign: round(127 · w / s), s the largest size; off by ≤ s / 254
+f16   two bytes a weight, IEEE half precision
+top   the largest k of a row: their places as differences, a byte a weight as in u8, the kept mass
+
+Every blob is zlib's (deflate with a checksum). Bytes are compressed as runs and by how often they
+come (`Z_RLE`): weights repeat no longer texts, and it is 8 times faster than looking for them.
+"""
+
+import zlib
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.errors import RequestError
+
+__all__ = ["CODES", "Packed", "inflate", "keep_top", "pack", "unpack", "unpacked_size"]
+
+CODES = ("u8", "i8", "f16", "top")
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Packed:
+    """One head as bytes.
+
+    Args:
+        blob: deflated.
+        scale: of each row (R,); empty for f16.
+        entries: how many weights were kept in all (top only).
+        mass: of each row, the share that was kept (R,) in 1/65535 (top only).
+    """
+
+    blob: bytes
+    scale: Floats
+    entries: int = 0
+    mass: NDArray[np.uint16] | None = None
+
+
+def deflate(raw: bytes) -> bytes:
+    """As zlib, by runs and frequencies."""
+    packer = zlib.compressobj(6, zlib.DEFLATED, 15, 9, zlib.Z_RLE)
+    return packer.compress(raw) + packer.flush()
+
+
+def inflate(blob: bytes, size: int, what: str) -> bytes:
+    """What was deflated, which must have exactly `size` bytes; never more are allocated.
+
+    Raises:
+        RequestError: damaged bytes, or another size.
+    """
+    unpacker = zlib.decompressobj()
+    try:
+        raw = unpacker.decompress(blob, size + 1)
+    except zlib.error as error:
+        raise RequestError(f"{what} is damaged: {error}") from None
+    if len(raw) != size or not unpacker.eof or unpacker.unused_data:
+        raise RequestError(f"{what} is damaged: it should have {size} bytes when unpacked")
+    return raw
+
+
+def pack(weights: Floats, code: str) -> Packed:
+    """One head by a code of `CODES` other than `top`.
+
+    Shapes:
+        weights (R, C)
+    """
+    if code == "f16":
+        return Packed(deflate(weights.astype("<f2").tobytes()), np.zeros(0, np.float32))
+    sign, levels = (np.abs(weights), 127) if code == "i8" else (weights, 255)
+    scale = sign.max(1, initial=0.0).astype(np.float32)
+    safe = np.where(scale > 0, scale, 1).astype(np.float32)
+    steps = np.rint(weights * (levels / safe)[:, None])
+    return Packed(deflate(steps.astype(np.int8 if code == "i8" else np.uint8).tobytes()), scale)
+
+
+def keep_top(weights: Floats, k: int | None) -> Packed:
+    """One head's k largest weights of each row (all that are not zero where `k` is None).
+
+    Shapes:
+        weights (R, C)
+    """
+    rows, columns = weights.shape
+    kept = weights > 0
+    if k is not None and k < columns:
+        places = np.argpartition(-weights, k - 1, axis=1)[:, :k]
+        chosen = np.zeros_like(kept)
+        np.put_along_axis(chosen, places, True, axis=1)
+        kept &= chosen
+    scale = weights.max(1, initial=0.0).astype(np.float32)
+    row, column = np.nonzero(kept)
+    counts = kept.sum(1)
+    first = np.zeros(len(row), bool)
+    starts = np.concatenate([[0], np.cumsum(counts)[:-1]]) if rows else np.zeros(0, int)
+    first[starts[counts > 0]] = True
+    deltas = np.where(first, column, column - np.concatenate([[0], column[:-1]]))
+    safe = np.where(scale > 0, scale, 1)
+    values = np.maximum(np.rint(weights[row, column] * 255 / safe[row]), 1).astype(np.uint8)
+    planes = [(deltas >> (8 * i) & 255).astype(np.uint8).tobytes() for i in range(_wide(columns))]
+    raw = b"".join([counts.astype("<u4").tobytes(), *planes, values.tobytes()])
+    total = weights.sum(1)
+    share = np.where(total > 0, (weights * kept).sum(1) / np.where(total > 0, total, 1), 1.0)
+    mass = np.floor(np.clip(share, 0, 1) * 65535).astype(np.uint16)
+    return Packed(deflate(raw), scale, len(row), mass)
+
+
+def unpacked_size(code: str, rows: int, columns: int, entries: int) -> int:
+    """How many bytes a head's blob has when unpacked."""
+    if code == "top":
+        return 4 * rows + entries * (_wide(columns) + 1)
+    return rows * columns * (2 if code == "f16" else 1)
+
+
+def unpack(
+    blob: bytes, code: str, shape: tuple[int, int], scale: Floats, entries: int, what: str
+) -> Floats:
+    """The weights of one head: (R, C).
+
+    Raises:
+        RequestError: damaged bytes, or places outside the row.
+    """
+    rows, columns = shape
+    raw = inflate(blob, unpacked_size(code, rows, columns, entries), what)
+    if code == "f16":
+        return np.frombuffer(raw, "<f2").reshape(shape).astype(np.float32)
+    if code == "top":
+        return _scatter(raw, shape, scale, entries, what)
+    steps = np.frombuffer(raw, np.int8 if code == "i8" else np.uint8).reshape(shape)
+    found: Floats = steps * (scale / np.float32(127 if code == "i8" else 255))[:, None]
+    return found
+
+
+def _scatter(raw: bytes, shape: tuple[int, int], scale: Floats, entries: int, what: str) -> Floats:
+    rows, columns = shape
+    counts = np.frombuffer(raw, "<u4", rows).astype(np.int64)
+    if int(counts.sum()) != entries:
+        raise RequestError(f"{what} is damaged: its rows do not add up to {entries} weights")
+    wide = _wide(columns)
+    planes = np.frombuffer(raw, np.uint8, wide * entries, 4 * rows).reshape(wide, entries)
+    deltas = sum(
+        (planes[i].astype(np.int64) << (8 * i) for i in range(wide)), np.zeros(entries, np.int64)
+    )
+    values = np.frombuffer(raw, np.uint8, entries, 4 * rows + wide * entries)
+    row = np.repeat(np.arange(rows), counts)
+    running = np.cumsum(deltas)
+    before = np.concatenate([[0], running])[np.cumsum(counts) - counts] if rows else running
+    column = running - before[row]
+    if entries and (column.min() < 0 or column.max() >= columns):
+        raise RequestError(f"{what} is damaged: a weight lies outside its row")
+    found = np.zeros(shape, np.float32)
+    found[row, column] = values * (scale / np.float32(255))[row]
+    return found
+
+
+def _wide(columns: int) -> int:
+    """How many bytes the place of a column takes."""
+    return 1 if columns <= 256 else 2 if columns <= 65536 else 3

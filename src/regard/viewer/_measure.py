@@ -1,0 +1,96 @@
+"""Numbers that tell heads apart, so that one of hundreds can be found: sort and filter by them."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["MEASURES", "measures", "redundancy", "thumbnails"]
+
+Floats = NDArray[np.float32]
+
+MEASURES = {
+    "entropy": "how spread, in bits; 0 looks at one place",
+    "distance": "how far away it looks, in columns, on average",
+    "diagonal": "share within one place of the diagonal",
+    "previous": "share on the place before",
+    "next": "share on the place after",
+    "delimiter": "share on special tokens and punctuation",
+    "redundancy": "likeness to the most similar other head",
+    "links": "share on the given links",
+}
+"""What each is, in the order they are offered."""
+
+
+def measures(
+    weights: Floats, delimiters: list[int], links: list[tuple[int, int]], own: bool
+) -> dict[str, list[float]]:
+    """Of each head, averaged over the rows that look anywhere.
+
+    Args:
+        delimiters: columns that are special tokens or punctuation.
+        links: known pairs of row and column.
+        own: rows and columns are the same places (self-attention).
+
+    Shapes:
+        weights (H, R, C)
+    """
+    rows, columns = weights.shape[1:]
+    if not rows or not columns:
+        return {}
+    size = np.abs(weights)
+    total = size.sum(2)  # (H, R)
+    some = np.maximum((total > 0).sum(1), 1)
+    share = size / np.where(total > 0, total, 1)[:, :, None]
+    at = np.arange(rows, dtype=np.float32)
+    if not own and rows > 1:
+        at = at * ((columns - 1) / (rows - 1))
+    apart = np.abs(at[:, None] - np.arange(columns, dtype=np.float32))
+    tiny = np.float32(1e-12)
+    bits = -np.einsum("hrc,hrc->h", share, np.log2(np.maximum(share, tiny))) / some
+    found = {
+        "entropy": bits,
+        "distance": np.einsum("hrc,rc->h", share, apart) / some,
+        "diagonal": np.einsum("hrc,rc->h", share, (apart <= 1).astype(np.float32)) / some,
+    }
+    if own and rows == columns and rows > 1:
+        found["previous"] = np.einsum("hii->h", share[:, 1:, :-1]) / (rows - 1)
+        found["next"] = np.einsum("hii->h", share[:, :-1, 1:]) / (rows - 1)
+    if delimiters:
+        found["delimiter"] = share[:, :, delimiters].sum((1, 2)) / some
+    if links:
+        row, column = np.array(links).T
+        found["links"] = share[:, row, column].sum(1) / len(set(row.tolist()))
+    return {name: [round(float(v), 4) for v in value] for name, value in found.items()}
+
+
+def redundancy(heads: list[Floats]) -> tuple[list[float], list[int]]:
+    """For each head, how like its most similar other head is (cosine), and which that is.
+
+    Shapes:
+        each (R, C), all the same
+    """
+    if len(heads) < 2:
+        return [0.0] * len(heads), [-1] * len(heads)
+    flat: Floats = np.stack([head.reshape(-1) for head in heads])
+    norm = np.linalg.norm(flat, axis=1)
+    flat = (flat / np.where(norm > 0, norm, 1)[:, None]).astype(np.float32)
+    like = flat @ flat.T
+    np.fill_diagonal(like, -1)
+    most = like.argmax(1)
+    return [round(float(v), 4) for v in like.max(1)], most.tolist()
+
+
+def thumbnails(weights: Floats, size: int) -> NDArray[np.uint8]:
+    """Every head in at most `size` × `size` cells: the largest weight of each, of the head's own.
+
+    Shapes:
+        weights (H, R, C); result (H, ≤ size, ≤ size)
+    """
+    heads, rows, columns = weights.shape
+    pooled = np.abs(weights)
+    for axis, length in ((1, rows), (2, columns)):
+        if length > size:
+            starts = (np.arange(size) * length) // size
+            pooled = np.maximum.reduceat(pooled, starts, axis=axis)
+    top = pooled.reshape(heads, -1).max(1, initial=0.0)
+    scaled = pooled * (255 / np.where(top > 0, top, 1))[:, None, None]
+    return np.ceil(scaled).astype(np.uint8)

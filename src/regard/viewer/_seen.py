@@ -1,0 +1,271 @@
+"""The `.seen` file: a header that says what there is, then the weights (docs/seen.md has it all).
+
+    8 bytes   89 53 45 45 4E 0A 01 00    "SEEN", a line end, version 1
+    u32, u32  bytes of the header as it is in the file, and unpacked; little endian
+    header    JSON, deflated by zlib
+    blobs     where the header says, counted from the end of the header
+
+Nothing in a file is trusted: every count is checked against the bytes that are there before memory
+is taken, and every blob has a checksum.
+"""
+
+import json
+import struct
+import zlib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard.errors import RequestError
+from regard.viewer._codec import (
+    CODES,
+    Floats,
+    Packed,
+    deflate,
+    inflate,
+    keep_top,
+    pack,
+    unpack,
+    unpacked_size,
+)
+from regard.viewer._measure import measures, redundancy, thumbnails
+from regard.viewer._view import WHATS, Map, Run, View
+from regard.viewer.sides import Side
+
+__all__ = ["MAGIC", "dump", "parse", "read"]
+
+MAGIC = b"\x89SEEN\n\x01\x00"
+THUMB = 40
+"""Cells of the overview's pictures, at most, each way."""
+_RATIO = 1040  # deflate makes nothing smaller than 1 : 1032
+_MOST = 1 << 28  # bytes of a header, unpacked
+
+
+def dump(view: View, *, code: str | None = None, top_k: int | None = None) -> bytes:
+    """The file's bytes.
+
+    Raises:
+        RequestError: weights that are no numbers, or a code that is not had.
+    """
+    if code is not None and code not in ("u8", "f16"):
+        raise RequestError(f'code: expected "u8" or "f16", got {code!r}')
+    if top_k is not None and top_k < 1:
+        raise RequestError(f"top_k: expected a number from 1 up, got {top_k}")
+    blobs = _Blobs()
+    sides = []
+    for side in view.sides:
+        row = side.as_json()
+        if side.image is not None:
+            row["image"] = blobs.add(side.image)
+        sides.append(row)
+    with ThreadPoolExecutor(2) as pool:  # zlib works without the interpreter's lock
+        packed = pool.map(lambda one: _pack_map(view, one, code, top_k), view.maps)
+        maps = [row | _place(row.pop("_packed"), row.pop("_thumbs"), blobs) for row in packed]
+    for group in _alike(view, maps):
+        _add_redundancy(view, maps, group)
+    head = {
+        "title": view.title, "source": view.source, "sides": sides, "maps": maps,
+        "runs": [asdict(run) for run in view.runs],
+    }  # fmt: skip
+    raw = json.dumps(head, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    small = zlib.compress(raw, 9)
+    return b"".join([MAGIC, struct.pack("<II", len(small), len(raw)), small, *blobs.parts])
+
+
+class _Blobs:
+    """Bytes one after another, and where each begins."""
+
+    def __init__(self) -> None:
+        self.parts: list[bytes] = []
+        self.size = 0
+
+    def add(self, blob: bytes) -> list[int]:
+        self.parts.append(blob)
+        self.size += len(blob)
+        return [self.size - len(blob), len(blob)]
+
+
+def _pack_map(view: View, one: Map, code: str | None, top_k: int | None) -> dict[str, Any]:
+    weights = one.weights
+    if not np.isfinite(weights).all():
+        raise RequestError(f"{one.name}: weights to be kept must be finite numbers")
+    negative = bool((weights < 0).any())
+    columns = one.shape[2]
+    if top_k is not None and not negative and top_k < columns:
+        chosen = "top"
+    elif one.kind == "edges" and not negative:
+        chosen, top_k = "top", None
+    else:
+        chosen = code or ("i8" if negative else "u8")
+    heads = [keep_top(w, top_k) if chosen == "top" else pack(w, chosen) for w in weights]
+    own = one.rows == one.columns
+    side = view.sides[one.columns]
+    row = {
+        "name": one.name, "kind": one.kind, "layer": one.layer, "what": one.what,
+        "rows": one.rows, "columns": one.columns, "shape": list(one.shape), "code": chosen,
+        "max": [float(f"{w.max(initial=0.0):.6g}") for w in np.abs(weights)],
+        "measures": measures(weights, side.delimiters, one.links, own),
+        "_packed": heads, "_thumbs": thumbnails(weights, THUMB),
+    }  # fmt: skip
+    for name in ("heads", "scope", "extra", "links"):
+        if value := getattr(one, name):
+            row[name] = value
+    if chosen == "top":
+        row["k"] = top_k or 0
+    return row
+
+
+def _place(heads: list[Packed], thumbs: Any, blobs: _Blobs) -> dict[str, Any]:
+    made: dict[str, Any] = {"blobs": [blobs.add(head.blob) for head in heads]}
+    scales = np.concatenate([head.scale for head in heads] or [np.zeros(0, np.float32)])
+    if len(scales):
+        made["scale"] = blobs.add(deflate(scales.astype("<f4").tobytes()))
+    if heads and heads[0].mass is not None:
+        made["entries"] = [head.entries for head in heads]
+        mass = np.concatenate([head.mass for head in heads if head.mass is not None])
+        made["mass"] = blobs.add(deflate(mass.astype("<u2").tobytes()))
+    made["thumbs"] = [*thumbs.shape[1:], *blobs.add(deflate(thumbs.tobytes()))]
+    return made
+
+
+def _alike(view: View, maps: list[dict[str, Any]]) -> list[list[int]]:
+    """Maps of one run whose heads can be compared: the same sides."""
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for run in view.runs:
+        for m in run.maps:
+            same = groups.setdefault((maps[m]["rows"], maps[m]["columns"]), [])
+            if m not in same:
+                same.append(m)
+    return list(groups.values())
+
+
+def _add_redundancy(view: View, maps: list[dict[str, Any]], group: list[int]) -> None:
+    pairs = [(m, h) for m in group for h in range(view.maps[m].shape[0])]
+    if not 2 <= len(pairs) <= 1024:
+        return
+    small = [_coarse(view.maps[m].load(h)) for m, h in pairs]
+    like, most = redundancy(small)
+    for m in group:
+        here = [i for i, (which, _) in enumerate(pairs) if which == m]
+        maps[m]["measures"]["redundancy"] = [like[i] for i in here]
+        maps[m]["twin"] = [list(pairs[most[i]]) for i in here]
+
+
+def _coarse(weights: Floats) -> Floats:
+    """At most 128 × 128 sums: two heads that differ there differ."""
+    for axis in (0, 1):
+        length = weights.shape[axis]
+        if length > 128:
+            weights = np.add.reduceat(weights, (np.arange(128) * length) // 128, axis=axis)
+    return weights
+
+
+def read(path: str | Path) -> View:
+    """Read a `.seen` file. Weights are unpacked when they are asked for.
+
+    Raises:
+        RequestError: no such file, not a `.seen` file, or a damaged one.
+    """
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise RequestError(f"{path}: {error.strerror or error}") from None
+    try:
+        return parse(content)
+    except RequestError as error:
+        raise RequestError(f"{path}: {error}") from None
+
+
+def parse(content: bytes) -> View:
+    """A view of a file's bytes.
+
+    Raises:
+        RequestError: not the bytes of a `.seen` file.
+    """
+    from regard.viewer._check import Checked
+
+    if content[:6] != MAGIC[:6]:
+        raise RequestError("this is not a .seen file: it does not begin as one")
+    if content[:8] != MAGIC or len(content) < 16:
+        raise RequestError(f"this .seen file is of version {content[6:8].hex()}; known: 0100")
+    packed, size = struct.unpack_from("<II", content, 8)
+    if packed > len(content) - 16 or size > min(packed * _RATIO + 64, _MOST):
+        raise RequestError("the header says it is larger than the file allows: cut off or damaged")
+    raw = inflate(content[16 : 16 + packed], size, "the header")
+    try:
+        head = json.loads(raw)
+    except (ValueError, RecursionError):
+        raise RequestError("the header is damaged: not JSON") from None
+    body = memoryview(content)[16 + packed :]
+    return _view(Checked(head, "the header"), body)
+
+
+def _view(head: Any, body: memoryview) -> View:
+    sides = []
+    for row in head.rows("sides"):
+        image = row.get("image")
+        at = None if image is None else row.place("image", len(body))
+        sides.append(Side(
+            row.strings("pieces"), row.text("kind"), row.nested("groups"), row.strings("texts"),
+            row.whole("special"), row.pair("grid"),
+            None if at is None else bytes(body[at[0] : at[0] + at[1]]), row.number("seconds"),
+            row.pairs("edges"), row.whole("sections"),
+        ))  # fmt: skip
+    maps = [_map(row, body) for row in head.rows("maps")]
+    runs = [
+        Run(
+            row.whole("maps"), row.text("label"), row.text("input"), row.text("output"),
+            row.text("model"), row.text("folder"), row.number("score"), row.count("number"),
+            row.count("of"),
+        )
+        for row in head.rows("runs")
+    ]  # fmt: skip
+    return View(sides, maps, runs, head.text("title"), head.text("source"))
+
+
+def _map(row: Any, body: memoryview) -> Map:
+    heads, rows, columns = row.shape("shape")
+    code, name = row.one_of("code", CODES), row.text("name")
+    places = row.places("blobs", len(body), heads)
+    entries = row.whole("entries") or [0] * heads
+    row.claim(len(entries) == heads and all(e >= 0 for e in entries), "entries")
+    for place, kept in zip(places, entries, strict=True):
+        size = unpacked_size(code, rows, columns, kept)
+        row.claim(kept <= rows * columns and size <= place[1] * _RATIO + 64, "shape")
+        # A kept head may be far larger than its bytes; an honest one never beyond this.
+        row.claim(rows * columns <= 1 << 31, "shape")
+    scale = [0, 0] if code == "f16" else row.place("scale", len(body))
+    row.claim(code == "f16" or 4 * heads * rows <= scale[1] * _RATIO + 64, "scale")
+    return Map(
+        name, row.count("rows"), row.count("columns"), (heads, rows, columns),
+        _loader(body, places, scale, code, (heads, rows, columns), entries, name),
+        row.text("kind"), row.count("layer"), row.one_of("what", tuple(WHATS)),
+        row.strings("heads"), row.counts("scope"), row.numbers("extra"), row.pairs("links"),
+    )  # fmt: skip
+
+
+def _loader(
+    body: memoryview, places: list[list[int]], scale: list[int], code: str,
+    shape: tuple[int, int, int], entries: list[int], name: str,
+) -> Callable[[int], Floats]:  # fmt: skip
+    heads, rows, columns = shape
+
+    def load(head: int) -> Floats:
+        if not 0 <= head < heads:
+            raise IndexError(head)
+        scales = np.zeros(0, np.float32)
+        if code != "f16":
+            at, length = scale
+            raw = inflate(bytes(body[at : at + length]), 4 * heads * rows, f"{name}: the scale")
+            scales = np.frombuffer(raw, "<f4").reshape(heads, rows)[head].astype(np.float32)
+        at, length = places[head]
+        blob = bytes(body[at : at + length])
+        return unpack(
+            blob, code, (rows, columns), scales, entries[head], f"{name}, head {head + 1}"
+        )
+
+    return load

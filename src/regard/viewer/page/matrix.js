@@ -1,0 +1,119 @@
+// The alignment matrix: a row looks, a column is looked at. Labels stay where they are on scrolling.
+
+const VIEWS = [];
+
+function layout(p, width, height) {
+  const probe = $("canvas").getContext("2d");
+  const text = (cell) => Math.max(8, Math.min(14, cell * 0.72));
+  const widest = (size) => { probe.font = font(size); return [longest(probe, p.rows.labels), longest(probe, p.cols.labels)]; };
+  let cell = 24, left = 0, above = 0;
+  for (let i = 0; i < 3; i++) {
+    const [l, a] = widest(text(cell));
+    left = cell < 7 ? 46 : Math.min(l + 14, width * 0.35, 220);
+    above = cell < 7 ? 26 : Math.min(a + 14, height * 0.4, 180);
+    cell = Math.min((width - left - 16) / p.C, (height - above - 44) / p.R, 40);
+  }
+  cell = Math.max(cell, Math.min(1, 700 / Math.max(p.C, p.R)));
+  if (p.C <= 160 && p.R <= 160) cell = Math.max(cell, 11);
+  cell *= 1.25 ** state.zoom;
+  const [l, a] = widest(text(cell));
+  if (cell >= 7) { left = Math.min(l + 14, Math.max(width * 0.35, 60), 220); above = Math.min(a + 14, Math.max(height * 0.4, 60), 180); }
+  return { cell, left, above, size: text(cell), words: cell >= 7 };
+}
+
+function drawMatrix(context, p, g, o) {
+  const { cell, left, above } = g, colours = ink();
+  const column = (c) => (p.cols.rtl ? p.C - 1 - c : c);
+  const seenWide = o.wide - left, seenHigh = o.high - above;
+  p.pixels ??= pixels(p.w, p.R, p.C, p.top, p.cols.rtl);
+  context.save();
+  context.beginPath(); context.rect(left, above, seenWide, seenHigh); context.clip();
+  context.imageSmoothingEnabled = cell < 1;
+  context.drawImage(p.pixels, left - o.x, above - o.y, p.C * cell, p.R * cell);
+  const firstRow = Math.max(0, Math.floor(o.y / cell)), lastRow = Math.min(p.R, Math.ceil((o.y + seenHigh) / cell));
+  const firstCol = Math.max(0, Math.floor(o.x / cell)), lastCol = Math.min(p.C, Math.ceil((o.x + seenWide) / cell));
+  if (cell >= 6) {
+    context.strokeStyle = colours.line; context.lineWidth = 0.5; context.beginPath();
+    for (let r = firstRow; r <= lastRow; r++) { const y = above + r * cell - o.y; context.moveTo(left - o.x, y); context.lineTo(left - o.x + p.C * cell, y); }
+    for (let c = firstCol; c <= lastCol; c++) { const x = left + c * cell - o.x; context.moveTo(x, above - o.y); context.lineTo(x, above - o.y + p.R * cell); }
+    context.stroke();
+  }
+  if (state.values && cell >= 20) {
+    context.font = font(Math.min(cell * 0.4, 12)); context.textAlign = "center"; context.textBaseline = "middle";
+    for (let r = firstRow; r < lastRow; r++) for (let c = firstCol; c < lastCol; c++) {
+      const v = p.w[r * p.C + column(c)];
+      if (Math.abs(v) < 0.005) continue;
+      context.fillStyle = inkOn(v, p.top);
+      context.fillText(v.toFixed(2).replace("0.", "."), left + (c + 0.5) * cell - o.x, above + (r + 0.5) * cell - o.y);
+    }
+  }
+  context.lineWidth = 1.5; context.strokeStyle = colours.mark;
+  if (state.row >= 0 && state.row < p.R) context.strokeRect(left - o.x, above + state.row * cell - o.y, p.C * cell, Math.max(cell, 2));
+  if (state.col >= 0 && state.col < p.C) context.strokeRect(left + column(state.col) * cell - o.x, above - o.y, Math.max(cell, 2), p.R * cell);
+  context.restore();
+  labels(context, p, g, o, { firstRow, lastRow, firstCol, lastCol, column });
+}
+
+function labels(context, p, g, o, { firstRow, lastRow, firstCol, lastCol, column }) {
+  const { cell, left, above, size } = g, colours = ink();
+  context.save();
+  context.font = font(size); context.textBaseline = "middle";
+  // Where words do not fit, every n-th place has its number.
+  const step = g.words ? 1 : [2, 5, 10, 20, 25, 50, 100, 200, 500, 1000, 5000].find((n) => n * cell >= 34) ?? 10000;
+  context.beginPath(); context.rect(0, above, left, o.high - above); context.clip();
+  context.textAlign = "right";
+  for (let r = firstRow; r < lastRow; r++) {
+    if (r % step) continue;
+    context.fillStyle = r === state.row ? colours.mark : p.rows.dim[r] ? colours.soft : colours.text;
+    context.fillText(g.words ? fit(context, p.rows.labels[r], left - 12) : r, left - 6, above + (r + 0.5) * cell - o.y);
+  }
+  context.restore();
+  context.save();
+  context.font = font(size); context.textBaseline = "middle";
+  context.beginPath(); context.rect(left, 0, o.wide - left, above); context.clip();
+  for (let c = firstCol; c < lastCol; c++) {
+    if (column(c) % step) continue;
+    context.fillStyle = column(c) === state.col ? colours.mark : p.cols.dim[column(c)] ? colours.soft : colours.text;
+    context.save();
+    context.translate(left + (c + 0.5) * cell - o.x, above - 6);
+    if (g.words) { context.rotate(-Math.PI / 2); context.textAlign = "left"; context.fillText(fit(context, p.cols.labels[column(c)], above - 12), 0, 0); }
+    else { context.textAlign = "center"; context.textBaseline = "bottom"; context.fillText(column(c), 0, 0); }
+    context.restore();
+  }
+  context.restore();
+}
+
+VIEWS.push({
+  id: "matrix", name: "Matrix", fits: () => true,
+  async draw() {
+    const p = (this.p = await picture(indexNow(), state.head));
+    const stage = $("stage"), g = (this.g = layout(p, stage.clientWidth - 2, stage.clientHeight - 2));
+    const o = (this.o = board.start(g.left + p.C * g.cell + 16, g.above + p.R * g.cell + 40));
+    drawMatrix(o.context, p, g, o);
+    const bottom = g.above + p.R * g.cell - o.y + 12;
+    if (bottom < o.high - 20) scaleBar(o.context, g.left - o.x, bottom, Math.min(120, Math.max(p.C * g.cell, 60)), p.top, p.low < 0);
+  },
+  // Which row and column are under a point of the stage.
+  at(x, y) {
+    if (!this.p) return null;
+    const { cell, left, above } = this.g, p = this.p;
+    const c = Math.floor((x - left + this.o.x) / cell), r = Math.floor((y - above + this.o.y) / cell);
+    const row = y >= above && r >= 0 && r < p.R ? r : -1;
+    let col = x >= left && c >= 0 && c < p.C ? c : -1;
+    if (col >= 0 && p.cols.rtl) col = p.C - 1 - col;
+    return (row < 0 && col < 0) || (row < 0 && y > above) || (col < 0 && x > left) ? null : { row, col };
+  },
+  tip({ row, col }) {
+    const p = this.p;
+    if (row < 0 || col < 0) return (row < 0 ? p.cols.labels[col] : p.rows.labels[row]) ?? "";
+    return `${p.rows.labels[row]} → ${p.cols.labels[col]}  ${percent(p.w[row * p.C + col])}`;
+  },
+  click(place) { choose(place.row, place.col); },
+  reveal() {
+    const { cell, left, above } = this.g ?? {}, stage = $("stage");
+    if (!cell) return;
+    const shift = (at, from, room) => (at < from ? at : at + cell > from + room ? at + cell - room : from);
+    if (state.row >= 0) stage.scrollTop = shift(state.row * cell, stage.scrollTop, stage.clientHeight - above);
+    if (state.col >= 0) stage.scrollLeft = shift((this.p.cols.rtl ? this.p.C - 1 - state.col : state.col) * cell, stage.scrollLeft, stage.clientWidth - left);
+  },
+});

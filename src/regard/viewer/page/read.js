@@ -1,0 +1,125 @@
+// Reading a .seen file (docs/seen.md): a header, then blobs where the header says.
+// The file is base64 in the page; only what is shown is ever decoded.
+
+function fromBase64(text) {
+  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
+  const raw = atob(text), bytes = new Uint8Array(raw.length);
+  for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);
+  return bytes;
+}
+
+function textSource(text) {
+  const end = text.endsWith("==") ? 2 : text.endsWith("=") ? 1 : 0;
+  return {
+    size: (text.length / 4) * 3 - end,
+    slice(from, to) {
+      const first = Math.floor(from / 3), last = Math.ceil(to / 3);
+      return fromBase64(text.slice(first * 4, last * 4)).subarray(from - first * 3, to - first * 3);
+    },
+  };
+}
+
+async function inflate(bytes) {
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+function half(bits) {
+  const sign = bits & 0x8000 ? -1 : 1, power = (bits >> 10) & 31, rest = bits & 1023;
+  if (!power) return sign * rest * 2 ** -24;
+  return power === 31 ? NaN : sign * (1 + rest / 1024) * 2 ** (power - 15);
+}
+
+class File {
+  static async open(source) {
+    if (typeof DecompressionStream === "undefined")
+      throw new Error("This browser is too old to unpack the weights; any of 2023 or later can.");
+    const start = source.slice(0, 16), view = new DataView(start.buffer, start.byteOffset);
+    if (String.fromCharCode(...start.slice(1, 5)) !== "SEEN" || start[6] !== 1)
+      throw new Error("The data in this page is not a .seen file of version 1.");
+    const packed = view.getUint32(8, true);
+    const head = await inflate(source.slice(16, 16 + packed));
+    return new File(source, 16 + packed, JSON.parse(new TextDecoder().decode(head)));
+  }
+
+  constructor(source, base, head) {
+    Object.assign(this, { source, base, head, cache: new Map(), held: 0 });
+    Object.assign(this, { sides: head.sides, maps: head.maps, runs: head.runs });
+  }
+
+  bytes([at, length]) { return this.source.slice(this.base + at, this.base + at + length); }
+
+  // Promises are kept, so that what is asked for twice is unpacked once.
+  once(key, size, make) {
+    if (!this.cache.has(key)) {
+      if (this.held > 4e7) { this.cache.clear(); this.held = 0; }
+      this.held += size;
+      this.cache.set(key, make());
+    }
+    return this.cache.get(key);
+  }
+
+  scale(m) {
+    const map = this.maps[m];
+    if (!map.scale) return Promise.resolve(null);
+    return this.once(`s${m}`, 0, async () => new Float32Array((await inflate(this.bytes(map.scale))).buffer));
+  }
+
+  mass(m) {
+    const map = this.maps[m];
+    if (!map.mass) return Promise.resolve(null);
+    return this.once(`m${m}`, 0, async () => new Uint16Array((await inflate(this.bytes(map.mass))).buffer));
+  }
+
+  thumbs(m) {
+    const [rows, columns, ...place] = this.maps[m].thumbs;
+    return this.once(`t${m}`, 0, async () => ({ rows, columns, data: await inflate(this.bytes(place)) }));
+  }
+
+  // One head's weights, or the mean of all: Float32Array of rows × columns.
+  weights(m, h) {
+    const size = this.maps[m].shape[1] * this.maps[m].shape[2];
+    return this.once(`${m}.${h}`, size, () => (h === "mean" ? this.mean(m) : this.unpack(m, h)));
+  }
+
+  async mean(m) {
+    const [heads, rows, columns] = this.maps[m].shape;
+    if (heads === 1) return this.weights(m, 0);
+    const sum = new Float32Array(rows * columns);
+    for (const one of await Promise.all([...Array(heads).keys()].map((h) => this.unpack(m, h))))
+      for (let i = 0; i < sum.length; i++) sum[i] += one[i] / heads;
+    return sum;
+  }
+
+  async unpack(m, h) {
+    const map = this.maps[m], [, rows, columns] = map.shape;
+    const [raw, scales] = await Promise.all([inflate(this.bytes(map.blobs[h])), this.scale(m)]);
+    const found = new Float32Array(rows * columns);
+    if (map.code === "f16") {
+      const bits = new Uint16Array(raw.buffer);
+      for (let i = 0; i < found.length; i++) found[i] = half(bits[i]);
+      return found;
+    }
+    if (map.code === "top") return this.scatter(raw, found, map, h, scales);
+    const steps = map.code === "i8" ? new Int8Array(raw.buffer) : raw, levels = map.code === "i8" ? 127 : 255;
+    for (let r = 0, i = 0; r < rows; r++) {
+      const s = scales[h * rows + r] / levels;
+      for (let c = 0; c < columns; c++, i++) found[i] = steps[i] * s;
+    }
+    return found;
+  }
+
+  scatter(raw, found, map, h, scales) {
+    const [, rows, columns] = map.shape, n = map.entries[h];
+    const wide = columns <= 256 ? 1 : columns <= 65536 ? 2 : 3;
+    const counts = new Uint32Array(raw.slice(0, 4 * rows).buffer), at = 4 * rows;
+    for (let r = 0, i = 0; r < rows; r++) {
+      const s = scales[h * rows + r] / 255;
+      for (let k = 0, c = 0; k < counts[r]; k++, i++) {
+        for (let p = 0; p < wide; p++) c += raw[at + p * n + i] << (8 * p);
+        found[r * columns + c] = raw[at + wide * n + i] * s;
+      }
+    }
+    return found;
+  }
+}

@@ -1,0 +1,162 @@
+// Pictures for other kinds of data: memories, pointers, features, images, sound, graphs.
+
+const rowOr0 = (p) => Math.min(Math.max(state.row, 0), p.R - 1);
+function scrubber(p) {
+  const now = rowOr0(p);
+  return make("label", { class: "bar" }, make("input", { class: "scrub", type: "range", min: 0, max: p.R - 1, value: now, "aria-label": "Row",
+    on: { input: (e) => choose(+e.target.value, -1) } }), make("b", { dir: "auto" }, p.rows.labels[now] ?? ""), `${now + 1} of ${p.R}`);
+}
+
+// A table with a column for each hop, layer or feature, and a row for each thing looked at.
+function strip(labels, dim, heads, values, top) {
+  const cell = (v, title) => make("td", { style: `background:${shade(v, top)};color:${inkOn(v, top)}`, title }, Math.abs(v) >= 0.005 ? v.toFixed(2).replace("0.", ".") : "");
+  return make("div", { class: "strip" }, make("table", {}, make("thead", {}, make("tr", {}, make("td"), ...heads.map((h) => make("th", { scope: "col" }, h)))),
+    make("tbody", {}, ...labels.map((label, i) => make("tr", { class: dim[i] ? "soft" : "" }, make("th", { scope: "row", dir: "auto" }, label), ...values(i).map((v, k) => cell(v, `${label} · ${heads[k]}  ${percent(v)}`)))))));
+}
+
+VIEWS.push({
+  id: "hops", name: "Hops",
+  fits: (map) => runNow().maps.some((m) => file.maps[m].scope?.hop !== undefined) || file.sides[map.columns].kind === "memory",
+  async draw() {
+    const map = mapNow(), maps = runNow().maps.filter((m) => file.maps[m].columns === map.columns && file.maps[m].rows === map.rows);
+    const many = await Promise.all(maps.map((m) => picture(m, "mean"))), p = many[0], r = rowOr0(p), top = Math.max(...many.map((q) => q.top));
+    const names = maps.map((m, i) => (file.maps[m].scope?.hop !== undefined ? `hop ${file.maps[m].scope.hop + 1}` : `${i + 1}`));
+    board.page(...(p.R > 1 ? [scrubber(p)] : []), strip(p.cols.labels, p.cols.dim, names, (c) => many.map((q) => q.w[r * q.C + c]), top));
+  },
+});
+
+VIEWS.push({
+  id: "features", name: "Features", fits: (map) => map.kind === "features",
+  async draw() {
+    const map = mapNow(), m = indexNow(), many = await Promise.all([...Array(map.shape[0]).keys()].map((h) => picture(m, h)));
+    const p = many[0], r = rowOr0(p), w = new Float32Array(many.length * p.C);
+    many.forEach((q, h) => w.set(q.w.subarray(r * q.C, (r + 1) * q.C), h * p.C));
+    const canvas = pixels(w, many.length, p.C, Math.max(...many.map((q) => q.top)), p.cols.rtl), names = make("div", { class: "names" });
+    const labels = p.cols.rtl ? [...p.cols.labels].reverse() : p.cols.labels;
+    names.append(...labels.map((l) => make("span", {}, l)));
+    const shown = make("canvas", { width: canvas.width, height: canvas.height, class: "pixels", role: "img", "aria-label": "features by places" });
+    shown.getContext("2d").drawImage(canvas, 0, 0);
+    shown.style.cssText = `width:${p.C * 52}px;height:${Math.max(many.length * 3, 160)}px`;
+    board.page(scrubber(p), make("p", { class: "soft" }, `${many.length} features from top to bottom; each has weights of its own`), names, shown);
+  },
+});
+
+VIEWS.push({
+  id: "pointer", name: "Pointer", fits: (map) => map.kind === "pointer" || "generate" in (map.extra ?? {}),
+  async draw() {
+    const p = await picture(indexNow(), state.head), generate = p.map.extra?.generate;
+    const bars = p.rows.labels.map((label, r) => {
+      const g = generate?.[r], best = [...p.w.subarray(r * p.C, (r + 1) * p.C)].map((v, c) => [v, c]).sort((a, b) => b[0] - a[0]).slice(0, 3);
+      return make("tr", { class: r === state.row ? "mine" : "", on: { click: () => choose(r, -1) } }, make("th", { scope: "row", dir: "auto" }, label),
+        make("td", {}, make("span", { class: "gate" }, ...(g === undefined ? [] : [make("i", { style: `width:${g * 100}%`, title: `generated: ${percent(g)}` }, g > 0.25 ? "generate" : "")]),
+          make("u", { style: `width:${(1 - (g ?? 0)) * 100}%`, title: `copied: ${percent(1 - (g ?? 0))}` }, (g ?? 0) < 0.75 ? "copy" : ""))),
+        make("td", { dir: "auto" }, best.filter(([v]) => v > 0.01).map(([v, c]) => `${p.cols.labels[c]} ${percent(v)}`).join("   ")));
+    });
+    board.page(make("table", { class: "pointer" }, make("thead", {}, make("tr", {}, ...["output", generate ? "made or copied" : "copied", "from"].map((t) => make("th", { scope: "col" }, t)))), make("tbody", {}, ...bars)));
+  },
+});
+
+const pictureOf = (side) => side.image && file.once(`i${side.image[0]}`, 0, () => createImageBitmap(new Blob([file.bytes(side.image)])));
+
+VIEWS.push({
+  id: "image", name: "Image", fits: (map) => !!file.sides[map.columns].grid,
+  async draw() {
+    const p = await picture(indexNow(), state.head, 0), side = p.cols.side, [high, wide] = side.grid, r = rowOr0(p);
+    const photo = await pictureOf(side), colours = ink();
+    const ratio = photo ? photo.width / photo.height : wide / high, height = Math.min(520, 640 / ratio), width = height * ratio;
+    const heat = new OffscreenCanvas(wide, high), hc = heat.getContext("2d"), data = hc.createImageData(wide, high), row = p.w.subarray(r * p.C, (r + 1) * p.C);
+    const most = Math.max(...row, 1e-9);
+    for (let i = 0; i < row.length; i++) {  // light where it looks, veiled where it does not
+      const v = row[i] / most, t = table(STOPS.dark), l = level(row[i], most) * 3;
+      data.data.set(photo ? [0, 0, 0, 215 * (1 - v)] : [t[l], t[l + 1], t[l + 2], 255], i * 4);
+    }
+    hc.putImageData(data, 0, 0);
+    const canvas = make("canvas", { width: width * 2, height: height * 2, role: "img", "aria-label": `where ${p.rows.labels[r]} looks` });
+    canvas.style.width = `${width}px`; canvas.style.height = `${height}px`;
+    const c = canvas.getContext("2d");
+    c.scale(2, 2);
+    if (photo) c.drawImage(photo, 0, 0, width, height);
+    c.imageSmoothingEnabled = !state.values; c.imageSmoothingQuality = "high";
+    c.drawImage(heat, 0, 0, width, height);
+    const { x, y } = p.map.extra ?? {};
+    if (x && y) {  // a glimpse's trail: places from 0 to 1
+      c.strokeStyle = c.fillStyle = colours.mark; c.lineWidth = 2; c.beginPath();
+      for (let i = 0; i <= r; i++) i ? c.lineTo(x[i] * width, y[i] * height) : c.moveTo(x[i] * width, y[i] * height);
+      c.stroke();
+      for (let i = 0; i <= r; i++) { c.beginPath(); c.arc(x[i] * width, y[i] * height, i === r ? 6 : 3, 0, 7); c.fill(); }
+    }
+    const words = p.rows.labels.map((l, i) => make("button", { class: "word", "aria-pressed": String(i === r), dir: "auto", on: { click: () => choose(i, -1) } }, l));
+    board.page(scrubber(p), canvas, make("p", { class: "words" }, ...words.flatMap((w) => [w, " "])), make("p", { class: "soft" }, "values: regions as they are, not smoothed"));
+  },
+});
+
+VIEWS.push({
+  id: "sound", name: "Sound", fits: (map) => file.sides[map.columns].kind === "audio",
+  async draw() {
+    const p = await picture(indexNow(), state.head), photo = await pictureOf(p.cols.side), stage = $("stage"), colours = ink();
+    const high = Math.min(22, 300 / p.R) * p.R, top = 140, left = 110, wide = Math.max(stage.clientWidth - left - 24, 300);
+    const { context, x: dx, y: dy } = board.start(left + wide + 16, top + high + 60), step = wide / p.C;
+    if (photo) context.drawImage(photo, left - dx, 8 - dy, wide, top - 16);
+    context.imageSmoothingEnabled = false;
+    context.drawImage(pixels(p.w, p.R, p.C, p.top), left - dx, top - dy, wide, high);
+    context.strokeStyle = colours.mark; context.lineWidth = 2; context.beginPath();
+    context.font = font(12); context.textBaseline = "middle";
+    for (let r = 0; r < p.R; r++) {
+      let best = 0;
+      for (let c = 1; c < p.C; c++) if (p.w[r * p.C + c] > p.w[r * p.C + best]) best = c;
+      const x = left + (best + 0.5) * step - dx, y = top + ((r + 0.5) * high) / p.R - dy;
+      r ? context.lineTo(x, y) : context.moveTo(x, y);
+      context.fillStyle = r === state.row ? colours.mark : colours.text; context.textAlign = "right";
+      if (high / p.R >= 10 || r % Math.ceil((11 * p.R) / high) === 0) context.fillText(fit(context, p.rows.labels[r], left - 14), left - 8 - dx, y);
+      if (photo) { context.textAlign = "center"; context.fillStyle = "#fff"; context.shadowBlur = 3; context.shadowColor = "#000"; context.fillText(p.rows.labels[r], x, 20 + (r % 3) * 14 - dy); context.shadowBlur = 0; }
+    }
+    context.stroke();
+    const seconds = p.cols.side.seconds ?? 0;
+    context.fillStyle = colours.soft; context.textAlign = "center"; context.textBaseline = "top";
+    for (let k = 0; k <= 8; k++) context.fillText(seconds ? `${((k / 8) * p.C * seconds).toFixed(1)} s` : Math.round((k / 8) * p.C), left + (k / 8) * wide - dx, top + high + 6 - dy);
+  },
+});
+
+// Places of nodes: on a circle, then pulled along the edges and pushed apart; always the same.
+function nodePlaces(n, pairs) {
+  const x = new Float32Array(n), y = new Float32Array(n);
+  for (let i = 0; i < n; i++) { const a = i * 2.39996, r = Math.sqrt((i + 0.5) / n) * 0.5; x[i] = r * Math.cos(a); y[i] = r * Math.sin(a); }
+  const k = 0.7 / Math.sqrt(n), rounds = n > 300 ? 20 : 90;
+  for (let t = 0; t < rounds; t++) {
+    const fx = new Float32Array(n), fy = new Float32Array(n), cool = 0.06 * (1 - t / rounds);
+    for (let i = 0; i < n; i++) for (let j = 0; j < i; j++) { const dx = x[i] - x[j], dy = y[i] - y[j], d = dx * dx + dy * dy + 1e-5, f = (k * k) / d; fx[i] += dx * f; fy[i] += dy * f; fx[j] -= dx * f; fy[j] -= dy * f; }
+    for (const [i, j] of pairs) { const dx = x[i] - x[j], dy = y[i] - y[j], f = Math.hypot(dx, dy) / k; fx[i] -= dx * f; fy[i] -= dy * f; fx[j] += dx * f; fy[j] += dy * f; }
+    for (let i = 0; i < n; i++) { const d = Math.hypot(fx[i], fy[i]) || 1, s = Math.min(d, cool) / d; x[i] += fx[i] * s; y[i] += fy[i] * s; }
+  }
+  const span = (v) => { const low = Math.min(...v), high = Math.max(...v); return v.map((u) => (u - low) / (high - low || 1)); };
+  return [span(x), span(y)];
+}
+
+VIEWS.push({
+  id: "graph", name: "Graph", fits: (map) => map.rows === map.columns && (file.sides[map.columns].kind === "nodes" || !!file.sides[map.columns].edges) && map.shape[1] <= 1500,
+  async draw() {
+    const p = (this.p = await picture(indexNow(), state.head, 0)), side = p.cols.side, pairs = [];
+    for (let r = 0; r < p.R; r++) for (let c = 0; c < p.C; c++) if (p.w[r * p.C + c] > 0.001) pairs.push([r, c, p.w[r * p.C + c]]);
+    const [x, y] = await file.once(`g${p.map.columns}`, 0, () => nodePlaces(p.R, side.edges ?? pairs.filter(([r, c]) => r !== c).slice(0, 6000)));
+    const stage = $("stage"), wide = stage.clientWidth - 4, high = stage.clientHeight - 4, o = board.start(wide, high), c = o.context, colours = ink();
+    const at = (this.g = [...x].map((v, i) => [50 + v * (wide - 100), 40 + y[i] * (high - 80)]));
+    for (const [r, k, v] of pairs.sort((a, b) => a[2] - b[2])) {
+      if (r === k || (state.row >= 0 && r !== state.row)) continue;
+      const [x0, y0] = at[r], [x1, y1] = at[k], bend = 0.12;
+      c.strokeStyle = shade(0.25 + 0.75 * (v / p.top), 1); c.lineWidth = 0.5 + 5 * (v / p.top); c.globalAlpha = 0.8;
+      c.beginPath(); c.moveTo(x0, y0); c.quadraticCurveTo((x0 + x1) / 2 + (y1 - y0) * bend, (y0 + y1) / 2 - (x1 - x0) * bend, x1, y1); c.stroke();
+    }
+    c.globalAlpha = 1; c.font = font(12); c.textAlign = "center"; c.textBaseline = "middle";
+    at.forEach(([nx, ny], i) => {
+      const v = state.row >= 0 ? p.w[state.row * p.C + i] : p.w[i * p.C + i];
+      c.fillStyle = shade(v, p.top); c.strokeStyle = i === state.row ? colours.mark : colours.soft; c.lineWidth = i === state.row ? 2.5 : 1;
+      c.beginPath(); c.arc(nx, ny, p.R > 80 ? 5 : 13, 0, 7); c.fill(); c.stroke();
+      c.fillStyle = p.R > 80 ? colours.soft : inkOn(v, p.top);
+      if (p.R <= 80) c.fillText(fit(c, p.cols.labels[i], 80), nx, ny + (p.cols.labels[i].length > 3 ? 22 : 0));
+      if (p.R <= 80 && p.cols.labels[i].length > 3) { c.fillStyle = colours.text; c.fillText(fit(c, p.cols.labels[i], 80), nx, ny + 22); }
+    });
+  },
+  at(px, py) { const i = (this.g ?? []).findIndex(([x, y]) => Math.hypot(x - px, y - py) < 14); return i < 0 ? null : { row: i, col: -1 }; },
+  tip({ row }) { return `${this.p.rows.labels[row]}: what it looks at`; },
+  click({ row }) { choose(state.row === row ? -1 : row, -1); },
+});
