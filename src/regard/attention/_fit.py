@@ -28,7 +28,8 @@ def check(score: Any, select: Any, read: Any, position: Any, carry: Any) -> None
     Raises:
         RequestError: one sentence with the names of both parts and what to take instead.
     """
-    if _silent(type(select), type(read), type(position), type(carry)) and not _wants(type(score)):
+    kinds = (type(select), type(read), type(position), type(carry))
+    if not (_asks_score((type(score),)) or _asks(kinds)):
         return
     for problem in (
         _features(score, select, read),
@@ -133,22 +134,18 @@ def _carries(score: Any, select: Any, carry: Any) -> str | None:
 
 
 @cache
-def _silent(*kinds: type) -> bool:
-    """Whether parts of these classes ask for nothing at all: the common case, known by class."""
-    return all(
-        kind is type(None)
-        or (
-            not any(hasattr(kind, name) for name in _SAID)
-            and getattr(kind, "sums", "") != "over queries"
-        )
+def _asks(kinds: tuple[type, ...]) -> bool:
+    """Whether parts of these classes ask for anything; mostly they do not, and that is known."""
+    return any(
+        any(hasattr(kind, name) for name in _SAID) or getattr(kind, "sums", None) == "over queries"
         for kind in kinds
     )
 
 
 @cache
-def _wants(kind: type) -> bool:
-    """Whether scores of this class may ask for something."""
-    return hasattr(kind, "per_feature") or hasattr(kind, "feature_dim")
+def _asks_score(kinds: tuple[type, ...]) -> bool:
+    """Whether scores of this class may ask for anything."""
+    return any(hasattr(kind, "per_feature") or hasattr(kind, "feature_dim") for kind in kinds)
 
 
 def _says(part: Any, name: str) -> Any:

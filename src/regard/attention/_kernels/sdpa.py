@@ -1,8 +1,6 @@
 """The dot family on PyTorch's fused kernel."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -10,7 +8,7 @@ from torch.nn import functional as F
 
 from regard.attention._kernels.table import Attended, Call, forced
 from regard.attention._kernels.window import Windowed
-from regard.attention.mask import Causal
+from regard.attention.mask import Causal, Edges
 from regard.attention.read import WeightedSum
 from regard.attention.score import DotLike
 from regard.attention.select import Softmax
@@ -39,6 +37,8 @@ class Sdpa:
             return f"{type(call.carry).__name__} needs the weights of each step"
         if call.need_weights:
             return "it gives no weights, and need_weights=True"
+        if isinstance(call.mask, Edges) and forced() is None:
+            return "it would score all pairs of nodes, not the edges"
         if call.mask is not None and forced() is None and Windowed.pays(call):
             return "its mask is a window, outside which it would compute as much as within"
         return None
@@ -66,42 +66,52 @@ class Sdpa:
                 needed = True
             if needed:
                 mask = call.mask.dense(queries, keys, at=call.at, device=query.device)
-                mask = _as_four(mask.expand(*batch, *mask.shape[-2:]), batch)
+                mask = _as_four(mask, batch)
         dropout = call.read.dropout if call.read.training else 0.0
-        with _backward_in_fp32(query, key, value) as (query, key, value):
-            context = F.scaled_dot_product_attention(
-                _as_four(query.expand(*batch, *query.shape[-2:]), batch),
-                _as_four(key.expand(*batch, *key.shape[-2:]), batch),
-                _as_four(value.expand(*batch, *value.shape[-2:]), batch),
-                attn_mask=mask,
-                dropout_p=dropout,
-                is_causal=causal,
-                scale=scale / call.select.temperature,
-            )
-        context = context.to(call.tensors[2].dtype)
-        return Attended(context.reshape(*batch, queries, value.shape[-1]))
+        fused = _in_fp32 if _slow_backward(query, key, value) else F.scaled_dot_product_attention
+        context = fused(
+            _as_four(query, batch),
+            _as_four(key, batch),
+            _as_four(value, batch),
+            attn_mask=mask,
+            dropout_p=dropout,
+            is_causal=causal,
+            scale=scale / call.select.temperature,
+        )
+        dtype = call.tensors[2].dtype
+        if context.dtype != dtype:
+            context = context.to(dtype)
+        return Attended(
+            context if len(batch) == 2 else context.reshape(*batch, queries, value.shape[-1])
+        )
 
 
-@contextmanager
-def _backward_in_fp32(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """Differentiate low-precision calls in fp32 on the CPU, where sequences are short.
+def _slow_backward(query: Tensor, key: Tensor, value: Tensor) -> bool:
+    """Whether a low-precision call is better differentiated in fp32: on the CPU, if short.
 
     There the fused kernel's bf16 backward takes 1.5 to 3.5 times as long as this detour at lengths
     15 to 100, and 0.9 times at 400 (PyTorch 2.13, `benchmarks/sdpa_backward.py`); the error of the
     result is the same or smaller.
     """
-    query = tensors[0]
-    low = query.dtype in (torch.bfloat16, torch.float16)
-    slow = low and query.device.type == "cpu" and query.shape[-2] < SHORT
-    if slow and torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
-        with torch.autocast("cpu", enabled=False):
-            yield tuple(t.float() for t in tensors)
-    else:
-        yield tensors
+    return (
+        query.dtype in (torch.bfloat16, torch.float16)
+        and query.device.type == "cpu"
+        and query.shape[-2] < SHORT
+        and torch.is_grad_enabled()
+        and (query.requires_grad or key.requires_grad or value.requires_grad)
+    )
+
+
+def _in_fp32(query: Tensor, key: Tensor, value: Tensor, **how: Any) -> Tensor:
+    """The fused kernel in fp32, whatever autocast says."""
+    with torch.autocast("cpu", enabled=False):
+        return F.scaled_dot_product_attention(query.float(), key.float(), value.float(), **how)
 
 
 def _as_four(x: Tensor, batch: torch.Size) -> Tensor:
-    """(*batch, n, d) to (N, H, n, d): the fused CPU kernel takes four axes only."""
+    """(*batch, n, d) in whole batch axes to (N, H, n, d): the fused CPU kernel takes no others."""
+    if x.shape[:-2] != batch:
+        x = x.expand(*batch, *x.shape[-2:])
     axes = len(batch)
     if axes == 2:
         return x

@@ -37,7 +37,8 @@ class InverseEuclidean(nn.Module):
     ) -> Float[Tensor, "*batch q k"]:
         """The equation as it is written, from the differences of all pairs."""
         difference = query.unsqueeze(-2) - key.unsqueeze(-3)  # (*batch, Q, K, D)
-        return 1 / (1 + torch.linalg.vector_norm(difference, dim=-1))
+        distance: Tensor = torch.linalg.vector_norm(difference, dim=-1)
+        return 1 / (1 + distance)
 
 
 class NegativeSquaredEuclidean(nn.Module):

@@ -167,10 +167,11 @@ class _Sparsemax(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Tensor:
-        (weights,) = ctx.saved_tensors
-        support = (weights > 0).to(grads[0].dtype)
-        mean = (grads[0] * support).sum(-1, keepdim=True) / support.sum(-1, keepdim=True)
-        return support * (grads[0] - mean)
+        grad: Tensor = grads[0]
+        weights: Tensor = ctx.saved_tensors[0]
+        support = (weights > 0).to(grad.dtype)
+        mean = (grad * support).sum(-1, keepdim=True) / support.sum(-1, keepdim=True)
+        return support * (grad - mean)
 
 
 class _Entmax15(torch.autograd.Function):
@@ -189,7 +190,7 @@ class _Entmax15(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Tensor:
-        (weights,) = ctx.saved_tensors
+        weights: Tensor = ctx.saved_tensors[0]
         support = weights > 0
         root = torch.where(support, weights, 1.0).sqrt() * support  # has a derivative at 0, too
         grad = root * grads[0]
