@@ -144,10 +144,20 @@ class Edges(Mask):
         return torch.argsort(self.sources, stable=True)
 
     @cached_property
-    def reversed(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Offsets of each key that is looked at, then query and place of each edge in 32 bits."""
-        back = _offsets(self.sources, self.keys)
-        return back, self.targets[self.order].int(), self.order.int()
+    def reversed(self) -> tuple[Tensor, Tensor]:
+        """The query and the place of each edge in the reversed graph, in 32 bits."""
+        return self.targets[self.order].int(), self.order.int()
+
+    def back(self, keys: int) -> Int[Tensor, " keys_and_end"]:
+        """The offsets of the reversed graph, for so many keys."""
+        known = self._back
+        if len(known) == keys + 1:
+            return known
+        return torch.cat([known, known[-1:].expand(keys + 1 - len(known))])
+
+    @cached_property
+    def _back(self) -> Tensor:
+        return _offsets(self.sources, self.keys)
 
     def dense(
         self, queries: int, keys: int, *, at: int | Tensor, device: torch.device
@@ -165,8 +175,10 @@ class Edges(Mask):
                 f"came {queries} queries and {keys} keys"
             )
 
-    def of_edges(self, pairs: Tensor) -> Tensor:
-        """What a tensor of all pairs (..., Q, K) has at the edges: (..., edge)."""
+    def of_edges(self, pairs: Tensor, *, features: bool = False) -> Tensor:
+        """What (..., Q, K[, feature]) has at the edges: (..., edge[, feature])."""
+        if features:
+            return pairs[..., self.targets, self.sources, :]
         return pairs[..., self.targets, self.sources]
 
     def to(self, device: torch.device | str) -> Mask:

@@ -60,7 +60,7 @@ class SplitLinear(nn.Module):
         self._fits(key, "keys")
         return torch.matmul(key, self.key[..., None])
 
-    def half(self, query: Float[Tensor, "*batch q _"]) -> Float[Tensor, "*batch q 1"]:
+    def query_half(self, query: Float[Tensor, "*batch q _"]) -> Float[Tensor, "*batch q 1"]:
         """The half of each query, with the bias."""
         self._fits(query, "queries")
         half = torch.matmul(query, self.query[..., None])
@@ -75,7 +75,7 @@ class SplitLinear(nn.Module):
         features: Tensor | None = None,
     ) -> Float[Tensor, "*batch q k"]:
         """Add the halves; `key` is already the half of each key."""
-        return F.leaky_relu(self.half(query) + key.transpose(-2, -1), self.slope)
+        return F.leaky_relu(self.query_half(query) + key.transpose(-2, -1), self.slope)
 
     def _fits(self, x: Tensor, what: str) -> None:
         if self.heads is not None and (x.dim() < 3 or x.shape[-3] != self.heads):

@@ -1,0 +1,235 @@
+r"""Graph attention in C: one pass over the edges forward, one over the reversed graph backward.
+
+.. math:: e_{ij} = \mathrm{LeakyReLU}(l_i + r_j), \quad
+          c_i = \sum_{j \in \mathcal N_i} \mathrm{softmax}_j(e_{ij})\, v_j
+
+Nothing of the size of the edges is stored: the backward pass has the maximum and the sum of each
+row and computes the weights again. Dropped weights are drawn by a hash of (seed, edge, head), the
+seed by PyTorch's generator, so that both passes drop the same and `torch.manual_seed` holds.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.attention._kernels import native
+from regard.attention._kernels.segment import refuses_edges
+from regard.attention._kernels.table import Attended, Call
+from regard.attention.mask import Edges
+from regard.attention.read import WeightedSum
+from regard.attention.score import SplitLinear
+from regard.attention.select import Softmax
+
+__all__ = ["EdgeWise"]
+
+_FORWARD = ("regard_edges_forward", "llllllpppppffpppt")
+_BACKWARD = ("regard_edges_backward", "llllllpppppffppppppt")
+
+
+class EdgeWise:
+    """`SplitLinear`, a softmax and a weighted sum over the edges of a graph, on the CPU."""
+
+    name = "edges"
+
+    def refuses(self, call: Call) -> str | None:
+        """Other parts, requests for the weights, float64, and where there is no shared object."""
+        why = refuses_edges(call)
+        if why is not None:
+            return why
+        if type(call.score) is not SplitLinear:
+            return f"{type(call.score).__name__} is not SplitLinear"
+        if type(call.read) is not WeightedSum:
+            return f"{type(call.read).__name__} is not a weighted sum"
+        if call.need_weights:
+            return "it gives no weights, and need_weights=True"
+        if not _available():
+            return "there is no shared object of kernels (regard doctor says why)"
+        if call.query is None:
+            return None
+        query, _, value = call.tensors
+        if query.device.type != "cpu":
+            return f"its tensors are on {query.device.type}"
+        if torch.float64 in (query.dtype, value.dtype):
+            return "it computes in float32, and the tensors are float64"
+        return None
+
+    def run(self, call: Call) -> Attended:
+        """Halves of the scores, node by node with the heads side by side; then the pass."""
+        score, mask, select, read = call.score, call.mask, call.select, call.read
+        assert isinstance(score, SplitLinear)
+        assert isinstance(mask, Edges)
+        assert isinstance(select, Softmax)
+        assert isinstance(read, WeightedSum)
+        query, _, value = call.tensors
+        queries, keys = query.shape[-2], value.shape[-2]
+        mask.fits(queries, keys)
+        left, right = score.query_half(query)[..., 0], call.keys[..., 0]
+        if select.temperature != 1.0:  # leaky(x) / t = leaky(x / t)
+            left, right = left / select.temperature, right / select.temperature
+        batch = torch.broadcast_shapes(left.shape[:-1], right.shape[:-1], value.shape[:-2])
+        heads = batch[-1] if batch else 1
+        rate = read.dropout if read.training else 0.0
+        seed = torch.randint(1 << 62, (1,)) if rate else torch.zeros(1, dtype=torch.int64)
+        reversed_ = (mask.back(keys), *mask.reversed) if _learns(left, right, value) else ()
+        context, _ = _forward(
+            _beside(left[..., None], batch, heads)[..., 0],
+            _beside(right[..., None], batch, heads)[..., 0],
+            _beside(value, batch, heads),
+            seed,
+            mask.offsets,
+            mask.narrow,
+            *(reversed_ or (None, None, None)),
+            score.slope,
+            rate,
+        )
+        context = context.transpose(1, 2).reshape(*batch, queries, value.shape[-1])
+        return Attended(context.to(value.dtype))
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _available() -> bool:
+    return native.function(*_FORWARD) is not None and native.function(*_BACKWARD) is not None
+
+
+def _learns(*tensors: Tensor) -> bool:
+    return torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
+
+
+def _beside(x: Tensor, batch: torch.Size, heads: int) -> Tensor:
+    """(*batch, N, D), the last batch axis being heads, to (B, N, H, D) in float32."""
+    x = x.float().expand(*batch, *x.shape[-2:])
+    return x.reshape(-1, heads, *x.shape[-2:]).transpose(1, 2).contiguous()
+
+
+@torch.library.custom_op("regard::edges", mutates_args=())
+def _forward(
+    left: Tensor,
+    right: Tensor,
+    value: Tensor,
+    seed: Tensor,
+    offsets: Tensor,
+    sources: Tensor,
+    back: Tensor | None,
+    targets: Tensor | None,
+    places: Tensor | None,
+    slope: float,
+    rate: float,
+) -> tuple[Tensor, Tensor]:
+    """Context (B, Q, H, D), and what the backward pass needs (B, Q, 2, H).
+
+    Shapes:
+        left (B, Q, H), right (B, K, H), value (B, K, H, D); the graph: offsets (Q + 1), sources
+        (E); reversed, where gradients are wanted: back (K + 1), targets (E), places (E)
+    """
+    left, right, value = left.contiguous(), right.contiguous(), value.contiguous()
+    batch, keys, heads, dim = value.shape
+    queries, edges = left.shape[1], len(sources)
+    context = value.new_empty(batch, queries, heads, dim)
+    stats = value.new_empty(batch, queries, 2, heads)
+    work = native.function(*_FORWARD)
+    assert work is not None
+    failed = work(
+        batch, queries, keys, heads, dim, edges,
+        left.data_ptr(), right.data_ptr(), value.data_ptr(), offsets.data_ptr(),
+        sources.data_ptr(), slope, rate, seed.data_ptr(), context.data_ptr(), stats.data_ptr(),
+        native.threads(batch * edges * heads * (dim + 16)),
+    )  # fmt: skip
+    if failed:
+        raise MemoryError("no memory for the edges of a graph")
+    return context, stats
+
+
+@_forward.register_fake
+def _(
+    left: Tensor,
+    right: Tensor,
+    value: Tensor,
+    seed: Tensor,
+    offsets: Tensor,
+    sources: Tensor,
+    back: Tensor | None,
+    targets: Tensor | None,
+    places: Tensor | None,
+    slope: float,
+    rate: float,
+) -> tuple[Tensor, Tensor]:
+    batch, _, heads, dim = value.shape
+    queries = left.shape[1]
+    return (
+        value.new_empty(batch, queries, heads, dim),
+        value.new_empty(batch, queries, 2, heads),
+    )
+
+
+@torch.library.custom_op("regard::edges_backward", mutates_args=())
+def _backward(
+    grad: Tensor,
+    context: Tensor,
+    stats: Tensor,
+    left: Tensor,
+    right: Tensor,
+    value: Tensor,
+    seed: Tensor,
+    back: Tensor,
+    targets: Tensor,
+    places: Tensor,
+    slope: float,
+    rate: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of left, right and value."""
+    grad, right, value = grad.contiguous(), right.contiguous(), value.contiguous()
+    batch, keys, heads, dim = value.shape
+    queries, edges = left.shape[1], len(targets)
+    threads = native.threads(batch * edges * heads * (2 * dim + 32))
+    pack = left.new_empty(batch, queries, 4, heads)
+    pack[:, :, 0], pack[:, :, 1:3] = left, stats
+    torch.linalg.vecdot(grad, context, out=pack[:, :, 3])
+    of_left = left.new_zeros(threads, batch, queries, heads)
+    of_right, of_value = torch.empty_like(right), torch.empty_like(value)
+    work = native.function(*_BACKWARD)
+    assert work is not None
+    failed = work(
+        batch, queries, keys, heads, dim, edges,
+        right.data_ptr(), value.data_ptr(), back.data_ptr(), targets.data_ptr(),
+        places.data_ptr(), slope, rate, seed.data_ptr(), grad.data_ptr(), pack.data_ptr(),
+        of_left.data_ptr(), of_right.data_ptr(), of_value.data_ptr(), threads,
+    )  # fmt: skip
+    if failed:
+        raise MemoryError("no memory for the edges of a graph")
+    return of_left.sum(0), of_right, of_value
+
+
+@_backward.register_fake
+def _(
+    grad: Tensor,
+    context: Tensor,
+    stats: Tensor,
+    left: Tensor,
+    right: Tensor,
+    value: Tensor,
+    seed: Tensor,
+    back: Tensor,
+    targets: Tensor,
+    places: Tensor,
+    slope: float,
+    rate: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    return torch.empty_like(left), torch.empty_like(right), torch.empty_like(value)
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    left, right, value, seed, _, _, back, targets, places, slope, rate = inputs
+    ctx.save_for_backward(*output, left, right, value, seed, back, targets, places)
+    ctx.slope, ctx.rate = slope, rate
+    ctx.set_materialize_grads(False)
+
+
+def _gradients(ctx: Any, grad: Tensor | None, _: Tensor | None) -> tuple[Tensor | None, ...]:
+    if grad is None:
+        return (None,) * 11
+    found = _backward(grad, *ctx.saved_tensors, ctx.slope, ctx.rate)
+    return (*found, *(None,) * 8)
+
+
+_forward.register_autograd(_gradients, setup_context=_save)
