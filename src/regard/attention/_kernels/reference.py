@@ -1,6 +1,7 @@
 """The truth: plain PyTorch, every part, everything materialized."""
 
 from regard.attention._kernels.table import Attended, Call
+from regard.attention.mask import Edges
 from regard.attention.score import Streaming
 from regard.attention.select import LogSelect
 
@@ -51,6 +52,9 @@ def parts(call: Call, *, stream: bool) -> Attended:
     context = call.read(weights, value, at=call.at)  # (*batch, Q, Dv)
     if call.carry is not None and state is not None:
         state = call.carry.update(raw, weights, value, state)
+    if isinstance(call.mask, Edges):
+        wide = getattr(call.select, "per_feature", False)
+        weights = call.mask.of_edges(weights, features=wide)
     return Attended(context, weights, log_prob, state)
 
 

@@ -44,7 +44,7 @@ class Attended(NamedTuple):
     state: CarryState | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)  # not frozen: that would cost a small call 2 us
 class Call:
     """The six parts and what they are called with; `prepared` keys come from a Memory."""
 
@@ -104,13 +104,17 @@ def forced() -> str | None:
 def table() -> tuple[Kernel, ...]:
     """The kernels, fastest first; what stands behind `reference` is only ever taken by force."""
     from regard.attention._kernels.chunks import Chunks
+    from regard.attention._kernels.edges import EdgeWise
     from regard.attention._kernels.reference import Reference
     from regard.attention._kernels.relative import Relative
     from regard.attention._kernels.sdpa import Sdpa
+    from regard.attention._kernels.segment import Segment
     from regard.attention._kernels.streaming import Streaming
     from regard.attention._kernels.window import Windowed
 
-    return (Sdpa(), Streaming(), Windowed(), Relative(), Reference(), Chunks())
+    return (
+        Sdpa(), Streaming(), Windowed(), Relative(), EdgeWise(), Segment(), Reference(), Chunks(),
+    )  # fmt: skip
 
 
 @contextmanager
