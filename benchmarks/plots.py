@@ -1,0 +1,111 @@
+"""Pictures of what was measured, in the house's style.
+
+python benchmarks/plots.py kernels benchmarks/results/kernels-2026-11-21.jsonl kernels.svg
+python benchmarks/plots.py complexity benchmarks/results/complexity-2026-11-21.jsonl out.svg
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from regard.viewer._page import style
+from regard.viewer.palette import GRID, INK, MARK, STOPS
+
+__all__ = ["check", "complexity", "kernels"]
+
+COLORS = (STOPS[4], MARK, "#5b8c3a", "#8a5fb0", "#7a7a7a")
+
+
+def check() -> None:
+    """Ask for matplotlib before measuring."""
+    import matplotlib  # noqa: F401
+
+
+def _figure(width: float, height: float, across: int) -> Any:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.subplots(1, across)
+    for one in [axes] if across == 1 else axes:
+        one.tick_params(labelsize=7, colors=INK)
+        one.spines[["top", "right"]].set_visible(False)
+        one.set_axisbelow(True)
+        one.grid(True, color=GRID, linewidth=0.5)
+    return figure, axes
+
+
+def _save(figure: Any, path: Path) -> None:
+    metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix.lower())
+    figure.savefig(path, dpi=200, metadata=metadata)
+
+
+def complexity(rows: list[dict[str, Any]], path: str | Path) -> None:
+    """Time by length, time by size, and the longest path by length."""
+    import matplotlib
+
+    path = Path(path)
+    with matplotlib.rc_context(style()):
+        figure, axes = _figure(6.9, 2.5, 3)
+        for row, color in zip(rows, COLORS, strict=False):
+            parts = (row["time"]["n"], row["time"]["d"])
+            for ax, part in zip(axes, parts, strict=False):
+                label = f"{row['id']}: {part['exponent']:.2f}"
+                ax.loglog(
+                    part["sizes"], part["ms"], "o-", color=color, label=label, linewidth=1, ms=3
+                )
+            found = row["path"]
+            label = f"{row['id']}: {found['law']}"
+            axes[2].loglog(
+                found["n"], found["counts"], "o-", color=color, label=label, linewidth=1, ms=3
+            )
+        names = ("length n", "size d", "length n")
+        titles = ("CPU time (ms), exponent", "CPU time (ms), exponent", "longest path, grows like")
+        for ax, name, title in zip(axes, names, titles, strict=True):
+            ax.set_xlabel(name, fontsize=7, color=INK)
+            ax.set_title(title, fontsize=7, color=INK, loc="left")
+            ax.legend(fontsize=5, frameon=False)
+        _save(figure, path)
+
+
+def kernels(rows: list[dict[str, Any]], path: str | Path) -> None:
+    """How many times faster each row is than the naive form, and what was asked."""
+    import matplotlib
+
+    path = Path(path)
+    shown = [
+        row
+        for row in rows
+        if row.get("ratio") and not row["id"].startswith(("threads", "attend", "cuda"))
+    ]
+    with matplotlib.rc_context(style()):
+        figure, ax = _figure(6.9, 0.6 + 0.17 * len(shown), 1)
+        for place, row in enumerate(reversed(shown)):
+            forward = row["pass"] == "forward"
+            ratio = row["ratio"]["median"]
+            ax.barh(place, ratio, color=STOPS[4] if forward else STOPS[2], height=0.7)
+            ax.text(ratio * 1.05, place, f"{ratio:.3g}x", fontsize=6, va="center", color=INK)
+            asked = row["target"].get("ratio")
+            if asked:
+                ax.plot([asked, asked], [place - 0.4, place + 0.4], color=MARK, linewidth=1.2)
+        names = [
+            f"{row['id']}, {'f' if row['pass'] == 'forward' else 'f+b'}" for row in reversed(shown)
+        ]
+        ax.set_yticks(range(len(shown)), names, fontsize=6)
+        ax.set_xscale("log")
+        ax.set_xlim(left=0.7)
+        title = "times as fast as the naive form (CPU time, one thread); the line is the target"
+        ax.set_title(title, fontsize=7, color=INK, loc="left")
+        ax.grid(False, axis="y")
+        _save(figure, path)
+
+
+def main(words: list[str]) -> None:
+    """What, from which JSON lines, into which file."""
+    what, source, path = words
+    lines = [json.loads(line) for line in Path(source).read_text().splitlines()]
+    {"kernels": kernels, "complexity": complexity}[what]([r for r in lines if "id" in r], path)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
