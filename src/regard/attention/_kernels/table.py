@@ -105,6 +105,7 @@ def table() -> tuple[Kernel, ...]:
     """The kernels, fastest first; what stands behind `reference` is only ever taken by force."""
     from regard.attention._kernels.chunks import Chunks
     from regard.attention._kernels.edges import EdgeWise
+    from regard.attention._kernels.features import FeatureWise
     from regard.attention._kernels.reference import Reference
     from regard.attention._kernels.relative import Relative
     from regard.attention._kernels.sdpa import Sdpa
@@ -113,7 +114,8 @@ def table() -> tuple[Kernel, ...]:
     from regard.attention._kernels.window import Windowed
 
     return (
-        Sdpa(), Streaming(), Windowed(), Relative(), EdgeWise(), Segment(), Reference(), Chunks(),
+        Sdpa(), Streaming(), Windowed(), Relative(), EdgeWise(), Segment(), FeatureWise(),
+        Reference(), Chunks(),
     )  # fmt: skip
 
 
@@ -160,11 +162,13 @@ class Explanation(NamedTuple):
 
     kernel: str
     passed_over: tuple[tuple[str, str], ...]
+    road: str = ""
 
     def __str__(self) -> str:
         """One line."""
-        over = "; ".join(f"not {name}: {why}" for name, why in self.passed_over)
-        return f"{self.kernel}" + (f" ({over})" if over else "")
+        said = [self.road] if self.road else []
+        said += [f"not {name}: {why}" for name, why in self.passed_over]
+        return f"{self.kernel}" + (f" ({'; '.join(said)})" if said else "")
 
 
 def explain_call(call: Call) -> Explanation:
@@ -175,4 +179,6 @@ def explain_call(call: Call) -> Explanation:
         if other.name == kernel.name:
             break
         over.append((other.name, other.refuses(call) or "another kernel was forced"))
-    return Explanation(kernel.name, tuple(over))
+    # A kernel with several roads (C, PyTorch blocks) says which one: `road(call) -> str`.
+    road = kernel.road(call) if hasattr(kernel, "road") else ""
+    return Explanation(kernel.name, tuple(over), road)

@@ -22,6 +22,8 @@ class FeatureSum(nn.Module):
 
     per_feature = True
 
+    per_feature = True
+
     def forward(
         self,
         weights: Float[Tensor, "*batch query key feature"],

@@ -1,0 +1,288 @@
+r"""Feature-wise attention in one pass, forward and backward: (B, Q, K, D) is never stored.
+
+.. math:: c_{id} = \frac{\sum_j w_{ijd}\, v_{jd}}{\sum_j w_{ijd}}, \qquad
+          w_{ijd} = \exp\big(a \tanh((q_{id} + k_{jd}) / c)\big)
+
+The scores are bounded by a, so two plain sums stream over the keys. In C (`native/features.c`) or,
+where there is none or the tensors are not for it, by blocks of plain PyTorch with the same memory.
+The backward pass has the context and the sum of the weights and computes the rest again:
+
+.. math:: \dot v_{jd} = \sum_i \dot c_{id}\, p_{ijd}, \quad
+          \dot x_{ijd} = \dot c_{id}\, p_{ijd} (v_{jd} - c_{id})
+                         \tfrac{a}{c} (1 - \tanh^2), \quad
+          \dot q_{id} = \sum_j \dot x_{ijd}, \quad \dot k_{jd} = \sum_i \dot x_{ijd}
+"""
+
+from ctypes import Structure, addressof, c_double, c_int, c_int64, c_void_p
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.attention._kernels import native
+from regard.attention._kernels.blocks import features_blocks, features_blocks_backward
+from regard.attention._kernels.spans import spans
+from regard.attention._kernels.table import Attended, Call
+from regard.attention.read import FeatureSum
+from regard.attention.read.features import check_features
+from regard.attention.score import FeatureAdditive
+from regard.attention.select import FeatureSoftmax
+
+__all__ = ["FeatureWise", "feature_attention"]
+
+BOUND = 20.0
+"""The largest |score| whose exponentials are summed as they are: e^-40 keeps all its digits."""
+
+
+class FeatureWise:
+    """`FeatureAdditive`, `FeatureSoftmax` and `FeatureSum` in one pass."""
+
+    name = "features"
+
+    def refuses(self, call: Call) -> str | None:
+        """Other parts, requests for the weights, and scores that reach too far."""
+        if type(call.score) is not FeatureAdditive:
+            return f"{type(call.score).__name__} is not FeatureAdditive"
+        if type(call.select) is not FeatureSoftmax:
+            return f"{type(call.select).__name__} is not FeatureSoftmax"
+        if type(call.read) is not FeatureSum:
+            return f"{type(call.read).__name__} is not FeatureSum"
+        if call.position is not None:
+            return f"{type(call.position).__name__} changes queries, keys or scores"
+        if call.carry is not None:
+            return f"{type(call.carry).__name__} needs the weights of each step"
+        if call.need_weights:
+            return "it gives no weights, and need_weights=True"
+        reach = call.score.scale / call.select.temperature
+        if reach > BOUND:
+            return f"its scores reach {reach:g} and it sums exponentials up to e^{BOUND:g}"
+        return None
+
+    def run(self, call: Call) -> Attended:
+        """Project the queries, bring the mask to spans, and go."""
+        score, select = call.score, call.select
+        assert isinstance(score, FeatureAdditive)
+        assert isinstance(select, FeatureSoftmax)
+        query, _, value = call.tensors
+        query, key = score.query(query), call.keys
+        check_features(key.shape[-1], value.shape[-1])
+        queries, keys = query.shape[-2], key.shape[-2]
+        start, stop, rest = spans(call.mask, queries, call.at, query.device)
+        mask = None
+        if rest is not None:
+            mask = rest.dense(queries, keys, at=call.at, device=query.device)
+        context = feature_attention(
+            query,
+            key,
+            value,
+            start,
+            stop,
+            mask,
+            scale=score.scale,
+            bound=score.scale / select.temperature,
+        )
+        return Attended(context)
+
+
+def feature_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    start: Tensor | None = None,
+    stop: Tensor | None = None,
+    mask: Tensor | None = None,
+    *,
+    scale: float,
+    bound: float,
+) -> Tensor:
+    """The context of projected queries and keys, in the dtype of the values.
+
+    Args:
+        start, stop: the first key of each query and the one behind its last; None: no limit.
+        mask: which of these it may look at; None: all.
+        scale: c.
+        bound: a.
+
+    Shapes:
+        query (*batch, Q, D), key and value (*batch, K, D), start and stop (*batch, Q),
+        mask (*batch, Q, K) to (*batch, Q, D); batch axes (and those of the last three) broadcast
+    """
+    kind = value.dtype
+    dtype = torch.promote_types(torch.promote_types(query.dtype, key.dtype), kind)
+    if dtype in (torch.float16, torch.bfloat16):
+        dtype = torch.float32
+    queries, keys, features = query.shape[-2], key.shape[-2], value.shape[-1]
+    batch = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
+    if start is not None:
+        start = start.expand(*batch, queries).reshape(-1, queries)
+    if stop is not None:
+        stop = stop.expand(*batch, queries).reshape(-1, queries)
+    if mask is not None:
+        mask = mask.expand(*batch, queries, keys).reshape(-1, queries, keys)
+    flat = [
+        x.to(dtype).expand(*batch, *x.shape[-2:]).reshape(-1, *x.shape[-2:])
+        for x in (query, key, value)
+    ]
+    context, _ = _forward(*flat, start, stop, mask, scale, bound)
+    return context.reshape(*batch, queries, features).to(kind)
+
+
+@torch.library.custom_op("regard::features", mutates_args=())
+def _forward(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    start: Tensor | None,
+    stop: Tensor | None,
+    mask: Tensor | None,
+    scale: float,
+    bound: float,
+) -> tuple[Tensor, Tensor]:
+    """Context and the sums of w e^-a, both (B, Q, D)."""
+    work = _native(query)
+    if work is None:
+        return features_blocks(query, key, value, start, stop, mask, scale, bound)
+    query, key, value = _rows(query), _rows(key), _rows(value)
+    context, total = query.new_empty(query.shape), query.new_empty(query.shape)
+    call = _Call.of(query, key, value, start, stop, mask, scale, bound)
+    call.context, call.total = context.data_ptr(), total.data_ptr()
+    _run(work, call)
+    return context, total
+
+
+@_forward.register_fake
+def _(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    start: Tensor | None,
+    stop: Tensor | None,
+    mask: Tensor | None,
+    scale: float,
+    bound: float,
+) -> tuple[Tensor, Tensor]:
+    return query.new_empty(query.shape), query.new_empty(query.shape)
+
+
+@torch.library.custom_op("regard::features_backward", mutates_args=())
+def _backward(
+    grad: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    start: Tensor | None,
+    stop: Tensor | None,
+    mask: Tensor | None,
+    context: Tensor,
+    total: Tensor,
+    scale: float,
+    bound: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of query, key and value."""
+    work = _native(query)
+    if work is None:
+        return features_blocks_backward(
+            grad, query, key, value, start, stop, mask, context, total, scale, bound
+        )
+    grad, query, key, value = grad.contiguous(), _rows(query), _rows(key), _rows(value)
+    context, total = context.contiguous(), total.contiguous()
+    grads = query.new_empty(query.shape), key.new_empty(key.shape), value.new_empty(value.shape)
+    call = _Call.of(query, key, value, start, stop, mask, scale, bound)
+    call.context, call.total, call.grad = context.data_ptr(), total.data_ptr(), grad.data_ptr()
+    call.grad_query, call.grad_key, call.grad_value = (x.data_ptr() for x in grads)
+    _run(work, call)
+    return grads
+
+
+@_backward.register_fake
+def _(
+    grad: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    start: Tensor | None,
+    stop: Tensor | None,
+    mask: Tensor | None,
+    context: Tensor,
+    total: Tensor,
+    scale: float,
+    bound: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    return query.new_empty(query.shape), key.new_empty(key.shape), value.new_empty(value.shape)
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    *tensors, ctx.scale, ctx.bound = inputs
+    ctx.save_for_backward(*tensors, *output)
+
+
+def _grads(ctx: Any, grad: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:
+    grads = _backward(grad, *ctx.saved_tensors, ctx.scale, ctx.bound)
+    return (*grads, None, None, None, None, None)
+
+
+_forward.register_autograd(_grads, setup_context=_save)
+
+
+class _Call(Structure):
+    """`features_call` of native/features.c, field by field."""
+
+    _fields_ = (
+        *((name, c_int64) for name in ("batch", "queries", "keys", "features")),
+        *((name, c_void_p) for name in ("query", "key", "value")),
+        *((f"{name}_{axis}", c_int64) for name in ("query", "key", "value")
+          for axis in ("batch", "row")),
+        *((name, c_void_p) for name in ("start", "stop")),
+        *((f"{name}_{axis}", c_int64) for name in ("start", "stop") for axis in ("batch", "row")),
+        ("mask", c_void_p),
+        *((f"mask_{axis}", c_int64) for axis in ("batch", "row", "key")),
+        *((name, c_void_p) for name in ("context", "total", "grad")),
+        *((f"grad_{name}", c_void_p) for name in ("query", "key", "value")),
+        ("scale", c_double),
+        ("bound", c_double),
+        ("failed", c_int),
+    )  # fmt: skip
+
+    @classmethod
+    def of(
+        cls,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        start: Tensor | None,
+        stop: Tensor | None,
+        mask: Tensor | None,
+        scale: float,
+        bound: float,
+    ) -> "_Call":
+        """What both passes say; the caller keeps the tensors, C sees their addresses."""
+        call = cls(*query.shape[:2], key.shape[1], query.shape[2])
+        named = {"query": query, "key": key, "value": value, "start": start, "stop": stop}
+        for name, x in named.items():
+            if x is not None:
+                setattr(call, name, x.data_ptr())
+                setattr(call, f"{name}_batch", x.stride(0))
+                setattr(call, f"{name}_row", x.stride(1))
+        if mask is not None:
+            call.mask = mask.data_ptr()
+            call.mask_batch, call.mask_row, call.mask_key = mask.stride()
+        call.scale, call.bound = scale, bound
+        return call
+
+
+def _native(query: Tensor) -> Any:
+    """The C function, or None where it cannot take these tensors."""
+    if query.device.type != "cpu" or query.dtype != torch.float32:
+        return None
+    return native.function("regard_features", "pt")
+
+
+def _rows(x: Tensor) -> Tensor:
+    """The features beside each other, as C reads them."""
+    return x if x.stride(-1) == 1 or x.shape[-1] == 1 else x.contiguous()
+
+
+def _run(work: Any, call: _Call) -> None:
+    pairs = call.batch * call.queries * call.keys * call.features
+    if work(addressof(call), native.threads(pairs)):
+        raise MemoryError("no memory for the packed keys of a feature-wise attention")
