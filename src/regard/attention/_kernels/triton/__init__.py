@@ -9,7 +9,7 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor
 
-__all__ = ["additive_scores", "available", "takes"]
+__all__ = ["additive_scores", "available", "feature_attention", "takes"]
 
 
 @torch.compiler.assume_constant_result
@@ -47,3 +47,19 @@ def additive_scores(query: Tensor, key: Tensor, v: Tensor) -> Tensor:
     from regard.attention._kernels.triton import additive
 
     return additive.additive_scores(query, key, v)
+
+
+def feature_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    start: Tensor,
+    stop: Tensor,
+    mask: Tensor | None,
+    scale: float,
+    bound: float,
+) -> Tensor:
+    """As the operator of `_kernels.features`; see `triton/features.py`."""
+    from regard.attention._kernels.triton import features
+
+    return features.feature_attention(query, key, value, start, stop, mask, scale, bound)
