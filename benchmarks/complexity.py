@@ -123,6 +123,7 @@ LAYERS: dict[str, Layer] = {
         _restricted,
         ("r n d", "1", "n / r"),
         lengths=(1024, 2048, 4096, 8192),
+        dims=(256, 512, 1024, 2048),
     ),
 }
 
@@ -235,7 +236,7 @@ def measure(name: str, *, quick: bool = False, threads: int = 1) -> dict[str, An
         dims = list(layer.dims[: 3 if quick else None])
         by_length = _times(layer, [(n, layer.dim) for n in lengths])
         by_dim = _times(layer, [(layer.length, d) for d in dims])
-        few = [32, 64, 128] if quick else [32, 64, 128, 256]
+        few = [16, 32, 64, 128] if quick else [16, 32, 64, 128, 256]
         chain = [sequential(layer, n) for n in few]
         paths = [path(layer, n) for n in few]
     finally:

@@ -16,28 +16,32 @@ from problems import (
     projected,
 )
 from torch import Tensor, nn
+from torch.nn import functional as F
 
-from regard.attention import attend
+from regard.attention import Attention, attend
 
 
 def additive_step(batch: int = 1, keys: int = 50, dim: int = 256) -> Problem:
     """Scores of one query a row over keys that were packed once, by the C function itself."""
-    native = package("regard.attention._kernels.native", "the C call")
-    width = part("function", native.__name__)("regard_additive_width", "l")
-    pack = native.function("regard_additive_pack", "pplli")
-    score = native.function("regard_additive_scores", "ppppplllllt")
-    if width is None or pack is None or score is None:
+    wrapper = package("regard.attention._kernels.native.additive", "the C call")
+    native = wrapper.native
+    score = native.function("regard_additive_scores", "pplplpplllllt")
+    if score is None:
         raise Missing(native.missing() or "the library has no additive scores")
     leaves = additive(batch, 1, keys, dim)
     query, key, v = (leaves[name].detach() for name in ("query", "key", "v"))
-    packed = torch.empty(batch * keys, width(dim))
-    pack(key.data_ptr(), packed.data_ptr(), batch * keys, dim, 1)
+    packed = wrapper.pack(key)
     found = torch.empty(batch, 1, keys)
     # addresses are taken once: the row is about the call, not about Python's part of it
-    where = [x.data_ptr() for x in (query, key, packed, v, found)]
+    given = (
+        query.data_ptr(), key.data_ptr(), keys * dim, packed.data_ptr(), packed[0].numel(),
+        v.data_ptr(), found.data_ptr(), batch, 1, keys, dim, 1, 1,
+    )  # fmt: skip
 
-    def ours(x: dict[str, Tensor]) -> Tensor:
-        score(*where, batch, 1, keys, dim, 1, 1)
+    held = (query, key, v, packed)  # or what lies at the addresses would be given to others
+
+    def ours(x: dict[str, Tensor], _held: Any = held) -> Tensor:
+        score(*given)
         return found
 
     return Problem(
@@ -51,10 +55,38 @@ def additive_step(batch: int = 1, keys: int = 50, dim: int = 256) -> Problem:
     )
 
 
-def location_aware(batch: int = 32, keys: int = 200, dim: int = 256) -> Problem:
-    """A step that sees the weights of the step before through a convolution."""
-    part("LocationAware")
-    raise Missing("a row for LocationAware")
+def location_aware(batch: int = 32, keys: int = 200, dim: int = 256, filters: int = 10) -> Problem:
+    """A step that sees the weights of the step before through a convolution (Chorowski)."""
+    score = part("LocationAware")(dim, dim, dim, filters=filters, width=31, bias=False)
+    carried = part("CarryState")
+    layer = Attention(score=score, carry=part("PreviousWeights")())
+    leaves = {
+        "query": leaf(batch, 1, dim, seed=1),
+        "key": leaf(batch, keys, dim, seed=2),
+        "W": score.query.weight,
+        "V": score.features.weight,
+        "F": score.filters.weight,
+        "v": score.v,
+    }
+    previous = torch.softmax(leaf(batch, 1, keys, seed=4, grad=False), -1)
+    with torch.no_grad():
+        memory = layer.remember(leaves["key"])
+        ready = score.key(leaves["key"])
+
+    def old(x: dict[str, Tensor]) -> Tensor:
+        kind = x["key"].dtype
+        return naive.location_aware_step(
+            F.linear(x["query"], x["W"]), ready.to(kind), x["key"], x["v"], previous.to(kind),
+            x["F"], x["V"],
+        )[0]  # fmt: skip
+
+    return Problem(
+        leaves,
+        {
+            "ours": lambda x: layer(x["query"], memory, state=carried(previous)).context,
+            "naive": old,
+        },
+    )
 
 
 def cuda_additive(batch: int, queries: int, keys: int, dim: int) -> Problem:
@@ -112,9 +144,30 @@ def euclidean(batch: int, length: int, dim: int) -> Problem:
 
 
 def local_p(batch: int, length: int, dim: int, half: int = 10) -> Problem:
-    """A window that moves with a predicted center."""
-    part("LocalPredictive")
-    raise Missing("a row for LocalPredictive")
+    """A window that moves with a predicted center (Luong); both predict it in the same way."""
+    select = part("LocalPredictive")(dim, dim, half)
+    select.v.weight.data.mul_(20)  # centers all over the sentence, as they are after training
+    score = part("ScaledDot")()
+    leaves = {
+        **triple(batch, length, dim),
+        "project": select.project.weight,
+        "v": select.v.weight,
+    }
+
+    def old(x: dict[str, Tensor]) -> Tensor:
+        logit = F.linear(torch.tanh(F.linear(x["query"], x["project"])), x["v"])[..., 0]
+        center = length * torch.sigmoid(logit)
+        return naive.local_p(x["query"], x["key"], x["value"], center, half, dim**-0.5)
+
+    return Problem(
+        leaves,
+        {
+            "ours": lambda x: (
+                attend(x["query"], x["key"], x["value"], score=score, select=select).context
+            ),
+            "naive": old,
+        },
+    )
 
 
 def gat(nodes: int, edges: int, heads: int = 8, dim: int = 8) -> Problem:
