@@ -21,7 +21,15 @@ from regard.attention.read import WeightedSum
 from regard.attention.score import Additive, DotLike, SplitLinear
 from regard.attention.select import Softmax
 
-__all__ = ["Segment", "edge_dot", "edge_sum", "edge_weights", "refuses_edges", "segment_softmax"]
+__all__ = [
+    "Segment",
+    "edge_dot",
+    "edge_sum",
+    "edge_weights",
+    "refuses_edges",
+    "segment_softmax",
+    "shared_additive",
+]
 
 BLOCK = 1 << 18  # numbers gathered at once: 1 MiB in fp32
 
@@ -39,11 +47,7 @@ class Segment:
         if type(call.read) is not WeightedSum:
             return f"{type(call.read).__name__} is not a weighted sum"
         score = call.score
-        if (
-            hasattr(score, "as_dot")
-            or isinstance(score, SplitLinear)
-            or (type(score) is Additive and score.features is None)
-        ):
+        if hasattr(score, "as_dot") or isinstance(score, SplitLinear) or shared_additive(score):
             return None
         return f"{type(score).__name__} is not known to be decided by one query and one key"
 
@@ -55,6 +59,11 @@ class Segment:
         weights = edge_weights(call)
         dropped = F.dropout(weights, read.dropout) if read.dropout and read.training else weights
         return Attended(edge_sum(dropped, value, mask).to(value.dtype), weights)
+
+
+def shared_additive(score: object) -> bool:
+    """Whether a score is the perceptron of a query and a key alone, the same for all heads."""
+    return type(score) is Additive and score.features is None and score.v.dim() == 1
 
 
 def refuses_edges(call: Call) -> str | None:
@@ -84,12 +93,14 @@ def edge_weights(call: Call) -> Float[Tensor, "*batch edge"]:
 
 def _scores(call: Call, mask: Edges) -> Tensor:
     """The score of each edge: (*batch, edge)."""
-    query, score, keys = call.tensors[0], call.score, call.keys
+    (query, key, _), score = call.tensors, call.score
+    if isinstance(score, Additive):
+        form = score.additive(query, key, call.prepared)
+        return _edge_additive(form.query, form.key, form.v, mask)
+    keys = call.keys
     if isinstance(score, SplitLinear):
         half = score.query_half(query)[..., 0].index_select(-1, mask.targets)
         return F.leaky_relu(half + keys[..., 0].index_select(-1, mask.sources), score.slope)
-    if isinstance(score, Additive):
-        return _edge_additive(score.query(query), keys, score.v, mask)
     assert isinstance(score, DotLike)
     query, keys, scale = score.as_dot(query, keys)
     return edge_dot(query if scale == 1.0 else query * scale, keys, mask)

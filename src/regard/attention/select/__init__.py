@@ -4,6 +4,8 @@ from regard.attention.select.base import LogSelect as LogSelect
 from regard.attention.select.base import Select as Select
 from regard.attention.select.features import FeatureSoftmax as FeatureSoftmax
 from regard.attention.select.hard import Hard as Hard
+from regard.attention.select.local import LocalMonotonic as LocalMonotonic
+from regard.attention.select.local import LocalPredictive as LocalPredictive
 from regard.attention.select.simple import Identity as Identity
 from regard.attention.select.simple import OverQueries as OverQueries
 from regard.attention.select.simple import Sharpen as Sharpen

@@ -1,0 +1,294 @@
+r"""Local attention: nothing outside the windows is scored.
+
+A dot product in C, where keys are read in place; other scores, and all of them without a compiler,
+by blocks of queries whose windows are gathered: (queries of a block) x (2 D + 1) rows at a time.
+"""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+
+from regard.attention._kernels import native
+from regard.attention._kernels.segment import shared_additive
+from regard.attention._kernels.table import Attended, Call
+from regard.attention.mask import Dense, Lengths, Mask
+from regard.attention.mask.base import _Not, _Pair
+from regard.attention.read import WeightedSum
+from regard.attention.score import Additive, DotLike
+from regard.attention.select import LocalMonotonic, LocalPredictive, masked_softmax
+
+__all__ = ["Local"]
+
+BLOCK = 1 << 21  # numbers gathered at once: 8 MiB in fp32
+FEW = 16  # windows of Additive pay where the keys are at least so many times as many
+_SHAPES = "llllllff"
+_FORWARD = ("regard_local_forward", _SHAPES + "ppppppt")
+_BACKWARD = ("regard_local_backward", _SHAPES + "ppppppppppt")
+
+
+class Local:
+    """`LocalMonotonic` and `LocalPredictive` over dot products and the perceptron score."""
+
+    name = "local"
+
+    def refuses(self, call: Call) -> str | None:
+        """Selects without a window of their own, masks that differ between queries."""
+        if not isinstance(call.select, LocalMonotonic | LocalPredictive):
+            return f"{type(call.select).__name__} has no window of its own"
+        score = call.score
+        if not hasattr(score, "as_dot") and not shared_additive(score):
+            return f"{type(score).__name__} is neither a dot product nor Additive alone"
+        if type(call.read) is not WeightedSum:
+            return f"{type(call.read).__name__} is not a weighted sum"
+        if call.position is not None:
+            return f"{type(call.position).__name__} changes queries, keys or scores"
+        if call.carry is not None:
+            return f"{type(call.carry).__name__} needs the weights of each step"
+        if call.need_weights:
+            return "it makes no weights outside the windows, and need_weights=True"
+        if not _of_keys(call.mask):
+            return "its mask is not the same for all queries"
+        return None
+
+    @classmethod
+    def pays(cls, call: Call) -> bool:
+        """Whether a call has windows so narrow that scoring all pairs in C would take longer."""
+        if not isinstance(call.select, LocalMonotonic | LocalPredictive):
+            return False
+        if cls().refuses(call) is not None:
+            return False
+        return call.key is None or FEW * (2 * call.select.reach + 1) <= call.key.shape[-2]
+
+    def run(self, call: Call) -> Attended:
+        """Find the centers; then look about them."""
+        select, read, (query, _, value) = call.select, call.read, call.tensors
+        assert isinstance(select, LocalMonotonic | LocalPredictive)
+        assert isinstance(read, WeightedSum)
+        queries, keys = query.shape[-2], value.shape[-2]
+        kept, lengths = None, torch.full((), keys, device=query.device)
+        if call.mask is not None:
+            mask = call.mask.dense(queries, keys, at=call.at, device=query.device)
+            kept = mask[..., 0, :]
+            place = torch.arange(1, keys + 1, device=query.device)
+            if keys:
+                lengths = torch.where(kept, place, 0).amax(-1, keepdim=True)
+        if isinstance(select, LocalPredictive):
+            center, sigma = select.centers(query, lengths), select.sigma
+        else:
+            center, sigma = select.centers(query, call.at), 0.0
+        rate = read.dropout if read.training else 0.0
+        score, scale, v = call.score, 1.0, None
+        if isinstance(score, Additive):
+            query, made, v, *_ = score.additive(query, call.tensors[1], call.prepared)
+        else:
+            assert isinstance(score, DotLike)
+            query, made, scale = score.as_dot(query, call.keys)
+        batch = torch.broadcast_shapes(
+            query.shape[:-2], made.shape[:-2], value.shape[:-2], center.shape[:-1]
+        )
+        exact = torch.promote_types(
+            torch.promote_types(query.dtype, made.dtype),
+            torch.promote_types(value.dtype, torch.float32),
+        )
+        tensors = [_flat(x.to(exact), batch) for x in (query, made, value)]
+        center = _flat(center[..., None], batch)[..., 0]
+        if kept is not None:
+            kept = _flat(kept[..., None], batch)[..., 0]
+        cpu = query.device.type == "cpu"
+        if v is None and not rate and exact == torch.float32 and cpu and _available():
+            context = _forward(*tensors, center.float(), kept, select.reach, scale, sigma)
+        else:
+            plan = _Plan(tensors[1], tensors[2], kept, v, select.reach, scale, sigma, rate)
+            context = _by_blocks(tensors[0], center, plan)
+        return Attended(context.reshape(*batch, *context.shape[-2:]).to(call.tensors[2].dtype))
+
+
+def _of_keys(mask: Mask | None) -> bool:
+    """Whether a mask says the same for all queries."""
+    if isinstance(mask, _Pair):
+        return _of_keys(mask.first) and _of_keys(mask.second)
+    if isinstance(mask, _Not):
+        return _of_keys(mask.mask)
+    if isinstance(mask, Dense):
+        return mask.allowed.dim() > 1 and mask.allowed.shape[-2] == 1
+    return mask is None or type(mask) is Lengths
+
+
+def _flat(x: Tensor, batch: torch.Size) -> Tensor:
+    """(*batch, N, D) with some batch axes missing or 1 to (B, N, D)."""
+    return x.expand(*batch, *x.shape[-2:]).reshape(-1, *x.shape[-2:])
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _available() -> bool:
+    return native.function(*_FORWARD) is not None and native.function(*_BACKWARD) is not None
+
+
+class _Plan(NamedTuple):
+    """What all blocks have in common."""
+
+    key: Tensor
+    value: Tensor
+    kept: Tensor | None
+    v: Tensor | None
+    reach: int
+    scale: float
+    sigma: float
+    rate: float
+
+
+def _by_blocks(query: Tensor, center: Tensor, plan: _Plan) -> Tensor:
+    """Gather the windows of some queries, look, go on; the backward pass gathers them again."""
+    batch, queries, _ = query.shape
+    rows = batch * (2 * plan.reach + 1) * (plan.key.shape[2] + plan.value.shape[2])
+    width = max(1, BLOCK // max(1, rows))
+    found = []
+    for i in range(0, queries, width):
+        block = (query[:, i : i + width], center[:, i : i + width], plan)
+        if torch.is_grad_enabled() and queries > width:
+            found.append(
+                checkpoint(_block, *block, use_reentrant=False, preserve_rng_state=plan.rate > 0)
+            )
+        else:
+            found.append(_block(*block))
+    return torch.cat(found, 1) if found else plan.value.new_zeros(batch, 0, plan.value.shape[2])
+
+
+def _block(query: Tensor, center: Tensor, plan: _Plan) -> Tensor:
+    """(B, q, D), (B, q) to (B, q, E)."""
+    key, value, reach = plan.key, plan.value, plan.reach
+    batch, keys = key.shape[:2]
+    middle = center.detach().floor().long().clamp(-reach - 1, keys + reach)
+    place = middle[..., None] + torch.arange(-reach, reach + 1, device=key.device)  # (B, q, w)
+    inside = (place >= 0) & (place < keys)
+    where = place.clamp(0, max(keys - 1, 0))
+    where = (where + keys * torch.arange(batch, device=key.device)[:, None, None]).reshape(-1)
+    if plan.kept is not None:
+        inside = inside & plan.kept.reshape(-1)[where].view_as(inside)
+    windows = key.flatten(0, 1).index_select(0, where).view(*inside.shape, -1)  # (B, q, w, D)
+    if plan.v is None:
+        scores = torch.matmul(windows, (query * plan.scale)[..., None])[..., 0]
+    else:
+        scores = torch.tanh(windows + query[:, :, None]) @ plan.v.to(windows.dtype)
+    weights = masked_softmax(scores, inside)
+    if plan.sigma:
+        far = place - center[..., None]
+        weights = weights * torch.exp(-(far**2) / (2 * plan.sigma**2)).to(weights.dtype)
+    if plan.rate:
+        weights = F.dropout(weights, plan.rate)
+    windows = value.flatten(0, 1).index_select(0, where).view(*inside.shape, -1)
+    return torch.matmul(weights.to(value.dtype)[..., None, :], windows)[..., 0, :]
+
+
+@torch.library.custom_op("regard::local", mutates_args=())
+def _forward(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    center: Tensor,
+    kept: Tensor | None,
+    reach: int,
+    scale: float,
+    sigma: float,
+) -> Tensor:
+    """(B, Q, D), (B, K, D), (B, K, E), (B, Q), (B, K) to (B, Q, E)."""
+    query, key, value = query.contiguous(), key.contiguous(), value.contiguous()
+    center = center.contiguous()
+    kept = None if kept is None else kept.contiguous()
+    batch, queries, dim = query.shape
+    keys, wide = value.shape[1:]
+    context = value.new_empty(batch, queries, wide)
+    work = native.function(*_FORWARD)
+    assert work is not None
+    failed = work(
+        batch, queries, keys, dim, wide, reach, scale, sigma,
+        query.data_ptr(), key.data_ptr(), value.data_ptr(), center.data_ptr(),
+        0 if kept is None else kept.data_ptr(), context.data_ptr(),
+        native.threads(batch * queries * (2 * reach + 1) * (dim + wide)),
+    )  # fmt: skip
+    if failed:
+        raise MemoryError("no memory for the windows of local attention")
+    return context
+
+
+@_forward.register_fake
+def _(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    center: Tensor,
+    kept: Tensor | None,
+    reach: int,
+    scale: float,
+    sigma: float,
+) -> Tensor:
+    return value.new_empty(query.shape[0], query.shape[1], value.shape[2])
+
+
+@torch.library.custom_op("regard::local_backward", mutates_args=())
+def _backward(
+    grad: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    center: Tensor,
+    kept: Tensor | None,
+    reach: int,
+    scale: float,
+    sigma: float,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of query, key, value and center."""
+    grad, query, key = grad.contiguous(), query.contiguous(), key.contiguous()
+    value, center = value.contiguous(), center.contiguous()
+    kept = None if kept is None else kept.contiguous()
+    batch, queries, dim = query.shape
+    keys, wide = value.shape[1:]
+    found = tuple(torch.empty_like(x) for x in (query, key, value, center))
+    work = native.function(*_BACKWARD)
+    assert work is not None
+    failed = work(
+        batch, queries, keys, dim, wide, reach, scale, sigma,
+        query.data_ptr(), key.data_ptr(), value.data_ptr(), center.data_ptr(),
+        0 if kept is None else kept.data_ptr(), grad.data_ptr(),
+        *(x.data_ptr() for x in found),
+        native.threads(2 * batch * queries * (2 * reach + 1) * (dim + wide)),
+    )  # fmt: skip
+    if failed:
+        raise MemoryError("no memory for the windows of local attention")
+    return found[0], found[1], found[2], found[3]
+
+
+@_backward.register_fake
+def _(
+    grad: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    center: Tensor,
+    kept: Tensor | None,
+    reach: int,
+    scale: float,
+    sigma: float,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    return (
+        torch.empty_like(query),
+        torch.empty_like(key),
+        torch.empty_like(value),
+        torch.empty_like(center),
+    )
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    query, key, value, center, kept, *ctx.numbers = inputs
+    ctx.save_for_backward(query, key, value, center, kept)
+
+
+def _gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    found = _backward(grad, *ctx.saved_tensors, *ctx.numbers)
+    return (*found, None, None, None, None)
+
+
+_forward.register_autograd(_gradients, setup_context=_save)

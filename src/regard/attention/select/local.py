@@ -1,0 +1,152 @@
+"""Local attention: a softmax within a window about one position of the memory."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from regard.attention.mask import offsets
+from regard.attention.select.softmax import masked_softmax
+from regard.errors import RequestError
+
+__all__ = ["LocalMonotonic", "LocalPredictive"]
+
+
+@dataclass(frozen=True)
+class LocalMonotonic:
+    r"""Source and target run side by side (Luong et al. 2015, section 3.2, "local-m").
+
+    .. math:: w_{ij} = \mathrm{softmax}_{j \in [p_i - D,\, p_i + D]}(e_{ij}), \quad p_i = at + i
+
+    A decoder says `at`, the number of the target word. Where that is past the end of the source by
+    more than D nothing is looked at; the released code holds it at the last word, which is
+    `at=min(t, length - 1)`.
+
+    Args:
+        reach: D, how far the window reaches on each side; 10 in the paper.
+
+    Shapes:
+        scores (*batch, Q, K) to weights (*batch, Q, K): rows add up to 1, empty rows are zeros
+    """
+
+    reach: int
+    sums: ClassVar[str] = "over keys"
+
+    def __post_init__(self) -> None:
+        _check(self.reach, 0, "LocalMonotonic")
+
+    @property
+    def window(self) -> tuple[int, int]:
+        """D keys on each side of the position."""
+        return self.reach, self.reach
+
+    def __call__(
+        self,
+        scores: Float[Tensor, "*batch query key"],
+        *,
+        query: Tensor | None = None,
+        mask: Bool[Tensor, "..."] | None = None,
+        at: int | Tensor = 0,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Normalize within the window."""
+        queries, keys = scores.shape[-2:]
+        inside = offsets(queries, keys, at, scores.device).abs() <= self.reach
+        if inside.dim() > 2 and scores.dim() > inside.dim():  # `at` knows no heads
+            inside = inside.unsqueeze(-3)
+        return masked_softmax(scores, inside if mask is None else inside & mask), None
+
+    def centers(self, query: Tensor, at: int | Tensor) -> Float[Tensor, "*#batch query"]:
+        """The position of each query, as a number that broadcasts to (*batch, Q)."""
+        each = torch.arange(query.shape[-2], device=query.device, dtype=torch.float32)
+        if not isinstance(at, Tensor):
+            return each + at
+        place = at[..., None] + each
+        return place.unsqueeze(-2) if query.dim() - 1 > place.dim() else place
+
+
+class LocalPredictive(nn.Module):
+    r"""The query says where to look (Luong et al. 2015, section 3.2, "local-p").
+
+    .. math:: p_i &= S\, \sigma(v^\top \tanh(W q_i)), \qquad
+              a_{ij} = \mathrm{softmax}_{j \in [\lfloor p_i \rfloor - D,\,
+                       \lfloor p_i \rfloor + D]}(e_{ij}) \\
+              w_{ij} &= a_{ij} \exp\Big(-\frac{(j - p_i)^2}{2 \sigma^2}\Big), \quad \sigma = D / 2
+
+    The softmax comes first and the Gaussian after, without normalizing again, so that weights add
+    up to less than 1; W and v learn through the Gaussian alone. S is the number of keys of a row,
+    with a mask the place behind the last key that it allows (under `Lengths` the length).
+
+    Args:
+        hidden: size of W's output.
+        reach: D, how far the window reaches on each side; 10 in the paper.
+
+    Shapes:
+        scores (*batch, Q, K), query (*batch, Q, query_dim) to weights (*batch, Q, K)
+    """
+
+    sums: ClassVar[str] = "at most 1"
+
+    def __init__(self, query_dim: int, hidden: int, reach: int) -> None:
+        super().__init__()
+        _check(reach, 1, "LocalPredictive")
+        self.reach = reach
+        self.project = nn.Linear(query_dim, hidden, bias=False)
+        self.v = nn.Linear(hidden, 1, bias=False)
+
+    @property
+    def window(self) -> tuple[int, int]:
+        """D keys on each side of the position."""
+        return self.reach, self.reach
+
+    @property
+    def sigma(self) -> float:
+        """The Gaussian's standard deviation."""
+        return self.reach / 2
+
+    def centers(
+        self, query: Float[Tensor, "*batch query dim"], lengths: int | Tensor
+    ) -> Float[Tensor, "*batch query"]:
+        """Predict p, a real number of 0 to S.
+
+        Shapes:
+            lengths: S, a number or a tensor that broadcasts to (*batch, Q)
+        """
+        logit: Tensor = self.v(torch.tanh(self.project(query)))[..., 0]
+        # Not in half precision, which cannot tell far positions apart.
+        wide = torch.promote_types(logit.dtype, torch.float32)
+        return lengths * torch.sigmoid(logit.to(wide))
+
+    def forward(
+        self,
+        scores: Float[Tensor, "*batch query key"],
+        *,
+        query: Tensor | None = None,
+        mask: Bool[Tensor, "..."] | None = None,
+        at: int | Tensor = 0,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Predict, normalize within the window, weigh by the distance."""
+        if query is None:
+            raise RequestError("LocalPredictive expected the queries, came none; pass query=")
+        keys = scores.shape[-1]
+        place = torch.arange(keys, device=scores.device)
+        lengths: int | Tensor = keys
+        if mask is not None and keys:
+            lengths = torch.where(mask, place + 1, 0).amax(-1)
+        center = self.centers(query, lengths)[..., None]
+        inside = (place - center.detach().floor()).abs() <= self.reach
+        weights = masked_softmax(scores, inside if mask is None else inside & mask)
+        gauss = torch.exp(-((place - center) ** 2) / (2 * self.sigma**2))
+        return weights * gauss.to(weights.dtype), None
+
+    def extra_repr(self) -> str:
+        """Say the window."""
+        return f"reach={self.reach}"
+
+
+def _check(reach: int, least: int, name: str) -> None:
+    if reach < least:
+        raise RequestError(
+            f"{name} expected a window of {least} or more on each side, came {reach}"
+        )
