@@ -58,6 +58,8 @@ from regard.attention.select import Entmax15 as Entmax15
 from regard.attention.select import FeatureSoftmax as FeatureSoftmax
 from regard.attention.select import Hard as Hard
 from regard.attention.select import Identity as Identity
+from regard.attention.select import LocalMonotonic as LocalMonotonic
+from regard.attention.select import LocalPredictive as LocalPredictive
 from regard.attention.select import OverQueries as OverQueries
 from regard.attention.select import Select as Select
 from regard.attention.select import Sharpen as Sharpen
@@ -98,6 +100,8 @@ __all__ = [
     "IntraTemporal",
     "InverseEuclidean",
     "Lengths",
+    "LocalMonotonic",
+    "LocalPredictive",
     "Location",
     "Mask",
     "Memory",

@@ -105,6 +105,7 @@ def table() -> tuple[Kernel, ...]:
     """The kernels, fastest first; what stands behind `reference` is only ever taken by force."""
     from regard.attention._kernels.chunks import Chunks
     from regard.attention._kernels.edges import EdgeWise
+    from regard.attention._kernels.local import Local
     from regard.attention._kernels.features import FeatureWise
     from regard.attention._kernels.reference import Reference
     from regard.attention._kernels.relative import Relative
@@ -114,7 +115,7 @@ def table() -> tuple[Kernel, ...]:
     from regard.attention._kernels.window import Windowed
 
     return (
-        Sdpa(), Streaming(), Windowed(), Relative(), EdgeWise(), Segment(), FeatureWise(),
+        Sdpa(), Streaming(), Windowed(), Relative(), Local(), EdgeWise(), Segment(), FeatureWise(),
         Reference(), Chunks(),
     )  # fmt: skip
 
