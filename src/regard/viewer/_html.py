@@ -7,7 +7,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from regard.viewer._measure import MEASURES
 from regard.viewer._seen import dump
+from regard.viewer._squeeze import squeeze
 from regard.viewer._view import WHATS, View
 
 __all__ = ["SCRIPTS", "page", "script", "style"]
@@ -18,12 +20,29 @@ SCRIPTS = (
 )  # fmt: skip
 """In the order they are put together."""
 
+KEYS = {
+    "← ↑ ↓ →": "move the chosen row and column",
+    "[ ]": "the head before, after",
+    "{ }": "the attention before, after",
+    "m": "mean of all heads",
+    "1 … 9": "the n-th view",
+    "h": "the next hypothesis or run",
+    "w": "words or pieces",
+    "v": "numbers in cells",
+    "p": "keep this head in the tray",
+    "+ −": "larger, smaller",
+    "0": "as large as fits",
+    "t": "a table of all numbers",
+    "d": "light or dark",
+    "Esc": "choose nothing",
+    "?": "these keys",
+}
+
 
 @cache
 def script() -> str:
-    """The whole script: the files one after another, without indentation and lines of comment."""
-    lines = (line.strip() for name in SCRIPTS for line in _file(name).splitlines())
-    return "\n".join(['"use strict";', *(x for x in lines if x and not x.startswith("//"))])
+    """The whole script: the files one after another, without comments and needless blanks."""
+    return squeeze("\n".join(['"use strict";', *map(_file, SCRIPTS)]))
 
 
 @cache
@@ -35,10 +54,10 @@ def style() -> str:
 def page(view: View, **options: Any) -> bytes:
     """The page's bytes; options are those of `View.save`."""
     data = base64.b64encode(dump(view, **options))
-    told = json.dumps(WHATS, ensure_ascii=True)
+    texts = {"WHATS": WHATS, "MEASURES": MEASURES, "KEYS": KEYS}
     before, after = _file("page.html").split("@DATA@")
     for name, text in (
-        ("@TITLE@", html.escape(view.title)), ("@STYLE@", style()), ("@WHATS@", told),
+        ("@TITLE@", html.escape(view.title)), ("@STYLE@", style()), ("@TEXTS@", json.dumps(texts)),
     ):  # fmt: skip
         before = before.replace(name, text)
     return before.encode() + data + after.replace("@SCRIPT@", script()).encode()

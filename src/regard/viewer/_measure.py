@@ -8,16 +8,16 @@ __all__ = ["MEASURES", "measures", "redundancy", "thumbnails"]
 Floats = NDArray[np.float32]
 
 MEASURES = {
-    "entropy": "how spread, in bits; 0 looks at one place",
-    "distance": "how far away it looks, in columns, on average",
-    "diagonal": "share within one place of the diagonal",
-    "previous": "share on the place before",
-    "next": "share on the place after",
-    "delimiter": "share on special tokens and punctuation",
-    "redundancy": "likeness to the most similar other head",
-    "links": "share on the given links",
+    "entropy": ("spread", "how spread, in bits; 0 looks at one place"),
+    "distance": ("distance", "how many columns away it looks, on average"),
+    "diagonal": ("diagonal", "share within one place of the diagonal"),
+    "previous": ("previous", "share on the token before"),
+    "next": ("next", "share on the token after"),
+    "delimiter": ("delimiters", "share on special tokens and punctuation"),
+    "redundancy": ("like another", "cosine with the most similar other head"),
+    "links": ("given links", "share on the links that were given"),
 }
-"""What each is, in the order they are offered."""
+"""What each is called and what it is, in the order they are offered."""
 
 
 def measures(

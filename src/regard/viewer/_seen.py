@@ -23,6 +23,7 @@ import numpy as np
 from regard.errors import RequestError
 from regard.viewer._codec import (
     CODES,
+    HALF_MOST,
     Floats,
     Packed,
     deflate,
@@ -39,8 +40,8 @@ from regard.viewer.sides import Side
 __all__ = ["MAGIC", "dump", "parse", "read"]
 
 MAGIC = b"\x89SEEN\n\x01\x00"
-THUMB = 40
-"""Cells of the overview's pictures, at most, each way."""
+THUMB, LARGE = 32, 1 << 15
+"""Cells of the overview's pictures each way, kept for heads of more weights than `LARGE`."""
 _RATIO = 1040  # deflate makes nothing smaller than 1 : 1032
 _MOST = 1 << 28  # bytes of a header, unpacked
 
@@ -103,13 +104,14 @@ def _pack_map(view: View, one: Map, code: str | None, top_k: int | None) -> dict
         chosen = code or ("i8" if negative else "u8")
     heads = [keep_top(w, top_k) if chosen == "top" else pack(w, chosen) for w in weights]
     own = one.rows == one.columns
+    large = chosen != "top" and one.shape[1] * columns > LARGE
     side = view.sides[one.columns]
     row = {
         "name": one.name, "kind": one.kind, "layer": one.layer, "what": one.what,
         "rows": one.rows, "columns": one.columns, "shape": list(one.shape), "code": chosen,
         "max": [float(f"{w.max(initial=0.0):.6g}") for w in np.abs(weights)],
         "measures": measures(weights, side.delimiters, one.links, own),
-        "_packed": heads, "_thumbs": thumbnails(weights, THUMB),
+        "_packed": heads, "_thumbs": thumbnails(weights, THUMB) if large else None,
     }  # fmt: skip
     for name in ("heads", "scope", "extra", "links"):
         if value := getattr(one, name):
@@ -123,12 +125,14 @@ def _place(heads: list[Packed], thumbs: Any, blobs: _Blobs) -> dict[str, Any]:
     made: dict[str, Any] = {"blobs": [blobs.add(head.blob) for head in heads]}
     scales = np.concatenate([head.scale for head in heads] or [np.zeros(0, np.float32)])
     if len(scales):
-        made["scale"] = blobs.add(deflate(scales.astype("<f4").tobytes()))
+        made["scales"] = "f2" if scales.max(initial=0.0) <= HALF_MOST else "f4"
+        made["scale"] = blobs.add(deflate(scales.astype("<" + made["scales"]).tobytes()))
     if heads and heads[0].mass is not None:
         made["entries"] = [head.entries for head in heads]
         mass = np.concatenate([head.mass for head in heads if head.mass is not None])
-        made["mass"] = blobs.add(deflate(mass.astype("<u2").tobytes()))
-    made["thumbs"] = [*thumbs.shape[1:], *blobs.add(deflate(thumbs.tobytes()))]
+        made["mass"] = blobs.add(deflate(mass.tobytes()))
+    if thumbs is not None:
+        made["thumbs"] = [*thumbs.shape[1:], *blobs.add(deflate(thumbs.tobytes()))]
     return made
 
 
@@ -239,17 +243,18 @@ def _map(row: Any, body: memoryview) -> Map:
         # A kept head may be far larger than its bytes; an honest one never beyond this.
         row.claim(rows * columns <= 1 << 31, "shape")
     scale = [0, 0] if code == "f16" else row.place("scale", len(body))
-    row.claim(code == "f16" or 4 * heads * rows <= scale[1] * _RATIO + 64, "scale")
+    wide = "f2" if code == "f16" else row.one_of("scales", ("f2", "f4"))
+    row.claim(code == "f16" or int(wide[1]) * heads * rows <= scale[1] * _RATIO + 64, "scale")
     return Map(
         name, row.count("rows"), row.count("columns"), (heads, rows, columns),
-        _loader(body, places, scale, code, (heads, rows, columns), entries, name),
+        _loader(body, places, scale, wide, code, (heads, rows, columns), entries, name),
         row.text("kind"), row.count("layer"), row.one_of("what", tuple(WHATS)),
         row.strings("heads"), row.counts("scope"), row.numbers("extra"), row.pairs("links"),
     )  # fmt: skip
 
 
 def _loader(
-    body: memoryview, places: list[list[int]], scale: list[int], code: str,
+    body: memoryview, places: list[list[int]], scale: list[int], wide: str, code: str,
     shape: tuple[int, int, int], entries: list[int], name: str,
 ) -> Callable[[int], Floats]:  # fmt: skip
     heads, rows, columns = shape
@@ -260,8 +265,10 @@ def _loader(
         scales = np.zeros(0, np.float32)
         if code != "f16":
             at, length = scale
-            raw = inflate(bytes(body[at : at + length]), 4 * heads * rows, f"{name}: the scale")
-            scales = np.frombuffer(raw, "<f4").reshape(heads, rows)[head].astype(np.float32)
+            raw = inflate(
+                bytes(body[at : at + length]), int(wide[1]) * heads * rows, f"{name}: the scale"
+            )
+            scales = np.frombuffer(raw, "<" + wide).reshape(heads, rows)[head].astype(np.float32)
         at, length = places[head]
         blob = bytes(body[at : at + length])
         return unpack(

@@ -41,12 +41,12 @@ function small(p, title, width) {
   const ratio = devicePixelRatio || 1, wide = g.left + p.C * g.cell + 4, high = g.above + p.R * g.cell + 34;
   canvas.width = wide * ratio; canvas.height = high * ratio;
   canvas.style.width = `${wide}px`; canvas.style.height = `${high}px`;
-  const context = canvas.getContext("2d");
-  context.scale(ratio, ratio);
-  context.fillStyle = ink().back; context.fillRect(0, 0, wide, high);
+  const pen = canvas.getContext("2d");
+  pen.scale(ratio, ratio);
+  pen.fillStyle = ink().back; pen.fillRect(0, 0, wide, high);
   const o = { x: 0, y: 0, wide, high };
-  drawMatrix(context, p, g, o);
-  scaleBar(context, g.left, g.above + p.R * g.cell + 8, Math.min(110, Math.max(p.C * g.cell - 4, 40)), p.top, p.low < 0);
+  drawMatrix(pen, p, g, o);
+  scaleBar(pen, g.left, g.above + p.R * g.cell + 8, Math.min(110, Math.max(p.C * g.cell - 4, 40)), p.top, p.low < 0);
   canvas.addEventListener("mousemove", (e) => {
     const c = Math.floor((e.offsetX - g.left) / g.cell), r = Math.floor((e.offsetY - g.above) / g.cell);
     const col = p.cols.rtl ? p.C - 1 - c : c;
@@ -75,14 +75,14 @@ VIEWS.push({
   async draw() {
     const a = parsePlace(state.a || pinText({ run: state.run, at: state.at, h: state.head })) ?? { run: 0, at: 0, h: "mean" };
     const b = parsePlace(state.b || "") ?? nextPlace(a);
-    const [p, q] = await Promise.all([a, b].map(({ run, at, h }) => picture(file.runs[run].maps[at], h)));
+    const [p, q] = (await Promise.all([a, b].map(({ run, at, h }) => picture(file.runs[run].maps[at], h)))).map((one) => ({ ...one }));
     p.top = q.top = Math.max(p.top, q.top);
     const same = p.R === q.R && p.C === q.C, figures = [], stage = $("stage");
     const width = Math.max(230, (stage.clientWidth - 60) / (stage.clientWidth < 700 ? 1 : same ? 3 : 2));
     figures.push(small(p, `A  ${placeName(a)}`, width), small(q, `B  ${placeName(b)}`, width));
     let told;
     if (same) {
-      const d = { ...p, pixels: null, w: p.w.map((v, i) => v - q.w[i]) };
+      const d = { ...p, key: "", w: p.w.map((v, i) => v - q.w[i]) };
       d.low = -1;
       let size = 0, apart = 0;
       for (const v of d.w) { size = Math.max(size, Math.abs(v)); apart += Math.abs(v) / 2; }

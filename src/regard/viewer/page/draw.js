@@ -46,14 +46,14 @@ const inkOn = (v, top) =>
 // Weights as a picture of one pixel a cell. `flip`: columns from right to left.
 function pixels(w, R, C, top, flip = false) {
   const made = new OffscreenCanvas(Math.max(C, 1), Math.max(R, 1));
-  const context = made.getContext("2d"), image = context.createImageData(made.width, made.height);
+  const pen = made.getContext("2d"), image = pen.createImageData(made.width, made.height);
   const up = table(STOPS[themeNow()]), down = table(LESS[themeNow()]);
   for (let r = 0, i = 0; r < R; r++)
     for (let c = 0; c < C; c++, i++) {
       const t = w[i] < 0 ? down : up, l = level(w[i], top) * 3, o = (r * C + (flip ? C - 1 - c : c)) * 4;
       image.data[o] = t[l]; image.data[o + 1] = t[l + 1]; image.data[o + 2] = t[l + 2]; image.data[o + 3] = 255;
     }
-  context.putImageData(image, 0, 0);
+  pen.putImageData(image, 0, 0);
   return made;
 }
 
@@ -62,7 +62,7 @@ const font = (size, bold = false) => `${bold ? "600 " : ""}${size}px ${FONT}`;
 
 // The canvas is as large as what can be seen; `spacer` makes the stage scroll as if it were larger.
 const board = {
-  context: null, wide: 0, high: 0,
+  pen: null, wide: 0, high: 0,
   start(width, height) {
     const stage = $("stage"), canvas = $("canvas"), ratio = printing.now ? 2 : devicePixelRatio || 1;
     canvas.hidden = false; $("leaf").hidden = true; $("spacer").hidden = false;
@@ -77,11 +77,11 @@ const board = {
       canvas.style.width = `${this.wide}px`;
       canvas.style.height = `${this.high}px`;
     }
-    const context = (this.context = canvas.getContext("2d"));
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.fillStyle = ink().back;
-    context.fillRect(0, 0, this.wide, this.high);
-    return { context, x: whole ? 0 : stage.scrollLeft, y: whole ? 0 : stage.scrollTop, wide: this.wide, high: this.high };
+    const pen = (this.pen = canvas.getContext("2d"));
+    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    pen.fillStyle = ink().back;
+    pen.fillRect(0, 0, this.wide, this.high);
+    return { pen, x: whole ? 0 : stage.scrollLeft, y: whole ? 0 : stage.scrollTop, wide: this.wide, high: this.high };
   },
   // Views made of words and not of drawing.
   page(...inside) {
@@ -91,30 +91,32 @@ const board = {
 };
 const saving = { now: false };
 
-function fit(context, text, room) {
-  if (context.measureText(text).width <= room) return text;
+// How the next words are written.
+function pencil(pen, align, base, size, colour, bold) {
+  pen.textAlign = align; pen.textBaseline = base; pen.font = font(size, bold); pen.fillStyle = colour;
+}
+
+function fit(pen, text, room) {
+  if (pen.measureText(text).width <= room) return text;
   let low = 0, high = text.length;
   while (low < high) {
     const middle = (low + high + 1) >> 1;
-    if (context.measureText(text.slice(0, middle) + "…").width <= room) low = middle; else high = middle - 1;
+    if (pen.measureText(text.slice(0, middle) + "…").width <= room) low = middle; else high = middle - 1;
   }
   return text.slice(0, low) + "…";
 }
 
-const longest = (context, labels) => labels.reduce((most, l) => Math.max(most, context.measureText(l).width), 0);
+const longest = (pen, labels) => labels.reduce((most, l) => Math.max(most, pen.measureText(l).width), 0);
 
-function scaleBar(context, x, y, width, top, signed) {
+function scaleBar(pen, x, y, width, top, signed) {
   for (let i = 0; i < width; i++) {
-    context.fillStyle = shade(signed ? (i / width) * 2 * top - top : (i / width) * top, top);
-    context.fillRect(x + i, y, 1.5, 8);
+    pen.fillStyle = shade(signed ? (i / width) * 2 * top - top : (i / width) * top, top);
+    pen.fillRect(x + i, y, 1.5, 8);
   }
-  context.strokeStyle = ink().line;
-  context.strokeRect(x - 0.5, y - 0.5, width + 1, 9);
-  context.font = font(10);
-  context.fillStyle = ink().soft;
-  context.textBaseline = "top";
-  context.textAlign = "left";
-  context.fillText(signed ? `−${+top.toPrecision(2)}` : "0", x, y + 11);
-  context.textAlign = "right";
-  context.fillText(`${+top.toPrecision(2)}`, x + width, y + 11);
+  pen.strokeStyle = ink().line;
+  pen.strokeRect(x - 0.5, y - 0.5, width + 1, 9);
+  pencil(pen, "left", "top", 10, ink().soft);
+  pen.fillText(signed ? `−${+top.toPrecision(2)}` : "0", x, y + 11);
+  pen.textAlign = "right";
+  pen.fillText(`${+top.toPrecision(2)}`, x + width, y + 11);
 }

@@ -1,15 +1,5 @@
 // Find the head: every head of the run as a small picture, sorted and filtered by what it does.
 
-const MEASURES = {
-  entropy: ["spread", "how spread, in bits; 0 looks at one place"],
-  distance: ["distance", "how many columns away it looks, on average"],
-  diagonal: ["diagonal", "share within one place of the diagonal"],
-  previous: ["previous", "share on the token before"],
-  next: ["next", "share on the token after"],
-  delimiter: ["delimiters", "share on special tokens and punctuation"],
-  redundancy: ["like another", "cosine with the most similar other head"],
-  links: ["given links", "share on the links that were given"],
-};
 const measureText = (name, v) =>
   name === "entropy" ? `${v.toFixed(1)} bits` : name === "distance" ? v.toFixed(1) : name === "redundancy" ? v.toFixed(2) : percent(v);
 
@@ -45,18 +35,18 @@ function sorted(heads) {
 }
 
 async function thumbnail(one, size) {
-  const { rows, columns, data } = await file.thumbs(one.m), start = one.h * rows * columns;
+  const { rows, columns, data } = await file.thumb(one.m, one.h);
   const canvas = make("canvas", { width: columns, height: rows, "aria-hidden": "true" });
   const wide = Math.max(columns, rows * 0.4), high = Math.max(rows, columns * 0.4), fitted = size / Math.max(wide, high);
   canvas.style.width = `${wide * fitted}px`; canvas.style.height = `${high * fitted}px`;
   if (!rows || !columns) return canvas;
-  const context = canvas.getContext("2d"), image = context.createImageData(columns, rows), t = table(STOPS[themeNow()]);
+  const pen = canvas.getContext("2d"), image = pen.createImageData(columns, rows), t = table(STOPS[themeNow()]);
   const flip = axis(one.map.columns, 0).rtl;
   for (let i = 0; i < rows * columns; i++) {
-    const v = data[start + i] * 3, o = (flip ? i - (i % columns) + columns - 1 - (i % columns) : i) * 4;
+    const v = data[i] * 3, o = (flip ? i - (i % columns) + columns - 1 - (i % columns) : i) * 4;
     image.data[o] = t[v]; image.data[o + 1] = t[v + 1]; image.data[o + 2] = t[v + 2]; image.data[o + 3] = 255;
   }
-  context.putImageData(image, 0, 0);
+  pen.putImageData(image, 0, 0);
   return canvas;
 }
 
@@ -88,7 +78,7 @@ VIEWS.push({
   },
 });
 
-const shortName = ({ map, h }) => `${map.kind ? map.kind.slice(0, 5) : map.name} ${map.layer || ""}·${map.heads?.[h] ?? h + 1}`;
+const shortName = ({ map, h }) => `${map.kind || map.name} ${map.layer || ""}·${map.heads?.[h] ?? h + 1}`;
 const describe = (one) =>
   Object.keys(MEASURES).map((name) => [name, measureOf(one, name)]).filter(([, v]) => v !== undefined)
     .map(([name, v]) => `${MEASURES[name][0]} ${measureText(name, v)}`).join(", ");

@@ -21,11 +21,11 @@ VIEWS.push({
     probe.font = font(13);
     const left = Math.min(longest(probe, p.rows.labels) + 24, 260), right = Math.min(longest(probe, p.cols.labels) + 24, 260);
     const stage = $("stage"), wide = Math.min(Math.max(stage.clientWidth - 24, left + right + 140), left + right + 520);
-    const o = board.start(wide + 20, Math.max(p.R, p.C) * high + 40), context = o.context;
+    const o = board.start(wide + 20, Math.max(p.R, p.C) * high + 40), pen = o.pen;
     const a = left, b = wide - right, y = (i) => 24 + (i + 0.5) * high - o.y;
     this.g = { a, b, high, o };
     const looking = state.row >= 0 ? state.row : -1, looked = state.col >= 0 ? state.col : -1;
-    context.lineCap = "round";
+    pen.lineCap = "round";
     many.forEach((one, k) => {
       const colour = heads.length === 1 ? shade(0.7, 1) : headColour(heads[k]), top = one.top || 1;
       for (let r = 0; r < one.R; r++) {
@@ -35,36 +35,36 @@ VIEWS.push({
           if (looked >= 0 && c !== looked) continue;
           const v = Math.abs(one.w[r * one.C + c]) / top;
           if (v < 0.03) continue;
-          context.strokeStyle = colour;
-          context.globalAlpha = Math.min(1, v * (looking >= 0 || looked >= 0 ? 1 : 0.8));
-          context.lineWidth = 0.6 + 3 * v;
-          context.beginPath();
+          pen.strokeStyle = colour;
+          pen.globalAlpha = Math.min(1, v * (looking >= 0 || looked >= 0 ? 1 : 0.8));
+          pen.lineWidth = 0.6 + 3 * v;
+          pen.beginPath();
           const shift = (k - (heads.length - 1) / 2) * Math.min(1.2, high / heads.length / 1.5);
-          context.moveTo(a + 2, y(r) + shift); context.lineTo(b - 2, y(c) + shift);
-          context.stroke();
+          pen.moveTo(a + 2, y(r) + shift); pen.lineTo(b - 2, y(c) + shift);
+          pen.stroke();
         }
       }
     });
-    context.globalAlpha = 1;
-    this.words(context, p, a, b, y, high, looking, looked, many, heads);
+    pen.globalAlpha = 1;
+    this.words(pen, p, a, b, y, high, looking, looked, many, heads);
   },
-  words(context, p, a, b, y, high, looking, looked, many, heads) {
+  words(pen, p, a, b, y, high, looking, looked, many, heads) {
     const colours = ink();
-    context.textBaseline = "middle";
+    pen.textBaseline = "middle";
     const bars = (x, direction, at, value) => many.forEach((one, k) => {
       const width = 9 / Math.max(1, heads.length / 2), v = Math.min(1, value(one) / (one.top || 1));
-      context.fillStyle = heads.length === 1 ? shade(0.7, 1) : headColour(heads[k]);
-      context.globalAlpha = v;
-      context.fillRect(x + direction * k * width * 0.5 - (direction < 0 ? width : 0), y(at) - high * 0.42, width * 0.5, high * 0.84);
-      context.globalAlpha = 1;
+      pen.fillStyle = heads.length === 1 ? shade(0.7, 1) : headColour(heads[k]);
+      pen.globalAlpha = v;
+      pen.fillRect(x + direction * k * width * 0.5 - (direction < 0 ? width : 0), y(at) - high * 0.42, width * 0.5, high * 0.84);
+      pen.globalAlpha = 1;
     });
     for (const [labels, dim, x, align, mine] of [[p.rows.labels, p.rows.dim, a - 12, "right", looking], [p.cols.labels, p.cols.dim, b + 12, "left", looked]]) {
-      context.textAlign = align;
+      pen.textAlign = align;
       labels.forEach((label, i) => {
         if (y(i) < -20 || y(i) > this.g.o.high + 20) return;
-        context.font = font(13, i === mine);
-        context.fillStyle = i === mine ? colours.mark : dim[i] ? colours.soft : colours.text;
-        context.fillText(fit(context, label, 236), x, y(i));
+        pen.font = font(13, i === mine);
+        pen.fillStyle = i === mine ? colours.mark : dim[i] ? colours.soft : colours.text;
+        pen.fillText(fit(pen, label, 236), x, y(i));
       });
     }
     if (looking >= 0) for (let c = 0; c < p.C; c++) bars(b + 1, 1, c, (one) => one.w[looking * one.C + c]);
@@ -93,7 +93,7 @@ VIEWS.push({
     for (const label of p.cols.labels) { const w = Math.min(probe.measureText(label).width, 160); at.push(x + w / 2); x += w + 14; }
     if (p.cols.rtl) at.forEach((v, i) => (at[i] = x - v));
     const high = $("stage").clientHeight - 4, base = high * 0.5;
-    const o = board.start(x + 20, high), context = o.context;
+    const o = board.start(x + 20, high), pen = o.pen;
     this.g = { at, base, o };
     const edges = new Set((p.rows.side.edges ?? []).map(([i, j]) => `${i}.${j}`));
     many.forEach((one, k) => {
@@ -101,22 +101,22 @@ VIEWS.push({
         const v = Math.abs(one.w[r * one.C + c]) / (one.top || 1);
         if (v < 0.06 || r === c || (state.row >= 0 && r !== state.row) || (state.col >= 0 && c !== state.col)) continue;
         const from = at[r] - o.x, to = at[c] - o.x, up = r < c ? -1 : 1, reach = Math.min(Math.abs(to - from) * 0.5, base - 26);
-        context.strokeStyle = edges.has(`${r}.${c}`) ? colours.mark : heads.length === 1 ? shade(0.7, 1) : headColour(heads[k]);
-        context.globalAlpha = Math.min(1, v * 0.9); context.lineWidth = 0.6 + 3 * v;
-        context.beginPath();
-        context.ellipse((from + to) / 2, base + up * 12, Math.abs(to - from) / 2, reach, 0, up < 0 ? Math.PI : 0, up < 0 ? 2 * Math.PI : Math.PI);
-        context.stroke();
+        pen.strokeStyle = edges.has(`${r}.${c}`) ? colours.mark : heads.length === 1 ? shade(0.7, 1) : headColour(heads[k]);
+        pen.globalAlpha = Math.min(1, v * 0.9); pen.lineWidth = 0.6 + 3 * v;
+        pen.beginPath();
+        pen.ellipse((from + to) / 2, base + up * 12, Math.abs(to - from) / 2, reach, 0, up < 0 ? Math.PI : 0, up < 0 ? 2 * Math.PI : Math.PI);
+        pen.stroke();
       }
     });
-    context.globalAlpha = 1; context.textAlign = "center"; context.textBaseline = "middle";
+    pen.globalAlpha = 1; pen.textAlign = "center"; pen.textBaseline = "middle";
     p.cols.labels.forEach((label, i) => {
       const mine = i === state.row || i === state.col;
-      context.font = font(13, mine);
-      context.fillStyle = mine ? colours.mark : p.cols.dim[i] ? colours.soft : colours.text;
-      context.fillText(fit(context, label, 160), at[i] - o.x, base);
+      pen.font = font(13, mine);
+      pen.fillStyle = mine ? colours.mark : p.cols.dim[i] ? colours.soft : colours.text;
+      pen.fillText(fit(pen, label, 160), at[i] - o.x, base);
     });
-    context.textAlign = "left"; context.font = font(11); context.fillStyle = colours.soft;
-    context.fillText("above: looks ahead · below: looks back", 12, high - 14);
+    pencil(pen, "left", "middle", 11, colours.soft);
+    pen.fillText("above: looks ahead · below: looks back", 12, high - 14);
   },
   at(x, y) {
     if (!this.g || Math.abs(y - this.g.base) > 14) return null;

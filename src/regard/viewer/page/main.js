@@ -1,8 +1,8 @@
 // Putting it together: choosers, keys, what is said about the choice, and the way out.
 
-const WHATS = JSON.parse($("whats").textContent);
 const runName = (run) => {
-  const parts = [run.model, run.label, run.number ? `hypothesis ${run.number}` : "", run.output || run.input].filter(Boolean);
+  const several = file.runs.some((other) => other.model !== run.model);
+  const parts = [several && run.model, run.label, run.number && `${run.number}`, run.output || run.input].filter(Boolean);
   const text = parts.join(" · ") || "all";
   return text.length > 70 ? text.slice(0, 69) + "…" : text;
 };
@@ -33,6 +33,7 @@ async function refresh(quietly = false) {
     await viewNow().draw();
     if (mine === turn) await drawAside();
   } catch (error) { fail(error); }
+  performance.mark("drawn");
   document.documentElement.dataset.drawn = String(mine);
 }
 
@@ -68,7 +69,7 @@ function toggleHead(h) {
 }
 
 async function drawAside() {
-  const map = mapNow(), code = { u8: "to 1/510 of each row's largest", i8: "to 1/254 of each row's largest", f16: "exact to half precision", top: `the largest ${map.k || ""} of each row` }[map.code];
+  const map = mapNow(), code = { u8: "to ¼ % of each row's largest", i8: "to ½ % of each row's largest", f16: "exact to half precision", top: `the largest ${map.k || ""} of each row` }[map.code];
   $("what").textContent = `Shown: ${WHATS[map.what] ?? map.what}. Kept ${code}.`;
   drawBeam();
   const p = await picture(indexNow(), state.head);
@@ -82,7 +83,7 @@ async function drawAside() {
   if (state.col >= 0 && state.col < p.C) rows.push(list(`“${p.cols.labels[state.col]}” is looked at by`, p.rows.labels, Array.from({ length: p.R }, (_, r) => p.w[r * p.C + state.col])));
   if (map.mass && state.row >= 0 && state.head !== "mean") {
     const side = axis(map.rows, state.words), r = side.groups ? side.groups[state.row]?.[0] : state.row;
-    rows.push(make("p", { class: "soft" }, `kept: ${percent(((await file.mass(indexNow()))[state.head * map.shape[1] + r] ?? 0) / 65535)} of this row`));
+    rows.push(make("p", { class: "soft" }, `kept: ${percent(((await file.mass(indexNow()))[state.head * map.shape[1] + r] ?? 0) / 255)} of this row`));
   }
   if (state.table) rows.push(wholeTable(p));
   $("row").replaceChildren(...rows);
@@ -163,11 +164,6 @@ async function whole(action) {
   saving.now = true;
   try { await viewNow().draw(); await action(); } finally { saving.now = false; await refresh(true); }
 }
-
-const KEYS = {
-  "← ↑ ↓ →": "move the chosen row and column", "[ ]": "the head before, after", "{ }": "the attention before, after", "m": "mean of all heads",
-  "1 … 9": "the n-th view", "h": "the next hypothesis or run", "w": "words or pieces", "v": "numbers in cells", "p": "pin", "+ −": "larger, smaller", "0": "as large as fits", "t": "table", "d": "light or dark", "Esc": "choose nothing", "?": "these keys",
-};
 
 function key(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;

@@ -21,66 +21,67 @@ function layout(p, width, height) {
   return { cell, left, above, size: text(cell), words: cell >= 7 };
 }
 
-function drawMatrix(context, p, g, o) {
+function drawMatrix(pen, p, g, o) {
   const { cell, left, above } = g, colours = ink();
   const column = (c) => (p.cols.rtl ? p.C - 1 - c : c);
   const seenWide = o.wide - left, seenHigh = o.high - above;
-  p.pixels ??= pixels(p.w, p.R, p.C, p.top, p.cols.rtl);
-  context.save();
-  context.beginPath(); context.rect(left, above, seenWide, seenHigh); context.clip();
-  context.imageSmoothingEnabled = cell < 1;
-  context.drawImage(p.pixels, left - o.x, above - o.y, p.C * cell, p.R * cell);
+  const key = `${p.top} ${themeNow()}`;
+  if (p.key !== key) Object.assign(p, { key, pixels: pixels(p.w, p.R, p.C, p.top, p.cols.rtl) });
+  pen.save();
+  pen.beginPath(); pen.rect(left, above, seenWide, seenHigh); pen.clip();
+  pen.imageSmoothingEnabled = cell < 1;
+  pen.drawImage(p.pixels, left - o.x, above - o.y, p.C * cell, p.R * cell);
   const firstRow = Math.max(0, Math.floor(o.y / cell)), lastRow = Math.min(p.R, Math.ceil((o.y + seenHigh) / cell));
   const firstCol = Math.max(0, Math.floor(o.x / cell)), lastCol = Math.min(p.C, Math.ceil((o.x + seenWide) / cell));
   if (cell >= 6) {
-    context.strokeStyle = colours.line; context.lineWidth = 0.5; context.beginPath();
-    for (let r = firstRow; r <= lastRow; r++) { const y = above + r * cell - o.y; context.moveTo(left - o.x, y); context.lineTo(left - o.x + p.C * cell, y); }
-    for (let c = firstCol; c <= lastCol; c++) { const x = left + c * cell - o.x; context.moveTo(x, above - o.y); context.lineTo(x, above - o.y + p.R * cell); }
-    context.stroke();
+    pen.strokeStyle = colours.line; pen.lineWidth = 0.5; pen.beginPath();
+    for (let r = firstRow; r <= lastRow; r++) { const y = above + r * cell - o.y; pen.moveTo(left - o.x, y); pen.lineTo(left - o.x + p.C * cell, y); }
+    for (let c = firstCol; c <= lastCol; c++) { const x = left + c * cell - o.x; pen.moveTo(x, above - o.y); pen.lineTo(x, above - o.y + p.R * cell); }
+    pen.stroke();
   }
   if (state.values && cell >= 20) {
-    context.font = font(Math.min(cell * 0.4, 12)); context.textAlign = "center"; context.textBaseline = "middle";
+    pen.font = font(Math.min(cell * 0.4, 12)); pen.textAlign = "center"; pen.textBaseline = "middle";
     for (let r = firstRow; r < lastRow; r++) for (let c = firstCol; c < lastCol; c++) {
       const v = p.w[r * p.C + column(c)];
       if (Math.abs(v) < 0.005) continue;
-      context.fillStyle = inkOn(v, p.top);
-      context.fillText(v.toFixed(2).replace("0.", "."), left + (c + 0.5) * cell - o.x, above + (r + 0.5) * cell - o.y);
+      pen.fillStyle = inkOn(v, p.top);
+      pen.fillText(v.toFixed(2).replace("0.", "."), left + (c + 0.5) * cell - o.x, above + (r + 0.5) * cell - o.y);
     }
   }
-  context.lineWidth = 1.5; context.strokeStyle = colours.mark;
-  if (state.row >= 0 && state.row < p.R) context.strokeRect(left - o.x, above + state.row * cell - o.y, p.C * cell, Math.max(cell, 2));
-  if (state.col >= 0 && state.col < p.C) context.strokeRect(left + column(state.col) * cell - o.x, above - o.y, Math.max(cell, 2), p.R * cell);
-  context.restore();
-  labels(context, p, g, o, { firstRow, lastRow, firstCol, lastCol, column });
+  pen.lineWidth = 1.5; pen.strokeStyle = colours.mark;
+  if (state.row >= 0 && state.row < p.R) pen.strokeRect(left - o.x, above + state.row * cell - o.y, p.C * cell, Math.max(cell, 2));
+  if (state.col >= 0 && state.col < p.C) pen.strokeRect(left + column(state.col) * cell - o.x, above - o.y, Math.max(cell, 2), p.R * cell);
+  pen.restore();
+  labels(pen, p, g, o, { firstRow, lastRow, firstCol, lastCol, column });
 }
 
-function labels(context, p, g, o, { firstRow, lastRow, firstCol, lastCol, column }) {
+function labels(pen, p, g, o, { firstRow, lastRow, firstCol, lastCol, column }) {
   const { cell, left, above, size } = g, colours = ink();
-  context.save();
-  context.font = font(size); context.textBaseline = "middle";
+  pen.save();
+  pen.font = font(size); pen.textBaseline = "middle";
   // Where words do not fit, every n-th place has its number.
   const step = g.words ? 1 : [2, 5, 10, 20, 25, 50, 100, 200, 500, 1000, 5000].find((n) => n * cell >= 34) ?? 10000;
-  context.beginPath(); context.rect(0, above, left, o.high - above); context.clip();
-  context.textAlign = "right";
+  pen.beginPath(); pen.rect(0, above, left, o.high - above); pen.clip();
+  pen.textAlign = "right";
   for (let r = firstRow; r < lastRow; r++) {
     if (r % step) continue;
-    context.fillStyle = r === state.row ? colours.mark : p.rows.dim[r] ? colours.soft : colours.text;
-    context.fillText(g.words ? fit(context, p.rows.labels[r], left - 12) : r, left - 6, above + (r + 0.5) * cell - o.y);
+    pen.fillStyle = r === state.row ? colours.mark : p.rows.dim[r] ? colours.soft : colours.text;
+    pen.fillText(g.words ? fit(pen, p.rows.labels[r], left - 12) : r, left - 6, above + (r + 0.5) * cell - o.y);
   }
-  context.restore();
-  context.save();
-  context.font = font(size); context.textBaseline = "middle";
-  context.beginPath(); context.rect(left, 0, o.wide - left, above); context.clip();
+  pen.restore();
+  pen.save();
+  pen.font = font(size); pen.textBaseline = "middle";
+  pen.beginPath(); pen.rect(left, 0, o.wide - left, above); pen.clip();
   for (let c = firstCol; c < lastCol; c++) {
     if (column(c) % step) continue;
-    context.fillStyle = column(c) === state.col ? colours.mark : p.cols.dim[column(c)] ? colours.soft : colours.text;
-    context.save();
-    context.translate(left + (c + 0.5) * cell - o.x, above - 6);
-    if (g.words) { context.rotate(-Math.PI / 2); context.textAlign = "left"; context.fillText(fit(context, p.cols.labels[column(c)], above - 12), 0, 0); }
-    else { context.textAlign = "center"; context.textBaseline = "bottom"; context.fillText(column(c), 0, 0); }
-    context.restore();
+    pen.fillStyle = column(c) === state.col ? colours.mark : p.cols.dim[column(c)] ? colours.soft : colours.text;
+    pen.save();
+    pen.translate(left + (c + 0.5) * cell - o.x, above - 6);
+    if (g.words) { pen.rotate(-Math.PI / 2); pen.textAlign = "left"; pen.fillText(fit(pen, p.cols.labels[column(c)], above - 12), 0, 0); }
+    else { pen.textAlign = "center"; pen.textBaseline = "bottom"; pen.fillText(column(c), 0, 0); }
+    pen.restore();
   }
-  context.restore();
+  pen.restore();
 }
 
 VIEWS.push({
@@ -89,9 +90,9 @@ VIEWS.push({
     const p = (this.p = await picture(indexNow(), state.head));
     const stage = $("stage"), g = (this.g = layout(p, stage.clientWidth - 2, stage.clientHeight - 2));
     const o = (this.o = board.start(g.left + p.C * g.cell + 16, g.above + p.R * g.cell + 40));
-    drawMatrix(o.context, p, g, o);
+    drawMatrix(o.pen, p, g, o);
     const bottom = g.above + p.R * g.cell - o.y + 12;
-    if (bottom < o.high - 20) scaleBar(o.context, g.left - o.x, bottom, Math.min(120, Math.max(p.C * g.cell, 60)), p.top, p.low < 0);
+    if (bottom < o.high - 20) scaleBar(o.pen, g.left - o.x, bottom, Math.min(120, Math.max(p.C * g.cell, 60)), p.top, p.low < 0);
   },
   // Which row and column are under a point of the stage.
   at(x, y) {

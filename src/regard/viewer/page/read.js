@@ -62,18 +62,34 @@ class File {
   scale(m) {
     const map = this.maps[m];
     if (!map.scale) return Promise.resolve(null);
-    return this.once(`s${m}`, 0, async () => new Float32Array((await inflate(this.bytes(map.scale))).buffer));
+    return this.once(`s${m}`, 0, async () => {
+      const { buffer } = await inflate(this.bytes(map.scale));
+      return map.scales === "f4" ? new Float32Array(buffer) : Float32Array.from(new Uint16Array(buffer), half);
+    });
   }
 
   mass(m) {
     const map = this.maps[m];
     if (!map.mass) return Promise.resolve(null);
-    return this.once(`m${m}`, 0, async () => new Uint16Array((await inflate(this.bytes(map.mass))).buffer));
+    return this.once(`m${m}`, 0, () => inflate(this.bytes(map.mass)));
   }
 
-  thumbs(m) {
-    const [rows, columns, ...place] = this.maps[m].thumbs;
-    return this.once(`t${m}`, 0, async () => ({ rows, columns, data: await inflate(this.bytes(place)) }));
+  // A head as a small picture of bytes: kept in the file for large heads, else made of its weights.
+  thumb(m, h) {
+    const { thumbs, shape: [, R, C] } = this.maps[m];
+    return this.once(`t${m}.${h}`, 0, async () => {
+      if (thumbs) {
+        const [rows, columns, ...place] = thumbs, all = await this.once(`t${m}`, 0, () => inflate(this.bytes(place)));
+        return { rows, columns, data: all.subarray(h * rows * columns, (h + 1) * rows * columns) };
+      }
+      const w = await this.unpack(m, h), rows = Math.min(R, 48), columns = Math.min(C, 48), most = new Float32Array(rows * columns);
+      for (let r = 0, i = 0; r < R; r++) for (let c = 0; c < C; c++, i++) {
+        const k = Math.floor((r * rows) / R) * columns + Math.floor((c * columns) / C);
+        if (Math.abs(w[i]) > most[k]) most[k] = Math.abs(w[i]);
+      }
+      const top = most.reduce((a, b) => Math.max(a, b), 1e-9);
+      return { rows, columns, data: Uint8Array.from(most, (v) => Math.round((v / top) * 255)) };
+    });
   }
 
   // One head's weights, or the mean of all: Float32Array of rows × columns.
@@ -101,7 +117,7 @@ class File {
       return found;
     }
     if (map.code === "top") return this.scatter(raw, found, map, h, scales);
-    const steps = map.code === "i8" ? new Int8Array(raw.buffer) : raw, levels = map.code === "i8" ? 127 : 255;
+    const steps = map.code === "i8" ? new Int8Array(raw.buffer) : raw, levels = map.code === "i8" ? 100 : 200;
     for (let r = 0, i = 0; r < rows; r++) {
       const s = scales[h * rows + r] / levels;
       for (let c = 0; c < columns; c++, i++) found[i] = steps[i] * s;
@@ -114,7 +130,7 @@ class File {
     const wide = columns <= 256 ? 1 : columns <= 65536 ? 2 : 3;
     const counts = new Uint32Array(raw.slice(0, 4 * rows).buffer), at = 4 * rows;
     for (let r = 0, i = 0; r < rows; r++) {
-      const s = scales[h * rows + r] / 255;
+      const s = scales[h * rows + r] / 200;
       for (let k = 0, c = 0; k < counts[r]; k++, i++) {
         for (let p = 0; p < wide; p++) c += raw[at + p * n + i] << (8 * p);
         found[r * columns + c] = raw[at + wide * n + i] * s;

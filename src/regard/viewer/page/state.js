@@ -1,6 +1,7 @@
 // What is shown: one object, written into the address so that a link is a view.
 
 const $ = (id) => document.getElementById(id);
+const { WHATS, MEASURES, KEYS } = JSON.parse($("texts").textContent);
 
 function make(tag, attributes = {}, ...inside) {
   const node = document.createElement(tag);
@@ -80,7 +81,8 @@ function join(weights, R, C, rows, cols) {
   return { w, R: rg.length, C: n };
 }
 
-async function picture(m, h, words = state.words) {
+const picture = (m, h, words = state.words) => file.once(`p${m}.${h}.${words}`, file.maps[m].shape[1] * file.maps[m].shape[2], () => joined(m, h, words));
+async function joined(m, h, words) {
   const map = file.maps[m];
   const rows = axis(map.rows, words), cols = axis(map.columns, words);
   const found = join(await file.weights(m, h), map.shape[1], map.shape[2], rows, cols);

@@ -95,25 +95,25 @@ VIEWS.push({
   async draw() {
     const p = await picture(indexNow(), state.head), photo = await pictureOf(p.cols.side), stage = $("stage"), colours = ink();
     const high = Math.min(22, 300 / p.R) * p.R, top = 140, left = 110, wide = Math.max(stage.clientWidth - left - 24, 300);
-    const { context, x: dx, y: dy } = board.start(left + wide + 16, top + high + 60), step = wide / p.C;
-    if (photo) context.drawImage(photo, left - dx, 8 - dy, wide, top - 16);
-    context.imageSmoothingEnabled = false;
-    context.drawImage(pixels(p.w, p.R, p.C, p.top), left - dx, top - dy, wide, high);
-    context.strokeStyle = colours.mark; context.lineWidth = 2; context.beginPath();
-    context.font = font(12); context.textBaseline = "middle";
+    const { pen, x: dx, y: dy } = board.start(left + wide + 16, top + high + 60), step = wide / p.C;
+    if (photo) pen.drawImage(photo, left - dx, 8 - dy, wide, top - 16);
+    pen.imageSmoothingEnabled = false;
+    pen.drawImage(pixels(p.w, p.R, p.C, p.top), left - dx, top - dy, wide, high);
+    pen.strokeStyle = colours.mark; pen.lineWidth = 2; pen.beginPath();
+    pen.font = font(12); pen.textBaseline = "middle";
     for (let r = 0; r < p.R; r++) {
       let best = 0;
       for (let c = 1; c < p.C; c++) if (p.w[r * p.C + c] > p.w[r * p.C + best]) best = c;
       const x = left + (best + 0.5) * step - dx, y = top + ((r + 0.5) * high) / p.R - dy;
-      r ? context.lineTo(x, y) : context.moveTo(x, y);
-      context.fillStyle = r === state.row ? colours.mark : colours.text; context.textAlign = "right";
-      if (high / p.R >= 10 || r % Math.ceil((11 * p.R) / high) === 0) context.fillText(fit(context, p.rows.labels[r], left - 14), left - 8 - dx, y);
-      if (photo) { context.textAlign = "center"; context.fillStyle = "#fff"; context.shadowBlur = 3; context.shadowColor = "#000"; context.fillText(p.rows.labels[r], x, 20 + (r % 3) * 14 - dy); context.shadowBlur = 0; }
+      r ? pen.lineTo(x, y) : pen.moveTo(x, y);
+      pen.fillStyle = r === state.row ? colours.mark : colours.text; pen.textAlign = "right";
+      if (high / p.R >= 10 || r % Math.ceil((11 * p.R) / high) === 0) pen.fillText(fit(pen, p.rows.labels[r], left - 14), left - 8 - dx, y);
+      if (photo) { pen.textAlign = "center"; pen.fillStyle = "#fff"; pen.shadowBlur = 3; pen.shadowColor = "#000"; pen.fillText(p.rows.labels[r], x, 20 + (r % 3) * 14 - dy); pen.shadowBlur = 0; }
     }
-    context.stroke();
+    pen.stroke();
     const seconds = p.cols.side.seconds ?? 0;
-    context.fillStyle = colours.soft; context.textAlign = "center"; context.textBaseline = "top";
-    for (let k = 0; k <= 8; k++) context.fillText(seconds ? `${((k / 8) * p.C * seconds).toFixed(1)} s` : Math.round((k / 8) * p.C), left + (k / 8) * wide - dx, top + high + 6 - dy);
+    pen.fillStyle = colours.soft; pen.textAlign = "center"; pen.textBaseline = "top";
+    for (let k = 0; k <= 8; k++) pen.fillText(seconds ? `${((k / 8) * p.C * seconds).toFixed(1)} s` : Math.round((k / 8) * p.C), left + (k / 8) * wide - dx, top + high + 6 - dy);
   },
 });
 
@@ -138,7 +138,7 @@ VIEWS.push({
     const p = (this.p = await picture(indexNow(), state.head, 0)), side = p.cols.side, pairs = [];
     for (let r = 0; r < p.R; r++) for (let c = 0; c < p.C; c++) if (p.w[r * p.C + c] > 0.001) pairs.push([r, c, p.w[r * p.C + c]]);
     const [x, y] = await file.once(`g${p.map.columns}`, 0, () => nodePlaces(p.R, side.edges ?? pairs.filter(([r, c]) => r !== c).slice(0, 6000)));
-    const stage = $("stage"), wide = stage.clientWidth - 4, high = stage.clientHeight - 4, o = board.start(wide, high), c = o.context, colours = ink();
+    const stage = $("stage"), wide = stage.clientWidth - 4, high = stage.clientHeight - 4, o = board.start(wide, high), c = o.pen, colours = ink();
     const at = (this.g = [...x].map((v, i) => [50 + v * (wide - 100), 40 + y[i] * (high - 80)]));
     for (const [r, k, v] of pairs.sort((a, b) => a[2] - b[2])) {
       if (r === k || (state.row >= 0 && r !== state.row)) continue;

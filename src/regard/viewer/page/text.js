@@ -72,34 +72,34 @@ VIEWS.push({
       ["coverage: what each column got in all", [...coverage], p.cols, "bar"],
       ...Object.entries(p.map.extra ?? {}).map(([name, values]) => [name, values, axis(p.map.rows, 0), "line"]),
     ];
-    const wide = Math.max(stage.clientWidth - 4, 300), high = 168, o = board.start(wide, charts.length * high + 10), context = o.context;
+    const wide = Math.max(stage.clientWidth - 4, 300), high = 168, o = board.start(wide, charts.length * high + 10), pen = o.pen;
     this.g = { charts: charts.length, high, wide, o, p };
     charts.forEach(([title, values, labels, form], i) => {
       const y0 = i * high + 28 - o.y, y1 = y0 + high - 76, x0 = 48, step = (wide - x0 - 16) / Math.max(values.length, 1);
       const top = Math.max(...values, 1e-6);
-      context.font = font(12, true); context.fillStyle = colours.text; context.textAlign = "left"; context.textBaseline = "bottom";
-      context.fillText(title, x0, y0 - 4);
-      context.strokeStyle = colours.line; context.lineWidth = 1;
+      pencil(pen, "left", "bottom", 12, colours.text, true);
+      pen.fillText(title, x0, y0 - 4);
+      pen.strokeStyle = colours.line; pen.lineWidth = 1;
       for (const part of [0, 0.5, 1]) {
         const y = y1 - part * (y1 - y0);
-        context.beginPath(); context.moveTo(x0, y); context.lineTo(wide - 16, y); context.stroke();
-        context.font = font(10); context.fillStyle = colours.soft; context.textAlign = "right"; context.textBaseline = "middle";
-        context.fillText(+(top * part).toPrecision(2), x0 - 6, y);
+        pen.beginPath(); pen.moveTo(x0, y); pen.lineTo(wide - 16, y); pen.stroke();
+        pencil(pen, "right", "middle", 10, colours.soft);
+        pen.fillText(+(top * part).toPrecision(2), x0 - 6, y);
       }
-      context.strokeStyle = context.fillStyle = shade(0.7, 1); context.lineWidth = 1.8; context.beginPath();
+      pen.strokeStyle = pen.fillStyle = shade(0.7, 1); pen.lineWidth = 1.8; pen.beginPath();
       values.forEach((v, k) => {
         const x = x0 + (k + 0.5) * step, y = y1 - (v / top) * (y1 - y0);
-        if (form === "bar") context.fillRect(x - step * 0.4, y, Math.max(step * 0.8, 0.5), y1 - y);
-        else k ? context.lineTo(x, y) : context.moveTo(x, y);
+        if (form === "bar") pen.fillRect(x - step * 0.4, y, Math.max(step * 0.8, 0.5), y1 - y);
+        else k ? pen.lineTo(x, y) : pen.moveTo(x, y);
       });
-      context.stroke();
-      context.font = font(10); context.textAlign = "right"; context.textBaseline = "middle";
+      pen.stroke();
+      pen.font = font(10); pen.textAlign = "right"; pen.textBaseline = "middle";
       const every = Math.ceil(13 / step);
       labels.labels.forEach((label, k) => {
         if (k % every) return;
-        context.save(); context.translate(x0 + (k + 0.5) * step, y1 + 6); context.rotate(-Math.PI / 4);
-        context.fillStyle = labels.dim[k] ? colours.soft : colours.text;
-        context.fillText(fit(context, label, 52), 0, 0); context.restore();
+        pen.save(); pen.translate(x0 + (k + 0.5) * step, y1 + 6); pen.rotate(-Math.PI / 4);
+        pen.fillStyle = labels.dim[k] ? colours.soft : colours.text;
+        pen.fillText(fit(pen, label, 52), 0, 0); pen.restore();
       });
     });
   },
