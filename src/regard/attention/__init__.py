@@ -46,6 +46,7 @@ from regard.attention.score import FeaturePerceptron as FeaturePerceptron
 from regard.attention.score import General as General
 from regard.attention.score import InverseEuclidean as InverseEuclidean
 from regard.attention.score import Location as Location
+from regard.attention.score import LocationAware as LocationAware
 from regard.attention.score import NegativeSquaredEuclidean as NegativeSquaredEuclidean
 from regard.attention.score import RelativeKeys as RelativeKeys
 from regard.attention.score import ScaledDot as ScaledDot
@@ -103,6 +104,7 @@ __all__ = [
     "LocalMonotonic",
     "LocalPredictive",
     "Location",
+    "LocationAware",
     "Mask",
     "Memory",
     "MultiHead",

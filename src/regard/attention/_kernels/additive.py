@@ -1,14 +1,16 @@
 r"""Additive scores by blocks of plain PyTorch: the (B, Q, K, D) tensor is never stored.
 
-.. math:: e_{ij} = \sum_d v_d \tanh(q_{id} + k_{jd}), \qquad \tanh x = 2\,\sigma(2x) - 1
+.. math:: e_{ij} = \sum_d v_d \tanh(q_{id} + k_{jd}), \qquad
+          \tanh x = 1 - 2 r, \quad r = \frac{1}{1 + e^{2q} e^{2k}}
 
-On a CPU, PyTorch's sigmoid is ten times faster than its tanh, hence the form. The backward pass
-computes each block again and adds into gradients in place, so it needs no more memory than the
-forward one:
+Exponentials are needed for queries and keys only, never for pairs. Beyond the range of e^2q the
+same r is sigmoid(-2x); where all x are small it comes from tanh itself, whose digits 1 - 2r would
+lose. The backward pass computes each block again and adds into gradients in place, so it needs no
+more memory than the forward one:
 
-.. math:: \dot q_{id} = v_d \sum_j g_{ij}(1 - t_{ijd}^2), \quad
-          \dot k_{jd} = v_d \sum_i g_{ij}(1 - t_{ijd}^2), \quad
-          \dot v_d = \sum_{ij} g_{ij} t_{ijd}
+.. math:: \dot q_{id} = 4 v_d \sum_j g_{ij} (r - r^2), \quad
+          \dot k_{jd} = 4 v_d \sum_i g_{ij} (r - r^2), \quad
+          \dot v_d = \sum_{ij} g_{ij} (1 - 2 r)
 """
 
 from typing import Any
@@ -16,23 +18,41 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["additive_scores"]
+from regard.attention._kernels.native import additive as native
 
-BLOCK = 1 << 19  # pair-features of one block: 2 MiB in fp32, which stays in the second-level cache
+__all__ = ["additive_scores", "score_blocks"]
+
+BLOCK = 1 << 18  # pair-features of one block: 1 MiB in fp32, which stays in the second-level cache
+RANGE = {torch.float32: 43.0, torch.float64: 350.0}  # |x| whose e^2x is a number and not denormal
+SMALL = 0.6
 
 
-def additive_scores(query: Tensor, key: Tensor, v: Tensor) -> Tensor:
-    """Scores of every pair.
+def additive_scores(
+    query: Tensor, key: Tensor, v: Tensor, *, packed: Tensor | None = None, heads: int = 1
+) -> Tensor:
+    """Scores of every pair: in C where it can be, else by blocks.
 
     Shapes:
-        query (*batch, Q, D), key (*batch, K, D), v (D,) to (*batch, Q, K); batch axes broadcast
+        query (*batch, Q, D), key (*batch, K, D), v (D,), or (heads, D) for a last batch axis of
+        heads, to (*batch, Q, K); batch axes broadcast
     """
+    if native.refuses(query, key, v) is None:
+        return native.scores(query, key, v, packed=packed, heads=heads)
+    return score_blocks(query, key, v)
+
+
+def score_blocks(query: Tensor, key: Tensor, v: Tensor) -> Tensor:
+    """The same by blocks of PyTorch; shapes as there."""
     dtype = torch.promote_types(torch.promote_types(query.dtype, key.dtype), v.dtype)
     if dtype in (torch.float16, torch.bfloat16):
         dtype = torch.float32
     batch = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])
-    query = query.to(dtype).expand(*batch, *query.shape[-2:]).reshape(-1, *query.shape[-2:])
-    key = key.to(dtype).expand(*batch, *key.shape[-2:]).reshape(-1, *key.shape[-2:])
+    query = query.to(dtype).expand(*batch, *query.shape[-2:])
+    key = key.to(dtype).expand(*batch, *key.shape[-2:])
+    if v.dim() == 2:
+        heads = [score_blocks(query[..., h, :, :], key[..., h, :, :], v[h]) for h in range(len(v))]
+        return torch.stack(heads, -3)
+    query, key = query.reshape(-1, *query.shape[-2:]), key.reshape(-1, *key.shape[-2:])
     scores: Tensor = _Scores.apply(query, key, v.to(dtype))  # type: ignore[no-untyped-call]
     return scores.reshape(*batch, *scores.shape[-2:])
 
@@ -41,7 +61,7 @@ def _blocks(batch: int, queries: int, keys: int, dim: int) -> list[tuple[slice, 
     """(batch rows, queries) of each block: whole rows while they fit, else queries of one row."""
     pair = max(1, keys * dim)
     if queries * pair <= BLOCK:
-        rows = max(1, BLOCK // (queries * pair))
+        rows = max(1, BLOCK // max(1, queries * pair))
         return [(slice(b, b + rows), slice(0, queries)) for b in range(0, batch, rows)]
     width = max(1, BLOCK // pair)
     return [
@@ -51,6 +71,30 @@ def _blocks(batch: int, queries: int, keys: int, dim: int) -> list[tuple[slice, 
     ]
 
 
+class _Gate:
+    """r of a block, by the form that its inputs allow."""
+
+    def __init__(self, query: Tensor, key: Tensor) -> None:
+        most = [x.abs().max().item() if x.numel() else 0.0 for x in (query, key)]
+        inside = max(most) <= RANGE[query.dtype] and sum(most) <= RANGE[query.dtype]
+        self.small = sum(most) < SMALL
+        self.factored = inside and not self.small
+        if self.factored:
+            self.query, self.key = torch.exp(2 * query), torch.exp(2 * key)
+        else:
+            self.query, self.key = query, key
+        self.one = query.new_ones(())
+
+    def __call__(self, b: slice, i: slice) -> Tensor:
+        """R - 1/2 for small x, else r: (b, i, K, D)."""
+        query, key = self.query[b, i, None], self.key[b, None]
+        if self.factored:
+            return torch.addcmul(self.one, query, key).reciprocal_()
+        if self.small:
+            return torch.tanh_(query + key).mul_(-0.5)
+        return torch.sigmoid_((query + key).mul_(-2))
+
+
 class _Scores(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, query: Tensor, key: Tensor, v: Tensor) -> Tensor:
@@ -58,11 +102,11 @@ class _Scores(torch.autograd.Function):
         batch, queries, dim = query.shape
         keys = key.shape[1]
         scores = query.new_empty(batch, queries, keys)
-        query2, key2 = 2 * query, 2 * key
+        gate = _Gate(query, key)
         for b, i in _blocks(batch, queries, keys, dim):
-            gate = torch.sigmoid_(query2[b, i, None] + key2[b, None])  # (b, i, K, D)
-            scores[b, i] = gate @ v
-        return scores.mul_(2).sub_(v.sum())
+            scores[b, i] = gate(b, i) @ v
+        scores.mul_(-2)
+        return scores if gate.small else scores.add_(v.sum())
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -72,13 +116,18 @@ class _Scores(torch.autograd.Function):
         keys = key.shape[1]
         grad_query, grad_key = torch.empty_like(query), torch.zeros_like(key)
         grad_v = torch.zeros_like(v)
-        query2, key2 = 2 * query, 2 * key
+        gate = _Gate(query, key)
         for b, i in _blocks(batch, queries, keys, dim):
             g = grad[b, i]  # (b, i, K)
-            gate = torch.sigmoid_(query2[b, i, None] + key2[b, None])  # (b, i, K, D)
-            grad_v += g.reshape(-1) @ gate.view(-1, dim)
-            gate.addcmul_(gate, gate, value=-1).mul_(g[..., None])  # g * sigma * (1 - sigma)
-            grad_query[b, i] = gate.sum(2)
-            grad_key[b] += gate.sum(1)
-        scale = 4 * v  # d tanh(x) = 4 sigma(2x) (1 - sigma(2x)) dx
-        return grad_query * scale, grad_key * scale, 2 * grad_v - grad.sum()
+            r = gate(b, i)  # (b, i, K, D)
+            grad_v += g.reshape(-1) @ r.view(-1, dim)
+            if gate.small:
+                torch.addcmul(r.new_tensor(0.25), r, r, value=-1, out=r)
+            else:
+                r.addcmul_(r, r, value=-1)
+            r.mul_(g[..., None])
+            grad_query[b, i] = r.sum(2)
+            grad_key[b] += r.sum(1)
+        scale = 4 * v
+        total = 0.0 if gate.small else grad.sum()
+        return grad_query * scale, grad_key * scale, total - 2 * grad_v

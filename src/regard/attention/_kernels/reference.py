@@ -34,7 +34,11 @@ def parts(call: Call, *, stream: bool) -> Attended:
         features = call.carry.features(state) if _takes_features(call.score) else None
     if stream:
         assert isinstance(call.score, Streaming)
-        scores = call.score.stream(query, keys)
+        scores = (
+            call.score.stream(query, keys)
+            if features is None
+            else call.score.stream(query, keys, features=features)
+        )
     else:
         scores = call.score(query, keys, at=call.at, features=features)  # (*batch, Q, K)
     if call.position is not None:

@@ -1,8 +1,19 @@
 """What nobody else fuses: scores whose pairwise hidden tensor is never stored."""
 
+import torch
+from torch import Tensor
+
+from regard.attention._kernels.local import Local
+from regard.attention._kernels.native import additive as native
+from regard.attention._kernels.native import level
 from regard.attention._kernels.reference import parts
-from regard.attention._kernels.table import Attended, Call
+from regard.attention._kernels.table import Attended, Call, forced
+from regard.attention.carry import Coverage, PreviousWeights
+from regard.attention.mask import Edges, Lengths
+from regard.attention.read import WeightedSum
+from regard.attention.score import AdditiveLike
 from regard.attention.score import Streaming as Streams
+from regard.attention.select import Softmax
 
 __all__ = ["Streaming"]
 
@@ -10,19 +21,81 @@ __all__ = ["Streaming"]
 class Streaming:
     """Scores that have a blockwise form of their own (`score.stream`), then the parts as usual.
 
-    Additive today: blocks of plain PyTorch, forward and backward, in the sigmoid form of tanh.
+    The additive family: in C where there is a shared object and the type is float32 or lower, the
+    whole attention in one call where it is a softmax and a weighted sum; else by blocks of PyTorch.
     """
 
     name = "streaming"
 
     def refuses(self, call: Call) -> str | None:
-        """Scores without a `stream`, and scores that see a carry's features."""
-        if not isinstance(call.score, Streams):
+        """Scores without a `stream`."""
+        if not hasattr(call.score, "stream"):  # Streams; isinstance of a protocol costs 10 us
             return f"{type(call.score).__name__} has no blockwise form"
-        if call.carry is not None and getattr(call.score, "features", None) is not None:
-            return "its score reads features of the carry, which are one tensor per pair"
+        if forced() is None and isinstance(call.mask, Edges):
+            return "it would score all pairs of nodes, not the edges"
+        if forced() is None and Local.pays(call):
+            return "its select has a window, outside which it would compute as much as within"
         return None
 
+    def road(self, call: Call) -> str:
+        """In what it is done, and why not in C."""
+        if not hasattr(call.score, "additive"):
+            return "a form of its own"
+        why = native.refuses(*(call.tensors if call.query is not None else ()))
+        return f"C, {level()}" if why is None else f"PyTorch blocks: {why}"
+
     def run(self, call: Call) -> Attended:
-        """Stream the scores; [*batch, Q, K] weights are made, [*batch, Q, K, D] never is."""
+        """Stream the scores; [*batch, Q, K, D] is never made where no carry shows features."""
+        if _fused(call):
+            return _attend(call)
+        assert isinstance(call.score, Streams)
         return parts(call, stream=True)
+
+
+def _fused(call: Call) -> bool:
+    """Whether one C call does it all."""
+    carry, read = call.carry, call.read
+    return (
+        hasattr(call.score, "additive")
+        and type(call.select) is Softmax
+        and type(read) is WeightedSum
+        and not (read.dropout and read.training)
+        and call.position is None
+        and (
+            carry is None
+            or (isinstance(carry, PreviousWeights | Coverage) and call.tensors[0].shape[-2] == 1)
+        )
+        and native.refuses(*call.tensors) is None
+    )
+
+
+def _attend(call: Call) -> Attended:
+    """Score, mask, softmax and read in one."""
+    score, carry, state = call.score, call.carry, call.state
+    query, key, value = call.tensors
+    assert isinstance(call.select, Softmax)
+    assert isinstance(score, AdditiveLike)
+    features: Tensor | None = None
+    if carry is not None:
+        state = carry.start(query, key) if state is None else state
+        if getattr(score, "features", None) is not None:
+            features = carry.features(state)
+    form = score.additive(query, key, call.prepared, features)
+    mask = lengths = None
+    if call.mask is not None:
+        if type(call.mask) is Lengths:
+            lengths = call.mask.lengths
+        else:
+            sizes = query.shape[-2], value.shape[-2]
+            mask = call.mask.dense(*sizes, at=call.at, device=query.device)
+    need_weights = call.need_weights or carry is not None
+    context, weights = native.attend(
+        form.query, form.key, form.v, value, packed=form.packed, mask=mask, lengths=lengths,
+        scale=1.0 / call.select.temperature, heads=form.heads, need_weights=need_weights,
+    )  # fmt: skip
+    if value.dtype != torch.float32 or torch.is_autocast_enabled("cpu"):
+        low = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else value.dtype
+        context = context.to(low)
+    if carry is not None and state is not None and weights is not None:
+        state = carry.update(weights, weights, value, state)
+    return Attended(context, weights, None, state)

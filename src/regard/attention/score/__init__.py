@@ -1,6 +1,8 @@
 """How well does a key match the query? One small class a score."""
 
 from regard.attention.score.additive import Additive as Additive
+from regard.attention.score.base import AdditiveForm as AdditiveForm
+from regard.attention.score.base import AdditiveLike as AdditiveLike
 from regard.attention.score.base import DotForm as DotForm
 from regard.attention.score.base import DotLike as DotLike
 from regard.attention.score.base import Score as Score
@@ -17,6 +19,7 @@ from regard.attention.score.features import FeatureAdditive as FeatureAdditive
 from regard.attention.score.features import FeaturePerceptron as FeaturePerceptron
 from regard.attention.score.features import SourceToToken as SourceToToken
 from regard.attention.score.location import Location as Location
+from regard.attention.score.location_aware import LocationAware as LocationAware
 from regard.attention.score.pairwise import Biaffine as Biaffine
 from regard.attention.score.pairwise import Trilinear as Trilinear
 from regard.attention.score.relative import RelativeKeys as RelativeKeys

@@ -1,12 +1,15 @@
 """The perceptron score."""
 
 import math
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention._kernels.additive import additive_scores
+from regard.attention._kernels.native import additive as native
+from regard.attention.score.base import AdditiveForm
 from regard.errors import RequestError
 
 __all__ = ["Additive"]
@@ -18,26 +21,35 @@ class Additive(nn.Module):
     .. math:: e_{ij} = v^\top \tanh(W q_i + U k_j \; [+\, F f_{ij} + b])
 
     :math:`U k_j` is computed once per memory. Luong's :math:`W_a[h; \bar h]` is the same function
-    with
-    :math:`W_a = [W\, U]`.
+    with :math:`W_a = [W\, U]`.
 
     Args:
         hidden: size of the perceptron.
         bias: b inside the tanh; the released code of the paper has none.
         features: size of f, what a carry shows of itself (coverage, previous weights); 0 for none.
+        heads: how many heads have W, U, b and v of their own (the last batch axis, as in
+            `MultiHead`); 1: whatever heads there are share them. F is shared.
 
     Shapes:
         query (*batch, Q, query_dim), key (*batch, K, key_dim) to (*batch, Q, K)
     """
 
     def __init__(
-        self, query_dim: int, key_dim: int, hidden: int, *, bias: bool = False, features: int = 0
+        self,
+        query_dim: int,
+        key_dim: int,
+        hidden: int,
+        *,
+        bias: bool = False,
+        features: int = 0,
+        heads: int = 1,
     ) -> None:
         super().__init__()
-        self.query = nn.Linear(query_dim, hidden, bias=False)
-        self.key = nn.Linear(key_dim, hidden, bias=bias)
+        self.query: nn.Module = _linear(query_dim, hidden, False, heads)
+        self.key: nn.Module = _linear(key_dim, hidden, bias, heads)
         self.features = nn.Linear(features, hidden, bias=False) if features else None
-        self.v = nn.Parameter(torch.empty(hidden))
+        self.v = nn.Parameter(torch.empty(hidden) if heads == 1 else torch.empty(heads, hidden))
+        self.heads = heads
         nn.init.uniform_(self.v, -1 / math.sqrt(hidden), 1 / math.sqrt(hidden))
 
     @property
@@ -45,30 +57,104 @@ class Additive(nn.Module):
         """How many features of a carry it looks at."""
         return 0 if self.features is None else self.features.in_features
 
-    def prepare(self, key: Tensor) -> Tensor:
-        """Project the keys: (*batch, K, hidden)."""
-        projected: Tensor = self.key(key)
-        return projected
+    def prepare(self, key: Tensor) -> Tensor | tuple[Tensor, Tensor]:
+        """Project the keys: (*batch, K, hidden); beside them what the C kernel reads, if it can.
 
-    def stream(self, query: Tensor, key: Tensor) -> Tensor:
-        """The same by blocks: (*batch, Q, K, hidden) is never stored, nor kept for backward."""
-        return additive_scores(self.query(query), key, self.v)
+        On a CPU low precision is widened here, once, and not at each step.
+        """
+        projected: Tensor = self.key(key)
+        if projected.device.type != "cpu" or torch.compiler.is_compiling():
+            return projected
+        if projected.dtype in (torch.bfloat16, torch.float16):
+            projected = projected.float()
+        plain = self.features is None and type(projected) is Tensor
+        if not plain or projected.numel() == 0 or native.refuses(projected) is not None:
+            return projected
+        return projected, native.pack(projected)
+
+    def additive(
+        self,
+        query: Tensor,
+        key: Tensor,
+        prepared: Any = None,
+        features: Tensor | None = None,
+    ) -> AdditiveForm:
+        """Both projections and v; what features add stands with the keys, so Q is 1 then."""
+        packed = None
+        if prepared is None:
+            keys: Tensor = self.key(key)
+        elif isinstance(prepared, tuple):
+            keys, packed = prepared
+        else:
+            keys = prepared
+        if features is not None:
+            keys, packed = keys + self.shown(features).squeeze(-3), None
+        return AdditiveForm(self.query(query), keys, self.v, packed, self.heads)
+
+    def stream(self, query: Tensor, key: Any, *, features: Tensor | None = None) -> Tensor:
+        """The same by blocks: (*batch, Q, K, hidden) is never stored, nor kept for backward.
+
+        Features are one vector a pair: with them each query is a row of one step, with keys of its
+        own.
+        """
+        keys, packed = key if isinstance(key, tuple) else (key, None)
+        query = self.query(query)
+        if features is None:
+            return additive_scores(query, keys, self.v, packed=packed, heads=self.heads)
+        keys = (keys.unsqueeze(-3) + self.shown(features)).movedim(-3, 0)  # (Q, *batch, K, hidden)
+        query = query.movedim(-2, 0).unsqueeze(-2)  # (Q, *batch, 1, hidden)
+        scores = additive_scores(query, keys, self.v, heads=self.heads)
+        return scores.squeeze(-2).movedim(0, -2)
+
+    def shown(self, features: Tensor) -> Tensor:
+        """What features add inside the tanh: (*batch, Q, K, feature) to (*batch, Q, K, hidden)."""
+        if self.features is None:
+            raise RequestError(
+                "this Additive score was built without features but its carry gives some; "
+                f"build it with Additive(..., features={features.shape[-1]})"
+            )
+        added: Tensor = self.features(features)
+        return added
 
     def forward(
         self,
         query: Float[Tensor, "*#batch q _"],
-        key: Float[Tensor, "*#batch k hidden"],
+        key: Any,
         *,
         at: int | Tensor = 0,
         features: Float[Tensor, "*#batch q k feature"] | None = None,
     ) -> Float[Tensor, "*batch q k"]:
-        """The equation as it is written; `key` is already projected."""
-        hidden = self.query(query).unsqueeze(-2) + key.unsqueeze(-3)  # (*batch, Q, K, hidden)
+        """The equation as it is written; `key` is what `prepare` gave."""
+        keys = key[0] if isinstance(key, tuple) else key
+        hidden = self.query(query).unsqueeze(-2) + keys.unsqueeze(-3)  # (*batch, Q, K, hidden)
         if features is not None:
-            if self.features is None:
-                raise RequestError(
-                    "this Additive score was built without features but its carry gives some; "
-                    f"build it with Additive(..., features={features.shape[-1]})"
-                )
-            hidden = hidden + self.features(features)
-        return torch.tanh(hidden) @ self.v.to(hidden.dtype)
+            hidden = hidden + self.shown(features)
+        v = self.v if self.heads == 1 else self.v[:, None, :, None]
+        scores = torch.tanh(hidden) @ v.to(hidden.dtype)
+        return scores if self.heads == 1 else scores.squeeze(-1)
+
+    def extra_repr(self) -> str:
+        """Say the number of heads where there are several."""
+        return f"heads={self.heads}" if self.heads > 1 else ""
+
+
+class _HeadLinear(nn.Module):
+    """A linear layer for each head: (*batch, head, N, in) to (*batch, head, N, out)."""
+
+    def __init__(self, size: int, out: int, bias: bool, heads: int) -> None:
+        super().__init__()
+        bound = 1 / math.sqrt(size)  # as nn.Linear's
+        self.weight = nn.Parameter(torch.empty(heads, out, size).uniform_(-bound, bound))
+        self.bias = (
+            nn.Parameter(torch.empty(heads, 1, out).uniform_(-bound, bound)) if bias else None
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = x @ self.weight.mT
+        return out if self.bias is None else out + self.bias
+
+
+def _linear(size: int, out: int, bias: bool, heads: int) -> nn.Module:
+    if heads == 1:
+        return nn.Linear(size, out, bias=bias)
+    return _HeadLinear(size, out, bias, heads)

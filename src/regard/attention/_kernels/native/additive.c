@@ -15,7 +15,7 @@ REGARD_API int64_t regard_additive_width(int64_t dim) { return width(dim); }
 #define PACK(level)                                                                                \
     static void pack_keys_##level(const float *key, float *packed, int64_t n, int64_t dim,         \
                                   int threads) {                                                   \
-        Pack_##level pack = {key, packed, dim};                                                    \
+        Pack_##level pack = {key, packed, dim, n, 0};                                                    \
         regard_parallel(pack_##level, &pack, n, threads);                                          \
     }
 PACK(portable)
@@ -46,21 +46,24 @@ static int run_forward(Additive *a, int threads) {
 
 /* scores [B,Q,K] alone. packed may be NULL. */
 REGARD_API int regard_additive_scores(
-    const float *query, const float *key, const float *packed, const float *v, float *scores,
-    int64_t batch, int64_t queries, int64_t keys, int64_t dim, int64_t heads, int32_t threads) {
-    Additive a = {.query = query, .key = key, .packed = packed, .v = v, .scores = scores,
+    const float *query, const float *key, int64_t key_batch, const float *packed,
+    int64_t packed_batch, const float *v, float *scores, int64_t batch, int64_t queries, int64_t keys, int64_t dim, int64_t heads, int32_t threads) {
+    Additive a = {.query = query, .key = key, .key_batch = key_batch, .packed = packed,
+                  .packed_batch = packed_batch, .v = v, .scores = scores,
                   .batch = batch, .queries = queries, .keys = keys, .dim = dim, .heads = heads};
     return run_forward(&a, threads);
 }
 
 /* The whole attention. Any of packed, mask, lengths, weights, lse may be NULL. */
 REGARD_API int regard_additive_attend(
-    const float *query, const float *key, const float *packed, const float *v, const float *value,
+    const float *query, const float *key, int64_t key_batch, const float *packed,
+    int64_t packed_batch, const float *v, const float *value, int64_t value_batch,
     const uint8_t *mask, int64_t mask_batch, int64_t mask_query, int64_t mask_key,
     const int64_t *lengths, float scale, float *context, float *weights, float *lse,
     int64_t batch, int64_t queries, int64_t keys, int64_t dim, int64_t value_dim, int64_t heads,
     int32_t threads) {
-    Additive a = {.query = query, .key = key, .packed = packed, .v = v, .value = value,
+    Additive a = {.query = query, .key = key, .key_batch = key_batch, .packed = packed,
+                  .packed_batch = packed_batch, .v = v, .value = value, .value_batch = value_batch,
                   .mask = mask, .mask_batch = mask_batch, .mask_query = mask_query,
                   .mask_key = mask_key, .lengths = lengths, .scale = scale, .context = context,
                   .weights = weights, .lse = lse, .batch = batch, .queries = queries, .keys = keys,
@@ -125,11 +128,12 @@ static int finish_backward(Additive *a, int accumulate, int threads) {
 }
 
 REGARD_API int regard_additive_scores_backward(
-    const float *query, const float *key, const float *packed, const float *v,
-    const float *grad_scores, float *grad_query, float *grad_key, float *grad_v, int64_t batch,
+    const float *query, const float *key, int64_t key_batch, const float *packed,
+    int64_t packed_batch, const float *v, const float *grad_scores, float *grad_query, float *grad_key, float *grad_v, int64_t batch,
     int64_t queries, int64_t keys, int64_t dim, int64_t heads, int32_t accumulate,
     int32_t threads) {
-    Additive a = {.query = query, .key = key, .packed = packed, .v = v, .grad_scores = grad_scores,
+    Additive a = {.query = query, .key = key, .key_batch = key_batch, .packed = packed,
+                  .packed_batch = packed_batch, .v = v, .grad_scores = grad_scores,
                   .grad_query = grad_query, .grad_key = grad_key, .grad_v = grad_v, .batch = batch,
                   .queries = queries, .keys = keys, .dim = dim, .heads = heads};
     return finish_backward(&a, accumulate, threads);
@@ -137,13 +141,15 @@ REGARD_API int regard_additive_scores_backward(
 
 /* One of saved_weights and saved_lse is given. */
 REGARD_API int regard_additive_attend_backward(
-    const float *query, const float *key, const float *packed, const float *v, const float *value,
+    const float *query, const float *key, int64_t key_batch, const float *packed,
+    int64_t packed_batch, const float *v, const float *value, int64_t value_batch,
     const uint8_t *mask, int64_t mask_batch, int64_t mask_query, int64_t mask_key,
     const int64_t *lengths, float scale, const float *saved_weights, const float *saved_lse,
     const float *grad_context, const float *grad_weights, float *grad_query, float *grad_key,
     float *grad_v, float *grad_value, int64_t batch, int64_t queries, int64_t keys, int64_t dim,
     int64_t value_dim, int64_t heads, int32_t accumulate, int32_t threads) {
-    Additive a = {.query = query, .key = key, .packed = packed, .v = v, .value = value,
+    Additive a = {.query = query, .key = key, .key_batch = key_batch, .packed = packed,
+                  .packed_batch = packed_batch, .v = v, .value = value, .value_batch = value_batch,
                   .mask = mask, .mask_batch = mask_batch, .mask_query = mask_query,
                   .mask_key = mask_key, .lengths = lengths, .scale = scale,
                   .saved_weights = saved_weights, .saved_lse = saved_lse,

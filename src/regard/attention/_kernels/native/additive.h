@@ -28,6 +28,7 @@ typedef struct {
     const uint8_t *mask;                           /* may be looked at; NULL for all */
     const int64_t *lengths;                        /* keys of each row of the batch; NULL for all */
     int64_t mask_batch, mask_query, mask_key;      /* strides of the mask */
+    int64_t key_batch, packed_batch, value_batch;  /* strides of the rows of the batch, in floats */
     int64_t batch, queries, keys, dim, value_dim, heads;
     float scale; /* 1 / temperature */
     /* forward */
@@ -55,7 +56,7 @@ static inline int64_t seen(const Additive *a, int64_t b) {
 }
 
 static inline const float *packed_keys(const Additive *a, int64_t b) {
-    if (a->packed != NULL) return a->packed + b * a->keys * width(a->dim);
+    if (a->packed != NULL) return a->packed + b * a->packed_batch;
     return a->own_packed + (b - a->first_row) * a->keys * width(a->dim);
 }
 

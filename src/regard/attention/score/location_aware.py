@@ -1,0 +1,70 @@
+"""The perceptron score that sees where it looked before."""
+
+import math
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.attention.score.additive import Additive
+from regard.errors import RequestError
+
+__all__ = ["LocationAware"]
+
+
+class LocationAware(Additive):
+    r"""The hybrid score of speech recognition (Chorowski et al. 2015, eq. 8-9).
+
+    .. math:: e_{ij} = v^\top \tanh(W q_i + U k_j + V f_{ij} + b), \qquad f_i = F * \alpha_{i-1}
+
+    Filters F slide over the weights of the step before, so it needs a carry that shows them:
+    `PreviousWeights(first=0)` as in the paper (of zeros they would see nothing at the first step),
+    or `Coverage()`.
+
+    Args:
+        filters: how many, k (10 in the paper).
+        width: of a filter in keys, odd (201 in the authors' code); the ends are padded with zeros.
+        bias: b inside the tanh; F, V and W have none.
+        heads: as `Additive`; filters are shared.
+
+    Shapes:
+        query (*batch, Q, query_dim), key (*batch, K, key_dim), weights as features
+        (*batch, Q, K, 1), to (*batch, Q, K)
+
+    Raises:
+        RequestError: for an even width.
+    """
+
+    def __init__(
+        self,
+        query_dim: int,
+        key_dim: int,
+        hidden: int,
+        *,
+        filters: int = 10,
+        width: int = 201,
+        bias: bool = True,
+        heads: int = 1,
+    ) -> None:
+        if width < 1 or width % 2 == 0:
+            raise RequestError(
+                f"LocationAware expected an odd width, as many keys on both sides, came {width}"
+            )
+        super().__init__(query_dim, key_dim, hidden, bias=bias, features=filters, heads=heads)
+        self.filters = nn.Conv1d(1, filters, width, padding=width // 2, bias=False)
+
+    @property
+    def feature_dim(self) -> int:
+        """One number a key: how much weight it had."""
+        return 1
+
+    def shown(self, features: Tensor) -> Tensor:
+        """Filters over the weights, projected: (*batch, Q, K, 1) to (*batch, Q, K, hidden)."""
+        *rows, keys, _ = features.shape
+        weight, middle = self.filters.weight, self.filters.kernel_size[0] // 2
+        reach = min(middle, max(keys - 1, 0))  # what lies further out only ever meets zeros
+        weight = weight[..., middle - reach : middle + reach + 1]
+        signal = features.reshape(math.prod(rows), 1, keys).to(weight.dtype)
+        found = F.conv1d(signal, weight, padding=reach)  # (rows, filters, K)
+        assert self.features is not None
+        added: Tensor = self.features(found.transpose(1, 2))
+        return added.reshape(*rows, keys, -1)
