@@ -29,13 +29,15 @@ class Record:
     """What one attention looked at, step by step.
 
     `steps[t]` has the weights of its t-th call, probabilities before dropout, never averaged:
-    (*batch, [head,] Q, K). `scopes[t]` says in which loops the call was (`scope("hop", 2)`).
+    (*batch, [head,] Q, K), with a feature axis behind where scores are feature-wise (`features`).
+    `scopes[t]` says in which loops the call was (`scope("hop", 2)`).
     """
 
     name: str
     heads: bool
     kept: list[Tensor | Kept | OnDisk] = field(default_factory=list)
     scopes: list[dict[str, int]] = field(default_factory=list)
+    features: bool = False
 
     @property
     def steps(self) -> list[Tensor]:
@@ -47,7 +49,7 @@ class Record:
         inside = [all(own.get(loop) == turn for loop, turn in scope.items()) for own in self.scopes]
         kept = [step for step, there in zip(self.kept, inside, strict=True) if there]
         scopes = [own for own, there in zip(self.scopes, inside, strict=True) if there]
-        return Record(self.name, self.heads, kept, scopes)
+        return Record(self.name, self.heads, kept, scopes, self.features)
 
     @property
     def weights(self) -> Tensor:
@@ -56,14 +58,14 @@ class Record:
         Steps that looked at fewer keys (a growing past) are filled up with zeros.
         """
         steps = self.steps
-        return steps[0] if len(steps) == 1 else torch.stack(_even(steps))
+        return steps[0] if len(steps) == 1 else torch.stack(self._even(steps))
 
     def of(self, row: int = 0) -> Tensor:
         """One row of the batch, its queries in order over all steps: (head, Q, K).
 
         For teacher-forced calls: one call with all queries, or a step for each query.
         """
-        return torch.cat([self._heads(step[row]) for step in _even(self.steps)], dim=1)
+        return torch.cat([self._heads(step[row]) for step in self._even(self.steps)], dim=1)
 
     def along(self, trail: Tensor) -> Tensor:
         """The hypothesis that a decoder's trail leads to, whatever re-orderings a beam made.
@@ -80,9 +82,9 @@ class Record:
                 "seen; watch the decoding of this one sentence alone"
             )
         rows = []
-        for (row, slot), step in zip(trail.tolist(), _even(self.steps), strict=False):
+        for (row, slot), step in zip(trail.tolist(), self._even(self.steps), strict=False):
             one = step[row]
-            if step.dim() - 2 - self.heads == 2:  # (B, beam, [H,] 1, K): rows of their own
+            if step.dim() - 2 - self.heads - self.features == 2:  # (B, beam, [H,] 1, K): rows of their own
                 rows.append(self._heads(one[slot])[:, -1])
             else:  # (B, [H,] beam, K): beams are the query axis
                 rows.append(self._heads(one)[:, slot])
@@ -91,6 +93,16 @@ class Record:
     def _heads(self, weights: Tensor) -> Tensor:
         """([head,] Q, K) to (head, Q, K)."""
         return weights if self.heads else weights[None]
+
+    def _even(self, steps: list[Tensor]) -> list[Tensor]:
+        """Steps filled up with zeros to the widest one's number of keys."""
+        axis = -2 if self.features else -1
+        widest = max((s.shape[axis] for s in steps), default=0)
+        behind = (0, 0) if self.features else ()
+        return [
+            s if s.shape[axis] == widest else F.pad(s, (*behind, 0, widest - s.shape[axis]))
+            for s in steps
+        ]
 
 
 class Seen(Mapping[str, Record]):
@@ -144,9 +156,16 @@ class Seen(Mapping[str, Record]):
             return None
         return name
 
-    def add(self, name: str, weights: Tensor, heads: bool, scopes: dict[str, int]) -> None:
+    def add(
+        self,
+        name: str,
+        weights: Tensor,
+        heads: bool,
+        scopes: dict[str, int],
+        features: bool = False,
+    ) -> None:
         """Write one step down."""
-        record = self._records.setdefault(name, Record(name, heads))
+        record = self._records.setdefault(name, Record(name, heads, features=features))
         weights = weights.detach()
         if self._dtype is not None:
             weights = weights.to(self._dtype)
@@ -280,15 +299,10 @@ def record(call: Call, attended: Attended, owner: object) -> None:
                     again = replace(call, need_weights=True, read=_no_read)
                     weights = Reference().run(again).weights
             assert weights is not None
-        seen.add(name, weights, isinstance(owner, MultiHead), dict(_scopes.get()))
+        features = bool(getattr(call.score, "per_feature", False))
+        seen.add(name, weights, isinstance(owner, MultiHead), dict(_scopes.get()), features)
 
 
 def _no_read(weights: Tensor, value: Tensor, *, at: int | Tensor = 0) -> Tensor:
     """The second pass wants weights only; it reads nothing and so draws no dropout."""
     return weights
-
-
-def _even(steps: list[Tensor]) -> list[Tensor]:
-    """Steps filled up with zeros to the widest one's number of keys."""
-    widest = max((s.shape[-1] for s in steps), default=0)
-    return [s if s.shape[-1] == widest else F.pad(s, (0, widest - s.shape[-1])) for s in steps]

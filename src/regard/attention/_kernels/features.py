@@ -14,12 +14,13 @@ The backward pass has the context and the sum of the weights and computes the re
 """
 
 from ctypes import Structure, addressof, c_double, c_int, c_int64, c_void_p
+from math import prod
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from regard.attention._kernels import native
+from regard.attention._kernels import native, triton
 from regard.attention._kernels.blocks import features_blocks, features_blocks_backward
 from regard.attention._kernels.spans import spans
 from regard.attention._kernels.table import Attended, Call
@@ -30,6 +31,7 @@ from regard.attention.select import FeatureSoftmax
 
 __all__ = ["FeatureWise", "feature_attention"]
 
+_WORK = ("regard_features", "pt")
 BOUND = 20.0
 """The largest |score| whose exponentials are summed as they are: e^-40 keeps all its digits."""
 
@@ -57,6 +59,16 @@ class FeatureWise:
         if reach > BOUND:
             return f"its scores reach {reach:g} and it sums exponentials up to e^{BOUND:g}"
         return None
+
+    def road(self, call: Call) -> str:
+        """In what it is done, and why not in C."""
+        if call.query is not None and triton.takes(*call.tensors):
+            return "Triton"
+        if native.function(*_WORK) is None:
+            return f"PyTorch blocks: {native.missing()}"
+        if call.query is not None and (why := _unfit(*call.tensors)) is not None:
+            return f"PyTorch blocks: {why}"
+        return f"C, {native.level()}"
 
     def run(self, call: Call) -> Attended:
         """Project the queries, bring the mask to spans, and go."""
@@ -98,7 +110,8 @@ def feature_attention(
     """The context of projected queries and keys, in the dtype of the values.
 
     Args:
-        start, stop: the first key of each query and the one behind its last; None: no limit.
+        start, stop: the first key of each query and the one behind its last, int32; None: no
+            limit.
         mask: which of these it may look at; None: all.
         scale: c.
         bound: a.
@@ -112,19 +125,46 @@ def feature_attention(
     if dtype in (torch.float16, torch.bfloat16):
         dtype = torch.float32
     queries, keys, features = query.shape[-2], key.shape[-2], value.shape[-1]
-    batch = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
-    if start is not None:
-        start = start.expand(*batch, queries).reshape(-1, queries)
-    if stop is not None:
-        stop = stop.expand(*batch, queries).reshape(-1, queries)
+    limits = [x.shape[:-1] for x in (start, stop) if x is not None]
     if mask is not None:
-        mask = mask.expand(*batch, queries, keys).reshape(-1, queries, keys)
-    flat = [
-        x.to(dtype).expand(*batch, *x.shape[-2:]).reshape(-1, *x.shape[-2:])
-        for x in (query, key, value)
-    ]
-    context, _ = _forward(*flat, start, stop, mask, scale, bound)
-    return context.reshape(*batch, queries, features).to(kind)
+        limits.append(mask.shape[:-2])
+    batch = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2], *limits)
+    rows = prod(batch)
+    if start is not None:
+        start = start.expand(*batch, queries).reshape(rows, queries)
+    if stop is not None:
+        stop = stop.expand(*batch, queries).reshape(rows, queries)
+    if mask is not None:
+        mask = mask.expand(*batch, queries, keys).reshape(rows, queries, keys)
+    flat = (
+        query.to(dtype).expand(*batch, queries, features).reshape(rows, queries, features),
+        key.to(dtype).expand(*batch, keys, features).reshape(rows, keys, features),
+        value.to(dtype).expand(*batch, keys, features).reshape(rows, keys, features),
+    )
+    if triton.takes(*flat):
+        context = _on_gpu(*flat, start, stop, mask, scale, bound)
+    else:
+        context, _ = _forward(*flat, start, stop, mask, scale, bound)
+    context = context.reshape(*batch, queries, features)
+    return context.to(kind)
+
+
+def _on_gpu(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    start: Tensor | None,
+    stop: Tensor | None,
+    mask: Tensor | None,
+    scale: float,
+    bound: float,
+) -> Tensor:
+    from regard.attention._kernels.triton.features import feature_attention
+
+    rows = query.new_zeros(query.shape[:2], dtype=torch.int32)
+    start = rows if start is None else start
+    stop = rows + key.shape[1] if stop is None else stop
+    return feature_attention(query, key, value, start, stop, mask, scale, bound)
 
 
 @torch.library.custom_op("regard::features", mutates_args=())
@@ -272,9 +312,17 @@ class _Call(Structure):
 
 def _native(query: Tensor) -> Any:
     """The C function, or None where it cannot take these tensors."""
-    if query.device.type != "cpu" or query.dtype != torch.float32:
-        return None
-    return native.function("regard_features", "pt")
+    return None if _unfit(query) is not None else native.function(*_WORK)
+
+
+def _unfit(*tensors: Tensor) -> str | None:
+    """Why C is not for these tensors."""
+    for x in tensors:
+        if x.device.type != "cpu":
+            return f"its tensors are on {x.device.type}"
+        if x.dtype == torch.float64:
+            return "it computes in float32, and the tensors are float64"
+    return None
 
 
 def _rows(x: Tensor) -> Tensor:

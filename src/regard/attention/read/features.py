@@ -22,8 +22,6 @@ class FeatureSum(nn.Module):
 
     per_feature = True
 
-    per_feature = True
-
     def forward(
         self,
         weights: Float[Tensor, "*batch query key feature"],

@@ -32,8 +32,6 @@ class FeatureAdditive(nn.Module):
 
     per_feature = True
 
-    per_feature = True
-
     def __init__(self, query_dim: int, key_dim: int, features: int, *, scale: float = 5.0) -> None:
         super().__init__()
         if not scale > 0:
@@ -83,8 +81,6 @@ class FeaturePerceptron(nn.Module):
 
     Source: Shen et al. 2018, section 3.1.
     """
-
-    per_feature = True
 
     per_feature = True
 
@@ -166,11 +162,6 @@ class SourceToToken(nn.Module):
     @property
     def per_feature(self) -> bool:
         """Whether there is a number for each feature."""
-        return not self.vector
-
-    @property
-    def per_feature(self) -> bool:
-        """Whether there is one number a feature."""
         return not self.vector
 
     def prepare(self, key: Tensor) -> Tensor:

@@ -35,7 +35,6 @@ class FeatureSoftmax:
     temperature: float = 1.0
     sums: ClassVar[str] = "over keys"
     per_feature: ClassVar[bool] = True
-    per_feature: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not self.temperature > 0:
