@@ -1,4 +1,4 @@
-"""`regard bench`: its rows, what it prints and writes; tiny sizes, nothing is timed for its speed."""
+"""`regard bench`: its rows, what it prints and writes; nothing is timed for its speed."""
 
 import json
 

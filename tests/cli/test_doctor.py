@@ -18,13 +18,16 @@ def test_report_as_json(capsys):
     assert report["kernels"]["scaled dot"].startswith("sdpa")
     names = {c["name"] for c in report["checks"]}
     assert {"sdpa: scaled dot", "streaming: additive", "reference: location"} <= names
+    assert {"features: feature-wise", "local: local-p", "edges: edges of a graph"} <= names
     assert all(c["good"] for c in report["checks"])
 
 
 def test_report_as_text(capsys):
     ran = run(capsys, "doctor")
     assert ran.code == 0
-    for title in ("Versions", "Machine", "Extras", "Kernels", "Shipped models", "Self-check"):
+    for title in (
+        "Versions", "Machine", "Extras", "Compiled", "Kernels", "Shipped models", "Self-check"
+    ):  # fmt: skip
         assert title in ran.out
     assert "WRONG" not in ran.out
 
@@ -58,3 +61,35 @@ def test_the_check_leaves_the_random_numbers_alone():
 def test_extras_say_what_to_install(name, monkeypatch):
     monkeypatch.setattr(_health, "find_spec", lambda module: None)
     assert f"pip install 'regard[{name}]'" in _health._extra(name)
+
+
+def test_the_library_in_c(monkeypatch):
+    from regard.attention._kernels import native
+
+    said = _health.compiled()["C"]
+    if native.library() is not None:
+        assert said.startswith(f"{native.level()}, ")
+    monkeypatch.setattr(native, "library", lambda: None)
+    monkeypatch.setattr(native, "missing", lambda: "there is no compiler")
+    assert _health.compiled()["C"] == "none (there is no compiler); blocks of PyTorch instead"
+
+
+def test_which_kernels_a_model_takes(capsys):
+    ran = run(capsys, "doctor", "de-en-small", "--json")
+    assert ran.code == 0, ran.err
+    found = ran.result["attentions"]
+    assert "decoder.0.cross_attention" in found
+    assert all(one["kernel"] in one["text"] for one in found.values())
+    assert set(ran.result["compiled"]) == {"C", "Triton", "FlexAttention"}
+    ran = run(capsys, "doctor", "de-en-small")
+    assert "decoder.0.cross_attention  " in ran.out
+    assert "FlexAttention:" in ran.out
+    assert run(capsys, "doctor", "no-such-model").code == 2
+
+
+def test_reasons_are_given_for_what_is_passed_over():
+    from regard.attention import Additive, Attention
+
+    found = _health.of_folder(Attention(Additive(4, 4, 4)))["(the model)"]
+    assert found["kernel"] == "streaming"
+    assert found["passed_over"]["sdpa"] == "Additive is not a dot product"

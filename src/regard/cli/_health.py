@@ -14,22 +14,37 @@ from torch import Tensor
 
 from regard.attention import (
     Additive,
+    ALiBi,
     Attention,
     Causal,
     Cosine,
+    Directional,
     Dot,
+    Edges,
+    FeatureAdditive,
+    FeatureSoftmax,
+    FeatureSum,
     General,
+    InverseEuclidean,
     Lengths,
+    LocalPredictive,
     Location,
+    LocationAware,
+    NegativeSquaredEuclidean,
+    PreviousWeights,
+    RelativeKeys,
+    RelativeValues,
     ScaledDot,
+    SplitLinear,
     Window,
     explain,
     kernels,
 )
+from regard.attention._kernels import native
 from regard.attention._kernels.table import table
 from regard.errors import RequestError
 
-__all__ = ["EXTRAS", "check_kernels", "report"]
+__all__ = ["EXTRAS", "check_kernels", "compiled", "of_folder", "report"]
 
 PACKAGES = (
     "regard",
@@ -68,8 +83,31 @@ KINDS: dict[str, Callable[[], Attention]] = {
     "cosine": lambda: Attention(Cosine()),
     "additive": lambda: Attention(Additive(DIM, DIM, hidden=16)),
     "location": lambda: Attention(Location(DIM, max_length=KEYS)),
+    "location-aware": lambda: Attention(
+        LocationAware(DIM, DIM, hidden=16, filters=2, width=5), carry=PreviousWeights()
+    ),
+    "relative (Shaw)": lambda: Attention(RelativeKeys(DIM, 4), read=RelativeValues(DIM, 4)),
+    "ALiBi, one head": lambda: Attention(ScaledDot(), position=ALiBi(1)),
+    "negative squared Euclidean": lambda: Attention(NegativeSquaredEuclidean()),
+    "inverse Euclidean": lambda: Attention(InverseEuclidean()),
+    "local-p": lambda: Attention(ScaledDot(), select=LocalPredictive(DIM, 8, reach=3)),
+    "feature-wise": lambda: _features(),
+    "feature-wise, directional": lambda: _features(mask=Directional("forward")),
+    "edges of a graph": lambda: Attention(SplitLinear(DIM, DIM), mask=_graph()),
 }
 """The kinds of attention that are explained and checked."""
+
+
+def _features(mask: Directional | None = None) -> Attention:
+    score = FeatureAdditive(DIM, DIM, DIM)
+    return Attention(score, mask=mask, select=FeatureSoftmax(), read=FeatureSum())
+
+
+def _graph() -> Edges:
+    """Three edges for each query but the last, which has none."""
+    sources = torch.arange(3 * (QUERIES - 1)) * 7 % KEYS
+    targets = torch.arange(QUERIES - 1).repeat_interleave(3)
+    return Edges.of(torch.stack([sources, targets]), QUERIES, keys=KEYS)
 
 
 def report() -> dict[str, Any]:
@@ -78,10 +116,52 @@ def report() -> dict[str, Any]:
         "versions": {"python": platform.python_version(), **dict(_versions())},
         "machine": _machine(),
         "extras": {name: _extra(name) for name in EXTRAS},
+        "compiled": compiled(),
         "kernels": {name: str(explain(make())[""]) for name, make in KINDS.items()},
         "models": {f.name: _size(f) for f in sorted((SHIPPED / "models").glob("*"))},
         "data": _data(),
         "checks": list(check_kernels()),
+    }
+
+
+def compiled() -> dict[str, str]:
+    """What kernels are made of here: the library in C, Triton, FlexAttention; and why not."""
+    return {"C": _library(), "Triton": _triton(), "FlexAttention": _flex()}
+
+
+def _library() -> str:
+    found = native.library()
+    if found is None:
+        return f"none ({native.missing()}); blocks of PyTorch instead"
+    path = Path(found._name)
+    origin = "shipped with the package" if path.parent == native.FOLDER else "built on this machine"
+    note = f"; {native.missing()}" if native.missing() else ""
+    return f"{native.level()}, {origin}: {path}{note}"
+
+
+def _triton() -> str:
+    if not torch.cuda.is_available():
+        return "not used: there is no CUDA device"
+    if find_spec("triton") is None:
+        return "not used: triton is not installed"
+    return f"{metadata.version('triton')}, for {torch.cuda.get_device_name()}"
+
+
+def _flex() -> str:
+    if not torch.cuda.is_available():
+        return "not used: on a CPU it has no backward pass"
+    return f"of torch {torch.__version__}"
+
+
+def of_folder(model: torch.nn.Module) -> dict[str, Any]:
+    """Which kernel each attention of a model takes, and why each faster one was not taken."""
+    return {
+        path or "(the model)": {
+            "kernel": one.kernel,
+            "passed_over": dict(one.passed_over),
+            "text": str(one),
+        }
+        for path, one in explain(model).items()
     }
 
 
@@ -133,7 +213,9 @@ def check_kernels() -> Iterator[dict[str, Any]]:
         layer = make()
         x = [torch.randn(2, n, DIM) for n in (QUERIES, KEYS, KEYS)]
         torch.random.set_rng_state(torch_state)
-        lengths = Lengths(torch.tensor([KEYS, KEYS - 7]))
+        # a graph says by itself which keys there are
+        graph = isinstance(layer.mask, Edges)
+        lengths = None if graph else Lengths(torch.tensor([KEYS, KEYS - 7]))
         with kernels("reference"):
             expected = _outputs(layer.double(), [t.double() for t in x], lengths)
         layer.float()
@@ -157,7 +239,7 @@ def check_kernels() -> Iterator[dict[str, Any]]:
             }
 
 
-def _outputs(layer: Attention, x: list[Tensor], lengths: Lengths) -> list[Tensor]:
+def _outputs(layer: Attention, x: list[Tensor], lengths: Lengths | None) -> list[Tensor]:
     """The context and the gradients of its squared sum: queries', keys', values', parameters'."""
     inputs = [t.detach().requires_grad_() for t in x]
     context = layer(*inputs, mask=lengths).context
