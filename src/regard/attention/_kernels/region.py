@@ -11,6 +11,8 @@ from regard.attention.mask.base import _Both, _Either, _Not
 
 __all__ = ["Region", "factors", "window_of"]
 
+LIMITS = 4  # cut windows that are kept
+
 
 def factors(mask: Mask | None) -> Iterator[Mask]:
     """The masks that must all hold."""
@@ -59,6 +61,7 @@ class Region:
             elif not isinstance(factor, Window):
                 self._others.append(factor)
         self._whole: dict[int, Tensor] = {}
+        self._limits: dict[tuple[int, int, int], Tensor] = {}
 
     def span(self, rows: slice, start: int, stop: int) -> tuple[int, int]:
         """The keys (first, end) outside which these queries may look at nothing; perhaps none."""
@@ -77,11 +80,14 @@ class Region:
         count, columns = scores.shape[-2:]
         stop, high = start + count, low + columns
         first = low - self.at - start  # the offset of the tile's corner
-        if self.left < inf:  # only the columns in which the last row is past its limit
-            self._beyond(scores[..., : max(0, int(count - 1 - self.left - first))], first)
-        if self.right < inf:
-            skip = max(0, int(self.right - first + 1))
-            self._beyond(scores[..., skip:], first + skip)
+        # Columns up to where the last row is past its left limit, and from the first row's right.
+        before = 0 if self.left == inf else max(0, int(count - 1 - self.left - first))
+        behind = columns if self.right == inf else max(0, int(self.right - first + 1))
+        if before >= behind:
+            self._beyond(scores, first)
+        else:
+            self._beyond(scores[..., :before], first)
+            self._beyond(scores[..., behind:], first + behind)
         for lengths in self._lengths:
             own = lengths[rows]
             skip = max(0, int(own.min()) - low)
@@ -92,14 +98,28 @@ class Region:
             allowed = self._tile(other, rows, start, stop, low, high)
             scores.masked_fill_(~allowed, -inf)
 
+    def sees(self, start: int, stop: int) -> bool:
+        """Whether each of these queries certainly has a key to look at."""
+        if self._lengths or self._others:
+            return False
+        return self.at + start + self.right >= 0 and self.at + stop - 1 - self.left < self.keys
+
     def _beyond(self, scores: Tensor, first: int) -> None:
         """Hide what is outside the window in these columns."""
         count, columns = scores.shape[-2:]
         if not columns:
             return
-        key = torch.arange(columns, device=scores.device)
-        offset = key - torch.arange(count, device=scores.device)[:, None] + first
-        scores.masked_fill_((offset < -self.left) | (offset > self.right), -inf)
+        shape = (count, columns, first)
+        limit = self._limits.get(shape)
+        if limit is None:
+            key = torch.arange(first, first + columns, device=scores.device)
+            offset = key - torch.arange(count, device=scores.device)[:, None]
+            hidden = (offset < -self.left) | (offset > self.right)
+            limit = torch.full(hidden.shape, inf, dtype=scores.dtype, device=scores.device)
+            limit.masked_fill_(hidden, -inf)
+            if len(self._limits) < LIMITS:  # nearly all tiles are cut alike
+                self._limits[shape] = limit
+        torch.minimum(scores, limit, out=scores)  # faster than to fill by a bool mask
 
     def _tile(self, mask: Mask, rows: slice, start: int, stop: int, low: int, high: int) -> Tensor:
         """The tile of any mask as a bool tensor that broadcasts to (rows, c, n)."""

@@ -10,6 +10,7 @@ needs no more memory than the forward one. What is added to a product of queries
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf
 from typing import Any
 
@@ -75,8 +76,12 @@ class _Tile:
         self.query = work.query[rows, start:stop] * work.scale
         self.key = work.key[rows, low:high]
         self.value = work.value[rows, low:high]
-        # Which head's table each row of the tile takes; one table serves all.
-        self.head = torch.arange(rows.start, rows.stop, device=self.query.device) % work.heads
+
+    @cached_property
+    def head(self) -> Tensor:
+        """Which head's table each row of the tile takes."""
+        rows = torch.arange(self.rows.start, self.rows.stop, device=self.query.device)
+        return rows % self.work.heads
 
     def own(self, table: Tensor) -> Tensor:
         """A table for the tile's rows: (1 or row, ...)."""
@@ -97,9 +102,10 @@ class _Tile:
             scores.addcmul_(self.distance(), slopes, value=-1)
         work.region.hide(scores, self.rows, self.queries.start, self.keys.start)
         weights = torch.softmax(scores, -1, out=work.scratch(1, shape))
-        none = weights[..., 0].isnan()
-        if none.any():  # of a row with nothing to look at, or with a NaN of its own
-            weights.masked_fill_((scores == -inf).all(-1, keepdim=True), 0.0)
+        if not work.region.sees(self.queries.start, self.queries.stop):
+            # A row that is NaN had nothing to look at, or has a NaN of its own.
+            if weights[..., 0].isnan().any():
+                weights.masked_fill_((scores == -inf).all(-1, keepdim=True), 0.0)
         return weights
 
     def distance(self) -> Tensor:
@@ -143,8 +149,10 @@ class _Work:
         """All tiles with something to look at: queries of few rows where there are many keys."""
         rows, queries, keys = self.query.shape[0], self.query.shape[1], self.key.shape[1]
         region = self.region
-        count = min(queries, QUERIES)
-        reach = min(keys, region.left + region.right + count)
+        window = region.left + region.right
+        # Beside a narrow window, many queries would score many pairs that are outside it.
+        count = min(queries, QUERIES if window > QUERIES else QUERIES // 2)
+        reach = min(keys, window + count)
         together = max(1, int(PAIRS // max(1, count * reach)))
         for row in range(0, rows, together):
             block = slice(row, min(row + together, rows))
