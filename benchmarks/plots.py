@@ -1,5 +1,6 @@
-"""Pictures of what was measured, in the house's style.
+"""Pictures and tables of what was measured, in the house's style.
 
+    python benchmarks/plots.py table benchmarks/results/kernels-2026-11-21.jsonl
 python benchmarks/plots.py kernels benchmarks/results/kernels-2026-11-21.jsonl kernels.svg
 python benchmarks/plots.py complexity benchmarks/results/complexity-2026-11-21.jsonl out.svg
 """
@@ -12,7 +13,7 @@ from typing import Any
 from regard.viewer._page import style
 from regard.viewer.palette import GRID, INK, MARK, STOPS
 
-__all__ = ["check", "complexity", "kernels"]
+__all__ = ["check", "complexity", "kernels", "table"]
 
 COLORS = (STOPS[4], MARK, "#5b8c3a", "#8a5fb0", "#7a7a7a")
 
@@ -100,11 +101,73 @@ def kernels(rows: list[dict[str, Any]], path: str | Path) -> None:
         _save(figure, path)
 
 
+def table(rows: list[dict[str, Any]]) -> str:
+    """The rows of `kernels` or of `complexity` as Markdown."""
+    if rows and "time" in rows[0]:
+        head = ["layer", "operations", "measured", "sequential", "measured", "path", "measured"]
+        lines = [_complexity_cells(row) for row in rows]
+    else:
+        head = ["row", "pass", "times naive", "asked", "times sigmoid", "memory", "error"]
+        lines = [_kernel_cells(row) for row in rows]
+    text = [head, ["---"] * len(head), *lines]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in text)
+
+
+def _complexity_cells(row: dict[str, Any]) -> list[str]:
+    asked, time = row["table"], row["time"]
+    seen = [f"n^{time['n']['exponent']:.2f} d^{time['d']['exponent']:.2f}"]
+    for which in ("sequential", "path"):
+        found = row[which]
+        seen.append(f"{found['law']} ({found['counts'][-1]} at n={found['n'][-1]})")
+    return [
+        row["id"],
+        asked["operations"],
+        seen[0],
+        asked["sequential"],
+        seen[1],
+        asked["path"],
+        seen[2],
+    ]
+
+
+def _kernel_cells(row: dict[str, Any]) -> list[str]:
+    if "pass" not in row:
+        return [row["id"], "", row.get("skipped") or row.get("failed") or "", "", "", "", ""]
+    ratio, asked = row.get("ratio"), row["target"]
+    sigmoid = (row.get("ratios") or {}).get("sigmoid")
+    share, mib = row.get("memory_ratio"), (row.get("memory_mib") or {}).get("ours")
+    said = f"{ratio['median']:.3g} ({ratio['min']:.3g}-{ratio['max']:.3g})" if ratio else ""
+    if "extra_us" in row:
+        said = f"{row['extra_us']:g} us more"
+    if "scaling" in row:
+        said += f", T^{row['scaling']['exponent']:.2f}"
+    wanted = [f"{v:.3g}" for v in (asked.get("ratio"),) if v]
+    wanted += [f"{100 * v:g} %" for v in (asked.get("memory"),) if v]
+    wanted += [f"T^{v:g}" for v in (asked.get("exponent"),) if v]
+    wanted += [f"{v:g} MiB" for v in (asked.get("mib"),) if v]
+    wanted += [f"{v:g} us" for v in (asked.get("extra_us"),) if v]
+    memory = "" if mib is None else f"{mib:g} MiB" + (f", {100 * share:.2g} %" if share else "")
+    errors = (row.get("error") or {}).get("ours")
+    return [
+        row["id"],
+        "f" if row["pass"] == "forward" else "f+b",
+        said,
+        ", ".join(wanted),
+        f"{sigmoid['median']:.3g}" if sigmoid else "",
+        memory,
+        f"{max(errors.values()):.0e}" if errors else "",
+    ]
+
+
 def main(words: list[str]) -> None:
-    """What, from which JSON lines, into which file."""
-    what, source, path = words
+    """What, from which JSON lines, and for a picture into which file."""
+    what, source, *path = words
     lines = [json.loads(line) for line in Path(source).read_text().splitlines()]
-    {"kernels": kernels, "complexity": complexity}[what]([r for r in lines if "id" in r], path)
+    rows = [row for row in lines if "id" in row]
+    if what == "table":
+        print(table(rows))
+    else:
+        {"kernels": kernels, "complexity": complexity}[what](rows, *path)
 
 
 if __name__ == "__main__":

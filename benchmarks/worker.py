@@ -32,7 +32,7 @@ def time_row(row: Row, quick: bool, threads: int) -> list[dict]:
             one["threads"] = 2
         elif row.kind == "pair":
             problem = row.make(**sizes)
-            one |= measure.time_ways(problem, which, 1.0 if quick else 8.0, most=5 if quick else 15)
+            one |= measure.time_ways(problem, which, 1.0 if quick else 4.0, most=5 if quick else 15)
             one["roof"] = share_of_roof(row, sizes, which, one["ms"]["ours"], roof, threads)
             if which == FORWARD and row.scaling:
                 one["scaling"] = scaling(row, sizes, quick)
