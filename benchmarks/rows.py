@@ -88,6 +88,7 @@ def _self(batch: int, length: int, dim: int = 256) -> dict[str, int]:
 
 TINY = {"batch": 1, "queries": 3, "keys": 5, "dim": 16}
 SLICE = {"batch": 1, "queries": 64, "keys": 1000, "dim": 256}
+QUICK = {"batch": 1, "queries": 300, "keys": 300, "dim": 256}
 WHOLE = {(1, 1000): (35, 0.01), (8, 200): (25, 0.02), (32, 50): (11, 0.04)}
 
 
@@ -100,6 +101,7 @@ def _additive() -> list[Row]:
             _self(1, 1000),
             TINY,
             SLICE,
+            QUICK,
             targets={FORWARD: Target(120, 0.005), BACKWARD: Target(70, 0.005)},
             work=_pairs,
             operations=(4, 13),
@@ -115,6 +117,7 @@ def _additive() -> list[Row]:
                 _self(batch, length),
                 TINY,
                 SLICE if length > 200 else None,
+                None if length < 200 else QUICK,
                 targets={FORWARD: Target(), BACKWARD: Target(ratio, share)},
                 work=_pairs,
                 operations=(4, 13),
@@ -129,6 +132,7 @@ def _additive() -> list[Row]:
                 _self(batch, length),
                 TINY,
                 SLICE if length > 200 else None,
+                None if length < 200 else QUICK,
                 targets={FORWARD: Target(), BACKWARD: Target()},
                 outside_table=True,
             )
@@ -170,6 +174,7 @@ def _additive() -> list[Row]:
             _self(1, 1000),
             TINY,
             SLICE,
+            QUICK,
             targets={FORWARD: Target(8, 0.01), BACKWARD: Target(4, 0.01)},
             environment={"REGARD_NATIVE": "0"},
         ),
@@ -179,6 +184,8 @@ def _additive() -> list[Row]:
             p.additive_scores,
             _self(8, 200),
             TINY,
+            None,
+            QUICK,
             targets={FORWARD: Target(8, 0.01), BACKWARD: Target(4, 0.01)},
             environment={"REGARD_NATIVE": "0"},
         ),

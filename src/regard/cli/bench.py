@@ -77,7 +77,7 @@ def _kernels(
         return
     _writable(output)
     found: list[dict[str, Any]] = []
-    chosen = ids or list(kernels.ROWS)
+    chosen = ids or kernels.chosen(quick)
     for number, name in enumerate(chosen, start=1):
         say(f"{number}/{len(chosen)} {name}")
         for result in kernels.measure_row(kernels.ROWS[name], quick=quick, threads=threads):
