@@ -84,7 +84,8 @@ class Record:
         rows = []
         for (row, slot), step in zip(trail.tolist(), self._even(self.steps), strict=False):
             one = step[row]
-            if step.dim() - 2 - self.heads - self.features == 2:  # (B, beam, [H,] 1, K): rows of their own
+            axes = step.dim() - self.heads - self.features
+            if axes == 4:  # (B, beam, [H,] 1, K): rows of their own
                 rows.append(self._heads(one[slot])[:, -1])
             else:  # (B, [H,] beam, K): beams are the query axis
                 rows.append(self._heads(one)[:, slot])

@@ -1,7 +1,6 @@
 """The masks of directional self-attention."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from jaxtyping import Bool
@@ -38,7 +37,7 @@ class Directional(Mask):
         [[0, 0, 0], [1, 0, 0], [1, 1, 0]]
     """
 
-    direction: Literal["forward", "backward"]
+    direction: str
 
     def __post_init__(self) -> None:
         if self.direction not in ("forward", "backward"):
