@@ -119,7 +119,7 @@ def _of_keys(mask: Mask | None) -> bool:
 
 def _flat(x: Tensor, batch: torch.Size) -> Tensor:
     """(*batch, N, D) with some batch axes missing or 1 to (B, N, D)."""
-    return x.expand(*batch, *x.shape[-2:]).reshape(-1, *x.shape[-2:])
+    return x.expand(*batch, *x.shape[-2:]).reshape(batch.numel(), *x.shape[-2:])
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]

@@ -132,8 +132,8 @@ def edge_sum(
     """Sum the values of each query's neighbors by their weights."""
     batch = torch.broadcast_shapes(weights.shape[:-1], value.shape[:-2])
     weights, value = _alike(weights, value)
-    flat = weights.expand(*batch, -1).reshape(-1, weights.shape[-1])
-    rows = value.expand(*batch, -1, -1).reshape(-1, *value.shape[-2:])
+    flat = weights.expand(*batch, -1).reshape(batch.numel(), weights.shape[-1])
+    rows = value.expand(*batch, -1, -1).reshape(batch.numel(), *value.shape[-2:])
     found: Tensor = _Sum.apply(flat, rows, *_graph(edges, rows.shape[-2]))  # type: ignore[no-untyped-call]
     return found.reshape(*batch, *found.shape[-2:])
 
@@ -143,9 +143,11 @@ def edge_dot(
 ) -> Float[Tensor, "*batch edge"]:
     """Multiply the two ends of each edge."""
     batch = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])
-    query, key = (x.expand(*batch, -1, -1).reshape(-1, *x.shape[-2:]) for x in _alike(query, key))
+    query, key = (
+        x.expand(*batch, -1, -1).reshape(batch.numel(), *x.shape[-2:]) for x in _alike(query, key)
+    )
     found: Tensor = _Dot.apply(query, key, *_graph(edges, key.shape[-2]))  # type: ignore[no-untyped-call]
-    return found.reshape(*batch, -1)
+    return found.reshape(*batch, len(edges))
 
 
 def _alike(*tensors: Tensor) -> list[Tensor]:
@@ -246,10 +248,10 @@ def _edge_additive(query: Tensor, key: Tensor, v: Tensor, edges: Edges) -> Tenso
     r"""The perceptron score of each edge, :math:`v^\top \tanh(q_i + k_j)`: (*batch, edge)."""
     batch = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])
     query, key, v = _alike(query, key, v)
-    query = query.expand(*batch, -1, -1).reshape(-1, *query.shape[-2:])
-    key = key.expand(*batch, -1, -1).reshape(-1, *key.shape[-2:])
+    query = query.expand(*batch, -1, -1).reshape(batch.numel(), *query.shape[-2:])
+    key = key.expand(*batch, -1, -1).reshape(batch.numel(), *key.shape[-2:])
     found: Tensor = _AdditiveEdges.apply(query, key, v, edges.targets, edges.sources)  # type: ignore[no-untyped-call]
-    return found.reshape(*batch, -1)
+    return found.reshape(*batch, len(edges))
 
 
 class _AdditiveEdges(torch.autograd.Function):
