@@ -99,7 +99,8 @@ def _learns(*tensors: Tensor) -> bool:
 def _beside(x: Tensor, batch: torch.Size, heads: int) -> Tensor:
     """(*batch, N, D), the last batch axis being heads, to (B, N, H, D) in float32."""
     x = x.float().expand(*batch, *x.shape[-2:])
-    return x.reshape(-1, heads, *x.shape[-2:]).transpose(1, 2).contiguous()
+    rows = batch[:-1].numel() if batch else 1
+    return x.reshape(rows, heads, *x.shape[-2:]).transpose(1, 2).contiguous()
 
 
 @torch.library.custom_op("regard::edges", mutates_args=())
