@@ -39,9 +39,9 @@ def additive_scores(query: Tensor, key: Tensor, v: Tensor) -> Tensor:
 
 
 def additive_scores_sigmoid(query: Tensor, key: Tensor, v: Tensor) -> Tensor:
-    """The same with the sigmoid."""
-    hidden = 2 * torch.sigmoid(2 * (query.unsqueeze(-2) + key.unsqueeze(-3))) - 1
-    return torch.matmul(hidden, v)
+    """The same with the sigmoid; twos and ones are taken out of the large tensor."""
+    hidden = torch.sigmoid((2 * query).unsqueeze(-2) + (2 * key).unsqueeze(-3))
+    return 2 * torch.matmul(hidden, v) - v.sum()
 
 
 def additive_attention(
@@ -110,8 +110,11 @@ def features(
 def features_sigmoid(
     query: Tensor, key: Tensor, value: Tensor, c: float = 5.0, mask: Tensor | None = None
 ) -> Tensor:
-    """The same with the sigmoid."""
-    return features(query, key, value, c, mask, lambda x: 2 * torch.sigmoid(2 * x) - 1)
+    """The same with the sigmoid; the softmax does not see the constant between them."""
+    scale = 2 / c
+    return features(
+        scale * query, scale * key, value, 1.0, mask, lambda x: (2 * c) * torch.sigmoid(x)
+    )
 
 
 def shaw(query: Tensor, key: Tensor, value: Tensor, table: Tensor, values: Tensor | None) -> Tensor:
