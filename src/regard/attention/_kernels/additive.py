@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.attention._kernels import triton
 from regard.attention._kernels.native import additive as native
 
 __all__ = ["additive_scores", "score_blocks"]
@@ -30,7 +31,7 @@ SMALL = 0.6
 def additive_scores(
     query: Tensor, key: Tensor, v: Tensor, *, packed: Tensor | None = None, heads: int = 1
 ) -> Tensor:
-    """Scores of every pair: in C where it can be, else by blocks.
+    """Scores of every pair: in C or on a GPU in Triton where it can be, else by blocks.
 
     Shapes:
         query (*batch, Q, D), key (*batch, K, D), v (D,), or (heads, D) for a last batch axis of
@@ -38,6 +39,8 @@ def additive_scores(
     """
     if native.refuses(query, key, v) is None:
         return native.scores(query, key, v, packed=packed, heads=heads)
+    if triton.takes(query, key, v):
+        return triton.additive_scores(query, key, v)
     return score_blocks(query, key, v)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.attention._kernels import native
+from regard.attention._kernels import native, triton
 from regard.attention._kernels.segment import refuses_edges
 from regard.attention._kernels.table import Attended, Call
 from regard.attention.mask import Edges
@@ -28,7 +28,7 @@ _BACKWARD = ("regard_edges_backward", "llllllpppppffppppppt")
 
 
 class EdgeWise:
-    """`SplitLinear`, a softmax and a weighted sum over the edges of a graph, on the CPU."""
+    """`SplitLinear`, a softmax and a weighted sum over the edges of a graph: in C or Triton."""
 
     name = "edges"
 
@@ -43,12 +43,14 @@ class EdgeWise:
             return f"{type(call.read).__name__} is not a weighted sum"
         if call.need_weights:
             return "it gives no weights, and need_weights=True"
-        if not _available():
+        if not _available() and (call.query is None or not call.query.is_cuda):
             return "there is no shared object of kernels (regard doctor says why)"
         if call.query is None:
             return None
         query, _, value = call.tensors
-        if query.device.type != "cpu":
+        if query.is_cuda and triton.available() is not None:
+            return f"its tensors are on a GPU, and {triton.available()}"
+        if query.device.type not in ("cpu", "cuda"):
             return f"its tensors are on {query.device.type}"
         if torch.float64 in (query.dtype, value.dtype):
             return "it computes in float32, and the tensors are float64"
@@ -64,6 +66,8 @@ class EdgeWise:
         query, _, value = call.tensors
         queries, keys = query.shape[-2], value.shape[-2]
         mask.fits(queries, keys)
+        mask = mask.to(value.device)
+        assert isinstance(mask, Edges)
         left, right = score.query_half(query)[..., 0], call.keys[..., 0]
         if select.temperature != 1.0:  # leaky(x) / t = leaky(x / t)
             left, right = left / select.temperature, right / select.temperature
@@ -72,7 +76,7 @@ class EdgeWise:
         rate = read.dropout if read.training else 0.0
         seed = torch.randint(1 << 62, (1,)) if rate else torch.zeros(1, dtype=torch.int64)
         reversed_ = (mask.back(keys), *mask.reversed) if _learns(left, right, value) else ()
-        context, _ = _forward(
+        arguments = (
             _beside(left[..., None], batch, heads)[..., 0],
             _beside(right[..., None], batch, heads)[..., 0],
             _beside(value, batch, heads),
@@ -83,6 +87,8 @@ class EdgeWise:
             score.slope,
             rate,
         )
+        on_gpu = value.is_cuda
+        context = triton.edge_attention(*arguments) if on_gpu else _forward(*arguments)[0]
         context = context.transpose(1, 2).reshape(*batch, queries, value.shape[-1])
         return Attended(context.to(value.dtype))
 

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from regard.attention._kernels import triton
 from regard.attention._kernels.local import Local
 from regard.attention._kernels.native import additive as native
 from regard.attention._kernels.native import level
@@ -41,6 +42,8 @@ class Streaming:
         """In what it is done, and why not in C."""
         if not hasattr(call.score, "additive"):
             return "a form of its own"
+        if call.query is not None and triton.takes(*call.tensors):
+            return "Triton"
         why = native.refuses(*(call.tensors if call.query is not None else ()))
         return f"C, {level()}" if why is None else f"PyTorch blocks: {why}"
 

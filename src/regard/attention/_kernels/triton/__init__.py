@@ -9,7 +9,7 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor
 
-__all__ = ["additive_scores", "available", "feature_attention", "takes"]
+__all__ = ["additive_scores", "available", "edge_attention", "feature_attention", "takes"]
 
 
 @torch.compiler.assume_constant_result
@@ -63,3 +63,23 @@ def feature_attention(
     from regard.attention._kernels.triton import features
 
     return features.feature_attention(query, key, value, start, stop, mask, scale, bound)
+
+
+def edge_attention(
+    left: Tensor,
+    right: Tensor,
+    value: Tensor,
+    seed: Tensor,
+    offsets: Tensor,
+    sources: Tensor,
+    back: Tensor | None,
+    targets: Tensor | None,
+    places: Tensor | None,
+    slope: float,
+    rate: float,
+) -> Tensor:
+    """As the operator of `_kernels.edges`; see `triton/edges.py`."""
+    from regard.attention._kernels.triton import edges
+
+    graph = offsets, sources, back, targets, places
+    return edges.edge_attention(left, right, value, seed, *graph, slope, rate)

@@ -54,7 +54,7 @@ def _walk_features(
 
 @triton.jit
 def _forward(
-    q, k, v, exp_q, exp_k, reach, out, q_n, q_t, q_d, k_n, k_t, k_d, Q, K, D, padded_q, padded_k,
+    q, k, v, exp_q, exp_k, reach, out, q_n, q_t, q_d, k_n, k_t, k_d, Q, K, D, H, padded_q, padded_k,
     BQ: tl.constexpr, BK: tl.constexpr, FAST: tl.constexpr,
 ):  # fmt: skip
     tiles = tl.cdiv(Q, BQ)
@@ -63,6 +63,7 @@ def _forward(
     j = tl.program_id(1) * BK + tl.arange(0, BK)
     seen_q, seen_k = i < Q, j < K
     rows_q, rows_k = q + n * q_n + i.to(tl.int64) * q_t, k + n * k_n + j.to(tl.int64) * k_t
+    v += (n % H) * D
     m = mode(tl.load(reach))
     if m == FACTORED:  # exponentials lie as (N, D, T): a feature of neighbors is read at once
         tile = _walk_features(
@@ -108,7 +109,7 @@ def _walk_others(
 def _backward(
     own, other, v, exp_own, exp_other, reach, grad, out, out_v,
     own_n, own_t, own_d, other_n, other_t, other_d, grad_n, grad_own, grad_other,
-    N, T, S, D, padded_t, padded_s, padded_d, share,
+    N, T, S, D, H, padded_t, padded_s, padded_d, share,
     BT: tl.constexpr, BD: tl.constexpr, FAST: tl.constexpr, WITH_V: tl.constexpr,
 ):  # fmt: skip
     """One input's gradient (`own`, T rows): a tile of it, from `share` of the other's S rows."""
@@ -141,7 +142,7 @@ def _backward(
         slopes, levels = _walk_others(
             a, theirs, g, other_t, grad_other, count, seen, seen_d, BT, BD, PLAIN, FAST, WITH_V
         )  # fmt: skip
-    scale = 4.0 * tl.load(v + d, mask=seen_d, other=0.0).to(tl.float32)
+    scale = 4.0 * tl.load(v + (n % H) * D + d, mask=seen_d, other=0.0).to(tl.float32)
     at = ((tl.program_id(2) * N + n) * T + t[:, None]) * D + d[None, :]
     tl.store(out + at, slopes * scale[None, :], mask=inside)
     if WITH_V:
@@ -164,7 +165,7 @@ def _scores(query: Tensor, key: Tensor, v: Tensor) -> Tensor:
     with torch.cuda.device_of(query):
         _forward[(batch * triton.cdiv(queries, tall), triton.cdiv(keys, wide))](
             query, key, v, exp_q, exp_k, reach, out, *query.stride(), *key.stride(),
-            queries, keys, dim, exp_q.shape[2], exp_k.shape[2],
+            queries, keys, dim, v.numel() // dim, exp_q.shape[2], exp_k.shape[2],
             BQ=tall, BK=wide, FAST=fast(query), num_warps=4,
         )  # fmt: skip
     return out
@@ -215,11 +216,16 @@ def _gradient(
         _backward[(tiles, triton.cdiv(dim, wide), parts)](
             own, other, v, exp_own, exp_other, reach, grad, out, out_v,
             *own.stride(), *other.stride(), *grad.stride(),
-            batch, length, others, dim, exp_own.shape[1], exp_other.shape[1], exp_own.shape[2],
-            share, BT=tall, BD=wide, FAST=fast(own), WITH_V=with_v, num_warps=4,
+            batch, length, others, dim, v.numel() // dim,
+            exp_own.shape[1], exp_other.shape[1], exp_own.shape[2], share,
+            BT=tall, BD=wide, FAST=fast(own), WITH_V=with_v, num_warps=4,
         )  # fmt: skip
     total = out[0] if parts == 1 else out.sum(0)
-    return total.to(own.dtype), out_v.sum(0).to(v.dtype)
+    if not with_v:
+        return total.to(own.dtype), v.new_zeros(v.shape)
+    heads = v.numel() // dim
+    of_v = out_v.view(parts, batch // heads, heads, tiles // batch, dim).sum((0, 1, 3))
+    return total.to(own.dtype), of_v.view(v.shape).to(v.dtype)
 
 
 @_gradients.register_fake
@@ -251,7 +257,8 @@ def additive_scores(query: Tensor, key: Tensor, v: Tensor) -> Tensor:
     """Scores of every pair, in fp32.
 
     Shapes:
-        query (*batch, Q, D), key (*batch, K, D), v (D,) to (*batch, Q, K); batch axes broadcast
+        query (*batch, Q, D), key (*batch, K, D), v (D,), or (heads, D) for a last batch axis of
+        heads, to (*batch, Q, K); batch axes broadcast
     """
     batch = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])
     query = query.expand(*batch, *query.shape[-2:]).reshape(-1, *query.shape[-2:])
