@@ -160,8 +160,10 @@ class _Sides:
             rows == columns and (self.rows is None or self.columns is None)
         )
         if own:
-            labels = self.columns if kind == "encoder" else self.rows
-            labels = (self.columns if labels is None else labels) if not self.several else labels
+            first, other = self.rows, self.columns
+            if kind == "encoder":
+                first, other = other, first
+            labels = other if first is None and not self.several else first
             side = "columns" if kind == "encoder" else "rows"
             if rows == columns:
                 at = self._one(side, labels, columns)

@@ -2,6 +2,7 @@
 
     8 bytes   89 53 45 45 4E 0A 01 00    "SEEN", a line end, version 1
     u32, u32  bytes of the header as it is in the file, and unpacked; little endian
+    u32       CRC-32 of everything that follows
     header    JSON, deflated by zlib
     blobs     where the header says, counted from the end of the header
 
@@ -12,7 +13,7 @@ is taken, and every blob has a checksum.
 import json
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
@@ -40,6 +41,7 @@ from regard.viewer.sides import Side
 __all__ = ["MAGIC", "dump", "parse", "read"]
 
 MAGIC = b"\x89SEEN\n\x01\x00"
+START = len(MAGIC) + 12
 THUMB, LARGE = 32, 1 << 15
 """Cells of the overview's pictures each way, kept for heads of more weights than `LARGE`."""
 _RATIO = 1040  # deflate makes nothing smaller than 1 : 1032
@@ -72,9 +74,21 @@ def dump(view: View, *, code: str | None = None, top_k: int | None = None) -> by
         "title": view.title, "source": view.source, "sides": sides, "maps": maps,
         "runs": [asdict(run) for run in view.runs],
     }  # fmt: skip
-    raw = json.dumps(head, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    return assemble(head, blobs.parts)
+
+
+def assemble(head: dict[str, Any], blobs: Sequence[bytes | memoryview]) -> bytes:
+    """A file of a header and what it speaks of."""
+    try:
+        text = json.dumps(head, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    except ValueError:
+        raise RequestError("scores and numbers beside the rows must be finite to be kept") from None
+    raw = text.encode("utf-8", "replace")  # half a surrogate pair is no text
     small = zlib.compress(raw, 9)
-    return b"".join([MAGIC, struct.pack("<II", len(small), len(raw)), small, *blobs.parts])
+    check = zlib.crc32(small)
+    for blob in blobs:
+        check = zlib.crc32(blob, check)
+    return b"".join([MAGIC, struct.pack("<III", len(small), len(raw), check), small, *blobs])
 
 
 class _Blobs:
@@ -194,17 +208,19 @@ def parse(content: bytes) -> View:
 
     if content[:6] != MAGIC[:6]:
         raise RequestError("this is not a .seen file: it does not begin as one")
-    if content[:8] != MAGIC or len(content) < 16:
+    if content[:8] != MAGIC or len(content) < START:
         raise RequestError(f"this .seen file is of version {content[6:8].hex()}; known: 0100")
-    packed, size = struct.unpack_from("<II", content, 8)
-    if packed > len(content) - 16 or size > min(packed * _RATIO + 64, _MOST):
+    packed, size, check = struct.unpack_from("<III", content, 8)
+    if packed > len(content) - START or size > min(packed * _RATIO + 64, _MOST):
         raise RequestError("the header says it is larger than the file allows: cut off or damaged")
-    raw = inflate(content[16 : 16 + packed], size, "the header")
+    if zlib.crc32(memoryview(content)[START:]) != check:
+        raise RequestError("the file is damaged or cut off: its check sum is another")
+    raw = inflate(content[START : START + packed], size, "the header")
     try:
         head = json.loads(raw)
     except (ValueError, RecursionError):
         raise RequestError("the header is damaged: not JSON") from None
-    body = memoryview(content)[16 + packed :]
+    body = memoryview(content)[START + packed :]
     return _view(Checked(head, "the header"), body)
 
 

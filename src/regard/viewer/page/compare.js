@@ -54,7 +54,7 @@ function small(p, title, width) {
     tip(e, `${p.rows.labels[r]} → ${p.cols.labels[col]}  ${p.low < 0 ? (p.w[r * p.C + col] > 0 ? "+" : "") : ""}${percent(p.w[r * p.C + col])}`);
   });
   canvas.addEventListener("mouseleave", () => tip());
-  return make("figure", {}, make("figcaption", {}, title), canvas);
+  return make("figure", { style: `width:${Math.max(wide, 200)}px` }, make("figcaption", {}, title), canvas);
 }
 
 function layoutSmall(p, width) {

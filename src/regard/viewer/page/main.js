@@ -23,7 +23,7 @@ function choose(row, col, quietly = false) {
 }
 
 const viewsNow = () => VIEWS.filter((view) => view.fits(mapNow()));
-const viewNow = () => viewsNow().find((view) => view.id === state.view) ?? viewsNow()[0];
+const viewNow = () => viewsNow().find((view) => view.id === state.view) ?? viewsNow().find((view) => view.own) ?? viewsNow()[0];
 
 let turn = 0;
 async function refresh(quietly = false) {
@@ -69,8 +69,8 @@ function toggleHead(h) {
 }
 
 async function drawAside() {
-  const map = mapNow(), code = { u8: "to ¼ % of each row's largest", i8: "to ½ % of each row's largest", f16: "exact to half precision", top: `the largest ${map.k || ""} of each row` }[map.code];
-  $("what").textContent = `Shown: ${WHATS[map.what] ?? map.what}. Kept ${code}.`;
+  const map = mapNow(), code = { u8: "to ¼ % of each row's largest", i8: "to ½ % of each row's largest", f16: "exact to half precision", top: map.k ? `the largest ${map.k} of each row` : "what is not zero" }[map.code];
+  $("what").textContent = `Shown: ${WHATS[map.what]}. Kept: ${code}.`;
   drawBeam();
   const p = await picture(indexNow(), state.head);
   const rows = [];

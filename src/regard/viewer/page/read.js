@@ -38,8 +38,8 @@ class File {
     if (String.fromCharCode(...start.slice(1, 5)) !== "SEEN" || start[6] !== 1)
       throw new Error("The data in this page is not a .seen file of version 1.");
     const packed = view.getUint32(8, true);
-    const head = await inflate(source.slice(16, 16 + packed));
-    return new File(source, 16 + packed, JSON.parse(new TextDecoder().decode(head)));
+    const head = await inflate(source.slice(20, 20 + packed));
+    return new File(source, 20 + packed, JSON.parse(new TextDecoder().decode(head)));
   }
 
   constructor(source, base, head) {

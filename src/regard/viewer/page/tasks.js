@@ -15,7 +15,7 @@ function strip(labels, dim, heads, values, top) {
 }
 
 VIEWS.push({
-  id: "hops", name: "Hops",
+  id: "hops", name: "Hops", own: true,
   fits: (map) => runNow().maps.some((m) => file.maps[m].scope?.hop !== undefined) || file.sides[map.columns].kind === "memory",
   async draw() {
     const map = mapNow(), maps = runNow().maps.filter((m) => file.maps[m].columns === map.columns && file.maps[m].rows === map.rows);
@@ -26,7 +26,7 @@ VIEWS.push({
 });
 
 VIEWS.push({
-  id: "features", name: "Features", fits: (map) => map.kind === "features",
+  id: "features", name: "Features", own: true, fits: (map) => map.kind === "features",
   async draw() {
     const map = mapNow(), m = indexNow(), many = await Promise.all([...Array(map.shape[0]).keys()].map((h) => picture(m, h)));
     const p = many[0], r = rowOr0(p), w = new Float32Array(many.length * p.C);
@@ -42,7 +42,7 @@ VIEWS.push({
 });
 
 VIEWS.push({
-  id: "pointer", name: "Pointer", fits: (map) => map.kind === "pointer" || "generate" in (map.extra ?? {}),
+  id: "pointer", name: "Pointer", own: true, fits: (map) => map.kind === "pointer" || "generate" in (map.extra ?? {}),
   async draw() {
     const p = await picture(indexNow(), state.head), generate = p.map.extra?.generate;
     const bars = p.rows.labels.map((label, r) => {
@@ -50,7 +50,7 @@ VIEWS.push({
       return make("tr", { class: r === state.row ? "mine" : "", on: { click: () => choose(r, -1) } }, make("th", { scope: "row", dir: "auto" }, label),
         make("td", {}, make("span", { class: "gate" }, ...(g === undefined ? [] : [make("i", { style: `width:${g * 100}%`, title: `generated: ${percent(g)}` }, g > 0.25 ? "generate" : "")]),
           make("u", { style: `width:${(1 - (g ?? 0)) * 100}%`, title: `copied: ${percent(1 - (g ?? 0))}` }, (g ?? 0) < 0.75 ? "copy" : ""))),
-        make("td", { dir: "auto" }, best.filter(([v]) => v > 0.01).map(([v, c]) => `${p.cols.labels[c]} ${percent(v)}`).join("   ")));
+        make("td", { dir: "auto" }, best.filter(([v]) => v > 0.01).map(([v, c]) => `${p.cols.labels[c]} ${percent(v)}`).join(" · ")));
     });
     board.page(make("table", { class: "pointer" }, make("thead", {}, make("tr", {}, ...["output", generate ? "made or copied" : "copied", "from"].map((t) => make("th", { scope: "col" }, t)))), make("tbody", {}, ...bars)));
   },
@@ -59,7 +59,7 @@ VIEWS.push({
 const pictureOf = (side) => side.image && file.once(`i${side.image[0]}`, 0, () => createImageBitmap(new Blob([file.bytes(side.image)])));
 
 VIEWS.push({
-  id: "image", name: "Image", fits: (map) => !!file.sides[map.columns].grid,
+  id: "image", name: "Image", own: true, fits: (map) => !!file.sides[map.columns].grid,
   async draw() {
     const p = await picture(indexNow(), state.head, 0), side = p.cols.side, [high, wide] = side.grid, r = rowOr0(p);
     const photo = await pictureOf(side), colours = ink();
@@ -68,7 +68,7 @@ VIEWS.push({
     const most = Math.max(...row, 1e-9);
     for (let i = 0; i < row.length; i++) {  // light where it looks, veiled where it does not
       const v = row[i] / most, t = table(STOPS.dark), l = level(row[i], most) * 3;
-      data.data.set(photo ? [0, 0, 0, 215 * (1 - v)] : [t[l], t[l + 1], t[l + 2], 255], i * 4);
+      data.data.set(photo ? [0, 0, 0, 180 * (1 - v)] : [t[l], t[l + 1], t[l + 2], 255], i * 4);
     }
     hc.putImageData(data, 0, 0);
     const canvas = make("canvas", { width: width * 2, height: height * 2, role: "img", "aria-label": `where ${p.rows.labels[r]} looks` });
@@ -91,7 +91,7 @@ VIEWS.push({
 });
 
 VIEWS.push({
-  id: "sound", name: "Sound", fits: (map) => file.sides[map.columns].kind === "audio",
+  id: "sound", name: "Sound", own: true, fits: (map) => file.sides[map.columns].kind === "audio",
   async draw() {
     const p = await picture(indexNow(), state.head), photo = await pictureOf(p.cols.side), stage = $("stage"), colours = ink();
     const high = Math.min(22, 300 / p.R) * p.R, top = 140, left = 110, wide = Math.max(stage.clientWidth - left - 24, 300);
@@ -133,7 +133,7 @@ function nodePlaces(n, pairs) {
 }
 
 VIEWS.push({
-  id: "graph", name: "Graph", fits: (map) => map.rows === map.columns && (file.sides[map.columns].kind === "nodes" || !!file.sides[map.columns].edges) && map.shape[1] <= 1500,
+  id: "graph", name: "Graph", own: true, fits: (map) => map.rows === map.columns && (file.sides[map.columns].kind === "nodes" || !!file.sides[map.columns].edges) && map.shape[1] <= 1500,
   async draw() {
     const p = (this.p = await picture(indexNow(), state.head, 0)), side = p.cols.side, pairs = [];
     for (let r = 0; r < p.R; r++) for (let c = 0; c < p.C; c++) if (p.w[r * p.C + c] > 0.001) pairs.push([r, c, p.w[r * p.C + c]]);

@@ -1,0 +1,88 @@
+"""A headless Chromium without a network, for the tests that open pages; skipped where none is."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FLAGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--no-first-run",
+]  # fmt: skip
+
+
+class Page:
+    """One opened page: what it asked the network for and what went wrong are kept."""
+
+    def __init__(self, context: Any) -> None:
+        self.asked: list[str] = []
+        self.wrong: list[str] = []
+        context.route(lambda url: not url.startswith(("file:", "about:")), self._refuse)
+        self.page = context.new_page()
+        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        self.page.on(
+            "console",
+            lambda m: self.wrong.append(m.text) if m.type in ("error", "warning") else None,
+        )
+
+    def _refuse(self, route: Any) -> None:
+        if not route.request.url.startswith(("data:", "blob:")):
+            self.asked.append(route.request.url)
+        route.abort()
+
+    def open(self, path: Path, fragment: str = "") -> "Page":
+        self.page.goto("about:blank")  # else another fragment alone would not load it again
+        self.page.goto(f"{path.as_uri()}#{fragment}")
+        self.page.wait_for_selector("html[data-drawn],html[data-failed]", timeout=60_000)
+        self.page.wait_for_timeout(50)
+        return self
+
+    def ask(self, code: str) -> Any:
+        return self.page.evaluate(code)
+
+    def state(self, name: str) -> Any:
+        return self.ask(f"() => state.{name}")
+
+    def settle(self) -> None:
+        """Until what was asked for is drawn."""
+        self.ask("() => refresh(true)")
+
+    def press(self, *keys: str) -> None:
+        for key in keys:
+            self.page.keyboard.press(key)
+        self.settle()
+
+    def ink(self) -> int:
+        """How many different colours the canvas has: a blank one has 1."""
+        return self.ask(
+            """() => { const c = document.querySelector('#canvas');
+            const d = new Uint32Array(c.getContext('2d').getImageData(0, 0, c.width, c.height).data
+            .buffer); return new Set(d).size; }"""
+        )
+
+    def fine(self) -> bool:
+        """Nothing failed, nothing was asked of a network."""
+        failed = self.ask("() => document.documentElement.dataset.failed ?? null")
+        assert (failed, self.wrong, self.asked) == (None, [], [])
+        return True
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    sync = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    if path is None:
+        pytest.skip("there is no chromium to open the page in")
+    with sync.sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=path, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(chromium: Any) -> Iterator[Page]:
+    context = chromium.new_context(offline=True, viewport={"width": 1200, "height": 800})
+    yield Page(context)
+    context.close()

@@ -1,0 +1,354 @@
+"""The page in a browser, from a file, with every network blocked: opened, clicked, keyed."""
+
+import re
+
+import numpy as np
+import pytest
+
+from regard import viewer
+from regard.viewer._html import SCRIPTS, script
+from regard.viewer._html import page as whole
+from tests.viewer import views
+from tests.viewer.browser import chromium, page
+
+__all__ = ["chromium", "page"]
+
+GENERAL = ["matrix", "lines", "heads", "text", "curves", "compare"]
+
+
+@pytest.fixture(scope="module")
+def translation(tmp_path_factory):
+    return views.translation().page(tmp_path_factory.mktemp("page") / "translation.html")
+
+
+def test_it_is_one_file_that_asks_for_nothing():
+    text = whole(views.translation()).decode()
+    assert not re.search(r"(?:src|href)\s*=\s*[\"']?(?:https?:)?//", text)
+    assert "http:" not in text
+    assert "https:" not in text
+    assert "@" + "DATA@" not in text
+    assert "default-src 'none'" in text
+    assert len(script().encode()) <= 60 * 1024
+
+
+def test_a_title_cannot_become_markup(tmp_path, page):
+    bad = viewer.view(np.eye(2), rows=["</script><b>", "<img src=x>"], title="<b>x</b></title>")
+    page.open(bad.page(tmp_path / "a.html"), "row=0&table=1")
+    assert page.ask("() => document.querySelectorAll('b, img').length") == 0
+    assert page.fine()
+
+
+def test_weights_in_the_page_are_those_of_the_file(tmp_path, page):
+    signed = views.DRAW.standard_normal((2, 5, 6)).astype(np.float32)
+    wide = views.soft(2, 7, 700, sharp=4.0)
+    for weights, options in (
+        (views.soft(3, 5, 6), {}), (views.soft(2, 4, 6), {"code": "f16"}), (signed, {}),
+        (wide, {"top_k": 9}), (views.soft(1, 300, 260), {}),
+    ):  # fmt: skip
+        view = viewer.view(weights, kind="cross")
+        view.save(tmp_path / "a.seen", **options)
+        mine = viewer.read(tmp_path / "a.seen").maps[0].weights
+        page.open(view.page(tmp_path / "a.html", **options))
+        for head in range(len(weights)):
+            shown = page.ask(f"async () => [...await file.weights(0, {head})]")
+            np.testing.assert_allclose(np.reshape(shown, mine[head].shape), mine[head], atol=1e-6)
+        mean = page.ask("async () => [...await file.weights(0, 'mean')]")
+        np.testing.assert_allclose(np.reshape(mean, mine[0].shape), mine.mean(0), atol=1e-6)
+        assert page.fine()
+
+
+def test_words_are_joined_as_in_figures(translation, page):
+    page.open(translation, "words=1")
+    rows = page.ask("async () => (await picture(0, 0)).rows.labels")
+    assert rows == ["The", "window", "is", "closed", ".", "</s>"]
+    sums = page.ask(
+        """async () => { const p = await picture(0, 0);
+        const row = (r) => p.w.slice(r * p.C, (r + 1) * p.C).reduce((a, b) => a + b);
+        return p.rows.labels.map((_, r) => row(r)); }"""
+    )
+    assert sums == pytest.approx([1] * 6, abs=0.02)
+    page.press("w")
+    assert page.ask("async () => (await picture(0, 0)).rows.labels") == views.ENGLISH
+    assert page.fine()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("name", GENERAL)
+def test_every_view_opens(name, theme, translation, page):
+    page.open(translation, f"view={name}&theme={theme}&row=1")
+    assert page.ask("() => viewNow().id") == name
+    if name in ("matrix", "lines", "curves"):
+        assert page.ink() > 4
+    else:
+        assert page.ask("() => document.querySelector('#leaf').children.length") > 0
+    assert page.fine()
+
+
+@pytest.mark.parametrize("name", list(views.kinds()))
+def test_views_for_other_kinds_of_data(name, tmp_path, page):
+    page.open(
+        views.kinds()[name].page(tmp_path / "a.html"),
+        "" if name not in ("text", "arcs") else f"view={name}",
+    )
+    assert page.ask("() => viewNow().id") == name
+    page.press("ArrowDown", "v", "d")
+    page.page.mouse.click(400, 400)
+    page.settle()
+    assert page.fine()
+
+
+def test_clicking_a_cell_chooses_its_row_and_column(translation, page):
+    page.open(translation)
+    x, y = page.ask(
+        """() => { const v = viewNow();
+        const box = document.querySelector('#stage').getBoundingClientRect();
+        return [box.x + v.g.left + 2.5 * v.g.cell, box.y + v.g.above + 1.5 * v.g.cell]; }"""
+    )
+    page.page.mouse.move(x, y)
+    assert "window → wird" in page.page.inner_text("#tip")
+    page.page.mouse.click(x, y)
+    page.settle()
+    assert (page.state("row"), page.state("col")) == (1, 2)
+    said = page.page.inner_text("#row")
+    assert "“window” looks at" in said
+    assert "“wird” is looked at by" in said
+    assert "row=1" in page.page.url
+    assert page.fine()
+
+
+def test_keys_lead_everywhere(translation, page):
+    page.open(translation)
+    page.press("ArrowDown", "ArrowDown", "ArrowRight")
+    assert (page.state("row"), page.state("col")) == (1, 0)
+    page.press("]", "]")
+    assert page.state("head") == 1
+    page.press("[")
+    assert page.state("head") == 0
+    page.press("}")
+    assert page.ask("() => mapNow().layer") == 2
+    page.press("m", "v", "+", "+")
+    assert (page.state("head"), page.state("values"), page.state("zoom")) == ("mean", 1, 2)
+    page.press("0", "h")
+    assert (page.state("zoom"), page.state("run")) == (0, 1)
+    for number in range(1, page.ask("() => viewsNow().length") + 1):
+        page.press(str(number))
+        assert page.ask("() => viewNow().id") == page.ask(f"() => viewsNow()[{number - 1}].id")
+    page.press("Escape")
+    assert page.state("row") == -1
+    page.page.keyboard.press("?")
+    assert page.page.is_visible("#keys")
+    page.page.keyboard.press("Escape")
+    assert page.fine()
+
+
+def test_the_address_is_the_view(translation, page):
+    page.open(translation, "run=1&at=1&head=2&view=lines&row=3&words=0&theme=dark")
+    assert page.ask("() => [state.run, state.at, state.head, viewNow().id, state.row]") == [
+        1, 1, 2, "lines", 3,
+    ]  # fmt: skip
+    assert page.ask("() => document.documentElement.dataset.theme") == "dark"
+    address = page.page.url
+    page.press("]")
+    assert page.page.url != address
+    assert "head=3" in page.page.url
+    page.ask("() => { location.hash = 'view=text' }")
+    page.page.wait_for_timeout(100)
+    assert page.ask("() => viewNow().id") == "text"
+    page.open(translation, "run=99&at=77&head=55&view=nothing&row=abc&x=1")
+    assert page.fine()
+
+
+def test_hypotheses_are_switched_and_compared(translation, page):
+    page.open(translation, "words=0")
+    page.page.click("#beam button:nth-of-type(2)")
+    page.settle()
+    assert page.state("run") == 1
+    assert "shut" in page.page.inner_text("#beam")
+    page.page.click("#views button:has-text('Compare')")
+    page.settle()
+    assert page.ask("() => document.querySelectorAll('#leaf canvas').length") == 3
+    told = page.page.inner_text("#leaf")
+    assert "weight lies elsewhere" in told
+    assert "places are compared" in told
+    page.page.select_option("#leaf select[aria-label='b: attention']", label="encoder 1")
+    page.settle()
+    assert "No difference can be drawn" in page.page.inner_text("#leaf")
+    assert page.fine()
+
+
+def test_the_difference_of_a_head_with_itself_is_nothing(translation, page):
+    page.open(translation, "view=compare&a=0.0.1&b=0.0.1")
+    assert "On average 0 % of a row" in page.page.inner_text("#leaf")
+    assert page.fine()
+
+
+def test_heads_are_sorted_filtered_and_pinned(translation, page):
+    page.open(translation, "view=heads&sort=-diagonal")
+    values = page.ask(
+        "() => [...document.querySelectorAll('.tiles small')].map((n) => parseFloat(n.textContent))"
+    )
+    assert len(values) == 24
+    assert values == sorted(values, reverse=True)
+    page.page.fill("#filter", "kind:cross layer:2")
+    page.page.press("#filter", "Enter")
+    page.settle()
+    assert page.ask("() => document.querySelectorAll('.tiles .tile').length") == 4
+    page.page.click(".tiles .tile >> nth=1")
+    page.settle()
+    assert page.ask("() => [viewNow().id, mapNow().kind, mapNow().layer]") == ["matrix", "cross", 2]
+    page.press("p")
+    assert page.ask("() => document.querySelectorAll('#tray li').length") == 1
+    page.press("]")
+    page.page.click("#tray button:has-text('compare')")
+    page.settle()
+    assert page.ask("() => viewNow().id") == "compare"
+    page.page.click("#tray button[aria-label='Take it out']")
+    page.settle()
+    assert page.ask("() => document.querySelectorAll('#tray li').length") == 0
+    assert page.fine()
+
+
+def test_who_looks_at_this_token(translation, page):
+    page.open(translation, "view=text")
+    page.page.click(".block:nth-of-type(2) .word:has-text('Fenster')")
+    page.settle()
+    assert page.state("col") == 1
+    assert "who looks at “Fenster”" in page.page.inner_text("#leaf")
+    shaded = page.ask("() => document.querySelectorAll('.block:first-of-type .word[style]').length")
+    assert shaded == 6
+    assert page.fine()
+
+
+def test_lines_take_several_heads(translation, page):
+    page.open(translation, "view=lines")
+    assert page.ask("() => headsOn()") == [0, 1, 2, 3]
+    page.page.click("#heads button:has-text('2')")
+    page.settle()
+    assert page.ask("() => headsOn()") == [1]
+    page.page.click("#heads button:has-text('4')", modifiers=["Shift"])
+    page.settle()
+    assert page.ask("() => headsOn()") == [1, 3]
+    assert "on=1.3" in page.page.url
+    assert page.fine()
+
+
+def test_copied_commands_and_python_say_the_same(translation, page):
+    page.open(translation, "run=1&at=1&head=2")
+    page.page.click("#copy-command")
+    copied = "() => document.documentElement.dataset.copied"
+    page.page.wait_for_timeout(100)
+    assert page.ask(copied) == (
+        "regard look de-en-small 'Das Fenster wird geschlossen.' --layer 2 --head 3 --hypothesis 2"
+    )
+    page.page.click("#copy-python")
+    page.page.wait_for_timeout(100)
+    assert page.ask(copied) == (
+        'regard.viewer.looking.look(regard.load("de-en-small"), "Das Fenster wird geschlossen.", '
+        'hypothesis=2).picture(2, 3, kind="cross")'
+    )
+    page.page.click("#copy-link")
+    page.page.wait_for_timeout(100)
+    assert page.ask(copied).endswith("translation.html#run=1&at=1&head=2")
+
+
+def test_a_table_for_screen_readers(translation, page):
+    page.open(translation, "head=0")
+    page.press("t")
+    cells = page.ask("() => document.querySelectorAll('#whole td').length")
+    assert cells == 6 * 6 + 1  # the words, and the empty corner
+    assert page.ask("() => document.querySelectorAll('#whole th[scope=row]').length") == 6
+    for query in (
+        "#stage[aria-label]",
+        "#views[role=tablist]",
+        "#row[aria-live]",
+        "#said[role=status]",
+    ):
+        assert page.ask(f"() => !!document.querySelector('{query}')")
+    nameless = """() => [...document.querySelectorAll('button, select, input')].filter(
+        (n) => !n.textContent.trim() && !n.ariaLabel && !n.labels?.length).length"""
+    assert page.ask(nameless) == 0
+    assert page.fine()
+
+
+def test_it_says_what_is_shown_and_that_it_is_no_explanation(tmp_path, translation, page):
+    page.open(translation)
+    assert "not yet why" in page.page.inner_text("#what")
+    norms = viewer.view(np.eye(3), what="norms")
+    page.open(norms.page(tmp_path / "n.html"))
+    assert "not what mattered" in page.page.inner_text("#what")
+    few = viewer.view(views.soft(2, 5, 40), kind="cross")
+    page.open(few.page(tmp_path / "k.html", top_k=3), "head=1&row=2")
+    assert "the largest 3 of each row" in page.page.inner_text("#what")
+    assert re.search(r"kept: \d+(\.\d)? % of this row", page.page.inner_text("#row"))
+
+
+def test_right_to_left_runs_from_the_right(tmp_path, page):
+    rtl = viewer.view(views.soft(8, 6), rows=views.CHINESE, columns=views.ARABIC, kind="cross")
+    page.open(rtl.page(tmp_path / "a.html"), "row=0&col=0")
+    assert page.ask("async () => (await picture(0, 0)).cols.rtl") is True
+    page.press("ArrowLeft")  # the next word
+    assert page.state("col") == 1
+    page.open(tmp_path / "a.html", "view=text")
+    assert page.ask("() => document.querySelectorAll('.words[dir=rtl]').length") == 1
+    assert page.fine()
+
+
+def test_long_texts_scroll_and_keep_their_labels(tmp_path, page):
+    long = viewer.view(views.soft(1, 900, 900), rows=[f"word{i}" for i in range(900)], kind="self")
+    page.open(long.page(tmp_path / "a.html"))
+    page.press("+", "+", "+", "+", "+", "+", "+", "+", "+", "+", "+", "+")
+    page.ask("() => { document.querySelector('#stage').scrollTo(3000, 3000) }")
+    page.page.wait_for_timeout(200)
+    assert page.ask("() => viewNow().o.x") > 1000
+    assert page.ink() > 4
+    page.press("ArrowDown")
+    assert page.ask("() => document.querySelector('#stage').scrollTop") == 0  # row 0 is shown
+    assert page.fine()
+
+
+def test_print_and_png(translation, page):
+    page.open(translation)
+    page.page.emulate_media(media="print")
+    assert not page.page.is_visible("#share")
+    page.page.emulate_media(media="screen")
+    with page.page.expect_download() as download:
+        page.page.click("#save-png")
+    assert download.value.suggested_filename == "a translation.png"
+    assert page.fine()
+
+
+def test_a_damaged_page_says_so(tmp_path, page):
+    text = views.translation().page(tmp_path / "a.html").read_text()
+    start = text.index('id="seen"') + 500
+    (tmp_path / "b.html").write_text(text[:start] + "AAAA" + text[start + 4 :])
+    page.open(tmp_path / "b.html")
+    assert "could not be drawn" in page.page.inner_text("#leaf")
+
+
+def test_another_file_can_be_dropped_on_it(tmp_path, translation, page):
+    other = viewer.view(np.eye(3), title="another").save(tmp_path / "o.seen")
+    page.open(translation)
+    page.ask(
+        f"""async () => {{ const bytes = Uint8Array.from({list(other.read_bytes())});
+        const files = new DataTransfer();
+        files.items.add(new globalThis.File([bytes], 'o.seen'));
+        dispatchEvent(new DragEvent('drop', {{ dataTransfer: files, cancelable: true }})); }}"""
+    )
+    page.page.wait_for_timeout(200)
+    assert page.page.inner_text("#title") == "another"
+
+
+def test_in_a_notebook_it_is_a_frame(tmp_path, page):
+    frame = views.translation()._repr_html_()
+    (tmp_path / "book.html").write_text(f"<!DOCTYPE html><html data-drawn='1'>{frame}")
+    page.open(tmp_path / "book.html")
+    inside = page.page.frames[1]
+    inside.wait_for_selector("html[data-drawn]", timeout=20_000)
+    assert inside.inner_text("#title") == "a translation"
+    inside.click("#views button:has-text('Lines')")
+    assert page.fine()
+
+
+def test_scripts_have_no_templates_over_several_lines():
+    assert len(SCRIPTS) == len(set(SCRIPTS))
+    assert "\n`" not in script()
