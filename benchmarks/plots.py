@@ -47,7 +47,7 @@ def complexity(rows: list[dict[str, Any]], path: str | Path) -> None:
 
     path = Path(path)
     with matplotlib.rc_context(style()):
-        figure, axes = _figure(6.9, 2.5, 3)
+        figure, axes = _figure(6.9, 3.1, 3)
         for row, color in zip(rows, COLORS, strict=False):
             parts = (row["time"]["n"], row["time"]["d"])
             for ax, part in zip(axes, parts, strict=False):
@@ -65,7 +65,11 @@ def complexity(rows: list[dict[str, Any]], path: str | Path) -> None:
         for ax, name, title in zip(axes, names, titles, strict=True):
             ax.set_xlabel(name, fontsize=7, color=INK)
             ax.set_title(title, fontsize=7, color=INK, loc="left")
-            ax.legend(fontsize=5, frameon=False)
+            ax.legend(fontsize=5.5, frameon=False, loc="upper left", bbox_to_anchor=(0, -0.2))
+            sizes = sorted({int(x) for line in ax.lines for x in line.get_xdata()})
+            shown = sizes[::2] if len(sizes) > 5 else sizes
+            ax.set_xticks(shown, [str(x) for x in shown])
+            ax.minorticks_off()
         _save(figure, path)
 
 
