@@ -13,7 +13,7 @@ The backward pass has the context and the sum of the weights and computes the re
           \dot q_{id} = \sum_j \dot x_{ijd}, \quad \dot k_{jd} = \sum_i \dot x_{ijd}
 """
 
-from ctypes import Structure, addressof, c_double, c_int, c_int64, c_void_p
+from ctypes import Structure, addressof, c_double, c_int32, c_int64, c_void_p
 from math import prod
 from typing import Any
 
@@ -230,6 +230,7 @@ def _backward(
     call = _Call.of(query, key, value, start, stop, mask, scale, bound)
     call.context, call.total, call.grad = context.data_ptr(), total.data_ptr(), grad.data_ptr()
     call.grad_query, call.grad_key, call.grad_value = (x.data_ptr() for x in grads)
+    call.backward = 1
     _run(work, call)
     return grads
 
@@ -280,7 +281,8 @@ class _Call(Structure):
         *((f"grad_{name}", c_void_p) for name in ("query", "key", "value")),
         ("scale", c_double),
         ("bound", c_double),
-        ("failed", c_int),
+        ("backward", c_int32),
+        ("failed", c_int32),
     )  # fmt: skip
 
     @classmethod

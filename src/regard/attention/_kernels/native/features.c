@@ -23,10 +23,10 @@ typedef struct {
     const uint8_t *mask;
     int64_t mask_batch, mask_row, mask_key;
     float *context, *total;                         /* (B, Q, D), contiguous */
-    const float *grad;                              /* (B, Q, D), contiguous; NULL = forward */
-    float *grad_query, *grad_key, *grad_value;      /* contiguous, zeroed by the caller */
+    const float *grad;                              /* the same, of the context */
+    float *grad_query, *grad_key, *grad_value;      /* contiguous; all of them is written */
     double scale, bound;                            /* f = bound * tanh((q + k) / scale) */
-    int failed;
+    int32_t backward, failed;
 } features_call;
 
 #define TEMPLATE "features.inc"
