@@ -22,6 +22,8 @@ class Chunks:
         """What cannot be done by tiles, and tensors that have no low precision."""
         if call.query is not None and call.query.dtype not in (torch.bfloat16, torch.float16):
             return f"it is for bf16 and fp16 tensors, and these are {call.query.dtype}"
+        if not hasattr(call.score, "as_dot"):
+            return f"{type(call.score).__name__} is not a dot product"
         return refusal(call)
 
     def run(self, call: Call) -> Attended:

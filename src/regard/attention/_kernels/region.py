@@ -6,11 +6,12 @@ from math import inf
 import torch
 from torch import Tensor
 
-from regard.attention.mask import Lengths, Mask, Window
+from regard.attention.mask import Block, Directional, Documents, Lengths, Mask, Window
 from regard.attention.mask.base import _Both, _Either, _Not
 
 __all__ = ["Region", "factors", "window_of"]
 
+_BY_OFFSET = (Window, Directional)  # all that they know is how far apart a pair is
 LIMITS = 4  # cut windows that are kept
 
 
@@ -25,12 +26,22 @@ def factors(mask: Mask | None) -> Iterator[Mask]:
 
 def window_of(mask: Mask | None) -> tuple[float, float]:
     """How far (left, right) any query may look, infinite where nothing limits it."""
-    left, right = inf, inf
-    for factor in factors(mask):
-        if isinstance(factor, Window):
-            left = min(left, inf if factor.left is None else factor.left)
-            right = min(right, inf if factor.right is None else factor.right)
-    return left, right
+    limits = [_limits(factor) for factor in factors(mask)]
+    return min([inf, *(x[0] for x in limits)]), min([inf, *(x[1] for x in limits)])
+
+
+def _limits(mask: Mask) -> tuple[float, float]:
+    """The same of one mask. A limit below zero leaves out the query's own place, too."""
+    if isinstance(mask, Window):
+        return inf if mask.left is None else mask.left, inf if mask.right is None else mask.right
+    if isinstance(mask, Directional):
+        return (inf, -1) if mask.direction == "forward" else (-1, inf)
+    if isinstance(mask, Block):
+        left, right = (
+            inf if n is None else (n + 1) * mask.size - 1 for n in (mask.left, mask.right)
+        )
+        return left, right
+    return inf, inf
 
 
 class Region:
@@ -53,15 +64,19 @@ class Region:
         self.batch, self.queries, self.keys, self.at = batch, queries, keys, at
         self.device = device
         self.left, self.right = window_of(mask)
+        self._whole: dict[int, Tensor] = {}
+        self._ids: dict[int, tuple[Tensor, Tensor]] = {}
+        self._limits: dict[tuple[int, int, int], Tensor] = {}
         self._lengths: list[Tensor] = []
         self._others: list[Mask] = []
+        self._reaches: list[tuple[Tensor, Tensor]] = []
         for factor in factors(mask):
             if type(factor) is Lengths:
                 self._lengths.append(self._flat(factor))
-            elif not isinstance(factor, Window):
+            elif not isinstance(factor, _BY_OFFSET):
                 self._others.append(factor)
-        self._whole: dict[int, Tensor] = {}
-        self._limits: dict[tuple[int, int, int], Tensor] = {}
+            if isinstance(factor, Documents):
+                self._reaches.append(self._reach(factor))
 
     def span(self, rows: slice, start: int, stop: int) -> tuple[int, int]:
         """The keys (first, end) outside which these queries may look at nothing; perhaps none."""
@@ -69,7 +84,18 @@ class Region:
         high = min(self.keys, self.at + stop + self.right)
         for lengths in self._lengths:
             high = min(high, int(lengths[rows].max()))
+        for first, last in self._reaches:
+            low = max(low, int(first[rows, start:stop].min()))
+            high = min(high, int(last[rows, start:stop].max()) + 1)
         return int(low), int(high)
+
+    def mean_reach(self) -> float:
+        """How many keys lie between the first and the last key of a query's document, on average.
+
+        K without documents.
+        """
+        reaches = [(last - first + 1).clamp(min=0) for first, last in self._reaches]
+        return min((float(x.double().mean()) for x in reaches), default=float(self.keys))
 
     def hide(self, scores: Tensor, rows: slice, start: int, low: int) -> None:
         """Write minus infinity over the pairs of a tile that may not be looked at.
@@ -131,10 +157,16 @@ class Region:
         if type(mask) is Lengths:
             own = self._flat(mask)[rows]
             return torch.arange(low, high, device=self.device) < own[:, None, None]
-        if isinstance(mask, Window):
+        if isinstance(mask, _BY_OFFSET):
             return mask.dense(
                 stop - start, high - low, at=self.at + start - low, device=self.device
             )
+        if isinstance(mask, Block):
+            return mask.dense(stop - start, high, at=self.at + start, device=self.device)[:, low:]
+        if isinstance(mask, Documents):
+            own, ids = self._documents(mask)
+            own = own[rows, start:stop, None]
+            return (own == ids[rows, None, low:high]) & (own >= 0)
         whole = self._whole.get(id(mask))
         if whole is None:
             whole = mask.dense(self.queries, self.keys, at=self.at, device=self.device)
@@ -149,3 +181,34 @@ class Region:
     def _flat(self, mask: Lengths) -> Tensor:
         """A length for each row."""
         return mask.lengths.to(self.device).expand(self.batch).reshape(-1)
+
+    def _documents(self, mask: Documents) -> tuple[Tensor, Tensor]:
+        """The documents of the queries (row, Q) and of the keys (row, K)."""
+        kept = self._ids.get(id(mask))
+        if kept is None:
+            if mask.ids.shape[-1] < self.keys:
+                mask.dense(1, self.keys, at=self.at, device=self.device)  # says what is wrong
+            mask.dense(self.queries, 1, at=self.at, device=self.device)
+            own = mask.ids if mask.queries is None else mask.queries
+            whole = mask.queries is not None and own.shape[-1] == self.queries
+            at = 0 if whole else self.at
+            pair = (own[..., at : at + self.queries], mask.ids[..., : self.keys])
+            own, ids = (
+                x.to(self.device).expand(*self.batch, x.shape[-1]).reshape(-1, x.shape[-1])
+                for x in pair
+            )
+            kept = self._ids[id(mask)] = own, ids
+        return kept
+
+    def _reach(self, mask: Documents) -> tuple[Tensor, Tensor]:
+        """The first and the last key of each query's document, (row, Q) each; K and -1 for none."""
+        own, ids = self._documents(mask)
+        names, index = torch.unique(torch.cat([own, ids], -1), return_inverse=True)
+        query, key = index.split([self.queries, self.keys], -1)
+        place = torch.arange(self.keys, device=self.device).expand_as(key)
+        ends = []
+        for how, none in (("amin", self.keys), ("amax", -1)):
+            end = place.new_full((key.shape[0], len(names)), none)
+            end = end.scatter_reduce(1, key, place, how).gather(1, query)
+            ends.append(torch.where(own < 0, none, end))
+        return ends[0], ends[1]

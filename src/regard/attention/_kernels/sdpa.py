@@ -16,6 +16,7 @@ from regard.attention.select import Softmax
 __all__ = ["Sdpa"]
 
 SHORT = 256  # queries
+PAIRS = 1 << 14  # of a query and a key: with fewer, sizes that differ need no filling up
 
 
 class Sdpa:
@@ -68,6 +69,9 @@ class Sdpa:
                 mask = call.mask.dense(queries, keys, at=call.at, device=query.device)
                 mask = _as_four(mask, batch)
         dropout = call.read.dropout if call.read.training else 0.0
+        width = value.shape[-1]
+        if width != query.shape[-1] and not dropout and queries * keys >= PAIRS:
+            query, key, value = _even(query, key, value)
         fused = _in_fp32 if _slow_backward(query, key, value) else F.scaled_dot_product_attention
         context = fused(
             _as_four(query, batch),
@@ -78,12 +82,24 @@ class Sdpa:
             is_causal=causal,
             scale=scale / call.select.temperature,
         )
+        if width != value.shape[-1]:
+            context = context[..., :width]
         dtype = call.tensors[2].dtype
         if context.dtype != dtype:
             context = context.to(dtype)
-        return Attended(
-            context if len(batch) == 2 else context.reshape(*batch, queries, value.shape[-1])
-        )
+        return Attended(context if len(batch) == 2 else context.reshape(*batch, queries, width))
+
+
+def _even(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Keys and values of one size, filled up with zeros.
+
+    The fused kernel takes no others and all pairs would be stored: twice the time, up to 3 times.
+    """
+    size = max(query.shape[-1], value.shape[-1])
+    even = [
+        x if x.shape[-1] == size else F.pad(x, (0, size - x.shape[-1])) for x in (query, key, value)
+    ]
+    return even[0], even[1], even[2]
 
 
 def _slow_backward(query: Tensor, key: Tensor, value: Tensor) -> bool:

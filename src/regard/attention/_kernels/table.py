@@ -106,6 +106,7 @@ def table() -> tuple[Kernel, ...]:
     from regard.attention._kernels.chunks import Chunks
     from regard.attention._kernels.edges import EdgeWise
     from regard.attention._kernels.local import Local
+    from regard.attention._kernels.euclidean import Euclidean
     from regard.attention._kernels.features import FeatureWise
     from regard.attention._kernels.reference import Reference
     from regard.attention._kernels.relative import Relative
@@ -115,8 +116,8 @@ def table() -> tuple[Kernel, ...]:
     from regard.attention._kernels.window import Windowed
 
     return (
-        Sdpa(), Streaming(), Windowed(), Relative(), Local(), EdgeWise(), Segment(), FeatureWise(),
-        Reference(), Chunks(),
+        Sdpa(), Streaming(), Windowed(), Relative(), Euclidean(), Local(), EdgeWise(), Segment(),
+        FeatureWise(), Reference(), Chunks(),
     )  # fmt: skip
 
 

@@ -11,17 +11,18 @@ from regard.attention._kernels.table import Attended, Call
 from regard.attention._kernels.tiles import Terms, attend_by_tiles
 from regard.attention.position import ALiBi, DistanceMask, RelativeBias
 from regard.attention.read import RelativeValues, WeightedSum
-from regard.attention.score import DotLike, RelativeKeys
+from regard.attention.score import DotLike, InverseEuclidean, RelativeKeys
 from regard.attention.select import Softmax
 
-__all__ = ["refusal", "run"]
+__all__ = ["batch_of", "refusal", "run"]
 
+_SCORES = (RelativeKeys, InverseEuclidean)
 _POSITIONS = (RelativeBias, DistanceMask, ALiBi)
 
 
 def refusal(call: Call) -> str | None:
     """Why a call cannot be done by tiles, or None."""
-    if type(call.score) is not RelativeKeys and not hasattr(call.score, "as_dot"):
+    if type(call.score) not in _SCORES and not hasattr(call.score, "as_dot"):
         return f"{type(call.score).__name__} is not a dot product"
     if call.position is not None and type(call.position) not in _POSITIONS:
         return f"{type(call.position).__name__} is not one of the positions it knows"
@@ -43,7 +44,7 @@ def refusal(call: Call) -> str | None:
     if torch.compiler.is_compiling():
         return "a compiler cannot trace its loop over tiles"
     heads = [len(table) for table in _tables(call) if table is not None and len(table) > 1]
-    batch = _batch(call)
+    batch = batch_of(call)
     if any(not batch or count != batch[-1] for count in heads):
         return f"its tables are for {heads[0]} heads, and the scores have none or others"
     return None
@@ -59,16 +60,21 @@ def run(call: Call, low: bool = False) -> Attended:
 def _run(call: Call, low: bool) -> Attended:
     assert isinstance(call.select, Softmax)
     assert isinstance(call.at, int)
-    value = call.tensors[2]
+    value, temperature = call.tensors[2], call.select.temperature
     if isinstance(call.score, RelativeKeys):
         query, key, scale = call.tensors[0], call.keys, 1.0 / sqrt(call.tensors[0].shape[-1])
+    elif isinstance(call.score, InverseEuclidean):
+        # A distance does not depend on the origin; the rounding errors of its squares do.
+        query, key, scale = call.tensors[0], call.keys, temperature
+        wide = torch.promote_types(query.dtype, torch.float32)
+        origin = key.detach().to(wide).mean(dim=-2, keepdim=True).nan_to_num(0.0, 0.0, 0.0)
+        query, key = query.to(wide) - origin, key.to(wide) - origin
     else:
         query, key, scale = cast(DotLike, call.score).as_dot(call.tensors[0], call.keys)
     dtype = torch.promote_types(torch.promote_types(query.dtype, key.dtype), value.dtype)
     if dtype in (torch.bfloat16, torch.float16) and not low:
         dtype = torch.float32
-    batch = _batch(call)
-    temperature = call.select.temperature
+    batch = batch_of(call)
     keys, values, bias, slopes = (
         None if table is None else table.to(dtype) for table in _tables(call)
     )
@@ -77,6 +83,7 @@ def _run(call: Call, low: bool) -> Attended:
         values=values,
         bias=bias if bias is None or temperature == 1.0 else bias / temperature,
         slopes=slopes if slopes is None or temperature == 1.0 else slopes / temperature,
+        inverse=1 / temperature if isinstance(call.score, InverseEuclidean) else None,
         heads=batch[-1] if batch else 1,
     )
     queries, count = query.shape[-2], key.shape[-2]
@@ -92,7 +99,7 @@ def _run(call: Call, low: bool) -> Attended:
     return Attended(context.view(*batch, queries, value.shape[-1]).to(value.dtype))
 
 
-def _batch(call: Call) -> torch.Size:
+def batch_of(call: Call) -> torch.Size:
     """The batch axes of the scores."""
     query, key, value = (tensor.shape[:-2] for tensor in call.tensors)
     return query if query == key == value else torch.broadcast_shapes(query, key, value)

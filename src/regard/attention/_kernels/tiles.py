@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.attention._kernels.distances import Near, inverse, inverse_backward
 from regard.attention._kernels.offsets import add_by_offset, sum_by_offset
 from regard.attention._kernels.region import Region
 
@@ -35,6 +36,7 @@ class Terms:
         values: relative values (Shaw), read beside the values.
         bias: a number for each clipped offset.
         slopes: what a step of distance costs.
+        inverse: scores are this over (1 + distance) in the place of products; for a scale of 1.
         heads: size of the last batch axis, which a table's own head axis follows.
 
     Shapes:
@@ -46,6 +48,7 @@ class Terms:
     values: Tensor | None = None
     bias: Tensor | None = None
     slopes: Tensor | None = None
+    inverse: float | None = None
     heads: int = 1
 
 
@@ -59,7 +62,7 @@ def attend_by_tiles(
     """
     context: Tensor = _Tiles.apply(  # type: ignore[no-untyped-call]
         query, key, value, terms.keys, terms.values, terms.bias, terms.slopes,
-        scale, region, terms.heads,
+        scale, region, terms.heads, terms.inverse,
     )  # fmt: skip
     return context
 
@@ -76,6 +79,7 @@ class _Tile:
         self.query = work.query[rows, start:stop] * work.scale
         self.key = work.key[rows, low:high]
         self.value = work.value[rows, low:high]
+        self.near: Near | None = None
 
     @cached_property
     def head(self) -> Tensor:
@@ -92,6 +96,10 @@ class _Tile:
         work = self.work
         shape = (*self.query.shape[:2], self.key.shape[1])
         scores = torch.bmm(self.query, self.key.transpose(1, 2), out=work.scratch(0, shape))
+        if work.inverse is not None:
+            self.near = inverse(
+                scores, self.query, self.key, work.inverse, out=work.scratch(3, shape)
+            )
         if work.relative is not None:
             table = torch.matmul(self.query, self.own(work.relative).transpose(1, 2))
             add_by_offset(scores, table, self.first)
@@ -102,10 +110,10 @@ class _Tile:
             scores.addcmul_(self.distance(), slopes, value=-1)
         work.region.hide(scores, self.rows, self.queries.start, self.keys.start)
         weights = torch.softmax(scores, -1, out=work.scratch(1, shape))
-        if not work.region.sees(self.queries.start, self.queries.stop):
-            # A row that is NaN had nothing to look at, or has a NaN of its own.
-            if weights[..., 0].isnan().any():
-                weights.masked_fill_((scores == -inf).all(-1, keepdim=True), 0.0)
+        certain = work.region.sees(self.queries.start, self.queries.stop)
+        if not certain and weights[..., 0].isnan().any():
+            # Such a row had nothing to look at, or has a NaN of its own.
+            weights.masked_fill_((scores == -inf).all(-1, keepdim=True), 0.0)
         return weights
 
     def distance(self) -> Tensor:
@@ -131,10 +139,11 @@ class _Work:
         scale: float,
         region: Region,
         heads: int,
+        inverse: float | None,
     ) -> None:
         self.query, self.key, self.value = query, key, value
         self.relative, self.values, self.bias, self.slopes = relative, values, bias, slopes
-        self.scale, self.region, self.heads = scale, region, heads
+        self.scale, self.region, self.heads, self.inverse = scale, region, heads, inverse
         self._scratch: dict[int, Tensor] = {}
 
     def scratch(self, which: int, shape: tuple[int, ...]) -> Tensor:
@@ -210,8 +219,16 @@ class _Tiles(torch.autograd.Function):
             if bias is not None:
                 sums = sum_by_offset(back, bias.shape[1] // 2, tile.first)
                 _add(bias, tile, sums.sum(1))
+            if work.inverse is not None:
+                assert tile.near is not None
+                inverse_backward(
+                    back, work.scratch(3, tuple(weights.shape)), tile.near, tile.query, tile.key,
+                    work.inverse,
+                    None if query is None else query[tile.rows, tile.queries],
+                    None if key is None else key[tile.rows, tile.keys],
+                )  # fmt: skip
             if query is not None:
-                query[tile.rows, tile.queries] = torch.bmm(back, tile.key).mul_(work.scale)
+                query[tile.rows, tile.queries] += torch.bmm(back, tile.key).mul_(work.scale)
             if key is not None:
                 key[tile.rows, tile.keys].baddbmm_(back.transpose(1, 2), tile.query)
             if work.relative is not None:
@@ -221,7 +238,7 @@ class _Tiles(torch.autograd.Function):
                     query[tile.rows, tile.queries] += torch.matmul(sums, table).mul_(work.scale)
                 if relative is not None:
                     _add(relative, tile, torch.matmul(sums.transpose(1, 2), tile.query))
-        return (*given, None, None, None)
+        return (*given, None, None, None, None)
 
 
 def _add(total: Tensor, tile: _Tile, part: Tensor) -> None:

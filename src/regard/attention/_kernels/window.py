@@ -1,36 +1,58 @@
-"""Dot products within a window: only the tiles that it touches."""
+"""Dot products within a window, or within documents: only the tiles that these touch."""
 
 from math import inf
 
-from regard.attention._kernels.region import window_of
+from regard.attention._kernels.region import Region, factors, window_of
 from regard.attention._kernels.table import Attended, Call
-from regard.attention._kernels.tiled import refusal, run
+from regard.attention._kernels.tiled import batch_of, refusal, run
+from regard.attention.mask import Documents
 
 __all__ = ["Windowed"]
 
 FEW = 6  # a window pays where the keys are at least so many times as many
+SHORT = 512  # keys; to look how long documents are would take longer than all pairs
 
 
 class Windowed:
-    """Masks that hold a window (with other masks, too): O(T w) time and memory, not O(T^2)."""
+    """Masks that hold a window or documents (and others): time and memory by what these leave.
+
+    A window of w costs O(T w) and not O(T^2).
+    """
 
     name = "window"
 
     def refuses(self, call: Call) -> str | None:
         """Masks without a limit on both sides; the rest is up to the tiles."""
-        left, right = window_of(call.mask)
-        if left == inf or right == inf:
-            return "there is no window with a limit on both sides"
+        if not _limited(call):
+            return "there is no window with a limit on both sides, nor documents"
         return refusal(call)
 
     @classmethod
     def pays(cls, call: Call) -> bool:
-        """Whether a call has a window so narrow that computing all pairs would take longer."""
-        left, right = window_of(call.mask)
-        if left == inf or right == inf or refusal(call) is not None:
+        """Whether a call leaves so few pairs that computing all of them would take longer."""
+        if not _limited(call) or refusal(call) is not None:
             return False
-        return call.key is None or FEW * (left + right + 1) <= call.key.shape[-2]
+        if call.query is None or call.key is None:
+            return True
+        keys = call.key.shape[-2]
+        left, right = window_of(call.mask)
+        if FEW * (left + right + 1) <= keys:
+            return True
+        if keys < SHORT or not isinstance(call.at, int):
+            return False
+        region = Region(
+            call.mask, batch_of(call), call.query.shape[-2], keys, call.at, call.query.device
+        )
+        return FEW * region.mean_reach() <= keys
 
     def run(self, call: Call) -> Attended:
         """By tiles."""
         return run(call)
+
+
+def _limited(call: Call) -> bool:
+    """Whether a mask limits on both sides what can be seen."""
+    if call.mask is None:
+        return False
+    left, right = window_of(call.mask)
+    return max(left, right) < inf or any(type(x) is Documents for x in factors(call.mask))
