@@ -148,8 +148,14 @@ def local_p(batch: int, length: int, dim: int, half: int = 10) -> Problem:
     select = part("LocalPredictive")(dim, dim, half)
     select.v.weight.data.mul_(20)  # centers all over the sentence, as they are after training
     score = part("ScaledDot")()
+    words = triple(batch, length, dim)
+    with torch.no_grad():
+        for _ in range(50):  # no center so near to a whole number that rounding moves its window
+            center = select.centers(words["query"], length)
+            near = (center - center.round()).abs() < 0.01
+            words["query"][near] *= 0.97
     leaves = {
-        **triple(batch, length, dim),
+        **words,
         "project": select.project.weight,
         "v": select.v.weight,
     }
