@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from regard.attention import scope as scope
     from regard.attention import watch as watch
     from regard.store import load as load
+    from regard.viewer import view as view
 
 __version__ = "0.1.0"
 
@@ -27,6 +28,7 @@ __all__ = [
     "catalog",
     "load",
     "scope",
+    "view",
     "watch",
 ]
 
@@ -38,6 +40,7 @@ _HOMES = {
     "scope": "regard.attention",
     "watch": "regard.attention",
     "load": "regard.store",
+    "view": "regard.viewer",
 }
 
 if not TYPE_CHECKING:

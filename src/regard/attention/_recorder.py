@@ -19,6 +19,7 @@ from torch.nn import functional as F
 
 from regard.attention._kept import Kept, OnDisk, Shelf
 from regard.attention._kernels.table import Attended, Call
+from regard.attention.mask import Causal, Lengths, Mask
 from regard.errors import RequestError, nearest
 
 __all__ = ["Record", "Seen", "scope", "watch"]
@@ -297,11 +298,25 @@ def record(call: Call, attended: Attended, owner: object) -> None:
                 if Segment().refuses(call) is None:  # edge by edge, never all pairs of nodes
                     weights = edge_weights(call)
                 else:
-                    again = replace(call, need_weights=True, read=_no_read)
+                    again = replace(call, need_weights=True, read=_no_read, mask=_needed(call))
                     weights = Reference().run(again).weights
             assert weights is not None
         features = bool(getattr(call.score, "per_feature", False))
         seen.add(name, weights, isinstance(owner, MultiHead), dict(_scopes.get()), features)
+
+
+def _needed(call: Call) -> Mask | None:
+    """The mask, or None where it plainly hides nothing: most steps of a decoder, at a third less.
+
+    The newest query alone sees a causal past whole; lengths that are all full hide nothing.
+    """
+    query, _, value = call.tensors
+    keys = value.shape[-2]
+    if type(call.mask) is Causal and query.shape[-2] == 1 and isinstance(call.at, int):
+        return None if call.at >= keys - 1 else call.mask
+    if type(call.mask) is Lengths and call.mask.lengths.device.type == "cpu":
+        return None if bool((call.mask.lengths >= keys).all()) else call.mask
+    return call.mask
 
 
 def _no_read(weights: Tensor, value: Tensor, *, at: int | Tensor = 0) -> Tensor:

@@ -75,7 +75,7 @@ def of_seen(seen: Seen, *, title: str = "", row: int = 0) -> View:
             given = columns if columns is not None else rows if r == c else None
             maps.append(Map.of(
                 name, side(rows if rows is not None or r != c else given, r), side(given, c),
-                weights, kind=name or "attention", layer=layer if len(parts) > 1 else 0,
+                weights, kind="features" if record.features else name or "attention", layer=layer if len(parts) > 1 else 0,
                 scope=scope,
             ))  # fmt: skip
     if not maps:
@@ -93,10 +93,13 @@ def _by_scope(record: Any, row: int) -> list[tuple[dict[str, int], Any]]:
     for scope in order:
         some = record.within(scope)
         first = some.steps[0]
-        if row >= first.shape[0] or first.dim() - 2 - record.heads > 1:
+        if row >= first.shape[0] or first.dim() - 2 - record.heads - record.features > 1:
             raise RequestError(
                 f"{record.name}: rows of a beam are shown through `regard look` or `along`; "
                 f"a row of a batch was expected, got weights {tuple(first.shape)}"
             )
-        found.append((scope, np.asarray(some.of(row).float().cpu())))
+        weights = np.asarray(some.of(row).float().cpu())
+        if record.features:  # (H, Q, K, D): each feature is a head of its own
+            weights = np.moveaxis(weights, 3, 1).reshape(-1, *weights.shape[1:3])
+        found.append((scope, weights))
     return found
