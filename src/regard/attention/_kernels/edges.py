@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from regard.attention._kernels import native, triton
+from regard.attention._kernels.constant import constant
 from regard.attention._kernels.segment import refuses_edges
 from regard.attention._kernels.table import Attended, Call
 from regard.attention.mask import Edges
@@ -93,7 +94,7 @@ class EdgeWise:
         return Attended(context.to(value.dtype))
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+@constant
 def _available() -> bool:
     return native.function(*_FORWARD) is not None and native.function(*_BACKWARD) is not None
 

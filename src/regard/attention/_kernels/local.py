@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from regard.attention._kernels import native
+from regard.attention._kernels.constant import constant
 from regard.attention._kernels.segment import shared_additive
 from regard.attention._kernels.table import Attended, Call
 from regard.attention.mask import Dense, Lengths, Mask
@@ -122,7 +123,7 @@ def _flat(x: Tensor, batch: torch.Size) -> Tensor:
     return x.expand(*batch, *x.shape[-2:]).reshape(batch.numel(), *x.shape[-2:])
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+@constant
 def _available() -> bool:
     return native.function(*_FORWARD) is not None and native.function(*_BACKWARD) is not None
 

@@ -9,10 +9,12 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor
 
+from regard.attention._kernels.constant import constant
+
 __all__ = ["additive_scores", "available", "edge_attention", "feature_attention", "takes"]
 
 
-@torch.compiler.assume_constant_result
+@constant
 def available() -> str | None:
     """Why there are no Triton kernels here, in a clause; None where there are."""
     return _missing()

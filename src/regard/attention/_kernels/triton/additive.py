@@ -261,7 +261,8 @@ def additive_scores(query: Tensor, key: Tensor, v: Tensor) -> Tensor:
         heads, to (*batch, Q, K); batch axes broadcast
     """
     batch = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])
-    query = query.expand(*batch, *query.shape[-2:]).reshape(-1, *query.shape[-2:])
-    key = key.expand(*batch, *key.shape[-2:]).reshape(-1, *key.shape[-2:])
+    rows = batch.numel()
+    query = query.expand(*batch, *query.shape[-2:]).reshape(rows, *query.shape[-2:])
+    key = key.expand(*batch, *key.shape[-2:]).reshape(rows, *key.shape[-2:])
     scores: Tensor = _scores(query, key, v)
     return scores.reshape(*batch, *scores.shape[-2:])

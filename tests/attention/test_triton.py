@@ -1,0 +1,50 @@
+"""The Triton kernels in Triton's interpreter, on the CPU.
+
+The interpreter is chosen when Triton is imported, so the cases run in a process of their own.
+"""
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import torch
+
+from regard.attention import Additive, Attention
+from regard.attention._kernels import triton
+
+CASES = Path(__file__).with_name("triton_cases.py")
+
+
+@pytest.mark.nohook
+@pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")
+def test_kernels_are_right_in_the_interpreter():
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", CASES],
+        env={**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1", "PYTEST_ADDOPTS": ""},
+        cwd=CASES.parents[2],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    assert "skipped" not in done.stdout
+
+
+@pytest.mark.nohook
+def test_triton_is_not_imported_before_it_is_needed():
+    program = "import sys, regard.attention, torch; sys.exit('triton' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 0
+
+
+def test_what_it_takes(monkeypatch):
+    x = torch.randn(1, 2, 3)
+    assert not triton.takes(x)
+    if not torch.cuda.is_available():
+        assert "no CUDA device" in triton.available() or "not installed" in triton.available()
+    monkeypatch.setattr(triton, "find_spec", lambda name: None)
+    triton._missing.cache_clear()
+    assert triton.available() == "Triton is not installed"
+    triton._missing.cache_clear()
+    assert Attention(Additive(3, 3, 4))(x, x).context.shape == (1, 2, 3)
