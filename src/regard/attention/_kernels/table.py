@@ -105,9 +105,10 @@ def table() -> tuple[Kernel, ...]:
     """The kernels, fastest first; what stands behind `reference` is only ever taken by force."""
     from regard.attention._kernels.chunks import Chunks
     from regard.attention._kernels.edges import EdgeWise
-    from regard.attention._kernels.local import Local
     from regard.attention._kernels.euclidean import Euclidean
     from regard.attention._kernels.features import FeatureWise
+    from regard.attention._kernels.flex import Flex
+    from regard.attention._kernels.local import Local
     from regard.attention._kernels.reference import Reference
     from regard.attention._kernels.relative import Relative
     from regard.attention._kernels.sdpa import Sdpa
@@ -116,8 +117,8 @@ def table() -> tuple[Kernel, ...]:
     from regard.attention._kernels.window import Windowed
 
     return (
-        Sdpa(), Streaming(), Windowed(), Relative(), Euclidean(), Local(), EdgeWise(), Segment(),
-        FeatureWise(), Reference(), Chunks(),
+        Sdpa(), Streaming(), Flex(), Windowed(), Relative(), Euclidean(), Local(), EdgeWise(),
+        Segment(), FeatureWise(), Reference(), Chunks(),
     )  # fmt: skip
 
 
