@@ -30,7 +30,15 @@ REGARD_API int regard_additive_pack(
     return 0;
 }
 
+static void measure_v(Additive *a) {
+    for (int64_t d = 0; d < a->heads * a->dim; d++) {
+        float one = fabsf(a->v[d]);
+        a->largest_v = one <= a->largest_v ? a->largest_v : one; /* NaN is taken */
+    }
+}
+
 static int run_forward(Additive *a, int threads) {
+    measure_v(a);
     int64_t group = a->batch;
     if (a->packed == NULL) {
         int64_t row = a->keys * width(a->dim);
@@ -121,6 +129,7 @@ static int finish_backward(Additive *a, int accumulate, int threads) {
     if (a->parts == NULL) return 1;
     memset(a->parts, 0, bytes);
     a->accumulate = accumulate;
+    measure_v(a);
     int failed = run_backward(a, threads);
     if (!failed) sum_parts(a);
     regard_release(a->parts);

@@ -30,7 +30,7 @@ typedef struct {
     int64_t mask_batch, mask_query, mask_key;      /* strides of the mask */
     int64_t key_batch, packed_batch, value_batch;  /* strides of the rows of the batch, in floats */
     int64_t batch, queries, keys, dim, value_dim, heads;
-    float scale; /* 1 / temperature */
+    float scale, largest_v; /* 1 / temperature; max |v| */
     /* forward */
     float *scores, *context, *weights, *lse; /* any may be NULL */
     /* backward */
@@ -64,6 +64,12 @@ static inline int road(float query, float key) {
     if (!(query <= OUT_OF_RANGE) || !(key <= OUT_OF_RANGE)) return DIRECT; /* NaN too */
     float sum = query + key;
     return sum <= POLYNOMIAL ? SMALL : sum <= ONE_PAIR ? PAIRED : WIDE;
+}
+
+/* The road forward, where numerators hold v times up to 2^60. */
+static inline int way_of(float query, float key, float v) {
+    int way = road(query, key);
+    return way != SMALL && !(v <= 0x1p60f) ? DIRECT : way;
 }
 
 #endif

@@ -40,7 +40,15 @@
 typedef float V __attribute__((vector_size(LANES * 4)));
 typedef int32_t I __attribute__((vector_size(LANES * 4)));
 
-REGARD_INLINE V v_set(float x) { return (V){0} + x; }
+REGARD_INLINE V v_set(float x) {
+#if LANES == 16
+    return (V)_mm512_set1_ps(x);
+#elif LANES == 8
+    return (V)_mm256_set1_ps(x);
+#else
+    return (V){x, x, x, x};
+#endif
+}
 
 REGARD_INLINE V v_load(const float *p) {
     V a;
