@@ -26,6 +26,8 @@ from regard.attention.module import Attention as Attention
 from regard.attention.module import MultiHead as MultiHead
 from regard.attention.op import Attended as Attended
 from regard.attention.op import attend as attend
+from regard.attention.packed import Packed as Packed
+from regard.attention.packed import attend_packed as attend_packed
 from regard.attention.position import ALiBi as ALiBi
 from regard.attention.position import DistanceMask as DistanceMask
 from regard.attention.position import Position as Position
@@ -110,6 +112,7 @@ __all__ = [
     "MultiHead",
     "NegativeSquaredEuclidean",
     "OverQueries",
+    "Packed",
     "Pointer",
     "Position",
     "PreviousWeights",
@@ -135,6 +138,7 @@ __all__ = [
     "WeightedSum",
     "Window",
     "attend",
+    "attend_packed",
     "explain",
     "kernels",
     "masked_softmax",

@@ -132,5 +132,5 @@ def _as_four(x: Tensor, batch: torch.Size) -> Tensor:
     if axes == 2:
         return x
     if axes < 2:
-        return x.reshape(-1, 1, *x.shape[-2:])
+        return x.reshape(batch.numel(), 1, *x.shape[-2:])
     return x.flatten(0, axes - 2)

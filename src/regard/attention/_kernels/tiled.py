@@ -124,4 +124,4 @@ def _tables(call: Call) -> tuple[Tensor | None, Tensor | None, Tensor | None, Te
 
 def _rows(x: Tensor, batch: torch.Size, dtype: torch.dtype) -> Tensor:
     """(*batch, n, d) to (row, n, d)."""
-    return x.to(dtype).expand(*batch, *x.shape[-2:]).reshape(-1, *x.shape[-2:])
+    return x.to(dtype).expand(*batch, *x.shape[-2:]).reshape(batch.numel(), *x.shape[-2:])

@@ -159,10 +159,12 @@ class _Work:
         rows, queries, keys = self.query.shape[0], self.query.shape[1], self.key.shape[1]
         region = self.region
         window = region.left + region.right
+        # Products in low precision are fast enough to want larger ones.
+        low = 2 if self.query.element_size() == 2 else 1
         # Beside a narrow window, many queries would score many pairs that are outside it.
-        count = min(queries, QUERIES if window > QUERIES else QUERIES // 2)
+        count = min(queries, low * (QUERIES if window > QUERIES else QUERIES // 2))
         reach = min(keys, window + count)
-        together = max(1, int(PAIRS // max(1, count * reach)))
+        together = max(1, int(low * low * PAIRS // max(1, count * reach)))
         for row in range(0, rows, together):
             block = slice(row, min(row + together, rows))
             for start in range(0, queries, count):
