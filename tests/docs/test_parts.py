@@ -18,7 +18,7 @@ ROWS = {
 }
 NO_PARTS = {
     *("Attended", "Attention", "CarryState", "Explanation", "Memory", "MultiHead"),
-    *("Record", "Seen"),  # what parts are given to, and what comes back
+    *("Packed", "Record", "Seen"),  # what parts are given to, and what comes back
 }
 
 

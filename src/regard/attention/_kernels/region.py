@@ -24,13 +24,13 @@ def factors(mask: Mask | None) -> Iterator[Mask]:
         yield mask
 
 
-def window_of(mask: Mask | None) -> tuple[float, float]:
+def window_of(mask: Mask | None) -> tuple[float | int, float | int]:
     """How far (left, right) any query may look, infinite where nothing limits it."""
     limits = [_limits(factor) for factor in factors(mask)]
     return min([inf, *(x[0] for x in limits)]), min([inf, *(x[1] for x in limits)])
 
 
-def _limits(mask: Mask) -> tuple[float, float]:
+def _limits(mask: Mask) -> tuple[float | int, float | int]:
     """The same of one mask. A limit below zero leaves out the query's own place, too."""
     if isinstance(mask, Window):
         return inf if mask.left is None else mask.left, inf if mask.right is None else mask.right
