@@ -5,7 +5,19 @@ import torch
 from torch import nn
 
 from regard import viewer
-from regard.attention import Attention, MultiHead, attend, scope, watch
+from regard.attention import (
+    Attention,
+    Causal,
+    Dot,
+    Lengths,
+    MultiHead,
+    ScaledDot,
+    Softmax,
+    attend,
+    kernels,
+    scope,
+    watch,
+)
 from regard.errors import RequestError
 
 
@@ -89,3 +101,24 @@ def test_nothing_seen_is_said(tmp_path):
         pass
     with pytest.raises(RequestError, match="nothing was seen"):
         seen.page(tmp_path / "a.html")
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.5])
+@pytest.mark.parametrize("queries", [1, 3])
+@pytest.mark.parametrize(
+    "mask", [None, Lengths(torch.tensor([5, 2])), Lengths(torch.tensor([5, 0])), Causal()]
+)
+@pytest.mark.parametrize("score", [Dot(), ScaledDot()])
+def test_the_second_pass_is_the_reference(score, mask, queries, temperature):
+    """Small steps take a shorter way to the same weights; an empty row is zeros."""
+    torch.manual_seed(0)
+    query, key = torch.randn(2, queries, 4).double(), torch.randn(2, 5, 4).double()
+    parts = {"score": score, "mask": mask, "select": Softmax(temperature)}
+    with watch() as seen:
+        for _ in range(2):  # the second time, what the mask hides is known
+            attend(query, key, **parts)
+    with kernels("reference"):
+        expected = attend(query, key, **parts, need_weights=True).weights
+    for step in seen["attend"].steps:
+        torch.testing.assert_close(step, expected, rtol=0, atol=1e-12)
+        assert torch.equal(step == 0, expected == 0)

@@ -8,7 +8,7 @@ import importlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ from torch.nn import functional as F
 
 from regard.attention._kept import Kept, OnDisk, Shelf
 from regard.attention._kernels.table import Attended, Call
-from regard.attention.mask import Causal, Lengths, Mask
 from regard.errors import RequestError, nearest
 
 __all__ = ["Record", "Seen", "scope", "watch"]
@@ -284,8 +283,7 @@ def active() -> bool:
 
 def record(call: Call, attended: Attended, owner: object) -> None:
     """Show one call to the watchers."""
-    from regard.attention._kernels.reference import Reference
-    from regard.attention._kernels.segment import Segment, edge_weights
+    from regard.attention._second import weights_of
     from regard.attention.module import MultiHead
 
     weights = attended.weights
@@ -294,31 +292,6 @@ def record(call: Call, attended: Attended, owner: object) -> None:
         if name is None:
             continue
         if weights is None:
-            with torch.no_grad():
-                if Segment().refuses(call) is None:  # edge by edge, never all pairs of nodes
-                    weights = edge_weights(call)
-                else:
-                    again = replace(call, need_weights=True, read=_no_read, mask=_needed(call))
-                    weights = Reference().run(again).weights
-            assert weights is not None
+            weights = weights_of(call)
         features = bool(getattr(call.score, "per_feature", False))
         seen.add(name, weights, isinstance(owner, MultiHead), dict(_scopes.get()), features)
-
-
-def _needed(call: Call) -> Mask | None:
-    """The mask, or None where it plainly hides nothing: most steps of a decoder, at a third less.
-
-    The newest query alone sees a causal past whole; lengths that are all full hide nothing.
-    """
-    query, _, value = call.tensors
-    keys = value.shape[-2]
-    if type(call.mask) is Causal and query.shape[-2] == 1 and isinstance(call.at, int):
-        return None if call.at >= keys - 1 else call.mask
-    if type(call.mask) is Lengths and call.mask.lengths.device.type == "cpu":
-        return None if bool((call.mask.lengths >= keys).all()) else call.mask
-    return call.mask
-
-
-def _no_read(weights: Tensor, value: Tensor, *, at: int | Tensor = 0) -> Tensor:
-    """The second pass wants weights only; it reads nothing and so draws no dropout."""
-    return weights
