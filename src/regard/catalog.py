@@ -141,6 +141,35 @@ ENTRIES: tuple[Entry, ...] = (
         },
         tiny={"dim": 16, "heads": 2, "layers": 2, "hidden": 16, "dropout": 0.0},
     ),
+    Entry(
+        name="gcn",
+        target="regard.models.gcn:GCN",
+        title="Semi-Supervised Classification with Graph Convolutional Networks",
+        authors="Kipf and Welling",
+        year=2017,
+        url="https://arxiv.org/abs/1609.02907",
+        tasks=("graphs",),
+        axes={**_NO_ATTENTION, "body": "graph convolution", "sequences": "a node's neighbors"},
+        tiny={"hidden": 8, "dropout": 0.0},
+    ),
+    Entry(
+        name="gat",
+        target="regard.models.gat:GAT",
+        title="Graph Attention Networks",
+        authors="Veličković, Cucurull, Casanova, Romero, Liò and Bengio",
+        year=2018,
+        url="https://arxiv.org/abs/1710.10903",
+        tasks=("graphs",),
+        axes={
+            "score": "split linear, leaky ReLU",
+            "select": "softmax over neighbors",
+            "query": "each node's, several heads",
+            "body": "none",
+            "sequences": "self, over a node's neighbors",
+            **_SOFT,
+        },
+        tiny={"hidden": 4, "heads": 2, "dropout": 0.0, "attention_dropout": 0.0},
+    ),
 )
 
 _BY_NAME: Mapping[str, Entry] = {e.name: e for e in ENTRIES}

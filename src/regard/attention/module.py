@@ -61,6 +61,8 @@ class Attention(nn.Module):
         self.select = Softmax() if select is None else select
         self.read = WeightedSum() if read is None else read
         self.carry = carry
+        self.usual_mask: Mask | None = None
+        """What calls of this layer will bring, where `explain` is to reckon with it."""
         check(self.score, self.select, self.read, position, carry)
 
     @property

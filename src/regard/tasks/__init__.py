@@ -9,6 +9,7 @@ __all__ = ["TASKS", "Data", "Examples", "Prediction", "Task", "load"]
 
 TASKS = {
     "translation": "regard.tasks.translation:Translation",
+    "graphs": "regard.tasks.graphs:Graphs",
     "pronunciation": "regard.tasks.pronunciation:Pronunciation",
 }
 """What a recipe may name as `task.name`."""

@@ -149,17 +149,17 @@ def _validation(recipe: Recipe, built: Built) -> Validation | None:
     if built.data.dev is None or not len(built.data.dev) or not s.every:
         return None
     plain = _arguments(recipe.task) | ({"smoothing": 0.0} if "smoothing" in recipe.task else {})
-    metric = s.metric or (task.metric if s.examples else "loss")
+    asked = s.metric or (task.metric if s.examples else "loss")
+    metrics = (asked,) if isinstance(asked, str) else tuple(asked)
     known = ["loss", "perplexity", *(_metrics(task, built.data.dev) if s.examples else [])]
-    if metric not in known:
-        at = recipe.where("train.validate.metric")
-        raise RequestError(
-            f"{at}: train.validate.metric: there is no {metric!r} here: {nearest(metric, known)}"
-        )
+    for metric in metrics:
+        if metric not in known:
+            at, near = recipe.where("train.validate.metric"), nearest(metric, known)
+            raise RequestError(f"{at}: train.validate.metric: there is no {metric!r} here: {near}")
     return Validation(
         tasks.load(recipe.task["name"])(**plain), built.data.dev, decode.build({"name": "greedy"}),
-        built.data.tokenizers, limit=s.examples, metric=metric, lower=set(task.lower_is_better),
-        tokens=s.tokens,
+        built.data.tokenizers, limit=s.examples, metric=metrics[0], lower=set(task.lower_is_better),
+        tokens=s.tokens, also=metrics[1:],
     )  # fmt: skip
 
 

@@ -35,13 +35,16 @@ class Validate:
         every: steps between two validations; 0: never.
         examples: dev examples that are decoded for the task's metric; 0: only loss and perplexity.
         metric: what early stopping and the best checkpoint go by; the task's own where not given.
+            Of several, as `[accuracy, loss]`, the best weights are those where none is worse than
+            it ever was, and patience begins anew where any is as good as it ever was (the rule of
+            Veličković et al. 2018).
         patience: validations without a better score before the training stops.
         tokens: the budget of a batch.
     """
 
     every: Natural = 1000
     examples: Natural = 200
-    metric: str | None = None
+    metric: str | tuple[str, ...] | None = None
     patience: Count | None = None
     tokens: Count = 4096
 

@@ -1,7 +1,7 @@
 """How good the model is now: loss and perplexity on dev, and the task's metric by decoding."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -43,6 +43,7 @@ class Validation:
         decoder: greedy or beam.
         tokenizers: of source and target.
         metric: the one that counts, `loss` or one that the task's score gives.
+        also: others that must be no worse for weights to be the best.
         lower: the metrics that are better when lower.
         tokens: the budget of a batch.
     """
@@ -58,6 +59,7 @@ class Validation:
         metric: str,
         lower: set[str],
         tokens: int,
+        also: Sequence[str] = (),
     ) -> None:
         """Choose which examples are decoded."""
         self.task = task
@@ -65,7 +67,9 @@ class Validation:
         self.decoder = decoder
         self.tokenizers = tokenizers
         self.metric = metric
-        self.lower = metric in {*lower, "loss", "perplexity"}
+        self.metrics = (metric, *also)
+        self._lower = {*lower, "loss", "perplexity"}
+        self.lower = metric in self._lower
         self.tokens = tokens
         self.sample = dev.subset(some(len(dev), limit)) if limit else None
 
@@ -98,6 +102,32 @@ class Validation:
         if old is None or math.isnan(old):
             return True
         return new < old if self.lower else new > old
+
+    def improved(self, new: Mapping[str, float], best: Mapping[str, float]) -> tuple[bool, bool]:
+        """(is this the best, does patience begin anew) by all metrics that count.
+
+        One metric must be better than it ever was; of several each may be as good.
+        """
+        if len(self.metrics) == 1:
+            better = self.better(new[self.metric], best.get(self.metric))
+            return better, better
+        good = [
+            not math.isnan(new[m]) and self._no_worse(m, new[m], best.get(m)) for m in self.metrics
+        ]
+        return all(good), any(good)
+
+    def _no_worse(self, name: str, new: float, best: float | None) -> bool:
+        if best is None:
+            return True
+        return new <= best if name in self._lower else new >= best
+
+    def bests(self, new: Mapping[str, float], best: Mapping[str, float]) -> dict[str, float]:
+        """The best that each metric ever was."""
+        return {
+            name: (min if name in self._lower else max)(new[name], best.get(name, new[name]))
+            for name in self.metrics
+            if not math.isnan(new[name])
+        }
 
     def better_of(self, new: Mapping[str, float], old: Mapping[str, float]) -> bool:
         """Is a result better than another? Where the metric is the same, the loss decides."""

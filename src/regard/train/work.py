@@ -51,6 +51,7 @@ class Progress:
         self.place = Place()
         self.epoch = 0.0
         self.best: float | None = None
+        self.bests: dict[str, float] = {}  # of each metric that counts
         self.best_step = 0
         self.worse = 0  # validations in a row without a better score
         self.cpu = 0.0
@@ -239,7 +240,7 @@ class Work:
     def _patience(self) -> str:
         patience = self.settings.validate.patience
         if patience is not None and self.progress.worse >= patience:
-            metric = self.validation.metric if self.validation else ""
+            metric = " or ".join(self.validation.metrics) if self.validation else ""
             return f"no better {metric} in {patience} validations"
         return ""
 
@@ -274,15 +275,16 @@ class Work:
         set_random_state(kept)
         if self.trained is not self.model:
             self.model.cpu()
-        value = _first(result[self.validation.metric], self.device)
-        if self.validation.better(value, p.best):
-            p.best, p.best_step, p.worse = value, p.step, 0
+        counted = {m: _first(result[m], self.device) for m in self.validation.metrics}
+        best, hopeful = self.validation.improved(counted, p.bests)
+        p.bests = {**p.bests, **self.validation.bests(counted, p.bests)}
+        p.worse = 0 if hopeful else p.worse + 1
+        if best:
+            p.best, p.best_step = counted[self.validation.metric], p.step
             if self.first:
                 save_weights(
                     self.folder / "checkpoints" / "best.safetensors", weights_of(self.model)
                 )
-        else:
-            p.worse += 1
         self.log.write(
             step=p.step,
             dev=result,
@@ -291,8 +293,10 @@ class Work:
             wall=round(p.wall, 2),
             cpu=round(p.cpu, 2),
         )
-        said = "  ".join(f"{name} {number:.3f}" for name, number in result.items())
-        self.log.say(f"step {p.step}: dev {said}" + (" (best)" if p.best_step == p.step else ""))
+        often = self.settings.validate.every * 10 < self.settings.log
+        if p.done or not often or _due(p.step, self.settings.log):
+            said = "  ".join(f"{name} {number:.3f}" for name, number in result.items())
+            self.log.say(f"step {p.step}: dev {said}{' (best)' if best else ''}")
         self._tick += time.monotonic() - started  # tokens/s is about training
 
     # -- saving

@@ -181,7 +181,7 @@ class Edges(Mask):
             return pairs[..., self.targets, self.sources, :]
         return pairs[..., self.targets, self.sources]
 
-    def to(self, device: torch.device | str) -> Mask:
+    def to(self, device: torch.device | str) -> "Edges":
         if self.sources.device == torch.device(device):
             return self
         return Edges(self.offsets.to(device), self.sources.to(device))

@@ -1,0 +1,174 @@
+"""Graph attention and graph convolution: the equations in NumPy, sizes, and what they learn."""
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+from regard import catalog
+from regard.attention import Edges, explain, watch
+from regard.errors import RequestError
+from regard.models.gat import GAT
+from regard.models.gcn import GCN
+
+NODES, FEATURES, CLASSES = 7, 5, 3
+PAIRS = torch.tensor([[1, 2, 0, 4, 4, 5], [0, 0, 2, 1, 3, 4]])  # node 6 is alone
+EDGES = Edges.of(PAIRS, NODES, loops=True)
+
+
+def features(seed=0):
+    return torch.randn(NODES, FEATURES, generator=torch.Generator().manual_seed(seed)).double()
+
+
+def tiny(name, **changes):
+    torch.manual_seed(2)
+    entry = catalog.entry(name)
+    model = catalog.load(name)(FEATURES, CLASSES, **{**entry.tiny, **changes}).double().eval()
+    for parameter in model.parameters():  # biases start at zero: let them matter
+        torch.nn.init.normal_(parameter)
+    return model
+
+
+def layer_by_hand(layer, x):
+    """Equations 1 to 6, a node and a head at a time."""
+    weight = layer.project.weight.detach().numpy()
+    left, right = (
+        p.detach().numpy() for p in (layer.attention.score.query, layer.attention.score.key)
+    )
+    heads, size = left.shape
+    h = (x @ weight).reshape(len(x), heads, size)
+    out = np.zeros((len(x), heads, size))
+    for i in range(len(x)):
+        near = EDGES.sources[EDGES.offsets[i] : EDGES.offsets[i + 1]].tolist()
+        for k in range(heads):
+            e = np.array([left[k] @ h[i, k] + right[k] @ h[j, k] for j in near])
+            e = np.where(e > 0, e, 0.2 * e)
+            a = np.exp(e - e.max()) / np.exp(e - e.max()).sum()
+            out[i, k] = sum(w * h[j, k] for w, j in zip(a, near, strict=True))
+    flat = out.mean(1) if layer.average else out.reshape(len(x), -1)
+    return flat + layer.bias.detach().numpy()
+
+
+def elu(x):
+    return np.where(x > 0, x, np.expm1(np.minimum(x, 0)))
+
+
+@pytest.mark.parametrize("skip", [False, True])
+def test_gat_is_the_papers(skip):
+    model, x = tiny("gat", layers=3, output_heads=2, skip=skip), features()
+    h = elu(layer_by_hand(model.hidden[0], x.numpy()))
+    g = elu(layer_by_hand(model.hidden[1], h))
+    right = layer_by_hand(model.out, g + h if skip else g)
+    assert np.allclose(model(x, EDGES).logits.detach().numpy(), right, atol=1e-10)
+
+
+def test_uniform_is_the_mean_of_the_neighbors():
+    model, x = tiny("gat", layers=1, output_heads=1, uniform=True), features()
+    adjacency = EDGES.dense(NODES, NODES, at=0, device=x.device).double()
+    right = adjacency / adjacency.sum(1, keepdim=True) @ x @ model.out.project.weight
+    assert torch.allclose(model(x, EDGES).logits, right + model.out.bias)
+
+
+def test_gcn_is_the_papers():
+    model, x = tiny("gcn"), features()
+    adjacency = EDGES.dense(NODES, NODES, at=0, device=x.device).double()
+    root = adjacency.sum(1).rsqrt()
+    norm = root[:, None] * adjacency * root
+    h = torch.relu(norm @ x @ model.projections[0].weight + model.biases[0])
+    right = norm @ h @ model.projections[1].weight + model.biases[1]
+    assert torch.allclose(model(x, EDGES).logits, right, atol=1e-6)  # degrees are kept in fp32
+
+
+@pytest.mark.parametrize("name", ["gat", "gcn"])
+def test_renamed_nodes_get_the_same_scores(name):
+    model, x = tiny(name), features()
+    order = torch.randperm(NODES, generator=torch.Generator().manual_seed(1))
+    place = torch.empty_like(order)
+    place[order] = torch.arange(NODES)
+    renamed = Edges.of(place[PAIRS], NODES, loops=True)
+    assert torch.allclose(model(x[order], renamed).logits, model(x, EDGES).logits[order])
+
+
+@pytest.mark.parametrize("name", ["gat", "gcn"])
+def test_a_node_without_neighbors_or_loop_reads_nothing_and_trains(name):
+    model, x = tiny(name), features().requires_grad_()
+    bare = Edges.of(PAIRS, NODES)
+    logits = model(x, bare).logits
+    assert torch.isfinite(logits).all()
+    logits.sum().backward()
+    assert torch.isfinite(x.grad).all()
+
+
+@pytest.mark.parametrize(
+    ("settings", "sizes", "count"),
+    [
+        ({}, (1433, 7), 92_373),
+        ({}, (3703, 6), 237_586),
+        ({"output_heads": 8}, (500, 3), 33_779),
+        ({"hidden": 256, "heads": 4, "layers": 3, "output_heads": 6}, (50, 121), None),
+    ],
+)
+def test_parameters_are_as_many_as_published(settings, sizes, count):
+    found = sum(p.numel() for p in GAT(*sizes, **settings).parameters())
+    if count is None:  # PPI; its output bias is one for all heads: 5 * 121 fewer than one for each
+        count = 54_272 + 1_051_648 + 745_602 - 5 * 121
+    assert found == count
+
+
+def test_weights_of_all_layers_come_with_their_edges():
+    model, x = tiny("gat"), features()
+    with watch(model) as seen:
+        model(x, EDGES)
+    (weights,) = seen["hidden.0.attention"].steps
+    assert weights.shape == (2, len(EDGES))
+    totals = torch.zeros(2, NODES).double().index_add_(1, EDGES.targets, weights.double())
+    assert torch.allclose(totals, torch.ones_like(totals))
+
+
+def test_explain_reckons_with_the_edges():
+    for found in explain(GAT(5, 3)).values():
+        assert found.kernel in ("edges", "segment")
+
+
+def test_sizes_that_do_not_fit_are_refused():
+    with pytest.raises(RequestError, match="a hidden size for each of its 2 hidden layers"):
+        GAT(5, 3, layers=3, hidden=[8])
+    with pytest.raises(RequestError, match="equal hidden sizes"):
+        GAT(5, 3, layers=3, hidden=[8, 4], skip=True)
+
+
+def flagged(seed):
+    """600 nodes with 8 neighbors, one of them flagged: the label is the flagged one's class."""
+    random = np.random.default_rng(seed)
+    nodes, near, classes = 600, 8, 4
+    own = random.integers(0, classes, nodes)
+    flag = np.zeros(nodes, bool)
+    flag[: nodes // 4] = True
+    pairs, labels = [], np.zeros(nodes, int)
+    for i in range(nodes):
+        others = random.choice(np.flatnonzero(~flag), near - 1, replace=False)
+        one = random.choice(np.flatnonzero(flag))
+        pairs += [(j, i) for j in (*others, one)]
+        labels[i] = own[one]
+    x = np.concatenate([np.eye(classes)[own], flag[:, None]], 1).astype(np.float32)
+    return torch.tensor(pairs).T, torch.from_numpy(x), torch.from_numpy(labels)
+
+
+@pytest.mark.parametrize(("uniform", "low", "high"), [(False, 0.99, 1.0), (True, 0.2, 0.6)])
+def test_attention_finds_the_flagged_neighbor_and_a_mean_does_not(uniform, low, high):
+    pairs, x, labels = flagged(0)
+    edges = Edges.of(pairs, len(x))
+    torch.manual_seed(0)
+    model = GAT(5, 4, layers=1, output_heads=2, dropout=0.0, attention_dropout=0.0, uniform=uniform)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+    for _ in range(150):
+        optimizer.zero_grad()
+        F.cross_entropy(model(x, edges).logits[:400], labels[:400]).backward()
+        optimizer.step()
+    right = (model(x, edges).logits[400:].argmax(-1) == labels[400:]).float().mean().item()
+    assert low <= right <= high
+
+
+def test_gcn_has_the_sizes_asked_for():
+    model = GCN(1433, 7)
+    assert sum(p.numel() for p in model.parameters()) == 1433 * 16 + 16 + 16 * 7 + 7
