@@ -252,6 +252,14 @@ def test_explain_names_the_road():
     assert explain(Attention(SplitLinear(3, 3)))[""].kernel == "reference"
 
 
+def test_sums_in_the_place_of_means():
+    graph = a_graph(9, 30, 8)
+    x = torch.randn(9, 4)
+    mean = attend(x, x, score=ScaledDot(), mask=graph).context
+    total = attend(x, x, score=ScaledDot(), mask=graph, read=WeightedSum(scale="length")).context
+    torch.testing.assert_close(total, mean * graph.offsets.diff()[:, None])
+
+
 def test_heads_around_edges():
     graph = a_graph(9, 30, 8, loops=True)
     layer = MultiHead(8, 2, Attention(SplitLinear(4, 4, heads=2)))

@@ -14,7 +14,7 @@ from regard.attention import _recorder
 from regard.attention._fit import check, turns_only
 from regard.attention._kernels.table import Attended, Call, choose
 from regard.attention.carry import Carry, CarryState
-from regard.attention.mask import Mask, as_mask
+from regard.attention.mask import Edges, Mask, as_mask
 from regard.attention.memory import Memory
 from regard.attention.position import Position
 from regard.attention.read import Read, WeightedSum
@@ -118,5 +118,7 @@ def _counts(call: Call) -> int | Tensor:
     keys = value.shape[-2]
     if call.mask is None:
         return keys
+    if isinstance(call.mask, Edges):  # never all pairs of nodes
+        return call.mask.offsets.diff()[:, None]
     mask = call.mask.dense(query.shape[-2], keys, at=call.at, device=query.device)
     return mask.expand(*mask.shape[:-1], keys).sum(-1, keepdim=True)
