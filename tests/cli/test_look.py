@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from regard import viewer
 from regard.viewer import looking
 from tests.cli.run import run
 from tests.cli.toy import folder, layered, loaded
@@ -101,7 +102,7 @@ def test_a_step_pieces_and_a_given_output(capsys, folder):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["-o", "page.html"], "pictures are written as .pdf, .png, .svg"),
+        (["-o", "page.docx"], "pictures are written as .pdf, .png, .svg"),
         (["--layer", "5"], "no layer 5"),
         (["--layer", "x"], "expected a number from 1 up, or all; got 'x'"),
         (["--head", "3"], "no head 3"),
@@ -125,3 +126,35 @@ def test_an_empty_input(capsys, folder):
     ran = run(capsys, "look", folder, "")
     assert ran.code == 2
     assert "the input is empty" in ran.err
+
+
+def test_a_page_has_every_hypothesis_of_every_input(capsys, layered, tmp_path):
+    path = tmp_path / "new" / "page.html"
+    ran = run(capsys, "look", layered, TEXT, "die Datei", "-o", str(path), "--json")
+    assert (ran.code, ran.result["bytes"]) == (0, path.stat().st_size)
+    assert [row["input"] for row in ran.result["hypotheses"]] == [TEXT] * 3 + ["die Datei"] * 3
+    assert path.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+
+
+def test_a_seen_file_has_the_weights_of_the_terminal(capsys, layered, tmp_path):
+    path = tmp_path / "a.seen"
+    assert run(capsys, "look", layered, TEXT, "-o", str(path)).code == 0
+    view = viewer.read(path)
+    assert [one.number for one in view.runs] == [1, 2, 3]
+    for one in view.runs:
+        kinds = [(view.maps[m].kind, view.maps[m].layer) for m in one.maps]
+        assert kinds == [(k, n) for k in ("cross", "decoder", "encoder") for n in (1, 2)]
+    second = view.maps[view.runs[1].maps[1]]
+    words = ("look", layered, TEXT, "--hypothesis", "2", "--head", "2", "--layer", "2", "--pieces")
+    shown = weights(run(capsys, *words, "--json").result)
+    assert view.sides[second.rows].pieces == run(capsys, *words, "--json").result["rows"]
+    torch.testing.assert_close(torch.from_numpy(second.weights[1]), shown, rtol=0, atol=3e-3)
+    shared = {m for m in view.runs[0].maps} & {m for m in view.runs[1].maps}
+    assert {view.maps[m].kind for m in shared} == {"encoder"}
+
+
+def test_a_page_of_a_given_output(capsys, folder, tmp_path):
+    path = tmp_path / "a.seen"
+    assert run(capsys, "look", folder, TEXT, "--target", "a dog runs", "-o", str(path)).code == 0
+    view = viewer.read(path)
+    assert (view.runs[0].output, view.runs[0].number) == ("a dog runs", 0)

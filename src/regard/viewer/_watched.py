@@ -75,8 +75,8 @@ def of_seen(seen: Seen, *, title: str = "", row: int = 0) -> View:
             given = columns if columns is not None else rows if r == c else None
             maps.append(Map.of(
                 name, side(rows if rows is not None or r != c else given, r), side(given, c),
-                weights, kind="features" if record.features else name or "attention", layer=layer if len(parts) > 1 else 0,
-                scope=scope,
+                weights, kind="features" if record.features else name or "attention",
+                layer=layer if len(parts) > 1 else 0, scope=scope,
             ))  # fmt: skip
     if not maps:
         raise RequestError("nothing was seen: no watched attention ran inside the block")

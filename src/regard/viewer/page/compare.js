@@ -78,7 +78,7 @@ VIEWS.push({
     const [p, q] = (await Promise.all([a, b].map(({ run, at, h }) => picture(file.runs[run].maps[at], h)))).map((one) => ({ ...one }));
     p.top = q.top = Math.max(p.top, q.top);
     const same = p.R === q.R && p.C === q.C, figures = [], stage = $("stage");
-    const width = Math.max(230, (stage.clientWidth - 60) / (stage.clientWidth < 700 ? 1 : same ? 3 : 2));
+    const width = Math.max(200, (stage.clientWidth - 70) / (stage.clientWidth < 700 ? 1 : same ? 3 : 2));
     figures.push(small(p, `A  ${placeName(a)}`, width), small(q, `B  ${placeName(b)}`, width));
     let told;
     if (same) {
