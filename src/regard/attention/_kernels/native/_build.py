@@ -2,7 +2,8 @@
 
 The object lies in a cache under a key of all that decides what it is, so that two versions of the
 package, two compilers or two machines never meet. It is written under another name and moved into
-place, so that processes may build at the same time.
+place. Of processes that want it at the same time one builds and the others wait; each source's
+object is kept too, so that after a change only that source is compiled again.
 """
 
 import hashlib
@@ -13,6 +14,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 __all__ = ["NAME", "BuildError", "build", "cached", "shipped"]
@@ -62,39 +66,85 @@ def cached(folder: Path) -> tuple[Path, str | None]:
     try:
         if not path.is_file():
             place.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=place) as work:
-                note = build(sources, Path(work) / NAME, compiler)
-                if note is not None:
-                    (Path(work) / "note").write_text(note)
-                    os.replace(Path(work) / "note", left)
-                os.replace(Path(work) / NAME, path)
+            with _alone(place / "lock"):
+                if not path.is_file():
+                    _into(place, path, left, sources, compiler)
         return path, left.read_text() if left.is_file() else None
     except OSError as error:
         raise BuildError(f"the cache {place} cannot be written ({error.strerror})") from error
 
 
-def build(sources: list[Path], path: Path, compiler: list[str] | None = None) -> str | None:
+def _into(place: Path, path: Path, left: Path, sources: list[Path], compiler: list[str]) -> None:
+    with tempfile.TemporaryDirectory(dir=place) as work:
+        note = build(sources, Path(work) / NAME, compiler, keep=place / "objects")
+        if note is not None:
+            (Path(work) / "note").write_text(note)
+            os.replace(Path(work) / "note", left)
+        os.replace(Path(work) / NAME, path)
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Hold a lock that other processes wait for, where the system has such locks."""
+    try:
+        import fcntl
+    except ImportError:  # Windows: processes may build at the same time, which is only slower
+        yield
+        return
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def build(
+    sources: list[Path],
+    path: Path,
+    compiler: list[str] | None = None,
+    keep: Path | None = None,
+) -> str | None:
     """Compile and link `sources`; give a clause about those that do not compile, None for all well.
+
+    Args:
+        keep: a folder where objects lie between builds.
 
     Raises:
         BuildError: where there is no compiler, or nothing compiles.
     """
     compiler = _compiler() if compiler is None else compiler
-    end = [*map(str, sources), "-o", str(path), "-lm"]
-    said = _run([*compiler, *FLAGS, *end])
-    if said is None:
-        return None
-    objects, failed = [], []
-    for source in sources:
-        made = path.with_name(source.stem + ".o")
-        flags = [flag for flag in FLAGS if flag != "-shared"]
-        if _run([*compiler, *flags, "-c", str(source), "-o", str(made)]) is None:
-            objects.append(str(made))
-        else:
-            failed.append(source.name)
-    if not objects or _run([*compiler, *FLAGS, *objects, "-o", str(path), "-lm"]) is not None:
+    with ThreadPoolExecutor(max(1, min(len(sources), os.cpu_count() or 1))) as pool:
+        made = list(pool.map(lambda source: _object(source, path.parent, compiler, keep), sources))
+    objects = [str(file) for file, _ in made if file is not None]
+    failed = [source.name for source, (file, _) in zip(sources, made, strict=True) if file is None]
+    said = next((why for _, why in made if why), None)
+    if objects:
+        said = _run([*compiler, *FLAGS, *objects, "-o", str(path), "-lm"]) or said
+    if not path.is_file():
         raise BuildError(f"{compiler[0]} cannot build the C kernels ({said})")
     return f"{' and '.join(failed)} did not compile" if failed else None
+
+
+def _object(
+    source: Path, work: Path, compiler: list[str], keep: Path | None
+) -> tuple[Path | None, str | None]:
+    """The object of one source, compiled or kept from before; or None and why there is none."""
+    folder = source.parent
+    read = [source, *sorted(folder.glob("*.h")), *sorted(folder.glob(f"{source.stem}*.inc"))]
+    key = hashlib.sha256(repr((compiler, FLAGS, os.stat(compiler[0]).st_mtime_ns)).encode())
+    for path in read:
+        key.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    kept = None if keep is None else keep / f"{source.stem}-{key.hexdigest()[:24]}.o"
+    if kept is not None and kept.is_file():
+        return kept, None
+    made = work / f"{source.stem}.o"
+    flags = [flag for flag in FLAGS if flag != "-shared"]
+    said = _run([*compiler, *flags, "-c", str(source), "-o", str(made)])
+    if said is not None:
+        return None, said
+    if kept is None:
+        return made, None
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    os.replace(made, kept)
+    return kept, None
 
 
 def _compiler() -> list[str]:
