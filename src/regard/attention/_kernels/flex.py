@@ -149,14 +149,14 @@ def _bias(call: Call, query: Tensor, scale: float, sharpness: float) -> Any:
         terms.append(keys)
     if isinstance(position, RelativeBias):
         rows, reach = position.table * sharpness, position.clip
-        rows = rows.expand(heads, rows.shape[-1])
+        rows = rows.expand(heads, rows.shape[-1]).contiguous()
 
         def relative_bias(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
             return rows[h, (j - i - at).clamp(-reach, reach) + reach]
 
         terms.append(relative_bias)
     elif isinstance(position, DistanceMask | ALiBi):
-        slopes = (position.slopes * sharpness).expand(heads)
+        slopes = (position.slopes * sharpness).expand(heads).contiguous()
 
         def distance(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
             return -slopes[h] * (j - i - at).abs()
