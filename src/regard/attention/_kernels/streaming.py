@@ -96,8 +96,8 @@ def _attend(call: Call) -> Attended:
         form.query, form.key, form.v, value, packed=form.packed, mask=mask, lengths=lengths,
         scale=1.0 / call.select.temperature, heads=form.heads, need_weights=need_weights,
     )  # fmt: skip
-    if value.dtype != torch.float32 or torch.is_autocast_enabled("cpu"):
-        low = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else value.dtype
+    low = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else value.dtype
+    if low != torch.float32:
         context = context.to(low)
     if carry is not None and state is not None and weights is not None:
         state = carry.update(weights, weights, value, state)

@@ -1,0 +1,133 @@
+"""Additive attention as autograd functions, for eager training."""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from regard.attention._kernels.native import additive_calls as calls
+
+__all__ = ["Attend", "Scores", "shared"]
+
+KEPT = 1 << 21
+"""Weights (8 MiB of them) up to which the backward pass keeps them; beyond, it makes them again."""
+
+
+class Scores(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, query: Tensor, key: Tensor, packed: Tensor | None, v: Tensor, heads: int
+    ) -> Tensor:
+        ctx.save_for_backward(query, key, packed, v)
+        ctx.heads = heads
+        return calls.scores(query, key, packed, v, heads)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        query, key, packed, v = ctx.saved_tensors
+        found = calls.scores_backward(query, key, packed, v, grads[0], ctx.heads)
+        return found[0], found[1], None, found[2], None
+
+
+class Sums:
+    """Gradients of keys and values, added up in place by the steps of one backward pass.
+
+    `task` is that pass: what another one left behind (it did not reach the keys) is not its own.
+    """
+
+    def __init__(self) -> None:
+        self.task = -1
+        self.key: Tensor | None = None
+        self.value: Tensor | None = None
+
+    def open(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, bool]:
+        """Where to add, and whether something is there already."""
+        task = torch._C._current_graph_task_id()
+        if self.task == task and self.key is not None and self.value is not None:
+            return self.key, self.value, True
+        self.task = task
+        self.key, self.value = key.new_empty(key.shape), value.new_empty(value.shape)
+        return self.key, self.value, False
+
+    def take(self) -> tuple[Tensor | None, Tensor | None]:
+        """What this pass added up; afterwards there is nothing."""
+        own = self.task == torch._C._current_graph_task_id()
+        found = (self.key, self.value) if own else (None, None)
+        self.task, self.key, self.value = -1, None, None
+        return found
+
+
+class _Collect(torch.autograd.Function):
+    """Keys and values as they are; behind all steps of a backward pass it hands out their sums."""
+
+    @staticmethod
+    def forward(ctx: Any, sums: Sums, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        ctx.sums = sums
+        ctx.set_materialize_grads(False)
+        return key.view_as(key), value.view_as(value)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        key, value = (
+            more if grad is None else grad if more is None else grad + more.view_as(grad)
+            for grad, more in zip(grads, ctx.sums.take(), strict=True)
+        )
+        return None, key, value
+
+
+class Shared(NamedTuple):
+    """Keys and values of many steps behind one node of the graph."""
+
+    source_key: Tensor
+    source_value: Tensor
+    key: Tensor
+    value: Tensor
+    sums: Sums
+
+
+def shared(packed: Tensor, key: Tensor, value: Tensor) -> Shared:
+    """The node of a memory, made at its first step and kept with its packed keys.
+
+    A decoder's T steps then write the keys' gradients into one buffer, instead of handing T of
+    them to autograd, which adds them up.
+    """
+    found: Shared | None = getattr(packed, "_regard_shared", None)
+    if found is None or found.source_key is not key or found.source_value is not value:
+        sums = Sums()
+        one, two = _Collect.apply(sums, key, value)  # type: ignore[no-untyped-call]
+        found = Shared(key, value, one, two, sums)
+        packed._regard_shared = found  # type: ignore[attr-defined]
+    return found
+
+
+class Attend(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor | None]:
+        query, key, packed, v, value, mask, lengths, scale, heads, need_weights, sums = inputs
+        keep = need_weights or query.shape[0] * query.shape[1] * key.shape[1] <= KEPT
+        context, weights, lse = calls.attend(
+            query, key, packed, v, value, mask, lengths, scale, heads, keep, not keep
+        )
+        ctx.save_for_backward(query, key, packed, v, value, mask, lengths, weights, lse)
+        ctx.rest = scale, heads
+        ctx.sums = sums
+        ctx.set_materialize_grads(False)
+        return context, weights if need_weights else None
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        *inputs, weights, lse = ctx.saved_tensors
+        (scale, heads), grad = ctx.rest, grads[0]
+        query, key, _, _, value, *_ = inputs
+        if grad is None:
+            grad = query.new_zeros(*query.shape[:2], value.shape[2])
+        into = None if ctx.sums is None else ctx.sums.open(key, value)
+        rest = (scale, heads, weights, lse, grad, grads[1], into)
+        made = calls.attend_backward(*inputs, *rest)
+        if into is not None:
+            return made[0], None, None, made[2], None, None, None, None, None, None, None
+        return made[0], made[1], None, made[2], made[3], None, None, None, None, None, None
