@@ -158,3 +158,14 @@ def test_a_page_of_a_given_output(capsys, folder, tmp_path):
     assert run(capsys, "look", folder, TEXT, "--target", "a dog runs", "-o", str(path)).code == 0
     view = viewer.read(path)
     assert (view.runs[0].output, view.runs[0].number) == ("a dog runs", 0)
+
+
+def test_why_prints_what_each_change_did(capsys, layered):
+    ran = run(capsys, "look", layered, TEXT, "--why")
+    assert ran.code == 0
+    assert "without head 2" in ran.out
+    assert "uniform weights" in ran.out
+    result = run(capsys, "look", layered, TEXT, "--why", "--target", "a dog", "--json").result
+    assert result["output"] == "a dog"
+    assert len(result["effects"]) == 6 * 3  # attentions; two heads each, and uniform
+    assert result["log_prob"] < 0

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -48,6 +49,9 @@ def look(
     width: Annotated[
         str, typer.Option(metavar="column|page|INCHES", help="Default: as the words need.")
     ] = "",
+    why: Annotated[
+        bool, typer.Option("--why", help="How the score changes without each head.")
+    ] = False,
     changes: Changes = None,
     threads: Threads = None,
     as_json: Json = False,
@@ -64,10 +68,16 @@ def look(
         regard look de-en-small "Das Fenster wird geschlossen." --head all -o heads.png
         regard look de-en-small "Guten Morgen." --hypothesis 2 --layer 1 --head 3
         regard look de-en-small "Guten Morgen." --target "Good morning." --json
+        regard look de-en-small "Guten Morgen." --why
     """
     from regard.viewer.figure import check_format
     from regard.viewer.looking import look as observe
 
+    if why:
+        loaded = open_folder(folder, changes, threads=threads)
+        for text in inputs:
+            _why(loaded, text, target, as_json=as_json)
+        return
     if output is not None and output.suffix.lower() in PAGES:
         _page(folder, open_folder(folder, changes, threads=threads), inputs, output, target,
               as_json=as_json)  # fmt: skip
@@ -89,6 +99,25 @@ def look(
             emit(shown.as_json(path))
         elif path is None:
             shown.print(values=values)
+
+
+def _why(loaded: "Loaded", text: str, target: str | None, *, as_json: bool) -> None:
+    """A table of what each head and attention did for the output."""
+    from regard.cli._common import columns
+    from regard.viewer.why import why as ask
+
+    output, score, effects = ask(loaded, text, target)
+    if as_json:
+        rows = [asdict(effect) | {"what": effect.what} for effect in effects]
+        emit({"input": text, "output": output, "log_prob": score, "effects": rows})
+        return
+    head = ("ATTENTION", "CHANGE MADE", "LOG-PROBABILITY")
+    table = [(e.attention, e.what, f"{e.change:+.3f}".replace("-", "−")) for e in effects]
+    print_result(f"{text}\n{output}\n\n{columns([head, *table])}\n")
+    print_result(
+        f"The output has log-probability {score:.3f}. What changes little did not matter for this "
+        "output alone; several heads may do the same work."
+    )
 
 
 def _page(
