@@ -125,7 +125,7 @@ class RNNsearch(_GatedDecoder):
         self.attention = Attention(score=score)
         self._initialize()
         if scale is not None:
-            for weight in (score.query.weight, score.key.weight):
+            for weight in (*score.query.parameters(), *score.key.parameters()):
                 nn.init.normal_(weight, std=0.001)
             nn.init.zeros_(score.v)  # so attention starts exactly uniform
 

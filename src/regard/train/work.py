@@ -286,15 +286,11 @@ class Work:
                     self.folder / "checkpoints" / "best.safetensors", weights_of(self.model)
                 )
         self.log.write(
-            step=p.step,
-            dev=result,
-            best=p.best,
-            seconds=round(time.monotonic() - started, 2),
-            wall=round(p.wall, 2),
-            cpu=round(p.cpu, 2),
-        )
-        often = self.settings.validate.every * 10 < self.settings.log
-        if p.done or not often or _due(p.step, self.settings.log):
+            step=p.step, dev=result, best=p.best, seconds=round(time.monotonic() - started, 2),
+            wall=round(p.wall, 2), cpu=round(p.cpu, 2),
+        )  # fmt: skip
+        every, log = self.settings.validate.every, self.settings.log
+        if p.done or every * 10 >= log or _due(p.step, log):
             said = "  ".join(f"{name} {number:.3f}" for name, number in result.items())
             self.log.say(f"step {p.step}: dev {said}{' (best)' if best else ''}")
         self._tick += time.monotonic() - started  # tokens/s is about training

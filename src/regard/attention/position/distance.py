@@ -1,6 +1,7 @@
 """Penalties that grow with the distance."""
 
 import math
+from abc import ABC, abstractmethod
 
 import torch
 from jaxtyping import Float
@@ -12,13 +13,13 @@ from regard.errors import RequestError
 __all__ = ["ALiBi", "DistanceMask"]
 
 
-class _Distance(nn.Module):
+class _Distance(nn.Module, ABC):
     """What both share: a slope, one for all heads () or one each (head,), times the distance."""
 
     @property
+    @abstractmethod
     def slopes(self) -> Tensor:
         """How much a step of distance costs: () or (head,)."""
-        raise NotImplementedError
 
     def before(self, query: Tensor, key: Tensor, *, at: int | Tensor = 0) -> tuple[Tensor, Tensor]:
         """Leave queries and keys as they are."""
