@@ -19,7 +19,6 @@ SHOTS = {
 
 
 def main() -> None:
-    from PIL import Image
     from playwright.sync_api import sync_playwright
 
     from regard.cli.app import main as regard
@@ -40,7 +39,6 @@ def main() -> None:
             tab.wait_for_timeout(200)
             path = there / f"look-{name}.png"
             tab.screenshot(path=path)
-            Image.open(path).convert("RGB").quantize(96).save(path, optimize=True)
             context.close()
         browser.close()
 
