@@ -19,6 +19,7 @@ SHOTS = {
 
 
 def main() -> None:
+    from PIL import Image
     from playwright.sync_api import sync_playwright
 
     from regard.cli.app import main as regard
@@ -39,6 +40,8 @@ def main() -> None:
             tab.wait_for_timeout(200)
             path = there / f"look-{name}.png"
             tab.screenshot(path=path)
+            few = Image.open(path).convert("RGB").quantize(256, Image.Quantize.FASTOCTREE)
+            few.save(path, optimize=True)
             context.close()
         browser.close()
 
