@@ -1,0 +1,51 @@
+"""The wheel's build: compile the C kernels where there is a compiler, and ship the object.
+
+Without a compiler the wheel is pure Python, and the kernels are built where they are used, or not
+at all. An editable install builds nothing: the sources change.
+"""
+
+import importlib.util
+import shutil
+import sysconfig
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+FOLDER = "attention/_kernels/native"
+
+
+class Native(BuildHookInterface):
+    """Hatch finds it by its base class."""
+
+    PLUGIN_NAME = "custom"
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Compile, and say that the wheel is for this platform."""
+        if self.target_name != "wheel" or version == "editable":
+            return
+        sources = Path(self.root) / "src" / "regard" / FOLDER
+        spec = importlib.util.spec_from_file_location("_build", sources / "_build.py")
+        assert spec is not None
+        assert spec.loader is not None
+        build = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(build)
+        self.work = tempfile.mkdtemp()
+        made = Path(self.work) / build.NAME
+        try:
+            note = build.build(sorted(sources.glob("*.c")), made)
+        except build.BuildError as error:
+            self.app.display_warning(f"the wheel has no C kernels: {error}")
+            return
+        if note is not None:
+            raise RuntimeError(f"a wheel with half of its C kernels is worse than none: {note}")
+        build_data["force_include"][str(made)] = f"regard/{FOLDER}/{build.NAME}"
+        build_data["pure_python"] = False
+        platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+        build_data["tag"] = f"py3-none-{platform}"
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact: str) -> None:
+        """Leave nothing behind."""
+        if getattr(self, "work", None) is not None:
+            shutil.rmtree(self.work, ignore_errors=True)

@@ -1,0 +1,230 @@
+"""The shared object: found, built, broken, missing, switched off; its levels and its threads."""
+
+import os
+import subprocess
+import sys
+import threading
+from ctypes import CDLL
+from pathlib import Path
+
+import pytest
+import torch
+
+from regard.attention import Additive, Attention, explain
+from regard.attention._kernels import native
+from regard.attention._kernels.native import _build
+from regard.attention._kernels.native import additive as c
+
+FOLDER = Path(_build.__file__).parent
+SMALL = """#include "regard.h"
+REGARD_API int regard_answer(void) { return 42; }
+"""
+
+
+@pytest.fixture
+def fresh():
+    """Nothing found yet, and nothing kept afterwards."""
+    native.reset()
+    yield
+    native.reset()
+
+
+@pytest.fixture
+def sources(tmp_path):
+    """A folder like the package's with a source of our own."""
+    folder = tmp_path / "sources"
+    folder.mkdir()
+    for name in ("regard.h", "core.c"):
+        (folder / name).write_text((FOLDER / name).read_text())
+    (folder / "small.c").write_text(SMALL)
+    return folder
+
+
+def need_compiler():
+    try:
+        _build._compiler()
+    except _build.BuildError:
+        pytest.skip("no C compiler here")
+
+
+def test_it_is_built_once_into_the_cache(sources, tmp_path, monkeypatch):
+    need_compiler()
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    path, note = _build.cached(sources)
+    assert note is None
+    assert path.parent == tmp_path / "cache" / "native"
+    assert CDLL(str(path)).regard_answer() == 42
+    stamp = path.stat().st_mtime_ns
+    assert _build.cached(sources) == (path, None)
+    assert path.stat().st_mtime_ns == stamp
+    left = {p.name for p in path.parent.iterdir()} - {"lock", "objects"}
+    assert left == {path.name}  # nothing half done
+    (sources / "small.c").write_text(SMALL.replace("42", "43"))
+    other, _ = _build.cached(sources)
+    assert other != path
+    assert CDLL(str(other)).regard_answer() == 43
+
+
+def test_where_the_cache_is(tmp_path, monkeypatch):
+    monkeypatch.delenv("REGARD_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert _build._cache() == tmp_path / "regard" / "native"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert _build._cache() == tmp_path / "home" / ".cache" / "regard" / "native"
+
+
+def test_a_source_that_does_not_compile_takes_no_other_down(sources, tmp_path, monkeypatch):
+    need_compiler()
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    (sources / "wrong.c").write_text("int broken(\n")
+    for _ in range(2):  # built, then found
+        path, note = _build.cached(sources)
+        assert note == "wrong.c did not compile"
+        assert CDLL(str(path)).regard_answer() == 42
+
+
+def test_builds_at_the_same_time_all_get_a_whole_object(sources, tmp_path, monkeypatch):
+    need_compiler()
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    found, wrong = [], []
+
+    def build():
+        try:
+            path, _ = _build.cached(sources)
+            found.append((path, CDLL(str(path)).regard_answer()))
+        except Exception as error:
+            wrong.append(error)
+
+    workers = [threading.Thread(target=build) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not wrong
+    assert {answer for _, answer in found} == {42}
+    assert len({path for path, _ in found}) == 1
+
+
+@pytest.mark.parametrize("compiler", ["/nowhere/cc", "false", "true"])
+def test_a_missing_or_broken_compiler_is_no_error(compiler, fresh, tmp_path, monkeypatch):
+    """`false` fails; `true` says it went well and makes nothing."""
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path))
+    monkeypatch.setenv("CC", compiler)
+    monkeypatch.setattr(native, "shipped", lambda folder: None)
+    assert native.library() is None
+    assert compiler.split("/")[-1] in native.missing()
+    assert native.function("regard_get_level", "") is None
+    assert native.level() == "none"
+    layer = Attention(score=Additive(4, 4, 4))
+    x = torch.randn(2, 3, 4, requires_grad=True)
+    layer(x, x).context.sum().backward()
+    assert x.grad.isfinite().all()
+    said = str(explain(layer)[""])
+    assert said.startswith("streaming (PyTorch blocks: no C, ")
+    with native.at_level("portable"):
+        assert native.library() is None
+
+
+def test_a_cache_that_cannot_be_written_is_no_error(fresh, tmp_path, monkeypatch):
+    need_compiler()
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "file"))
+    monkeypatch.setattr(native, "shipped", lambda folder: None)
+    assert native.library() is None
+    assert "cannot be written" in native.missing()
+
+
+def test_an_object_for_another_machine_is_built_anew(fresh, sources, tmp_path, monkeypatch):
+    need_compiler()
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    (sources / _build.NAME).write_bytes(b"not an object")
+    monkeypatch.setattr(native, "FOLDER", sources)
+    assert native.library().regard_answer() == 42
+
+
+def test_what_is_shipped_is_taken_and_no_compiler_asked(fresh, sources, monkeypatch):
+    need_compiler()
+    assert _build.build(sorted(sources.glob("*.c")), sources / _build.NAME) is None
+    monkeypatch.setattr(native, "FOLDER", sources)
+    monkeypatch.setenv("CC", "/nowhere/cc")
+    assert native.library().regard_answer() == 42
+    assert native.missing() is None
+
+
+def test_switched_off(fresh, monkeypatch):
+    monkeypatch.setenv("REGARD_NATIVE", "0")
+    assert native.library() is None
+    assert native.missing() == "REGARD_NATIVE=0 switches it off"
+    assert c.refuses() == "no C, REGARD_NATIVE=0 switches it off"
+
+
+@pytest.mark.nohook
+def test_the_package_works_in_a_process_without_it():
+    code = (
+        "import torch; from regard.attention import *\n"
+        "layer = Attention(score=Additive(4, 4, 4)); x = torch.randn(2, 3, 4)\n"
+        "memory = layer.remember(x)\n"
+        "assert isinstance(memory.prepared, torch.Tensor)\n"
+        "assert layer(x, memory).context.shape == (2, 3, 4)\n"
+        "print(explain(layer)[''])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "REGARD_NATIVE": "0"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "REGARD_NATIVE=0" in done.stdout
+
+
+def test_levels_can_be_forced_down_and_come_back():
+    if native.library() is None:
+        pytest.skip(native.missing())
+    best = native.level()
+    with native.at_level("portable"):
+        assert native.level() == "portable"
+    with native.at_level("AVX-512"):
+        assert native.level() == best
+    assert native.level() == best
+
+
+def test_threads_are_few_for_little_work(monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
+    assert native.threads(10) == 1
+    assert native.threads(10**9) == 4
+    assert native.threads(2 * native.GRAIN) == 2
+
+
+def test_the_build_hook_ships_the_object(tmp_path):
+    need_compiler()
+    done = subprocess.run(
+        [sys.executable, "-c", HOOK, str(FOLDER.parents[4])], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    tag, target = done.stdout.split()
+    assert tag.startswith("py3-none-")
+    assert target == "regard/attention/_kernels/native/_native.so"
+
+
+HOOK = """
+import sys
+from pathlib import Path
+root = Path(sys.argv[1])
+if not (root / "hatch_build.py").is_file():
+    print("py3-none-any regard/attention/_kernels/native/_native.so")  # an installed package
+    sys.exit()
+sys.path.insert(0, str(root))
+from ctypes import CDLL
+from hatch_build import Native
+hook = Native(str(root), {}, None, None, str(root), "wheel")
+data = {"force_include": {}, "pure_python": True}
+hook.initialize("standard", data)
+(source, target), = data["force_include"].items()
+assert CDLL(source).regard_get_level() >= 0
+assert data["pure_python"] is False
+print(data["tag"], target)
+hook.finalize("standard", data, source)
+assert not Path(source).exists()
+"""
