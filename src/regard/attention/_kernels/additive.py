@@ -13,6 +13,7 @@ more memory than the forward one:
           \dot v_d = \sum_{ij} g_{ij} (1 - 2 r)
 """
 
+import math
 from typing import Any
 
 import torch
@@ -55,7 +56,8 @@ def score_blocks(query: Tensor, key: Tensor, v: Tensor) -> Tensor:
     if v.dim() == 2:
         heads = [score_blocks(query[..., h, :, :], key[..., h, :, :], v[h]) for h in range(len(v))]
         return torch.stack(heads, -3)
-    query, key = query.reshape(-1, *query.shape[-2:]), key.reshape(-1, *key.shape[-2:])
+    rows = math.prod(batch)
+    query, key = (x.reshape(rows, *x.shape[-2:]) for x in (query, key))
     scores: Tensor = _Scores.apply(query, key, v.to(dtype))  # type: ignore[no-untyped-call]
     return scores.reshape(*batch, *scores.shape[-2:])
 

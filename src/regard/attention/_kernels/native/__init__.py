@@ -11,8 +11,8 @@ How to add a function:
    `regard.h`, `lanes.h`) and dispatch by level; whatever is not `REGARD_API` is `static`.
 2. Python: `native.function("regard_x", "pplt")`, where the letters are the arguments: p pointer
    (a tensor's `data_ptr()`, 0 for NULL), l int64, i int32, f float, d double, t the number of
-   threads (`native.threads(work)`). It is None where the function is not to be had, so that
-   `refuses` can ask.
+   threads (`native.threads(work)`). It is None where the function is not to be had; `refuses`
+   asks `native.lacks(...)` why, which a compiler can ask too.
 3. PyTorch: `data_ptr()` does not work while a graph is traced, so wrap the call as an operator:
 
        @torch.library.custom_op("regard::x", mutates_args=())
@@ -40,9 +40,10 @@ from pathlib import Path
 
 import torch
 
+from regard.attention._kernels.constant import constant
 from regard.attention._kernels.native._build import BuildError, cached, shipped
 
-__all__ = ["at_level", "function", "level", "library", "missing", "threads"]
+__all__ = ["at_level", "function", "lacks", "level", "library", "missing", "threads"]
 
 FOLDER = Path(__file__).parent
 _LETTERS = {"p": c_void_p, "l": c_int64, "i": c_int32, "f": c_float, "d": c_double, "t": c_int32}
@@ -71,6 +72,14 @@ def function(name: str, letters: str) -> Callable[..., int] | None:
     pointer.argtypes = [_LETTERS[letter] for letter in letters]  # type: ignore[attr-defined]
     pointer.restype = c_int32  # type: ignore[attr-defined]
     return pointer
+
+
+@constant
+def lacks(name: str, letters: str) -> str | None:
+    """Why a function is not to be had, in a clause; None where it is. A constant for compilers."""
+    if function(name, letters) is not None:
+        return None
+    return f"no C, {missing() or f'{name} is not in it'}"
 
 
 def level() -> str:

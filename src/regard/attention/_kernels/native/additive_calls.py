@@ -18,8 +18,9 @@ _FLOATS = (torch.float32, torch.bfloat16, torch.float16)
 
 def refuses(*tensors: Tensor) -> str | None:
     """Why this cannot be done in C, in a clause; with no tensors, why nothing can."""
-    if native.function("regard_additive_scores", _SCORES) is None:
-        return f"no C, {native.missing() or 'additive.c is not in it'}"
+    lacks = native.lacks("regard_additive_scores", _SCORES)
+    if lacks is not None:
+        return lacks
     for x in tensors:
         if x.dtype not in _FLOATS:
             return f"{str(x.dtype).removeprefix('torch.')} is not done in C"

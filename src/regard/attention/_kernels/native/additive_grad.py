@@ -64,18 +64,19 @@ class _Collect(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, sums: Sums, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        ctx.sums = sums
+        ctx.sums, ctx.shapes = sums, (key.shape, value.shape)
         ctx.set_materialize_grads(False)
         return key.view_as(key), value.view_as(value)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        key, value = (
-            more if grad is None else grad if more is None else grad + more.view_as(grad)
-            for grad, more in zip(grads, ctx.sums.take(), strict=True)
-        )
-        return None, key, value
+        found = []
+        for grad, more, shape in zip(grads, ctx.sums.take(), ctx.shapes, strict=True):
+            if more is not None:
+                grad = more.view(shape) if grad is None else grad + more.view(shape)
+            found.append(grad)
+        return None, *found
 
 
 class Shared(NamedTuple):
@@ -120,14 +121,15 @@ class Attend(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        *inputs, weights, lse = ctx.saved_tensors
-        (scale, heads), grad = ctx.rest, grads[0]
-        query, key, _, _, value, *_ = inputs
+        query, key, packed, v, value, mask, lengths, weights, lse = ctx.saved_tensors
+        grad, (scale, heads) = grads[0], ctx.rest
         if grad is None:
             grad = query.new_zeros(*query.shape[:2], value.shape[2])
         into = None if ctx.sums is None else ctx.sums.open(key, value)
-        rest = (scale, heads, weights, lse, grad, grads[1], into)
-        made = calls.attend_backward(*inputs, *rest)
+        made = calls.attend_backward(
+            query, key, packed, v, value, mask, lengths, scale, heads, weights, lse, grad,
+            grads[1], into,
+        )  # fmt: skip
         if into is not None:
             return made[0], None, None, made[2], None, None, None, None, None, None, None
         return made[0], made[1], None, made[2], made[3], None, None, None, None, None, None

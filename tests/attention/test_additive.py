@@ -1,0 +1,542 @@
+"""Additive attention in C and by blocks, against float64 reference and against a slow form."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regard.attention import (
+    Additive,
+    Attention,
+    Causal,
+    Coverage,
+    Lengths,
+    MultiHead,
+    Softmax,
+    WeightedSum,
+    Window,
+    explain,
+    kernels,
+)
+from regard.attention._kernels import additive as blocks
+from regard.attention._kernels import native
+from regard.attention._kernels.native import additive as c
+from regard.attention._kernels.native import additive_calls, additive_grad
+from tests.attention.reference import slow_attend
+
+LEVELS = ("AVX-512", "AVX2", "portable")
+SCALES = (1e-4, 0.05, 0.3, 1.0, 4.0, 12.0, 40.0, 300.0)
+
+needs_c = pytest.mark.skipif(c.refuses() is not None, reason=str(c.refuses()))
+
+
+def exact(query, key, v):
+    """(*batch, Q, K) in float64; v (D,) or (heads, D)."""
+    hidden = torch.tanh(query.double().unsqueeze(-2) + key.double().unsqueeze(-3))
+    v = v.double()
+    return hidden @ v if v.dim() == 1 else (hidden * v[:, None, None, :]).sum(-1)
+
+
+def draw(generator, shape, scale):
+    """Normal numbers; at 40 uniform ones over the whole range that is promised."""
+    if scale == 40.0:
+        return 80 * torch.rand(*shape, generator=generator) - 40
+    return scale * torch.randn(*shape, generator=generator)
+
+
+def error(found, expected):
+    expected = expected.double()
+    return float((found.double() - expected).abs().max() / expected.abs().max().clamp_min(1e-300))
+
+
+def grads(function, inputs, weight):
+    inputs = [x.clone().detach().requires_grad_() for x in inputs]
+    out = function(*inputs)
+    return out.detach(), torch.autograd.grad((out * weight.to(out.dtype)).sum(), inputs)
+
+
+@needs_c
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("shape", [(2, 37, 41, 256), (1, 70, 9, 64), (3, 1, 50, 96)])
+def test_the_promised_accuracy(level, scale, shape):
+    batch, queries, keys, dim = shape
+    g = torch.Generator().manual_seed(1)
+    inputs = [draw(g, (batch, n, dim), scale) for n in (queries, keys)]
+    inputs.append(torch.randn(dim, generator=g))
+    weight = torch.randn(batch, queries, keys, generator=g)
+    expected, expected_grads = grads(exact, [x.double() for x in inputs], weight.double())
+    with native.at_level(level):
+        found, found_grads = grads(c.scores, inputs, weight)
+        packed = c.scores(*inputs, packed=c.pack(inputs[1]))
+    assert error(found, expected) <= 2e-6
+    assert error(packed, expected) <= 2e-6
+    for a, b in zip(found_grads, expected_grads, strict=True):
+        assert error(a, b) <= 1e-5
+
+
+@needs_c
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("x", [-20.0, -8.0, 8.0, 20.0])
+def test_gradients_of_saturated_tanh_keep_their_digits(level, x):
+    """All of a tensor far out: 1 - tanh^2 is 4 e^-2|x| and not what subtraction leaves of it."""
+    query, key, v = torch.full((1, 5, 32), x), torch.full((1, 6, 32), x), torch.ones(32)
+    weight = torch.rand(1, 5, 6)
+    slope = 4 * np.exp(-4 * abs(x)) / (1 + np.exp(-4 * abs(x))) ** 2  # autograd's 1 - tanh^2 is 0
+    with native.at_level(level):
+        found = grads(c.scores, [query, key, v], weight)[1]
+    for a, axis in zip(found, (2, 1), strict=False):
+        expected = slope * weight.double().sum(axis)[..., None].expand(a.shape)
+        assert error(a, expected) <= 1e-5
+    assert 0 < found[0].abs().max() < 1e-4
+
+
+@needs_c
+@settings(max_examples=100)
+@given(
+    level=st.sampled_from(LEVELS),
+    scales=st.tuples(st.sampled_from(SCALES), st.sampled_from(SCALES)),
+    batch=st.sampled_from([((3,), (3,)), ((2, 3), (1, 3)), ((1,), (4,)), ((), ()), ((2, 1), (3,))]),
+    queries=st.integers(0, 19),
+    keys=st.integers(0, 70),
+    dim=st.integers(1, 70),
+    strided=st.booleans(),
+    seed=st.integers(0, 10**6),
+)
+def test_scores_of_any_shape(level, scales, batch, queries, keys, dim, strided, seed):
+    g = torch.Generator().manual_seed(seed)
+    query = draw(g, (*batch[0], queries, dim), scales[0])
+    key = draw(g, (*batch[1], keys, dim), scales[1])
+    v = torch.randn(dim, generator=g)
+    v[torch.rand(dim, generator=g) < 0.2] = 0.0
+    if strided:
+        query, key = (t.mT.contiguous().mT for t in (query, key))
+    shape = exact(query, key, v).shape
+    weight = torch.randn(shape, generator=g)
+    expected, expected_grads = grads(exact, [x.double() for x in (query, key, v)], weight.double())
+    with native.at_level(level):
+        found, found_grads = grads(c.scores, [query, key, v], weight)
+    assert found.shape == shape
+    if not found.numel():
+        assert all((a == 0).all() for a in found_grads)
+        return
+    assert (found.double() - expected).abs().max() <= 2e-6 * v.abs().sum().clamp_min(1e-3)
+    sizes = (weight.abs().sum() * v.abs().max(), weight.abs().sum() * v.abs().max())
+    for a, b, size in zip(found_grads, expected_grads, (*sizes, weight.abs().sum()), strict=True):
+        assert (a.double() - b).abs().max() <= 1e-6 * size.clamp_min(1e-3)
+
+
+MASKS = {
+    "none": lambda b, q, k, g: None,
+    "lengths": lambda b, q, k, g: Lengths(torch.randint(0, k + 1, b, generator=g)),
+    "dense": lambda b, q, k, g: torch.rand(*b, q, k, generator=g) > 0.6,
+    "shared": lambda b, q, k, g: torch.rand(q, k, generator=g) > 0.5,
+    "window": lambda b, q, k, g: Window(1, 2),
+    "both": lambda b, q, k, g: Causal() & Lengths(torch.randint(0, k + 1, b, generator=g)),
+}
+
+
+@needs_c
+@settings(max_examples=100)
+@given(
+    level=st.sampled_from(LEVELS),
+    kind=st.sampled_from(sorted(MASKS)),
+    batch=st.sampled_from([(1,), (3,), (2, 3), (2, 1, 2)]),
+    queries=st.integers(1, 20),
+    keys=st.integers(1, 40),
+    dim=st.sampled_from([1, 8, 33, 64]),
+    value_dim=st.sampled_from([1, 3, 40, 130]),
+    need_weights=st.booleans(),
+    remembered=st.booleans(),
+    kept=st.booleans(),
+    temperature=st.sampled_from([1.0, 0.3]),
+    seed=st.integers(0, 10**6),
+)
+def test_the_whole_attention(
+    level, kind, batch, queries, keys, dim, value_dim, need_weights, remembered, kept, temperature,
+    seed,
+):  # fmt: skip
+    """Any mask, empty rows, weights and their gradients, kept or made again: as the reference."""
+    g = torch.Generator().manual_seed(seed)
+    torch.manual_seed(seed)
+    layer = Attention(score=Additive(5, 4, dim, bias=True), select=Softmax(temperature))
+    true = Attention(score=Additive(5, 4, dim, bias=True), select=Softmax(temperature)).double()
+    true.load_state_dict(layer.state_dict())
+    inputs = [torch.randn(*batch, n, d, generator=g) for n, d in ((queries, 5), (keys, 4))]
+    inputs.append(torch.randn(*batch, keys, value_dim, generator=g))
+    mask = MASKS[kind](batch, queries, keys, g)
+    shapes = (*batch, queries, value_dim), (*batch, queries, keys)
+    weights = [torch.randn(*s, generator=g) for s in shapes]
+
+    def run(module, dtype):
+        x = [t.to(dtype).clone().requires_grad_() for t in inputs]
+        if remembered and kind == "lengths":
+            out = module(x[0], module.remember(x[1], x[2], mask=mask), need_weights=need_weights)
+        elif remembered:
+            out = module(x[0], module.remember(x[1], x[2]), mask=mask, need_weights=need_weights)
+        else:
+            out = module(*x, mask=mask, need_weights=need_weights)
+        loss = (out.context * weights[0].to(dtype)).sum()
+        if need_weights:
+            loss = loss + (out.weights * weights[1].to(dtype)).sum()
+        loss.backward()
+        shown = [out.context] + ([out.weights] if need_weights else [])
+        return shown, [t.grad for t in x] + [p.grad for p in module.parameters()]
+
+    with kernels("reference"):
+        expected = run(true, torch.float64)
+    limit = additive_grad.KEPT
+    additive_grad.KEPT = limit if kept else 0
+    try:
+        with native.at_level(level), kernels("streaming"):
+            found = run(layer, torch.float32)
+    finally:
+        additive_grad.KEPT = limit
+    for ours, theirs, bound in zip(found, expected, (3e-6, 1e-5), strict=True):
+        for a, b in zip(ours, theirs, strict=True):
+            assert a.isfinite().all()
+            assert (a.double() - b).abs().max() <= bound * max(1.0, b.abs().max().item())
+
+
+def test_against_the_equation_in_numpy():
+    """e = v tanh(W q + U k + b), loops over rows: nothing of it is our code."""
+    layer = Attention(score=Additive(5, 4, 6, bias=True))
+    query, key, value = torch.randn(2, 3, 5), torch.randn(2, 7, 4), torch.randn(2, 7, 3)
+    s = layer.score
+    w, u, b, v = (
+        p.detach().double().numpy() for p in (s.query.weight, s.key.weight, s.key.bias, s.v)
+    )
+    mask = torch.rand(2, 3, 7) > 0.4
+    context, weights = slow_attend(
+        query.double().numpy(), key.double().numpy(), value.double().numpy(),
+        lambda q, k, j: float(v @ np.tanh(w @ q + u @ k + b)), mask.numpy(),
+    )  # fmt: skip
+    found = layer(query, key, value, mask=mask, need_weights=True)
+    np.testing.assert_allclose(found.context.detach(), context, atol=1e-6)
+    np.testing.assert_allclose(found.weights.detach(), weights, atol=1e-6)
+
+
+@needs_c
+@pytest.mark.parametrize("level", LEVELS)
+def test_extremes_are_finite_where_the_truth_is(level):
+    large = torch.tensor([0.0, 43.0, -43.0, 43.5, -60.0, 88.0, 1e3, -1e3, 3e38, -3e38, 1e-38])
+    query, key = large[None, :, None].repeat(1, 1, 33), large[None, :, None].repeat(1, 1, 33)
+    v = torch.linspace(-2, 2, 33)
+    v[:3] = torch.tensor([0.0, 1e-30, -1e-38])
+    weight = torch.rand(1, 11, 11)
+    expected, expected_grads = grads(exact, [x.double() for x in (query, key, v)], weight.double())
+    with native.at_level(level):
+        found, found_grads = grads(c.scores, [query, key, v], weight)
+        for size in (1e25, 1e37):
+            huge = c.scores(query, key, size * v)
+            assert error(huge / size, expected) <= 1e-5
+    assert error(found, expected) <= 1e-5  # v adds up to nothing, so that little is left
+    for a, b in zip(found_grads, expected_grads, strict=True):
+        assert a.isfinite().all()
+        assert error(a, b) <= 1e-5
+
+
+@needs_c
+@pytest.mark.parametrize("level", LEVELS)
+def test_infinity_and_nan_are_what_tanh_makes_of_them(level):
+    query = torch.zeros(1, 3, 4)
+    query[0, 0, 0], query[0, 1, 1] = torch.inf, torch.nan
+    key = torch.zeros(1, 6, 4)
+    key[0, 5, 0] = -torch.inf
+    with native.at_level(level):
+        found = c.scores(query, key, torch.ones(4))
+    expected = exact(query, key, torch.ones(4))
+    torch.testing.assert_close(found.double(), expected, equal_nan=True)
+
+
+@needs_c
+def test_long_sequences_go_by_chunks(monkeypatch):
+    """More queries than a chunk has, and weights made again from the log-sum-exp."""
+    monkeypatch.setattr(additive_grad, "KEPT", 0)
+    g = torch.Generator().manual_seed(1)
+    shapes = ((2, 700, 8), (2, 90, 8), (8,), (2, 90, 5))
+    inputs = [torch.randn(*shape, generator=g) for shape in shapes]
+    lengths = torch.tensor([90, 31])
+    weight = torch.randn(2, 700, 5, generator=g)
+
+    def ours(query, key, v, value):
+        return c.attend(query, key, v, value, lengths=lengths, scale=0.7)[0]
+
+    def truth(query, key, v, value):
+        mask = torch.arange(90) < lengths[:, None, None]
+        scores = 0.7 * exact(query, key, v).masked_fill(~mask, -torch.inf)
+        return torch.softmax(scores, -1) @ value
+
+    found, found_grads = grads(ours, inputs, weight)
+    expected, expected_grads = grads(truth, [x.double() for x in inputs], weight.double())
+    assert error(found, expected) <= 2e-6
+    for a, b in zip(found_grads, expected_grads, strict=True):
+        assert error(a, b) <= 1e-5
+
+
+@needs_c
+def test_the_number_of_threads_changes_no_bit(monkeypatch):
+    g = torch.Generator().manual_seed(1)
+    inputs = [torch.randn(*s, generator=g) for s in ((3, 40, 70), (3, 50, 70), (70,), (3, 50, 9))]
+    weight = torch.randn(3, 40, 9, generator=g)
+    found = []
+    for threads in (1, 2, 5):
+        monkeypatch.setattr(additive_calls, "_threads", lambda work, n=threads: n)
+        out, gradients = grads(lambda q, k, v, x: c.attend(q, k, v, x)[0], inputs, weight)
+        found.append((out, *gradients))
+    for other in found[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(found[0], other, strict=True))
+
+
+def recurrent(layer, dtype, steps=5):
+    """A decoder in small: each step's query is made of the context before."""
+    g = torch.Generator().manual_seed(2)
+    key = torch.randn(3, 7, 6, generator=g).to(dtype).requires_grad_()
+    query = torch.randn(steps, 3, 1, 6, generator=g).to(dtype).requires_grad_()
+    memory = layer.remember(key, mask=torch.tensor([7, 3, 0]))
+    state, loss = query.new_zeros(3, 1, 6), 0.0
+    for t in range(steps):
+        state = torch.tanh(layer(query[t] + state, memory).context + state)
+        loss = loss + (state**2).sum()
+    return key, query, memory, loss
+
+
+@needs_c
+def test_steps_over_one_memory_share_its_gradient():
+    """One buffer behind one node: right for whole, partial, repeated and kept graphs."""
+    layer = Attention(score=Additive(6, 6, 32))
+    true = Attention(score=Additive(6, 6, 32)).double()
+    true.load_state_dict(layer.state_dict())
+    key, query, memory, loss = recurrent(layer, torch.float32)
+    with kernels("reference"):
+        exact_key, exact_query, _, exact_loss = recurrent(true, torch.float64)
+    inputs, exact_inputs = (
+        (key, query, *layer.parameters()),
+        (exact_key, exact_query, *true.parameters()),
+    )
+    expected = torch.autograd.grad(exact_loss, exact_inputs, retain_graph=True)
+
+    def check(which):
+        found = torch.autograd.grad(loss, [inputs[n] for n in which], retain_graph=True)
+        for n, a in zip(which, found, strict=True):
+            assert error(a, expected[n]) <= 1e-5
+
+    check(range(5))
+    check(range(5))  # once more
+    check([1])  # the buffer is filled, and nobody fetches it
+    check([0])
+    projected = memory.prepared[0]
+    (found,) = torch.autograd.grad(loss, projected, retain_graph=True)
+    flat = found.reshape(-1, 32).double().T @ key.detach().reshape(-1, 6).double()
+    assert error(flat, expected[4]) <= 1e-5  # U's gradient, by hand
+    loss.backward(retain_graph=True)
+    loss.backward()
+    assert error(key.grad / 2, expected[0]) <= 1e-5
+
+
+@needs_c
+def test_a_memory_used_by_two_layers_and_two_losses():
+    layer = Attention(score=Additive(4, 4, 8))
+    key = torch.randn(2, 5, 4, requires_grad=True)
+    memory = layer.remember(key)
+    query = torch.randn(2, 1, 4)
+    first, second = layer(query, memory).context.sum(), layer(2 * query, memory).context.sum()
+    (a,) = torch.autograd.grad(first, key, retain_graph=True)
+    (b,) = torch.autograd.grad(second, key, retain_graph=True)
+    (both,) = torch.autograd.grad(first + second, key)
+    torch.testing.assert_close(a + b, both)
+
+
+@needs_c
+@pytest.mark.nohook
+@pytest.mark.parametrize("training", [False, True])
+def test_it_compiles_in_one_graph(training):
+    layer = Attention(score=Additive(6, 5, 16))
+    query, key = torch.randn(2, 3, 6), torch.randn(2, 7, 5, requires_grad=training)
+    mask = Lengths(torch.tensor([7, 2]))
+
+    def run(query, key):
+        return layer(query, key, mask=mask).context
+
+    compiled = torch.compile(run, fullgraph=True, backend="aot_eager")
+    with torch.set_grad_enabled(training):
+        expected, found = run(query, key), compiled(query, key)
+    torch.testing.assert_close(found, expected)
+    if training:
+        (a,) = torch.autograd.grad(expected.pow(2).sum(), key)
+        (b,) = torch.autograd.grad(found.pow(2).sum(), key)
+        torch.testing.assert_close(a, b)
+
+
+@needs_c
+@pytest.mark.nohook
+def test_it_exports():
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.attention = Attention(score=Additive(6, 5, 16))
+
+        def forward(self, query, key):
+            return self.attention(query, key).context
+
+    model, x = Model().eval(), (torch.randn(2, 3, 6), torch.randn(2, 7, 5))
+    exported = torch.export.export(model, x)
+    names = [str(node.target) for node in exported.graph.nodes]
+    assert any("regard.additive_attend" in name for name in names)
+    torch.testing.assert_close(exported.module()(*x), model(*x))
+
+
+@needs_c
+def test_the_operators_keep_the_rules_of_operators():
+    query, key, v = torch.randn(2, 3, 8), torch.randn(2, 5, 8), torch.randn(8)
+    value, packed = torch.randn(2, 5, 4), c.pack(key)
+    inputs = [t.requires_grad_() for t in (query, key, v, value)]
+    lengths, mask = torch.tensor([5, 2]), torch.rand(2, 3, 5) > 0.3
+    utils = ("test_schema", "test_faketensor", "test_autograd_registration")
+    op = torch.ops.regard.additive_scores.default
+    torch.library.opcheck(op, (inputs[0], inputs[1], packed, inputs[2], 1), test_utils=utils)
+    op = torch.ops.regard.additive_attend.default
+    arguments = (inputs[0], inputs[1], packed, inputs[2], inputs[3], mask, lengths, 0.5, 1, True)
+    torch.library.opcheck(op, arguments, test_utils=utils)
+
+
+@needs_c
+def test_differentiating_twice_is_refused_and_the_reference_can():
+    layer = Attention(score=Additive(4, 4, 8))
+    x = torch.randn(1, 3, 4, requires_grad=True)
+    (first,) = torch.autograd.grad(layer(x, x).context.pow(2).sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        first.sum().backward()
+    with kernels("reference"):
+        (first,) = torch.autograd.grad(layer(x, x).context.pow(2).sum(), x, create_graph=True)
+        first.sum().backward()
+    assert x.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("low", [torch.bfloat16, torch.float16])
+def test_under_autocast_prepared_keys_are_widened_once(low):
+    layer = Attention(score=Additive(8, 8, 32))
+    query, key = torch.randn(2, 1, 8), torch.randn(2, 5, 8)
+    with torch.autocast("cpu", dtype=low):
+        memory = layer.remember(key)
+        found = layer(query, memory)
+        with kernels("reference"):
+            expected = layer(query, memory)
+    first = memory.prepared[0] if isinstance(memory.prepared, tuple) else memory.prepared
+    assert first.dtype == torch.float32
+    assert found.context.dtype == expected.context.dtype == low
+    torch.testing.assert_close(found.context, expected.context, atol=2e-2, rtol=2e-2)
+
+
+def test_prepared_keys_follow_a_cache_and_a_beam():
+    layer = Attention(score=Additive(4, 4, 40))
+    key, query = torch.randn(3, 9, 4), torch.randn(3, 1, 4)
+    with torch.no_grad():
+        memory = layer.remember(key[:, :4])
+        for n in (4, 5, 7):  # one, two, two
+            end = {4: 5, 5: 7, 7: 9}[n]
+            memory = layer.extend(memory, key[:, n:end])
+        torch.testing.assert_close(layer(query, memory).context, layer(query, key).context)
+        order = torch.tensor([2, 0, 0, 1])
+        torch.testing.assert_close(
+            layer(query[order], memory.select(order)).context, layer(query, key).context[order]
+        )
+        wide = Attention(score=Additive(4, 4, 40)).double()
+        wide.load_state_dict(layer.state_dict())
+        found = wide(query.double(), memory.to(torch.float64)).context
+        torch.testing.assert_close(found.float(), layer(query, key).context)
+
+
+def test_heads_of_their_own():
+    """MultiHead around Additive(heads=...) is one Additive a head."""
+    torch.manual_seed(1)
+    layer = MultiHead(12, 3, Attention(score=Additive(4, 4, 8, bias=True, heads=3)))
+    x, y = torch.randn(2, 5, 12), torch.randn(2, 7, 12)
+    lengths = torch.tensor([7, 3])
+    s = layer.attention.score
+    heads = []
+    for h in range(3):
+        one = Attention(score=Additive(4, 4, 8, bias=True))
+        one.score.query.weight.data, one.score.v.data = s.query.weight.data[h], s.v.data[h]
+        one.score.key.weight.data = s.key.weight.data[h]
+        one.score.key.bias.data = s.key.bias.data[h, 0]
+        parts = [
+            p(t)[..., 4 * h : 4 * h + 4]
+            for p, t in ((layer.query, x), (layer.key, y), (layer.value, y))
+        ]
+        heads.append(one(*parts, mask=Lengths(lengths)).context)
+    expected = layer.out(torch.cat(heads, -1))
+    for name in ("streaming", "reference"):
+        with kernels(name):
+            found = layer(x, y, mask=Lengths(lengths)).context
+        torch.testing.assert_close(found, expected)
+    double = MultiHead(12, 3, Attention(score=Additive(4, 4, 8, bias=True, heads=3))).double()
+    double.load_state_dict(layer.state_dict())
+    wide = double(x.double(), y.double(), mask=Lengths(lengths)).context  # by blocks
+    torch.testing.assert_close(wide.float(), expected)
+
+
+@pytest.mark.parametrize("queries", [1, 3])
+@pytest.mark.parametrize("heads", [1, 2])
+def test_features_of_a_carry_need_no_reference(queries, heads):
+    """Coverage shown to the score: one step of one query, or of several hypotheses."""
+    score = Additive(6, 6, 16, features=1, heads=heads)
+    layer = Attention(score=score, carry=Coverage())
+    batch = (2,) if heads == 1 else (2, heads)
+    query, key = torch.randn(*batch, queries, 6), torch.randn(*batch, 5, 6)
+
+    def run():
+        x = key.clone().requires_grad_()
+        memory, state, contexts = layer.remember(x), None, []
+        for t in range(3):
+            out = layer(query + t, memory, state=state)
+            state = out.state
+            contexts.append(out.context)
+        total = torch.stack(contexts)
+        return total, torch.autograd.grad(total.pow(2).sum(), [x, *layer.parameters()])
+
+    found, found_grads = run()
+    with kernels("reference"):
+        expected, expected_grads = run()
+    assert explain(layer)[""].kernel == "streaming"
+    torch.testing.assert_close(found, expected)
+    for a, b in zip(found_grads, expected_grads, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_dropout_and_other_selects_take_the_scores_alone():
+    layer = Attention(score=Additive(4, 4, 8), read=WeightedSum(dropout=0.5))
+    x = torch.randn(2, 6, 4)
+    torch.manual_seed(3)
+    found = layer(x, x).context
+    torch.manual_seed(3)
+    with kernels("reference"):
+        expected = layer(x, x).context
+    torch.testing.assert_close(found, expected)
+
+
+# Without C ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("block", [1 << 18, 300])
+def test_blocks_of_pytorch(scale, block, monkeypatch):
+    monkeypatch.setattr(blocks, "BLOCK", block)
+    g = torch.Generator().manual_seed(1)
+    inputs = [draw(g, (2, n, 48), scale) for n in (17, 21)] + [torch.randn(48, generator=g)]
+    weight = torch.randn(2, 17, 21, generator=g)
+    expected, expected_grads = grads(exact, [x.double() for x in inputs], weight.double())
+    found, found_grads = grads(blocks.score_blocks, inputs, weight)
+    assert error(found, expected) <= 2e-6
+    for a, b in zip(found_grads, expected_grads, strict=True):
+        assert error(a, b) <= 1e-5
+    if block == 300:
+        tiny = [x[:1, :3, :4].double().requires_grad_() for x in inputs[:2]]
+        assert torch.autograd.gradcheck(blocks.score_blocks, (*tiny, inputs[2][:4].double()))
+
+
+def test_blocks_of_pytorch_by_head_and_of_nothing():
+    query, key, v = torch.randn(2, 3, 4, 8), torch.randn(2, 3, 5, 8), torch.randn(3, 8)
+    torch.testing.assert_close(blocks.score_blocks(query, key, v), exact(query, key, v).float())
+    assert blocks.score_blocks(query[:, :, :0], key, v).shape == (2, 3, 0, 5)
