@@ -56,11 +56,19 @@ def grads(function, inputs, weight):
     return out.detach(), torch.autograd.grad((out * weight.to(out.dtype)).sum(), inputs)
 
 
+@pytest.fixture(params=["divide", "estimate"])
+def reciprocal(request):
+    """As on a machine that divides, and as on one that estimates: this one is either."""
+    native.library().regard_set_divides(int(request.param == "divide"))
+    yield
+    native.library().regard_set_divides(-1)
+
+
 @needs_c
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("shape", [(2, 37, 41, 256), (1, 70, 9, 64), (3, 1, 50, 96)])
-def test_the_promised_accuracy(level, scale, shape):
+def test_the_promised_accuracy(level, scale, shape, reciprocal):
     batch, queries, keys, dim = shape
     g = torch.Generator().manual_seed(1)
     inputs = [draw(g, (batch, n, dim), scale) for n in (queries, keys)]

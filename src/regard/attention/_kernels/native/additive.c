@@ -31,6 +31,7 @@ REGARD_API int regard_additive_pack(
 }
 
 static void measure_v(Additive *a) {
+    a->divide = regard_divides();
     for (int64_t d = 0; d < a->heads * a->dim; d++) {
         float one = fabsf(a->v[d]);
         a->largest_v = one <= a->largest_v ? a->largest_v : one; /* NaN is taken */

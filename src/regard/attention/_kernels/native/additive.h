@@ -3,7 +3,8 @@
  *   e_ij = sum_d v_d tanh(q_id + k_jd),   tanh x = 1 - 2 / (1 + E),   E = e^2q e^2k
  *
  * Exponentials are needed for queries and keys only, never for pairs. Two features share a division:
- * v0 / a0 + v1 / a1 = (v0 a1 + v1 a0) / (a0 a1), which is fewer operations than two Newton steps.
+ * v0 / a0 + v1 / a1 = (v0 a1 + v1 a0) / (a0 a1). On AVX-512 the reciprocal is an estimate and a Newton
+ * step, except where the machine divides faster than it multiplies (`regard_divides`).
  *
  * Keys are packed in rows of `width` floats, D rounded up to CHUNK and one more vector: e^2k, zeros,
  * and at [padded] the row's largest |k|. The bounds of a tile of queries and keys say how it is done:
@@ -43,7 +44,7 @@ typedef struct {
     const float *grad_scores;                    /* [B,Q,K], or NULL: `block` has them */
     float *own_packed, *packed_query;
     int accumulate; /* add to grad_key, grad_value and parts */
-    int failed;
+    int failed, divide;
 } Additive;
 
 static inline int64_t padded(int64_t dim) { return (dim + CHUNK - 1) / CHUNK * CHUNK; }

@@ -82,7 +82,10 @@ def attend(
         if len(batch) != 1:
             mask = mask.reshape(math.prod(batch), *sizes)
     if lengths is not None:
-        lengths = lengths.expand(batch).reshape(math.prod(batch)).to(torch.int64)
+        if lengths.shape != batch or len(batch) != 1:
+            lengths = lengths.expand(batch).reshape(math.prod(batch))
+        if lengths.dtype != torch.int64:
+            lengths = lengths.to(torch.int64)
     inputs = (query, key, packed, v, value, mask, lengths, scale, heads)
     weights: Tensor | None
     if traced:

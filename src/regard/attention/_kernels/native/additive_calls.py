@@ -120,6 +120,7 @@ def attend(
     value, value_batch = _rows(value)
     packed, packed_batch = (None, 0) if packed is None else _rows(packed)
     strides = (0, 0, 0) if mask is None else mask.stride()
+    lengths = None if lengths is None else lengths.contiguous()
     _call(
         "regard_additive_attend", _ATTEND,
         query.data_ptr(), key.data_ptr(), key_batch, _address(packed), packed_batch, v.data_ptr(),
@@ -152,6 +153,7 @@ def attend_backward(
     value, value_batch = _rows(value)
     packed, packed_batch = (None, 0) if packed is None else _rows(packed)
     strides = (0, 0, 0) if mask is None else mask.stride()
+    lengths = None if lengths is None else lengths.contiguous()
     _call(
         "regard_additive_attend_backward", _ATTEND_BACKWARD,
         query.data_ptr(), key.data_ptr(), key_batch, _address(packed), packed_batch, v.data_ptr(),

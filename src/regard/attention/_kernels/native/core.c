@@ -2,6 +2,9 @@
 #include "regard.h"
 
 #include <pthread.h>
+#if REGARD_X86
+#include <cpuid.h>
+#endif
 
 static int asked = REGARD_AVX512;
 
@@ -21,6 +24,28 @@ int regard_level(void) {
     if (found < 0) found = machine_level();
     return asked < found ? asked : found;
 }
+
+static int asked_divides = -1;
+
+int regard_divides(void) {
+    static int found = -1;
+    if (asked_divides >= 0) return asked_divides;
+    if (found < 0) {
+        found = 0;
+#if REGARD_X86
+        unsigned a = 0, b = 0, c = 0, d = 0;
+        int amd = __get_cpuid(0, &a, &b, &c, &d) && b == 0x68747541; /* "Auth" */
+        if (amd && __get_cpuid(1, &a, &b, &c, &d)) {
+            unsigned family = (a >> 8 & 15) + ((a >> 8 & 15) == 15 ? a >> 20 & 255 : 0);
+            found = family == 0x19;
+        }
+#endif
+    }
+    return found;
+}
+
+/* 1 or 0: as on such a machine; -1: as on this one. For tests. */
+REGARD_API void regard_set_divides(int divides) { asked_divides = divides; }
 
 /* The level in force; `regard_set_level(l)` asks for at most l (2 AVX-512, 1 AVX2, 0 portable). */
 REGARD_API int regard_get_level(void) { return regard_level(); }

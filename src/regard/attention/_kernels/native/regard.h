@@ -34,6 +34,10 @@ enum { REGARD_PORTABLE = 0, REGARD_AVX2 = 1, REGARD_AVX512 = 2 };
 /* The level in force: the best that this machine has, or what a test asked for below it. */
 int regard_level(void);
 
+/* Whether a division of 512 bits costs less than an estimate and a Newton step: AMD's family 25
+ * (Zen 4) does 512-bit multiplications in two halves, and divides beside them. */
+int regard_divides(void);
+
 #if REGARD_X86
 #define REGARD_DISPATCH(name, arguments)                                                           \
     do {                                                                                           \
