@@ -149,7 +149,12 @@ ENTRIES: tuple[Entry, ...] = (
         year=2017,
         url="https://arxiv.org/abs/1609.02907",
         tasks=("graphs",),
-        axes={**_NO_ATTENTION, "body": "graph convolution", "sequences": "a node's neighbors"},
+        axes={
+            **_NO_ATTENTION,
+            "body": "graph convolution",
+            "parallel": "yes",
+            "sequences": "a node's neighbors",
+        },
         tiny={"hidden": 8, "dropout": 0.0},
     ),
     Entry(
@@ -165,6 +170,7 @@ ENTRIES: tuple[Entry, ...] = (
             "select": "softmax over neighbors",
             "query": "each node's, several heads",
             "body": "none",
+            "parallel": "yes",
             "sequences": "self, over a node's neighbors",
             **_SOFT,
         },

@@ -17,6 +17,8 @@ def test_the_catalogue_has_the_papers_and_their_axes():
         "rnnsearch",
         "luong",
         "transformer",
+        "gcn",
+        "gat",
     ]
     for name in catalog.names():
         entry = catalog.entry(name)
@@ -25,7 +27,8 @@ def test_the_catalogue_has_the_papers_and_their_axes():
         assert entry.url.startswith("https://arxiv.org/abs/")
         widths = [v for k, v in entry.tiny.items() if isinstance(v, int) and k != "layers"]
         assert max(widths) <= 16
-    assert catalog.names("translation") == catalog.names("pronunciation") == catalog.names()
+    assert catalog.names("translation") == catalog.names("pronunciation") == catalog.names()[:5]
+    assert catalog.names("graphs") == ["gcn", "gat"]
     assert catalog.names("captions") == []
 
 
@@ -59,7 +62,7 @@ def test_the_source_is_read_as_python_reads_it(name):
 def test_the_table_has_a_line_for_each(capsys):
     ran = run(capsys, "models")
     assert ran.code == 0
-    assert [line.split()[0] for line in ran.out.splitlines()[1:6]] == catalog.names()
+    assert [line.split()[0] for line in ran.out.splitlines()[1:8]] == catalog.names()
 
 
 def test_one_model_shows_equations_defaults_and_place(capsys):

@@ -181,7 +181,7 @@ def test_heads_side_by_side_share_words_and_scale(tmp_path):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("x.html", "the interactive page is not part of this version"),
+        ("x.html", "are written as .pdf, .png, .svg"),
         ("x.pgn", "did you mean '.png'"),
         ("x", "are written as .pdf, .png, .svg"),
     ],

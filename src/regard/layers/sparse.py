@@ -44,12 +44,12 @@ class Rows:
         )
         return moved
 
-    def dropped(self, p: float) -> Float[Tensor, " n"]:
+    def dropped(self, p: float) -> Float[Tensor, " nonzero"]:
         """The values with dropout: what a zero becomes does not matter."""
         return dropout(self.value, p, training=p > 0)
 
     def times(
-        self, value: Float[Tensor, " n"], weight: Float[Tensor, "f d"]
+        self, value: Float[Tensor, " nonzero"], weight: Float[Tensor, "f d"]
     ) -> Float[Tensor, "n d"]:
         """The rows with these values, times a matrix."""
         product: Tensor = _Product.apply(weight, value, self)  # type: ignore[no-untyped-call]

@@ -44,7 +44,7 @@ class Validate:
 
     every: Natural = 1000
     examples: Natural = 200
-    metric: str | tuple[str, ...] | None = None
+    metric: str | list[str] | None = None
     patience: Count | None = None
     tokens: Count = 4096
 
