@@ -311,8 +311,10 @@ def recurrent(layer, dtype, steps=5):
 
 
 @needs_c
-def test_steps_over_one_memory_share_its_gradient():
+@pytest.mark.parametrize("wait", [2, 64])
+def test_steps_over_one_memory_share_its_gradient(wait, monkeypatch):
     """One buffer behind one node: right for whole, partial, repeated and kept graphs."""
+    monkeypatch.setattr(additive_grad, "WAIT", wait)
     layer = Attention(score=Additive(6, 6, 32))
     true = Attention(score=Additive(6, 6, 32)).double()
     true.load_state_dict(layer.state_dict())

@@ -135,17 +135,16 @@ def attend_backward(
     query: Tensor, key: Tensor, packed: Tensor | None, v: Tensor, value: Tensor,
     mask: Tensor | None, lengths: Tensor | None, scale: float, heads: int,
     weights: Tensor | None, lse: Tensor | None, grad: Tensor, grad_weights: Tensor | None,
-    into: tuple[Tensor, Tensor, bool] | None = None,
+    into: tuple[Tensor, bool] | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """Gradients of query, key, v and value.
 
-    Those of key and value are written `into` buffers, or added to them where the third says so.
+    With `into` that of the key is written there, or added where its second says so, and that of
+    the value is not made.
     """
     (batch, queries, dim), (_, keys, value_dim) = query.shape, value.shape
-    if into is None:
-        grad_key, grad_value, add = query.new_empty(key.shape), query.new_empty(value.shape), False
-    else:
-        grad_key, grad_value, add = into
+    grad_key, add = (query.new_empty(key.shape), False) if into is None else into
+    grad_value = query.new_empty(value.shape if into is None else 0)
     grads = query.new_empty(query.shape), grad_key, v.new_zeros(v.shape), grad_value
     query, v, grad = query.contiguous(), v.contiguous(), grad.contiguous()
     grad_weights = None if grad_weights is None else grad_weights.contiguous()
@@ -159,7 +158,8 @@ def attend_backward(
         query.data_ptr(), key.data_ptr(), key_batch, _address(packed), packed_batch, v.data_ptr(),
         value.data_ptr(), value_batch, _address(mask), *strides, _address(lengths), scale,
         _address(weights), _address(lse), grad.data_ptr(), _address(grad_weights),
-        *(g.data_ptr() for g in grads), batch, queries, keys, dim, value_dim, heads, int(add),
+        *(g.data_ptr() if g.numel() else 0 for g in grads), batch, queries, keys, dim, value_dim,
+        heads, int(add),
         _threads(batch * queries * keys * dim),
     )  # fmt: skip
     return grads

@@ -13,6 +13,9 @@ __all__ = ["Attend", "Scores", "shared"]
 KEPT = 1 << 21
 """Weights (8 MiB of them) up to which the backward pass keeps them; beyond, it makes them again."""
 
+WAIT = 64
+"""Steps whose shares of the values' gradient wait for one product."""
+
 
 class Scores(torch.autograd.Function):
     @staticmethod
@@ -32,30 +35,52 @@ class Scores(torch.autograd.Function):
 
 
 class Sums:
-    """Gradients of keys and values, added up in place by the steps of one backward pass.
+    """Gradients of keys and values, added up by the steps of one backward pass.
 
-    `task` is that pass: what another one left behind (it did not reach the keys) is not its own.
+    Those of the keys in place. Those of the values are outer products of a step's weights and its
+    context's gradient: they wait, and become one matrix product for many steps.
+    `task` is the pass: what another one left behind (it did not reach the keys) is not its own.
     """
 
     def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Start anew."""
         self.task = -1
         self.key: Tensor | None = None
         self.value: Tensor | None = None
+        self.waiting: list[tuple[Tensor, Tensor]] = []
 
-    def open(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, bool]:
-        """Where to add, and whether something is there already."""
+    def open(self, key: Tensor) -> tuple[Tensor, bool]:
+        """Where to add the gradient of the keys, and whether something is there already."""
         task = torch._C._current_graph_task_id()
-        if self.task == task and self.key is not None and self.value is not None:
-            return self.key, self.value, True
-        self.task = task
-        self.key, self.value = key.new_empty(key.shape), value.new_empty(value.shape)
-        return self.key, self.value, False
+        if self.task == task and self.key is not None:
+            return self.key, True
+        self.forget()
+        self.task, self.key = task, key.new_empty(key.shape)
+        return self.key, False
+
+    def add(self, weights: Tensor, grad: Tensor) -> None:
+        """One step's share of the values: weights (B, 1, K), gradient of the context (B, 1, Dv)."""
+        self.waiting.append((weights, grad))
+        if len(self.waiting) == WAIT:
+            self._multiply()
+
+    def _multiply(self) -> None:
+        if self.waiting:
+            weights, grads = (torch.cat(rows, 1) for rows in zip(*self.waiting, strict=True))
+            more = weights.mT @ grads
+            self.value = more if self.value is None else self.value.add_(more)
+            self.waiting = []
 
     def take(self) -> tuple[Tensor | None, Tensor | None]:
         """What this pass added up; afterwards there is nothing."""
-        own = self.task == torch._C._current_graph_task_id()
-        found = (self.key, self.value) if own else (None, None)
-        self.task, self.key, self.value = -1, None, None
+        found: tuple[Tensor | None, Tensor | None] = (None, None)
+        if self.task == torch._C._current_graph_task_id():
+            self._multiply()
+            found = self.key, self.value
+        self.forget()
         return found
 
 
@@ -108,7 +133,8 @@ class Attend(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor | None]:
         query, key, packed, v, value, mask, lengths, scale, heads, need_weights, sums = inputs
-        keep = need_weights or query.shape[0] * query.shape[1] * key.shape[1] <= KEPT
+        few = query.shape[0] * query.shape[1] * key.shape[1] <= KEPT
+        keep = need_weights or few or sums is not None
         context, weights, lse = calls.attend(
             query, key, packed, v, value, mask, lengths, scale, heads, keep, not keep
         )
@@ -125,7 +151,10 @@ class Attend(torch.autograd.Function):
         grad, (scale, heads) = grads[0], ctx.rest
         if grad is None:
             grad = query.new_zeros(*query.shape[:2], value.shape[2])
-        into = None if ctx.sums is None else ctx.sums.open(key, value)
+        into = None
+        if ctx.sums is not None:
+            into = ctx.sums.open(key)
+            ctx.sums.add(weights, grad)
         made = calls.attend_backward(
             query, key, packed, v, value, mask, lengths, scale, heads, weights, lse, grad,
             grads[1], into,
