@@ -300,7 +300,12 @@ def _flex(length: int, each: int) -> Callable[[dict[str, Tensor]], Tensor]:
         lambda b, h, q, k: (q - k).abs() <= each, None, None, length, length, device="cpu"
     )
     compiled = torch.compile(module.flex_attention, dynamic=False)
-    return lambda x: compiled(x["query"], x["key"], x["value"], block_mask=block)
+
+    def flex(x: dict[str, Tensor]) -> Tensor:  # on CPUs it refuses inputs that need gradients
+        query, key, value = (x[name].detach() for name in ("query", "key", "value"))
+        return compiled(query, key, value, block_mask=block)
+
+    return flex
 
 
 def alibi(batch: int = 1, heads: int = HEADS, length: int = 2048, dim: int = 64) -> Problem:
