@@ -1,12 +1,10 @@
 """A linear layer over mostly empty rows: word counts, one-hot features of nodes."""
 
-import warnings
-from functools import cache
-
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from regard.attention._kernels.csr import compressed
 from regard.layers.dropout import dropout
 
 __all__ = ["Rows", "SparseLinear"]
@@ -61,34 +59,19 @@ def _offsets(index: Tensor, size: int) -> Tensor:
     return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
 
 
-@cache
-def _warned() -> None:
-    """PyTorch says once a process that its sparse rows are in beta: not news to our users."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.sparse_csr_tensor(
-            torch.tensor([0, 0]), torch.tensor([0])[:0], torch.tensor([]), (1, 1)
-        )
-
-
-def _matrix(offsets: Tensor, index: Tensor, value: Tensor, shape: tuple[int, int]) -> Tensor:
-    _warned()
-    return torch.sparse_csr_tensor(offsets, index, value, shape, check_invariants=False)
-
-
 class _Product(torch.autograd.Function):
     """X W with gradients for W: the transpose of X is sorted once, not at every step."""
 
     @staticmethod
     def forward(ctx: object, weight: Tensor, value: Tensor, rows: Rows) -> Tensor:
         ctx.rows, ctx.value = rows, value  # type: ignore[attr-defined]
-        return _matrix(rows.offsets, rows.column, value, rows.shape) @ weight
+        return compressed(rows.offsets, rows.column, value, rows.shape) @ weight
 
     @staticmethod
     def backward(ctx: object, *grads: Tensor) -> tuple[Tensor, None, None]:
         rows, value = ctx.rows, ctx.value  # type: ignore[attr-defined]
         shape = (rows.shape[1], rows.shape[0])
-        back = _matrix(rows.back_offsets, rows.row, value[rows.back], shape)
+        back = compressed(rows.back_offsets, rows.row, value[rows.back], shape)
         return back @ grads[0].contiguous(), None, None
 
 

@@ -35,11 +35,23 @@ class _Ready:
     edges: Edges
     labels: Tensor
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """What a model must know: features of a node, and classes."""
+        return {"source": self.graph.features.shape[1], "target": self.graph.classes}
+
     def to(self, device: torch.device | str) -> "_Ready":
-        return replace(
-            self, features=self.features.to(device), edges=self.edges.to(device),
-            labels=self.labels.to(device),
-        )  # fmt: skip
+        """The graph on a device; moved once, and kept there with what is made of its edges."""
+        device = torch.device(device)
+        return self if device == self.labels.device else _moved(self, device)
+
+
+@lru_cache(maxsize=4)
+def _moved(ready: _Ready, device: torch.device) -> _Ready:
+    return replace(
+        ready, features=ready.features.to(device), edges=ready.edges.to(device),
+        labels=ready.labels.to(device),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,10 +62,23 @@ class NodeBatch:
         nodes (n,), labels (n,) int64
     """
 
-    features: Rows
-    edges: Edges
+    ready: _Ready
     nodes: Tensor
-    labels: Tensor
+
+    @property
+    def features(self) -> Rows:
+        """Of all nodes."""
+        return self.ready.features
+
+    @property
+    def edges(self) -> Edges:
+        """Of the whole graph."""
+        return self.ready.edges
+
+    @property
+    def labels(self) -> Tensor:
+        """Of the nodes that are asked about."""
+        return self.ready.labels[self.nodes]
 
     @property
     def count(self) -> int:
@@ -61,13 +86,8 @@ class NodeBatch:
         return len(self.nodes)
 
     def to(self, device: torch.device | str) -> "NodeBatch":
-        """Move all of it; where it is already there nothing is copied."""
-        if self.nodes.device == torch.device(device):
-            return self
-        return NodeBatch(
-            self.features.to(device), self.edges.to(device), self.nodes.to(device),
-            self.labels.to(device),
-        )  # fmt: skip
+        """Move all of it; the graph is moved once."""
+        return NodeBatch(self.ready.to(device), self.nodes.to(device))
 
 
 class Nodes(Examples):
@@ -90,10 +110,7 @@ class Nodes(Examples):
         key = tuple(sorted(indices))
         if key not in self._batches:
             nodes = torch.from_numpy(self.index[list(key)])
-            ready = self.ready
-            self._batches = {
-                key: NodeBatch(ready.features, ready.edges, nodes, ready.labels[nodes])
-            }
+            self._batches = {key: NodeBatch(self.ready, nodes)}
         return self._batches[key]
 
     def subset(self, indices: Sequence[int]) -> "Nodes":
@@ -137,13 +154,11 @@ class Graphs(Task):
             split: Nodes(ready, ready.graph.splits[split]) if split in ready.graph.splits else None
             for split in ("train", "dev", "test")
         }
-        sizes = {"source": ready.graph.features.shape[1], "target": ready.graph.classes}
-        return Data(**found, tokenizers={}, problems=Problems(), sizes=sizes)
+        return Data(**found, tokenizers={}, problems=Problems(), sizes=ready.sizes)
 
     def model_arguments(self, tokenizers: Mapping[str, Tokenizer]) -> dict[str, int]:
         """Features and classes, from the graph."""
-        graph = self._ready(self.graph).graph
-        return {"source": graph.features.shape[1], "target": graph.classes}
+        return self._ready(self.graph).sizes
 
     def loss(self, model: nn.Module, batch: Any) -> tuple[Tensor, int]:
         """Cross-entropy, summed over the nodes asked about."""
@@ -185,7 +200,7 @@ class Graphs(Task):
         alternatives: bool = True,
     ) -> list[Prediction]:
         device = next(model.parameters()).device
-        here = ready if device.type == "cpu" else ready.to(device)
+        here = ready.to(device)
         logits = model(here.features, here.edges).logits[torch.tensor(nodes, device=device)]
         scores = torch.log_softmax(logits.double(), -1).cpu()
         ranked = torch.sort(scores, stable=True, dim=-1, descending=True)

@@ -159,12 +159,10 @@ def _on_gpu(
     scale: float,
     bound: float,
 ) -> Tensor:
-    from regard.attention._kernels.triton.features import feature_attention
-
     rows = query.new_zeros(query.shape[:2], dtype=torch.int32)
     start = rows if start is None else start
     stop = rows + key.shape[1] if stop is None else stop
-    return feature_attention(query, key, value, start, stop, mask, scale, bound)
+    return triton.feature_attention(query, key, value, start, stop, mask, scale, bound)
 
 
 @torch.library.custom_op("regard::features", mutates_args=())

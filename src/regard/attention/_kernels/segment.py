@@ -7,7 +7,6 @@ as large as edges times features:
           (\mathrm{edge\_sum})\; c_i = \sum_{j \in \mathcal N_i} w_{ij} v_j
 """
 
-import warnings
 from typing import Any
 
 import torch
@@ -15,6 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
+from regard.attention._kernels.csr import compressed
 from regard.attention._kernels.table import Attended, Call
 from regard.attention.mask import Edges
 from regard.attention.read import WeightedSum
@@ -208,13 +208,9 @@ def _sum(weights: Tensor, value: Tensor, offsets: Tensor, columns: Tensor) -> Te
     """(B, E), (B, K, D) to (B, Q, D), as a product with a sparse matrix for each row of B."""
     shape = (len(offsets) - 1, value.shape[1])
     out = value.new_empty(len(value), shape[0], value.shape[2])
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
-        for b in range(len(value)):
-            matrix = torch.sparse_csr_tensor(
-                offsets, columns, weights[b], shape, check_invariants=False
-            )
-            torch.mm(matrix, value[b].contiguous(), out=out[b])
+    for b in range(len(value)):
+        matrix = compressed(offsets, columns, weights[b], shape)
+        torch.mm(matrix, value[b].contiguous(), out=out[b])
     return out
 
 

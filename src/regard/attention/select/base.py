@@ -45,3 +45,12 @@ class LogSelect(Protocol):
     ) -> Float[Tensor, "..."]:
         """Give the logarithm of the weights, minus infinity where nothing may be looked at."""
         ...
+
+
+class OverAllKeys:
+    """What selections without a window of their own share."""
+
+    @property
+    def window(self) -> tuple[int, int] | None:
+        """All keys."""
+        return None

@@ -6,6 +6,7 @@ from typing import ClassVar
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from regard.attention.select.base import OverAllKeys
 from regard.attention.select.softmax import masked_softmax
 from regard.errors import RequestError
 
@@ -13,7 +14,7 @@ __all__ = ["FeatureSoftmax"]
 
 
 @dataclass(frozen=True)
-class FeatureSoftmax:
+class FeatureSoftmax(OverAllKeys):
     r"""A softmax over the keys for each feature: multi-dimensional attention.
 
     .. math:: w_{ijd} = \frac{\exp(f_{ijd} / \tau)}{\sum_k \exp(f_{ikd} / \tau)}
@@ -41,11 +42,6 @@ class FeatureSoftmax:
             raise RequestError(
                 f"FeatureSoftmax expected a temperature above 0, came {self.temperature}"
             )
-
-    @property
-    def window(self) -> tuple[int, int] | None:
-        """All keys."""
-        return None
 
     def __call__(
         self,

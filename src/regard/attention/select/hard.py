@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from regard.attention.select.base import OverAllKeys
 from regard.attention.select.softmax import masked_log_softmax
 from regard.errors import RequestError
 
@@ -14,7 +15,7 @@ __all__ = ["Hard"]
 Choice = Literal["sample", "argmax"]
 
 
-class Hard(nn.Module):
+class Hard(OverAllKeys, nn.Module):
     r"""Look at one key (Xu et al. 2015, section 4.1): sampled in training, the best in evaluation.
 
     .. math:: s_i \sim \mathrm{Multinoulli}\big(\mathrm{softmax}_j(e_{ij} / \tau)\big), \quad
@@ -53,11 +54,6 @@ class Hard(nn.Module):
             raise RequestError(f"Hard expected a temperature above 0, came {temperature}")
         self.choices: tuple[Choice, Choice] = (training, evaluation)
         self.temperature, self.generator = temperature, generator
-
-    @property
-    def window(self) -> tuple[int, int] | None:
-        """All keys."""
-        return None
 
     def forward(
         self,

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.attention.select.base import Select
+from regard.attention.select.base import OverAllKeys, Select
 from regard.attention.select.softmax import Softmax, masked_log_softmax, masked_softmax
 from regard.errors import RequestError
 
@@ -44,7 +44,7 @@ class Sharpen(Softmax):
 
 
 @dataclass(frozen=True)
-class Smooth:
+class Smooth(OverAllKeys):
     r"""The sigmoid in the place of the exponential (Chorowski et al. 2015, section 2.3).
 
     .. math:: w_{ij} = \frac{\sigma(e_{ij})}{\sum_k \sigma(e_{ik})}
@@ -57,11 +57,6 @@ class Smooth:
     """
 
     sums: ClassVar[str] = "over keys"
-
-    @property
-    def window(self) -> tuple[int, int] | None:
-        """All keys."""
-        return None
 
     def __call__(
         self,
@@ -82,7 +77,7 @@ class Smooth:
 
 
 @dataclass(frozen=True)
-class Identity:
+class Identity(OverAllKeys):
     r"""The scores themselves: :math:`w_{ij} = e_{ij}`, zero where nothing may be looked at.
 
     Linear attention without a feature map, ABCNN's matching matrix, and what a memory network with
@@ -93,11 +88,6 @@ class Identity:
     """
 
     sums: ClassVar[str] = "free"
-
-    @property
-    def window(self) -> tuple[int, int] | None:
-        """All keys."""
-        return None
 
     def __call__(
         self,
@@ -112,7 +102,7 @@ class Identity:
 
 
 @dataclass(frozen=True)
-class OverQueries:
+class OverQueries(OverAllKeys):
     r"""Any selection along the query axis: for each key, the queries share a weight of 1.
 
     .. math:: w_{\cdot j} = \mathrm{select}_i(e_{ij})
@@ -146,11 +136,6 @@ class OverQueries:
                 f"OverQueries expected a selection that gives weights over one axis, such as "
                 f"Softmax or Sparsemax, came {kind.__name__}, which is made for one query at a time"
             )
-
-    @property
-    def window(self) -> tuple[int, int] | None:
-        """All keys."""
-        return None
 
     def __call__(
         self,

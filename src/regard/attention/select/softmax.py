@@ -7,13 +7,14 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from regard.attention.select.base import OverAllKeys
 from regard.errors import RequestError
 
 __all__ = ["Softmax", "masked_log_softmax", "masked_softmax"]
 
 
 @dataclass(frozen=True)
-class Softmax:
+class Softmax(OverAllKeys):
     r"""The weights of Bahdanau et al. (2015, eq. 6) and everybody since.
 
     .. math:: w_{ij} = \frac{\exp(e_{ij} / \tau)}{\sum_k \exp(e_{ik} / \tau)}
@@ -31,11 +32,6 @@ class Softmax:
     def __post_init__(self) -> None:
         if not self.temperature > 0:
             raise RequestError(f"Softmax expected a temperature above 0, came {self.temperature}")
-
-    @property
-    def window(self) -> tuple[int, int] | None:
-        """All keys."""
-        return None
 
     def __call__(
         self,

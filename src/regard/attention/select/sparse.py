@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from regard.attention.select.base import OverAllKeys
 from regard.attention.select.softmax import masked_log_softmax, masked_softmax
 from regard.errors import RequestError
 
@@ -16,7 +17,7 @@ OUT = -4.0  # so far below the best score nothing has weight: sparsemax reaches 
 
 
 @dataclass(frozen=True)
-class Sparsemax:
+class Sparsemax(OverAllKeys):
     r"""The Euclidean projection onto the simplex (Martins & Astudillo 2016, eq. 1-3).
 
     .. math:: w_i = \arg\min_{w \in \Delta} \lVert w - e_i \rVert^2
@@ -31,11 +32,6 @@ class Sparsemax:
 
     sums: ClassVar[str] = "over keys"
 
-    @property
-    def window(self) -> tuple[int, int] | None:
-        """All keys."""
-        return None
-
     def __call__(
         self,
         scores: Float[Tensor, "*batch query key"],
@@ -49,7 +45,7 @@ class Sparsemax:
 
 
 @dataclass(frozen=True)
-class Entmax15:
+class Entmax15(OverAllKeys):
     r"""Between softmax and sparsemax (Peters et al. 2019, eq. 10 and algorithm 2): α = 1.5.
 
     .. math:: w_{ij} = \big[\tfrac{1}{2} e_{ij} - \tau_i\big]_+^2, \quad \sum_j w_{ij} = 1
@@ -62,11 +58,6 @@ class Entmax15:
     """
 
     sums: ClassVar[str] = "over keys"
-
-    @property
-    def window(self) -> tuple[int, int] | None:
-        """All keys."""
-        return None
 
     def __call__(
         self,
@@ -81,7 +72,7 @@ class Entmax15:
 
 
 @dataclass(frozen=True)
-class TopK:
+class TopK(OverAllKeys):
     r"""The softmax of the k best keys, zeros elsewhere (Chorowski et al. 2015, section 2.3).
 
     .. math:: w_{ij} = \frac{[\,j \in S_i\,] \exp e_{ij}}{\sum_{l \in S_i} \exp e_{il}}, \quad
@@ -102,11 +93,6 @@ class TopK:
     def __post_init__(self) -> None:
         if self.k < 1:
             raise RequestError(f"TopK expected at least one key, came k={self.k}")
-
-    @property
-    def window(self) -> tuple[int, int] | None:
-        """All keys."""
-        return None
 
     def __call__(
         self,
