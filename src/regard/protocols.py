@@ -17,6 +17,7 @@ __all__ = [
     "Encoded",
     "Generator",
     "Output",
+    "Reader",
     "lengths_of",
 ]
 
@@ -110,6 +111,31 @@ class Generator(Protocol):
 
     def step(self, tokens: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
         """Read tokens (B, beam); give logits (B, beam, V) of the next ones."""
+        ...
+
+
+@runtime_checkable
+class Reader(Protocol):
+    """Reads a document with a question in mind, and says where or what the answer is.
+
+    Its logits are a distribution over what can be answered: (B, T) over the places of the document,
+    (B, 2, T) over its first and its last place, or (B, answers) over fixed answers; scores before
+    the softmax, or log-probabilities where the model says `normalized` (minus infinity at padding).
+    """
+
+    normalized: bool
+
+    def __call__(
+        self,
+        document: Tensor,
+        query: Tensor,
+        lengths: Tensor | None = None,
+        query_lengths: Tensor | None = None,
+    ) -> Output:
+        """Read documents of words (B, T), or of sentences (B, S, W), and queries (B, Q).
+
+        Lengths (B,) count words (sentences) of each; where not given, what is not padding.
+        """
         ...
 
 
