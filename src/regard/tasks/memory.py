@@ -1,0 +1,433 @@
+"""Stories with questions: an answer from the facts that were told, by a model with a memory."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.attention import watch
+from regard.data import stories
+from regard.data.packed import Packed
+from regard.data.problems import Problems
+from regard.data.stories import Asked, Sheet
+from regard.data.tokenize import Tokenizer
+from regard.errors import RequestError, nearest
+from regard.layers.sentences import Sentences
+from regard.metrics import Score
+from regard.metrics.stories import task_errors
+from regard.protocols import PAD, UNK
+from regard.tasks.base import Data, Examples, Prediction, Task
+
+__all__ = ["Answer", "Memory", "Questions", "StoryBatch"]
+
+log = logging.getLogger(__name__)
+
+KEYS = ("path", "tasks", "size", "format", "columns", "limit", "train", "dev", "test")
+COLUMNS = {name: name for name in ("story", "question", "answer")}
+HELD_OUT = 0.1
+"""Share of the training questions that are dev where there are no dev files, as in the paper."""
+
+ROWS = 256
+"""Questions answered at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class StoryBatch:
+    """Questions of one step with their stories.
+
+    Shapes:
+        question (B, Q), lengths (B,) facts, answer (B,) int64
+    """
+
+    story: Sentences
+    question: Tensor
+    lengths: Tensor
+    answer: Tensor
+    index: list[int]
+
+    @property
+    def count(self) -> int:
+        """How many questions."""
+        return len(self.index)
+
+    def to(self, device: torch.device | str) -> "StoryBatch":
+        """Move all of it."""
+        names = ("story", "question", "lengths", "answer")
+        return replace(self, **{name: getattr(self, name).to(device) for name in names})
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sheet:
+    """The sentences of all splits, as they were written and as ids (sentences, longest)."""
+
+    texts: list[str]
+    words: NDArray[np.int64]
+
+
+class Questions(Examples):
+    """Questions about stories, as a trainer sees examples.
+
+    Args:
+        sheet: the sentences.
+        story: which of them are the facts of each question.
+        question: which is the question.
+        answer: the id of the answer's word.
+        references: the answers as written.
+        tasks: which task each question belongs to.
+    """
+
+    def __init__(
+        self,
+        sheet: _Sheet,
+        story: Packed,
+        question: NDArray[np.int64],
+        answer: NDArray[np.int64],
+        references: Sequence[list[str]],
+        tasks: Sequence[str],
+    ) -> None:
+        self.sheet, self.story, self.question, self.answer = sheet, story, question, answer
+        self.references, self.tasks = references, tasks
+        self.sizes = np.ones((len(question), 2), np.int64)  # a batch is so many questions
+
+    @property
+    def texts(self) -> list[str]:  # type: ignore[override]  # put together when asked for
+        """Each story with its question."""
+        return [
+            " ".join(self.sheet.texts[i] for i in (*self.story[n], self.question[n]))
+            for n in range(len(self))
+        ]
+
+    def count(self, indices: Sequence[int]) -> int:
+        """Each question counts once."""
+        return len(indices)
+
+    def collate(self, indices: Sequence[int]) -> Any:
+        """Those questions, each of their sentences once."""
+        at = np.asarray(indices, np.int64)
+        places = self.story.padded(at, 0, 0)[:, :-1]
+        used, inverse = np.unique(np.append(places, 0), return_inverse=True)
+        words, asked = self.sheet.words[used], self.sheet.words[self.question[at]]
+        return StoryBatch(
+            Sentences(
+                torch.from_numpy(_narrow(words)),
+                torch.from_numpy(inverse[:-1].reshape(places.shape)),
+            ),
+            torch.from_numpy(_narrow(asked)),
+            torch.from_numpy(self.story.sizes_at(at)),
+            torch.from_numpy(self.answer[at]),
+            [int(i) for i in indices],
+        )
+
+    def subset(self, indices: Sequence[int]) -> "Questions":
+        """Some of the questions, in that order."""
+        at = np.asarray(indices, np.int64)
+        return Questions(
+            self.sheet, self.story.take(at), self.question[at], self.answer[at],
+            [self.references[i] for i in indices], [self.tasks[i] for i in indices],
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Answer(Prediction):
+    """An answer, with the facts that were looked at.
+
+    Args:
+        facts: of the story, as far as they were kept.
+        looks: the weight of each fact at each hop; none where a whole data set is answered.
+    """
+
+    facts: list[str] = field(default_factory=list)
+    looks: list[list[float]] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        """As every prediction, and each fact with its weight at every hop."""
+        told = [
+            {"fact": fact, "hops": [round(hop[i], 4) for hop in self.looks]}
+            for i, fact in enumerate(self.facts)
+        ]
+        return {**super().as_json(), "facts": told}
+
+
+class Memory(Task):
+    """Answering questions about stories, one class for each answer (a list is a class too).
+
+    Args:
+        facts: so many of a story's last facts are kept, 50 in the paper.
+    """
+
+    name: ClassVar[str] = "memory"
+    metric: ClassVar[str] = "error"
+    lower_is_better: ClassVar[frozenset[str]] = Task.lower_is_better | {"error", "failed"}
+
+    def __init__(self, facts: int = 50) -> None:
+        if facts < 1:
+            raise RequestError(f"task.facts is {facts}; it must be 1 or more")
+        self.facts = facts
+
+    def data(
+        self,
+        config: Mapping[str, Any],
+        tokenizers: dict[str, Tokenizer] | None = None,
+        splits: Sequence[str] = ("train", "dev", "test"),
+    ) -> Data:
+        """Read stories.
+
+        Args:
+            config: `path` (a folder, or one file), or `train`, `dev`, `test` (a file each);
+                `tasks`: numbers of bAbI tasks, all where not given; `size`: `1k` or `10k`;
+                `format` and `columns` of files that are not bAbI text; `limit`: at most so many
+                training questions of each task.
+            tokenizers: those of a trained model; a word unknown to them says nothing.
+
+        Raises:
+            RequestError: an unknown key, nothing there, or a split without a question.
+        """
+        problems = Problems()
+        found = {
+            split: [q for task, file in several for q in self._read(task, file, config, problems)]
+            for split, several in self._files(config, splits).items()
+        }
+        if "train" in found:
+            if "dev" not in found and "dev" in splits:
+                found["train"], found["dev"] = _held_out(found["train"])
+            found["train"] = _limited(found["train"], config.get("limit"))
+        if tokenizers is None:
+            if "train" not in found:
+                raise RequestError("there is no training file to learn the vocabulary from")
+            words = Tokenizer.train(_lines(found["train"]), kind="words", size=1 << 30)
+            tokenizers = {"source": words, "target": words}
+        made = self._questions(found, tokenizers)
+        train, dev, test = (made.get(split) for split in ("train", "dev", "test"))
+        return Data(train, dev, test, tokenizers, problems)
+
+    def model_arguments(self, tokenizers: Mapping[str, Tokenizer]) -> dict[str, int]:
+        """One vocabulary: of facts and questions, and of answers."""
+        return {side: len(tokenizers[side]) for side in ("source", "target")}
+
+    def loss(self, model: nn.Module, batch: Any) -> tuple[Tensor, int]:
+        """Cross-entropy, summed over the questions."""
+        logits = model(batch.story, batch.question, batch.lengths).logits
+        return F.cross_entropy(logits.float(), batch.answer, reduction="sum"), batch.count
+
+    @torch.no_grad()
+    def predict(
+        self,
+        model: nn.Module,
+        texts: Sequence[str] | Examples,
+        decoder: Any,
+        tokenizers: Mapping[str, Tokenizer],
+        *,
+        tokens: int = 4096,
+        prefix: Sequence[str | None] | None = None,
+    ) -> list[Prediction]:
+        """Answer each text: sentences, the last of which is the question.
+
+        An empty text is refused; a question without facts is answered from itself alone. Answers
+        to texts come with the facts looked at and other answers, those to `Questions` without.
+        """
+        if isinstance(texts, Questions):
+            return self._answered(model, texts, texts.texts, tokenizers["target"], look=False)
+        named = list(texts.texts if isinstance(texts, Examples) else texts)
+        asked = [stories.told(text) for text in named]
+        rows = [Asked(facts, question, "", "", "", "", 0) for facts, question in asked if question]
+        made = self._questions({"test": rows}, tokenizers)["test"] if rows else None
+        _tell_unknown(rows, tokenizers["source"])
+        known = [text for text, (_, question) in zip(named, asked, strict=True) if question]
+        answers = iter(
+            self._answered(model, made, known, tokenizers["target"], look=True) if made else []
+        )
+        refused = "no sentence: expected facts and a question, as 'Ann went home. Where is Ann?'"
+        return [
+            next(answers) if question else Prediction(text, "", refused=refused)
+            for text, (_, question) in zip(named, asked, strict=True)
+        ]
+
+    def score(self, predictions: Sequence[Prediction], examples: Examples) -> dict[str, Score]:
+        """The mean error over tasks, failed tasks, and each task's error."""
+        assert isinstance(examples, Questions)
+        right = [r[0] for r in examples.references]
+        return task_errors([p.output for p in predictions], right, examples.tasks)
+
+    # -- parts of reading
+
+    def _files(self, config: Mapping[str, Any], splits: Sequence[str]) -> dict[str, Any]:
+        for key in config:
+            if key not in KEYS:
+                raise RequestError(f"data: stories have no {key!r}: {nearest(key, KEYS)}")
+        size = str(config.get("size") or "1k")
+        if size not in ("1k", "10k"):
+            raise RequestError(f"data.size is {size!r}; expected 1k or 10k")
+        numbers = config.get("tasks")
+        tasks = None if numbers in (None, "all") else [_task(number) for number in numbers]
+        found: dict[str, Any] = {}
+        if config.get("path"):
+            place = stories.sources.find(config["path"])
+            if place.is_dir():
+                found = stories.files(str(place), tasks, size)
+            else:
+                found[splits[0] if len(splits) == 1 else "train"] = [("", place)]
+        for split in ("train", "dev", "test"):
+            if config.get(split):
+                found[split] = [("", stories.sources.find(config[split]))]
+        if not found:
+            raise RequestError("data.path is not given: a folder of stories, or a file")
+        there = {split: found[split] for split in splits if split in found}
+        if not there:
+            raise RequestError(
+                f"{config.get('path')} has no {' or '.join(splits)} split; it has "
+                f"{', '.join(found)}"
+            )
+        return there
+
+    def _read(self, task: str, file: Any, config: Mapping[str, Any], problems: Problems) -> Any:
+        match = stories.NAME.fullmatch(file.name)
+        task = task or (match[1] if match else file.name.partition(".")[0])
+        columns = {**COLUMNS, **(config.get("columns") or {})}
+        found = list(stories.read(file, task, columns, config.get("format"), problems))
+        if not found:
+            told = f": {dict(problems.counts)}" if len(problems) else ""
+            raise RequestError(f"{file} has no question{told}")
+        return found
+
+    def _questions(
+        self, found: Mapping[str, Sequence[Asked]], tokenizers: Mapping[str, Tokenizer]
+    ) -> dict[str, "Questions"]:
+        """All splits on one sheet of sentences."""
+        index = {word: i for i, word in enumerate(tokenizers["source"].vocabulary) if i > UNK}
+        answers = {word: i for i, word in enumerate(tokenizers["target"].vocabulary) if i > UNK}
+        sheet = Sheet(index)
+        kept = {
+            split: (
+                Packed.rows([[sheet.add(f) for f in q.facts[-self.facts :]] for q in rows]),
+                np.array([sheet.add(q.question) for q in rows], np.int64),
+                np.array([answers.get(stories.answer_word(q.answer), UNK) for q in rows], np.int64),
+            )
+            for split, rows in found.items()
+        }
+        written = _Sheet(sheet.texts, sheet.words())
+        return {
+            split: Questions(
+                written, *kept[split],
+                [[stories.spoken(stories.answer_word(q.answer))] for q in rows],
+                [q.task for q in rows],
+            )
+            for split, rows in found.items()
+        }  # fmt: skip
+
+    def _answered(
+        self,
+        model: nn.Module,
+        questions: Questions,
+        texts: Sequence[str],
+        words: Tokenizer,
+        *,
+        look: bool,
+    ) -> list[Prediction]:
+        device = next(model.parameters()).device
+        found: list[Prediction] = []
+        for start in range(0, len(questions), 1 if look else ROWS):
+            rows = range(start, min(start + (1 if look else ROWS), len(questions)))
+            batch = questions.collate(rows).to(device)
+            with watch(model) as seen:
+                logits = model(batch.story, batch.question, batch.lengths).logits.double()
+            logits[:, : UNK + 1] = -torch.inf  # none of these is an answer
+            scores = torch.log_softmax(logits, -1).cpu()
+            ranked = torch.sort(scores, stable=True, dim=-1, descending=True)
+            count = OTHERS if look else 1
+            looks = [seen[name].of(0)[0, 0].tolist() for name in seen] if look else []
+            for row, values, ids in zip(
+                rows, ranked.values[:, :count].tolist(), ranked.indices[:, :count].tolist(),
+                strict=True,
+            ):  # fmt: skip
+                found.append(_answer(questions, row, texts[row], values, ids, words, looks))
+        return found
+
+
+OTHERS = 5
+"""Answers that are given for a text, the best among them."""
+
+
+def _answer(
+    questions: Questions,
+    row: int,
+    text: str,
+    values: list[float],
+    ids: list[int],
+    words: Tokenizer,
+    looks: list[list[float]],
+) -> Answer:
+    names = [stories.spoken(words.vocabulary[i]) for i in ids]
+    facts = [questions.sheet.texts[i] for i in questions.story[row]] if looks else []
+    others = [
+        Prediction(text, name, value, [name], [value], ids=[i])
+        for name, value, i in zip(names[1:], values[1:], ids[1:], strict=True)
+    ]
+    return Answer(
+        text, names[0], values[0], names[:1], values[:1], others, ids=ids[:1], facts=facts,
+        looks=looks,
+    )  # fmt: skip
+
+
+def _task(number: Any) -> str:
+    return f"qa{number}" if str(number).isdecimal() else str(number)
+
+
+def _lines(rows: Sequence[Asked]) -> list[str]:
+    """Every distinct text of some questions, as words: what a vocabulary is learned from."""
+    facts = dict.fromkeys(sentence for q in rows for sentence in (*q.facts, q.question))
+    answers = dict.fromkeys(stories.answer_word(q.answer) for q in rows)
+    return [*(" ".join(stories.words_of(text)) for text in facts), *answers]
+
+
+def _held_out(rows: list[Asked]) -> tuple[list[Asked], list[Asked]]:
+    """The last tenth of each task is dev, no story in both."""
+    train, dev = [], []
+    for several in _by_task(rows).values():
+        cut = round(len(several) * (1 - HELD_OUT))
+        while 0 < cut < len(several) and several[cut].number == several[cut - 1].number:
+            cut += 1
+        train += several[:cut]
+        dev += several[cut:]
+    return train, dev
+
+
+def _limited(rows: list[Asked], limit: int | None) -> list[Asked]:
+    """At most so many of each task, spread evenly."""
+    if limit is None:
+        return rows
+    return [
+        several[i]
+        for several in _by_task(rows).values()
+        for i in np.linspace(0, len(several) - 1, min(limit, len(several))).round().astype(int)
+    ]
+
+
+def _by_task(rows: Sequence[Asked]) -> dict[str, list[Asked]]:
+    found: dict[str, list[Asked]] = {}
+    for row in rows:
+        found.setdefault(row.task, []).append(row)
+    return found
+
+
+def _narrow(words: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Without columns of padding alone."""
+    width = int((words != PAD).sum(1).max(initial=0))
+    return np.ascontiguousarray(words[:, : max(width, 1)])
+
+
+def _tell_unknown(rows: Sequence[Asked], words: Tokenizer) -> None:
+    known = set(words.vocabulary)
+    texts = (text for row in rows for text in (*row.facts, row.question))
+    unknown = dict.fromkeys(w for t in texts for w in stories.words_of(t) if w not in known)
+    if unknown:
+        shown = ", ".join(repr(word) for word in list(unknown)[:5])
+        log.warning("%d words were never seen in training and say nothing: %s", len(unknown), shown)
