@@ -18,6 +18,7 @@ __all__ = [
     "Generator",
     "Output",
     "Reader",
+    "StartsLinear",
     "lengths_of",
 ]
 
@@ -136,6 +137,15 @@ class Reader(Protocol):
 
         Lengths (B,) count words (sentences) of each; where not given, what is not padding.
         """
+        ...
+
+
+@runtime_checkable
+class StartsLinear(Protocol):
+    """A model that can be trained without its inner softmaxes at first (Sukhbaatar et al. 2015)."""
+
+    def linear_start(self, on: bool) -> None:
+        """Take the softmaxes out, or put them back; parameters stay as they are."""
         ...
 
 

@@ -22,6 +22,7 @@ from regard.recipe import Recipe, load
 from regard.tasks import Prediction
 from regard.train import engine, optim, schedule
 from regard.train.finish import finish
+from regard.train.phase import check_linear_start
 from regard.train.settings import Training
 from regard.train.state import replace_file
 from regard.train.stream import Stream
@@ -120,6 +121,7 @@ def build(recipe: Recipe, folder: Path | None = None) -> Built:
         raise RequestError(f"{recipe.where('data')}: there is no training example in the data")
     sizes = data.sizes or task.model_arguments(data.tokenizers)
     model = catalog.load(recipe.model["name"])(**sizes, **_arguments(recipe.model))
+    check_linear_start(recipe, model, settings.linear_start)
     return Built(settings, task, data, model)
 
 

@@ -11,7 +11,7 @@ __all__ = ["Batch", "Checkpoint", "Training", "Validate"]
 Count = Annotated[int, Field(ge=1)]
 Natural = Annotated[int, Field(ge=0)]
 Amount = Annotated[float, Field(gt=0)]
-_AMOUNTS = ("epochs", "cpu_seconds", "clip", "ema")
+_AMOUNTS = ("epochs", "cpu_seconds", "clip", "ema", "linear_start")
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,9 @@ class Training:
             included. Results then depend on the machine.
         optimizer: `{name: adam, lr: 0.001, ...}`; see `train.optim`.
         schedule: `{name: inverse-sqrt, warmup: 4000}`; see `train.schedule`.
+        linear_start: epochs at the beginning, counted among `epochs`, in which a memory network
+            trains without the softmaxes of its hops; where `validate.patience` runs out in them,
+            fewer. The schedule then starts anew, and no score counts as the best so far.
         clip: largest norm of the gradient; 0: not clipped.
         average: average the last so many checkpoints at the end; 0 or 1: none.
         ema: decay of an exponential moving average of the weights; 0: none.
@@ -92,6 +95,7 @@ class Training:
     batch: Batch = Batch()
     optimizer: Mapping[str, Any] = field(default_factory=lambda: {"name": "adam"})
     schedule: Mapping[str, Any] = field(default_factory=lambda: {"name": "constant"})
+    linear_start: Annotated[float, Field(ge=0)] = 0.0
     clip: Annotated[float, Field(ge=0)] = 0.0
     average: Natural = 0
     ema: Annotated[float, Field(ge=0, lt=1)] = 0.0

@@ -17,6 +17,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.optim import Optimizer
 
 from regard.errors import RegardError
+from regard.train import phase, processes
 from regard.train.average import Average, Last
 from regard.train.engine import rank
 from regard.train.log import Log
@@ -58,6 +59,9 @@ class Progress:
         self.wall = 0.0
         self.tokens = 0
         self.done = ""  # why it ended
+        self.linear = False  # in the phase of a linear start
+        self.linear_end: float | None = None  # the epoch and the step after which it ended
+        self.linear_steps = 0
 
     def state(self) -> dict[str, Any]:
         """As plain values."""
@@ -110,6 +114,7 @@ class Work:
             partial(torch.autocast, self.device.type, torch.bfloat16) if bf16 else nullcontext
         )
         self.interrupted = False
+        self.linear: bool | None = None  # as the model is; see `phase`
         self._base_lr = [float(group["lr"]) for group in optimizer.param_groups]
         self._norm: Tensor | float = 0.0
         self._sum: Tensor | None = None
@@ -141,6 +146,7 @@ class Work:
 
     def end(self) -> None:
         """Bring everything together for the last scores."""
+        phase.leave(self)
         self._gather_weights()
         if self.ema:
             self.ema.weights = whole(self.ema.weights)
@@ -158,8 +164,10 @@ class Work:
         """Set the learning rate of the step."""
         fraction = self.fraction(micro.epoch)
         if self.settings.cpu_seconds:  # each process has its own clock, but all one learning rate
-            fraction = _first(fraction, self.device)
-        factor = self.schedule(Point(self.progress.step + 1, micro.epoch, fraction))
+            fraction = processes.first(fraction, self.device)
+        steps, epochs = phase.enter(self, micro.epoch)
+        now = Point(self.progress.step + 1 - steps, micro.epoch - epochs, fraction)
+        factor = self.schedule(now)
         for group, base in zip(self.optimizer.param_groups, self._base_lr, strict=True):
             group["lr"] = base * factor
 
@@ -221,10 +229,10 @@ class Work:
         spent = seconds is not None and self.progress.cpu >= seconds
         flags = [late, spent, self.interrupted]
         # Every process must stop at the same step, but asking at each one would be slow.
-        if _parallel():
+        if processes.is_parallel():
             if not _due(self.progress.step, ASK_EVERY):
                 return False, False, False
-            asked = _total(torch.tensor(flags, dtype=torch.float32, device=self.device))
+            asked = processes.total(torch.tensor(flags, dtype=torch.float32, device=self.device))
             flags = [bool(flag) for flag in asked]
         self.interrupted = flags[2]
         return flags[0], flags[1], flags[2]
@@ -239,7 +247,8 @@ class Work:
 
     def _patience(self) -> str:
         patience = self.settings.validate.patience
-        if patience is not None and self.progress.worse >= patience:
+        spent = patience is not None and self.progress.worse >= patience
+        if spent and phase.ends_early(self):
             metric = " or ".join(self.validation.metrics) if self.validation else ""
             return f"no better {metric} in {patience} validations"
         return ""
@@ -247,7 +256,7 @@ class Work:
     def _report(self, micro: Micro) -> None:
         assert self._sum is not None
         now = time.monotonic()
-        mean = float(_total(self._sum.double())) / self._tokens
+        mean = float(processes.total(self._sum.double())) / self._tokens
         if not math.isfinite(mean):
             raise RegardError(
                 f"{self.folder}: step {self.progress.step}: the loss is {mean}; --fresh with a "
@@ -275,7 +284,7 @@ class Work:
         set_random_state(kept)
         if self.trained is not self.model:
             self.model.cpu()
-        counted = {m: _first(result[m], self.device) for m in self.validation.metrics}
+        counted = {m: processes.first(result[m], self.device) for m in self.validation.metrics}
         best, hopeful = self.validation.improved(counted, p.bests)
         p.bests = {**p.bests, **self.validation.bests(counted, p.bests)}
         p.worse = 0 if hopeful else p.worse + 1
@@ -304,11 +313,11 @@ class Work:
 
     def save(self) -> None:
         """Save all that the rest of the training depends on; every process must call it."""
-        states = _gather(random_state())
+        states = processes.gather(random_state())
         self._gather_weights()
         optimizer = whole(self.optimizer.state_dict(), keep=self.first)
         ema = whole(self.ema.weights, keep=self.first) if self.ema else None
-        total = None if self._sum is None else _total(self._sum.clone())
+        total = None if self._sum is None else processes.total(self._sum.clone())
         if self.first:
             # What is averaged must not depend on interruptions and clocks.
             if self.progress.done or _due(self.progress.step, self.settings.checkpoint.every):
@@ -365,33 +374,6 @@ def _due(step: int, every: int) -> bool:
     return every > 0 and step % every == 0
 
 
-def _parallel() -> bool:
-    return torch.distributed.is_available() and torch.distributed.is_initialized()
-
-
 def _device(settings: Training) -> torch.device:
     found = torch.accelerator.current_accelerator() if settings.device != "cpu" else None
     return found if found is not None and torch.accelerator.is_available() else torch.device("cpu")
-
-
-def _first(value: float, device: torch.device) -> float:
-    """What the first process says, in all of them."""
-    if not _parallel():
-        return value
-    said = torch.tensor(value, dtype=torch.float64, device=device)
-    torch.distributed.broadcast(said, 0)
-    return float(said)
-
-
-def _total(value: Tensor) -> Tensor:
-    if _parallel():
-        torch.distributed.all_reduce(value)
-    return value
-
-
-def _gather(value: Any) -> list[Any]:
-    if not _parallel():
-        return [value]
-    found: list[Any] = [None] * torch.distributed.get_world_size()
-    torch.distributed.all_gather_object(found, value)
-    return found

@@ -1,0 +1,38 @@
+"""What several processes of one training tell each other; alone, each is its own answer."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+__all__ = ["first", "gather", "is_parallel", "total"]
+
+
+def is_parallel() -> bool:
+    """Are there several?"""
+    return torch.distributed.is_available() and torch.distributed.is_initialized()
+
+
+def first(value: float, device: torch.device) -> float:
+    """What the first process says, in all of them."""
+    if not is_parallel():
+        return value
+    said = torch.tensor(value, dtype=torch.float64, device=device)
+    torch.distributed.broadcast(said, 0)
+    return float(said)
+
+
+def total(value: Tensor) -> Tensor:
+    """The sum over all of them, in place."""
+    if is_parallel():
+        torch.distributed.all_reduce(value)
+    return value
+
+
+def gather(value: Any) -> list[Any]:
+    """What each of them has."""
+    if not is_parallel():
+        return [value]
+    found: list[Any] = [None] * torch.distributed.get_world_size()
+    torch.distributed.all_gather_object(found, value)
+    return found
