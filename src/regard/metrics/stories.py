@@ -48,7 +48,7 @@ def task_errors(
         wrong_total[1] += 1
     errors = {task: 100 * wrong / total for task, (wrong, total) in counts.items()}
     failed = [task for task, error in errors.items() if error > FAILED]
-    marks = {"tasks": len(errors), "answers": "exact"}
+    marks: dict[str, str | int] = {"tasks": len(errors), "answers": "exact"}
     found = {
         "error": Score(
             "error", sum(errors.values()) / len(errors), signature(metric="error", **marks), errors

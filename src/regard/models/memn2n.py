@@ -26,6 +26,7 @@ without their types of entities) are off unless asked for.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from jaxtyping import Float, Int
@@ -186,7 +187,7 @@ class MemN2N(nn.Module):
     def linear_start(self, on: bool) -> None:
         """Take the softmaxes out of the hops, or put them back; the final one stays."""
         for hop in self.hops:
-            hop.select = Identity() if on else Softmax()
+            cast(Attention, hop).select = Identity() if on else Softmax()
 
     def forward(
         self,
@@ -233,7 +234,8 @@ class MemN2N(nn.Module):
 
     def _encode(self, sentences: Tensor, table: Tensor) -> Tensor:
         """Σ_j l_j ∘ A x_j for all tables at once: (n, W) to (n, tables * d)."""
-        vectors = F.embedding(sentences, table).unflatten(-1, (-1, self.dim))  # (n, W, tables, d)
+        vectors = F.embedding(sentences, table)
+        vectors = vectors.view(*sentences.shape, -1, self.dim)  # (n, W, tables, d)
         weights = ENCODINGS[self.encoding](sentences, self.dim, self.longest, table.dtype)
         return (vectors * weights.unsqueeze(-2)).sum(-3).flatten(-2)
 

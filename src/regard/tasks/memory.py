@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention import watch
-from regard.data import stories
+from regard.data import sources, stories
 from regard.data.packed import Packed
 from regard.data.problems import Problems
 from regard.data.stories import Asked, Sheet
@@ -60,6 +60,26 @@ class StoryBatch:
         """Move all of it."""
         names = ("story", "question", "lengths", "answer")
         return replace(self, **{name: getattr(self, name).to(device) for name in names})
+
+    def parts(self) -> list["StoryBatch"]:
+        """The short stories and the long ones apart, where that saves half of the padding."""
+        lengths, order = self.lengths.sort()
+        rows = torch.arange(1, len(self) + 1, device=lengths.device)
+        area = rows * lengths + (len(self) - rows) * lengths[-1:]
+        cut = int(area.argmin()) + 1 if len(self) else 0
+        if not len(self) or 2 * area[cut - 1] > area[-1]:
+            return [self]
+        return [self._some(order[:cut]), self._some(order[cut:])]
+
+    def _some(self, rows: Tensor) -> "StoryBatch":
+        lengths = self.lengths[rows]
+        places = self.story.places[rows, : int(lengths.max())]
+        index = [self.index[i] for i in rows.tolist()]
+        used, inverse = torch.cat([places.new_zeros(1), places.flatten()]).unique(
+            return_inverse=True
+        )
+        story = Sentences(self.story.words[used], inverse[1:].view_as(places))
+        return StoryBatch(story, self.question[rows], lengths, self.answer[rows], index)
 
     def __len__(self) -> int:
         return len(self.index)
@@ -215,8 +235,12 @@ class Memory(Task):
 
     def loss(self, model: nn.Module, batch: Any) -> tuple[Tensor, int]:
         """Cross-entropy, summed over the questions."""
-        logits = model(batch.story, batch.question, batch.lengths).logits
-        return F.cross_entropy(logits.float(), batch.answer, reduction="sum"), batch.count
+        found = [
+            (model(part.story, part.question, part.lengths).logits, part.answer)
+            for part in batch.parts()
+        ]
+        logits, answers = (torch.cat(several) for several in zip(*found, strict=True))
+        return F.cross_entropy(logits.float(), answers, reduction="sum"), batch.count
 
     @torch.no_grad()
     def predict(
@@ -270,14 +294,14 @@ class Memory(Task):
         tasks = None if numbers in (None, "all") else [_task(number) for number in numbers]
         found: dict[str, Any] = {}
         if config.get("path"):
-            place = stories.sources.find(config["path"])
+            place = sources.find(config["path"])
             if place.is_dir():
                 found = stories.files(str(place), tasks, size)
             else:
                 found[splits[0] if len(splits) == 1 else "train"] = [("", place)]
         for split in ("train", "dev", "test"):
             if config.get(split):
-                found[split] = [("", stories.sources.find(config[split]))]
+                found[split] = [("", sources.find(config[split]))]
         if not found:
             raise RequestError("data.path is not given: a folder of stories, or a file")
         there = {split: found[split] for split in splits if split in found}
