@@ -9,8 +9,10 @@ __all__ = ["TASKS", "Data", "Examples", "Prediction", "Task", "load"]
 
 TASKS = {
     "translation": "regard.tasks.translation:Translation",
+    "memory": "regard.tasks.memory:Memory",
     "graphs": "regard.tasks.graphs:Graphs",
     "pronunciation": "regard.tasks.pronunciation:Pronunciation",
+    "reading": "regard.tasks.reading:Reading",
 }
 """What a recipe may name as `task.name`."""
 

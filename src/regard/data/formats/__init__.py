@@ -3,17 +3,24 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from regard.data.formats import jsonl, moses, tsv
+from regard.data.formats import babi, cbt, jsonl, moses, squad, tsv
 from regard.data.formats.text import Column, Row
 from regard.data.problems import Problems
 from regard.errors import RequestError, nearest
 
 __all__ = ["FORMATS", "Column", "Row", "format_of", "read"]
 
-FORMATS = {"tsv": tsv.read, "jsonl": jsonl.read, "moses": moses.read}
+FORMATS = {
+    "tsv": tsv.read,
+    "jsonl": jsonl.read,
+    "moses": moses.read,
+    "cbt": cbt.read,
+    "squad": squad.read,
+    "babi": babi.read,
+}
 """What a recipe may name as `data.format`."""
 
-_ENDINGS = {".tsv": "tsv", ".txt": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+_ENDINGS = {".tsv": "tsv", ".txt": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "squad"}
 
 
 def read(
@@ -30,7 +37,7 @@ def read(
             names (`train` for `train.de` and `train.en`) or a file for each field.
         columns: for each field the name of its column, or its number from 1. For Moses files with a
             common name: the ending of its file.
-        format: tsv, jsonl or moses; told from the file's name where not given.
+        format: a key of `FORMATS`; told from the file's name where not given.
         header: whether the first line of a TSV file names its columns.
         problems: takes what is wrong with single lines; those lines are left out.
 

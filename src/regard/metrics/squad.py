@@ -1,0 +1,64 @@
+"""Exact match and F1 of answers that are spans, as SQuAD's official scorer counts them."""
+
+import re
+import string
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from regard.metrics.score import References, Score, signature, variants
+
+__all__ = ["exact_match", "normalized", "span_f1"]
+
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_MARKS = frozenset(string.punctuation)
+
+
+def normalized(answer: str) -> str:
+    """Lower case, without ASCII punctuation and articles, single spaces.
+
+    Example:
+        >>> normalized("The  well-to-do farmer.")
+        'welltodo farmer'
+    """
+    bare = "".join(letter for letter in answer.lower() if letter not in _MARKS)
+    return " ".join(_ARTICLES.sub(" ", bare).split())
+
+
+def exact_match(outputs: Sequence[str], references: References) -> Score:
+    """The share of outputs that are one of the right answers once normalized, in percent.
+
+    Source: Rajpurkar et al. (2016), section 6.1.
+
+    Example:
+        >>> exact_match(["The farmer!"], [["a farmer", "seven sons"]]).value
+        100.0
+    """
+    return _mean("em", outputs, references, lambda a, b: float(normalized(a) == normalized(b)))
+
+
+def span_f1(outputs: Sequence[str], references: References) -> Score:
+    """The mean of each output's F1 over words with the right answer it is nearest to, in percent.
+
+    Source: Rajpurkar et al. (2016), section 6.1.
+
+    Example:
+        >>> span_f1(["the old farmer"], [["a farmer"]]).value
+        66.66666666666667
+    """
+    return _mean("f1", outputs, references, _f1)
+
+
+def _f1(output: str, reference: str) -> float:
+    """No word in common, an empty side included, is 0 (SQuAD 1.1)."""
+    said, right = normalized(output).split(), normalized(reference).split()
+    common = sum((Counter(said) & Counter(right)).values())
+    return 2 * common / (len(said) + len(right)) if common else 0.0
+
+
+def _mean(
+    name: str, outputs: Sequence[str], references: References, score: Callable[[str, str], float]
+) -> Score:
+    found = variants(outputs, references)
+    each = [max(score(o, r) for r in rs) for o, rs in zip(outputs, found, strict=True)]
+    text = signature(metric=name, norm="squad-1.1")
+    return Score(name, 100 * sum(each) / len(each), text, {"each": each})

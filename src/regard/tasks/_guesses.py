@@ -1,0 +1,79 @@
+"""What is got without reading: the scores that a reader is to be compared with."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from regard.data.reading import Question
+from regard.metrics import Score, accuracy
+from regard.metrics.score import signature
+from regard.metrics.squad import exact_match, span_f1
+
+__all__ = ["frequent", "of_spans", "of_words", "window"]
+
+
+def frequent(one: Question) -> str:
+    """The candidate that is most often in the document; of equals the first met there."""
+    counts = Counter(one.words)  # in the order of first appearance
+    allowed = set(one.candidates or counts)
+    known = {word: n for word, n in counts.items() if word in allowed}
+    return max(known, key=known.__getitem__) if known else one.candidates[0]
+
+
+def of_words(questions: Sequence[Question]) -> Mapping[str, Score]:
+    """`random`: what guessing among the candidates gets on average; `frequent`."""
+    chance = [
+        (one.answers[0] in one.candidates) / len(one.candidates)
+        if one.candidates and one.answers
+        else 0.0
+        for one in questions
+    ]
+    right = [one.answers[0] if one.answers else "" for one in questions]
+    most = accuracy([frequent(one) for one in questions], right)
+    text = signature(metric="accuracy", guess="random")
+    return {
+        "frequent": Score("frequent", most.value, most.signature + "|guess:frequent", most.parts),
+        "random": Score("random", 100 * sum(chance) / len(chance), text),
+    }
+
+
+def window(one: Question) -> str:
+    """A sliding window's answer.
+
+    The window of as many words as the query that shares the most with it, words weighed by
+    log(1 + 1 / their count in the document) (Richardson et al. 2013, algorithm 1). Answered is the
+    longest run of words in its sentence that are not in the query.
+    """
+    words = [word.lower() for word in one.words]
+    asked, counts = {word.lower() for word in one.query}, Counter(words)
+    worth = [math.log(1 + 1 / counts[w]) if w in asked and w.isalnum() else 0.0 for w in words]
+    size = min(len(asked), len(words))
+    now = best = sum(worth[:size])
+    at = 0
+    for start in range(1, len(words) - size + 1):
+        now += worth[start + size - 1] - worth[start - 1]
+        if now > best + 1e-12:
+            best, at = now, start
+    middle = at + size // 2
+    ends = [-1, *(i for i, word in enumerate(words) if word in ".!?;"), len(words)]
+    left = max(i for i in ends if i < middle or i < 0)
+    right = min(i for i in ends if i >= middle and i > left)
+    runs, run = [], list[int]()
+    for i in range(left + 1, right):
+        if words[i] in asked or not words[i][0].isalnum():
+            run = []
+            continue
+        run.append(i)
+        runs.append(list(run))
+    found = max(runs, key=len, default=[min(middle, len(words) - 1)])
+    return one.piece(found[0], found[-1])
+
+
+def of_spans(questions: Sequence[Question]) -> Mapping[str, Score]:
+    """`window_em` and `window_f1` of the sliding window."""
+    outputs, right = [window(one) for one in questions], [one.answers for one in questions]
+    found = {"window_em": exact_match(outputs, right), "window_f1": span_f1(outputs, right)}
+    return {
+        name: Score(name, score.value, score.signature + "|guess:window", score.parts)
+        for name, score in found.items()
+    }

@@ -1,0 +1,162 @@
+"""Questions about documents, as a trainer sees examples."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regard.data.packed import Packed
+from regard.data.reading import Question
+from regard.data.tokenize import Tokenizer
+from regard.protocols import PAD, UNK
+from regard.tasks.base import Examples
+
+__all__ = ["QuestionBatch", "Questions", "Words"]
+
+
+class Words:
+    """From words to ids, where unknown words keep apart within their document.
+
+    The vocabulary's ids come first. A word that is not in it is number k of the unknown words of
+    its document and query, in the order of their appearance, and gets id `len(vocabulary) + k`
+    (from `anonymous` on again from 0): what stands twice is seen to be the same, and the reader
+    learns what place such a word has, not which it is.
+
+    Args:
+        tokenizer: of the kind `words`.
+        anonymous: how many ids there are for unknown words.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, anonymous: int) -> None:
+        self.known = {word: i for i, word in enumerate(tokenizer.vocabulary) if i > UNK}
+        self.lowercase, self.anonymous = tokenizer.lowercase, anonymous
+        self.size = len(tokenizer)
+
+    def ids(self, document: Sequence[str], query: Sequence[str]) -> tuple[list[int], list[int]]:
+        """Of a document's and its query's words."""
+        words = [*document, *query]
+        if self.lowercase:
+            words = [word.lower() for word in words]
+        found = list(map(self.known.get, words))
+        unknown: dict[str, int] = {}
+        ids = [
+            self.size + unknown.setdefault(word, len(unknown)) % self.anonymous if i is None else i
+            for i, word in zip(found, words, strict=True)
+        ]
+        return ids[: len(document)], ids[len(document) :]
+
+
+@dataclass(frozen=True)
+class QuestionBatch:
+    """Documents and queries of one step.
+
+    Shapes:
+        document (B, T), lengths (B,), query (B, Q), query_lengths (B,), all int64 and right-padded;
+        gold (B, P, T) bool: where each of the P pointers should point, nowhere for an answer that
+        is not in the document
+    """
+
+    document: Tensor
+    lengths: Tensor
+    query: Tensor
+    query_lengths: Tensor
+    gold: Tensor
+
+    def to(self, device: torch.device | str) -> "QuestionBatch":
+        """The same batch on another device."""
+        return QuestionBatch(**{f.name: getattr(self, f.name).to(device) for f in fields(self)})
+
+    def __len__(self) -> int:
+        return len(self.document)
+
+
+class Questions(Examples):
+    """Questions with their ids.
+
+    Args:
+        questions: as read.
+        words: makes the ids.
+        pointers: 1 to point at a word, 2 to point at the ends of a span.
+    """
+
+    def __init__(self, questions: Sequence[Question], words: Words, pointers: int) -> None:
+        documents, queries, places = [], [], []
+        self.gold: list[tuple[int, ...]] = []
+        """Per question the number of the word that is right; or the ends; -1: not there."""
+        self.candidates: list[NDArray[np.int64]] = []
+        for one in questions:
+            surface = one.words
+            document, query = words.ids(surface, one.query)
+            first: dict[str, int] = {}
+            for word in surface:
+                first.setdefault(word, len(first))
+            places.append(list(map(first.__getitem__, surface)))
+            documents.append(document)
+            queries.append(query)
+            right = first.get(one.answers[0], -1) if one.answers else -1
+            self.gold.append((right,) if pointers == 1 else one.span() or (-1, -1))
+            self.candidates.append(np.array([first.get(c, -1) for c in one.candidates], np.int64))
+        self._set(questions, Packed.rows(documents), Packed.rows(queries), Packed.rows(places))
+
+    def _set(
+        self, questions: Sequence[Question], document: Packed, query: Packed, numbers: Packed
+    ) -> None:
+        self.questions = list(questions)
+        self.document, self.query = document, query
+        self.numbers = numbers
+        """The number of the word at each place: equal for equal words of a document."""
+        self.texts = [one.given or " ".join(one.query) for one in self.questions]
+        self.references = [one.answers for one in self.questions]
+        self.sizes = np.stack([document.sizes, query.sizes], 1)
+
+    @property
+    def absent(self) -> NDArray[np.int64]:
+        """The questions whose answer is not in the document."""
+        return np.flatnonzero([gold[0] < 0 for gold in self.gold])
+
+    def count(self, indices: Sequence[int]) -> int:
+        """The questions that can be learned from."""
+        return sum(self.gold[i][0] >= 0 for i in indices)
+
+    def subset(self, indices: Sequence[int]) -> "Questions":
+        """Some of the questions."""
+        made = Questions.__new__(Questions)
+        at = np.asarray(indices, np.int64)
+        made.gold = [self.gold[i] for i in indices]
+        made.candidates = [self.candidates[i] for i in indices]
+        made._set(
+            [self.questions[i] for i in indices],
+            self.document.take(at), self.query.take(at), self.numbers.take(at),
+        )  # fmt: skip
+        return made
+
+    def collate(self, indices: Sequence[int]) -> "QuestionBatch":  # type: ignore[override]
+        """Those questions as one padded batch."""
+        at = np.asarray(indices, np.int64)
+        document, lengths = _padded(self.document, at)
+        query, query_lengths = _padded(self.query, at)
+        pointers = len(self.gold[0])
+        gold = torch.zeros(len(at), pointers, document.shape[1], dtype=torch.bool)
+        for row, i in enumerate(indices):
+            for pointer, right in enumerate(self.gold[i]):
+                if right >= 0:
+                    there = right if pointers > 1 else torch.from_numpy(self.numbers[i] == right)
+                    if pointers > 1:
+                        gold[row, pointer, there] = True
+                    else:
+                        gold[row, pointer, : len(self.numbers[i])] = there
+        return QuestionBatch(document, lengths, query, query_lengths, gold)
+
+
+def _padded(rows: Packed, at: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+    """Rows without an end mark, and their lengths."""
+    made = torch.from_numpy(rows.padded(at, PAD, PAD)[:, :-1])
+    return made, torch.from_numpy(rows.sizes_at(at))
+
+
+def sizes_of(words: Words, pointers: int) -> Mapping[str, int]:
+    """What a reader's constructor must know."""
+    return {"source": words.size + words.anonymous, "target": pointers}

@@ -1,0 +1,355 @@
+"""Reading: a document and a question; the answer is a word or a span of the document.
+
+`answer: word` is the cloze: the word for the blank, among candidates where there are some. Its
+probability is the sum of what the model gives to its places (Kadlec et al. 2016). `answer: span` is
+the most probable pair of a first and a last place, not too far apart.
+"""
+
+import logging
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from regard.data import reading, sources
+from regard.data.batch import plan
+from regard.data.formats.cbt import BLANK
+from regard.data.problems import Problems
+from regard.data.tokenize import Tokenizer
+from regard.errors import RequestError, nearest
+from regard.metrics import Score, accuracy
+from regard.metrics.squad import exact_match, span_f1
+from regard.tasks import _guesses
+from regard.tasks.base import Data, Examples, Prediction, Task
+from regard.tasks.questions import QuestionBatch, Questions, Words, sizes_of
+
+__all__ = ["Reading"]
+
+log = logging.getLogger(__name__)
+
+_KEYS = ("path", "columns", "format", "tokenizer", "limit", *sources.SPLITS)
+_TOKENIZER = ("size", "lowercase", "kind")
+_FILE = ("file", "only", "without")
+_NO_TRAIL = torch.zeros(0, 2, dtype=torch.int64)
+_POINTERS = {"word": 1, "span": 2}
+_METRIC = {"word": "accuracy", "span": "f1"}
+
+
+class Reading(Task):
+    """Answers from documents, by a `Reader` that points.
+
+    Args:
+        answer: `word` (cloze) or `span`.
+        anonymous: ids for words that are not in the vocabulary; see `tasks.questions.Words`.
+        longest: words of the longest span that is answered.
+        max_document: documents of more words are refused by `predict`.
+    """
+
+    name: ClassVar[str] = "reading"
+    metric: ClassVar[str] = "accuracy"
+
+    def __init__(
+        self,
+        answer: Literal["word", "span"] = "word",
+        anonymous: int = 256,
+        longest: int = 20,
+        max_document: int = 5000,
+    ) -> None:
+        if answer not in _POINTERS:
+            raise RequestError(f"task.answer: there is no {answer!r}: {nearest(answer, _POINTERS)}")
+        least = {"anonymous": anonymous, "longest": longest, "max_document": max_document}
+        for key, value in least.items():
+            if value < 1:
+                raise RequestError(f"task.{key} is {value}; it must be 1 or more")
+        self.answer, self.anonymous, self.longest = answer, anonymous, longest
+        self.max_document = max_document
+        self.pointers = _POINTERS[answer]
+        self.metric = _METRIC[answer]  # type: ignore[misc]
+
+    # -- data
+
+    def data(
+        self,
+        config: Mapping[str, Any],
+        tokenizers: dict[str, Tokenizer] | None = None,
+        splits: Sequence[str] = ("train", "dev", "test"),
+    ) -> Data:
+        """Read the splits.
+
+        Each split is a file or a list of files, which are pooled; `{file: …, only: [1, 100]}` and
+        `without: [1, 100]` take or leave questions by their number in the file. Training questions
+        whose answer is not in the document are reported and left out; dev and test stay whole.
+
+        Raises:
+            RequestError: unknown keys, no such file, or nothing to read in one.
+        """
+        _check("data", config, _KEYS)
+        _check("data.tokenizer", config.get("tokenizer") or {}, _TOKENIZER)
+        problems = Problems()
+        known: dict[Any, list[reading.Question]] = {}  # a file may be in two splits
+        read = {
+            split: self._read(config, split, files, problems, known)
+            for split, files in _files(config, splits)
+        }
+        if tokenizers is None:
+            if "train" not in read:
+                raise RequestError("there is no training file to learn the vocabulary from")
+            one = _tokenizer(read["train"], config.get("tokenizer") or {})
+            tokenizers = {"source": one, "target": one}
+        words = Words(tokenizers["source"], self.anonymous)
+        made = {split: Questions(found, words, self.pointers) for split, found in read.items()}
+        if "train" in made:
+            made["train"] = _answerable(made["train"], problems)
+        for split in set(made) - {"train"}:
+            if absent := len(made[split].absent):
+                log.warning(
+                    "%s: %d of %d answers are not in their document: they count as questions, not "
+                    "in the loss", split, absent, len(made[split]),
+                )  # fmt: skip
+        return Data(
+            made.get("train"), made.get("dev"), made.get("test"), tokenizers, problems,
+            sizes_of(words, self.pointers),
+        )  # fmt: skip
+
+    def _read(
+        self,
+        config: Mapping[str, Any],
+        split: str,
+        files: Sequence[Any],
+        problems: Problems,
+        known: dict[Any, list[reading.Question]],
+    ) -> list[reading.Question]:
+        found: list[reading.Question] = []
+        for entry in files:
+            told = {"file": entry} if not isinstance(entry, Mapping) else dict(entry)
+            _check(f"data.{split}", told, _FILE)
+            path = sources.find(told.get("file", ""))
+            if path not in known:
+                named = {key: config.get(key) for key in ("format", "columns")}
+                known[path] = list(reading.read(path, problems, **named))
+            found += _ranged(known[path], told, f"data.{split}: {told.get('file')}")
+        if self.answer == "span":
+            found = [one for one in found if split == "train" or one.answers]
+        limits = config.get("limit") or {}
+        limit = {"train": limits}.get(split) if isinstance(limits, int) else limits.get(split)
+        if limit is not None and limit < len(found):
+            found = [found[i] for i in np.linspace(0, len(found) - 1, limit).round().astype(int)]
+        if not found:
+            told_problems = f": {dict(problems.counts)}" if len(problems) else ""
+            raise RequestError(f"the {split} split has no usable question{told_problems}")
+        return found
+
+    def model_arguments(self, tokenizers: Mapping[str, Tokenizer]) -> dict[str, int]:
+        """The vocabulary with the ids of unknown words, and how many pointers."""
+        return dict(sizes_of(Words(tokenizers["source"], self.anonymous), self.pointers))
+
+    # -- learning
+
+    def loss(self, model: nn.Module, batch: Any) -> tuple[Tensor, int]:
+        r"""The sum of :math:`-\log \sum_{i \in gold} s_i` over pointers and questions.
+
+        Questions whose answer is not in the document count nothing.
+        """
+        logits = self._logits(model, batch)
+        there = batch.gold.any(-1).all(-1)  # (B,)
+        right = logits[there].float().masked_fill(~batch.gold[there], -torch.inf)
+        return -torch.logsumexp(right, -1).sum(), int(there.sum())
+
+    def _logits(self, model: nn.Module, batch: QuestionBatch) -> Tensor:
+        """Log-probabilities of places: (B, P, T)."""
+        output = model(batch.document, batch.query, batch.lengths, batch.query_lengths)
+        logits: Tensor = output.logits
+        if not getattr(model, "normalized", False):
+            logits = logits.log_softmax(-1)
+        return logits if logits.dim() == 3 else logits[:, None]
+
+    # -- answering
+
+    def inputs(self, lines: Iterator[str]) -> Iterator[str]:
+        """Single inputs of a file's lines: the numbered lines of a CBT file belong together."""
+        return reading.blocks(lines)
+
+    @torch.no_grad()
+    def predict(
+        self,
+        model: nn.Module,
+        texts: Sequence[str] | Examples,
+        decoder: Any,
+        tokenizers: Mapping[str, Tokenizer],
+        *,
+        tokens: int = 4096,
+        prefix: Sequence[str | None] | None = None,
+    ) -> list[Prediction]:
+        """Answer each question; texts are what `data.reading.parse` takes.
+
+        An empty text gives an empty answer; one that is no question says why in `refused`. Scores
+        are log-probabilities; other candidates (the five best words or spans where there are none)
+        are the alternatives.
+        """
+        if isinstance(texts, Questions):
+            return self._answer(model, texts, tokens, others=False)
+        inputs = list(texts.texts) if isinstance(texts, Examples) else list(texts)
+        asked = [self._asked(text) for text in inputs]
+        good = [one for one in asked if isinstance(one, reading.Question)]
+        made = Questions(good, Words(tokenizers["source"], self.anonymous), self.pointers)
+        answers = iter(self._answer(model, made, tokens, others=True) if good else [])
+        return [
+            next(answers)
+            if isinstance(one, reading.Question)
+            else Prediction(text, "", refused=one)
+            for text, one in zip(inputs, asked, strict=True)
+        ]
+
+    def _asked(self, text: str) -> reading.Question | str:
+        """The question, or why it is none."""
+        if not text.strip():
+            return ""
+        try:
+            found = reading.parse(text)
+        except ValueError as error:
+            return str(error)
+        if len(found.places) > self.max_document:
+            return f"too long: {len(found.places)} words, at most {self.max_document}"
+        if self.answer == "word" and BLANK not in found.query:
+            return f"the query has no {BLANK}"
+        return found
+
+    def _answer(
+        self, model: nn.Module, examples: Questions, tokens: int, others: bool
+    ) -> list[Prediction]:
+        device = next((p.device for p in model.parameters()), torch.device("cpu"))
+        found: list[Prediction] = [Prediction("", "")] * len(examples)
+        best = {1: self._words, 2: self._spans}[self.pointers]
+        for batch in plan(examples.sizes, tokens=tokens, shuffle=False, rows=256):
+            logits = self._logits(model, examples.collate(batch).to(device)).double().cpu()
+            for at, row in zip(batch, logits.numpy(), strict=True):
+                ranked = best(examples, at, row[:, : len(examples.document[at])])
+                first, *rest = (
+                    Prediction(examples.texts[at], text, score, trail=_NO_TRAIL)
+                    for text, score in ranked[: None if others else 1]
+                )
+                first.alternatives.extend(rest)
+                found[at] = first
+        return found
+
+    def _words(self, examples: Questions, at: int, logs: np.ndarray) -> list[tuple[str, float]]:
+        """Words with the logarithm of the sum over their places, best first."""
+        one, numbers = examples.questions[at], examples.numbers[at]
+        mass = np.bincount(numbers, np.exp(logs[0]))
+        if one.candidates:
+            index = examples.candidates[at]
+            sums, names = np.where(index >= 0, mass[index], 0.0), one.candidates
+        else:
+            first = np.unique(numbers, return_index=True)[1]
+            words = one.words
+            sums, names = mass, [words[i] for i in first]
+        order = np.argsort(-sums, kind="stable")
+        order = order if one.candidates else order[:5]
+        return [(names[i], math.log(sums[i]) if sums[i] > 0 else -math.inf) for i in order]
+
+    def _spans(self, examples: Questions, at: int, logs: np.ndarray) -> list[tuple[str, float]]:
+        """The five best spans, of at most `longest` words."""
+        one, size = examples.questions[at], logs.shape[1]
+        joint = logs[0][:, None] + logs[1][None]
+        legal = np.triu(np.ones((size, size), bool)) & ~np.triu(
+            np.ones_like(joint, bool), self.longest
+        )
+        joint = np.where(legal, joint, -np.inf).ravel()
+        top = np.argsort(-joint, kind="stable")[:5]
+        ends = [divmod(int(i), size) for i in top if joint[i] > -np.inf] or [(0, 0)]
+        return [(one.piece(a, b), float(joint[a * size + b])) for a, b in ends]
+
+    # -- scores
+
+    def score(self, predictions: Sequence[Prediction], examples: Examples) -> dict[str, Score]:
+        """Accuracy, or exact match and F1; beside them what is got without reading.
+
+        `random` and `frequent` (the candidate that is most often in the document) for the cloze,
+        `window_em` and `window_f1` (a sliding window) for spans.
+        """
+        outputs, right = [p.output for p in predictions], examples.references
+        asked = examples.questions if isinstance(examples, Questions) else []
+        if self.answer == "word":
+            found = {"accuracy": accuracy(outputs, [r[0] if r else "" for r in right])}
+            return {**found, **(_guesses.of_words(asked) if asked else {})}
+        found = {"em": exact_match(outputs, right), "f1": span_f1(outputs, right)}
+        return {**found, **(_guesses.of_spans(asked) if asked else {})}
+
+
+def _check(where: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
+    for key in given:
+        if key not in known:
+            raise RequestError(f"{where} has no key {key!r}: {nearest(str(key), known)}")
+
+
+def _files(config: Mapping[str, Any], splits: Sequence[str]) -> list[tuple[str, list[Any]]]:
+    """The files of each split that is asked for and named."""
+    named = {s: config[s] for s in sources.SPLITS if config.get(s)}
+    if config.get("path"):
+        place = sources.find(config["path"])
+        if place.is_dir():
+            named = {**{s: str(f) for s, f in sources.splits(place).items()}, **named}
+        else:
+            named = {splits[0] if len(splits) == 1 else "train": config["path"], **named}
+    found = [
+        (s, named[s] if isinstance(named[s], (list, tuple)) else [named[s]])
+        for s in splits if s in named
+    ]  # fmt: skip
+    if not found:
+        raise RequestError(
+            f"data names no {' or '.join(splits)} file: give data.path, or "
+            + ", ".join(f"data.{split}" for split in splits)
+        )
+    return found
+
+
+def _ranged(
+    found: Sequence[reading.Question], told: Mapping[str, Any], where: str
+) -> list[reading.Question]:
+    """Those of the numbers (from 1) that are asked for."""
+    ranges = {key: told[key] for key in ("only", "without") if told.get(key) is not None}
+    for key, value in ranges.items():
+        if not (isinstance(value, (list, tuple)) and len(value) == 2):
+            raise RequestError(
+                f"{where}: {key}: expected two numbers, [first, last]; came {value!r}"
+            )
+    return [
+        one
+        for number, one in enumerate(found, 1)
+        if all((a <= number <= b) == (key == "only") for key, (a, b) in ranges.items())
+    ]
+
+
+def _tokenizer(questions: Sequence[reading.Question], told: Mapping[str, Any]) -> Tokenizer:
+    kind = told.get("kind", "words")
+    if kind != "words":
+        raise RequestError(f"data.tokenizer.kind: reading points at words, not at {kind!r}")
+    lowercase, counts = bool(told.get("lowercase", False)), Counter[str]()
+    for one in questions:
+        counts.update(one.words)
+        counts.update(one.query)
+    if lowercase:
+        counts = sum((Counter({w.lower(): n}) for w, n in counts.items()), Counter[str]())
+    size = told.get("size", 10_000)
+    most = " ".join(word for word, _ in counts.most_common(size))
+    return Tokenizer.train([most], "words", size, lowercase)
+
+
+def _answerable(train: Questions, problems: Problems) -> Questions:
+    """Training questions whose answer is in the document; the others are reported."""
+    absent = train.absent.tolist()
+    if not absent:
+        return train
+    for i in absent:
+        one = train.questions[i]
+        answer = one.answers[0] if one.answers else ""
+        problems.add(one.file, one.line, "answer not in the document", repr(answer))
+    for file in {train.questions[i].file for i in absent}:
+        problems.report(file)
+    if len(absent) == len(train):
+        raise RequestError("no training question has its answer in its document")
+    return train.subset(sorted(set(range(len(train))) - set(absent)))
