@@ -16,6 +16,7 @@ __all__ = [
     "Decoding",
     "Encoded",
     "Generator",
+    "LanguageModel",
     "Output",
     "Reader",
     "StartsLinear",
@@ -137,6 +138,25 @@ class Reader(Protocol):
 
         Lengths (B,) count words (sentences) of each; where not given, what is not padding.
         """
+        ...
+
+
+@runtime_checkable
+class LanguageModel(Protocol):
+    """Predicts each token of a text from those before it; `step` reads one token a hypothesis."""
+
+    normalized: bool
+
+    def __call__(self, tokens: Tensor) -> Output:
+        """Score the token behind each of (B, T): logits (B, T, V)."""
+        ...
+
+    def start(self, batch: int) -> Decoding:
+        """The decoding before the first token of so many texts, one hypothesis each."""
+        ...
+
+    def step(self, tokens: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
+        """Read tokens (B, beam); give logits (B, beam, V) of the next ones."""
         ...
 
 
