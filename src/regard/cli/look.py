@@ -22,6 +22,10 @@ __all__ = ["look"]
 ALL = "all"
 PAGES = (".html", ".htm", ".seen")
 
+OWN = {"reading": "regard.viewer.reading"}
+"""Tasks that show themselves: modules with `look(loaded, text)`, which gives something that has
+`text(colour=)` and `as_json()`, and with `view(looks, folder=)` and `draw(look, path, width=)`."""
+
 
 def look(
     folder: Folder,
@@ -73,6 +77,10 @@ def look(
     from regard.viewer.figure import check_format
     from regard.viewer.looking import look as observe
 
+    if _shows_itself(folder):
+        _own(folder, open_folder(folder, changes, threads=threads), inputs, output,
+             width=_width(width), as_json=as_json)  # fmt: skip
+        return
     if why:
         loaded = open_folder(folder, changes, threads=threads)
         for text in inputs:
@@ -143,6 +151,57 @@ def _page(
     if as_json:
         found = [{"input": k.input, "output": k.output, "score": k.score} for k in looks]
         emit({"file": str(output), "bytes": output.stat().st_size, "hypotheses": found})
+
+
+def _shows_itself(folder: str) -> bool:
+    """Whether the folder's task is one of `OWN`; a folder that cannot be read says so later."""
+    import json
+
+    from regard import store
+
+    try:
+        config = json.loads((store.find(folder) / store.CONFIG).read_text("utf-8"))
+        return config["task"]["name"] in OWN
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _own(
+    folder: str,
+    loaded: "Loaded",
+    inputs: Sequence[str],
+    output: Path | None,
+    *,
+    width: float | str | None,
+    as_json: bool,
+) -> None:
+    """Tasks that show themselves: text shading, a figure for each input, or one page of all."""
+    from importlib import import_module
+
+    from rich.console import Console
+
+    from regard.viewer.figure import check_format
+
+    module = import_module(OWN[loaded.task.name])
+    looks = [module.look(loaded, text) for text in inputs]
+    page = output is not None and output.suffix.lower() in PAGES
+    if output is not None and page:
+        view = module.view(looks, folder=folder)
+        (view.save if output.suffix.lower() == ".seen" else view.page)(output)
+        say(f"{output}: {len(looks)} input(s), {output.stat().st_size:,} bytes")
+    elif output is not None:
+        check_format(output)
+        for number, one in enumerate(looks, 1):
+            path = output.with_stem(f"{output.stem}-{number}") if len(looks) > 1 else output
+            module.draw(one, path, width=width)
+            say(f"{path}: {one.as_json()['output']}")
+    console = Console(highlight=False)
+    colour = console.is_terminal and console.color_system is not None
+    for one in looks:
+        if as_json:
+            emit(one.as_json() | {"file": None if output is None else str(output)})
+        elif output is None:
+            console.print(one.text(colour=colour and "NO_COLOR" not in os.environ))
 
 
 def _chosen(seen: "Look", layer: str, head: str, kind: str) -> list[tuple[int, int | None]]:

@@ -64,7 +64,10 @@ def predict(
         raise RequestError("give texts or --input, not both")
     loaded = open_folder(folder, changes, n_best, threads)
     refused = total = 0
-    for lines in _chunks(_inputs(texts, input)):
+    given = _inputs(texts, input)
+    if hasattr(loaded.task, "inputs"):  # an input may be several lines
+        given = _joined(given, loaded.task.inputs)
+    for lines in _chunks(given):
         good = [line.text for line in lines if not line.refused]
         found = iter(loaded.predict(good, prefix=prefix))
         for line in lines:
@@ -105,6 +108,26 @@ def _inputs(texts: Sequence[str] | None, input: str | None) -> Iterator[Line]:
     else:
         with open(input, "rb") as file:
             yield from _lines(file.readline)
+
+
+def _joined(
+    lines: Iterator[Line], join: Callable[[Iterator[str]], Iterator[str]]
+) -> Iterator[Line]:
+    """Inputs of several lines, as the task joins them; refused lines stay by themselves."""
+    refused: list[Line] = []
+
+    def good() -> Iterator[str]:
+        for line in lines:
+            if line.refused:
+                refused.append(line)
+            else:
+                yield line.text
+
+    for text in join(good()):
+        yield from refused
+        refused.clear()
+        yield Line(text)
+    yield from refused
 
 
 def _lines(read: Callable[[int], bytes]) -> Iterator[Line]:

@@ -236,8 +236,10 @@ class Reading(Task):
                 found[at] = first
         return found
 
-    def _words(self, examples: Questions, at: int, logs: np.ndarray) -> list[tuple[str, float]]:
-        """Words with the logarithm of the sum over their places, best first."""
+    def _words(
+        self, examples: Questions, at: int, logs: np.ndarray
+    ) -> list[tuple[str, float | None]]:
+        """Words with the logarithm of the sum over their places (None of nothing), best first."""
         one, numbers = examples.questions[at], examples.numbers[at]
         mass = np.bincount(numbers, np.exp(logs[0]))
         if one.candidates:
@@ -249,9 +251,11 @@ class Reading(Task):
             sums, names = mass, [words[i] for i in first]
         order = np.argsort(-sums, kind="stable")
         order = order if one.candidates else order[:5]
-        return [(names[i], math.log(sums[i]) if sums[i] > 0 else -math.inf) for i in order]
+        return [(names[i], math.log(sums[i]) if sums[i] > 0 else None) for i in order]
 
-    def _spans(self, examples: Questions, at: int, logs: np.ndarray) -> list[tuple[str, float]]:
+    def _spans(
+        self, examples: Questions, at: int, logs: np.ndarray
+    ) -> list[tuple[str, float | None]]:
         """The five best spans, of at most `longest` words."""
         one, size = examples.questions[at], logs.shape[1]
         joint = logs[0][:, None] + logs[1][None]

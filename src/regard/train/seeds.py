@@ -1,20 +1,23 @@
-"""The same recipe under several seeds, in one process: mean, standard deviation and each."""
+"""The same recipe under several seeds, in one command: mean, standard deviation and each."""
 
 import json
 import logging
+import multiprocessing
+import os
 import re
 import statistics
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
 from regard.errors import RequestError
-from regard.recipe import load
+from regard.recipe import Recipe, load
 from regard.train.engine import world
 from regard.train.run import default_folder, fit
 from regard.train.state import replace_file
 
-__all__ = ["fit_seeds", "seeds_of", "summary"]
+__all__ = ["at_once", "fit_seeds", "seeds_of", "summary"]
 
 _talk = logging.getLogger("regard.train")
 
@@ -41,6 +44,16 @@ def seeds_of(text: str) -> list[int]:
     return list(dict.fromkeys(found))
 
 
+def at_once(recipe: Recipe) -> int:
+    """How many trainings fit the cores of this machine beside each other.
+
+    One, unless the recipe says on how many threads it trains: results may depend on their number,
+    so it is never lowered to make room.
+    """
+    threads = recipe.train.get("threads")
+    return max(1, len(os.sched_getaffinity(0)) // threads) if threads else 1
+
+
 def fit_seeds(
     name: str,
     overrides: Sequence[str],
@@ -49,22 +62,54 @@ def fit_seeds(
     *,
     tiny: bool = False,
     fresh: bool = False,
+    jobs: int = 1,
 ) -> dict[str, Any]:
-    """Train a recipe once for each seed into `folder/seed-N`; write `folder/seeds.json`."""
+    """Train a recipe once for each seed into `folder/seed-N`; write `folder/seeds.json`.
+
+    Each is the training that `train.seed=N` alone would be, however many run at once.
+
+    Args:
+        jobs: processes that share the seeds; 0: as many as `at_once` says.
+    """
     if world() > 1:
-        raise RequestError("--seeds trains one after the other, in one process: not under torchrun")
-    root = folder or default_folder(load(name, overrides, tiny=tiny))
+        raise RequestError("--seeds trains whole runs beside each other: not under torchrun")
+    recipe = load(name, overrides, tiny=tiny)
+    root = folder or default_folder(recipe)
+    jobs = min(jobs or at_once(recipe), len(seeds))
+    work = [(name, (*overrides, f"train.seed={seed}"), root / f"seed-{seed}", tiny, fresh)
+            for seed in seeds]  # fmt: skip
     each: dict[int, Mapping[str, float]] = {}
-    for seed in seeds:
-        recipe = load(name, [*overrides, f"train.seed={seed}"], tiny=tiny)
-        each[seed] = fit(recipe, root / f"seed-{seed}", fresh=fresh)["metrics"]
-    result = {"folder": str(root), **summary(each)}
+    if jobs == 1:
+        for seed, one in zip(seeds, work, strict=True):
+            each[seed] = _fit(*one)
+    else:
+        # A fresh interpreter each: a copy of this one would have locks of threads it lacks.
+        processes = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(jobs, mp_context=processes) as pool:
+            running = {pool.submit(_fit, *one): s for s, one in zip(seeds, work, strict=True)}
+            try:
+                for done in as_completed(running):
+                    seed = running[done]
+                    each[seed] = done.result()
+                    said = "  ".join(f"{key} {value:.2f}" for key, value in each[seed].items())
+                    _talk.info("seed %d (%d of %d): %s", seed, len(each), len(seeds), said)
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+    result = {"folder": str(root), **summary({seed: each[seed] for seed in seeds})}
     replace_file(root / "seeds.json", lambda path: path.write_text(json.dumps(result, indent=2)))
     for metric, mean in result["metrics"].items():
         _talk.info(
             "%s: %.2f, sd %.2f over %d seeds", metric, mean, result["sd"][metric], len(seeds)
         )
     return result
+
+
+def _fit(
+    name: str, overrides: Sequence[str], folder: Path, tiny: bool, fresh: bool
+) -> dict[str, float]:
+    found: dict[str, float] = fit(load(name, overrides, tiny=tiny), folder, fresh=fresh)["metrics"]
+    return found
 
 
 def summary(each: Mapping[int, Mapping[str, float]]) -> dict[str, Any]:
