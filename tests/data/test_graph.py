@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from regard.data.graph import Graph, SparseRows, as_graph, read
+from regard.data.graph import Graph, SparseRows
+from regard.data.graph_files import read
 from regard.errors import RequestError
 
 DENSE = np.array([[1, 0, 3], [0, 0, 0], [0, 2, 2], [5, 0, 0]], np.float32)
@@ -98,7 +99,7 @@ def test_a_graph_of_pytorch_geometric_by_what_it_has():
         val_mask=torch.tensor([False, True, False, False]),
         test_mask=torch.tensor([False, False, True, True]),
     )  # fmt: skip
-    graph = as_graph(data)
+    graph = Graph.of(data)
     assert graph.edges.tolist() == [[0, 1], [1, 0]]
     assert graph.splits["test"].tolist() == [2, 3]
     assert graph.features.dense().tolist() == DENSE.tolist()
@@ -111,16 +112,16 @@ def test_an_undirected_networkx_graph_counts_in_both_directions():
     net.add_node("b", x=[0.0, 1.0], y=1, split="test")
     net.add_edge("a", "b")
     net.add_edge("b", "b")
-    graph = as_graph(net)
+    graph = Graph.of(net)
     assert sorted(zip(*graph.edges.tolist(), strict=True)) == [(0, 1), (1, 0), (1, 1)]
     assert graph.splits["train"].tolist() == [0]
     net = networkx.DiGraph([(0, 1)])
-    assert as_graph(net).edges.tolist() == [[0], [1]]
-    assert as_graph(net).labels.tolist() == [-1, -1]
+    assert Graph.of(net).edges.tolist() == [[0], [1]]
+    assert Graph.of(net).labels.tolist() == [-1, -1]
 
 
 def test_what_is_no_graph_is_refused():
     with pytest.raises(RequestError, match="came dict"):
-        as_graph({})
+        Graph.of({})
     graph = Graph(np.zeros((2, 0), np.int64), SparseRows.of(DENSE), np.zeros(4, np.int64), {})
-    assert as_graph(graph) is graph
+    assert Graph.of(graph) is graph

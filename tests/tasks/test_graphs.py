@@ -69,10 +69,11 @@ def test_the_loss_is_that_of_the_nodes_asked_about(file):
     model = GAT(**data.sizes).eval()
     batch = data.train.collate([2, 0])
     loss, count = task.loss(model, batch)
-    logits = model(batch.features, batch.edges).logits
+    world = data.train.world
+    logits = model(world.features, world.edges).logits
     nodes = data.train.index[[0, 2]]
     right = torch.nn.functional.cross_entropy(
-        logits[nodes], torch.as_tensor(data.train.ready.graph.labels[nodes]), reduction="sum"
+        logits[nodes], torch.as_tensor(world.graph.labels[nodes]), reduction="sum"
     )
     assert (loss.item(), count) == (pytest.approx(right.item()), 2)
 

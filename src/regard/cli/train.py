@@ -65,7 +65,10 @@ def train(
         from regard.train.seeds import fit_seeds, seeds_of
 
         numbers = seeds_of(seeds)
-        _result(fit_seeds(recipe, changes or [], numbers, output, tiny=tiny, fresh=fresh), as_json)
+        found_all = fit_seeds(
+            recipe, changes or [], numbers, output, tiny=tiny, fresh=fresh, jobs=0
+        )
+        _result(found_all, as_json)
     else:
         from regard.train import fit
         from regard.train.run import default_folder

@@ -4,6 +4,7 @@ from regard.metrics.alignment import Links, aer, hard_alignment, read_links
 from regard.metrics.classes import accuracy
 from regard.metrics.distance import edit_distance, nearest_variant
 from regard.metrics.interval import Interval, bootstrap
+from regard.metrics.labels import micro_f1
 from regard.metrics.rates import per, wer, word_error_rate
 from regard.metrics.score import Score
 from regard.metrics.translation import bleu, chrf
@@ -19,6 +20,7 @@ __all__ = [
     "chrf",
     "edit_distance",
     "hard_alignment",
+    "micro_f1",
     "nearest_variant",
     "per",
     "read_links",

@@ -26,6 +26,7 @@ from torch.nn import functional as F
 from regard.attention import Attention, Edges, SplitLinear, Uniform, WeightedSum
 from regard.errors import RequestError
 from regard.layers.dropout import dropout
+from regard.layers.hops import Hops, edges_of
 from regard.layers.sparse import Rows, SparseLinear
 from regard.protocols import Output
 
@@ -48,7 +49,7 @@ class GraphAttention(nn.Module):
         uniform: every neighbor weighs the same (the paper's Const-GAT).
 
     Shapes:
-        x (N, F) to (N, K F'), or (N, F') averaged
+        x (N, F) to (Q, K F'), or (Q, F') averaged; Q nodes look, all N where edges are a graph's
     """
 
     def __init__(
@@ -73,12 +74,13 @@ class GraphAttention(nn.Module):
 
     def forward(
         self, x: Rows | Float[Tensor, "nodes inputs"], edges: Edges
-    ) -> Float[Tensor, "nodes outputs"]:
-        """Look at the neighbors."""
+    ) -> Float[Tensor, "lookers outputs"]:
+        """Look at the neighbors; those who look are the first `edges.queries` nodes."""
         h = self.project(x)
         value = dropout(h, self.dropout, self.training)
         nodes = self._split(h)
-        context: Tensor = self.attention(nodes, nodes, self._split(value), mask=edges).context
+        query = nodes[:, : edges.queries]
+        context: Tensor = self.attention(query, nodes, self._split(value), mask=edges).context
         context = context.mean(0) if self.average else context.transpose(0, 1).flatten(1)
         return context + self.bias
 
@@ -136,10 +138,17 @@ class GAT(nn.Module):
         )
         self.out = layer(inputs[-1], target, output_heads, average=True)
 
-    def forward(self, features: Rows | Float[Tensor, "nodes features"], edges: Edges) -> Output:
-        """Class scores of all nodes: logits (N, classes)."""
+    @property
+    def depth(self) -> int:
+        """How many steps along the edges an answer depends on."""
+        return len(self.hidden) + 1
+
+    def forward(
+        self, features: Rows | Float[Tensor, "nodes features"], edges: Edges | Hops
+    ) -> Output:
+        """Class scores of all nodes, or of those that `Hops` are of: logits (N, classes)."""
         x: Rows | Tensor = features
         for i, layer in enumerate(self.hidden):
-            h: Tensor = F.elu(layer(x, edges))
-            x = h + x if self.skip and i > 0 and isinstance(x, Tensor) else h
-        return Output(self.out(x, edges), {})
+            h: Tensor = F.elu(layer(x, edges_of(edges, i)))
+            x = h + x[: len(h)] if self.skip and i > 0 and isinstance(x, Tensor) else h
+        return Output(self.out(x, edges_of(edges, len(self.hidden))), {})

@@ -20,6 +20,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention import Edges
+from regard.layers.hops import Hops, edges_of
 from regard.layers.sparse import Rows, SparseLinear
 from regard.protocols import Output
 
@@ -50,22 +51,37 @@ class GCN(nn.Module):
         )
         self.biases = nn.ParameterList(nn.Parameter(torch.zeros(size)) for size in sizes[1:])
 
-    def forward(self, features: Rows | Float[Tensor, "nodes features"], edges: Edges) -> Output:
-        """Class scores of all nodes: logits (N, classes)."""
-        norm = _normalized(edges)
-        first, *others = self.projections
-        h = first(features)
-        for project, bias in zip(others, self.biases, strict=False):
-            h = project(torch.relu(norm.times(norm.value.to(h.dtype), h) + bias))
-        return Output(norm.times(norm.value.to(h.dtype), h) + self.biases[-1], {})
+    @property
+    def depth(self) -> int:
+        """How many steps along the edges an answer depends on."""
+        return len(self.projections)
+
+    def forward(
+        self, features: Rows | Float[Tensor, "nodes features"], edges: Edges | Hops
+    ) -> Output:
+        """Class scores of all nodes, or of those that `Hops` are of: logits (N, classes)."""
+        degrees = edges.degrees if isinstance(edges, Hops) else edges.offsets.diff()
+        h: Rows | Tensor = features
+        last = self.depth - 1
+        for i, (project, bias) in enumerate(zip(self.projections, self.biases, strict=True)):
+            norm = _normalized(edges_of(edges, i), degrees)
+            degrees = degrees[: norm.shape[0]]
+            projected = project(h)
+            out = norm.times(norm.value.to(projected.dtype), projected) + bias
+            h = out if i == last else torch.relu(out)
+        assert isinstance(h, Tensor)
+        return Output(h, {})
 
 
-def _normalized(edges: Edges) -> Rows:
-    """D^-1/2 (A + I) D^-1/2 as sparse rows, made once for a graph that has its loops."""
+def _normalized(edges: Edges, degrees: Tensor) -> Rows:
+    """D^-1/2 (A + I) D^-1/2 as sparse rows, made once for edges that have their loops.
+
+    Where only some neighbors of a node were drawn, they stand for all of them.
+    """
     if edges not in _norms:
-        degree = edges.offsets.diff()
-        row = torch.repeat_interleave(torch.arange(len(degree), device=degree.device), degree)
-        root = degree.clamp(min=1).to(torch.float32).rsqrt()
-        column = edges.sources
-        _norms[edges] = Rows(row, column, root[row] * root[column], (len(degree), len(degree)))
+        row, column, queries = edges.targets, edges.sources, edges.queries
+        root = degrees.clamp(min=1).to(torch.float32).rsqrt()
+        stands = degrees[:queries] / edges.offsets.diff().clamp(min=1)
+        value = root[row] * root[column] * stands.to(torch.float32)[row]
+        _norms[edges] = Rows(row, column, value, (queries, len(degrees)))
     return _norms[edges]

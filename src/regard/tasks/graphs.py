@@ -1,147 +1,76 @@
 """Graphs: the class of each node, from its own features and what its neighbors have."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.attention import Edges
-from regard.data import graph as graphs
-from regard.data import sources
+from regard.data import graph_files, sources
+from regard.data.batch import plan
+from regard.data.graph import Graph, both_ways
 from regard.data.problems import Problems
 from regard.data.tokenize import Tokenizer
 from regard.errors import RequestError, nearest
-from regard.layers.sparse import Rows
 from regard.metrics import Score, accuracy
+from regard.metrics.labels import f1_of_counts, micro_f1
 from regard.tasks.base import Data, Examples, Prediction, Task
+from regard.tasks.nodes import NodePrediction, Nodes, Wholes, World, looked_at
 
-__all__ = ["Graphs", "NodeBatch", "Nodes"]
+__all__ = ["Graphs"]
 
+SPLITS = ("train", "dev", "test")
+BETWEEN = ", "  # classes of a node that has several
 _NO_TRAIL = torch.zeros(0, 2, dtype=torch.int64)
 
-
-@dataclass(frozen=True, eq=False)
-class _Ready:
-    """A graph as a model reads it."""
-
-    graph: graphs.Graph
-    features: Rows
-    edges: Edges
-    labels: Tensor
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """What a model must know: features of a node, and classes."""
-        return {"source": self.graph.features.shape[1], "target": self.graph.classes}
-
-    def to(self, device: torch.device | str) -> "_Ready":
-        """The graph on a device; moved once, and kept there with what is made of its edges."""
-        device = torch.device(device)
-        return self if device == self.labels.device else _moved(self, device)
-
-
-@lru_cache(maxsize=4)
-def _moved(ready: _Ready, device: torch.device) -> _Ready:
-    return replace(
-        ready, features=ready.features.to(device), edges=ready.edges.to(device),
-        labels=ready.labels.to(device),
-    )  # fmt: skip
-
-
-@dataclass(frozen=True, eq=False)
-class NodeBatch:
-    """A whole graph, and the nodes that are asked about.
-
-    Shapes:
-        nodes (n,), labels (n,) int64
-    """
-
-    ready: _Ready
-    nodes: Tensor
-
-    @property
-    def features(self) -> Rows:
-        """Of all nodes."""
-        return self.ready.features
-
-    @property
-    def edges(self) -> Edges:
-        """Of the whole graph."""
-        return self.ready.edges
-
-    @property
-    def labels(self) -> Tensor:
-        """Of the nodes that are asked about."""
-        return self.ready.labels[self.nodes]
-
-    @property
-    def count(self) -> int:
-        """How many nodes are asked about."""
-        return len(self.nodes)
-
-    def to(self, device: torch.device | str) -> "NodeBatch":
-        """Move all of it; the graph is moved once."""
-        return NodeBatch(self.ready.to(device), self.nodes.to(device))
-
-
-class Nodes(Examples):
-    """Some nodes of a graph, as a trainer sees examples."""
-
-    def __init__(self, ready: _Ready, index: NDArray[np.int64]) -> None:
-        self.ready, self.index = ready, index
-        self.sizes = np.ones((len(index), 2), np.int64)
-        self.texts = [str(node) for node in index]
-        labels = ready.graph.labels[index]
-        self.references = [[ready.graph.name(label)] for label in labels.tolist()]
-        self._batches: dict[tuple[int, ...], NodeBatch] = {}
-
-    def count(self, indices: Sequence[int]) -> int:
-        """Each node counts once."""
-        return len(indices)
-
-    def collate(self, indices: Sequence[int]) -> Any:
-        """The graph with these nodes asked about, in the graph's order."""
-        key = tuple(sorted(indices))
-        if key not in self._batches:
-            nodes = torch.from_numpy(self.index[list(key)])
-            self._batches = {key: NodeBatch(self.ready, nodes)}
-        return self._batches[key]
-
-    def subset(self, indices: Sequence[int]) -> "Nodes":
-        """Some of the nodes."""
-        return Nodes(self.ready, self.index[np.asarray(indices, np.int64)])
+Paths = str | Sequence[str]
 
 
 class Graphs(Task):
-    """Node classification in one graph, all of whose nodes are seen in training (transductive).
+    """Node classification, in one graph that is all seen in training, or in graphs never seen.
 
     Args:
-        graph: the `.npz` file; `data.path` may say it instead. A trained folder needs it again to
-            predict, for a node is nothing without its neighbors.
+        graph: the graph's file or folder (`data.graph_files.read`); several as a list are one
+            graph whose parts are not joined; `{train: …, dev: …, test: …}` gives each split graphs
+            of its own (inductive), all of whose labelled nodes are asked about, and training
+            takes them whole, as many as `train.batch.tokens` nodes allow. `data.path` may say it
+            instead. A trained folder needs it again to predict, for a node is nothing without its
+            neighbors.
         normalize: feature rows are scaled to add up to 1 (as the citation graphs' papers do).
         loops: every node looks at itself too.
+        undirected: an edge that is listed in one direction counts in both.
+        neighbors: at most so many in each layer while training, the last layer first, drawn anew
+            at each step (Hamilton et al. 2017); all where not given. For large graphs, with
+            `train.batch.tokens` nodes a step.
     """
 
     name: ClassVar[str] = "graphs"
     metric: ClassVar[str] = "accuracy"
     tokenized: ClassVar[bool] = False
 
-    def __init__(self, graph: str, normalize: bool = True, loops: bool = True) -> None:
-        self.graph, self.normalize, self.loops = graph, normalize, loops
+    def __init__(
+        self,
+        graph: Paths | Mapping[str, Paths],
+        normalize: bool = True,
+        loops: bool = True,
+        undirected: bool = False,
+        neighbors: Sequence[int] | None = None,
+    ) -> None:
+        self.graph, self.neighbors = graph, neighbors
+        self.normalize, self.loops, self.undirected = normalize, loops, undirected
 
     def data(
         self,
         config: Mapping[str, Any],
         tokenizers: dict[str, Tokenizer] | None = None,
-        splits: Sequence[str] = ("train", "dev", "test"),
+        splits: Sequence[str] = SPLITS,
     ) -> Data:
-        """Read the graph and its splits.
+        """Read the graphs and their splits.
 
         Raises:
             RequestError: an unknown key, no such file, or a file that is no graph.
@@ -149,21 +78,58 @@ class Graphs(Task):
         for key in config:
             if key not in ("path",):
                 raise RequestError(f"data: graphs have no {key!r}: {nearest(key, ('path',))}")
-        ready = self._ready(str(config.get("path") or self.graph))
-        found = {
-            split: Nodes(ready, ready.graph.splits[split]) if split in ready.graph.splits else None
-            for split in ("train", "dev", "test")
+        graph = config.get("path") or self.graph
+        world = self.world(graph)
+        known = world.graph.splits
+        kinds = {
+            "train": Wholes if isinstance(graph, Mapping) else Nodes,
+            "dev": Nodes,
+            "test": Nodes,
         }
-        return Data(**found, tokenizers={}, problems=Problems(), sizes=ready.sizes)
+        found = {
+            split: kind(world, known[split], self.neighbors) if split in known else None
+            for split, kind in kinds.items()
+        }
+        return Data(**found, tokenizers={}, problems=Problems(), sizes=world.sizes)
 
     def model_arguments(self, tokenizers: Mapping[str, Tokenizer]) -> dict[str, int]:
         """Features and classes, from the graph."""
-        return self._ready(self.graph).sizes
+        return self.world().sizes
 
     def loss(self, model: nn.Module, batch: Any) -> tuple[Tensor, int]:
-        """Cross-entropy, summed over the nodes asked about."""
-        logits = model(batch.features, batch.edges).logits[batch.nodes]
-        return F.cross_entropy(logits.float(), batch.labels, reduction="sum"), batch.count
+        """Cross-entropy, summed over the nodes asked about; see `of_logits`."""
+        return self.of_logits(batch.logits(model), batch.labels), batch.count
+
+    def of_logits(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Cross-entropy; where nodes have several classes, the mean of each class's own."""
+        if labels.dim() == 1:
+            return F.cross_entropy(logits.float(), labels, reduction="sum")
+        each = F.binary_cross_entropy_with_logits(logits.float(), labels.float(), reduction="sum")
+        return each / max(labels.shape[1], 1)
+
+    @torch.no_grad()
+    def judge(
+        self, model: nn.Module, dev: Nodes, sample: Nodes | None, *, tokens: int,
+        device: torch.device,
+    ) -> tuple[float, int, dict[str, float]]:  # fmt: skip
+        """Loss, nodes and scores from one pass over dev; scores are of the nodes in `sample`."""
+        total, counts = 0.0, np.zeros(5, np.int64)
+        scored = None if sample is None or len(sample) == len(dev) else sample.index
+        for indices in plan(dev.sizes, tokens=tokens, shuffle=False):
+            batch = dev.collate(indices).to(device)
+            logits, labels = batch.logits(model), batch.labels
+            total += float(self.of_logits(logits, labels))
+            if scored is not None:
+                kept = torch.from_numpy(np.isin(batch.nodes, scored)).to(device)
+                logits, labels = logits[kept], labels[kept]
+            counts += _counts(logits, labels)
+        right, asked, *sets = counts.tolist()
+        if sample is None or not asked:
+            return total, len(dev), {}
+        scores = {"accuracy": 100 * right / asked}
+        if dev.world.graph.several:
+            scores["micro_f1"] = f1_of_counts(*sets)
+        return total, len(dev), scores
 
     @torch.no_grad()
     def predict(
@@ -176,73 +142,149 @@ class Graphs(Task):
         tokens: int = 4096,
         prefix: Sequence[str | None] | None = None,
     ) -> list[Prediction]:
-        """The class of each node; texts are node numbers. Other classes are the alternatives."""
-        if isinstance(texts, Nodes):
-            ready, named, nodes = texts.ready, texts.texts, list(texts.index.tolist())
-            return self._ranked(model, ready, named, nodes, alternatives=False)
-        ready = self._ready(self.graph)
-        named = list(texts.texts if isinstance(texts, Examples) else texts)
-        asked = [_node(text, len(ready.graph)) for text in named]
-        nodes = [node for node in asked if isinstance(node, int)]
-        known = [text for text, node in zip(named, asked, strict=True) if isinstance(node, int)]
-        answers = iter(self._ranked(model, ready, known, nodes) if nodes else [])
-        return [
-            next(answers) if isinstance(node, int) else Prediction(text, "", refused=node)
-            for text, node in zip(named, asked, strict=True)
-        ]
+        """The classes of each node, other classes as alternatives, and where it looked.
 
-    def _ranked(
-        self,
-        model: nn.Module,
-        ready: _Ready,
-        texts: Sequence[str],
-        nodes: list[int],
-        alternatives: bool = True,
-    ) -> list[Prediction]:
+        Texts are node numbers: `12`, or `FILE:12` for a node of another graph with such features.
+        """
+        if isinstance(texts, Nodes):
+            return self._of_nodes(model, texts, tokens)
+        named = list(texts.texts if isinstance(texts, Examples) else texts)
+        asked = [self.find(text) for text in named]
+        return [
+            Prediction(text, "", refused=found) if isinstance(found, str)
+            else self._of_node(model, text, *found)
+            for text, found in zip(named, asked, strict=True)
+        ]  # fmt: skip
+
+    def find(self, text: str) -> tuple[World, int] | str:
+        """The node that a text names, in its graph; or why there is none."""
+        file, colon, number = text.rpartition(":")
+        first = 0
+        try:
+            world = self.world()
+            if colon and file in world.graph.titles:
+                part = list(world.graph.titles).index(file)
+                first = world.graph.starts[part]
+                end = [*world.graph.starts, len(world.graph)][part + 1]
+            else:
+                world = self.world(file) if colon else world
+                end = len(world.graph)
+        except RequestError as error:
+            return str(error)
+        try:
+            node = int(number)
+        except ValueError:
+            return f"expected the number of a node, came {number!r}"
+        if not 0 <= node < end - first:
+            return f"the graph has the nodes 0 to {end - first - 1}, not {node}"
+        return world, first + node
+
+    def _of_nodes(self, model: nn.Module, nodes: Nodes, tokens: int) -> list[Prediction]:
+        """The best class or classes alone, for many nodes."""
         device = next(model.parameters()).device
-        here = ready.to(device)
-        logits = model(here.features, here.edges).logits[torch.tensor(nodes, device=device)]
-        scores = torch.log_softmax(logits.double(), -1).cpu()
-        ranked = torch.sort(scores, stable=True, dim=-1, descending=True)
-        shown = zip(texts, ranked.values.tolist(), ranked.indices.tolist(), strict=True)
-        found = []
-        for text, values, labels in shown:
-            count = len(labels) if alternatives else 1
-            best, *others = (
-                Prediction(text, ready.graph.name(label), value, trail=_NO_TRAIL, ids=[label])
-                for value, label in zip(values[:count], labels[:count], strict=True)
-            )
-            found.append(replace(best, alternatives=others) if others else best)
-        return found
+        found: list[Prediction | None] = [None] * len(nodes.index)
+        graph = nodes.world.graph
+        for start in range(0, len(nodes.index), tokens):
+            part = nodes.subset(range(start, min(start + tokens, len(nodes.index))))
+            logits = part.collate(range(len(part))).to(device).logits(model).cpu()
+            for i, (text, ids, score) in enumerate(
+                zip(part.texts, *_chosen(logits, graph.several), strict=True)
+            ):
+                said = BETWEEN.join(graph.name(label) for label in ids)
+                found[start + i] = Prediction(text, said, score, trail=_NO_TRAIL, ids=ids)
+        return [one for one in found if one is not None]
+
+    def _of_node(self, model: nn.Module, text: str, world: World, node: int) -> Prediction:
+        graph = world.graph
+        if world.sizes["source"] != getattr(model, "source", world.sizes["source"]):
+            return Prediction(text, "", refused=(
+                f"the model reads {getattr(model, 'source', 0)} features of a node, "
+                f"this graph has {world.sizes['source']}"
+            ))  # fmt: skip
+        logits, looked = looked_at(model, world, np.array([node]))
+        logits = logits.double().cpu()
+        (chosen,), (score,) = _chosen(logits, graph.several)
+        each = F.logsigmoid(logits[0]) if graph.several else logits[0].log_softmax(-1)
+        ranked = torch.sort(each, stable=True, descending=True)
+        others = [
+            Prediction(text, graph.name(label), value, trail=_NO_TRAIL, ids=[label])
+            for value, label in zip(ranked.values.tolist(), ranked.indices.tolist(), strict=True)
+            if label not in chosen
+        ]
+        said = BETWEEN.join(graph.name(label) for label in chosen)
+        best = NodePrediction(text, said, score, trail=_NO_TRAIL, ids=chosen, looked=looked[0])
+        return replace(best, alternatives=others)
 
     def score(self, predictions: Sequence[Prediction], examples: Examples) -> dict[str, Score]:
-        """Accuracy."""
+        """Accuracy; where nodes have several classes, of all of them at once, and micro-F1."""
         outputs = [prediction.output for prediction in predictions]
-        return {"accuracy": accuracy(outputs, [r[0] for r in examples.references])}
+        right = [r[0] for r in examples.references]
+        scores = {"accuracy": accuracy(outputs, right)}
+        if isinstance(examples, Nodes) and examples.world.graph.several:
+            scores["micro_f1"] = micro_f1(
+                [_split(output) for output in outputs], [_split(one) for one in right]
+            )
+        return scores
 
-    def _ready(self, path: str) -> _Ready:
-        file = sources.find(path)
-        return _read(str(file), file.stat().st_mtime_ns, self.normalize, self.loops)
+    def world(self, graph: Paths | Mapping[str, Paths] | None = None) -> World:
+        """The graph, or graphs that were joined to one, read once while the files stay the same.
+
+        Raises:
+            RequestError: no such file, or one that is no graph.
+        """
+        graph = self.graph if graph is None else graph
+        told = graph.items() if isinstance(graph, Mapping) else [("", graph)]
+        files = []
+        for split, paths in told:
+            if split and split not in SPLITS:
+                raise RequestError(f"task.graph has no split {split!r}: {nearest(split, SPLITS)}")
+            for path in [paths] if isinstance(paths, str) else paths:
+                file = sources.find(path)
+                files.append((split, path, str(file), file.stat().st_mtime_ns))
+        return _read(tuple(files), self.normalize, self.loops, self.undirected)
 
 
 @lru_cache(maxsize=4)
-def _read(file: str, changed: int, normalize: bool, loops: bool) -> _Ready:
-    from pathlib import Path
+def _read(
+    files: tuple[tuple[str, str, str, int], ...], normalize: bool, loops: bool, undirected: bool
+) -> World:
+    graphs = []
+    for split, _, file, _ in files:
+        graph = graph_files.read(Path(file))
+        if undirected:
+            graph = replace(graph, edges=both_ways(graph.rows.pairs()))
+        graphs.append(_only(graph, split) if split else graph)
+    graph = Graph.join(graphs, [path for _, path, _, _ in files])
+    return World(graph, normalize, loops)
 
-    graph = graphs.read(Path(file))
-    rows = graph.features.normalized() if normalize else graph.features
-    row, column, value = (torch.from_numpy(x) for x in (rows.row, rows.column, rows.value))
-    features = Rows(row, column, value, rows.shape)
-    edges = Edges.of(torch.from_numpy(graph.edges), len(graph), loops=loops)
-    return _Ready(graph, features, edges, torch.from_numpy(graph.labels))
+
+def _only(graph: Graph, split: str) -> Graph:
+    """A graph all of whose labelled nodes are of one split."""
+    known = graph.labels >= 0 if not graph.several else np.ones(len(graph), bool)
+    return replace(graph, splits={split: np.flatnonzero(known)})
 
 
-def _node(text: str, nodes: int) -> int | str:
-    """The number of a node, or why it is none."""
-    try:
-        node = int(text)
-    except ValueError:
-        return f"expected the number of a node, came {text!r}"
-    if not 0 <= node < nodes:
-        return f"the graph has the nodes 0 to {nodes - 1}, not {node}"
-    return node
+def _chosen(logits: Tensor, several: bool) -> tuple[list[list[int]], list[float]]:
+    """The classes of each node and their log-probability; of several, that of just this set."""
+    if several:
+        sure = F.logsigmoid(logits.double().abs()).sum(-1)
+        return [torch.nonzero(row > 0)[:, 0].tolist() for row in logits], sure.tolist()
+    scores = torch.log_softmax(logits.double(), -1)
+    best = torch.sort(scores, stable=True, dim=-1, descending=True)
+    return best.indices[:, :1].tolist(), best.values[:, 0].tolist()
+
+
+def _counts(logits: Tensor, labels: Tensor) -> list[int]:
+    """Nodes that are right, nodes; of their classes the right, the false, and the missed."""
+    if labels.dim() == 1:
+        return [int((logits.argmax(-1) == labels).sum()), len(labels), 0, 0, 0]
+    said, true = logits > 0, labels.bool()
+    right, both = (said == true).all(-1), said & true
+    return [
+        int(right.sum()), len(labels), int(both.sum()), int((said & ~true).sum()),
+        int((true & ~said).sum()),
+    ]  # fmt: skip
+
+
+def _split(text: str) -> set[str]:
+    return set(text.split(BETWEEN)) if text else set()

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -11,7 +11,18 @@ from torch import nn
 
 from regard.data.batch import plan
 
-__all__ = ["Validation", "loss_of", "some"]
+__all__ = ["Judge", "Validation", "loss_of", "some"]
+
+
+@runtime_checkable
+class Judge(Protocol):
+    """A task that gives the loss and the scores of one pass: where passes are all that it costs."""
+
+    def judge(
+        self, model: nn.Module, dev: Any, sample: Any, *, tokens: int, device: torch.device
+    ) -> tuple[float, int, dict[str, float]]:
+        """(the sum of the losses, what it is a sum over, scores of the examples in `sample`)."""
+        ...
 
 
 def some(count: int, limit: int) -> list[int]:
@@ -83,17 +94,28 @@ class Validation:
         training = model.training
         model.eval()
         with torch.no_grad(), precision():
-            total, count = loss_of(model, self.task, self.dev, tokens=self.tokens, device=device)
-            loss = total / max(count, 1)
-            result = {"loss": loss, "perplexity": math.exp(min(loss, 100.0))}
-            if self.sample is not None and len(self.sample):
-                found = self.task.predict(
-                    model, self.sample, self.decoder, self.tokenizers, tokens=self.tokens
+            if isinstance(self.task, Judge):
+                total, count, scores = self.task.judge(
+                    model, self.dev, self.sample, tokens=self.tokens, device=device
                 )
-                scores = self.task.score(found, self.sample)
-                result |= {name: float(score.value) for name, score in scores.items()}
+            else:
+                total, count = loss_of(
+                    model, self.task, self.dev, tokens=self.tokens, device=device
+                )
+                scores = self._scores(model)
         model.train(training)
-        return result
+        loss = total / max(count, 1)
+        return {"loss": loss, "perplexity": math.exp(min(loss, 100.0)), **scores}
+
+    def _scores(self, model: nn.Module) -> dict[str, float]:
+        """The task's scores of what the model decodes."""
+        if self.sample is None or not len(self.sample):
+            return {}
+        found = self.task.predict(
+            model, self.sample, self.decoder, self.tokenizers, tokens=self.tokens
+        )
+        scores = self.task.score(found, self.sample)
+        return {name: float(score.value) for name, score in scores.items()}
 
     def better(self, new: float, old: float | None) -> bool:
         """Is a score better than the best so far? One that is no number never is."""
