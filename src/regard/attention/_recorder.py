@@ -281,6 +281,11 @@ def active() -> bool:
     return not torch.compiler.is_compiling() and bool(_watchers.get())
 
 
+def unwatched() -> bool:
+    """Whether nobody does, for callers outside of compiled graphs."""
+    return not _watchers.get()
+
+
 def record(call: Call, attended: Attended, owner: object) -> None:
     """Show one call to the watchers."""
     from regard.attention._second import weights_of

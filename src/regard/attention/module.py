@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from regard.attention._fit import check, check_heads
 from regard.attention._kernels.table import Attended
+from regard.attention._short import short
 from regard.attention.carry import Carry, CarryState
 from regard.attention.mask import Dense, Lengths, Mask, as_mask
 from regard.attention.memory import Memory
@@ -110,6 +111,11 @@ class Attention(nn.Module):
         need_weights: bool = False,
     ) -> Attended:
         """Look: `layer(query, memory)` or `layer(query, key, value)`; see `attend`."""
+        given = value is not None or mask is not None or state is not None
+        if type(key) is Memory and not (given or need_weights):
+            step = short(self, query, key)
+            if step is not None:
+                return step
         return attend(
             query,
             key,

@@ -27,6 +27,7 @@ __all__ = [
     "explain_call",
     "forced",
     "kernels",
+    "unforced",
 ]
 
 
@@ -98,6 +99,11 @@ def forced() -> str | None:
     """The kernel that `kernels` asks for here, if any."""
     # A compiler cannot trace context variables; a compiled graph takes the fastest kernel.
     return None if torch.compiler.is_compiling() else _forced.get()
+
+
+def unforced() -> bool:
+    """The same as a question, for callers outside of compiled graphs."""
+    return _forced.get() is None
 
 
 @cache

@@ -32,10 +32,17 @@ REGARD_API int regard_additive_pack(
 
 static void measure_v(Additive *a) {
     a->divide = regard_divides();
+    float least = INFINITY;
     for (int64_t d = 0; d < a->heads * a->dim; d++) {
         float one = fabsf(a->v[d]);
         a->largest_v = one <= a->largest_v ? a->largest_v : one; /* NaN is taken */
+        if (one > 0 && one < least) least = one;
     }
+    /* products of two (1 + E) max |v| / v, or of four, have to stay below 2^126 */
+    float spread = log2f(a->largest_v / (least < a->largest_v / NONE ? least : a->largest_v / NONE));
+    int normal = a->largest_v >= 0x1p-60f && a->largest_v <= 0x1p60f;
+    a->near = normal ? 0.34657f * (61.5f - spread) : -1.0f;
+    a->nearer = normal ? 0.34657f * (30.0f - spread) : -1.0f;
 }
 
 static int run_forward(Additive *a, int threads) {
@@ -77,6 +84,20 @@ REGARD_API int regard_additive_attend(
                   .mask_key = mask_key, .lengths = lengths, .scale = scale, .context = context,
                   .weights = weights, .lse = lse, .batch = batch, .queries = queries, .keys = keys,
                   .dim = dim, .value_dim = value_dim, .heads = heads};
+    return run_forward(&a, threads);
+}
+
+/* The same without a mask, for steps over one memory, whose part is a table made once: the addresses
+ * and strides of keys, packed keys and values, the address of lengths, B, K, D, Dv. */
+REGARD_API int regard_additive_step(
+    const int64_t *table, const float *query, const float *v, float *context, int64_t queries,
+    float scale, int32_t threads) {
+    Additive a = {.query = query, .key = (const float *)table[0], .key_batch = table[1],
+                  .packed = (const float *)table[2], .packed_batch = table[3], .v = v,
+                  .value = (const float *)table[4], .value_batch = table[5],
+                  .lengths = (const int64_t *)table[6], .scale = scale, .context = context,
+                  .batch = table[7], .queries = queries, .keys = table[8], .dim = table[9],
+                  .value_dim = table[10], .heads = 1};
     return run_forward(&a, threads);
 }
 

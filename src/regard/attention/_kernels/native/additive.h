@@ -10,7 +10,8 @@
  * and at [padded] the row's largest |k|. The bounds of a tile of queries and keys say how it is done:
  *
  *   SMALL   |x| <= 0.6: an odd polynomial (1 - 2 / (1 + E) would lose the digits of a small tanh)
- *   PAIRED  the usual road, E <= 2^60 (the forward clamps E there and takes it for WIDE as well)
+ *   PAIRED  the usual road, E <= 2^60 (the forward clamps E there and takes it for WIDE as well);
+ *           forward and up to `near` v goes into the queries: see in_range
  *   WIDE    E up to 2^126: one division a feature, for gradients of saturated tanh
  *   DIRECT  |q| or |k| beyond 43, where e^2q leaves fp32: e^-2|x| for each pair
  */
@@ -22,7 +23,7 @@
 enum { CHUNK = 32, BLOCK = 16, TILE = 4, EXTRA = 16, KEYS = 64 };
 enum { SMALL, PAIRED, WIDE, DIRECT };
 
-static const float OUT_OF_RANGE = 43.0f, ONE_PAIR = 20.5f, POLYNOMIAL = 0.6f;
+static const float OUT_OF_RANGE = 43.0f, ONE_PAIR = 20.5f, NONE = 0x1p7f, POLYNOMIAL = 0.6f;
 
 typedef struct {
     const float *query, *key, *packed, *v, *value; /* [B,Q,D] [B,K,D] [B,K,width] [heads,D] [B,K,Dv] */
@@ -32,6 +33,7 @@ typedef struct {
     int64_t key_batch, packed_batch, value_batch;  /* strides of the rows of the batch, in floats */
     int64_t batch, queries, keys, dim, value_dim, heads;
     float scale, largest_v; /* 1 / temperature; max |v| */
+    float near, nearer;     /* |q| + |k| up to which the forward has v in the queries; see in_range */
     /* forward */
     float *scores, *context, *weights, *lse; /* any may be NULL */
     /* backward */

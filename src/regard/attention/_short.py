@@ -1,0 +1,167 @@
+"""The short road of a decoder's step: `layer(query, memory)` without gradients, looked at once.
+
+What all steps over one memory share (that its parts are those which one C call does, the memory's
+addresses and sizes) is kept with the memory. What may change between two steps is looked at each
+time, and where anything is unusual `attend` does the call: kernels that are forced, watchers,
+gradients, compilers, transforms, autocast, other parts, other types or shapes.
+"""
+
+from ctypes import c_int64
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from regard.attention._kernels import native
+from regard.attention._kernels.native import additive_calls as calls
+from regard.attention._kernels.table import Attended, unforced
+from regard.attention._recorder import unwatched
+from regard.attention.mask import Lengths
+from regard.attention.memory import Memory
+from regard.attention.read import WeightedSum
+from regard.attention.score import Additive
+from regard.attention.select import Softmax
+
+if TYPE_CHECKING:
+    from regard.attention.module import Attention
+
+__all__ = ["short"]
+
+_STEP = "pppplft"
+_PLAIN = (Tensor, torch.nn.Parameter)
+
+
+def short(layer: "Attention", query: Tensor, memory: Memory) -> Attended | None:
+    """The attention of a step in one C call, or None where `attend` must do it."""
+    if torch.compiler.is_compiling() or torch.is_grad_enabled():
+        return None
+    ready: _Ready | None = memory._ready
+    if ready is None or not ready.fits(layer):
+        ready = _Ready(layer, memory)
+        if not ready.fits(layer):  # a position, a mask of its own, a carry
+            return None
+        object.__setattr__(memory, "_ready", ready)
+    if (
+        ready.table is None
+        or type(query) not in _PLAIN
+        or not (unforced() and unwatched())
+        or torch.is_autocast_enabled("cpu")
+        or torch._C._are_functorch_transforms_active()
+    ):
+        return None
+    context = ready.step(query)
+    return None if context is None else Attended(context)
+
+
+class _Ready:
+    """What is known of the steps of one layer over one memory; `table` is None where C does not."""
+
+    __slots__ = ("call", "held", "read", "score", "select", "shape", "table", "value_dim")
+
+    def __init__(self, layer: "Attention", memory: Memory) -> None:
+        own, modules = layer.__dict__, layer._modules
+        self.score: Any = modules.get("score")
+        self.read: Any = modules.get("read")
+        self.select: Any = own.get("select")
+        self.table: Any = None
+        self.call: Any = native.function("regard_additive_step", _STEP)
+        if self.call is None or not self._parts():
+            return
+        tensors = _tensors(memory)
+        if tensors is not None:
+            key, packed, value, lengths = tensors
+            self.shape = key.shape[0], key.shape[2]
+            self.value_dim = value.shape[2]
+            self.held = tensors  # or what lies at the addresses would be given to others
+            self.table = (c_int64 * 11)(
+                key.data_ptr(), key.stride(0), packed.data_ptr(), packed.stride(0),
+                value.data_ptr(), value.stride(0), 0 if lengths is None else lengths.data_ptr(),
+                *key.shape, self.value_dim,
+            )  # fmt: skip
+
+    def _parts(self) -> bool:
+        return (
+            type(self.score) is Additive
+            and self.score.heads == 1
+            and type(self.select) is Softmax
+            and type(self.read) is WeightedSum
+        )
+
+    def fits(self, layer: "Attention") -> bool:
+        """Whether the layer's parts are still those that were looked at."""
+        own, modules = layer.__dict__, layer._modules
+        return (
+            modules.get("score") is self.score
+            and modules.get("read") is self.read
+            and own.get("select", layer) is self.select
+            # a part that is a module is in no instance's dictionary
+            and own.get("position", layer) is None
+            and own.get("mask", layer) is None
+            and own.get("carry", layer) is None
+        )
+
+    def step(self, query: Tensor) -> Tensor | None:
+        """Project the query and call C, where all is as it mostly is."""
+        score, read = self.score, self.read
+        v = score._parameters["v"]
+        modules = score._modules
+        if (
+            type(v) not in _PLAIN
+            or v.dtype != torch.float32
+            or not v.is_cpu
+            or modules.get("features") is not None
+            or read.scale is not None
+            or (read.dropout and read.training)
+        ):
+            return None
+        projected: Tensor = modules["query"](query)
+        shape = projected.shape
+        batch, dim = self.shape
+        if (
+            type(projected) not in _PLAIN
+            or projected.dtype != torch.float32
+            or len(shape) != 3
+            or shape[0] != batch
+            or shape[2] != dim
+            or v.shape != (dim,)
+            or not projected.is_cpu
+        ):
+            return None
+        projected, v = projected.contiguous(), v.contiguous()
+        queries = shape[1]
+        context = projected.new_empty(batch, queries, self.value_dim)
+        work = batch * queries * dim * self.table[8] // 16
+        failed = self.call(
+            self.table, projected.data_ptr(), v.data_ptr(), context.data_ptr(), queries,
+            1.0 / self.select.temperature, native.threads(work),
+        )  # fmt: skip
+        if failed:
+            raise MemoryError("regard_additive_step found no memory for its blocks")
+        return context
+
+
+def _tensors(memory: Memory) -> tuple[Tensor, Tensor, Tensor, Tensor | None] | None:
+    """Keys, packed keys, values and lengths as C reads them, or None where they are not so."""
+    value, mask, prepared = memory.value, memory.mask, memory.prepared
+    if not isinstance(prepared, tuple) or (mask is not None and type(mask) is not Lengths):
+        return None
+    key, packed = prepared
+    lengths = None if mask is None else mask.lengths
+    if lengths is not None and (
+        lengths.dtype != torch.int64
+        or lengths.shape != key.shape[:1]
+        or not lengths.is_cpu
+        or not lengths.is_contiguous()
+    ):
+        return None
+    for x in (key, packed, value):
+        if type(x) is not Tensor or x.dtype != torch.float32 or not x.is_cpu or x.dim() != 3:
+            return None
+        if x.stride(2) != 1 or x.stride(1) != x.shape[2]:
+            return None
+    sizes = key.shape[:2]
+    wide = calls.width(key.shape[2])
+    if packed.shape != (*sizes, wide) or value.shape[:2] != sizes:
+        return None
+    lengths = None if lengths is None else lengths.detach()
+    return key.detach(), packed.detach(), value.detach(), lengths
