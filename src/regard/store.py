@@ -23,6 +23,7 @@ from regard._recipe.reader import dump
 from regard.data.tokenize import Tokenizer
 from regard.errors import RegardError, RequestError, nearest
 from regard.tasks import Prediction, Task
+from regard.tasks.generation import Generation
 
 __all__ = ["FORMAT", "Loaded", "find", "from_pretrained", "load", "save_pretrained", "shipped"]
 
@@ -57,6 +58,8 @@ class Loaded:
         texts: Sequence[str],
         n_best: int = 1,
         prefix: str | Sequence[str] | None = None,
+        must: Sequence[Sequence[str]] | None = None,
+        never: Sequence[Sequence[str]] | None = None,
         **overrides: Any,
     ) -> list[Prediction]:
         """Predict each text, in input order; an empty text gives an empty output.
@@ -65,15 +68,20 @@ class Loaded:
             texts: one input each.
             n_best: how many hypotheses come back, best first, in `alternatives`.
             prefix: what outputs must begin with: one text for all, or one for each.
+            must, never: for each text, words or phrases that its output must and must not have.
             overrides: keys of the decoder for this call, as `size=1` or `length=0.6`.
         """
         if isinstance(texts, str):
             raise RequestError("predict expects a list of texts, got one string: write [text]")
         if isinstance(prefix, str):
             prefix = [prefix] * len(texts)
+        wishes = {"must": must, "never": never}
+        asked: dict[str, Any] = {name: own for name, own in wishes.items() if own is not None}
+        if asked and not isinstance(self.task, Generation):
+            raise RequestError(f"{next(iter(asked))}: the task {self.task.name} writes no text")
         return self.task.predict(
             self.model, list(texts), self.with_decoder(n_best, **overrides).decoder,
-            self.tokenizers, prefix=prefix,
+            self.tokenizers, prefix=prefix, **asked,
         )  # fmt: skip
 
     @overload
@@ -103,6 +111,27 @@ class Loaded:
         if n_best > 1:
             settings["n_best"] = n_best
         return replace(self, decoder=decode.build(settings))
+
+    def together(self, *others: "Loaded") -> "Loaded":
+        """This model and others as one that gives the mean of their probabilities.
+
+        Raises:
+            RequestError: another task, or a tokenizer that is not this one's.
+        """
+        for other in others:
+            if type(other.task) is not type(self.task) or not isinstance(self.task, Generation):
+                raise RequestError(
+                    f"{other.folder} is of the task {other.task.name}, and {self.folder} of"
+                    f" {self.task.name}: only models that write the same kind of text go together"
+                )
+            for side, own in self.tokenizers.items():
+                if own.to_json() != other.tokenizers[side].to_json():
+                    raise RequestError(
+                        f"{other.folder} has another {side} tokenizer than {self.folder}: models"
+                        " that go together are trained with the same one"
+                    )
+        models = [self.model, *(other.model for other in others)]
+        return replace(self, model=decode.Ensemble(models) if others else self.model)  # type: ignore[arg-type]
 
     def to(self, device: str | torch.device) -> "Loaded":
         """Move the model, and predict there from now on."""

@@ -7,6 +7,7 @@ import pytest
 from regard.cli import predict
 from tests.cli.run import run
 from tests.cli.toy import feed, folder, loaded
+from tests.store import toy
 
 __all__ = ["folder", "loaded"]
 
@@ -144,3 +145,26 @@ def test_threads_are_taken_and_said_wrong_in_one_line(capsys, folder, loaded):
     finally:
         torch.set_num_threads(before)
     assert run(capsys, "predict", folder, TEXTS[0], "--threads", "0").code == 2
+
+
+def test_what_every_output_must_and_must_not_have(capsys, folder, loaded):
+    plain = loaded.translate(TEXTS)
+    unwanted = plain[0].split()[0]
+    ran = run(capsys, "predict", folder, *TEXTS, "--never", unwanted)
+    assert ran.code == 0
+    assert ran.out.splitlines() == loaded.translate(TEXTS, never=[[unwanted]] * 2)
+    assert not any(unwanted in line.split() for line in ran.out.splitlines())
+    ran = run(capsys, "predict", folder, *TEXTS, "--must", "dog runs", "--must", "the")
+    assert all("dog runs" in line and "the" in line for line in ran.out.splitlines())
+
+
+def test_a_model_with_itself_is_itself(capsys, folder, loaded):
+    ran = run(capsys, "predict", folder, *TEXTS, "--with", folder)
+    assert ran.out.splitlines() == loaded.translate(TEXTS)
+
+
+def test_only_models_with_the_same_tokenizers_go_together(capsys, folder, tmp_path):
+    other = toy.make(tmp_path / "other", "transformer")  # whose sides share one tokenizer
+    ran = run(capsys, "predict", folder, *TEXTS, "--with", str(other))
+    assert ran.code == 2
+    assert "tokenizer" in ran.err

@@ -232,7 +232,7 @@ def test_build():
     ("prefix", "message"),
     [
         ([[3]], "4 in all, got 1"),
-        ([[3], [EOS], [], []], "sentence 1 is to begin with id 2"),
+        ([[3], [EOS], [], []], "sentence 1 is given id 2"),
         ([[3], [], [], [9]], "id 9 is not in the model's vocabulary of 5"),
     ],
 )

@@ -83,6 +83,21 @@ def test_a_prefix_for_each_input(task, echo):
         task.predict(echo, ["a", "b"], GREEDY, BOTH, prefix=["x"])
 
 
+def test_what_each_output_must_and_must_not_have(task, echo):
+    beam = decode.build({"size": 8})
+    texts = ["a b c", "", "b c d"]
+    found = task.predict(echo, texts, beam, BOTH, must=[["d"], [], []], never=[[], [], ["c"]])
+    assert "d" in found[0].output.split()
+    assert "c" not in found[2].output.split()
+    with pytest.raises(RequestError, match="a must for each of 3 inputs, got 1"):
+        task.predict(echo, texts, beam, BOTH, must=[["d"]])
+    none = task.predict(echo, ["a b"], lambda *_, **__: [[]], BOTH)
+    assert none[0].output == ""
+    assert "fits what is asked" in none[0].refused
+    with pytest.raises(RequestError, match="cannot write 'Ω'"):
+        task.predict(echo, ["a"], beam, BOTH, never=[["Ω"]])
+
+
 def test_examples_are_predicted_from_their_tokens(task, echo):
     packed = TOKENIZER.encode_all(TEXTS[:2])
     examples = Examples(packed, packed, TEXTS[:2], [[t] for t in TEXTS[:2]])

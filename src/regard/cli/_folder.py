@@ -11,7 +11,7 @@ from regard.errors import RequestError
 if TYPE_CHECKING:
     from regard.store import Loaded
 
-__all__ = ["Changes", "Folder", "Threads", "open_folder"]
+__all__ = ["Changes", "Folder", "Others", "Threads", "open_folder"]
 
 Folder = Annotated[
     str, typer.Argument(metavar="FOLDER", help="A trained folder, or a shipped name: de-en-small.")
@@ -26,6 +26,12 @@ Threads = Annotated[
     int | None,
     typer.Option(min=1, metavar="N", help="CPU threads; fewer is faster on a busy machine."),
 ]
+Others = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--with", metavar="FOLDER", help="Another model to write together with: the mean."
+    ),
+]
 
 
 def open_folder(
@@ -33,8 +39,11 @@ def open_folder(
     changes: Sequence[str] | None = None,
     n_best: int = 1,
     threads: int | None = None,
+    others: Sequence[str] | None = None,
 ) -> "Loaded":
     """Load a folder and lay changes over its decoder (`size=1`, `decode.size=1`) and its task.
+
+    With `others`, their models and this one become one ensemble.
 
     Raises:
         RequestError: no such folder, or no such setting.
@@ -57,7 +66,7 @@ def open_folder(
         import torch
 
         torch.set_num_threads(threads)
-    loaded = store.load(folder)
+    loaded = store.load(folder).together(*map(store.load, others or ()))
     if task:
         spec = {**loaded.config["task"], **task}
         name = spec.pop("name")

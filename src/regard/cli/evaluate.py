@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli._common import Json, columns, emit, print_result, say
-from regard.cli._folder import Changes, Folder, Threads, open_folder
+from regard.cli._folder import Changes, Folder, Others, Threads, open_folder
 from regard.errors import RequestError, nearest
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ def evaluate(
         bool, typer.Option("--check", help="Fail (1) outside the ranges the recipe expects.")
     ] = False,
     changes: Changes = None,
+    others: Others = None,
     threads: Threads = None,
     as_json: Json = False,
 ) -> None:
@@ -48,8 +49,9 @@ def evaluate(
         regard evaluate de-en-small --data test.tsv.gz --columns source=de,target=en
         regard evaluate runs/pronunciation/rnnsearch-cmudict --check
         regard evaluate de-en-small --data test.jsonl --json --set size=1
+        regard evaluate runs/first --with runs/second     # an ensemble
     """
-    loaded = open_folder(folder, changes, threads=threads)
+    loaded = open_folder(folder, changes, threads=threads, others=others)
     result = measure(loaded, data, _columns(named), split)
     ranges = _expected(loaded) if check else {}
     outside = _outside(result["metrics"], ranges)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from regard.cli._common import Json, emit, print_result, say
-from regard.cli._folder import Changes, Folder, Threads, open_folder
+from regard.cli._folder import Changes, Folder, Others, Threads, open_folder
 from regard.errors import RequestError
 
 if TYPE_CHECKING:
@@ -45,7 +45,14 @@ def predict(
     prefix: Annotated[
         str | None, typer.Option(metavar="TEXT", help="What every output must begin with.")
     ] = None,
+    must: Annotated[
+        list[str] | None, typer.Option(metavar="TEXT", help="What every output must have.")
+    ] = None,
+    never: Annotated[
+        list[str] | None, typer.Option(metavar="TEXT", help="What no output must have.")
+    ] = None,
     changes: Changes = None,
+    others: Others = None,
     threads: Threads = None,
 ) -> None:
     """Use a model: one output line for each input line.
@@ -58,18 +65,21 @@ def predict(
         regard predict de-en-small "Das Fenster wird geschlossen."
         regard predict de-en-small -i sentences.txt > translations.txt
         cat sentences.txt | regard predict de-en-small --json --n-best 3
+        regard predict de-en-small "Datei speichern" --must folder --never file
         regard predict runs/pronunciation/rnnsearch-cmudict photograph --set size=1
     """
     if texts and input:
         raise RequestError("give texts or --input, not both")
-    loaded = open_folder(folder, changes, n_best, threads)
+    loaded = open_folder(folder, changes, n_best, threads, others)
     refused = total = 0
     given = _inputs(texts, input)
     if hasattr(loaded.task, "inputs"):  # an input may be several lines
         given = _joined(given, loaded.task.inputs)
     for lines in _chunks(given):
         good = [line.text for line in lines if not line.refused]
-        found = iter(loaded.predict(good, prefix=prefix))
+        wishes = {"must": must, "never": never}
+        asked = {name: [own] * len(good) for name, own in wishes.items() if own}
+        found = iter(loaded.predict(good, prefix=prefix, **asked))
         for line in lines:
             prediction = None if line.refused else next(found)
             reason = line.refused or (prediction.refused if prediction else "")

@@ -257,6 +257,14 @@ class Tokenizer:
         """The token of each id, special ones too."""
         return [self.vocabulary[i] for i in ids]
 
+    def spelled(self) -> list[str]:
+        """What every id adds to a text, the space before a word included; special ones nothing."""
+        joint = KINDS[self.kind].joint
+        return [
+            "" if i <= UNK else joint + name.replace(SPACE, " ")
+            for i, name in enumerate(self.vocabulary)
+        ]
+
     def words(self, ids: Iterable[int]) -> list[int]:
         """The index of the word each id belongs to, as `Encoding.words` has it for a text."""
         names = self.tokens(ids)

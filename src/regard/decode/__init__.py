@@ -4,8 +4,9 @@
     hypotheses = decoder(model, source)        # one list a sentence
 
 `greedy` and `sample` follow hypotheses one by one (`walk`), `beam` lets them compete; what they
-share (limits, forced prefixes, eval mode) is in `search`. All speak to `encode`, `start` and `step`
-alone.
+share (limits, forced prefixes, eval mode) is in `search`; what may not come or must come is in
+`rules` and `must`. All speak to `encode`, `start` and `step` alone, and an `Ensemble` of models is
+one model to them.
 """
 
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from dataclasses import fields
 from typing import Any
 
 from regard.decode.beam import Beam
+from regard.decode.ensemble import Ensemble
 from regard.decode.greedy import Greedy
 from regard.decode.hypothesis import Hypothesis
 from regard.decode.penalties import PENALTIES, gnmt, power
@@ -25,6 +27,7 @@ __all__ = [
     "PENALTIES",
     "Beam",
     "Decoder",
+    "Ensemble",
     "Greedy",
     "Hypothesis",
     "Sample",

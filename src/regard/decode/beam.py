@@ -9,6 +9,12 @@ the best `n_best`, even if it lost no more probability and had the largest lp wi
     max over alive of log P / lp(limit)  <=  score of the n_best-th best that ended
 
 so that n_best = 1 is the first of n_best = 5. Those that the limit cuts rank behind all that ended.
+With `coverage` the score of a hypothesis gains a term that is never above 0 (Wu et al., eq. 14),
+
+    cp(X; Y) = beta * sum over source positions i of log min(sum over steps t of p_ti, 1),
+
+p_ti being what the decoder looks at (see `coverage.py`). `diversity` takes gamma * rank from a
+continuation's place among those of its own hypothesis while the beam is filled (Li et al. 2016).
 Sources: Sutskever et al. 2014; Wu et al. 2016, section 7; `papers/translation.md`, section 12.
 """
 
@@ -20,8 +26,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from regard.attention.mask import take
+from regard.decode.coverage import Covered, covering
 from regard.decode.history import End, History
 from regard.decode.hypothesis import Hypothesis
+from regard.decode.must import Must
 from regard.decode.search import IMPOSSIBLE, Decoder, Request, check, forced, log_probabilities
 from regard.decode.top import top
 from regard.protocols import EOS, PAD
@@ -40,11 +49,16 @@ class Beam(Decoder):
         n_best: how many are given back, best first; at most `size`.
         patience: also stop when `patience * size` hypotheses have ended (1 is the habit of fairseq;
             Kasai et al. 2022). None never stops early, which is exact and takes more steps.
+        coverage: beta of the coverage penalty; 0 for none. Models with attention alone have it.
+        diversity: gamma of the penalty on a hypothesis's second, third, … continuation; with it
+            the n best differ more.
     """
 
     size: int = 5
     n_best: int = 1
     patience: float | None = None
+    coverage: float = 0.0
+    diversity: float = 0.0
 
     def __post_init__(self) -> None:
         """Refuse values that mean nothing."""
@@ -53,40 +67,56 @@ class Beam(Decoder):
         most = f"from 1 to size, which is {self.size}"
         check(1 <= self.n_best <= self.size, "n_best", most, self.n_best)
         check(self.patience is None or self.patience >= 1, "patience", "1 or more", self.patience)
+        check(self.coverage >= 0, "coverage", "a number from 0 up", self.coverage)
+        check(self.diversity >= 0, "diversity", "a number from 0 up", self.diversity)
 
     def search(self, request: Request) -> list[list[Hypothesis]]:
         """Search all sentences of the batch at once."""
+        if self.coverage:
+            with covering(request) as covered:
+                return self._search(request, covered)
+        return self._search(request, None)
+
+    def _search(self, request: Request, covered: Covered | None) -> list[list[Hypothesis]]:
         model, decoding = request.model, request.decoding
         tokens, totals = request.begin()
         history, rows = History(), list(range(len(tokens)))
         active = torch.arange(len(tokens), device=tokens.device)
         books = [_Book(self, sentence, limit) for sentence, limit in enumerate(request.limits)]
+        must = None if request.must is None else Must(request.must, self.size, request.limits)
+        read = tokens[..., None][..., :0]  # (n, width, t), kept for rules alone
         for step in range(max(request.limits)):
             logits, decoding = model.step(tokens, decoding)
             scores = log_probabilities(logits, model.normalized)
+            free = request.ruled(scores, read, active)
+            free = free if must is None else must.hold(free, read, active)
             first = EOS + 1 if step + 1 < self.min_length else EOS  # PAD and BOS lie below
-            best = _best(scores, totals, first, 2 * self.size)
+            best = _best(free, totals, first, 2 * self.size, self.diversity)
+            if must is not None:
+                shared = must.share(best[:3], free, totals, read, active)
+                best = _Best(*shared, keys=shared[0])
             start, width = forced(request, step, active, scores.shape[-1]), self.size
             if start is not None:
                 best = _force(best, start, scores, totals)
                 width = 1 if bool((start != PAD).all()) else width
             ended = best.tokens == EOS
-            totals, pick = best.totals.masked_fill(ended, -math.inf).topk(
-                min(width, ended.shape[1])
-            )
-            tokens, parents = (
-                best.tokens.gather(1, pick),
-                best.parents.gather(1, pick),
-            )  # (n, width)
+            keys = best.keys.masked_fill(ended, -math.inf)
+            pick = keys.topk(min(width, ended.shape[1])).indices
+            totals, tokens, parents = (x.gather(1, pick) for x in best[:3])  # (n, width)
+            totals = totals.masked_fill(tokens == EOS, -math.inf)  # too few that do not end
             sums, ids, backs = totals.tolist(), tokens.tolist(), parents.tolist()
             history.append(rows, ids, backs, sums)
+            bonus = None if covered is None else covered.look(self.coverage)
             for row, place in ended[:, : self.size].nonzero().tolist():
                 parent, total = int(best.parents[row, place]), float(best.totals[row, place])
-                books[rows[row]].end(step, parent, EOS, total)
+                extra = 0.0 if bonus is None else bonus[row][parent]
+                books[rows[row]].end(step, parent, EOS, total, extra)
             keep = [
                 row
                 for row, sentence in enumerate(rows)
-                if not books[sentence].closed(step, backs[row], ids[row], sums[row])
+                if not books[sentence].closed(
+                    step, backs[row], ids[row], sums[row], None if bonus is None else bonus[row]
+                )
             ]
             if not keep:
                 break
@@ -94,9 +124,16 @@ class Beam(Decoder):
                 index = torch.tensor(keep, device=tokens.device)
                 decoding, active, parents = decoding.rows(index), active[index], parents[index]
                 tokens, totals, rows = tokens[index], totals[index], [rows[row] for row in keep]
+                read = read[index]
+                if covered is not None:
+                    covered.rows(index)
             same = list(range(scores.shape[1]))
             if any(backs[row] != same for row in keep):
                 decoding = decoding.select(parents)
+            if request.rules or must is not None:
+                read = torch.cat([take(read, parents), tokens[..., None]], -1)
+            if covered is not None:
+                covered.select(parents)
         return [[history.trace(end) for end in book.best()] for book in books]
 
 
@@ -106,9 +143,11 @@ class _Best(NamedTuple):
     totals: Tensor
     tokens: Tensor
     parents: Tensor
+    keys: Tensor
+    """What they are chosen by: `totals`, less the penalty of `diversity`."""
 
 
-def _best(scores: Tensor, totals: Tensor, first: int, count: int) -> _Best:
+def _best(scores: Tensor, totals: Tensor, first: int, count: int, diversity: float) -> _Best:
     """Give the `count` best continuations by tokens from `first` up.
 
     The best of all continuations are among the best of each slot.
@@ -119,9 +158,13 @@ def _best(scores: Tensor, totals: Tensor, first: int, count: int) -> _Best:
     scores = scores[..., first:]
     values, ids = top(scores, min(count, scores.shape[-1]))  # (n, width, m)
     each = values.to(totals.dtype) + totals[..., None]
-    sums, place = each.flatten(1).topk(min(count, each[0].numel()))  # (n, count)
+    keys = each
+    if diversity and len(each[0]) > 1:
+        keys = each - diversity * torch.arange(each.shape[-1], device=each.device)
+    chosen, place = keys.flatten(1).topk(min(count, each[0].numel()))  # (n, count)
+    sums = chosen if keys is each else each.flatten(1).gather(1, place)
     tokens = ids.flatten(1).gather(1, place) + first
-    return _Best(sums, tokens, place // ids.shape[-1])
+    return _Best(sums, tokens, place // ids.shape[-1], chosen)
 
 
 def _force(best: _Best, start: Tensor, scores: Tensor, totals: Tensor) -> _Best:
@@ -134,6 +177,7 @@ def _force(best: _Best, start: Tensor, scores: Tensor, totals: Tensor) -> _Best:
         torch.where(free, best.totals, only),
         torch.where(free, best.tokens, start),
         torch.where(free, best.parents, 0),
+        torch.where(free, best.keys, only),
     )
 
 
@@ -148,29 +192,36 @@ class _Book:
         patience = 1.0 if beam.size == 1 else beam.patience
         self.enough = math.inf if patience is None else patience * beam.size
 
-    def end(self, step: int, parent: int, token: int, total: float) -> None:
+    def end(self, step: int, parent: int, token: int, total: float, extra: float) -> None:
         """Enter a hypothesis that ended in EOS; among equals the earlier stays before."""
         if total != -math.inf:
-            score = total / self.beam.normalizer(step + 1)
+            score = total / self.beam.normalizer(step + 1) + extra
             end = End(self.sentence, step, parent, token, total, score)
             insort(self.ended, end, key=lambda e: -e.score)
 
-    def closed(self, step: int, parents: list[int], tokens: list[int], totals: list[float]) -> bool:
-        """Whether the sentence is finished, given the hypotheses still alive, best first."""
+    def closed(
+        self,
+        step: int,
+        parents: list[int],
+        tokens: list[int],
+        totals: list[float],
+        extra: list[float] | None,
+    ) -> bool:
+        """Whether the sentence is finished, given the hypotheses still alive."""
         if step + 1 >= self.limit:
             score = self.beam.normalizer(step + 1)
-            self.cut = [
-                End(self.sentence, step, parent, token, total, total / score)
-                for parent, token, total in zip(parents, tokens, totals, strict=True)
+            gains = [0.0 if extra is None else extra[parent] for parent in parents]
+            cut = [
+                End(self.sentence, step, parent, token, total, total / score + gain)
+                for parent, token, total, gain in zip(parents, tokens, totals, gains, strict=True)
                 if total != -math.inf
             ]
+            self.cut = sorted(cut, key=lambda e: -e.score)
             return True
-        wanted = self.beam.n_best
-        if totals[0] == -math.inf or len(self.ended) >= self.enough:
+        wanted, best = self.beam.n_best, max(totals)
+        if best == -math.inf or len(self.ended) >= self.enough:
             return True
-        return (
-            len(self.ended) >= wanted and totals[0] / self.largest <= self.ended[wanted - 1].score
-        )
+        return len(self.ended) >= wanted and best / self.largest <= self.ended[wanted - 1].score
 
     def best(self) -> list[End]:
         """Give up to `n_best` ends: those in EOS before those that the limit cut."""

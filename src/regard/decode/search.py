@@ -4,13 +4,14 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 
 from regard.decode.hypothesis import Hypothesis
 from regard.decode.penalties import PENALTIES
+from regard.decode.rules import Phrases, Rule, no_repeat, repetition
 from regard.errors import RequestError, nearest
 from regard.protocols import BOS, EOS, PAD, Decoding, Generator, lengths_of
 
@@ -28,6 +29,9 @@ class Request:
         limits: the most tokens, EOS counted, of each sentence.
         prefix: (B, P) forced tokens padded with PAD, or None.
         source: (B, S) what is decoded.
+        rules: what changes the scores of next tokens, one after the other.
+        must: for each sentence, what its output must have; None where nothing is asked.
+        lengths: (B,) of the sources.
     """
 
     model: Generator
@@ -35,12 +39,21 @@ class Request:
     limits: list[int]
     prefix: Tensor | None
     source: Tensor
+    lengths: Tensor
+    rules: Sequence[Rule] = field(default_factory=tuple)
+    must: Phrases | None = None
 
     def begin(self) -> tuple[Tensor, Tensor]:
         """Give the first tokens to read and the log-probabilities so far: (B, 1) each."""
         shape = (len(self.limits), 1)
         wide = torch.float32 if self.source.device.type == "mps" else torch.float64
         return self.source.new_full(shape, BOS), self.source.new_zeros(shape, dtype=wide)
+
+    def ruled(self, scores: Tensor, read: Tensor, rows: Tensor) -> Tensor:
+        """Scores (n, width, V) after every rule; read (n, width, t) is kept for them alone."""
+        for rule in self.rules:
+            scores = rule(scores, read, rows)
+        return scores
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +67,9 @@ class Decoder(ABC):
             tokens; EOS counts on both sides.
         max_length: never more than this many tokens, whatever the source (None: no such limit).
         min_length: EOS is not allowed before it would be token number `min_length`.
+        no_repeat: no so many tokens in a row come twice; 0 for no such rule.
+        repetition: what the log-probability of tokens written before is multiplied by: above 1
+            they come less often. Scores count it.
 
     A forced prefix or `min_length` always fits: the limit is raised to hold it and an EOS.
     PAD and BOS are never produced; probabilities are the model's own, over its whole vocabulary.
@@ -65,6 +81,8 @@ class Decoder(ABC):
     max_extra: int = 10
     max_length: int | None = None
     min_length: int = 0
+    no_repeat: int = 0
+    repetition: float = 1.0
 
     def __post_init__(self) -> None:
         """Refuse values that mean nothing."""
@@ -80,6 +98,8 @@ class Decoder(ABC):
         most = self.max_length
         fits = most is None or most >= max(1, self.min_length)
         check(fits, "max_length", "1 or more, and no less than min_length", most)
+        check(self.no_repeat >= 0, "no_repeat", "0 (no such rule) or more", self.no_repeat)
+        check(self.repetition >= 1, "repetition", "a number from 1 up", self.repetition)
 
     def __call__(
         self,
@@ -87,27 +107,38 @@ class Decoder(ABC):
         source: Tensor,
         lengths: Tensor | None = None,
         prefix: Sequence[Sequence[int]] | None = None,
+        *,
+        must: Phrases | None = None,
+        rules: Sequence[Rule] = (),
     ) -> list[list[Hypothesis]]:
-        """Decode a batch.
+        """Decode a batch; a sentence for which nothing fits what is asked has no hypothesis.
 
         Args:
             model: any `Generator`.
             lengths: (B,) of the sources, EOS counted; None counts what is not PAD.
             source: (B, S) ids ending in EOS, right-padded.
             prefix: how each output must begin: one list of ids a sentence, of any lengths, no BOS.
+            must: for each sentence, sequences of ids that its output must have (`Beam` alone).
+            rules: more rules than the decoder's own (see `rules`), `Avoid` for one.
         """
         lengths = lengths_of(source, lengths)
-        starts = _prefixes(prefix, len(source))
+        prefixes = None if prefix is None else [[start] if len(start) else [] for start in prefix]
+        starts = [own[0] if own else [] for own in _checked("prefix", prefixes, len(source))]
+        wanted = _checked("must", must, len(source))
         if not len(source):
             return []
         limits = [
-            max(self.limit(n), self.min_length, len(start) + 1 if start else 1)
-            for n, start in zip(lengths.tolist(), starts, strict=True)
+            max(self.limit(n), self.min_length, sum(map(len, [start, *words])) + 1)
+            for n, start, words in zip(lengths.tolist(), starts, wanted, strict=True)
         ]
+        own = [no_repeat(self.no_repeat)] if self.no_repeat else []
+        own += [repetition(self.repetition)] if self.repetition > 1 else []
         with frozen(model), torch.inference_mode():
             decoding = model.start(model.encode(source, lengths))
             table = _table(starts).to(source.device) if any(starts) else None
-            return self.search(Request(model, decoding, limits, table, source))
+            request = Request(model, decoding, limits, table, source, lengths, [*own, *rules],
+                              wanted if any(wanted) else None)  # fmt: skip
+            return self.search(request)
 
     @abstractmethod
     def search(self, request: Request) -> list[list[Hypothesis]]:
@@ -169,21 +200,25 @@ def forced(request: Request, step: int, rows: Tensor, size: int) -> Tensor | Non
     return tokens[:, None] if largest != PAD else None
 
 
-def _prefixes(prefix: Sequence[Sequence[int]] | None, sentences: int) -> list[list[int]]:
-    if prefix is None:
+def _checked(what: str, given: Phrases | None, sentences: int) -> list[list[list[int]]]:
+    """What is asked of each sentence, as lists, or a sentence on what is wrong with it."""
+    if given is None:
         return [[] for _ in range(sentences)]
-    if len(prefix) != sentences:
+    if len(given) != sentences:
         raise RequestError(
-            f"prefix: expected one list of ids a sentence, {sentences} in all, got {len(prefix)}"
+            f"{what}: expected one list of ids a sentence, {sentences} in all, got {len(given)}"
         )
-    for n, start in enumerate(prefix):
-        for token in start:
-            if token in (PAD, BOS, EOS) or token < 0:
-                raise RequestError(
-                    f"prefix: sentence {n} is to begin with id {token}, but a prefix holds no PAD,"
-                    " BOS or EOS; give the ids of its words alone"
-                )
-    return [list(start) for start in prefix]
+    for n, phrases in enumerate(given):
+        for phrase in phrases:
+            if not len(phrase):
+                raise RequestError(f"{what}: sentence {n} has a phrase without a token")
+            for token in phrase:
+                if token in (PAD, BOS, EOS) or token < 0:
+                    raise RequestError(
+                        f"{what}: sentence {n} is given id {token}, but a {what} holds no PAD, BOS"
+                        " or EOS; give the ids of its words alone"
+                    )
+    return [[list(phrase) for phrase in phrases] for phrases in given]
 
 
 def _table(starts: list[list[int]]) -> Tensor:

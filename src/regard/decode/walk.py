@@ -1,5 +1,6 @@
 """One token a hypothesis and no re-ordering: what greedy decoding and sampling share."""
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -8,6 +9,7 @@ from torch import Tensor
 from regard.decode.history import End, History
 from regard.decode.hypothesis import Hypothesis
 from regard.decode.search import IMPOSSIBLE, Decoder, Request, forced, log_probabilities
+from regard.errors import RequestError
 from regard.protocols import EOS, PAD
 
 __all__ = ["walk"]
@@ -27,8 +29,11 @@ def walk(
         choose: from log-probabilities (n, width, V) of the ids that are allowed, the step, and
             the sentences (n,) still in the batch: which are chosen, (n, width).
     """
+    if request.must is not None:
+        raise RequestError("must: only a beam can be asked for words; say decode.name=beam")
     model, decoding = request.model, request.decoding
     tokens, totals = request.begin()
+    read = tokens.new_empty(len(tokens), width, 0)
     history, rows = History(), list(range(len(tokens)))
     active = torch.arange(len(tokens), device=tokens.device)
     found: list[dict[int, Hypothesis]] = [{} for _ in rows]
@@ -38,13 +43,16 @@ def walk(
         if step == 0 and width > 1:
             decoding = decoding.select(tokens.new_zeros(len(tokens), width))
             scores = scores.expand(-1, width, -1)
+        free = request.ruled(scores, read, active)
         first = EOS + 1 if step + 1 < decoder.min_length else EOS  # PAD and BOS lie below
-        tokens = choose(scores[..., first:], step, active) + first
+        tokens = choose(free[..., first:].clamp(min=IMPOSSIBLE), step, active) + first
+        gained = free.gather(-1, tokens[..., None]).squeeze(-1)
         start = forced(request, step, active, scores.shape[-1])
         if start is not None:
             tokens = torch.where(start != PAD, start, tokens)
-        gained = scores.gather(-1, tokens[..., None]).clamp(min=IMPOSSIBLE)
-        totals = totals + gained.squeeze(-1).to(totals.dtype)
+            own = scores.gather(-1, tokens[..., None]).squeeze(-1).clamp(min=IMPOSSIBLE)
+            gained = torch.where(start != PAD, own, gained)
+        totals = totals + gained.to(totals.dtype)
         ids, sums = tokens.tolist(), totals.tolist()
         parents = [[0] * width] * len(rows) if step == 0 else [list(range(width))] * len(rows)
         history.append(rows, ids, parents, sums)
@@ -65,4 +73,8 @@ def walk(
             index = torch.tensor(keep, device=tokens.device)
             decoding, active = decoding.rows(index), active[index]
             tokens, totals, rows = tokens[index], totals[index], [rows[row] for row in keep]
-    return [sorted(some.values(), key=lambda h: (not h.finished, -h.score)) for some in found]
+            read = read[index]
+        if request.rules:
+            read = torch.cat([read, tokens[..., None]], -1)
+    possible = [[h for h in some.values() if h.log_prob != -math.inf] for some in found]
+    return [sorted(some, key=lambda h: (not h.finished, -h.score)) for some in possible]

@@ -3,6 +3,7 @@
 import logging
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,8 +14,9 @@ from regard.data.batch import PairBatch, plan
 from regard.data.packed import Packed
 from regard.data.problems import Problems
 from regard.data.tokenize import Tokenizer
+from regard.decode.rules import Avoid
 from regard.errors import RequestError
-from regard.protocols import EOS, PAD
+from regard.protocols import EOS, PAD, UNK
 from regard.tasks import corpus
 from regard.tasks.base import Data, Examples, Prediction, Task
 from regard.tasks.loss import smoothed_cross_entropy
@@ -106,32 +108,31 @@ class Generation(Task):
         *,
         tokens: int = 4096,
         prefix: Sequence[str | None] | None = None,
+        must: Sequence[Sequence[str]] | None = None,
+        never: Sequence[Sequence[str]] | None = None,
     ) -> list[Prediction]:
         """Predict each text, in input order; inputs of like length are decoded together.
 
-        An empty text gives an empty output; one of more than `max_source` tokens gives an empty
-        output and says so in `refused`.
+        An empty text gives an empty output; one of more than `max_source` tokens, or for which
+        nothing fits what is asked, gives an empty output and says so in `refused`.
 
         Args:
             model: a `Generator`; it stays where it is and in the mode it is in.
             texts: one input each; `Examples` have theirs in tokens already.
             tokenizers: for `source` and `target`.
-            decoder: called as `decoder(model, source, lengths, prefix)`.
+            decoder: called as `decoder(model, source, lengths)`, and with `prefix`, `must` and
+                `rules` where something is asked.
             tokens: the most padded source tokens decoded at once.
             prefix: for each text, what its output must begin with.
+            must, never: for each text, words or phrases that its output must and must not have, cut
+                in pieces as the tokenizer cuts them; `never` holds however the output is cut.
         """
         inputs = list(texts.texts) if isinstance(texts, Examples) else list(texts)
         if isinstance(texts, Examples):
             source = texts.source
         else:
             source = tokenizers["source"].encode_all(inputs)
-        if prefix is not None and len(prefix) != len(inputs):
-            raise RequestError(
-                f"expected a prefix for each of {len(inputs)} inputs, got {len(prefix)}"
-            )
-        forced = None
-        if prefix is not None:
-            forced = tokenizers["target"].encode_all([p or "" for p in prefix])
+        asked = _Asked.of(tokenizers["target"], len(inputs), prefix, must, never)
         sizes = source.sizes + 1
         results = [
             self._undecoded(text, size) for text, size in zip(inputs, sizes.tolist(), strict=True)
@@ -145,7 +146,7 @@ class Generation(Task):
         decoded = np.flatnonzero((sizes > 1) & (sizes <= self.max_source))
         for batch in plan(sizes[decoded, None], tokens=tokens, shuffle=False, rows=256):
             at = decoded[batch]
-            hypotheses = _decode(model, source, at, decoder, forced)
+            hypotheses = _decode(model, source, at, decoder, asked)
             for place, found in zip(at.tolist(), hypotheses, strict=True):
                 results[place] = _prediction(inputs[place], found, tokenizers["target"])
         return results
@@ -157,20 +158,75 @@ class Generation(Task):
         return Prediction(text, "", refused=reason)
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """What is asked of the outputs: beginnings and phrases in ids, and phrases in letters."""
+
+    prefix: Packed | None
+    must: Sequence[Sequence[Sequence[int]]] | None
+    never: Sequence[Sequence[str]] | None
+    spelled: Sequence[str]
+
+    @classmethod
+    def of(
+        cls,
+        target: Tokenizer,
+        count: int,
+        prefix: Sequence[str | None] | None,
+        must: Sequence[Sequence[str]] | None,
+        never: Sequence[Sequence[str]] | None,
+    ) -> "_Asked":
+        given = {"prefix": prefix, "must": must, "never": never}
+        for name, own in given.items():
+            if own is not None and len(own) != count:
+                raise RequestError(f"expected a {name} for each of {count} inputs, got {len(own)}")
+        wanted, unwanted = (
+            None if own is None else [[_ids(target, name, p) for p in some] for some in own]
+            for name, own in (("must", must), ("never", never))
+        )
+        spelled = target.spelled()
+        return cls(
+            None if prefix is None else target.encode_all([p or "" for p in prefix]),
+            wanted,
+            None if unwanted is None
+            else [["".join(spelled[i] for i in p) for p in some] for some in unwanted],
+            spelled,
+        )  # fmt: skip
+
+    def at(self, places: Sequence[int]) -> dict[str, Any]:
+        """What a decoder is told of the inputs at some places."""
+        told: dict[str, Any] = {}
+        if self.prefix is not None:
+            told["prefix"] = [self.prefix[i].tolist() for i in places]
+        if self.must is not None:
+            told["must"] = [self.must[i] for i in places]
+        if self.never is not None:
+            told["rules"] = [Avoid([self.never[i] for i in places], self.spelled)]
+        return told
+
+
+def _ids(target: Tokenizer, name: str, phrase: str) -> list[int]:
+    ids = target.encode(phrase).ids
+    if not ids or UNK in ids:
+        raise RequestError(f"{name}: the model cannot write {phrase!r}; give words it can write")
+    return ids
+
+
 def _decode(
-    model: nn.Module, source: Packed, at: np.ndarray, decoder: Any, forced: Packed | None
+    model: nn.Module, source: Packed, at: np.ndarray, decoder: Any, asked: _Asked
 ) -> list[list[Any]]:
     """The hypotheses of the sources at some places."""
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     ids = torch.from_numpy(source.padded(at, PAD, EOS)).to(device)
     lengths = torch.from_numpy(source.sizes_at(at) + 1).to(device)
-    prefix = None if forced is None else [forced[int(i)].tolist() for i in at]
-    found: list[list[Any]] = decoder(model, ids, lengths, prefix)
+    found: list[list[Any]] = decoder(model, ids, lengths, **asked.at(at.tolist()))
     return found
 
 
 def _prediction(text: str, hypotheses: list[Any], target: Tokenizer) -> Prediction:
     """The best hypothesis, with the others as its alternatives."""
+    if not hypotheses:
+        return Prediction(text, "", refused="no output within the length limit fits what is asked")
     best, *others = (
         Prediction(
             text,

@@ -1,0 +1,77 @@
+"""How much of the source a hypothesis has looked at, for the coverage penalty of beams.
+
+    cp(X; Y) = beta * sum_i log min(sum_t p_ti, 1)     Wu et al. 2016, section 7, equation 14
+
+p_ti is what step t looks at source position i: the mean over the heads of the last attention whose
+memory is the source. A position that nothing looked at counts as `LEAST`.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention import watch
+from regard.attention.mask import take
+from regard.errors import RequestError
+
+if TYPE_CHECKING:
+    from regard.attention._recorder import Seen
+    from regard.decode.search import Request
+
+__all__ = ["LEAST", "Covered", "covering"]
+
+LEAST = 1e-6
+"""The least that a source position counts as looked at: its logarithm is finite."""
+
+
+class Covered:
+    """The attention that every hypothesis has spent on every source position so far.
+
+    Shapes:
+        spent (n, width, S), inside (n, 1, S): which positions are no padding
+    """
+
+    def __init__(self, seen: "Seen", lengths: Tensor, size: int) -> None:
+        self.seen = seen
+        self.inside = (torch.arange(size, device=lengths.device) < lengths[:, None])[:, None]
+        self.spent = torch.zeros(len(lengths), 1, size, device=lengths.device)
+
+    def look(self, beta: float) -> list[list[float]]:
+        """Add what the step looked at; give cp of every hypothesis as if it ended here."""
+        self.spent = self.spent + self._weights()
+        each = self.spent.clamp(LEAST, 1.0).log() * self.inside
+        bonus: list[list[float]] = (beta * each.sum(-1)).tolist()
+        return bonus
+
+    def select(self, parents: Tensor) -> None:
+        """Follow a re-ordering of the beam (n, width)."""
+        self.spent = take(self.spent, parents)
+
+    def rows(self, index: Tensor) -> None:
+        """Keep some sentences."""
+        self.spent, self.inside = self.spent[index], self.inside[index]
+
+    def _weights(self) -> Tensor:
+        """(n, width, S): what the last attention to the source saw in this step."""
+        for name in reversed(list(self.seen)):
+            record = self.seen[name]
+            weights = record.steps[-1]
+            if weights.dim() - record.heads - record.features == 3:  # no past of its own: (B, Q, K)
+                weights = weights.mean(-1) if record.features else weights
+                weights = weights.mean(1) if record.heads else weights
+                self.seen.clear()
+                return weights.to(self.spent.dtype)
+        raise RequestError(
+            "decode.coverage: this model looks at no source while it writes; leave coverage at 0"
+        )
+
+
+@contextmanager
+def covering(request: "Request") -> Iterator[Covered]:
+    """Watch the request's model while it is searched."""
+    model = request.model if isinstance(request.model, nn.Module) else None
+    with watch(model) as seen:
+        yield Covered(seen, request.lengths, request.source.shape[1])

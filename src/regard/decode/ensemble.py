@@ -1,0 +1,95 @@
+"""Several models that write one output together.
+
+    p(y_t | y_<t, x) = mean over models m of p_m(y_t | y_<t, x)
+
+An ensemble is a `Generator`: every decoder takes it, beams and rules included. Its models read the
+same tokens, so they must share their vocabularies; their architectures may differ.
+"""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from regard.decode.search import log_probabilities
+from regard.errors import RequestError
+from regard.protocols import Decoding, Encoded, Generator, Output, lengths_of
+
+__all__ = ["Ensemble"]
+
+
+class Ensemble(nn.Module):
+    """The mean of the probabilities of some models.
+
+    Args:
+        models: `Generator`s over the same vocabularies.
+
+    Raises:
+        RequestError: no model, or vocabularies of different sizes.
+
+    Shapes:
+        as those of any `Generator`; logits are log-probabilities.
+    """
+
+    normalized = True
+
+    def __init__(self, models: Sequence[Generator]) -> None:
+        super().__init__()
+        if not models:
+            raise RequestError("an ensemble expects one model or more, got none")
+        sizes = {(getattr(m, "source", None), getattr(m, "target", None)) for m in models}
+        if len(sizes) > 1:
+            shown = " and ".join(f"{s} -> {t}" for s, t in sorted(sizes, key=str))
+            raise RequestError(f"an ensemble's models share vocabularies; got sizes {shown}")
+        self.models = nn.ModuleList(models)  # type: ignore[arg-type]
+        self.source, self.target = next(iter(sizes))
+
+    def encode(self, source: Tensor, lengths: Tensor | None = None) -> Encoded:
+        """Every model reads the source; what each gave is in `final`."""
+        lengths = lengths_of(source, lengths)
+        each = tuple(model.encode(source, lengths) for model in self._each())
+        return Encoded(each[0].states, lengths, each)
+
+    def forward(self, source: Tensor, target_in: Tensor, lengths: Tensor | None = None) -> Output:
+        """Teacher forced: (B, T, V) log-probabilities."""
+        given = [(model(source, target_in, lengths).logits, model) for model in self._each()]
+        return Output(_mean([log_probabilities(x, m.normalized) for x, m in given]))
+
+    def start(self, encoded: Encoded) -> Decoding:
+        """The decodings of all models in one, each under its number."""
+        return _joined([m.start(e) for m, e in zip(self._each(), encoded.final, strict=True)])
+
+    def step(self, tokens: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
+        """Every model reads a token: (B, beam) to (B, beam, V) log-probabilities."""
+        scores, moved = [], []
+        for number, model in enumerate(self._each()):
+            logits, own = model.step(tokens, _own(decoding, number))
+            scores.append(log_probabilities(logits, model.normalized))
+            moved.append(own)
+        return _mean(scores), _joined(moved)
+
+    def _each(self) -> list[Generator]:
+        return list(self.models)  # type: ignore[arg-type]
+
+
+def _mean(scores: list[Tensor]) -> Tensor:
+    """Log of the mean of probabilities."""
+    return torch.logsumexp(torch.stack(scores), 0) - math.log(len(scores))
+
+
+def _joined(each: list[Decoding]) -> Decoding:
+    """The decodings of all models in one; keys say whose they are."""
+    memories = {f"{n}.{k}": v for n, one in enumerate(each) for k, v in one.memories.items()}
+    carried = {f"{n}.{k}": v for n, one in enumerate(each) for k, v in one.carried.items()}
+    return Decoding(memories, carried, each[0].step)
+
+
+def _own(decoding: Decoding, number: int) -> Decoding:
+    """One model's part of a joined decoding."""
+    own = f"{number}."
+    memories, carried = (
+        {k.removeprefix(own): v for k, v in some.items() if k.startswith(own)}
+        for some in (decoding.memories, decoding.carried)
+    )
+    return Decoding(memories, carried, decoding.step)

@@ -1,0 +1,108 @@
+"""Rules for what may come next, given what a hypothesis has written so far.
+
+Each rule changes the scores of some next tokens; all look at one tensor, `read`, the tokens of
+every hypothesis. No rule touches EOS, so that a hypothesis can always end.
+
+    no_repeat n     no n tokens in a row come twice                       Paulus et al. 2018, 2.5
+    repetition θ    log p(y) * θ for every y that was written before      Keskar et al. 2019, 4.1
+    Avoid           no forbidden word or phrase is completed, however it is cut in tokens
+"""
+
+import math
+import re
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from regard.protocols import EOS
+
+__all__ = ["Avoid", "Phrases", "Rule", "no_repeat", "repetition"]
+
+Phrases = Sequence[Sequence[Sequence[int]]]
+"""For each sentence its phrases, each a list of ids."""
+
+Rule = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""(scores (n, width, V), read (n, width, t), the sentences (n,) in the batch) -> scores."""
+
+
+def no_repeat(size: int) -> Rule:
+    """No `size` tokens in a row twice: the token that would complete them again is impossible."""
+
+    def rule(scores: Tensor, read: Tensor, rows: Tensor) -> Tensor:
+        if read.shape[-1] < size:
+            return scores
+        met = read.unfold(-1, size, 1)  # (n, width, places, size)
+        last = read[..., read.shape[-1] - size + 1 :]
+        again = (met[..., :-1] == last[..., None, :]).all(-1) & (met[..., -1] != EOS)
+        blocked = torch.zeros_like(scores).scatter_add_(-1, met[..., -1], again.to(scores.dtype))
+        return scores.masked_fill(blocked > 0, -math.inf)
+
+    return rule
+
+
+def repetition(factor: float) -> Rule:
+    """Tokens that were written before get `factor` times their log-probability."""
+
+    def rule(scores: Tensor, read: Tensor, rows: Tensor) -> Tensor:
+        if not read.shape[-1]:
+            return scores
+        gathered = scores.gather(-1, read)
+        return scores.scatter(-1, read, torch.where(read == EOS, gathered, gathered * factor))
+
+    return rule
+
+
+class Avoid:
+    """No sentence writes any of its phrases, however the tokens cut them.
+
+    A token is impossible where it completes a phrase in the text so far, unless it goes on with a
+    letter or digit right behind it: " buttons" is another word than " button".
+
+    Args:
+        phrases: for each sentence, texts as `spelled` would write them, word boundaries included.
+        spelled: what every id adds to the text; special ones nothing.
+    """
+
+    def __init__(self, phrases: Sequence[Sequence[str]], spelled: Sequence[str]) -> None:
+        self.phrases, self.spelled = phrases, spelled
+        self._ends: dict[str, list[int]] = {}
+        self._whole: dict[str, list[int]] = {}
+
+    def __call__(self, scores: Tensor, read: Tensor, rows: Tensor) -> Tensor:
+        """A rule: scores with -inf where a phrase would be complete."""
+        scores = scores.clone()
+        for row, sentence in enumerate(rows.tolist()):
+            own = self.phrases[sentence]
+            if not own:
+                continue
+            longest = max(map(len, own))
+            for slot, ids in enumerate(read[row, :, -longest:].tolist()):
+                text = " " + "".join([self.spelled[i] for i in ids])  # a text begins like a word
+                banned = [i for phrase in own for i in self._completing(phrase, text)]
+                scores[row, slot, banned] = -math.inf
+        return scores
+
+    def _completing(self, phrase: str, text: str) -> list[int]:
+        """The ids that complete a phrase behind `text`, or have all of it inside."""
+        found = list(self._having(phrase))
+        for begun in range(len(phrase)):
+            if text.endswith(phrase[:begun]):
+                found += self._beginning(phrase[begun:])
+        return found
+
+    def _beginning(self, rest: str) -> list[int]:
+        """The ids that write the rest of a phrase and end its last word."""
+        if rest not in self._ends:
+            self._ends[rest] = [
+                i for i, piece in enumerate(self.spelled)
+                if piece.startswith(rest) and not piece[len(rest) : len(rest) + 1].isalnum()
+            ]  # fmt: skip
+        return self._ends[rest]
+
+    def _having(self, phrase: str) -> list[int]:
+        """The ids that have all of a phrase behind their first character."""
+        if phrase not in self._whole:
+            whole = re.compile(rf"(?s).+{re.escape(phrase)}(?!\w)")
+            self._whole[phrase] = [i for i, p in enumerate(self.spelled) if whole.match(p)]
+        return self._whole[phrase]
