@@ -22,7 +22,7 @@ __all__ = ["look"]
 ALL = "all"
 PAGES = (".html", ".htm", ".seen")
 
-OWN = {"reading": "regard.viewer.reading"}
+OWN = {"reading": "regard.viewer.reading", "memory": "regard.viewer.stories"}
 """Tasks that show themselves: modules with `look(loaded, text)`, which gives something that has
 `text(colour=)` and `as_json()`, and with `view(looks, folder=)` and `draw(look, path, width=)`."""
 

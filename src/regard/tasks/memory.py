@@ -33,6 +33,8 @@ COLUMNS = {name: name for name in ("story", "question", "answer")}
 HELD_OUT = 0.1
 """Share of the training questions that are dev where there are no dev files, as in the paper."""
 
+NONE = "no sentence: expected facts and a question, as 'Ann went home. Where is Ann?'"
+
 ROWS = 256
 """Questions answered at once."""
 
@@ -255,8 +257,9 @@ class Memory(Task):
     ) -> list[Prediction]:
         """Answer each text: sentences, the last of which is the question.
 
-        An empty text is refused; a question without facts is answered from itself alone. Answers
-        to texts come with the facts looked at and other answers, those to `Questions` without.
+        An empty text gives an empty answer, one without a word is refused; a question without facts
+        is answered from itself alone. Answers to texts come with the facts looked at and with other
+        answers, those to `Questions` without.
         """
         if isinstance(texts, Questions):
             return self._answered(model, texts, texts.texts, tokenizers["target"], look=False)
@@ -269,9 +272,10 @@ class Memory(Task):
         answers = iter(
             self._answered(model, made, known, tokenizers["target"], look=True) if made else []
         )
-        refused = "no sentence: expected facts and a question, as 'Ann went home. Where is Ann?'"
         return [
-            next(answers) if question else Prediction(text, "", refused=refused)
+            next(answers)
+            if question
+            else Prediction(text, "", refused=NONE if text.strip() else "")
             for text, (_, question) in zip(named, asked, strict=True)
         ]
 
