@@ -7,6 +7,7 @@ from regard.metrics.interval import Interval, bootstrap
 from regard.metrics.labels import micro_f1
 from regard.metrics.rates import per, wer, word_error_rate
 from regard.metrics.score import Score
+from regard.metrics.squad import exact_match, span_f1
 from regard.metrics.translation import bleu, chrf
 
 __all__ = [
@@ -19,11 +20,13 @@ __all__ = [
     "bootstrap",
     "chrf",
     "edit_distance",
+    "exact_match",
     "hard_alignment",
     "micro_f1",
     "nearest_variant",
     "per",
     "read_links",
+    "span_f1",
     "wer",
     "word_error_rate",
 ]

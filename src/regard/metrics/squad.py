@@ -49,8 +49,10 @@ def span_f1(outputs: Sequence[str], references: References) -> Score:
 
 
 def _f1(output: str, reference: str) -> float:
-    """No word in common, an empty side included, is 0 (SQuAD 1.1)."""
+    """Of two answers; where one is empty they are alike or not, as SQuAD 2.0's scorer has it."""
     said, right = normalized(output).split(), normalized(reference).split()
+    if not said or not right:
+        return float(said == right)
     common = sum((Counter(said) & Counter(right)).values())
     return 2 * common / (len(said) + len(right)) if common else 0.0
 
@@ -60,5 +62,5 @@ def _mean(
 ) -> Score:
     found = variants(outputs, references)
     each = [max(score(o, r) for r in rs) for o, rs in zip(outputs, found, strict=True)]
-    text = signature(metric=name, norm="squad-1.1")
+    text = signature(metric=name, norm="squad")
     return Score(name, 100 * sum(each) / len(each), text, {"each": each})

@@ -191,12 +191,12 @@ class Reading(Task):
         are the alternatives.
         """
         if isinstance(texts, Questions):
-            return self._answer(model, texts, tokens, others=False)
+            return self._answer(model, texts, tokens)
         inputs = list(texts.texts) if isinstance(texts, Examples) else list(texts)
         asked = [self._asked(text) for text in inputs]
         good = [one for one in asked if isinstance(one, reading.Question)]
         made = Questions(good, Words(tokenizers["source"], self.anonymous), self.pointers)
-        answers = iter(self._answer(model, made, tokens, others=True) if good else [])
+        answers = iter(self._answer(model, made, tokens) if good else [])
         return [
             next(answers)
             if isinstance(one, reading.Question)
@@ -218,9 +218,7 @@ class Reading(Task):
             return f"the query has no {BLANK}"
         return found
 
-    def _answer(
-        self, model: nn.Module, examples: Questions, tokens: int, others: bool
-    ) -> list[Prediction]:
+    def _answer(self, model: nn.Module, examples: Questions, tokens: int) -> list[Prediction]:
         device = next((p.device for p in model.parameters()), torch.device("cpu"))
         found: list[Prediction] = [Prediction("", "")] * len(examples)
         best = {1: self._words, 2: self._spans}[self.pointers]
@@ -230,7 +228,7 @@ class Reading(Task):
                 ranked = best(examples, at, row[:, : len(examples.document[at])])
                 first, *rest = (
                     Prediction(examples.texts[at], text, score, trail=_NO_TRAIL)
-                    for text, score in ranked[: None if others else 1]
+                    for text, score in ranked
                 )
                 first.alternatives.extend(rest)
                 found[at] = first
