@@ -1,5 +1,7 @@
 """Graph attention and graph convolution: the equations in NumPy, sizes, and what they learn."""
 
+import importlib.util
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,9 @@ from torch.nn import functional as F
 
 from regard import catalog
 from regard.attention import Edges, explain, watch
+from regard.data.neighbors import Compressed
 from regard.errors import RequestError
+from regard.layers.sparse import Rows
 from regard.models.gat import GAT
 from regard.models.gcn import GCN
 
@@ -63,7 +67,7 @@ def test_gat_is_the_papers(skip):
 
 
 def test_uniform_is_the_mean_of_the_neighbors():
-    model, x = tiny("gat", layers=1, output_heads=1, uniform=True), features()
+    model, x = tiny("gat", layers=1, output_heads=1, score="uniform"), features()
     adjacency = EDGES.dense(NODES, NODES, at=0, device=x.device).double()
     right = adjacency / adjacency.sum(1, keepdim=True) @ x @ model.out.project.weight
     assert torch.allclose(model(x, EDGES).logits, right + model.out.bias)
@@ -133,6 +137,8 @@ def test_explain_reckons_with_the_edges():
 def test_sizes_that_do_not_fit_are_refused():
     with pytest.raises(RequestError, match="a hidden size for each of its 2 hidden layers"):
         GAT(5, 3, layers=3, hidden=[8])
+    with pytest.raises(RequestError, match=r"no score 'unifrom'.*did you mean 'uniform'"):
+        GAT(5, 3, score="unifrom")
     with pytest.raises(RequestError, match="equal hidden sizes"):
         GAT(5, 3, layers=3, hidden=[8, 4], skip=True)
 
@@ -154,12 +160,14 @@ def flagged(seed):
     return torch.tensor(pairs).T, torch.from_numpy(x), torch.from_numpy(labels)
 
 
-@pytest.mark.parametrize(("uniform", "low", "high"), [(False, 0.99, 1.0), (True, 0.2, 0.6)])
-def test_attention_finds_the_flagged_neighbor_and_a_mean_does_not(uniform, low, high):
+@pytest.mark.parametrize(
+    ("score", "low", "high"), [("split-linear", 0.99, 1.0), ("uniform", 0.2, 0.6)]
+)
+def test_attention_finds_the_flagged_neighbor_and_a_mean_does_not(score, low, high):
     pairs, x, labels = flagged(0)
     edges = Edges.of(pairs, len(x))
     torch.manual_seed(0)
-    model = GAT(5, 4, layers=1, output_heads=2, dropout=0.0, attention_dropout=0.0, uniform=uniform)
+    model = GAT(5, 4, layers=1, output_heads=2, dropout=0.0, attention_dropout=0.0, score=score)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
     for _ in range(150):
         optimizer.zero_grad()
@@ -172,3 +180,57 @@ def test_attention_finds_the_flagged_neighbor_and_a_mean_does_not(uniform, low, 
 def test_gcn_has_the_sizes_asked_for():
     model = GCN(1433, 7)
     assert sum(p.numel() for p in model.parameters()) == 1433 * 16 + 16 + 16 * 7 + 7
+
+
+@pytest.mark.parametrize("name", ["gat", "gcn"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_what_the_answers_depend_on_gives_the_answers_of_the_whole_graph(name, sparse):
+    model, x = tiny(name, layers=3), features()
+    whole = model(x, EDGES).logits
+    asked = np.array([4, 0, 6])
+    near, hops = Compressed.of(PAIRS.numpy(), NODES).hops(asked, 3)
+    assert hops.layers[2].queries == 3 < hops.layers[1].queries  # less and less is computed
+    read = x[near]
+    if sparse:
+        row, column = read.nonzero(as_tuple=True)
+        read = Rows(row, column, read[row, column], tuple(read.shape))
+    assert torch.allclose(model(read, hops).logits, whole[asked], atol=1e-6)
+
+
+def test_skip_adds_what_the_same_nodes_had():
+    model, x = tiny("gat", layers=3, skip=True), features()
+    near, hops = Compressed.of(PAIRS.numpy(), NODES).hops(np.array([3]), 3)
+    assert torch.allclose(model(x[near], hops).logits, model(x, EDGES).logits[[3]])
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("torch_geometric") is None,
+    reason="PyTorch Geometric is not installed (pip install torch_geometric)",
+)
+@pytest.mark.filterwarnings("ignore")
+def test_the_model_is_pytorch_geometrics_with_its_weights_copied():
+    """Two layers of GATConv, heads side by side and then averaged; logits and weights of edges."""
+    from torch_geometric.nn import GATConv
+
+    torch.manual_seed(0)
+    x, pairs = torch.randn(50, 12), torch.unique(torch.randint(50, (2, 300)), dim=1)
+    pairs = pairs[:, pairs[0] != pairs[1]]
+    theirs = [GATConv(12, 8, heads=4), GATConv(32, 5, heads=3, concat=False)]
+    model = GAT(12, 5, heads=4, output_heads=3).eval()
+    for ours, layer in zip([model.hidden[0], model.out], theirs, strict=True):
+        torch.nn.init.normal_(layer.bias)
+        with torch.no_grad():
+            ours.project.weight.copy_(layer.lin.weight.T)
+            ours.attention.score.key.copy_(layer.att_src[0])
+            ours.attention.score.query.copy_(layer.att_dst[0])
+            ours.bias.copy_(layer.bias)
+    edges = Edges.of(pairs, 50, loops=True)
+    with watch(model) as seen:
+        logits = model(x, edges).logits
+    h, (index, weights) = theirs[0](x, pairs, return_attention_weights=True)
+    assert (theirs[1](F.elu(h), pairs) - logits).abs().max() < 1e-5
+    order = np.lexsort((index[0], index[1]))  # as ours: by who looks, then by what is looked at
+    assert torch.equal(index[1][order], edges.targets)
+    assert torch.equal(index[0][order], edges.sources)
+    ours = seen["hidden.0.attention"].weights
+    assert torch.allclose(ours, weights[order].T, atol=1e-6)

@@ -15,7 +15,7 @@ code has one for each half, which add up to one number). Dropout on the inputs o
 once for all heads (the code draws it for each).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
@@ -24,13 +24,29 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention import Attention, Edges, SplitLinear, Uniform, WeightedSum
-from regard.errors import RequestError
+from regard.attention.score import Score
+from regard.errors import RequestError, nearest
 from regard.layers.dropout import dropout
 from regard.layers.hops import Hops, edges_of
 from regard.layers.sparse import Rows, SparseLinear
 from regard.protocols import Output
 
 __all__ = ["GAT", "GraphAttention"]
+
+
+def _split_linear(size: int, heads: int, slope: float) -> Score:
+    return SplitLinear(size, size, heads=heads, slope=slope)
+
+
+def _uniform(size: int, heads: int, slope: float) -> Score:
+    return Uniform()
+
+
+SCORES: dict[str, Callable[[int, int, float], Score]] = {
+    "split-linear": _split_linear,
+    "uniform": _uniform,
+}
+"""By name: the paper's, and its baseline of constant attention (Const-GAT)."""
 
 _NO_EDGES = Edges(torch.zeros(1, dtype=torch.int64), torch.zeros(0, dtype=torch.int64))
 
@@ -46,7 +62,7 @@ class GraphAttention(nn.Module):
         dropout: on the layer's inputs, and on W h where it is read.
         attention_dropout: on the weights.
         slope: of the leaky ReLU below 0.
-        uniform: every neighbor weighs the same (the paper's Const-GAT).
+        score: how well a neighbor matches: one of `SCORES`, or a part of one's own.
 
     Shapes:
         x (N, F) to (Q, K F'), or (Q, F') averaged; Q nodes look, all N where edges are a graph's
@@ -62,13 +78,15 @@ class GraphAttention(nn.Module):
         dropout: float = 0.0,
         attention_dropout: float = 0.0,
         slope: float = 0.2,
-        uniform: bool = False,
+        score: str | Score = "split-linear",
     ) -> None:
         super().__init__()
+        if isinstance(score, str) and score not in SCORES:
+            raise RequestError(f"graph attention has no score {score!r}; {nearest(score, SCORES)}")
         self.heads, self.average, self.dropout = heads, average, dropout
         self.project = SparseLinear(inputs, heads * hidden, dropout=dropout)
-        score = Uniform() if uniform else SplitLinear(hidden, hidden, heads=heads, slope=slope)
-        self.attention = Attention(score=score, read=WeightedSum(dropout=attention_dropout))
+        part = SCORES[score](hidden, heads, slope) if isinstance(score, str) else score
+        self.attention = Attention(score=part, read=WeightedSum(dropout=attention_dropout))
         self.attention.usual_mask = _NO_EDGES
         self.bias = nn.Parameter(torch.zeros(hidden if average else heads * hidden))
 
@@ -99,7 +117,7 @@ class GAT(nn.Module):
         heads: K of each hidden layer.
         layers: how many, with the output layer.
         output_heads: K of the output layer, averaged: 1 for Cora and Citeseer, 8 for Pubmed.
-        dropout, attention_dropout, slope, uniform: as in `GraphAttention`.
+        dropout, attention_dropout, slope, score: as in `GraphAttention`.
         skip: the input is added behind every hidden layer but the first (PPI's middle layer).
     """
 
@@ -116,7 +134,7 @@ class GAT(nn.Module):
         attention_dropout: float = 0.6,
         slope: float = 0.2,
         skip: bool = False,
-        uniform: bool = False,
+        score: str = "split-linear",
     ) -> None:
         super().__init__()
         sizes = [hidden] * (layers - 1) if isinstance(hidden, int) else list(hidden)
@@ -131,7 +149,7 @@ class GAT(nn.Module):
             raise RequestError(f"GAT with skip expected equal hidden sizes, came {hidden!r}")
         layer = partial(
             GraphAttention, dropout=dropout, attention_dropout=attention_dropout, slope=slope,
-            uniform=uniform,
+            score=score,
         )  # fmt: skip
         self.hidden = nn.ModuleList(
             layer(before, size, heads) for before, size in zip(inputs, sizes, strict=False)
