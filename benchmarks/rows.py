@@ -387,6 +387,7 @@ def _pytorch() -> list[Row]:
             more.ragged,
             {"batch": 16, "longest": 400},
             {"batch": 2, "longest": 30},
+            {"batch": 4, "longest": 100},
             targets={FORWARD: Target(), BACKWARD: Target()},
             baseline="padded, with a mask, by SDPA (naive.ragged)",
             outside_table=True,
