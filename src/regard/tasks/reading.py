@@ -20,9 +20,11 @@ from regard.data.batch import plan
 from regard.data.formats.cbt import BLANK
 from regard.data.problems import Problems
 from regard.data.tokenize import Tokenizer
+from regard.data.vectors import count_vectors
 from regard.errors import RequestError, nearest
 from regard.metrics import Score, accuracy
 from regard.metrics.squad import exact_match, span_f1
+from regard.protocols import PAD
 from regard.tasks import _guesses
 from regard.tasks.base import Data, Examples, Prediction, Task
 from regard.tasks.questions import QuestionBatch, Questions, Words, sizes_of
@@ -34,6 +36,8 @@ log = logging.getLogger(__name__)
 _KEYS = ("path", "columns", "format", "tokenizer", "limit", *sources.SPLITS)
 _TOKENIZER = ("size", "lowercase", "kind")
 _FILE = ("file", "only", "without")
+_COUNTED = 1_500_000
+"""Words that word vectors are counted over, about."""
 _NO_TRAIL = torch.zeros(0, 2, dtype=torch.int64)
 _POINTERS = {"word": 1, "span": 2}
 _METRIC = {"word": "accuracy", "span": "f1"}
@@ -46,6 +50,8 @@ class Reading(Task):
         answer: `word` (cloze) or `span`.
         anonymous: ids for words that are not in the vocabulary; see `tasks.questions.Words`.
         longest: words of the longest span that is answered.
+        vectors: the size of a number in word vectors counted from the training documents
+            (`data.vectors`), which the model starts from; 0: it starts from its own.
         max_document: documents of more words are refused by `predict`.
     """
 
@@ -58,6 +64,7 @@ class Reading(Task):
         anonymous: int = 256,
         longest: int = 20,
         max_document: int = 5000,
+        vectors: float = 0.0,
     ) -> None:
         if answer not in _POINTERS:
             raise RequestError(f"task.answer: there is no {answer!r}: {nearest(answer, _POINTERS)}")
@@ -66,7 +73,7 @@ class Reading(Task):
             if value < 1:
                 raise RequestError(f"task.{key} is {value}; it must be 1 or more")
         self.answer, self.anonymous, self.longest = answer, anonymous, longest
-        self.max_document = max_document
+        self.max_document, self.vectors = max_document, vectors
         self.pointers = _POINTERS[answer]
         self.metric = _METRIC[answer]  # type: ignore[misc]
 
@@ -148,6 +155,21 @@ class Reading(Task):
         return dict(sizes_of(Words(tokenizers["source"], self.anonymous), self.pointers))
 
     # -- learning
+
+    @torch.no_grad()
+    def prepare(self, model: nn.Module, data: Data) -> None:
+        """Give the model the word vectors it starts from."""
+        if not self.vectors:
+            return
+        train, weight = data.train, model.get_parameter("embed.weight")
+        assert isinstance(train, Questions)
+        size, dim = len(data.tokenizers["source"]), weight.shape[1]
+        every = max(1, len(train.document.flat) // _COUNTED)  # windows of one text overlap
+        rows = [train.document[i] for i in range(0, len(train), every)]
+        scale = self.vectors * dim**0.5
+        weight[:size] = count_vectors(rows, size, dim) * scale
+        weight[size:] = torch.randn_like(weight[size:]) * self.vectors
+        weight[PAD] = 0.0
 
     def loss(self, model: nn.Module, batch: Any) -> tuple[Tensor, int]:
         r"""The sum of :math:`-\log \sum_{i \in gold} s_i` over pointers and questions.

@@ -122,6 +122,8 @@ def build(recipe: Recipe, folder: Path | None = None) -> Built:
     sizes = data.sizes or task.model_arguments(data.tokenizers)
     model = catalog.load(recipe.model["name"])(**sizes, **_arguments(recipe.model))
     check_linear_start(recipe, model, settings.linear_start)
+    if hasattr(task, "prepare"):  # what a model starts from beside its own random numbers
+        task.prepare(model, data)
     return Built(settings, task, data, model)
 
 
