@@ -64,4 +64,5 @@ def count_vectors(
     made = torch.zeros(vocabulary, dim)
     kept = (u * s.sqrt())[:, :dim]
     made[:, : kept.shape[1]] = kept
-    return made / made.norm(dim=1, keepdim=True).clamp_min(1e-6)
+    length: Tensor = made.norm(dim=1, keepdim=True)
+    return made / length.clamp_min(1e-6)

@@ -9,6 +9,7 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -33,7 +34,7 @@ __all__ = ["Reading"]
 
 log = logging.getLogger(__name__)
 
-_KEYS = ("path", "columns", "format", "tokenizer", "limit", *sources.SPLITS)
+_KEYS = ("path", "columns", "format", "tokenizer", "limit", "last_words", *sources.SPLITS)
 _TOKENIZER = ("size", "lowercase", "kind")
 _FILE = ("file", "only", "without")
 _COUNTED = 1_500_000
@@ -90,6 +91,8 @@ class Reading(Task):
         Each split is a file or a list of files, which are pooled; `{file: …, only: [1, 100]}` and
         `without: [1, 100]` take or leave questions by their number in the file. Training questions
         whose answer is not in the document are reported and left out; dev and test stay whole.
+        `last_words` cuts training documents to so many words, for speed; questions that lose their
+        answer by it are left out too.
 
         Raises:
             RequestError: unknown keys, no such file, or nothing to read in one.
@@ -141,6 +144,8 @@ class Reading(Task):
             found += _ranged(known[path], told, f"data.{split}: {told.get('file')}")
         if self.answer == "span":
             found = [one for one in found if split == "train" or one.answers]
+        if split == "train" and (last := config.get("last_words")):
+            found = [replace(one, places=one.places[-int(last) :]) for one in found]
         limits = config.get("limit") or {}
         limit = {"train": limits}.get(split) if isinstance(limits, int) else limits.get(split)
         if limit is not None and limit < len(found):
