@@ -13,7 +13,7 @@ from torch.nn import functional as F
 __all__ = ["add_by_offset", "sum_by_offset"]
 
 
-def add_by_offset(scores: Tensor, table: Tensor, first: int) -> None:
+def add_by_offset(scores: Tensor, table: Tensor, first: int, exact: bool = False) -> None:
     """Add to each pair the number of its clipped offset, in place, up to a constant for each row.
 
     What follows is a softmax (or its gradient), which no constant of a row changes; that spares
@@ -21,6 +21,7 @@ def add_by_offset(scores: Tensor, table: Tensor, first: int) -> None:
 
     Args:
         first: the offset of the first row and column.
+        exact: add the constant too.
 
     Shapes:
         scores (..., c, n), table (..., c or 1, 2k + 1); leading axes broadcast
@@ -31,6 +32,8 @@ def add_by_offset(scores: Tensor, table: Tensor, first: int) -> None:
     if left or right < columns:
         pivot = table[..., :1] if left > columns - right else table[..., -1:]
         table = table - pivot
+        if exact:
+            scores += pivot
         if left > columns - right:
             if right < columns:
                 scores[..., right:] += table[..., -1:]

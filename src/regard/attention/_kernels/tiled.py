@@ -37,8 +37,6 @@ def refusal(call: Call) -> str | None:
         return "it gives no weights, and need_weights=True"
     if call.query is None:
         return None
-    if read.dropout and read.training:
-        return "it drops no weights, and its read has dropout"
     if not isinstance(call.at, int):
         return "each row of the batch has a position (at) of its own"
     if torch.compiler.is_compiling():
@@ -60,6 +58,7 @@ def run(call: Call, low: bool = False) -> Attended:
 def _run(call: Call, low: bool) -> Attended:
     assert isinstance(call.select, Softmax)
     assert isinstance(call.at, int)
+    read: Any = call.read
     value, temperature = call.tensors[2], call.select.temperature
     if isinstance(call.score, RelativeKeys):
         query, key, scale = call.tensors[0], call.keys, 1.0 / sqrt(call.tensors[0].shape[-1])
@@ -95,6 +94,7 @@ def _run(call: Call, low: bool) -> Attended:
         terms,
         scale / temperature,
         region,
+        read.dropout if read.training else 0.0,
     )
     return Attended(context.view(*batch, queries, value.shape[-1]).to(value.dtype))
 

@@ -4,8 +4,9 @@ r"""Attention by tiles of a few rows and queries: never all pairs at once, forwa
           \dot S = P \circ (\dot P - \mathrm{rowsum}(P \circ \dot P)), \quad \dot P = \dot O V^\top
 
 The backward pass computes each tile's scores again and adds into the gradients in place, so it
-needs no more memory than the forward one. What is added to a product of queries and keys is said by
-`Terms`; numbers for offsets are spread by strided views (`offsets.py`).
+needs no more memory than the forward one. With dropout the values are read with Z o P, where Z is
+drawn tile by tile, in the backward pass again. What is added to a product of queries and keys is
+said by `Terms`; numbers for offsets are spread by strided views (`offsets.py`).
 """
 
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ import torch
 from torch import Tensor
 
 from regard.attention._kernels.distances import Near, inverse, inverse_backward
+from regard.attention._kernels.dropped import Dropping
 from regard.attention._kernels.offsets import add_by_offset, sum_by_offset
 from regard.attention._kernels.region import Region
 
@@ -53,16 +55,18 @@ class Terms:
 
 
 def attend_by_tiles(
-    query: Tensor, key: Tensor, value: Tensor, terms: Terms, scale: float, region: Region
-) -> Tensor:
-    """Softmax attention of rows.
+    query: Tensor, key: Tensor, value: Tensor, terms: Terms, scale: float, region: Region,
+    dropout: float = 0.0,
+) -> Tensor:  # fmt: skip
+    """Softmax attention of rows, whose weights are dropped with a probability of `dropout`.
 
     Shapes:
         query (row, Q, D), key (row, K, D), value (row, K, Dv) to (row, Q, Dv)
     """
+    drop = (dropout, int(torch.randint(1 << 62, (1,)))) if dropout else None
     context: Tensor = _Tiles.apply(  # type: ignore[no-untyped-call]
         query, key, value, terms.keys, terms.values, terms.bias, terms.slopes,
-        scale, region, terms.heads, terms.inverse,
+        scale, region, terms.heads, terms.inverse, drop,
     )  # fmt: skip
     return context
 
@@ -140,10 +144,12 @@ class _Work:
         region: Region,
         heads: int,
         inverse: float | None,
+        drop: tuple[float, int] | None,
     ) -> None:
         self.query, self.key, self.value = query, key, value
         self.relative, self.values, self.bias, self.slopes = relative, values, bias, slopes
         self.scale, self.region, self.heads, self.inverse = scale, region, heads, inverse
+        self.dropping = None if drop is None else Dropping(*drop, query.device)
         self._scratch: dict[int, Tensor] = {}
 
     def scratch(self, which: int, shape: tuple[int, ...]) -> Tensor:
@@ -183,6 +189,8 @@ class _Tiles(torch.autograd.Function):
         context = work.query.new_zeros(*work.query.shape[:2], work.value.shape[-1])
         for tile in work.tiles():
             weights = tile.weights()
+            if work.dropping is not None:
+                weights.mul_(work.dropping.factors(weights))
             read = torch.bmm(weights, tile.value)
             if work.values is not None:
                 table = tile.own(work.values)
@@ -200,19 +208,26 @@ class _Tiles(torch.autograd.Function):
         ]
         query, key, value, relative, values, bias, slopes = given
         for tile in work.tiles():
-            weights = tile.weights()
+            weights = used = tile.weights()
+            factors = None if work.dropping is None else work.dropping.factors(weights)
+            if factors is not None:
+                used = weights * factors
             out = grad[tile.rows, tile.queries]
             back = torch.bmm(
                 out, tile.value.transpose(1, 2), out=work.scratch(0, tuple(weights.shape))
             )
             if work.values is not None:
                 table = tile.own(work.values)
-                add_by_offset(back, torch.matmul(out, table.transpose(1, 2)), tile.first)
+                dots = torch.matmul(out, table.transpose(1, 2))
+                # a constant of a row would be dropped here and there
+                add_by_offset(back, dots, tile.first, exact=factors is not None)
                 if values is not None:
-                    sums = sum_by_offset(weights, table.shape[1] // 2, tile.first)
+                    sums = sum_by_offset(used, table.shape[1] // 2, tile.first)
                     _add(values, tile, torch.matmul(sums.transpose(1, 2), out))
             if value is not None:
-                value[tile.rows, tile.keys].baddbmm_(weights.transpose(1, 2), out)
+                value[tile.rows, tile.keys].baddbmm_(used.transpose(1, 2), out)
+            if factors is not None:
+                back.mul_(factors)
             back = torch.ops.aten._softmax_backward_data.out(
                 back, weights, -1, weights.dtype, grad_input=work.scratch(2, tuple(weights.shape))
             )
@@ -240,7 +255,7 @@ class _Tiles(torch.autograd.Function):
                     query[tile.rows, tile.queries] += torch.matmul(sums, table).mul_(work.scale)
                 if relative is not None:
                     _add(relative, tile, torch.matmul(sums.transpose(1, 2), tile.query))
-        return (*given, None, None, None, None)
+        return (*given, None, None, None, None, None)
 
 
 def _add(total: Tensor, tile: _Tile, part: Tensor) -> None:
