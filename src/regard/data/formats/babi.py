@@ -45,7 +45,7 @@ def read(
         if not text.strip():
             problems.add(file, line, "empty")
             continue
-        count, _, rest = text.strip().partition(" ")
+        count, _, rest = text.lstrip().partition(" ")
         if not count.isdecimal() or not rest.strip():
             problems.add(file, line, "not a numbered line", f"it begins {text.strip()[:20]!r}")
             continue
