@@ -70,13 +70,13 @@ def squad(*asked, context="The old farmer had sons."):
 
 def test_a_squad_file(tmp_path):
     path = tmp_path / "x.json"
-    answers = [{"text": "old farmer", "answer_start": 4}, {"text": "a man", "answer_start": -1}]
+    answers = [{"text": "a man", "answer_start": -1}, {"text": "old farmer", "answer_start": 4}]
     path.write_text(squad({"id": "q1", "question": "Who had sons?", "answers": answers}))
     (one,), _ = read(path)
     assert one.words == ["The", "old", "farmer", "had", "sons", "."]
     assert one.query == ["Who", "had", "sons", "?"]
-    assert (one.answers, one.starts) == (["old farmer", "a man"], [4, -1])
-    assert (one.span(0), one.span(1)) == ((1, 2), None)
+    assert (one.answers, one.starts) == (["a man", "old farmer"], [-1, 4])
+    assert one.span() == (1, 2)
     assert one.piece(1, 2) == "old farmer"
 
 

@@ -64,14 +64,14 @@ class Question:
         """The document's."""
         return [self.text[a:b] for a, b in self.places.tolist()]
 
-    def span(self, number: int = 0) -> tuple[int, int] | None:
-        """The first and the last word of an answer, where it is a piece of the document."""
-        start = self.starts[number] if number < len(self.starts) else -1
-        if start < 0:
-            return None
-        end = start + len(self.answers[number])
-        inside = np.flatnonzero((self.places[:, 0] < end) & (self.places[:, 1] > start))
-        return (int(inside[0]), int(inside[-1])) if len(inside) else None
+    def span(self) -> tuple[int, int] | None:
+        """The first and the last word of the first answer that is a piece of the document."""
+        for start, answer in zip(self.starts, self.answers, strict=True):
+            end = start + len(answer)
+            inside = np.flatnonzero((self.places[:, 0] < end) & (self.places[:, 1] > start))
+            if start >= 0 and len(inside):
+                return int(inside[0]), int(inside[-1])
+        return None
 
     def piece(self, first: int, last: int) -> str:
         """The text from one word to another."""
