@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from regard.viewer import read
 from tests.cli.run import run
 
 RECIPE = """
@@ -76,6 +77,15 @@ def test_predict_a_cbt_file_json_and_a_line(place, capsys, monkeypatch):
     assert "line 3 is refused: expected a JSON object with document and query" in ran.err
 
 
+def test_data(place, capsys):
+    ran = run(capsys, "data", str(place / "data" / "dev.txt"), "--format", "cbt", "--json")
+    (split,) = ran.result["splits"].values()
+    assert (split["rows"], set(split["columns"])) == (
+        4,
+        {"document", "query", "answer", "candidates"},
+    )
+
+
 def test_look(place, capsys, tmp_path):
     folder, asked = str(place / "folder"), "Ann sat . ||| XXXXX sat ||| Ann"
     ran = run(capsys, "look", folder, asked)
@@ -88,7 +98,10 @@ def test_look(place, capsys, tmp_path):
     assert len(ran.result["attentions"]["pointers.0.document"]) == 2
     ran = run(capsys, "look", folder, asked, asked, "-o", str(tmp_path / "page.html"))
     assert ran.code == 0
-    assert "⇒ answer" in (tmp_path / "page.html").read_text()
+    page = read(tmp_path / "page.html")
+    assert [side.pieces for side in page.sides[:3]] == [
+        ["Ann", "sat", "."], ["XXXXX", "sat"], ["⇒ answer"]
+    ]  # fmt: skip
     ran = run(capsys, "look", folder, asked, "-o", str(tmp_path / "figure.png"))
     assert (tmp_path / "figure.png").stat().st_size > 1000
     ran = run(capsys, "look", folder, "Ann sat . ||| sat")

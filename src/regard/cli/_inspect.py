@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from regard.data import Problems, Row, read
-from regard.data.formats import format_of
+from regard.data.formats import COLUMNS, format_of
 from regard.data.formats.text import lines
 from regard.data.sources import find, splits
 from regard.errors import RequestError
@@ -133,6 +133,8 @@ def column_names(file: Path, format: str | None, header: bool) -> dict[str, str 
             "expected --columns for standard input, e.g. --columns source=de,target=en"
         )
     chosen = format or format_of(file)
+    if chosen in COLUMNS:
+        return {name: name for name in COLUMNS[chosen]}
     if chosen == "moses":
         beside = sorted(file.parent.glob(f"{file.name}.*"))
         return {(end := f.name.removesuffix(".gz").rpartition(".")[2]): end for f in beside}

@@ -151,20 +151,21 @@ def parse(text: str) -> Question:
 def blocks(given: Iterator[str]) -> Iterator[str]:
     """Join the numbered lines of a CBT file to one input a question; other lines are one each."""
     story: list[str] = []
+    after = False  # the blank line behind a question belongs to it
     for text in given:
-        if _NUMBERED.match(text):
-            if text.startswith("1 ") and story and "\t" not in text:
-                yield "\n".join(story)
-                story = []
-            story.append(text)
-            if "\t" in text:
-                yield "\n".join(story)
-                story = []
-        elif story and not text.strip():
+        numbered = _NUMBERED.match(text) is not None
+        if story and (not numbered or (text.startswith("1 ") and "\t" not in text)):
             yield "\n".join(story)
-            story = []
-        elif text.strip() or not story:
+            story, after = [], True
+        if numbered:
+            story.append(text)
+            after = "\t" in text
+            if after:
+                yield "\n".join(story)
+                story = []
+        elif text.strip() or not after:
             yield text
+            after = False
     if story:
         yield "\n".join(story)
 

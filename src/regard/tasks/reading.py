@@ -142,8 +142,10 @@ class Reading(Task):
                 named = {key: config.get(key) for key in ("format", "columns")}
                 known[path] = list(reading.read(path, problems, **named))
             found += _ranged(known[path], told, f"data.{split}: {told.get('file')}")
-        if self.answer == "span":
-            found = [one for one in found if split == "train" or one.answers]
+        for one in found:
+            if not one.answers:
+                problems.add(one.file, one.line, "no answer")
+        found = [one for one in found if one.answers]
         if split == "train" and (last := config.get("last_words")):
             found = [replace(one, places=one.places[-int(last) :]) for one in found]
         limits = config.get("limit") or {}

@@ -8,7 +8,7 @@ from regard.data.formats.text import Column, Row
 from regard.data.problems import Problems
 from regard.errors import RequestError, nearest
 
-__all__ = ["FORMATS", "Column", "Row", "format_of", "read"]
+__all__ = ["COLUMNS", "FORMATS", "Column", "Row", "format_of", "read"]
 
 FORMATS = {
     "tsv": tsv.read,
@@ -19,6 +19,9 @@ FORMATS = {
     "babi": babi.read,
 }
 """What a recipe may name as `data.format`."""
+
+COLUMNS = {"babi": babi.COLUMNS, "cbt": cbt.COLUMNS, "squad": squad.COLUMNS}
+"""The columns of formats that have the same in every file."""
 
 _ENDINGS = {".tsv": "tsv", ".txt": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "squad"}
 
