@@ -96,4 +96,5 @@ def _split(name: str, split: dict[str, Any]) -> str:
 
 
 def _short(text: str) -> str:
+    text = " ".join(text.splitlines())  # a story has many
     return text if len(text) <= WIDTH else text[: WIDTH - 1] + "…"
