@@ -22,7 +22,11 @@ __all__ = ["look"]
 ALL = "all"
 PAGES = (".html", ".htm", ".seen")
 
-OWN = {"reading": "regard.viewer.reading", "memory": "regard.viewer.stories"}
+OWN = {
+    "reading": "regard.viewer.reading",
+    "memory": "regard.viewer.stories",
+    "graphs": "regard.viewer.neighborhoods",
+}
 """Tasks that show themselves: modules with `look(loaded, text)`, which gives something that has
 `text(colour=)` and `as_json()`, and with `view(looks, folder=)` and `draw(look, path, width=)`."""
 
