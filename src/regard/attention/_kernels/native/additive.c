@@ -4,7 +4,7 @@
 #define TEMPLATE "additive.inc"
 #include "levels.h"
 
-enum { ROOM = 1 << 19 }; /* floats of scratch for packed keys, and as many for scores: 2 MiB each */
+enum { ROOM = 1 << 18 }; /* floats of scratch for the rows in hand: 1 MiB */
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -104,12 +104,12 @@ REGARD_API int regard_additive_step(
 static int run_backward(Additive *a, int threads) {
     int64_t row = a->keys * width(a->dim), wide = width(a->dim);
     int64_t scores = a->keys * (a->saved_weights || a->grad_scores ? 1 : 2);
-    int64_t chunk = scores > 0 ? ROOM / scores / BLOCK * BLOCK : a->queries;
+    int64_t chunk = scores > 0 ? 2 * ROOM / scores / BLOCK * BLOCK : a->queries;
     if (chunk < 4 * BLOCK) chunk = 4 * BLOCK;
     if (chunk > 512) chunk = 512;
     a->chunk = chunk = least(chunk, a->queries);
-    int64_t each = row + chunk * (wide + scores);
-    int64_t group = each > 0 ? least(a->batch, 2 * ROOM / each) : a->batch;
+    int64_t each = (a->packed ? 0 : row) + chunk * (wide + scores);
+    int64_t group = each > 0 ? least(a->batch, ROOM / each) : a->batch;
     if (group < 1) group = 1;
     size_t packed = a->packed ? 0 : group * row, query = group * chunk * wide;
     size_t block = a->grad_scores ? 0 : group * chunk * a->keys;
