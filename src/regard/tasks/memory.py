@@ -2,12 +2,11 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -18,13 +17,13 @@ from regard.data.problems import Problems
 from regard.data.stories import Asked, Sheet
 from regard.data.tokenize import Tokenizer
 from regard.errors import RequestError, nearest
-from regard.layers.sentences import Sentences
 from regard.metrics import Score
 from regard.metrics.stories import task_errors
-from regard.protocols import PAD, UNK
+from regard.protocols import UNK
 from regard.tasks.base import Data, Examples, Prediction, Task
+from regard.tasks.stories import Stories, Written
 
-__all__ = ["Answer", "Memory", "Questions", "StoryBatch"]
+__all__ = ["Answer", "Memory"]
 
 log = logging.getLogger(__name__)
 
@@ -37,125 +36,6 @@ NONE = "no sentence: expected facts and a question, as 'Ann went home. Where is 
 
 ROWS = 256
 """Questions answered at once."""
-
-
-@dataclass(frozen=True, eq=False)
-class StoryBatch:
-    """Questions of one step with their stories.
-
-    Shapes:
-        question (B, Q), lengths (B,) facts, answer (B,) int64
-    """
-
-    story: Sentences
-    question: Tensor
-    lengths: Tensor
-    answer: Tensor
-    index: list[int]
-
-    @property
-    def count(self) -> int:
-        """How many questions."""
-        return len(self.index)
-
-    def to(self, device: torch.device | str) -> "StoryBatch":
-        """Move all of it."""
-        names = ("story", "question", "lengths", "answer")
-        return replace(self, **{name: getattr(self, name).to(device) for name in names})
-
-    def parts(self) -> list["StoryBatch"]:
-        """The short stories and the long ones apart, where that saves half of the padding."""
-        lengths, order = self.lengths.sort()
-        rows = torch.arange(1, len(self) + 1, device=lengths.device)
-        area = rows * lengths + (len(self) - rows) * lengths[-1:]
-        cut = int(area.argmin()) + 1 if len(self) else 0
-        if not len(self) or 2 * area[cut - 1] > area[-1]:
-            return [self]
-        return [self._some(order[:cut]), self._some(order[cut:])]
-
-    def _some(self, rows: Tensor) -> "StoryBatch":
-        lengths = self.lengths[rows]
-        places = self.story.places[rows, : int(lengths.max())]
-        index = [self.index[i] for i in rows.tolist()]
-        used, inverse = torch.cat([places.new_zeros(1), places.flatten()]).unique(
-            return_inverse=True
-        )
-        story = Sentences(self.story.words[used], inverse[1:].view_as(places))
-        return StoryBatch(story, self.question[rows], lengths, self.answer[rows], index)
-
-    def __len__(self) -> int:
-        return len(self.index)
-
-
-@dataclass(frozen=True, eq=False)
-class _Sheet:
-    """The sentences of all splits, as they were written and as ids (sentences, longest)."""
-
-    texts: list[str]
-    words: NDArray[np.int64]
-
-
-class Questions(Examples):
-    """Questions about stories, as a trainer sees examples.
-
-    Args:
-        sheet: the sentences.
-        story: which of them are the facts of each question.
-        question: which is the question.
-        answer: the id of the answer's word.
-        references: the answers as written.
-        tasks: which task each question belongs to.
-    """
-
-    def __init__(
-        self,
-        sheet: _Sheet,
-        story: Packed,
-        question: NDArray[np.int64],
-        answer: NDArray[np.int64],
-        references: Sequence[list[str]],
-        tasks: Sequence[str],
-    ) -> None:
-        self.sheet, self.story, self.question, self.answer = sheet, story, question, answer
-        self.references, self.tasks = references, tasks
-        self.sizes = np.ones((len(question), 2), np.int64)  # a batch is so many questions
-
-    @property
-    def texts(self) -> list[str]:  # type: ignore[override]  # put together when asked for
-        """Each story with its question."""
-        return [
-            " ".join(self.sheet.texts[i] for i in (*self.story[n], self.question[n]))
-            for n in range(len(self))
-        ]
-
-    def count(self, indices: Sequence[int]) -> int:
-        """Each question counts once."""
-        return len(indices)
-
-    def collate(self, indices: Sequence[int]) -> Any:
-        """Those questions, each of their sentences once."""
-        at = np.asarray(indices, np.int64)
-        places = self.story.padded(at, 0, 0)[:, :-1]
-        used, inverse = np.unique(np.append(places, 0), return_inverse=True)
-        words, asked = self.sheet.words[used], self.sheet.words[self.question[at]]
-        return StoryBatch(
-            Sentences(
-                torch.from_numpy(_narrow(words)),
-                torch.from_numpy(inverse[:-1].reshape(places.shape)),
-            ),
-            torch.from_numpy(_narrow(asked)),
-            torch.from_numpy(self.story.sizes_at(at)),
-            torch.from_numpy(self.answer[at]),
-            [int(i) for i in indices],
-        )
-
-    def subset(self, indices: Sequence[int]) -> "Questions":
-        """Some of the questions, in that order."""
-        at = np.asarray(indices, np.int64)
-        return Questions(
-            self.sheet, self.story.take(at), self.question[at], self.answer[at],
-            [self.references[i] for i in indices], [self.tasks[i] for i in indices],
-        )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,9 +139,9 @@ class Memory(Task):
 
         An empty text gives an empty answer, one without a word is refused; a question without facts
         is answered from itself alone. Answers to texts come with the facts looked at and with other
-        answers, those to `Questions` without.
+        answers, those to `Stories` without.
         """
-        if isinstance(texts, Questions):
+        if isinstance(texts, Stories):
             return self._answered(model, texts, texts.texts, tokenizers["target"], look=False)
         named = list(texts.texts if isinstance(texts, Examples) else texts)
         asked = [stories.told(text) for text in named]
@@ -281,7 +161,7 @@ class Memory(Task):
 
     def score(self, predictions: Sequence[Prediction], examples: Examples) -> dict[str, Score]:
         """The mean error over tasks, failed tasks, and each task's error."""
-        assert isinstance(examples, Questions)
+        assert isinstance(examples, Stories)
         right = [r[0] for r in examples.references]
         return task_errors([p.output for p in predictions], right, examples.tasks)
 
@@ -328,7 +208,7 @@ class Memory(Task):
 
     def _questions(
         self, found: Mapping[str, Sequence[Asked]], tokenizers: Mapping[str, Tokenizer]
-    ) -> dict[str, "Questions"]:
+    ) -> dict[str, "Stories"]:
         """All splits on one sheet of sentences."""
         index = {word: i for i, word in enumerate(tokenizers["source"].vocabulary) if i > UNK}
         answers = {word: i for i, word in enumerate(tokenizers["target"].vocabulary) if i > UNK}
@@ -341,9 +221,9 @@ class Memory(Task):
             )
             for split, rows in found.items()
         }
-        written = _Sheet(sheet.texts, sheet.words())
+        written = Written(sheet.texts, sheet.words())
         return {
-            split: Questions(
+            split: Stories(
                 written, *kept[split],
                 [[stories.spoken(stories.answer_word(q.answer))] for q in rows],
                 [q.task for q in rows],
@@ -354,7 +234,7 @@ class Memory(Task):
     def _answered(
         self,
         model: nn.Module,
-        questions: Questions,
+        questions: Stories,
         texts: Sequence[str],
         words: Tokenizer,
         *,
@@ -385,7 +265,7 @@ OTHERS = 5
 
 
 def _answer(
-    questions: Questions,
+    questions: Stories,
     row: int,
     text: str,
     values: list[float],
@@ -444,12 +324,6 @@ def _by_task(rows: Sequence[Asked]) -> dict[str, list[Asked]]:
     for row in rows:
         found.setdefault(row.task, []).append(row)
     return found
-
-
-def _narrow(words: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Without columns of padding alone."""
-    width = int((words != PAD).sum(1).max(initial=0))
-    return np.ascontiguousarray(words[:, : max(width, 1)])
 
 
 def _tell_unknown(rows: Sequence[Asked], words: Tokenizer) -> None:
