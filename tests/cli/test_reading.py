@@ -96,9 +96,10 @@ def test_look(place, capsys, tmp_path):
         f"pointers.0.{k}" for k in ("document", "query", "attended")
     }
     assert len(ran.result["attentions"]["pointers.0.document"]) == 2
-    ran = run(capsys, "look", folder, asked, asked, "-o", str(tmp_path / "page.html"))
-    assert ran.code == 0
-    page = read(tmp_path / "page.html")
+    for name in ("page.html", "kept.seen"):
+        assert run(capsys, "look", folder, asked, asked, "-o", str(tmp_path / name)).code == 0
+    assert "<!DOCTYPE html>" in (tmp_path / "page.html").read_text()
+    page = read(tmp_path / "kept.seen")
     assert [side.pieces for side in page.sides[:3]] == [
         ["Ann", "sat", "."], ["XXXXX", "sat"], ["⇒ answer"]
     ]  # fmt: skip

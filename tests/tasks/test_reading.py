@@ -64,6 +64,9 @@ def test_the_loss_is_the_sum_over_the_places_of_the_answer():
     assert count == 2 == made.count([0, 1, 2])  # z is not in the document
     assert float(total) == pytest.approx(-math.log(0.1 + 0.3) - math.log(0.4))
     assert made.absent.tolist() == [2]
+    among, _ = Reading(among="candidates").loss(Given(s.log()), made.collate([0, 1, 2]))
+    # a among a and b; c among a, b and itself
+    assert float(among) == pytest.approx(-math.log(0.4 / 0.6) - math.log(0.4 / 1.0))
     nothing, none = Reading().loss(Given(s.log()), made.collate([2]))
     assert (float(nothing), none) == (0.0, 0)
 
@@ -251,8 +254,9 @@ def test_what_is_looked_at(files):
     assert sum(seen.weight_of_query()) == pytest.approx(1, abs=1e-5)
     assert seen.answers[0][0] in ("Alice", "Bob")
     assert "Alice" in seen.text(colour=False).plain
-    assert [p.rows for _, p in seen.picture(3)] == [["XXXXX", "ran"]] * 2 + [[ANSWER]]
-    assert seen.picture(3)[0][1].weights.shape == (2, 3)
+    assert [p.rows for _, p in seen.picture(3)] == [["XXXXX", "ran", ANSWER]] * 2
+    top = seen.pointers[0].topk(3).values
+    assert seen.picture(3)[0][1].weights[-1].sort(descending=True).values.tolist() == top.tolist()
     page = view([seen, seen])
     assert len(page.runs) == 2
     assert json.dumps(seen.as_json(), allow_nan=False)

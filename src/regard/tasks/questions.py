@@ -56,7 +56,8 @@ class QuestionBatch:
     Shapes:
         document (B, T), lengths (B,), query (B, Q), query_lengths (B,), all int64 and right-padded;
         gold (B, P, T) bool: where each of the P pointers should point, nowhere for an answer that
-        is not in the document
+        is not in the document; allowed (B, T) bool: where candidates stand, everywhere where there
+        are none
     """
 
     document: Tensor
@@ -64,6 +65,7 @@ class QuestionBatch:
     query: Tensor
     query_lengths: Tensor
     gold: Tensor
+    allowed: Tensor
 
     def to(self, device: torch.device | str) -> "QuestionBatch":
         """The same batch on another device."""
@@ -140,15 +142,18 @@ class Questions(Examples):
         query, query_lengths = _padded(self.query, at)
         pointers = len(self.gold[0])
         gold = torch.zeros(len(at), pointers, document.shape[1], dtype=torch.bool)
+        allowed = torch.zeros(document.shape, dtype=torch.bool)
         for row, i in enumerate(indices):
             for pointer, right in enumerate(self.gold[i]):
-                if right >= 0:
-                    there = right if pointers > 1 else torch.from_numpy(self.numbers[i] == right)
-                    if pointers > 1:
-                        gold[row, pointer, there] = True
-                    else:
-                        gold[row, pointer, : len(self.numbers[i])] = there
-        return QuestionBatch(document, lengths, query, query_lengths, gold)
+                if pointers > 1 and right >= 0:
+                    gold[row, pointer, right] = True
+                elif right >= 0:
+                    gold[row, 0, : lengths[row]] = torch.from_numpy(self.numbers[i] == right)
+            allowed[row, : lengths[row]] = True
+            if len(self.candidates[i]):
+                there = np.isin(self.numbers[i], self.candidates[i])
+                allowed[row, : lengths[row]] = torch.from_numpy(there)
+        return QuestionBatch(document, lengths, query, query_lengths, gold, allowed)
 
 
 def _padded(rows: Packed, at: NDArray[np.int64]) -> tuple[Tensor, Tensor]:

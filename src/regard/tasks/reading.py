@@ -41,6 +41,7 @@ _COUNTED = 1_500_000
 """Words that word vectors are counted over, about."""
 _NO_TRAIL = torch.zeros(0, 2, dtype=torch.int64)
 _POINTERS = {"word": 1, "span": 2}
+_AMONG = ("document", "candidates")
 _METRIC = {"word": "accuracy", "span": "f1"}
 
 
@@ -51,6 +52,8 @@ class Reading(Task):
         answer: `word` (cloze) or `span`.
         anonymous: ids for words that are not in the vocabulary; see `tasks.questions.Words`.
         longest: words of the longest span that is answered.
+        among: what the loss compares the answer with: every word of the `document` (as the papers
+            do), or the `candidates`, between which it is to decide.
         vectors: the size of a number in word vectors counted from the training documents
             (`data.vectors`), which the model starts from; 0: it starts from its own.
         max_document: documents of more words are refused by `predict`.
@@ -66,15 +69,18 @@ class Reading(Task):
         longest: int = 20,
         max_document: int = 5000,
         vectors: float = 0.0,
+        among: Literal["document", "candidates"] = "document",
     ) -> None:
         if answer not in _POINTERS:
             raise RequestError(f"task.answer: there is no {answer!r}: {nearest(answer, _POINTERS)}")
+        if among not in _AMONG:
+            raise RequestError(f"task.among: there is no {among!r}: {nearest(among, _AMONG)}")
         least = {"anonymous": anonymous, "longest": longest, "max_document": max_document}
         for key, value in least.items():
             if value < 1:
                 raise RequestError(f"task.{key} is {value}; it must be 1 or more")
         self.answer, self.anonymous, self.longest = answer, anonymous, longest
-        self.max_document, self.vectors = max_document, vectors
+        self.max_document, self.vectors, self.among = max_document, vectors, among
         self.pointers = _POINTERS[answer]
         self.metric = _METRIC[answer]  # type: ignore[misc]
 
@@ -181,12 +187,17 @@ class Reading(Task):
     def loss(self, model: nn.Module, batch: Any) -> tuple[Tensor, int]:
         r"""The sum of :math:`-\log \sum_{i \in gold} s_i` over pointers and questions.
 
+        With `among: candidates` it is divided by what all candidates get, before the logarithm.
         Questions whose answer is not in the document count nothing.
         """
         logits = self._logits(model, batch)
         there = batch.gold.any(-1).all(-1)  # (B,)
-        right = logits[there].float().masked_fill(~batch.gold[there], -torch.inf)
-        return -torch.logsumexp(right, -1).sum(), int(there.sum())
+        logits = logits[there].float()
+        right = torch.logsumexp(logits.masked_fill(~batch.gold[there], -torch.inf), -1)
+        if self.among == "candidates":
+            rival = batch.allowed[there][:, None] | batch.gold[there]
+            right = right - torch.logsumexp(logits.masked_fill(~rival, -torch.inf), -1)
+        return -right.sum(), int(there.sum())
 
     def _logits(self, model: nn.Module, batch: QuestionBatch) -> Tensor:
         """Log-probabilities of places: (B, P, T)."""

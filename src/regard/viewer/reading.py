@@ -56,12 +56,23 @@ class ReaderLook:
         return [ANSWER] if len(self.maps[name]) == 1 else self.question.query
 
     def picture(self, most: int = MOST) -> list[tuple[str, Picture]]:
-        """Each map over the `most` words of the document that the answer weighs most, in order."""
-        total = torch.stack(self.pointers).sum(0)
-        at = total.topk(min(most, len(total))).indices.sort().values
+        """Each map over the `most` words of the document that the answer weighs most, in order.
+
+        The attention that answers is the last row of those it is made of.
+        """
+        at = torch.stack(self.pointers).sum(0).topk(min(most, len(self.question.places)))
+        order = at.indices.sort().values
         words = self.question.words
-        columns = [words[i] for i in at.tolist()]
-        return [(n, Picture(self.rows(n), columns, w[:, at])) for n, w in self.maps.items()]
+        columns = [words[i] for i in order.tolist()]
+        made = {n.rpartition(".")[0]: w for n, w in self.maps.items() if len(w) == 1}
+        parts = {n: w for n, w in self.maps.items() if len(w) > 1}
+        if not parts:
+            return [(n, Picture([ANSWER], columns, w[:, order])) for n, w in self.maps.items()]
+        rows = [*self.question.query, ANSWER]
+        return [
+            (n, Picture(rows, columns, torch.cat([w, made[n.rpartition(".")[0]]])[:, order]))
+            for n, w in parts.items()
+        ]
 
     def weight_of_query(self) -> list[float]:
         """β̄: how much each word of the query counts; nothing where the model has none."""
