@@ -106,7 +106,7 @@ def test_the_loss_is_the_same_whether_short_stories_are_read_apart_or_not(data):
     made = task.data({"path": str(data)})
     torch.manual_seed(0)
     model = MemN2N(**task.model_arguments(made.tokenizers), dim=8).eval()
-    short = made.train.story.sizes.argsort()
+    short = made.train.story.sizes.argsort().tolist()
     batch = made.train.collate([*short[:30], *short[-2:]])
     parts = batch.parts()
     assert sorted(i for part in parts for i in part.index) == sorted(batch.index)
