@@ -180,9 +180,9 @@ def large(given: argparse.Namespace) -> None:
         row(
             id="gat-large", nodes=given.nodes, edges=given.edges, files_mib=round(size),
             steps=given.steps, batch=1024, neighbors=[10, 10], metrics=found["metrics"],
-            cpu=found["training"]["cpu"], wall=found["training"]["wall"],
+            cpu_seconds=found["training"]["cpu"], wall_seconds=found["training"]["wall"],
             rss_mib=round(peak()), rss_before_mib=round(before),
-            cpu_all=round(time.process_time() - started, 1), **machine(),
+            cpu_seconds_all=round(time.process_time() - started, 1), **machine(),
         )  # fmt: skip
 
 
@@ -191,9 +191,7 @@ def main() -> None:
     ways = {"epoch": epoch, "large": large, "memory": memory, "write": None}
     parser.add_argument("what", choices=ways)
     parser.add_argument("--edges", type=int, default=1_000_000)
-    parser.add_argument(
-        "--nodes", type=int, help="default: a twentieth of the edges; large: a tenth"
-    )
+    parser.add_argument("--nodes", type=int, help="default: edges / 20; large: / 10")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--way", default="ours", help=argparse.SUPPRESS)

@@ -106,6 +106,10 @@ def test_seeds_give_mean_sd_and_each(capsys, tmp_path):
         assert ran.result["metrics"][name] == pytest.approx(sum(values) / 2)
         assert ran.result["sd"][name] == pytest.approx(statistics.stdev(values))
     assert json.loads((tmp_path / "many" / "seeds.json").read_text()) == ran.result
+    # However many run at once, each is the training that it would be alone.
+    run(capsys, "train", *SMALL, "train.seed=2", "-o", "alone")
+    alone, beside = (tmp_path / name / "model.safetensors" for name in ("alone", "many/seed-2"))
+    assert alone.read_bytes() == beside.read_bytes()
 
 
 @pytest.mark.parametrize(

@@ -96,3 +96,93 @@ def test_what_the_section_data_does_not_have_is_said(file):
 
 def test_the_catalogue_of_tasks_has_it():
     assert tasks.load("graphs") is Graphs
+
+
+def test_one_pass_gives_the_loss_and_scores_of_predicting(file):
+    task = Graphs(file)
+    data = task.data({})
+    torch.manual_seed(0)
+    model = GAT(**data.sizes).eval()
+    some = data.dev.subset([1, 4, 7])
+    total, count, scores = task.judge(model, data.dev, some, tokens=3, device=torch.device("cpu"))
+    loss, _ = task.loss(model, data.dev.collate(range(10)))
+    right = task.score(task.predict(model, some, None, {}), some)
+    assert (total, count) == (pytest.approx(loss.item()), 10)
+    assert scores == {"accuracy": pytest.approx(right["accuracy"].value)}
+
+
+def test_where_a_node_looked_comes_with_its_neighbors(folder, file):
+    loaded = regard.load(folder)
+    (found,) = loaded.predict(["3"])
+    pairs = np.load(file)["edge_index"]
+    near = {3, *pairs[0, pairs[1] == 3].tolist()}
+    said = found.as_json()["looked"]
+    assert [layer["attention"] for layer in said] == ["hidden.0.attention", "out.attention"]
+    for layer in said:
+        assert {row["node"] for row in layer["neighbors"]} == near
+        assert sum(row["weight"] for row in layer["neighbors"]) == pytest.approx(1, abs=1e-3)
+
+
+def test_nodes_of_graphs_never_seen_and_of_other_files(file, tmp_path):
+    other = tmp_path / "other.npz"
+    arrays = dict(np.load(file))
+    np.savez(other, **arrays)
+    task = Graphs({"train": file, "dev": str(other), "test": [str(other)]})
+    data = task.data({})
+    assert (len(data.train), data.train.count([0]), len(data.dev)) == (1, 40, 40)
+    torch.manual_seed(0)
+    model = GAT(**data.sizes).eval()
+    alone = Graphs(str(other)).predict(model, ["7"], None, {})[0]
+    named = task.predict(model, [f"{other}:7", "47", "none.npz:1"], None, {})
+    assert named[0].score == pytest.approx(alone.score)
+    assert "there is no data at" in named[2].refused
+
+
+def test_nodes_of_several_classes(file, tmp_path):
+    path = tmp_path / "several.npz"
+    arrays = dict(np.load(file))
+    y = np.eye(2)[arrays["y"]]
+    y[:5] = [[1, 1], [0, 0], [1, 0], [0, 1], [1, 1]]
+    np.savez(path, **{**arrays, "y": y})
+    task = Graphs(str(path))
+    data = task.data({})
+    torch.manual_seed(0)
+    model = GAT(**data.sizes).eval()
+    batch = data.test.collate(range(20))
+    logits = batch.logits(model).double().detach().numpy()
+    true = y[np.sort(data.test.index)]
+    probability = 1 / (1 + np.exp(-logits))
+    by_hand = -(true * np.log(probability) + (1 - true) * np.log(1 - probability)).mean(1).sum()
+    assert task.loss(model, batch)[0].item() == pytest.approx(by_hand, rel=1e-5)
+    said = logits > 0
+    right, wrong = (said & (true > 0)).sum(), (said != (true > 0)).sum()
+    found = task.score(task.predict(model, data.test, None, {}), data.test)
+    assert found["micro_f1"].value == pytest.approx(200 * right / (2 * right + wrong))
+    judged = task.judge(model, data.test, data.test, tokens=99, device=torch.device("cpu"))[2]
+    assert judged == {name: pytest.approx(score.value) for name, score in found.items()}
+
+
+def test_drawn_neighbors_follow_the_seed(file):
+    data = Graphs(file, neighbors=[2, 2]).data({})
+    torch.manual_seed(0)
+    model = GAT(**data.sizes, dropout=0.0, attention_dropout=0.0)
+    batch = data.train.collate(range(10))
+    drawn = []
+    for seed in (1, 2, 1):
+        torch.manual_seed(seed)
+        drawn.append(batch.logits(model))
+    assert torch.equal(drawn[0], drawn[2])
+    assert not torch.equal(drawn[0], drawn[1])
+
+
+def test_what_a_node_looked_at_is_shown(folder, tmp_path):
+    from regard.viewer import neighborhoods
+
+    one = neighborhoods.look(regard.load(folder), "3")
+    told = one.text(colour=False).plain
+    assert "layer 2 of 2 (out.attention)" in told
+    assert " itself" in told
+    neighborhoods.view([one]).page(tmp_path / "page.html")
+    assert (tmp_path / "page.html").stat().st_size > 10_000
+    with pytest.raises(RequestError, match="nodes 0 to 39, not 77"):
+        neighborhoods.look(regard.load(folder), "77")

@@ -37,9 +37,9 @@ class Graphs(Task):
     Args:
         graph: the graph's file or folder (`data.graph_files.read`); several as a list are one
             graph whose parts are not joined; `{train: …, dev: …, test: …}` gives each split graphs
-            of its own (inductive), all of whose labelled nodes are asked about, and training
-            takes them whole, as many as `train.batch.tokens` nodes allow. `data.path` may say it
-            instead. A trained folder needs it again to predict, for a node is nothing without its
+            of its own (inductive), all of whose labelled nodes are asked about. Of several,
+            training takes whole ones, as many as `train.batch.tokens` nodes allow. `data.path`
+            may say it instead. A trained folder needs it again to predict, for a node is nothing without its
             neighbors.
         normalize: feature rows are scaled to add up to 1 (as the citation graphs' papers do).
         loops: every node looks at itself too.
@@ -82,7 +82,7 @@ class Graphs(Task):
         world = self.world(graph)
         known = world.graph.splits
         kinds = {
-            "train": Wholes if isinstance(graph, Mapping) else Nodes,
+            "train": Wholes if len(world.graph.starts) > 1 else Nodes,
             "dev": Nodes,
             "test": Nodes,
         }
