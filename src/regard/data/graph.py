@@ -15,6 +15,8 @@ from regard.layers.sparse import Rows
 
 __all__ = ["Graph", "SparseRows", "graph_of_arrays"]
 
+BETWEEN = ", "
+"""Between the classes of a node that has several."""
 KEYS = ("edge_index", "y")
 FEATURES = ("x_row", "x_col", "x_val", "x_shape")
 INDICES = {"train": "train_idx", "dev": "val_idx", "test": "test_idx"}
@@ -157,7 +159,7 @@ class Graph:
         """The right classes of a node, as text."""
         label = self.labels[node]
         chosen = np.flatnonzero(label).tolist() if self.several else [int(label)]
-        return " ".join(self.name(one) for one in chosen if one >= 0)
+        return BETWEEN.join(self.name(one) for one in chosen if one >= 0)
 
     @classmethod
     def join(cls, graphs: Sequence["Graph"], titles: Sequence[str] = ()) -> "Graph":

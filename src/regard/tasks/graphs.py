@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from regard.data import graph_files, sources
 from regard.data.batch import plan
-from regard.data.graph import Graph, both_ways
+from regard.data.graph import BETWEEN, Graph, both_ways
 from regard.data.problems import Problems
 from regard.data.tokenize import Tokenizer
 from regard.errors import RequestError, nearest
@@ -25,7 +25,6 @@ from regard.tasks.nodes import NodePrediction, Nodes, Wholes, World, looked_at
 __all__ = ["Graphs"]
 
 SPLITS = ("train", "dev", "test")
-BETWEEN = ", "  # classes of a node that has several
 _NO_TRAIL = torch.zeros(0, 2, dtype=torch.int64)
 
 Paths = str | Sequence[str]

@@ -172,7 +172,7 @@ class Nodes(Examples):
         return len(indices)
 
     def collate(self, indices: Sequence[int]) -> Any:
-        """These nodes, in the graph's order; one batch is kept for whole-batch training."""
+        """These nodes, in the order of the split; one batch is kept for whole-batch training."""
         key = tuple(sorted(indices))
         if key not in self._batches:
             self._batches = {key: NodeBatch(self.world, self._asked(key), self.fanout)}
