@@ -38,8 +38,8 @@ class Graphs(Task):
             graph whose parts are not joined; `{train: …, dev: …, test: …}` gives each split graphs
             of its own (inductive), all of whose labelled nodes are asked about. Of several,
             training takes whole ones, as many as `train.batch.tokens` nodes allow. `data.path`
-            may say it instead. A trained folder needs it again to predict, for a node is nothing without its
-            neighbors.
+            may say it instead. A trained folder needs it again to predict, for a node is nothing
+            without its neighbors.
         normalize: feature rows are scaled to add up to 1 (as the citation graphs' papers do).
         loops: every node looks at itself too.
         undirected: an edge that is listed in one direction counts in both.
