@@ -42,8 +42,8 @@ def span_f1(outputs: Sequence[str], references: References) -> Score:
     Source: Rajpurkar et al. (2016), section 6.1.
 
     Example:
-        >>> span_f1(["the old farmer"], [["a farmer"]]).value
-        66.66666666666667
+        >>> print(round(span_f1(["the old farmer"], [["a farmer"]]).value, 2))
+        66.67
     """
     return _mean("f1", outputs, references, _f1)
 
