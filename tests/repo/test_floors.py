@@ -15,7 +15,7 @@ FLOORS = [
     {"models"},
     {"data", "metrics", "decode"},
     {"tasks"},
-    {"train", "viewer", "store", "recipe", "serve", "export", "cli"},
+    {"train", "viewer", "store", "recipe", "compare", "serve", "export", "cli"},
 ]
 # Tables of names and readers of files: they import nothing heavy, and anyone may ask them.
 ANYONE = {"catalog", "_recipe"}

@@ -43,6 +43,7 @@ COMMANDS: tuple[Row, ...] = (  # sentences of at most 66 characters fit a line o
     Row("demo", "regard.cli.demo", "Train a small model live, use the shipped one, draw both."),
     Row("train", "regard.cli.train", "Train a recipe into a folder; run it again to continue."),
     Row("evaluate", "regard.cli.evaluate", "Score a model with the field's official scorers."),
+    Row("compare", "regard.cli.compare", "Systems side by side: intervals and significance."),
     Row("predict", "regard.cli.predict", "Use a model: text in, text out."),
     Row("look", "regard.cli.look", "Show what a model attends to: terminal, PNG, PDF or SVG."),
     Row("models", "regard.cli.models", "List the papers; show a model's equations and defaults."),

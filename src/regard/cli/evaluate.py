@@ -1,6 +1,5 @@
 """`regard evaluate`: the field's official scores, each with a signature of what was computed."""
 
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,6 +8,7 @@ import typer
 
 from regard.cli._common import Json, columns, emit, print_result, say
 from regard.cli._folder import Changes, Folder, Others, Threads, open_folder
+from regard.compare import scored
 from regard.errors import RequestError, nearest
 
 if TYPE_CHECKING:
@@ -77,28 +77,14 @@ def measure(
     split: str = "test",
 ) -> dict[str, Any]:
     """Predict and score a split: metrics, signature, examples, seconds."""
-    config = dict(loaded.config.get("data") or {})
-    if data is not None:
-        kept = ("columns", "header", "max_length")
-        config = {key: config[key] for key in kept if key in config} | {"path": str(data)}
-    if columns:
-        config["columns"] = {**(config.get("columns") or {}), **columns}
-        if any(isinstance(column, str) for column in columns.values()):
-            config["header"] = True
-    read = loaded.task.data(config, tokenizers=loaded.tokenizers, splits=(split,))
-    examples = getattr(read, split, None)
-    if examples is None or not len(examples):
-        raise RequestError(f"{data or config.get('path')} has no example in its {split} split")
-    started = time.monotonic()
-    predictions = loaded.task.predict(loaded.model, examples, loaded.decoder, loaded.tokenizers)
-    scores = loaded.task.score(predictions, examples)
-    if len(read.problems):
-        say(f"{len(read.problems)} lines were left out: {dict(read.problems.counts)}")
+    found = scored(loaded, data, columns, split)
+    if found.problems:
+        say(f"{sum(found.problems.values())} lines were left out: {found.problems}")
     return {
-        "metrics": {name: float(score.value) for name, score in scores.items()},
-        "signature": {name: score.signature for name, score in scores.items()},
-        "examples": len(examples),
-        "seconds": round(time.monotonic() - started, 3),
+        "metrics": {name: float(score.value) for name, score in found.scores.items()},
+        "signature": {name: score.signature for name, score in found.scores.items()},
+        "examples": len(found.examples),
+        "seconds": round(found.seconds, 3),
     }
 
 

@@ -77,9 +77,8 @@ def predict(
         given = _joined(given, loaded.task.inputs)
     for lines in _chunks(given):
         good = [line.text for line in lines if not line.refused]
-        wishes = {"must": must, "never": never}
-        asked = {name: [own] * len(good) for name, own in wishes.items() if own}
-        found = iter(loaded.predict(good, prefix=prefix, **asked))
+        wanted, unwanted = ([own] * len(good) if own else None for own in (must, never))
+        found = iter(loaded.predict(good, prefix=prefix, must=wanted, never=unwanted))
         for line in lines:
             prediction = None if line.refused else next(found)
             reason = line.refused or (prediction.refused if prediction else "")

@@ -3,17 +3,19 @@
 from regard.metrics.alignment import Links, aer, hard_alignment, read_links
 from regard.metrics.classes import accuracy
 from regard.metrics.distance import edit_distance, nearest_variant
-from regard.metrics.interval import Interval, bootstrap
+from regard.metrics.interval import Difference, Interval, bootstrap, paired
 from regard.metrics.labels import micro_f1
 from regard.metrics.rates import per, wer, word_error_rate
-from regard.metrics.score import Score
+from regard.metrics.score import Score, Sums
 from regard.metrics.squad import exact_match, span_f1
 from regard.metrics.translation import bleu, chrf
 
 __all__ = [
+    "Difference",
     "Interval",
     "Links",
     "Score",
+    "Sums",
     "accuracy",
     "aer",
     "bleu",
@@ -24,6 +26,7 @@ __all__ = [
     "hard_alignment",
     "micro_f1",
     "nearest_variant",
+    "paired",
     "per",
     "read_links",
     "span_f1",

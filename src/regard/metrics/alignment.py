@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regard.errors import RequestError
 from regard.metrics.interval import bootstrap
-from regard.metrics.score import Score, signature
+from regard.metrics.score import Score, Sums, signature
 
 __all__ = ["Link", "Links", "aer", "hard_alignment", "read_links"]
 
@@ -147,10 +147,12 @@ def aer(
         "sure": expected,
         "examples": len(counts),
     }
+    sums = Sums(counts, _aer)
     if samples:
-        parts["interval"] = bootstrap(counts, _aer, samples=samples)
+        parts["interval"] = bootstrap(sums, samples=samples)
     kinds = "sure" if possible is None else "sure+possible"
-    return Score("aer", float(_aer(counts.sum(0, keepdims=True))[0]), signature(links=kinds), parts)
+    value = float(_aer(counts.sum(0, keepdims=True))[0])
+    return Score("aer", value, signature(links=kinds), parts, sums)
 
 
 def _aer(sums: np.ndarray) -> np.ndarray:

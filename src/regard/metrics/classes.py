@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from regard.errors import RequestError
-from regard.metrics.score import Score, signature
+from regard.metrics.score import Score, Sums, signature
 
 __all__ = ["accuracy"]
 
@@ -24,6 +26,9 @@ def accuracy(outputs: Sequence[str], references: Sequence[str]) -> Score:
         )
     if not outputs:
         raise RequestError("nothing to score: there are no examples")
-    right = sum(a == b for a, b in zip(outputs, references, strict=True))
-    parts = {"right": right, "total": len(outputs)}
-    return Score("accuracy", 100 * right / len(outputs), signature(metric="accuracy"), parts)
+    each = np.array([a == b for a, b in zip(outputs, references, strict=True)])
+    right = int(each.sum())
+    return Score(
+        "accuracy", 100 * right / len(outputs), signature(metric="accuracy"),
+        {"right": right, "total": len(outputs)}, Sums.percent(each),
+    )  # fmt: skip

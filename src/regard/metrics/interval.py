@@ -1,11 +1,17 @@
-"""How sure a score is: a percentile bootstrap over examples."""
+"""How sure a score is, and a difference of two: by drawing other examples (the bootstrap)."""
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Interval", "bootstrap"]
+from regard.errors import RequestError
+from regard.metrics.score import Sums
+
+__all__ = ["Difference", "Interval", "bootstrap", "paired"]
+
+AT_ONCE = 64
+"""Samples drawn together: samples times examples integers would be large."""
 
 
 class Interval(NamedTuple):
@@ -17,22 +23,27 @@ class Interval(NamedTuple):
     samples: int
 
 
-def bootstrap(
-    counts: np.ndarray,
-    score: Callable[[np.ndarray], np.ndarray],
-    *,
-    samples: int = 1000,
-    level: float = 95.0,
-    seed: int = 1,
-) -> Interval:
+class Difference(NamedTuple):
+    """How much higher the second of two systems scores, and whether chance explains it.
+
+    Args:
+        interval: of the difference, by the paired bootstrap.
+        p: of a difference as large if the two systems were the same, by approximate randomization.
+    """
+
+    value: float
+    interval: Interval
+    p: float
+
+
+def bootstrap(sums: Sums, *, samples: int = 1000, level: float = 95.0, seed: int = 1) -> Interval:
     """The interval of a score that is a function of sums over examples.
 
     Examples are drawn with replacement `samples` times, as many as there are; the interval lies
     between the (100 - level)/2-th and the (100 + level)/2-th percentile of the scores so made.
 
     Args:
-        counts: what each example adds: (example, count).
-        score: from sums (..., count) to scores (...).
+        sums: the score by example.
         samples: how many times.
         level: in percent.
         seed: the same seed gives the same interval.
@@ -40,16 +51,51 @@ def bootstrap(
     Source: Efron (1979); for translation Koehn (2004), "Statistical significance tests for machine
     translation evaluation".
     """
-    number = len(counts)
-    draw = np.random.default_rng(seed)
-    even = np.full(number, 1 / number)
-    # How often each example is drawn is all that matters, and that is multinomial. A few at a time:
-    # samples × examples integers would be large.
-    sums = np.concatenate(
-        [
-            draw.multinomial(number, even, size=min(64, samples - start)) @ counts
-            for start in range(0, samples, 64)
-        ]
-    )
-    low, high = np.percentile(score(sums), [(100 - level) / 2, (100 + level) / 2])
+    drawn = [times @ sums.counts for times in _drawn(len(sums.counts), samples, seed)]
+    return _between(sums.of(np.concatenate(drawn)), level, samples)
+
+
+def paired(
+    first: Sums, second: Sums, *, samples: int = 1000, level: float = 95.0, seed: int = 1
+) -> Difference:
+    """Compare two systems on the same examples: second minus first.
+
+    The interval is the paired bootstrap's: both systems meet the same drawn examples. p is that of
+    approximate randomization: outputs are exchanged example by example at random, and p is
+    (1 + how often the difference is as large as the real one) / (1 + samples).
+
+    Raises:
+        RequestError: they were not scored on as many examples.
+
+    Source: Koehn (2004); Riezler and Maxwell (2005), "On some pitfalls in automatic evaluation and
+    significance testing for MT".
+    """
+    number = len(first.counts)
+    if number != len(second.counts) or not number:
+        raise RequestError(
+            f"expected two systems with outputs for the same examples, got {number} and "
+            f"{len(second.counts)}"
+        )
+    drawn = _drawn(number, samples, seed)
+    pairs = [(times @ first.counts, times @ second.counts) for times in drawn]
+    moved = np.concatenate([second.of(b) - first.of(a) for a, b in pairs])
+    value = float(second.of(second.counts.sum(0)) - first.of(first.counts.sum(0)))
+    draw, as_large = np.random.default_rng(seed), 0
+    total, gap = first.counts.sum(0), second.counts - first.counts
+    for start in range(0, samples, AT_ONCE):
+        swapped = draw.integers(0, 2, (min(AT_ONCE, samples - start), number)) @ gap
+        other = second.of(second.counts.sum(0) - swapped) - first.of(total + swapped)
+        as_large += int((np.abs(other) >= abs(value) - 1e-12).sum())
+    return Difference(value, _between(moved, level, samples), (1 + as_large) / (1 + samples))
+
+
+def _drawn(number: int, samples: int, seed: int) -> Iterator[np.ndarray]:
+    """How often each example is drawn, a few samples at a time: all that matters of a drawing."""
+    draw, even = np.random.default_rng(seed), np.full(number, 1 / number)
+    for start in range(0, samples, AT_ONCE):
+        yield draw.multinomial(number, even, size=min(AT_ONCE, samples - start))
+
+
+def _between(scores: np.ndarray, level: float, samples: int) -> Interval:
+    low, high = np.percentile(scores, [(100 - level) / 2, (100 + level) / 2])
     return Interval(float(low), float(high), level, samples)

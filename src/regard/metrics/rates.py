@@ -7,7 +7,7 @@ import numpy as np
 from regard.errors import RequestError
 from regard.metrics.distance import nearest_variant
 from regard.metrics.interval import bootstrap
-from regard.metrics.score import References, Score, count_of, signature, variants
+from regard.metrics.score import References, Score, Sums, count_of, signature, variants
 
 __all__ = ["per", "wer", "word_error_rate"]
 
@@ -102,8 +102,8 @@ def wer(hypotheses: Sequence[str], references: References, *, samples: int = 0) 
 
 
 def _with_interval(score: Score, counts: np.ndarray, samples: int) -> Score:
-    """The same score with the interval of 100 Σ first / Σ second, if samples are asked for."""
-    if not samples:
-        return score
-    interval = bootstrap(counts, lambda sums: 100 * sums[..., 0] / sums[..., 1], samples=samples)
-    return Score(score.name, score.value, score.signature, {**score.parts, "interval": interval})
+    """The same score by example, 100 Σ first / Σ second; with its interval if it is asked for."""
+    sums, parts = Sums.percent(counts), dict(score.parts)
+    if samples:
+        parts["interval"] = bootstrap(sums, samples=samples)
+    return Score(score.name, score.value, score.signature, parts, sums)

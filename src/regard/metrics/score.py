@@ -1,16 +1,38 @@
 """What every score is: a value, and a signature of how it was come by."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from regard import __version__
 from regard.errors import RequestError
 
-__all__ = ["References", "Score", "signature", "variants"]
+__all__ = ["References", "Score", "Sums", "signature", "variants"]
 
 References = Sequence[str] | Sequence[Sequence[str]]
 """One reference an example, or several."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """A score as a function of sums over examples: what intervals and tests are made from.
+
+    Args:
+        counts: what each example adds: (example, count).
+        of: from sums (..., count) to scores (...).
+    """
+
+    counts: np.ndarray
+    of: Callable[[np.ndarray], np.ndarray]
+
+    @classmethod
+    def percent(cls, counts: np.ndarray) -> "Sums":
+        """100 Σ first / Σ second; with one column, 100 times the mean."""
+        if counts.ndim == 1:
+            counts = np.stack([counts, np.ones(len(counts))], 1)
+        return cls(counts.astype(np.float64), lambda sums: 100 * sums[..., 0] / sums[..., 1])
 
 
 @dataclass(frozen=True)
@@ -22,12 +44,14 @@ class Score:
         value: 0 to 100 (error rates may go above).
         signature: what was computed, with which settings, by which version.
         parts: what the value is made of: counts, precisions, a confidence interval.
+        sums: the same score by example, where it is a function of sums.
     """
 
     name: str
     value: float
     signature: str
     parts: Mapping[str, Any] = field(default_factory=dict)
+    sums: Sums | None = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
         """The score as people write it.

@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from regard.errors import RequestError, nearest
 from regard.metrics.interval import Interval
-from regard.metrics.score import References, Score, variants
+from regard.metrics.score import References, Score, Sums, variants
 
 __all__ = ["bleu", "chrf"]
 
@@ -44,14 +46,14 @@ def bleu(
             f"no tokenizer is called {tokenize!r}: {nearest(tokenize, BLEU.TOKENIZERS)}"
         )
     metric = BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
-    found = _corpus_score(metric, hypotheses, references, samples)
+    found, sums = _corpus_score(metric, hypotheses, references, samples)
     parts = {
         "precisions": [float(p) for p in found.precisions],
         "brevity_penalty": float(found.bp),
         "output_tokens": int(found.sys_len),
         "reference_tokens": int(found.ref_len),
     }
-    return _as_score("bleu", metric, found, parts, samples)
+    return _as_score("bleu", metric, found, parts, samples, sums)
 
 
 def chrf(
@@ -76,20 +78,37 @@ def chrf(
     from sacrebleu.metrics.chrf import CHRF
 
     metric = CHRF(char_order=characters, word_order=words, beta=beta, lowercase=lowercase)
-    found = _corpus_score(metric, hypotheses, references, samples)
-    return _as_score("chrf", metric, found, {}, samples)
+    found, sums = _corpus_score(metric, hypotheses, references, samples)
+    return _as_score("chrf", metric, found, {}, samples, sums)
 
 
-def _corpus_score(metric: Any, hypotheses: Sequence[str], references: References, n: int) -> Any:
+def _corpus_score(
+    metric: Any, hypotheses: Sequence[str], references: References, n: int
+) -> tuple[Any, Sums]:
+    """What sacreBLEU says of the set, and what each sentence adds to that."""
     found = variants(hypotheses, references)
     most = max(map(len, found))
     # sacreBLEU wants a stream of all first references, one of all second ones, …; None: has none.
     streams = [[r[i] if i < len(r) else None for r in found] for i in range(most)]
-    return metric.corpus_score(list(hypotheses), streams, n_bootstrap=max(n, 1))
+
+    def of(sums: np.ndarray) -> np.ndarray:
+        rows = sums.reshape(-1, sums.shape[-1])
+        scores = [metric._compute_score_from_stats([int(n) for n in row]).score for row in rows]
+        return np.array(scores).reshape(sums.shape[:-1])
+
+    # The counts that its own significance tests resample too (sacrebleu.significance).
+    each = metric._extract_corpus_statistics(list(hypotheses), streams)
+    if n > 1:
+        whole = metric.corpus_score(list(hypotheses), streams, n_bootstrap=n)
+    else:
+        whole = metric._aggregate_and_compute(each)
+    return whole, Sums(np.array(each, np.float64), of)
 
 
-def _as_score(name: str, metric: Any, found: Any, parts: dict[str, Any], samples: int) -> Score:
+def _as_score(
+    name: str, metric: Any, found: Any, parts: dict[str, Any], samples: int, sums: Sums
+) -> Score:
     if samples > 1:
         low, high = found._mean - found._ci, found._mean + found._ci
         parts = {**parts, "interval": Interval(float(low), float(high), 95.0, samples)}
-    return Score(name, float(found.score), str(metric.get_signature()), parts)
+    return Score(name, float(found.score), str(metric.get_signature()), parts, sums)

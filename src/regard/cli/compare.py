@@ -1,0 +1,101 @@
+"""`regard compare`: systems side by side, with intervals and paired significance."""
+
+import hashlib
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.cli._common import Json, emit, print_result, say
+from regard.compare import System, is_folder, markdown, variations
+from regard.compare import compare as compare_systems
+from regard.errors import RequestError
+
+__all__ = ["compare"]
+
+
+def compare(
+    targets: Annotated[
+        list[str],
+        typer.Argument(metavar="TARGET...", help="Recipes or folders, and KEY=VALUE for recipes."),
+    ],
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=A,B,C", help="Train each recipe with each of these values."),
+    ] = None,
+    seeds: Annotated[
+        str | None, typer.Option(metavar="1-3", help="Train recipes under each of these seeds.")
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where recipes are trained.")
+    ] = Path("runs/compare"),
+    data: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Score on this file; default: their own.")
+    ] = None,
+    split: Annotated[str, typer.Option(help="Of their own data.")] = "test",
+    metric: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Which scores; default: all.")
+    ] = None,
+    samples: Annotated[int, typer.Option(min=1, help="Of bootstrap and randomization.")] = 1000,
+    tiny: Annotated[bool, typer.Option("--tiny", help="Apply the recipes' `tiny`.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Compare systems on the same examples: a table in Markdown, or JSON.
+
+    Recipes are trained first (again = only what is missing); folders are taken as they are. Each
+    score has its mean and standard deviation over seeds and a 95 % bootstrap interval, and beside
+    the first system the difference and its p by approximate randomization.
+
+    Examples:
+        regard compare runs/first runs/second --data test.tsv.gz
+        regard compare translation/transformer-tiny-multi30k --vary model.heads=1,4,16
+        regard compare graphs/gat-cora graphs/gcn-cora --seeds 1-10
+    """
+    changes = [target for target in targets if "=" in target]
+    named = [target for target in targets if "=" not in target]
+    systems = []
+    for target in named:
+        if is_folder(target):
+            systems.append(System(target, [Path(target)]))
+        else:
+            systems += [
+                _trained(target, changes, varied, seeds, output, tiny)
+                for varied in variations(vary or [])
+            ]
+    if (changes or vary or seeds) and all(map(is_folder, named)):
+        raise RequestError("changes, --vary and --seeds are for recipes; these are trained folders")
+    result = compare_systems(systems, data=data, split=split, metrics=metric or (), samples=samples)
+    if as_json:
+        emit(result)
+    else:
+        print_result(markdown(result))
+
+
+def _trained(
+    recipe: str,
+    changes: list[str],
+    varied: list[str],
+    seeds: str | None,
+    output: Path,
+    tiny: bool,
+) -> System:
+    """Train one recipe with one set of values, under all seeds."""
+    from regard import recipe as recipes
+    from regard.train import fit
+    from regard.train.seeds import fit_seeds, seeds_of
+
+    own = [*changes, *varied]
+    found = recipes.load(recipe, own, tiny=tiny)
+    name = " ".join([found.name, *varied])
+    # Other changes or another file of that name, another folder: what was trained stays.
+    file = str(Path(recipe).resolve()) if Path(recipe).is_file() else ""
+    said = [text for text in (file, *own, "tiny" if tiny else "") if text]
+    mark = hashlib.blake2b("\n".join(said).encode(), digest_size=3).hexdigest()
+    root = output / (f"{found.name}-{mark}" if said else found.name)
+    say(f"{name}: {root}")
+    if seeds is None:
+        fit(found, root, progress=False)
+        return System(name, [root])
+    numbers = seeds_of(seeds)
+    fit_seeds(recipe, own, numbers, root, tiny=tiny, jobs=0)
+    return System(name, [root / f"seed-{number}" for number in numbers])
