@@ -107,6 +107,7 @@ def test_only_dependencies_are_imported(path):
             "tokenizers",
         ),
         *("safetensors", "sacrebleu", "jaxtyping", "numpy", "matplotlib", "mpl_toolkits"),
+        "pyarrow",  # the extra `tables`
     }
     if path.parent.name == "triton":  # comes with torch for CUDA, and only these files need it
         wanted.add("triton")
