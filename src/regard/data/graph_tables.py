@@ -142,7 +142,8 @@ def _parquet(path: Path) -> _Table:
         from pyarrow import ArrowInvalid, parquet
     except ImportError:
         raise RequestError(
-            f"{path}: reading Parquet needs pyarrow (pip install 'regard[tables]'); or write it as .csv"
+            f"{path}: reading Parquet needs pyarrow (pip install 'regard[tables]'); "
+            "or write it as .csv"
         ) from None
     try:
         table = parquet.read_table(path)
