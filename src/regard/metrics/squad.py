@@ -5,7 +5,9 @@ import string
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from regard.metrics.score import References, Score, signature, variants
+import numpy as np
+
+from regard.metrics.score import References, Score, Sums, signature, variants
 
 __all__ = ["exact_match", "normalized", "span_f1"]
 
@@ -63,4 +65,6 @@ def _mean(
     found = variants(outputs, references)
     each = [max(score(o, r) for r in rs) for o, rs in zip(outputs, found, strict=True)]
     text = signature(metric=name, norm="squad")
-    return Score(name, 100 * sum(each) / len(each), text, {"each": each})
+    return Score(
+        name, 100 * sum(each) / len(each), text, {"each": each}, Sums.percent(np.array(each))
+    )

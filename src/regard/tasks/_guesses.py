@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from regard.data.reading import Question
 from regard.metrics import Score, accuracy
@@ -32,7 +33,7 @@ def of_words(questions: Sequence[Question]) -> Mapping[str, Score]:
     most = accuracy([frequent(one) for one in questions], right)
     text = signature(metric="accuracy", guess="random")
     return {
-        "frequent": Score("frequent", most.value, most.signature + "|guess:frequent", most.parts),
+        "frequent": replace(most, name="frequent", signature=f"{most.signature}|guess:frequent"),
         "random": Score("random", 100 * sum(chance) / len(chance), text),
     }
 
@@ -74,6 +75,6 @@ def of_spans(questions: Sequence[Question]) -> Mapping[str, Score]:
     outputs, right = [window(one) for one in questions], [one.answers for one in questions]
     found = {"window_em": exact_match(outputs, right), "window_f1": span_f1(outputs, right)}
     return {
-        name: Score(name, score.value, score.signature + "|guess:window", score.parts)
+        name: replace(score, name=name, signature=f"{score.signature}|guess:window")
         for name, score in found.items()
     }
