@@ -14,7 +14,8 @@ from regard.data.tokenize import Tokenizer
 from regard.data.vectors import count_vectors
 from regard.errors import RequestError
 from regard.models.aoa import AoA
-from regard.tasks import _guesses
+from regard.store import Loaded
+from regard.tasks import Prediction, _guesses
 from regard.tasks.questions import Questions, Words
 from regard.tasks.reading import Reading
 from regard.tasks.rerank import Reranker, global_model
@@ -193,7 +194,7 @@ def test_the_sliding_window():
     one = question({"document": "sons", "query": "sons"})
     assert _guesses.window(one) == "sons"
     scores = Reading(answer="span").score(
-        [SimpleNamespace(output="the farmer")],
+        [Prediction("", "the farmer")],
         examples(
             question({"document": text, "query": "Who?", "answers": ["old farmer"]}), pointers=2
         ),
@@ -243,7 +244,7 @@ def test_what_is_looked_at(files):
     data = Reading().data({"path": str(files)})
     model = AoA(**data.sizes, embed=4, hidden=3).eval()
     config = {"model": {"name": "aoa"}}
-    loaded = SimpleNamespace(model=model, task=Reading(), tokenizers=data.tokenizers, config=config)
+    loaded = Loaded(model, Reading(), data.tokenizers, None, config, files)
     text = CBT.format("XXXXX", "").strip()
     seen = look(loaded, text)
     made = data.test.collate([0])

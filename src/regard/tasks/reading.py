@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -64,12 +64,12 @@ class Reading(Task):
 
     def __init__(
         self,
-        answer: Literal["word", "span"] = "word",
+        answer: str = "word",
         anonymous: int = 256,
         longest: int = 20,
         max_document: int = 5000,
         vectors: float = 0.0,
-        among: Literal["document", "candidates"] = "document",
+        among: str = "document",
     ) -> None:
         if answer not in _POINTERS:
             raise RequestError(f"task.answer: there is no {answer!r}: {nearest(answer, _POINTERS)}")
