@@ -6,8 +6,9 @@
 Folders of one model are its seeds, in the order of their first folders. Every folder answers the
 test questions of its own recipe, which must be the same; a question's score is its mean over seeds.
 Differences are of the models in their order and to what is got without reading, with 95 % intervals
-of a bootstrap over questions (paired). `--rerank` judges the five best candidates again with n-gram
-models, whose weights are fitted on dev. A Markdown table on stdout.
+of a paired bootstrap over questions, and p of approximate randomization. `--rerank` judges the five
+best candidates again with n-gram models, whose weights are fitted on dev. A Markdown table on
+stdout.
 """
 
 import argparse
@@ -20,10 +21,11 @@ from typing import Any
 import numpy as np
 
 import regard
-from regard.metrics import bootstrap
+from regard.metrics.interval import paired
+from regard.metrics.score import Sums
 from regard.metrics.squad import exact_match, span_f1
 from regard.tasks import _guesses
-from regard.tasks.questions import Questions
+from regard.tasks.questions import Questions, Words
 from regard.tasks.rerank import Reranker, global_model
 
 Each = dict[str, np.ndarray]
@@ -40,18 +42,28 @@ def scores(outputs: list[str], examples: Questions, answer: str) -> Each:
     return {k: 100 * np.array(v.parts["each"]) for k, v in found.items()}
 
 
-def splits(folder: str, wanted: tuple[str, ...]) -> tuple[Any, dict[str, Any]]:
-    """A loaded folder and splits of its data."""
+def splits(folder: str, wanted: tuple[str, ...], known: dict[str, Any]) -> tuple[Any, Any]:
+    """A loaded folder and splits of its data, whose questions are read once for all folders."""
     loaded = regard.load(folder)
-    read = loaded.task.data(loaded.config["data"], loaded.tokenizers, splits=wanted)
-    return loaded, {split: getattr(read, split) for split in wanted}
+    config = loaded.config["data"]
+    if "config" not in known:
+        read = loaded.task.data(config, loaded.tokenizers, splits=wanted)
+        known |= {"config": config, "read": {s: getattr(read, s).questions for s in wanted}}
+    if config != known["config"]:
+        sys.exit(f"{folder}: its data is not that of the first folder")
+    words = Words(loaded.tokenizers["source"], loaded.task.anonymous)
+    return loaded, {
+        split: Questions(known["read"][split], words, loaded.task.pointers)
+        for split in wanted
+        if split != "train"
+    }
 
 
 def answers(
     folder: str, rerank: bool, known: dict[str, Any]
 ) -> tuple[Any, Any, Mapping[str, Each]]:
     """What a folder's model answers, alone and re-ranked."""
-    loaded, read = splits(folder, ("train", "dev", "test") if rerank else ("test",))
+    loaded, read = splits(folder, ("train", "dev", "test") if rerank else ("test",), known)
     task, test = loaded.task, read["test"]
 
     def predict(examples: Questions) -> list[Any]:
@@ -61,7 +73,7 @@ def answers(
     made = {name: scores([p.output for p in found], test, task.answer)}
     if rerank:
         if "model" not in known:
-            known["model"] = global_model(read["train"].questions)
+            known["model"] = global_model(known["read"]["train"])
         fitted = Reranker(known["model"]).fit(read["dev"].questions, predict(read["dev"]))
         print(f"{folder}: weights of global and local model {fitted.weights}", file=sys.stderr)
         again = fitted(test.questions, found)
@@ -114,12 +126,12 @@ def main() -> None:
             print(f"| {name} | {len(runs)} | {' | '.join(cells)} |")
         print()
         for one, other in pairwise(means):
-            difference = means[one] - means[other]
-            rows = np.stack([difference, np.ones_like(difference)], 1)
-            found = bootstrap(rows, lambda sums: sums[..., 0] / sums[..., 1], samples=5000)
+            sums = [Sums.percent(means[name] / 100) for name in (other, one)]
+            found = paired(*sums, samples=5000)
+            low, high, *_ = found.interval
             print(
-                f"{one} minus {other}: {difference.mean():+.2f} "
-                f"(95 %: {found.low:+.2f} to {found.high:+.2f})"
+                f"{one} minus {other}: {found.value:+.2f} "
+                f"(95 %: {low:+.2f} to {high:+.2f}; p {found.p:.4f})"
             )
 
 
