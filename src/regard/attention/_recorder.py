@@ -157,6 +157,13 @@ class Seen(Mapping[str, Record]):
             return None
         return name
 
+    def meet(self, name: str, call: Call, weights: Tensor, owner: object) -> None:
+        """One call of an attention that is watched; who wants more than weights takes it here."""
+        from regard.attention.module import MultiHead
+
+        features = bool(getattr(call.score, "per_feature", False))
+        self.add(name, weights, isinstance(owner, MultiHead), dict(_scopes.get()), features)
+
     def add(
         self,
         name: str,
@@ -256,12 +263,10 @@ def watch(
     if top_k is not None and (top_k < 1 or to is not None):
         raise RequestError(f"top_k: expected 1 or more, and without `to`; got {top_k}")
     shelf = None if to is None else Shelf(Path(to))
-    seen = Seen(model, only, top_k=top_k, dtype=dtype, shelf=shelf)
-    token = _watchers.set((*_watchers.get(), seen))
     try:
-        yield seen
+        with watching(Seen(model, only, top_k=top_k, dtype=dtype, shelf=shelf)) as seen:
+            yield seen
     finally:
-        _watchers.reset(token)
         if shelf is not None:
             shelf.close()
 
@@ -289,7 +294,6 @@ def unwatched() -> bool:
 def record(call: Call, attended: Attended, owner: object) -> None:
     """Show one call to the watchers."""
     from regard.attention._second import weights_of
-    from regard.attention.module import MultiHead
 
     weights = attended.weights
     for seen in _watchers.get():
@@ -298,5 +302,14 @@ def record(call: Call, attended: Attended, owner: object) -> None:
             continue
         if weights is None:
             weights = weights_of(call)
-        features = bool(getattr(call.score, "per_feature", False))
-        seen.add(name, weights, isinstance(owner, MultiHead), dict(_scopes.get()), features)
+        seen.meet(name, call, weights, owner)
+
+
+@contextmanager
+def watching(seen: Seen) -> Iterator[Seen]:
+    """Let a watcher of one's own see what runs in the block."""
+    token = _watchers.set((*_watchers.get(), seen))
+    try:
+        yield seen
+    finally:
+        _watchers.reset(token)

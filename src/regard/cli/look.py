@@ -57,6 +57,12 @@ def look(
     width: Annotated[
         str, typer.Option(metavar="column|page|INCHES", help="Default: as the words need.")
     ] = "",
+    measure: Annotated[
+        str,
+        typer.Option(
+            metavar="weights|norms|gradient|rollout", help="What to show; see docs/look.md."
+        ),
+    ] = "weights",
     why: Annotated[
         bool, typer.Option("--why", help="How the score changes without each head.")
     ] = False,
@@ -76,6 +82,7 @@ def look(
         regard look de-en-small "Das Fenster wird geschlossen." --head all -o heads.png
         regard look de-en-small "Guten Morgen." --hypothesis 2 --layer 1 --head 3
         regard look de-en-small "Guten Morgen." --target "Good morning." --json
+        regard look de-en-small "Guten Morgen." --measure gradient
         regard look de-en-small "Guten Morgen." --why
     """
     from regard.viewer.figure import check_format
@@ -92,13 +99,13 @@ def look(
         return
     if output is not None and output.suffix.lower() in PAGES:
         _page(folder, open_folder(folder, changes, threads=threads), inputs, output, target,
-              as_json=as_json)  # fmt: skip
+              measure, as_json=as_json)  # fmt: skip
         return
     if output is not None:
         check_format(output)
     loaded = open_folder(folder, changes, threads=threads)
     for number, text in enumerate(inputs, start=1):
-        seen = observe(loaded, text, hypothesis=hypothesis, target=target)
+        seen = observe(loaded, text, hypothesis=hypothesis, target=target, measure=measure)
         chosen = _chosen(seen, layer, head, kind)
         shown = _Shown(seen, chosen, kind, words=not pieces, step=step)
         path = output
@@ -138,6 +145,7 @@ def _page(
     inputs: Sequence[str],
     output: Path,
     target: str | None,
+    measure: str,
     *,
     as_json: bool,
 ) -> None:
@@ -148,7 +156,10 @@ def _page(
 
     looks: list[Look] = []
     for text in inputs:
-        looks += [observe(loaded, text, target=target)] if target else look_all(loaded, text)
+        if target:
+            looks.append(observe(loaded, text, target=target, measure=measure))
+        else:
+            looks += look_all(loaded, text, measure=measure)
     view = of_looks(looks, folder=folder)
     (view.save if output.suffix.lower() == ".seen" else view.page)(output)
     say(f"{output}: {len(looks)} hypothesis(es), {output.stat().st_size:,} bytes")

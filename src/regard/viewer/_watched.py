@@ -39,8 +39,10 @@ def of_looks(looks: Sequence["Look"], *, folder: str = "", title: str = "") -> V
                 columns = target if kind == "decoder" else source
                 # A beam's longest past is as wide as its longest hypothesis; nothing is there.
                 wide = weights[:, :, : len(sides[columns])].numpy()
-                one = Map.of(name, rows, columns, wide, kind=kind, layer=layer)
-                own = (name, look.model, look.input) if kind == "encoder" else (name, id(look))
+                more = {"kind": kind, "layer": layer, "what": look.what}
+                one = Map.of(name, rows, columns, wide, **more)
+                shared = kind == "encoder" and look.what != "gradient"
+                own = (name, look.what, look.model, look.input) if shared else (name, id(look))
                 kept.append(once(own, maps, one))
         runs.append(Run(
             kept, input=look.input, output=look.output, model=look.model, folder=folder,

@@ -1,7 +1,7 @@
 """From a loaded model and an input to the weights of one hypothesis, every layer and every head."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -12,6 +12,7 @@ from regard.data.tokenize import Tokenizer
 from regard.errors import RequestError, nearest
 from regard.protocols import BOS, EOS
 from regard.store import Loaded
+from regard.viewer.measures import measured
 from regard.viewer.picture import Picture, Words, picture
 
 __all__ = ["KINDS", "Look", "look", "look_all"]
@@ -21,6 +22,13 @@ KINDS = {
     "decoder": "what the output looks at in itself",
     "encoder": "what the input looks at in itself",
 }
+
+SHOWN = {
+    "norms": "weight × norm, of the largest",
+    "gradient": "size of gradient × weight, of the largest",
+    "rollout": "rollout",
+}
+"""Titles of pictures of other measures than weights; a page has their signs and scales too."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +41,7 @@ class Look:
         source, target: the pieces of input and output with the end token, and the word of each.
         weights: for each kind (`KINDS`), by the path of the attention module: (head, rows, columns)
             over pieces.
+        what: what these are, a key of `_view.WHATS`.
     """
 
     model: str
@@ -44,6 +53,7 @@ class Look:
     source: Words
     target: Words
     weights: Mapping[str, Mapping[str, Tensor]]
+    what: str = "weights"
 
     def layers(self, kind: str = "cross") -> list[str]:
         """The attentions of a kind from the input side up, by module path.
@@ -85,7 +95,11 @@ class Look:
         chosen = weights.mean(0) if head is None else weights[head - 1]
         rows = self.source if kind == "encoder" else self.target
         columns = rows if kind == "decoder" else self.source
-        return picture(chosen, rows, columns, whole=words)
+        found = picture(chosen, rows, columns, whole=words)
+        if self.what in ("norms", "gradient"):  # not from 0 to 1, as cells are drawn
+            size = found.weights.abs()
+            found = replace(found, weights=size / size.max().clamp_min(1e-12))
+        return found
 
     def title(self, layer: int = -1, head: int | str | None = None, *, kind: str = "cross") -> str:
         """Model, attention, layer, head, hypothesis and score in one line."""
@@ -93,6 +107,7 @@ class Look:
         number = names.index(self._name(layer, kind)) + 1
         heads = self.heads(layer, kind)
         parts = [self.model]
+        parts += [] if self.what == "weights" else [SHOWN[self.what]]
         parts += [] if kind == "cross" else [f"{kind} self-attention"]
         parts += [f"layer {number} of {len(names)}"] if len(names) > 1 else []
         if heads > 1 and head != "all":
@@ -116,6 +131,7 @@ def look(
     hypothesis: int = 1,
     target: str | None = None,
     prefix: str | None = None,
+    measure: str = "weights",
     **overrides: Any,
 ) -> Look:
     """Decode one input, watched, and follow one hypothesis of the beam through it.
@@ -126,6 +142,7 @@ def look(
         hypothesis: which one, best first, counted from 1.
         target: look at this output instead of one of the model's own.
         prefix: what the output must begin with.
+        measure: "weights", or a key of `measures.MEASURES`.
         overrides: keys of the decoder, as `size=10`.
 
     Raises:
@@ -134,23 +151,33 @@ def look(
     if hypothesis < 1:
         raise RequestError(f"hypotheses are counted from 1, the best; got {hypothesis}")
     if target is not None:
-        return _look_forced(loaded, text, target)
-    found = _decoded(loaded, text, hypothesis, prefix, overrides)
+        return _look_forced(loaded, text, target, measure)
+    found = _decoded(loaded, text, hypothesis, prefix, measure, overrides)
     if hypothesis > len(found):
         raise RequestError(f"there is no hypothesis {hypothesis}: the decoder gave {len(found)}")
     return found[hypothesis - 1]
 
 
 def look_all(
-    loaded: Loaded, text: str, *, prefix: str | None = None, **overrides: Any
+    loaded: Loaded,
+    text: str,
+    *,
+    prefix: str | None = None,
+    measure: str = "weights",
+    **overrides: Any,
 ) -> list[Look]:
     """Decode one input, watched, and follow every hypothesis of the beam, best first."""
     size: int = overrides.get("size", getattr(loaded.decoder, "size", 1))
-    return _decoded(loaded, text, size, prefix, overrides)
+    return _decoded(loaded, text, size, prefix, measure, overrides)
 
 
 def _decoded(
-    loaded: Loaded, text: str, n_best: int, prefix: str | None, overrides: Mapping[str, Any]
+    loaded: Loaded,
+    text: str,
+    n_best: int,
+    prefix: str | None,
+    measure: str,
+    overrides: Mapping[str, Any],
 ) -> list[Look]:
     model, goal = loaded.model, loaded.tokenizers["target"]
     source, words = _side(loaded.tokenizers["source"], text, "input")
@@ -163,25 +190,31 @@ def _decoded(
     shared = {name: records[name].of(0) for name, kind in kinds.items() if kind == "encoder"}
     looks = []
     for number, best in enumerate(found, 1):
-        own = {n: records[n].along(best.trail) for n, kind in kinds.items() if kind != "encoder"}
+        if measure == "weights":
+            own = {n: records[n].along(best.trail) for n, k in kinds.items() if k != "encoder"}
+            own = {**shared, **own}
+        else:
+            own = measured(measure, model, ids, best.tokens, kinds)
         looks.append(Look(
             model=loaded.config["model"]["name"], input=text, output=goal.decode(best.tokens),
             score=best.score, number=number, of=getattr(decoder, "size", len(found)), source=words,
-            target=Words.of(goal, best.tokens), weights=_sorted_out({**shared, **own}, kinds),
+            target=Words.of(goal, best.tokens), weights=_sorted_out(own, kinds), what=measure,
         ))  # fmt: skip
     return looks
 
 
-def _look_forced(loaded: Loaded, text: str, target: str) -> Look:
+def _look_forced(loaded: Loaded, text: str, target: str, measure: str) -> Look:
     source, words = _side(loaded.tokenizers["source"], text, "input")
     ids = torch.tensor([source], device=next(loaded.model.parameters()).device)
     kinds, goal = _kinds(loaded.model, ids), loaded.tokenizers["target"]
     wanted, _ = _side(goal, target, "target")
     tokens, score, seen = _forced(loaded, ids, wanted, kinds)
+    if measure != "weights":
+        seen = measured(measure, loaded.model, ids, tokens, kinds)
     return Look(
         model=loaded.config["model"]["name"], input=text, output=goal.decode(tokens), score=score,
         number=0, of=0, source=words, target=Words.of(goal, tokens),
-        weights=_sorted_out(seen, kinds),
+        weights=_sorted_out(seen, kinds), what=measure,
     )  # fmt: skip
 
 
@@ -189,7 +222,7 @@ def _sorted_out(
     seen: Mapping[str, Tensor], kinds: Mapping[str, str]
 ) -> dict[str, dict[str, Tensor]]:
     return {
-        kind: {name: seen[name].float().cpu() for name, own in kinds.items() if own == kind}
+        kind: {n: seen[n].float().cpu() for n, own in kinds.items() if own == kind and n in seen}
         for kind in KINDS
     }
 
