@@ -167,5 +167,5 @@ def test_why_prints_what_each_change_did(capsys, layered):
     assert "uniform weights" in ran.out
     result = run(capsys, "look", layered, TEXT, "--why", "--target", "a dog", "--json").result
     assert result["output"] == "a dog"
-    assert len(result["effects"]) == 6 * 3  # attentions; two heads each, and uniform
+    assert len(result["effects"]) == 6 * 4  # attentions; two heads each, uniform and permuted
     assert result["log_prob"] < 0

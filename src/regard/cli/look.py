@@ -127,7 +127,7 @@ def _why(loaded: "Loaded", text: str, target: str | None, *, as_json: bool) -> N
 
     output, score, effects = ask(loaded, text, target)
     if as_json:
-        rows = [asdict(effect) | {"what": effect.what} for effect in effects]
+        rows = [asdict(effect) for effect in effects]
         emit({"input": text, "output": output, "log_prob": score, "effects": rows})
         return
     head = ("ATTENTION", "CHANGE MADE", "LOG-PROBABILITY")

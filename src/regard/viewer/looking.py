@@ -15,7 +15,7 @@ from regard.store import Loaded
 from regard.viewer.measures import measured
 from regard.viewer.picture import Picture, Words, picture
 
-__all__ = ["KINDS", "Look", "look", "look_all"]
+__all__ = ["KINDS", "Look", "look", "look_all", "token_scores"]
 
 KINDS = {
     "cross": "what the output looks at in the input",
@@ -239,15 +239,20 @@ def _forced(
     loaded: Loaded, source: Tensor, target: Sequence[int], kinds: Mapping[str, str]
 ) -> tuple[list[int], float, dict[str, Tensor]]:
     """Teacher-forced: the output's tokens, its score, and what each attention saw."""
-    model = loaded.model
-    given = source.new_tensor([[BOS, *target[:-1]]])
-    with watch(model) as records, torch.inference_mode():
-        logits = model(source, given).logits[0].float()  # (T, V)
-    if not getattr(model, "normalized", False):
-        logits = logits.log_softmax(-1)
-    total = float(logits.gather(1, source.new_tensor(target)[:, None]).sum())
+    with watch(loaded.model) as records:
+        total = float(token_scores(loaded.model, source, target).sum())
     score = total / loaded.decoder.normalizer(len(target))
     return list(target), score, {name: records[name].of(0) for name in kinds}
+
+
+def token_scores(model: Any, source: Tensor, target: Sequence[int]) -> Tensor:
+    """Teacher-forced log-probabilities of an output's tokens, its end included: (T,)."""
+    with torch.inference_mode():
+        logits = model(source, source.new_tensor([[BOS, *target[:-1]]])).logits[0].float()  # (T, V)
+    if not getattr(model, "normalized", False):
+        logits = logits.log_softmax(-1)
+    scores: Tensor = logits.gather(1, source.new_tensor(target)[:, None])[:, 0]
+    return scores
 
 
 def _kinds(model: nn.Module, source: Tensor) -> dict[str, str]:
