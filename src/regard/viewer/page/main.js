@@ -23,7 +23,7 @@ function choose(row, col, quietly = false) {
 }
 
 const viewsNow = () => VIEWS.filter((view) => view.fits(mapNow()));
-const viewNow = () => viewsNow().find((view) => view.id === state.view) ?? viewsNow().find((view) => view.own) ?? viewsNow()[0];
+const viewNow = () => viewsNow().find((view) => view.id === state.view) ?? viewsNow().find((view) => view.own) ?? viewsNow().find((view) => view.long?.(mapNow())) ?? viewsNow()[0];
 
 let turn = 0;
 async function refresh(quietly = false) {

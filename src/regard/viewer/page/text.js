@@ -1,7 +1,7 @@
 // Text shading: choose a word and see what it looks at, and who looks at it.
 
 VIEWS.push({
-  id: "text", name: "Text", fits: (map) => ["text", "steps", "memory"].includes(file.sides[map.columns].kind ?? "text"),
+  id: "text", name: "Text", long: (map) => map.shape[2] > 60 && map.shape[2] > 12 * map.shape[1], fits: (map) => ["text", "steps", "memory"].includes(file.sides[map.columns].kind ?? "text"),
   async draw() {
     const p = (this.p = await picture(indexNow(), state.head)), own = p.map.rows === p.map.columns;
     const looking = state.row >= 0 && state.row < p.R, looked = !looking && state.col >= 0 && state.col < p.C;
