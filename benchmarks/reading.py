@@ -5,16 +5,15 @@
 
 Folders of one model are its seeds, in the order of their first folders. Every folder answers the
 test questions of its own recipe, which must be the same; a question's score is its mean over seeds.
-Differences are of the models in their order and to what is got without reading, with 95 % intervals
-of a paired bootstrap over questions, and p of approximate randomization. `--rerank` judges the five
-best candidates again with n-gram models, whose weights are fitted on dev. A Markdown table on
-stdout.
+Differences are of every two, with 95 % intervals of a paired bootstrap over questions, and p of
+approximate randomization. `--rerank` judges the five best candidates again with n-gram models, whose
+weights are fitted on dev. A Markdown table on stdout.
 """
 
 import argparse
 import sys
 from collections.abc import Mapping
-from itertools import pairwise
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -125,7 +124,7 @@ def main() -> None:
                 cells.append(f"{np.mean(of_seeds):.1f}{spread}")
             print(f"| {name} | {len(runs)} | {' | '.join(cells)} |")
         print()
-        for one, other in pairwise(means):
+        for one, other in combinations(means, 2):
             sums = [Sums.percent(means[name] / 100) for name in (other, one)]
             found = paired(*sums, samples=5000)
             low, high, *_ = found.interval

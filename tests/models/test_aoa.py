@@ -173,7 +173,10 @@ def triples(count, generator):
 @pytest.mark.slow
 @pytest.mark.parametrize("made", [AoA, ASReader])
 def test_the_fact_sheets_small_check(made):
-    """Near 100 % in 800 updates; β puts most weight on the relation."""
+    """Near 100 % in 800 updates; with the axes of the two softmaxes exchanged, nothing is left.
+
+    Which word of the query β trusts is not checked: a bidirectional GRU takes the relation to any.
+    """
     torch.manual_seed(1)
     generator = torch.Generator().manual_seed(2)
     model = made(31, embed=32, hidden=32, dropout=0.0)
@@ -189,5 +192,6 @@ def test_the_fact_sheets_small_check(made):
         logs = model.eval()(document, query).logits
     assert (logs.argmax(1) == right).double().mean() > 0.97
     if made is AoA:
-        beta = seen["pointers.0.query"].weights.mean(-1)
-        assert (beta.argmax(1) == 2).double().mean() > 0.9
+        alpha, beta = (seen[f"pointers.0.{k}"].weights for k in ("document", "query"))
+        flipped = (beta * alpha.mean(-1, keepdim=True)).sum(1)
+        assert torch.allclose(flipped, torch.full_like(flipped, 1 / 24), atol=1e-5)
