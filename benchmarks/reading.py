@@ -6,7 +6,7 @@
 Folders of one model are its seeds, in the order of their first folders. Every folder answers the
 test questions of its own recipe, which must be the same; a question's score is its mean over seeds.
 Differences are of every two, with 95 % intervals of a paired bootstrap over questions, and p of
-approximate randomization. `--rerank` judges the five best candidates again with n-gram models, whose
+approximate randomization. `--rerank` judges the five best candidates again with n-gram models whose
 weights are fitted on dev. A Markdown table on stdout.
 """
 
