@@ -8,6 +8,7 @@ import pytest
 
 from regard import recipe, store
 from regard.cli import demo
+from regard.cli._common import configure_talk
 from regard.data.sources import shipped
 from tests.cli.run import run
 from tests.store import toy
@@ -115,6 +116,7 @@ def test_without_matplotlib_there_are_no_pictures(capsys, quick, tmp_path, monke
 
 
 def test_something_is_said_every_few_seconds(capsys):
+    configure_talk()  # whatever other tests left: one of them says -q
     with demo._heartbeat(every=0.3):
         time.sleep(1.5)
     assert capsys.readouterr().err.count("working") >= 2
