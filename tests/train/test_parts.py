@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+from regard.data.batch import some
 from regard.errors import RegardError, RequestError
 from regard.train import engine, optim, schedule
 from regard.train import work as works
@@ -26,7 +27,7 @@ from regard.train.state import (
     weights_of,
 )
 from regard.train.stream import Place, Stream
-from regard.train.validate import Validation, some
+from regard.train.validate import Validation
 from regard.train.work import Work
 
 # -- schedules

@@ -12,7 +12,7 @@ from torch import Tensor
 from regard.data.packed import Packed
 from regard.protocols import BOS, EOS, PAD
 
-__all__ = ["PairBatch", "collate", "plan"]
+__all__ = ["PairBatch", "collate", "plan", "some"]
 
 log = logging.getLogger(__name__)
 
@@ -98,6 +98,13 @@ class PairBatch:
 
     def __len__(self) -> int:
         return len(self.index)
+
+
+def some(count: int, limit: int) -> list[int]:
+    """At most `limit` of the indices 0 … count-1, evenly spread."""
+    if limit >= count:
+        return list(range(count))
+    return [int(i) for i in np.linspace(0, count - 1, limit).round()]
 
 
 def collate(source: Packed, target: Packed, indices: Sequence[int]) -> PairBatch:

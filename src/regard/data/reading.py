@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from regard.data import formats
 from regard.data.formats.cbt import BLANK
-from regard.data.formats.text import Row, lines
+from regard.data.formats.jsonl import objects
+from regard.data.formats.text import Row
 from regard.data.problems import Problems
 from regard.errors import RequestError, nearest
 
@@ -231,20 +232,7 @@ def _texts(fields: Mapping[str, Any], name: str, between: str = "") -> list[str]
 def _jsonl(path: Path, named: Mapping[str, str], problems: Problems) -> Iterator[Row]:
     """JSON objects whose values need not be texts: candidates and answers are lists."""
     file, keys, found = str(path), dict[str, None](), False
-    for number, text in lines(path, problems):
-        if text is None:
-            continue
-        if not text.strip():
-            problems.add(file, number, "empty")
-            continue
-        try:
-            value = json.loads(text)
-        except ValueError as error:
-            problems.add(file, number, "not JSON", str(error))
-            continue
-        if not isinstance(value, dict):
-            problems.add(file, number, "not a JSON object", f"it is a {type(value).__name__}")
-            continue
+    for number, value in objects(path, problems):
         keys.update(dict.fromkeys(value))
         there: dict[str, Any] = {f: value[key] for f, key in named.items() if key in value}
         if lacking := [named[f] for f in _NEEDED if f not in there]:

@@ -77,6 +77,10 @@ class Data:
     sizes: Mapping[str, int] | None = None
 
 
+NO_TRAIL = torch.zeros(0, 2, dtype=torch.int64)
+"""The trail of what was not decoded step by step."""
+
+
 @dataclass(frozen=True, eq=False)
 class Prediction:
     """The output for one input, with its runners-up.
@@ -97,7 +101,7 @@ class Prediction:
     tokens: list[str] = field(default_factory=list)
     token_scores: list[float] = field(default_factory=list)
     alternatives: list["Prediction"] = field(default_factory=list)
-    trail: Tensor = field(default_factory=lambda: torch.zeros(0, 2, dtype=torch.int64))
+    trail: Tensor = NO_TRAIL
     refused: str = ""
     ids: list[int] = field(default_factory=list)
 

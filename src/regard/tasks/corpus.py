@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data import formats, sources
+from regard.data.batch import some
 from regard.data.problems import Problems
 from regard.data.tokenize import Tokenizer
 from regard.errors import RequestError, nearest
@@ -168,8 +169,7 @@ def read(
     problems.report(texts.file)
     limit = config.limit.get(split)
     if limit is not None and limit < len(texts.source):
-        at = np.linspace(0, len(texts.source) - 1, limit).round().astype(int).tolist()
-        return texts.pick(at)
+        return texts.pick(some(len(texts.source), limit))
     return texts
 
 

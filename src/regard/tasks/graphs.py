@@ -24,8 +24,6 @@ from regard.tasks.nodes import NodePrediction, Nodes, Wholes, World, looked_at
 
 __all__ = ["Graphs"]
 
-SPLITS = ("train", "dev", "test")
-_NO_TRAIL = torch.zeros(0, 2, dtype=torch.int64)
 
 Paths = str | Sequence[str]
 
@@ -67,7 +65,7 @@ class Graphs(Task):
         self,
         config: Mapping[str, Any],
         tokenizers: dict[str, Tokenizer] | None = None,
-        splits: Sequence[str] = SPLITS,
+        splits: Sequence[str] = ("train", "dev", "test"),
     ) -> Data:
         """Read the graphs and their splits.
 
@@ -190,7 +188,7 @@ class Graphs(Task):
                 zip(part.texts, *_chosen(logits, graph.several), strict=True)
             ):
                 said = BETWEEN.join(graph.name(label) for label in ids)
-                found[start + i] = Prediction(text, said, score, trail=_NO_TRAIL, ids=ids)
+                found[start + i] = Prediction(text, said, score, ids=ids)
         return [one for one in found if one is not None]
 
     def _of_node(self, model: nn.Module, text: str, world: World, node: int) -> Prediction:
@@ -206,12 +204,12 @@ class Graphs(Task):
         each = F.logsigmoid(logits[0]) if graph.several else logits[0].log_softmax(-1)
         ranked = torch.sort(each, stable=True, descending=True)
         others = [
-            Prediction(text, graph.name(label), value, trail=_NO_TRAIL, ids=[label])
+            Prediction(text, graph.name(label), value, ids=[label])
             for value, label in zip(ranked.values.tolist(), ranked.indices.tolist(), strict=True)
             if label not in chosen
         ]
         said = BETWEEN.join(graph.name(label) for label in chosen)
-        best = NodePrediction(text, said, score, trail=_NO_TRAIL, ids=chosen, looked=looked[0])
+        best = NodePrediction(text, said, score, ids=chosen, looked=looked[0])
         return replace(best, alternatives=others)
 
     def score(self, predictions: Sequence[Prediction], examples: Examples) -> dict[str, Score]:
@@ -235,8 +233,9 @@ class Graphs(Task):
         told = graph.items() if isinstance(graph, Mapping) else [("", graph)]
         files = []
         for split, paths in told:
-            if split and split not in SPLITS:
-                raise RequestError(f"task.graph has no split {split!r}: {nearest(split, SPLITS)}")
+            if split and split not in sources.SPLITS:
+                hint = nearest(split, sources.SPLITS)
+                raise RequestError(f"task.graph has no split {split!r}: {hint}")
             for path in [paths] if isinstance(paths, str) else paths:
                 file = sources.find(path)
                 files.append((split, path, str(file), file.stat().st_mtime_ns))

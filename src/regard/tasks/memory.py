@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -12,6 +13,7 @@ from torch.nn import functional as F
 
 from regard.attention import watch
 from regard.data import sources, stories
+from regard.data.batch import some
 from regard.data.packed import Packed
 from regard.data.problems import Problems
 from regard.data.stories import Asked, Sheet
@@ -245,7 +247,9 @@ class Memory(Task):
         for start in range(0, len(questions), 1 if look else ROWS):
             rows = range(start, min(start + (1 if look else ROWS), len(questions)))
             batch = questions.collate(rows).to(device)
-            with watch(model) as seen:
+            watching: AbstractContextManager[Mapping[str, Any]]
+            watching = watch(model) if look else nullcontext({})
+            with watching as seen:
                 logits = model(batch.story, batch.question, batch.lengths).logits.double()
             logits[:, : UNK + 1] = -torch.inf  # none of these is an answer
             scores = torch.log_softmax(logits, -1).cpu()
@@ -312,11 +316,8 @@ def _limited(rows: list[Asked], limit: int | None) -> list[Asked]:
     """At most so many of each task, spread evenly."""
     if limit is None:
         return rows
-    return [
-        several[i]
-        for several in _by_task(rows).values()
-        for i in np.linspace(0, len(several) - 1, min(limit, len(several))).round().astype(int)
-    ]
+    groups = _by_task(rows).values()
+    return [several[i] for several in groups for i in some(len(several), limit)]
 
 
 def _by_task(rows: Sequence[Asked]) -> dict[str, list[Asked]]:

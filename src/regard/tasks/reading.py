@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.data import reading, sources
-from regard.data.batch import plan
+from regard.data.batch import plan, some
 from regard.data.formats.cbt import BLANK
 from regard.data.problems import Problems
 from regard.data.tokenize import Tokenizer
@@ -39,7 +39,6 @@ _TOKENIZER = ("size", "lowercase", "kind")
 _FILE = ("file", "only", "without")
 _COUNTED = 1_500_000
 """Words that word vectors are counted over, about."""
-_NO_TRAIL = torch.zeros(0, 2, dtype=torch.int64)
 _POINTERS = {"word": 1, "span": 2}
 _AMONG = ("document", "candidates")
 _METRIC = {"word": "accuracy", "span": "f1"}
@@ -157,7 +156,7 @@ class Reading(Task):
         limits = config.get("limit") or {}
         limit = {"train": limits}.get(split) if isinstance(limits, int) else limits.get(split)
         if limit is not None and limit < len(found):
-            found = [found[i] for i in np.linspace(0, len(found) - 1, limit).round().astype(int)]
+            found = [found[i] for i in some(len(found), limit)]
         if not found:
             told_problems = f": {dict(problems.counts)}" if len(problems) else ""
             raise RequestError(f"the {split} split has no usable question{told_problems}")
@@ -267,8 +266,7 @@ class Reading(Task):
             for at, row in zip(batch, logits.numpy(), strict=True):
                 ranked = best(examples, at, row[:, : len(examples.document[at])])
                 first, *rest = (
-                    Prediction(examples.texts[at], text, score, trail=_NO_TRAIL)
-                    for text, score in ranked
+                    Prediction(examples.texts[at], text, score) for text, score in ranked
                 )
                 first.alternatives.extend(rest)
                 found[at] = first

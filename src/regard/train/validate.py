@@ -5,13 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, runtime_checkable
 
-import numpy as np
 import torch
 from torch import nn
 
-from regard.data.batch import plan
+from regard.data.batch import plan, some
 
-__all__ = ["Judge", "Validation", "loss_of", "some"]
+__all__ = ["Judge", "Validation", "loss_of"]
 
 
 @runtime_checkable
@@ -23,13 +22,6 @@ class Judge(Protocol):
     ) -> tuple[float, int, dict[str, float]]:
         """(the sum of the losses, what it is a sum over, scores of the examples in `sample`)."""
         ...
-
-
-def some(count: int, limit: int) -> list[int]:
-    """At most `limit` of the indices 0 … count-1, evenly spread."""
-    if limit >= count:
-        return list(range(count))
-    return [int(i) for i in np.linspace(0, count - 1, limit).round()]
 
 
 @torch.no_grad()

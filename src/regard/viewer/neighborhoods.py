@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from rich.style import Style
 from rich.text import Text
 
 from regard.errors import RequestError
@@ -17,6 +16,7 @@ from regard.viewer._page import style
 from regard.viewer._view import Map, Run, View
 from regard.viewer.palette import INK, MARK, ink_on, shade, top_of
 from regard.viewer.sides import Side
+from regard.viewer.terminal import listed, ranked, shading
 
 __all__ = ["NodeLook", "draw", "look", "view"]
 
@@ -48,8 +48,7 @@ class NodeLook:
     @property
     def classes(self) -> list[tuple[str, float]]:
         """The class and the next ones, each with its probability."""
-        ranked = [self.found, *self.found.alternatives]
-        return [(p.output or "none", float(np.exp(p.score or 0.0))) for p in ranked]
+        return [(name or "none", probability) for name, probability in ranked(self.found)]
 
     def rows(self, layer: Looked) -> list[tuple[int, list[float]]]:
         """Neighbors by falling weight: the mean over heads, then each head."""
@@ -72,14 +71,11 @@ class NodeLook:
                 made.append(("itself" if node == self.node else str(node)).rjust(10))
                 for value in values:
                     made.append(" ")
-                    made.append(f"{value:6.3f}", _style(value, top) if colour else None)
+                    made.append(f"{value:6.3f}", shading(value, top) if colour else None)
                 made.append("\n")
             if len(rows) > MOST:
                 made.append(f"{'…':>10} and {len(rows) - MOST} more\n")
-        made.append("\n")
-        for name, probability in self.classes:
-            made.append(f"{probability:6.3f}  {name}\n")
-        return made
+        return made.append("\n" + listed(self.classes))
 
     def as_json(self) -> dict[str, Any]:
         """Plain values: classes, and of each layer the neighbors with the weight of each head."""
@@ -197,8 +193,3 @@ def _circle(axis: Any, node: int, rows: Sequence[tuple[int, float]], name: str) 
     axis.scatter([0], [0], s=260, color=[middle], edgecolors=MARK, zorder=2)
     axis.text(0, 0, str(node), ha="center", va="center", color=ink_on(own, top), fontsize="x-small")
     axis.set(xlim=(-1.5, 1.5), ylim=(-1.5, 1.5), aspect="equal", title=name)
-
-
-def _style(weight: float, top: float) -> Style:
-    red, green, blue = shade(weight, top)
-    return Style(color=ink_on(weight, top), bgcolor=f"rgb({red},{green},{blue})")

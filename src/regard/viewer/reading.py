@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from rich.style import Style
 from rich.text import Text
 from torch import Tensor
 
@@ -17,10 +16,10 @@ from regard.store import Loaded
 from regard.tasks.questions import Questions, Words
 from regard.tasks.reading import Reading
 from regard.viewer._view import Map, Run, View
-from regard.viewer.palette import ink_on, shade, top_of
+from regard.viewer.palette import top_of
 from regard.viewer.picture import Picture
 from regard.viewer.sides import Side
-from regard.viewer.terminal import SHADES
+from regard.viewer.terminal import listed, mark, ranked, shading
 
 __all__ = ["ANSWER", "ReaderLook", "look", "view"]
 
@@ -88,9 +87,7 @@ class ReaderLook:
             made.append_text(_shaded(self.question.words, pointer.tolist(), colour)).append("\n\n")
         weights = self.weight_of_query() or [0.0] * len(self.question.query)
         made.append_text(_shaded(self.question.query, weights, colour)).append("\n\n")
-        for answer, probability in self.answers:
-            made.append(f"{probability:6.3f}  {answer}\n")
-        return made
+        return made.append(listed(self.answers))
 
     def as_json(self) -> dict[str, Any]:
         """Plain values: the words, the answers and the weights."""
@@ -124,11 +121,7 @@ def look(loaded: Loaded, text: str) -> ReaderLook:
     with watch(loaded.model) as seen, torch.inference_mode():
         loaded.model(batch.document, batch.query, batch.lengths, batch.query_lengths)
     maps = {name: record.weights[0].float().cpu() for name, record in seen.items()}
-    ranked = [refused, *refused.alternatives]
-    answers = [
-        (p.output, 0.0 if p.score is None else float(torch.tensor(p.score).exp())) for p in ranked
-    ]
-    return ReaderLook(loaded.config["model"]["name"], asked, answers, maps)
+    return ReaderLook(loaded.config["model"]["name"], asked, ranked(refused), maps)
 
 
 def view(looks: Sequence[ReaderLook], *, folder: str = "") -> View:
@@ -172,12 +165,8 @@ def _shaded(words: Sequence[str], weights: Sequence[float], colour: bool) -> Tex
     for word, weight in zip(words, weights, strict=True):
         shown = "".join(c if c.isprintable() else "�" for c in word)
         if colour:
-            red, green, blue = shade(weight, top)
-            made.append(
-                shown, Style(color=ink_on(weight, top), bgcolor=f"rgb({red},{green},{blue})")
-            )
+            made.append(shown, shading(weight, top))
         else:
-            mark = SHADES[min(round(weight / top * (len(SHADES) - 1)), len(SHADES) - 1)].strip()
-            made.append(mark + shown)
+            made.append(mark(weight, top).strip() + shown)
         made.append(" ")
     return made

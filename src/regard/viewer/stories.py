@@ -34,8 +34,7 @@ class StoryLook:
     @property
     def answers(self) -> list[tuple[str, float]]:
         """The answer and the next ones, each with its probability."""
-        ranked = [self.answer, *self.answer.alternatives]
-        return [(p.output, float(torch.tensor(p.score or 0.0).exp())) for p in ranked]
+        return terminal.ranked(self.answer)
 
     @property
     def hops(self) -> list[str]:
@@ -59,9 +58,7 @@ class StoryLook:
         else:
             made.append("no facts: answered from the question alone")
         made.append(f"\n\n{self.question}\n\n")
-        for answer, probability in self.answers:
-            made.append(f"{probability:6.3f}  {answer}\n")
-        return made
+        return made.append(terminal.listed(self.answers))
 
     def as_json(self) -> dict[str, Any]:
         """Plain values: question, answers, and each fact with its weight at every hop."""

@@ -9,6 +9,7 @@ Das
       ██       closes
 """
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -19,9 +20,10 @@ from rich.text import Text
 from regard.viewer.palette import ink_on, shade, top_of
 
 if TYPE_CHECKING:
+    from regard.tasks import Prediction
     from regard.viewer.picture import Picture
 
-__all__ = ["SHADES", "draw"]
+__all__ = ["SHADES", "draw", "listed", "mark", "ranked", "shading"]
 
 SHADES = " ░▒▓█"
 """What stands for a weight where there is no colour; at equal steps, as the colours are."""
@@ -67,6 +69,28 @@ def draw(
     return Text("\n").join(lines)
 
 
+def shading(weight: float, top: float) -> Style:
+    """The colours of a weight: its shade behind, ink that can be read on it before."""
+    red, green, blue = shade(weight, top)
+    return Style(color=ink_on(weight, top), bgcolor=f"rgb({red},{green},{blue})")
+
+
+def mark(weight: float, top: float) -> str:
+    """The block that stands for a weight where there are no colours."""
+    return SHADES[min(round(weight / top * (len(SHADES) - 1)), len(SHADES) - 1)]
+
+
+def ranked(best: "Prediction") -> list[tuple[str, float]]:
+    """An answer and the next ones, each with its probability; 0 where it has no score."""
+    every = [best, *best.alternatives]
+    return [(p.output, 0.0 if p.score is None else math.exp(p.score)) for p in every]
+
+
+def listed(answers: Sequence[tuple[str, float]]) -> str:
+    """A line for each answer: its probability, and what it is."""
+    return "".join(f"{probability:6.3f}  {answer}\n" for answer, probability in answers)
+
+
 def _header(words: Sequence[str], cell: int, label: int, width: int) -> list[Text]:
     """A line for each column's word, above lines that lead down to its cells."""
     lines = []
@@ -84,12 +108,9 @@ def _cells(row: Sequence[float], cell: int, top: float, *, colour: bool, values:
     for weight in row:
         number = f"{min(round(weight * 100), 99):2d}" if values and weight >= 0.005 else "  "
         if colour:
-            red, green, blue = shade(weight, top)
-            style = Style(color=ink_on(weight, top), bgcolor=f"rgb({red},{green},{blue})")
-            line.append(number.ljust(cell), style)
+            line.append(number.ljust(cell), shading(weight, top))
         else:
-            mark = SHADES[min(round(weight / top * (len(SHADES) - 1)), len(SHADES) - 1)]
-            line.append((number if values else mark * 2).ljust(cell))
+            line.append((number if values else mark(weight, top) * 2).ljust(cell))
     if not colour:
         line.rstrip()
     return line

@@ -7,9 +7,9 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from regard.data.formats.text import Column, Row, lines
+from regard.data.formats.text import Column, Row, check_columns, lines
 from regard.data.problems import Problems
-from regard.errors import RequestError, nearest
+from regard.errors import RequestError
 
 __all__ = ["COLUMNS", "read"]
 
@@ -32,12 +32,7 @@ def read(
     """
     if isinstance(path, Mapping):
         raise RequestError("a bAbI file is one file of stories; two files are format: moses")
-    for field, column in columns.items():
-        if column not in COLUMNS:
-            raise RequestError(
-                f"{path}: bAbI stories have no column {column!r} for {field!r}: "
-                f"{nearest(str(column), COLUMNS)}"
-            )
+    check_columns(f"{path}: bAbI stories", columns, COLUMNS)
     file, facts, number, before = str(path), list[str](), 0, 0
     for line, text in lines(path, problems):
         if text is None:

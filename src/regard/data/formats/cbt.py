@@ -12,9 +12,9 @@ A blank line, or the next line numbered 1, ends a question. Columns: `document` 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from regard.data.formats.text import Column, Row, lines
+from regard.data.formats.text import Column, Row, check_columns, lines
 from regard.data.problems import Problems
-from regard.errors import RequestError, nearest
+from regard.errors import RequestError
 
 __all__ = ["BLANK", "COLUMNS", "read"]
 
@@ -40,11 +40,7 @@ def read(
     """
     if isinstance(path, Mapping):
         raise RequestError("a CBT file is one file; two files are format: moses")
-    for column in columns.values():
-        if column not in COLUMNS:
-            raise RequestError(
-                f"CBT files have no column {column!r}: {nearest(str(column), COLUMNS)}"
-            )
+    check_columns("CBT files", columns, COLUMNS)
     file, story, found, number = str(path), list[str](), False, 0
     for number, text in lines(path, problems):
         if text is None or not text.strip():

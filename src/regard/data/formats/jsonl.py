@@ -3,12 +3,13 @@
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from regard.data.formats.text import Column, Row, lines
 from regard.data.problems import Problems
 from regard.errors import RequestError, nearest
 
-__all__ = ["read"]
+__all__ = ["objects", "read"]
 
 
 def read(
@@ -27,20 +28,7 @@ def read(
     file = str(path)
     found: set[str] = set()  # fields met at least once
     keys: dict[str, None] = {}  # keys met, in order
-    for number, text in lines(path, problems):
-        if text is None:
-            continue
-        if not text.strip():
-            problems.add(file, number, "empty")
-            continue
-        try:
-            value = json.loads(text)
-        except ValueError as error:
-            problems.add(file, number, "not JSON", str(error))
-            continue
-        if not isinstance(value, dict):
-            problems.add(file, number, "not a JSON object", f"it is a {type(value).__name__}")
-            continue
+    for number, value in objects(path, problems):
         keys.update(dict.fromkeys(value))
         there = {f: value[str(c)] for f, c in columns.items() if str(c) in value}
         found.update(there)
@@ -59,6 +47,26 @@ def read(
             f"{file}: no line has the key {column!r} for {missing[0]!r}; "
             f"there are {names}: {nearest(column, keys)}"
         )
+
+
+def objects(path: str | Path, problems: Problems) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The number and the object of each line; lines that hold none are reported."""
+    file = str(path)
+    for number, text in lines(path, problems):
+        if text is None:
+            continue
+        if not text.strip():
+            problems.add(file, number, "empty")
+            continue
+        try:
+            value = json.loads(text)
+        except ValueError as error:
+            problems.add(file, number, "not JSON", str(error))
+            continue
+        if isinstance(value, dict):
+            yield number, value
+        else:
+            problems.add(file, number, "not a JSON object", f"it is a {type(value).__name__}")
 
 
 def _is_text(value: object) -> bool:

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from regard.data.formats.text import Column, Row
+from regard.data.formats.text import Column, Row, check_columns
 from regard.data.problems import Problems
-from regard.errors import RequestError, nearest
+from regard.errors import RequestError
 
 __all__ = ["COLUMNS", "read"]
 
@@ -36,11 +36,7 @@ def read(
     """
     if isinstance(path, Mapping):
         raise RequestError("a SQuAD file is one file; two files are format: moses")
-    for column in columns.values():
-        if column not in COLUMNS:
-            raise RequestError(
-                f"SQuAD files have no column {column!r}: {nearest(str(column), COLUMNS)}"
-            )
+    check_columns("SQuAD files", columns, COLUMNS)
     file, number = str(path), 0
     for title, context, asked in _questions(file, _json(path, problems)):
         number += 1

@@ -3,16 +3,16 @@
 import gzip
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import BufferedIOBase, BufferedReader, FileIO
 from pathlib import Path
 from typing import cast
 
 from regard.data.problems import Problems
-from regard.errors import RequestError
+from regard.errors import RequestError, nearest
 
-__all__ = ["Column", "Row", "lines"]
+__all__ = ["Column", "Row", "check_columns", "lines"]
 
 LONGEST = 1 << 20
 """Bytes of a line; no example of any task is longer, and no file needs more memory than this."""
@@ -28,6 +28,18 @@ class Row:
     fields: dict[str, str]
     file: str
     line: int
+
+
+def check_columns(what: str, columns: Mapping[str, Column], known: Sequence[str]) -> None:
+    """Refuse columns that a format with the same ones in every file does not have.
+
+    Raises:
+        RequestError: naming the column, what it is for, and the nearest that there is.
+    """
+    for field, column in columns.items():
+        if column not in known:
+            hint = nearest(str(column), known)
+            raise RequestError(f"{what} have no column {column!r} for {field!r}: {hint}")
 
 
 def lines(path: str | Path, problems: Problems) -> Iterator[tuple[int, str | None]]:
