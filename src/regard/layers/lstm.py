@@ -32,10 +32,11 @@ class LSTM(nn.Module):
         layers: L.
         bias: biases (two vectors a gate, as in `torch.nn.LSTM`); Sutskever and Luong have none.
         dropout: on the input of every layer but the first (Zaremba et al. 2014).
+        project: P, what each layer's h is projected to (Sak et al. 2014); 0 for none: P = H.
 
     Shapes:
-        x (B, T, inputs) and lengths (B,) to the top layer's states (B, T, H), zero behind the end,
-        and the last h and c of all layers (B, L, H), after the last word of each row
+        x (B, T, inputs) and lengths (B,) to the top layer's states (B, T, P), zero behind the end,
+        and the last h (B, L, P) and c (B, L, H) of all layers, after the last word of each row
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class LSTM(nn.Module):
         *,
         bias: bool = False,
         dropout: float = 0.0,
+        project: int = 0,
     ) -> None:
         super().__init__()
         self.hidden, self.layers = hidden, layers
@@ -56,6 +58,7 @@ class LSTM(nn.Module):
             bias=bias,
             batch_first=True,
             dropout=dropout if layers > 1 else 0.0,
+            proj_size=project,
         )
 
     def forward(
@@ -90,8 +93,8 @@ class LSTM(nn.Module):
         """One step of all layers.
 
         Shapes:
-            projected (N, 4H), the whole `project` of the first layer's input; h and c: L times (N,
-            H)
+            projected (N, 4H), the whole `project` of the first layer's input; h: L times (N, P);
+            c: L times (N, H)
         """
         above: list[States] = []
         for layer in range(self.layers):
@@ -104,7 +107,10 @@ class LSTM(nn.Module):
             gates = projected + F.linear(h[layer], getattr(self.stack, names[1]))
             if self.stack.bias:
                 gates = gates + (getattr(self.stack, names[2]) + getattr(self.stack, names[3]))
-            above.append(lstm_cell(gates, c[layer]))
+            state = lstm_cell(gates, c[layer])
+            if self.stack.proj_size:
+                state = F.linear(state[0], getattr(self.stack, f"weight_hr_l{layer}")), state[1]
+            above.append(state)
         return [state[0] for state in above], [state[1] for state in above]
 
 

@@ -1,0 +1,35 @@
+r"""One LSTM from each end of right-padded sequences."""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.layers.lstm import LSTM
+from regard.layers.reverse import reverse
+
+__all__ = ["BiLSTM"]
+
+
+class BiLSTM(nn.Module):
+    r"""Two LSTM layers, one reading ahead and one back: :math:`[\overrightarrow h_j;
+    \overleftarrow h_j]`.
+
+    Args:
+        inputs, hidden, bias, project: as in `LSTM`, for each direction.
+
+    Shapes:
+        x (B, T, inputs) and lengths (B,) to (B, T, 2H), zero behind the end
+    """
+
+    def __init__(self, inputs: int, hidden: int, *, bias: bool = False, project: int = 0) -> None:
+        super().__init__()
+        self.ahead = LSTM(inputs, hidden, bias=bias, project=project)
+        self.back = LSTM(inputs, hidden, bias=bias, project=project)
+
+    def forward(
+        self, x: Float[Tensor, "batch time inputs"], lengths: Int[Tensor, " batch"]
+    ) -> Float[Tensor, "batch time both"]:
+        """Read the sequences from both ends."""
+        ahead, _ = self.ahead(x, lengths)
+        back, _ = self.back(reverse(x, lengths), lengths)
+        return torch.cat([ahead, reverse(back, lengths)], -1)
