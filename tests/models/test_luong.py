@@ -1,4 +1,4 @@
-"""Luong's global attention against the paper's equations, written again in NumPy."""
+"""Luong's global and local attention against the paper's equations, written again in NumPy."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,25 @@ def score(p, name, h, states):
     return np.array([table[i] if i < len(table) else -np.inf for i in range(len(states))])
 
 
-def by_hand(net, sentence, target, name):
+def windowed(p, attention, scores, h, t, reach):
+    """Weights: equation (7) within the window, and (9) and (10) for local-p."""
+    if attention == "global":
+        return slow.softmax(scores)
+    center = t
+    if attention == "local-p":
+        w, v = p["attention.select.project.weight"], p["attention.select.v.weight"][0]
+        center = len(scores) * slow.sigmoid(v @ np.tanh(w @ h))
+    look = np.zeros(len(scores))
+    middle = int(np.floor(center))
+    seen = [s for s in range(middle - reach, middle + reach + 1) if 0 <= s < len(scores)]
+    if seen:
+        look[seen] = slow.softmax(scores[seen])
+    if attention == "local-p":
+        look *= [np.exp(-((s - center) ** 2) / (2 * (reach / 2) ** 2)) for s in range(len(scores))]
+    return look
+
+
+def by_hand(net, sentence, target, name, attention="global"):
     """Logits (T, V) and attention (T, S) of one sentence."""
     p = slow.numbers(net)
     words = sentence
@@ -44,10 +62,10 @@ def by_hand(net, sentence, target, name):
     if net.reverse:  # positions are those of the sentence
         states = np.concatenate([states[:-1][::-1], states[-1:]])
     combined, logits, looks = np.zeros(6), [], []
-    for y in target:
+    for t, y in enumerate(target):
         word = p["embed_target.weight"][y]
         top = slow.lstm(p, "decoder", np.concatenate([word, combined]) if net.feed else word, h, c)
-        look = slow.softmax(score(p, name, top, states))
+        look = windowed(p, attention, score(p, name, top, states), top, t, reach=1)
         combined = np.tanh(p["combine.weight"] @ np.concatenate([look @ states, top]))
         logits.append(p["output.weight"] @ combined)
         looks.append(look)
@@ -70,6 +88,33 @@ def test_it_computes_the_papers_equations(name, feed, reverse):
         np.testing.assert_allclose(logits[row].detach().numpy(), expected, atol=1e-10)
         np.testing.assert_allclose(looked[row, :, : len(sentence)], looks, atol=1e-10)
         assert (looked[row, :, len(sentence) :] == 0).all()
+
+
+@pytest.mark.parametrize("name", ["general", "concat"])
+@pytest.mark.parametrize("attention", ["local-m", "local-p"])
+@pytest.mark.parametrize("feed", [True, False])
+@pytest.mark.parametrize("reverse", [True, False])
+def test_local_attention_is_the_papers_too(name, attention, feed, reverse):
+    net = model(score=name, attention=attention, reach=1, feed=feed, reverse=reverse)
+    source, lengths, target = slow.ragged()
+    with watch(net) as seen:
+        logits = net(source, target, lengths).logits
+    looked = torch.cat(seen["attention"].steps, 1).detach().numpy()
+    for row, sentence in enumerate(slow.sentences(source, lengths)):
+        expected, looks = by_hand(net, sentence, target[row].tolist(), name, attention)
+        np.testing.assert_allclose(logits[row].detach().numpy(), expected, atol=1e-10)
+        np.testing.assert_allclose(looked[row, :, : len(sentence)], looks, atol=1e-10)
+
+
+def test_thing_3_where_to_look_is_learned_through_the_gaussian_alone():
+    net = model(attention="local-p", reach=1)
+    source, lengths, target = slow.ragged()
+    net(source, target, lengths).logits.square().sum().backward()
+    assert net.attention.select.v.weight.grad.any()
+    with watch(net) as seen:
+        net(source, target, lengths)
+    total = torch.cat(seen["attention"].steps, 1).sum(-1)
+    assert (total < 1).all()  # not normalized again
 
 
 def test_location_ignores_the_words_past_its_table():
@@ -161,6 +206,7 @@ def test_a_reversed_source_is_another_reading_of_the_same_positions():
         ({"feed": True, "score": "general"}, 214_000_000 + 2_000_000 + 4_000_000 + 1_000_000),
         ({"feed": True, "score": "concat"}, 220_000_000 + 2 * 1000**2 + 1000),
         ({"feed": True, "score": "location", "max_length": 50}, 220_000_000 + 50 * 1000),
+        ({"attention": "local-p"}, 222_001_000),
     ],
 )
 def test_parameter_counts_at_the_papers_sizes(changes, expected):
@@ -188,3 +234,5 @@ def test_dropout_acts_in_training_only(feed):
 def test_a_wrong_score_is_answered_with_the_right_one():
     with pytest.raises(RequestError, match="'generl'; did you mean 'general'"):
         Luong(12, 13, score="generl")
+    with pytest.raises(RequestError, match="no attention of Luong is called 'local'"):
+        Luong(12, 13, attention="local")

@@ -1,4 +1,4 @@
-r"""Luong's global attention, four scores, input feeding.
+r"""Luong's global and local attention, four scores, input feeding.
 
 Luong, Pham and Manning, "Effective Approaches to Attention-based Neural Machine Translation",
 EMNLP 2015, arXiv 1508.04025.
@@ -9,6 +9,10 @@ EMNLP 2015, arXiv 1508.04025.
               h_t^T W_a h_s          general
               v_a^T tanh(W_a [h_t ; h_s])   concat
               W_a h_t                location, one row a position
+    local   : s within [p_t - D, p_t + D] alone            3.2
+    p_t     = t                        local-m
+              S σ(v_p^T tanh(W_p h_t))   local-p           (9)
+    a_t(s)  = a_t(s) exp(-(s - p_t)^2 / 2 (D/2)^2)         (10), local-p, not normalized again
     c_t     = Σ_s a_t(s) h_s
     h~_t    = tanh(W_c [c_t ; h_t])                        (5)
     p(y_t)  = softmax(W_s h~_t)                            (6)
@@ -23,16 +27,34 @@ logits (B, T, V).
 vector is zero. "concat" is the function as printed; the paper's numbers for it are of a crippled
 one with the source half of W_a fixed to the identity (footnote 15). Attention covers the source's
 end-of-sentence symbol (the authors' code leaves it out). With `reverse` the encoder reads the words
-from last to first, but positions (pictures, location) are those of the sentence as it is written.
+from last to first, but positions (pictures, location, windows) are those of the sentence as it is
+written. **Only in the authors' code**, and so here: local-p's window lies about the floor of p_t
+and its Gaussian about p_t; the softmax is over the window, before the Gaussian. Their code holds
+local-m's window at the last word; here, as printed, it runs past the end with t.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 import torch
 from torch import Tensor, nn
 
-from regard.attention import Additive, Attention, Dot, General, Lengths, Location, Score
+from regard.attention import (
+    Additive,
+    Attention,
+    Dot,
+    General,
+    Lengths,
+    LocalMonotonic,
+    LocalPredictive,
+    Location,
+    Memory,
+    Score,
+    Select,
+    Softmax,
+    attend,
+)
 from regard.errors import RequestError, nearest
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
@@ -51,9 +73,17 @@ SCORES: Mapping[str, Callable[[int, int], Score]] = MappingProxyType(
     }
 )
 
+SELECTS: Mapping[str, Callable[[int, int], Select]] = MappingProxyType(
+    {
+        "global": lambda hidden, reach: Softmax(),
+        "local-m": lambda hidden, reach: LocalMonotonic(reach),
+        "local-p": lambda hidden, reach: LocalPredictive(hidden, hidden, reach),
+    }
+)
+
 
 class Luong(nn.Module):
-    """Stacked LSTMs with global attention after each decoder step.
+    """Stacked LSTMs with attention after each decoder step.
 
     Args:
         source, target: vocabulary sizes.
@@ -61,6 +91,8 @@ class Luong(nn.Module):
         hidden: H, cells of a layer.
         layers: of the encoder, and of the decoder.
         score: "dot", "general", "concat" or "location".
+        attention: "global", or within a window: "local-m" (monotonic), "local-p" (predictive).
+        reach: D of the window.
         feed: input feeding: h~ of the step before is part of layer 1's input.
         reverse: read the source's words from last to first.
         max_length: T_max, rows of the location table; words behind it cannot be attended to.
@@ -78,21 +110,28 @@ class Luong(nn.Module):
         hidden: int = 1000,
         layers: int = 4,
         score: str = "general",
+        attention: str = "global",
+        reach: int = 10,
         feed: bool = True,
         reverse: bool = True,
         max_length: int = 50,
         dropout: float = 0.2,
     ) -> None:
         super().__init__()
-        if score not in SCORES:
-            raise RequestError(f"no score of Luong is called {score!r}; {nearest(score, SCORES)}")
+        for given, what, known in ((score, "score", SCORES), (attention, "attention", SELECTS)):
+            if given not in known:
+                raise RequestError(
+                    f"no {what} of Luong is called {given!r}; {nearest(given, known)}"
+                )
         self.source, self.target = source, target
         self.embed, self.feed, self.reverse, self.dropout = embed, feed, reverse, dropout
         self.embed_source = Embed(source, embed, dropout=dropout)
         self.embed_target = Embed(target, embed, dropout=dropout)
         self.encoder = LSTM(embed, hidden, layers, dropout=dropout)
         self.decoder = LSTM(embed + hidden if feed else embed, hidden, layers, dropout=dropout)
-        self.attention = Attention(score=SCORES[score](hidden, max_length))
+        self.attention = Attention(
+            SCORES[score](hidden, max_length), select=SELECTS[attention](hidden, reach)
+        )
         self.combine = nn.Linear(2 * hidden, hidden, bias=False)  # W_c
         self.output = nn.Linear(hidden, target, bias=False)  # W_s
         for weight in self.parameters():
@@ -114,14 +153,14 @@ class Luong(nn.Module):
         memory = self.attention.remember(encoded.states, mask=Lengths(encoded.lengths))
         if not self.feed:
             states, _ = self.decoder(self.embed_target(target_in), None, encoded.final)
-            return Output(self.output(self._attend(states, memory)), {})
+            return Output(self.output(self._attend(states, memory, 0)), {})
         h, c = (list(state.unbind(1)) for state in encoded.final)
         combined = torch.zeros_like(h[-1])  # h~_0
         inputs = self.embed_target.through(target_in, self._word).unbind(1)  # T x (B, 4H)
         out = []
-        for projected in inputs:
+        for t, projected in enumerate(inputs):
             h, c = self.decoder.step(projected + self._fed(combined), h, c)
-            combined = self._attend(h[-1][:, None], memory)[:, 0]  # (B, H)
+            combined = self._attend(h[-1][:, None], memory, t)[:, 0]  # (B, H)
             out.append(combined)
         return Output(self.output(torch.stack(out, 1)), {})
 
@@ -140,14 +179,19 @@ class Luong(nn.Module):
             projected = projected + self._fed(decoding.carried["combined"].flatten(0, 1))
         h, c = self.decoder.step(projected, h, c)
         top = h[-1].view(*tokens.shape, -1)  # (B, beam, H)
-        combined = self._attend(top, decoding.memories["source"])
+        combined = self._attend(top, decoding.memories["source"], decoding.step, beams=True)
         carried = {k: torch.stack(v, 1) for k, v in (("h", h), ("c", c))}  # (B * beam, L, H)
         carried = {k: v.view(*tokens.shape, *v.shape[1:]) for k, v in carried.items()}
         return self.output(combined), decoding.advance(**carried, combined=combined)
 
-    def _attend(self, states: Tensor, memory: object) -> Tensor:
-        """h~ of any number of steps: (B, Q, H)."""
-        context = self.attention(states, memory).context
+    def _attend(self, states: Tensor, memory: Memory, at: int, *, beams: bool = False) -> Tensor:
+        """h~ of any number of steps from `at` on, or of the hypotheses of that step: (B, Q, H)."""
+        select = self.attention.select
+        if beams and isinstance(select, LocalMonotonic):
+            parts = self.attention.parts | {"select": replace(select, stride=0)}
+            context = attend(states, memory, at=at, name=self.attention, **parts).context
+        else:
+            context = self.attention(states, memory, at=at).context
         return torch.tanh(self.combine(torch.cat([context.to(states.dtype), states], -1)))
 
     def _word(self, vectors: Tensor) -> Tensor:

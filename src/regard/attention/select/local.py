@@ -18,7 +18,8 @@ __all__ = ["LocalMonotonic", "LocalPredictive"]
 class LocalMonotonic:
     r"""Source and target run side by side (Luong et al. 2015, section 3.2, "local-m").
 
-    .. math:: w_{ij} = \mathrm{softmax}_{j \in [p_i - D,\, p_i + D]}(e_{ij}), \quad p_i = at + i
+    .. math:: w_{ij} = \mathrm{softmax}_{j \in [p_i - D,\, p_i + D]}(e_{ij}), \quad
+              p_i = at + stride \cdot i
 
     A decoder says `at`, the number of the target word. Where that is past the end of the source by
     more than D nothing is looked at; the released code holds it at the last word, which is
@@ -26,12 +27,15 @@ class LocalMonotonic:
 
     Args:
         reach: D, how far the window reaches on each side; 10 in the paper.
+        stride: how far the window moves from one query of a call to the next: 0 where they are the
+            hypotheses of one step, which all stand at `at`.
 
     Shapes:
         scores (*batch, Q, K) to weights (*batch, Q, K): rows add up to 1, empty rows are zeros
     """
 
     reach: int
+    stride: int = 1
     sums: ClassVar[str] = "over keys"
 
     def __post_init__(self) -> None:
@@ -52,14 +56,16 @@ class LocalMonotonic:
     ) -> tuple[Tensor, Tensor | None]:
         """Normalize within the window."""
         queries, keys = scores.shape[-2:]
-        inside = offsets(queries, keys, at, scores.device).abs() <= self.reach
+        each = torch.arange(queries, device=scores.device)[:, None]
+        offset = offsets(queries, keys, at, scores.device) + (1 - self.stride) * each
+        inside = offset.abs() <= self.reach
         if inside.dim() > 2 and scores.dim() > inside.dim():  # `at` knows no heads
             inside = inside.unsqueeze(-3)
         return masked_softmax(scores, inside if mask is None else inside & mask), None
 
     def centers(self, query: Tensor, at: int | Tensor) -> Float[Tensor, "*#batch query"]:
         """The position of each query, as a number that broadcasts to (*batch, Q)."""
-        each = torch.arange(query.shape[-2], device=query.device, dtype=torch.float32)
+        each = torch.arange(query.shape[-2], device=query.device, dtype=torch.float32) * self.stride
         if not isinstance(at, Tensor):
             return each + at
         place = at[..., None] + each

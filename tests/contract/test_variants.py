@@ -1,0 +1,37 @@
+"""Papers' variants of a model meet the parts of the contract that they could break."""
+
+from functools import partial
+
+import pytest
+
+from tests.contract import test_sequence, test_shape, test_watch
+
+VARIANTS = {
+    "luong local-m": ("luong", {"attention": "local-m", "reach": 4}),
+    "luong local-m without feeding": (
+        "luong",
+        {"attention": "local-m", "reach": 4, "feed": False},
+    ),
+    "luong local-p": ("luong", {"attention": "local-p", "reach": 4}),
+}
+CHECKS = [
+    test_sequence.test_padding_changes_nothing,
+    test_sequence.test_no_token_sees_those_after_it,
+    test_sequence.test_every_source_token_matters,
+    test_sequence.test_step_by_step_is_teacher_forcing,
+    partial(test_sequence.test_beams_are_rearranged_with_all_they_carry, seed=1, grad=False),
+    partial(test_sequence.test_beams_are_rearranged_with_all_they_carry, seed=2, grad=True),
+    test_shape.test_gradients_reach_every_parameter,
+    test_shape.test_bf16_autocast,
+    test_watch.test_every_attention_is_seen_and_adds_up,
+    test_watch.test_weights_follow_the_hypotheses_of_a_beam,
+]
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda c: getattr(c, "func", c).__name__[5:])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_contract(variant, check, monkeypatch):
+    name, changes = VARIANTS[variant]
+    for module in (test_sequence, test_shape, test_watch):
+        monkeypatch.setattr(module, "build", partial(module.build, **changes))
+    check(name)
