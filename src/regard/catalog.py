@@ -244,6 +244,31 @@ ENTRIES: tuple[Entry, ...] = (
         },
     ),
     Entry(
+        name="convs2s",
+        target="regard.models.convs2s:ConvS2S",
+        title="Convolutional Sequence to Sequence Learning",
+        authors="Gehring, Auli, Grangier, Yarats and Dauphin",
+        year=2017,
+        url="https://arxiv.org/abs/1705.03122",
+        tasks=_GENERATION,
+        axes={
+            "score": "dot",
+            "select": "softmax",
+            "query": "every layer's, with the previous target word",
+            "body": "gated convolutions",
+            "parallel": "yes",
+            "sequences": "distinctive",
+            **_SOFT,
+            "levels": "several: every decoder layer looks again",
+        },
+        tiny={
+            "embed": 8,
+            "encoder": [[2, 12, 3], [1, 16, 1]],
+            "decoder": [[2, 12, 3]],
+            "dropout": 0.0,
+        },
+    ),
+    Entry(
         name="transformer",
         target="regard.models.transformer:Transformer",
         title="Attention Is All You Need",
@@ -296,6 +321,26 @@ ENTRIES: tuple[Entry, ...] = (
             **_SOFT,
         },
         tiny={"hidden": 4, "heads": 2, "dropout": 0.0, "attention_dropout": 0.0},
+    ),
+    Entry(
+        name="marian",
+        target="regard.models.marian:Marian",
+        title="Marian: Fast Neural Machine Translation in C++",
+        authors="Junczys-Dowmunt, Grundkiewicz, Dwojak, Hoang, Heafield, Neckermann, Seide,"
+        " Germann, Aji, Bogoychev, Martins and Birch",
+        year=2018,
+        url="https://arxiv.org/abs/1804.00344",
+        tasks=_GENERATION,
+        axes={
+            "score": "scaled dot",
+            "select": "softmax",
+            "query": "every layer's, several heads",
+            "body": "attention and feed-forward",
+            "parallel": "yes",
+            "sequences": "self, and distinctive in the decoder",
+            **_SOFT,
+        },
+        tiny={"dim": 16, "heads": 2, "layers": 2, "hidden": 16, "dropout": 0.0, "norm": "pre"},
     ),
 )
 

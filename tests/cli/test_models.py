@@ -23,6 +23,7 @@ def test_the_catalogue_has_the_papers_and_their_axes():
         "transformer",
         "gcn",
         "gat",
+        "marian",
     ]
     for name in catalog.names():
         entry = catalog.entry(name)
@@ -31,7 +32,7 @@ def test_the_catalogue_has_the_papers_and_their_axes():
         assert entry.url.startswith("https://arxiv.org/abs/")
         widths = [v for k, v in entry.tiny.items() if isinstance(v, int) and k != "layers"]
         assert max(widths) <= 16
-    generators = [*catalog.names()[:4], "transformer"]
+    generators = [*catalog.names()[:4], "transformer", "marian"]
     assert catalog.names("translation") == catalog.names("pronunciation") == generators
     assert catalog.names("memory") == ["memn2n"]
     assert catalog.names("reading") == ["as-reader", "aoa"]

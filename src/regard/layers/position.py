@@ -4,9 +4,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.errors import RequestError
+from regard.errors import RequestError, nearest
 
-__all__ = ["LearnedPositions", "Sinusoid", "sinusoid"]
+__all__ = ["LAYOUTS", "LearnedPositions", "Sinusoid", "sinusoid"]
+
+LAYOUTS = ("interleaved", "grouped", "halves")
+"""Three ways to lay the sines and cosines out."""
 
 
 def sinusoid(length: int, dim: int, layout: str = "interleaved") -> Float[Tensor, "length dim"]:
@@ -15,22 +18,21 @@ def sinusoid(length: int, dim: int, layout: str = "interleaved") -> Float[Tensor
     .. math:: PE_{p,2i} = \sin(p / 10000^{2i/d}), \quad PE_{p,2i+1} = \cos(p / 10000^{2i/d})
 
     Args:
-        layout: "interleaved" as printed; "halves" as tensor2tensor and fairseq compute it: all
-        sines,
-            then all cosines, with the exponent i/(d/2 - 1). They are two different tables.
+        layout: "interleaved" as printed; "grouped" as Marian stores it: the same columns, all sines
+            before all cosines; "halves" as tensor2tensor and fairseq compute it: grouped, with the
+            exponent i/(d/2 - 1), which is another table.
     """
-    if layout not in ("interleaved", "halves"):
-        raise RequestError(f"sinusoid expected layout 'interleaved' or 'halves', came {layout!r}")
+    if layout not in LAYOUTS:
+        raise RequestError(f"no sinusoid layout is called {layout!r}; {nearest(layout, LAYOUTS)}")
     position = torch.arange(length, dtype=torch.float64)[:, None]
     half = (dim + 1) // 2
     index = torch.arange(half, dtype=torch.float64)
-    if layout == "halves":
-        angle = position * 10000.0 ** (-index / max(half - 1, 1))
-        table = torch.cat([angle.sin(), angle.cos()], 1)[:, :dim]
-    else:
-        angle = position * 10000.0 ** (-2 * index / dim)
-        table = torch.stack([angle.sin(), angle.cos()], 2).flatten(1)[:, :dim]
-    return table.to(torch.get_default_dtype())
+    exponent = -index / max(half - 1, 1) if layout == "halves" else -2 * index / dim
+    angle = position * 10000.0**exponent
+    both = angle.sin(), angle.cos()
+    apart = layout != "interleaved"
+    table = torch.cat(both, 1) if apart else torch.stack(both, 2).flatten(1)
+    return table[:, :dim].to(torch.get_default_dtype())
 
 
 class Sinusoid(nn.Module):
