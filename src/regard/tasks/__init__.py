@@ -11,6 +11,7 @@ TASKS = {
     "translation": "regard.tasks.translation:Translation",
     "memory": "regard.tasks.memory:Memory",
     "graphs": "regard.tasks.graphs:Graphs",
+    "parsing": "regard.tasks.parsing:Parsing",
     "pronunciation": "regard.tasks.pronunciation:Pronunciation",
     "reading": "regard.tasks.reading:Reading",
 }

@@ -14,7 +14,7 @@ from regard.data.batch import PairBatch, plan
 from regard.data.packed import Packed
 from regard.data.problems import Problems
 from regard.data.tokenize import Tokenizer
-from regard.decode.rules import Avoid
+from regard.decode.rules import Avoid, Rule
 from regard.errors import RequestError
 from regard.protocols import EOS, PAD, UNK
 from regard.tasks import corpus
@@ -52,6 +52,12 @@ class Generation(Task):
         self, source: str, target: str, *, training: bool
     ) -> tuple[list[tuple[str, str]], list[str]]:
         """The pairs to learn from one row, and all its right outputs."""
+
+    def rules(
+        self, source: Packed, tokenizers: Mapping[str, Tokenizer], decoder: Any
+    ) -> Sequence[Rule]:
+        """What outputs of these sources must keep to, whatever is asked; by default nothing."""
+        return ()
 
     def data(
         self,
@@ -146,7 +152,10 @@ class Generation(Task):
         decoded = np.flatnonzero((sizes > 1) & (sizes <= self.max_source))
         for batch in plan(sizes[decoded, None], tokens=tokens, shuffle=False, rows=256):
             at = decoded[batch]
-            hypotheses = _decode(model, source, at, decoder, asked)
+            told = asked.at(at.tolist())
+            if own := self.rules(source.take(at), tokenizers, decoder):
+                told["rules"] = [*told.get("rules", ()), *own]
+            hypotheses = _decode(model, source, at, decoder, told)
             for place, found in zip(at.tolist(), hypotheses, strict=True):
                 results[place] = _prediction(inputs[place], found, tokenizers["target"])
         return results
@@ -213,13 +222,13 @@ def _ids(target: Tokenizer, name: str, phrase: str) -> list[int]:
 
 
 def _decode(
-    model: nn.Module, source: Packed, at: np.ndarray, decoder: Any, asked: _Asked
+    model: nn.Module, source: Packed, at: np.ndarray, decoder: Any, told: Mapping[str, Any]
 ) -> list[list[Any]]:
     """The hypotheses of the sources at some places."""
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     ids = torch.from_numpy(source.padded(at, PAD, EOS)).to(device)
     lengths = torch.from_numpy(source.sizes_at(at) + 1).to(device)
-    found: list[list[Any]] = decoder(model, ids, lengths, **asked.at(at.tolist()))
+    found: list[list[Any]] = decoder(model, ids, lengths, **told)
     return found
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from regard.data.formats import babi, cbt, jsonl, moses, squad, tsv
+from regard.data.formats import babi, cbt, jsonl, moses, squad, trees, tsv
 from regard.data.formats.text import Column, Row
 from regard.data.problems import Problems
 from regard.errors import RequestError, nearest
@@ -17,13 +17,27 @@ FORMATS = {
     "cbt": cbt.read,
     "squad": squad.read,
     "babi": babi.read,
+    "trees": trees.read,
 }
 """What a recipe may name as `data.format`."""
 
-COLUMNS = {"babi": babi.COLUMNS, "cbt": cbt.COLUMNS, "squad": squad.COLUMNS}
+COLUMNS = {
+    "babi": babi.COLUMNS,
+    "cbt": cbt.COLUMNS,
+    "squad": squad.COLUMNS,
+    "trees": trees.COLUMNS,
+}
 """The columns of formats that have the same in every file."""
 
-_ENDINGS = {".tsv": "tsv", ".txt": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "squad"}
+_ENDINGS = {
+    ".tsv": "tsv",
+    ".txt": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "squad",
+    ".trees": "trees",
+    ".mrg": "trees",
+}
 
 
 def read(

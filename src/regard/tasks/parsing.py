@@ -1,0 +1,117 @@
+"""Constituency parsing: the words of a sentence to its tree, written as a sequence of brackets."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from torch import nn
+
+from regard.data.packed import Packed
+from regard.data.tokenize import Tokenizer
+from regard.data.trees import Tree, cleaned, escaped, linearized, rebuilt
+from regard.decode.rules import Rule
+from regard.decode.trees import Trees
+from regard.metrics import Score, evalb
+from regard.tasks.base import Examples, Prediction
+from regard.tasks.generation import Generation
+
+__all__ = ["Parsing"]
+
+
+class Parsing(Generation):
+    """Sentences to trees, scored by EVALB's labelled F1.
+
+    A file has bracketed trees (`data.formats.trees`); the model reads the words and writes
+    `(S (NP XX )NP (VP XX )VP . )S` (`data.trees.linearized`). A prediction's `output` is a tree
+    with the words in it, whatever the model wrote (`data.trees.rebuilt`); its `tokens` are what was
+    written.
+
+    Args:
+        smoothing: label smoothing ε of the training loss.
+        max_source: inputs of more tokens than this, EOS counted, are refused.
+        tags: write the tag of every word, not XX; EVALB's tagging accuracy is of use only then.
+        constrained: write nothing that is not a tree of the sentence (`decode.trees`).
+
+    Source: Vinyals et al. (2015), "Grammar as a Foreign Language", arXiv 1412.7449.
+    """
+
+    name: ClassVar[str] = "parsing"
+    metric: ClassVar[str] = "f1"
+    columns: ClassVar[dict[str, str | int]] = {"source": "words", "target": "tree"}
+    tokenizer: ClassVar[dict[str, Any]] = {
+        "source": {"kind": "bpe", "size": 4000},
+        "target": {"kind": "words"},
+    }
+    lower_is_better: ClassVar[frozenset[str]] = Generation.lower_is_better | {"crossing"}
+
+    def __init__(
+        self,
+        smoothing: float = 0.0,
+        max_source: int = 512,
+        tags: bool = False,
+        constrained: bool = True,
+    ) -> None:
+        super().__init__(smoothing, max_source)
+        self.tags, self.constrained = tags, constrained
+
+    def pairs(
+        self, source: str, target: str, *, training: bool
+    ) -> tuple[list[tuple[str, str]], list[str]]:
+        """The words and brackets of a tree; its own words count, whatever `source` is."""
+        tree = cleaned(Tree.parse(target))
+        written = " ".join(linearized(tree, tags=self.tags))
+        return [(" ".join(tree.words()), written)], [str(tree)]
+
+    def rules(
+        self, source: Packed, tokenizers: Mapping[str, Tokenizer], decoder: Any
+    ) -> Sequence[Rule]:
+        """Only trees with as many tags as the sentence has words."""
+        if not self.constrained:
+            return ()
+        words = [tokenizers["source"].words(ids.tolist())[-1] + 1 for ids in source]
+        limits = [decoder.limit(len(ids) + 1) for ids in source]
+        return [Trees(tokenizers["target"].vocabulary, words, limits)]
+
+    def predict(
+        self,
+        model: nn.Module,
+        texts: Sequence[str] | Examples,
+        decoder: Any,
+        tokenizers: Mapping[str, Tokenizer],
+        *,
+        tokens: int = 4096,
+        **asked: Any,
+    ) -> list[Prediction]:
+        """Predict the tree of each text of words divided by blanks; see `Generation.predict`."""
+        if isinstance(texts, Examples):
+            found = super().predict(model, texts, decoder, tokenizers, tokens=tokens, **asked)
+            return [_as_tree(one) for one in found]
+        plain = [" ".join(map(escaped, text.split())) for text in texts]
+        found = super().predict(model, plain, decoder, tokenizers, tokens=tokens, **asked)
+        return [replace(_as_tree(p), input=text) for p, text in zip(found, texts, strict=True)]
+
+    def score(self, predictions: Sequence[Prediction], examples: Examples) -> dict[str, Score]:
+        """EVALB by COLLINS.prm: of all sentences, and F1 of those of at most 40 words.
+
+        A sentence that was refused counts as one without a bracket.
+        """
+        gold = [Tree.parse(several[0]) for several in examples.references]
+        made = [
+            Tree.parse(p.output) if p.output else rebuilt((), tree.words())[0]
+            for p, tree in zip(predictions, gold, strict=True)
+        ]
+        scores = evalb(made, gold)
+        if short := [i for i, tree in enumerate(gold) if len(tree.leaves()) <= 40]:
+            own = evalb([made[i] for i in short], [gold[i] for i in short])["f1"]
+            scores["f1_40"] = replace(own, name="f1_40")
+        return scores
+
+
+def _as_tree(written: Prediction) -> Prediction:
+    """A prediction whose output is a tree, its alternatives' too."""
+    if not written.tokens:
+        return written
+    tree, _ = rebuilt(written.output.split(), written.input.split())
+    return replace(
+        written, output=str(tree), alternatives=[_as_tree(p) for p in written.alternatives]
+    )
