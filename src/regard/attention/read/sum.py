@@ -65,8 +65,11 @@ class WeightedSum(nn.Module):
         Shapes:
             counts: a number, or a tensor that broadcasts to (*batch, Q, 1)
         """
-        factor = counts ** _POWERS[self.scale]
-        return context * (factor.to(context.dtype) if isinstance(factor, Tensor) else factor)
+        power = _POWERS[self.scale]
+        if not isinstance(counts, Tensor):
+            return context * counts**power
+        wide = torch.promote_types(context.dtype, torch.float32)  # a root of integers is float32
+        return context * (counts.to(wide) ** power).to(context.dtype)
 
     def extra_repr(self) -> str:
         """Say the dropout and the scale where there are some."""
