@@ -11,8 +11,9 @@ __all__ = ["BiLSTM"]
 
 
 class BiLSTM(nn.Module):
-    r"""Two LSTM layers, one reading ahead and one back: :math:`[\overrightarrow h_j;
-    \overleftarrow h_j]`.
+    r"""Two LSTM layers, one reading ahead and one back.
+
+    .. math:: h_j = [\overrightarrow h_j; \overleftarrow h_j]
 
     Args:
         inputs, hidden, bias, project: as in `LSTM`, for each direction.

@@ -181,7 +181,7 @@ class Convolution(nn.Module):
         self.product = nn.Linear(kernel * dim, dim)
 
     def forward(self, x: Tensor, *, both: bool) -> Tensor:
-        """(B, T, d) to the same; outside are zeros."""
+        """All places, (B, T, d) to the same; outside are zeros."""
         ahead = self.reach // 2 if both else 0
         wide = F.pad(x, (0, 0, self.reach - ahead, ahead))
         time = x.shape[1]
@@ -190,7 +190,7 @@ class Convolution(nn.Module):
         return out
 
     def step(self, x: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:
-        """x (B, beam, d) and what came before it (B, beam, reach, d)."""
+        """One place (B, beam, d) with what came before it (B, beam, reach, d)."""
         window = torch.cat([past, x[..., None, :]], -2)
         return self.product(window[..., :: self.dilation, :].flatten(-2)), window[..., 1:, :]
 

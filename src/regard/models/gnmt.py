@@ -25,6 +25,7 @@ gate. Dropout is on the input of every layer. No quantization, no reinforcement 
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from regard.attention import Additive, Attention, Lengths, Memory
 from regard.layers.bilstm import BiLSTM
@@ -102,11 +103,13 @@ class GNMT(nn.Module):
         encoded = self.encode(source, lengths)
         memory = self._remember(encoded)
         words = self.embed_target.through(target_in, self._word).unbind(1)  # T times (B, 4H)
+        reading = self._reading()
         h = c = encoded.states.new_zeros(len(source), self.first.hidden)
         seen, states = [], []
         for word in words:
             context = self._look(h[:, None], memory)[:, 0]  # (B, H)
-            (h,), (c,) = self.first.step(word + self._read(context), [h], [c])
+            gates = word + F.linear(self._drop(context), reading)
+            (h,), (c,) = self.first.step(gates, [h], [c])
             seen.append(context)
             states.append(h)
         x, contexts = torch.stack(states, 1), torch.stack(seen, 1)  # (B, T, H) each
@@ -126,8 +129,9 @@ class GNMT(nn.Module):
         h, c = (list(decoding.carried[k].unbind(2)) for k in ("h", "c"))  # L times (B, beam, H)
         context = self._look(h[0], decoding.memories["source"]).flatten(0, 1)
         h, c = ([state.flatten(0, 1) for state in states] for states in (h, c))
-        word = self._word(self.embed_target(tokens).flatten(0, 1))
-        h[:1], c[:1] = self.first.step(word + self._read(context), h[:1], c[:1])
+        gates = self._word(self.embed_target(tokens).flatten(0, 1))
+        gates = gates + F.linear(self._drop(context), self._reading())
+        h[:1], c[:1] = self.first.step(gates, h[:1], c[:1])
         x = h[0]
         for number, layer in enumerate(self._above(), start=2):
             at = slice(number - 1, number)
@@ -148,7 +152,7 @@ class GNMT(nn.Module):
         return self.attention.remember(encoded.states, mask=Lengths(encoded.lengths))
 
     def _look(self, states: Tensor, memory: Memory) -> Tensor:
-        """a of any number of steps or hypotheses: (B, Q, H)."""
+        """Look for any number of steps or hypotheses: (B, Q, H)."""
         context: Tensor = self.attention(states, memory).context
         return context.to(states.dtype)
 
@@ -156,9 +160,9 @@ class GNMT(nn.Module):
         """The first decoder layer's product with word vectors: (*, E) to (*, 4H)."""
         return self.first.project(vectors, slice(self.embed))
 
-    def _read(self, context: Tensor) -> Tensor:
-        """The first decoder layer's product with what attention read: (N, H) to (N, 4H)."""
-        return self.first.project(self._drop(context), slice(self.embed, None))
+    def _reading(self) -> Tensor:
+        """The columns of the first decoder layer that meet what attention read: (4H, H)."""
+        return self.first.stack.get_parameter("weight_ih_l0")[:, self.embed :]
 
     def _drop(self, x: Tensor) -> Tensor:
         return dropout(x, self.dropout, self.training)
