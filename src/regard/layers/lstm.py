@@ -6,6 +6,7 @@ r"""Stacks of LSTMs over right-padded sequences, and the same stack one step at 
     c' = f \odot c + i \odot g, \quad h' = o \odot \tanh c'
 """
 
+import warnings
 from typing import Any
 
 import torch
@@ -51,6 +52,8 @@ class LSTM(nn.Module):
     ) -> None:
         super().__init__()
         self.hidden, self.layers = hidden, layers
+        if project:  # known: PyTorch's own loop does these
+            warnings.filterwarnings("ignore", "LSTM with projections is not supported with oneDNN")
         self.stack = nn.LSTM(
             inputs,
             hidden,

@@ -1,0 +1,177 @@
+r"""A translator with sparsely gated mixtures of experts between its LSTM layers.
+
+Shazeer, Mirhoseini, Maziarz, Davis, Le, Hinton and Dean, "Outrageously Large Neural Networks: The
+Sparsely-Gated Mixture-of-Experts Layer", ICLR 2017, arXiv 1701.06538, appendix E.
+
+    encoder: LSTM both ways, LSTM, experts, LSTM             each with its input added
+    decoder: LSTM (asks the source), experts, LSTM
+    G(x)   = softmax(top_k(x W_g + ε softplus(x W_noise)))   eq. 3-5, see `layers.experts`
+    A(x_j, y_t) = Σ_d V_d tanh(x_j U)_d tanh(y_t W)_d        its attention: a product, no sum
+    loss   = cross-entropy + w (CV(Importance)² + CV(Load)²)      for each layer of experts
+
+It is GNMT cut to 3 and 2 layers. Inputs and outputs of all layers have D = 512 features; LSTMs have
+2048 cells and project to D. The attention's score is a dot product of two projections, so fused
+kernels do it.
+
+Shapes: source (B, S) and target (B, T) ids; annotations (B, S, D); logits (B, T, V). The penalty
+is in `Output.extra` and counts while training.
+
+**Departs from the paper**: gates are flat (the paper's largest are hierarchical, two of a level's
+groups and two experts in each, four in all); experts are chosen token by token, not in strictly
+balanced batches. The two directions of the first layer are added up. Decoders start from zero
+states and look before the first layer's step, as in `gnmt`. Dropout is on the output of every
+layer before its input is added. The padding's vector is zero.
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.attention import Attention, Dot, Lengths, Memory
+from regard.errors import RequestError
+from regard.layers.bilstm import BiLSTM
+from regard.layers.dropout import dropout
+from regard.layers.embed import Embed
+from regard.layers.experts import Experts
+from regard.layers.lstm import LSTM
+from regard.protocols import PAD, Decoding, Encoded, Output, lengths_of
+
+__all__ = ["MoE"]
+
+
+class MoE(nn.Module):
+    """Five LSTM layers and two mixtures of experts.
+
+    Args:
+        source, target: vocabulary sizes.
+        dim: D, features of every layer's input and output.
+        hidden: cells of an LSTM.
+        experts: E, in each of the two mixtures.
+        k: how many experts work on a token.
+        expert_hidden: units of an expert.
+        align: size of the attention's projections.
+        balance: w, the weight of the penalties.
+        dropout: on what each layer adds.
+    """
+
+    normalized = False
+
+    def __init__(
+        self,
+        source: int,
+        target: int,
+        *,
+        dim: int = 512,
+        hidden: int = 2048,
+        experts: int = 2048,
+        k: int = 4,
+        expert_hidden: int = 2048,
+        align: int = 512,
+        balance: float = 0.01,
+        dropout: float = 0.4,
+    ) -> None:
+        super().__init__()
+        self.source, self.target, self.dim = source, target, dim
+        self.balance, self.dropout = balance, dropout
+        if hidden < dim:
+            raise RequestError(f"model.hidden: expected dim={dim} cells or more, got {hidden}")
+        project = dim if dim < hidden else 0
+
+        def lstm(inputs: int) -> LSTM:
+            return LSTM(inputs, hidden, bias=True, project=project)
+
+        def mixture() -> Experts:
+            return Experts(dim, expert_hidden, experts, k, dropout=dropout)
+
+        self.embed_source, self.embed_target = Embed(source, dim), Embed(target, dim)
+        self.both = BiLSTM(dim, hidden, bias=True, project=project)
+        self.second, self.encoder_experts, self.third = lstm(dim), mixture(), lstm(dim)
+        self.query = nn.Linear(dim, align, bias=False)  # W
+        self.key = nn.Linear(dim, align, bias=False)  # U
+        self.v = nn.Parameter(torch.ones(align))
+        self.attention = Attention(score=Dot())
+        self.first, self.decoder_experts, self.last = lstm(2 * dim), mixture(), lstm(2 * dim)
+        self.output = nn.Linear(dim, target)
+
+    def encode(self, source: Tensor, lengths: Tensor | None = None) -> Encoded:
+        """Annotations (B, S, D); `extra` has the experts' penalty."""
+        lengths = lengths_of(source, lengths)
+        x = self.embed_source(source)
+        ahead, back = self.both(x, lengths).chunk(2, -1)
+        x = x + self._drop(ahead + back)
+        x = x + self._drop(self.second(x, lengths)[0])
+        real = torch.arange(source.shape[1], device=source.device) < lengths[:, None]
+        mixed, penalty = self.encoder_experts(x, real)
+        x = x + self._drop(mixed)
+        x = x + self._drop(self.third(x, lengths)[0])
+        return Encoded(x, lengths, extra={"penalty": penalty})
+
+    def forward(self, source: Tensor, target_in: Tensor, lengths: Tensor | None = None) -> Output:
+        """Teacher forced: the first layer step by step, the rest over all of T."""
+        encoded = self.encode(source, lengths)
+        memory = self._remember(encoded)
+        vectors = self.embed_target(target_in)  # (B, T, D)
+        words = self._word(vectors)
+        reading = self._reading()
+        h, c = (state[:, 0, 0] for state in self._zeros(encoded))
+        seen, states = [], []
+        for word in words.unbind(1):
+            context = self._look(h[:, None], memory)[:, 0]  # (B, D)
+            (h,), (c,) = self.first.step(word + F.linear(context, reading), [h], [c])
+            seen.append(context)
+            states.append(h)
+        x = vectors + self._drop(torch.stack(states, 1))
+        mixed, penalty = self.decoder_experts(x, target_in != PAD)
+        x = x + self._drop(mixed)
+        inputs = torch.cat([x, torch.stack(seen, 1)], -1)
+        x = x + self._drop(self.last(inputs)[0])
+        total = self.balance * (penalty + encoded.extra["penalty"])
+        return Output(self.output(x), {"penalty": total} if self.training else {})
+
+    def start(self, encoded: Encoded) -> Decoding:
+        """Prepare the source's keys; both layers' states are zero."""
+        h, c = self._zeros(encoded)
+        return Decoding({"source": self._remember(encoded)}, {"h": h, "c": c})
+
+    def step(self, tokens: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
+        """One word a hypothesis: (B, beam) to (B, beam, V); beams are the queries."""
+        h, c = (decoding.carried[k] for k in ("h", "c"))
+        context = self._look(h[:, :, 0], decoding.memories["source"]).flatten(0, 1)
+        h, c = ([state for state in x.flatten(0, 1).split(1, 1)] for x in (h, c))
+        vectors = self.embed_target(tokens).flatten(0, 1)
+        gates = self._word(vectors) + F.linear(context, self._reading())
+        (low,), (low_c,) = self.first.step(gates, [h[0][:, 0]], [c[0][:, 0]])
+        x = vectors + self._drop(low)
+        x = x + self._drop(self.decoder_experts(x)[0])
+        inputs = self.last.project(torch.cat([x, context], -1))
+        (high,), (high_c,) = self.last.step(inputs, [h[1][:, 0]], [c[1][:, 0]])
+        logits: Tensor = self.output(x + self._drop(high)).unflatten(0, tokens.shape)
+        carried = {
+            name: torch.stack(pair, 1).unflatten(0, tokens.shape)
+            for name, pair in (("h", (low, high)), ("c", (low_c, high_c)))
+        }
+        return logits, decoding.advance(**carried)
+
+    def _zeros(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
+        """Both decoder layers' h (B, 1, 2, D) and c (B, 1, 2, cells)."""
+        size, zeros = (len(encoded.states), 1, 2), encoded.states.new_zeros
+        return zeros(*size, self.dim), zeros(*size, self.first.hidden)
+
+    def _remember(self, encoded: Encoded) -> Memory:
+        keys = torch.tanh(self.key(encoded.states))
+        return self.attention.remember(keys, encoded.states, mask=Lengths(encoded.lengths))
+
+    def _look(self, states: Tensor, memory: Memory) -> Tensor:
+        """What attention reads, for any number of steps or hypotheses: (B, Q, D)."""
+        context: Tensor = self.attention(self.v * torch.tanh(self.query(states)), memory).context
+        return context.to(states.dtype)
+
+    def _word(self, vectors: Tensor) -> Tensor:
+        return self.first.project(vectors, slice(self.dim))
+
+    def _reading(self) -> Tensor:
+        """The columns of the first decoder layer that meet what attention read."""
+        return self.first.stack.get_parameter("weight_ih_l0")[:, self.dim :]
+
+    def _drop(self, x: Tensor) -> Tensor:
+        return dropout(x, self.dropout, self.training)
