@@ -1,5 +1,7 @@
 """Text to ids and back: byte-pair, unigram, word and character vocabularies with offsets kept.
 
+Of kind "shapes" are words whose rare and unknown ones are read as what they look like (`shapes`).
+
 Subword kinds mark the start of a word with '▁', and keep punctuation and digits apart from letters,
 so that `decode(encode(text)) == text` for every text with single spaces whose characters were seen.
 """
@@ -18,6 +20,7 @@ import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
 from regard.data.packed import Packed
+from regard.data.shapes import is_shape, shape, with_shapes
 from regard.errors import RequestError, nearest
 from regard.protocols import EOS, UNK
 
@@ -144,6 +147,7 @@ KINDS: dict[str, _Kind] = {
     "bpe": _Kind(_merges, _bpe, _subwords, _spaced, lambda learned: learned, ""),
     "unigram": _Kind(models.Unigram, _unigram, _subwords, _spaced, _settled, ""),
     "words": _Kind(_word_level, _listed, pre_tokenizers.WhitespaceSplit, _plain, _renumbered, " "),
+    "shapes": _Kind(_word_level, _listed, pre_tokenizers.WhitespaceSplit, _plain, _renumbered, " "),
     "characters": _Kind(_word_level, _listed, _letters, _fused, _renumbered, ""),
 }
 """What a recipe may name as `tokenizer.kind`."""
@@ -170,6 +174,10 @@ class Tokenizer:
         vocabulary = inner.get_vocab(with_added_tokens=False)
         self.vocabulary: list[str] = sorted(vocabulary, key=vocabulary.__getitem__)
         """Every token, at the place of its id."""
+        self._shapes: dict[str, int] = {}
+        if self.kind == "words":  # a vocabulary with shapes is told by having some
+            self._shapes = {name: i for name, i in vocabulary.items() if is_shape(name)}
+            self.kind = "shapes" if self._shapes else "words"
 
     @classmethod
     def train(
@@ -194,6 +202,8 @@ class Tokenizer:
         inner.pre_tokenizer = parts.pieces()
         if decoder := parts.decoder():
             inner.decoder = decoder
+        if kind == "shapes":
+            texts = with_shapes(texts, lowercase=lowercase)
         inner.train_from_iterator(texts, parts.trainer(size))
         layout = json.loads(inner.to_str())
         # An 'added' token would be found inside a text: '</s>' in somebody's HTML must stay text.
@@ -204,7 +214,10 @@ class Tokenizer:
     def encode(self, text: str) -> Encoding:
         """Cut a text into pieces, without BOS and EOS."""
         raw = self._inner.encode(text, add_special_tokens=False)
-        ids = [i if i > UNK else UNK for i in raw.ids]
+        ids = [
+            i if i > UNK else self._unknown(text[start:end])
+            for i, (start, end) in zip(raw.ids, raw.offsets, strict=True)
+        ]
         if self.kind == "characters":
             words = list(range(len(ids)))
         else:
@@ -238,9 +251,19 @@ class Tokenizer:
         distinct = [
             e.ids for e in self._inner.encode_batch_fast(list(numbers), add_special_tokens=False)
         ]
+        if self._shapes:
+            known = zip(distinct, numbers, strict=True)
+            distinct = [[i if i > UNK else self._unknown(w) for i in ids] for ids, w in known]
         pieces = Packed.rows(distinct).take(np.asarray(index, np.int64))  # a row for each word
         ends = np.concatenate([[0], np.cumsum(np.asarray(counts, np.int64))]).astype(np.int64)
         return Packed(np.maximum(pieces.flat, np.int32(UNK)), pieces.starts[ends])
+
+    def _unknown(self, word: str) -> int:
+        """The id of what is in no vocabulary: that of its shape where there are shapes."""
+        if not self._shapes:
+            return UNK
+        own = shape(word)
+        return self._shapes.get(own) or self._shapes.get(own.partition(":")[0] + ":", UNK)
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of some ids: stops at the first EOS and leaves special tokens out."""

@@ -14,6 +14,7 @@ Source: Vinyals et al., "Grammar as a Foreign Language", NIPS 2015, arXiv 1412.7
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 from regard.errors import RequestError
 
@@ -38,6 +39,7 @@ DEEPEST = 200
 
 _TOKEN = re.compile(r"[()]|[^\s()]+")
 _TAIL = re.compile(r"(?<=[^-=])[-=].*")
+_NUMBERED = re.compile(ANY + r"\d+")
 _ESCAPES = {"(": "-LRB-", ")": "-RRB-"}
 
 
@@ -157,19 +159,26 @@ def _kept(tree: Tree) -> Tree | None:
     return Tree(_TAIL.sub("", tree.label), children) if children else None
 
 
-def linearized(tree: Tree, *, tags: bool = False) -> list[str]:
+def linearized(tree: Tree, *, tags: bool = False, numbers: int = 0) -> list[str]:
     """A cleaned tree as symbols: `(X`, `)X`, and a tag for each word, XX unless it is punctuation.
 
     Args:
         tree: of `cleaned`.
         tags: keep every tag as it is.
+        numbers: where not 0, XX is followed by its word's place in the sentence modulo this: XX0,
+            XX1, …; a model then need not count how many words it has written.
 
     Example:
         >>> tree = Tree.parse("(TOP (S (NP (PRP I)) (VP (VBP see)) (. .)))")
         >>> " ".join(linearized(tree))
         '(S (NP XX )NP (VP XX )VP . )S'
     """
-    return [symbol for child in tree.children for symbol in _symbols(child, tags)]
+    found = [symbol for child in tree.children for symbol in _symbols(child, tags)]
+    if not numbers:
+        return found
+    places = count()
+    numbered = [(symbol, -1 if symbol[0] in "()" else next(places)) for symbol in found]
+    return [f"{ANY}{at % numbers}" if symbol == ANY else symbol for symbol, at in numbered]
 
 
 def _symbols(tree: Tree, tags: bool) -> Iterator[str]:
@@ -226,7 +235,8 @@ def rebuilt(symbols: Iterable[str], words: Sequence[str]) -> tuple[Tree, bool]:
             while depth is not None and len(open_) > depth:
                 whole &= close()
         elif used < len(words):
-            open_[-1][1].append(Tree(symbol, (), escaped(words[used])))
+            tag = ANY if _NUMBERED.fullmatch(symbol) else symbol
+            open_[-1][1].append(Tree(tag, (), escaped(words[used])))
             used += 1
         else:
             whole = False

@@ -5,7 +5,7 @@ the limit leaves, EOS among them, a next token is possible when
 
     (X    left > 0, fewer than `run` brackets were just opened in a row, depth < deepest,
           and room > depth + left + 2        (it and its `)X`, the rest, EOS)
-    tag   left > 0
+    tag   left > 0; one with a number (XX0, XX1, …) only at its place, modulo how many there are
     )X    X is what is open, and not empty
     EOS   depth = 0 and left = 0
 
@@ -14,6 +14,7 @@ each ends in EOS as such a tree. What is possible is known from the tokens read 
 """
 
 import math
+import re
 from collections.abc import Sequence
 
 import torch
@@ -24,6 +25,7 @@ from regard.protocols import EOS, UNK
 __all__ = ["Trees"]
 
 OPEN, CLOSE, TAG, OTHER = 1, -1, 0, 2
+_NUMBER = re.compile(r"[A-Z]+(\d+)")
 
 
 class Trees:
@@ -52,7 +54,11 @@ class Trees:
         kinds = [_kind(i, symbol) for i, symbol in enumerate(vocabulary)]
         numbers: dict[str, int] = {}
         self.kind = torch.tensor(kinds)
-        self.opens, self.tags = self.kind == OPEN, self.kind == TAG
+        self.opens = self.kind == OPEN
+        # tags[i]: those of a word at place i modulo the numbers that there are.
+        number = torch.tensor([_number(symbol) for symbol in vocabulary])
+        places = torch.arange(max(int(number.max()) + 1, 1))[:, None]
+        self.tags = (self.kind == TAG) & ((number < 0) | (number == places))
         self.label = torch.tensor(
             [
                 numbers.setdefault(symbol[1:], len(numbers)) if kind in (OPEN, CLOSE) else -1
@@ -74,7 +80,8 @@ class Trees:
                 if isinstance(value, Tensor):
                     setattr(self, name, value.to(device))
         kind = self.kind[read]
-        left = self.words[rows][:, None] - (kind == TAG).sum(-1)  # (n, width)
+        written = (kind == TAG).sum(-1)  # (n, width)
+        left = self.words[rows][:, None] - written
         room = self.limits[rows][:, None] - read.shape[-1]
         level = torch.where(kind == OTHER, 0, kind).cumsum(-1)
         if read.shape[-1]:
@@ -92,10 +99,17 @@ class Trees:
         more = left > 0
         deeper = more & (opened < self.run) & (depth < self.deepest) & (room > depth + left + 2)
         closable = torch.where(opened == 0, label, -1)
-        free = (deeper[..., None] & self.opens) | (more[..., None] & self.tags)
+        free = (deeper[..., None] & self.opens) | (
+            more[..., None] & self.tags[written % len(self.tags)]
+        )
         free |= self.closes[closable]
         free[..., EOS] = ~more & (depth <= 0)
         return scores.masked_fill(~free, -math.inf)
+
+
+def _number(symbol: str) -> int:
+    found = _NUMBER.fullmatch(symbol)
+    return int(found[1]) if found else -1
 
 
 def _kind(number: int, symbol: str) -> int:

@@ -11,6 +11,7 @@ from regard.data.tokenize import Tokenizer
 from regard.data.trees import Tree, cleaned, escaped, linearized, rebuilt
 from regard.decode.rules import Rule
 from regard.decode.trees import Trees
+from regard.errors import RequestError
 from regard.metrics import Score, evalb
 from regard.tasks.base import Examples, Prediction
 from regard.tasks.generation import Generation
@@ -30,6 +31,7 @@ class Parsing(Generation):
         smoothing: label smoothing ε of the training loss.
         max_source: inputs of more tokens than this, EOS counted, are refused.
         tags: write the tag of every word, not XX; EVALB's tagging accuracy is of use only then.
+        numbers: where not 0, XX is XX0, XX1, … by the place of its word, modulo this.
         constrained: write nothing that is not a tree of the sentence (`decode.trees`).
 
     Source: Vinyals et al. (2015), "Grammar as a Foreign Language", arXiv 1412.7449.
@@ -49,17 +51,20 @@ class Parsing(Generation):
         smoothing: float = 0.0,
         max_source: int = 512,
         tags: bool = False,
+        numbers: int = 0,
         constrained: bool = True,
     ) -> None:
         super().__init__(smoothing, max_source)
-        self.tags, self.constrained = tags, constrained
+        if numbers < 0:
+            raise RequestError(f"task.numbers is {numbers}; it must be 0 (none) or more")
+        self.tags, self.numbers, self.constrained = tags, numbers, constrained
 
     def pairs(
         self, source: str, target: str, *, training: bool
     ) -> tuple[list[tuple[str, str]], list[str]]:
         """The words and brackets of a tree; its own words count, whatever `source` is."""
         tree = cleaned(Tree.parse(target))
-        written = " ".join(linearized(tree, tags=self.tags))
+        written = " ".join(linearized(tree, tags=self.tags, numbers=self.numbers))
         return [(" ".join(tree.words()), written)], [str(tree)]
 
     def rules(
