@@ -37,6 +37,8 @@ from regard.protocols import EOS, PAD
 
 __all__ = ["Beam"]
 
+BOUNDS = ("limit", "now")
+
 
 @dataclass(frozen=True)
 class Beam(Decoder):
@@ -52,6 +54,9 @@ class Beam(Decoder):
         coverage: beta of the coverage penalty; 0 for none. Models with attention alone have it.
         diversity: gamma of the penalty on a hypothesis's second, third, … continuation; with it
             the n best differ more.
+        bound: what hypotheses alive may still become: "limit", the longest there can be, which is
+            exact; or "now", as if they ended here, once `size` have ended: the habit of Hugging
+            Face, where `early_stopping` is false.
     """
 
     size: int = 5
@@ -59,6 +64,7 @@ class Beam(Decoder):
     patience: float | None = None
     coverage: float = 0.0
     diversity: float = 0.0
+    bound: str = "limit"
 
     def __post_init__(self) -> None:
         """Refuse values that mean nothing."""
@@ -69,6 +75,7 @@ class Beam(Decoder):
         check(self.patience is None or self.patience >= 1, "patience", "1 or more", self.patience)
         check(self.coverage >= 0, "coverage", "a number from 0 up", self.coverage)
         check(self.diversity >= 0, "diversity", "a number from 0 up", self.diversity)
+        check(self.bound in BOUNDS, "bound", " or ".join(BOUNDS), self.bound)
 
     def search(self, request: Request) -> list[list[Hypothesis]]:
         """Search all sentences of the batch at once."""
@@ -186,7 +193,7 @@ class _Book:
 
     def __init__(self, beam: Beam, sentence: int, limit: int) -> None:
         self.beam, self.sentence, self.limit = beam, sentence, limit
-        self.largest = beam.normalizer(limit)
+        self.wanted = beam.n_best if beam.bound == "limit" else beam.size
         self.ended: list[End] = []
         self.cut: list[End] = []
         patience = 1.0 if beam.size == 1 else beam.patience
@@ -218,10 +225,13 @@ class _Book:
             ]
             self.cut = sorted(cut, key=lambda e: -e.score)
             return True
-        wanted, best = self.beam.n_best, max(totals)
+        best = max(totals)
         if best == -math.inf or len(self.ended) >= self.enough:
             return True
-        return len(self.ended) >= wanted and best / self.largest <= self.ended[wanted - 1].score
+        if len(self.ended) < self.wanted:
+            return False
+        length = self.limit if self.beam.bound == "limit" else step + 1
+        return best / self.beam.normalizer(length) <= self.ended[self.wanted - 1].score
 
     def best(self) -> list[End]:
         """Give up to `n_best` ends: those in EOS before those that the limit cut."""
