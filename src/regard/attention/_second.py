@@ -15,7 +15,7 @@ from regard.attention.mask import Causal, Lengths, Mask
 from regard.attention.score import Dot, ScaledDot
 from regard.attention.select import Softmax
 
-__all__ = ["weights_of"]
+__all__ = ["weights_of", "weights_with_gradient"]
 
 _biases: "weakref.WeakKeyDictionary[Lengths, tuple[tuple[object, ...], Tensor | None]]" = (
     weakref.WeakKeyDictionary()
@@ -25,6 +25,11 @@ _biases: "weakref.WeakKeyDictionary[Lengths, tuple[tuple[object, ...], Tensor | 
 @torch.no_grad()
 def weights_of(call: Call) -> Tensor:
     """The weights of a call, by the parts themselves; nothing is read, so nothing is drawn."""
+    return weights_with_gradient(call)
+
+
+def weights_with_gradient(call: Call) -> Tensor:
+    """The same with a gradient to queries, keys and the parts' parameters: for losses on them."""
     from regard.attention._kernels.reference import Reference
     from regard.attention._kernels.segment import Segment, edge_weights
 
@@ -45,7 +50,8 @@ def _needed(call: Call) -> Mask | None:
     The newest query alone sees a causal past whole; lengths that are all full hide nothing.
     """
     query, _, value = call.tensors
-    if type(call.mask) is Causal and query.shape[-2] == 1 and isinstance(call.at, int):
+    causal = type(call.mask) is Causal and call.mask.left is None
+    if causal and query.shape[-2] == 1 and isinstance(call.at, int):
         return None if call.at >= value.shape[-2] - 1 else call.mask
     return call.mask
 

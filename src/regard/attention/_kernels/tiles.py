@@ -263,4 +263,4 @@ def _add(total: Tensor, tile: _Tile, part: Tensor) -> None:
     if total.shape[0] == 1:
         total += part.sum(0, keepdim=True)
     else:
-        total.index_add_(0, tile.head, part)
+        total.index_add_(0, tile.head, part.to(total.dtype))  # autocast halves products
