@@ -13,6 +13,9 @@ VARIANTS = {
         {"attention": "local-m", "reach": 4, "feed": False},
     ),
     "luong local-p": ("luong", {"attention": "local-p", "reach": 4}),
+    "transformer in a window": ("transformer", {"window": 5}),
+    "transformer with relative positions": ("transformer", {"positions": "shaw", "clip": 2}),
+    "transformer with both": ("transformer", {"positions": "shaw", "clip": 2, "window": 4}),
 }
 CHECKS = [
     test_sequence.test_padding_changes_nothing,

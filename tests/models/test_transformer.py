@@ -60,7 +60,7 @@ def test_thing_1_presets_and_totals():
     assert default("dropout") == 0.1
 
 
-def numpy_forward(model, source, target):
+def numpy_forward(model, source, target, window=None, positions=True):
     """The paper's equations for one sentence, in NumPy."""
     p = {k: v.detach().numpy() for k, v in model.state_dict().items()}
     heads = model.encoder[0].self_attention.heads
@@ -69,17 +69,36 @@ def numpy_forward(model, source, target):
         mean, var = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
         return (x - mean) / np.sqrt(var + 1e-6) * p[f"{name}.weight"] + p[f"{name}.bias"]
 
+    def relative(name, queries, keys):
+        """Shaw's vectors of each head and pair: (H, Q, K, D); zeros where the model has none."""
+        if name not in p:
+            return np.zeros((heads, queries, keys, model.dim // heads))
+        table = p[name]
+        clip = table.shape[1] // 2
+        offset = [[max(-clip, min(clip, j - i)) for j in range(keys)] for i in range(queries)]
+        return table[:, np.array(offset) + clip]
+
     def attend(name, x, y, causal=False):
         out = []
+        a_k, a_v = (
+            relative(f"{name}.attention.{part}.table", len(x), len(y)) for part in ("score", "read")
+        )
         q, k, v = (
             z @ p[f"{name}.{part}.weight"].T for z, part in ((x, "query"), (y, "key"), (y, "value"))
         )
-        for q_h, k_h, v_h in zip(*(np.split(z, heads, axis=1) for z in (q, k, v)), strict=True):
-            e = q_h @ k_h.T / np.sqrt(q_h.shape[1])
-            if causal:
-                e[np.triu(np.ones_like(e), 1) > 0] = -np.inf
-            w = np.exp(e - e.max(1, keepdims=True))
-            out.append(w / w.sum(1, keepdims=True) @ v_h)
+        for h, (q_h, k_h, v_h) in enumerate(
+            zip(*(np.split(z, heads, axis=1) for z in (q, k, v)), strict=True)
+        ):
+            for i in range(len(x)):
+                near = len(y) if window is None or "cross" in name else window // 2
+                seen = [j for j in range(len(y)) if abs(i - j) <= near and not (causal and j > i)]
+                e = np.array([q_h[i] @ (k_h[j] + a_k[h, i, j]) for j in seen])
+                w = np.exp(e / np.sqrt(q_h.shape[1]))
+                w /= w.sum()
+                out.append(
+                    sum(w_j * (v_h[j] + a_v[h, i, j]) for w_j, j in zip(w, seen, strict=True))
+                )
+        out = [np.stack(out[h * len(x) : (h + 1) * len(x)]) for h in range(heads)]
         return np.concatenate(out, 1) @ p[f"{name}.out.weight"].T
 
     def feed(name, x):
@@ -89,7 +108,7 @@ def numpy_forward(model, source, target):
     def embed(ids):
         d = model.dim
         table = np.zeros((len(ids), d))
-        for pos in range(len(ids)):
+        for pos in range(len(ids) if positions else 0):
             for i in range(d // 2):
                 angle = pos / 10000 ** (2 * i / d)
                 table[pos, 2 * i], table[pos, 2 * i + 1] = math.sin(angle), math.cos(angle)
@@ -116,6 +135,46 @@ def test_forward_is_the_papers_equations():
     np.testing.assert_allclose(
         got.detach().numpy(), numpy_forward(model, source, target), rtol=1e-6
     )
+
+
+@pytest.mark.parametrize("window", [None, 3])
+@pytest.mark.parametrize("positions", ["sinusoid", "shaw"])
+def test_variants_are_their_equations(positions, window):
+    model = tiny(positions=positions, clip=2, window=window)
+    source, target = [5, 9, 4, 7, 6, 11, EOS], [BOS, 6, 3, 8, 12]
+    got = model(torch.tensor([source]), torch.tensor([target])).logits[0]
+    expected = numpy_forward(model, source, target, window, positions == "sinusoid")
+    np.testing.assert_allclose(got.detach().numpy(), expected, rtol=1e-6, atol=1e-9)
+
+
+def test_check_d_windows_reach_as_far_as_they_are_stacked():
+    model, full = tiny(layers=3, window=3), tiny(layers=3)
+    x = torch.randn(1, 12, 8).double().requires_grad_()
+    for count in (1, 2, 3):
+        y = x
+        for layer in model.encoder[:count]:
+            y = layer(y, None)
+        (grad,) = torch.autograd.grad(y[0, 6, 0], x)
+        reached = grad[0].any(-1).nonzero().flatten().tolist()
+        assert reached == list(range(6 - count, 7 + count))
+    full.load_state_dict(model.state_dict())
+    ids, target = torch.tensor([[5, 6, 7, 8, EOS]]), torch.tensor([[BOS, 4, 5]])
+    wide = tiny(layers=3, window=10)  # r >= 2 n
+    wide.load_state_dict(model.state_dict())
+    assert torch.equal(wide(ids, target).logits, full(ids, target).logits)
+
+
+@pytest.mark.parametrize(("change", "same"), [({"clip": 0}, True), ({"clip": 1}, False)])
+def test_relative_positions_that_tell_no_distance_apart_know_no_order(change, same):
+    model = tiny(positions="shaw", **change)
+    ids, order = torch.tensor([[5, 6, 7, 8, EOS]]), torch.tensor([3, 0, 4, 1, 2])
+    states, turned = model.encode(ids).states, model.encode(ids[:, order]).states
+    assert torch.allclose(turned, states[:, order]) == same
+
+
+def test_parameters_of_relative_positions():
+    plain, own = core(), core(positions="shaw")
+    assert own - plain == 405_504  # 12 layers, keys and values, a table for each of 8 heads
 
 
 def test_thing_8_the_default_is_post_norm_without_attention_or_hidden_dropout():
@@ -166,7 +225,7 @@ def test_one_matrix_is_shared_and_scaled_on_input_only():
     assert tiny(tied="output").embed_source is not tiny(tied="output").embed_target
 
 
-@pytest.mark.parametrize("positions", ["sinusoid", "halves", "learned"])
+@pytest.mark.parametrize("positions", ["sinusoid", "halves", "learned", "none"])
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_cached_steps_equal_teacher_forcing_and_follow_beams(positions, norm):
     model = tiny(positions=positions, norm=norm, max_length=16, decoder_layers=1)
@@ -195,6 +254,10 @@ def test_what_cannot_be_is_refused_with_a_sentence():
         Transformer(10, 12)
     with pytest.raises(RequestError, match="no norm is called 'pos'; did you mean 'post'"):
         Transformer(10, 10, norm="pos")
+    with pytest.raises(RequestError, match="no positions is called 'shaws'; did you mean 'shaw'"):
+        tiny(positions="shaws")
+    with pytest.raises(RequestError, match="window expected 1 position or more"):
+        tiny(window=0)
     with pytest.raises(RequestError, match="learned positions end at 4"):
         tiny(positions="learned", max_length=4).encode(torch.full((1, 5), 7))
 
@@ -221,3 +284,43 @@ def test_deep_pre_norm_trains_without_warm_up_and_post_norm_does_not():
 
     assert final_loss("pre") < 0.2
     assert final_loss("post") > 2.0
+
+
+@pytest.mark.slow
+def test_relative_positions_hold_at_lengths_never_seen_and_sinusoids_do_not():
+    """The fact sheet's E4: y_i = (x_i + x_{i-1}) mod 10, learned on lengths of 5 to 20."""
+
+    def accuracy(positions):
+        torch.manual_seed(0)
+        model = Transformer(
+            14, 14, dim=64, heads=4, layers=2, decoder_layers=1, hidden=128, dropout=0.0,
+            positions=positions, clip=4,
+        )  # fmt: skip
+        read = torch.nn.Linear(64, 10)
+        optimizer = torch.optim.Adam([*model.parameters(), *read.parameters()], lr=1e-3)
+
+        def batch(length, rows=64):
+            x = torch.randint(10, (rows, length))
+            before = torch.cat([torch.zeros(rows, 1, dtype=torch.long), x[:, :-1]], 1)
+            return x + 4, (x + before) % 10
+
+        for step in range(1000):
+            x, y = batch((5, 10, 15, 20)[step % 4])
+            loss = torch.nn.functional.cross_entropy(
+                read(model.encode(x).states).flatten(0, 1), y.flatten()
+            )
+            optimizer.param_groups[0]["lr"] = 1e-3 * min(1.0, (step + 1) / 200)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        found = []
+        for length in (20, 40, 80):
+            x, y = batch(length)
+            with torch.no_grad():
+                found.append((read(model.encode(x).states).argmax(-1) == y).float().mean().item())
+        return found
+
+    relative, sinusoid = accuracy("shaw"), accuracy("sinusoid")
+    assert relative[2] > 0.95  # four times the training length
+    assert sinusoid[1] < 0.7  # twice
+    assert min(relative[0], sinusoid[0]) > 0.95

@@ -93,3 +93,17 @@ class LearnedPositions(nn.Module):
     def extra_repr(self) -> str:
         """Say the size of the table."""
         return f"{tuple(self.table.shape)}"
+
+
+class NoPositions(nn.Module):
+    """Adds nothing: for models whose attention knows distances (Shaw et al. 2018), or nothing.
+
+    Shapes:
+        x (*batch, T, dim) to the same
+    """
+
+    def forward(
+        self, x: Float[Tensor, "*batch t dim"], at: int = 0
+    ) -> Float[Tensor, "*batch t dim"]:
+        """Give x back."""
+        return x

@@ -5,32 +5,55 @@ r"""The Transformer. Vaswani et al., "Attention Is All You Need", NIPS 2017, arX
     FFN(x)             = max(0, x W_1 + b_1) W_2 + b_2                     (2)
     each sub-layer     : LayerNorm(x + Dropout(Sublayer(x)))               3.1, 5.4 (post-norm)
     input              : Dropout(E x * sqrt(d) + PE)                       3.4, 3.5, 5.4
+    restricted         : position i looks at j with |i - j| <= r / 2       4, `window` r
+
+and instead of PE (Shaw, Uszkoreit and Vaswani 2018, arXiv 1803.02155; `positions: shaw`):
+
+    e_ij = q_i . (k_j + a^K_ij) / sqrt(d_k),  z_i = Σ_j α_ij (v_j + a^V_ij),
+    a_ij = w[clip(j - i, -c, c)]           in self-attention, a table for each layer and head
 
 Shapes: source (B, S) and target (B, T) ids; states (B, S, D); logits (B, T, V).
 
 **Departs from the paper**: dropout of the feed-forward layer and of the attention weights,
-pre-norm, learned positions and untied embeddings are parts that can be asked for; the defaults are
-the paper's. The padding embedding is zero (as in the authors' code). The decoder's first input is
-an explicit start symbol (the authors' code feeds a zero vector).
+pre-norm, other positions, windows and untied embeddings are parts that can be asked for; the
+defaults are the paper's. The padding embedding is zero (as in the authors' code). The decoder's
+first input is an explicit start symbol (the authors' code feeds a zero vector).
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
 from torch import Tensor, nn
 
-from regard.attention import Attention, Causal, Lengths, MultiHead, WeightedSum
+from regard.attention import (
+    Attention,
+    Causal,
+    Lengths,
+    Mask,
+    MultiHead,
+    RelativeKeys,
+    RelativeValues,
+    WeightedSum,
+    Window,
+)
 from regard.errors import RequestError, nearest
 from regard.layers.dropout import dropout
 from regard.layers.feedforward import FeedForward
 from regard.layers.norm import PostNorm, PreNorm, Residual
-from regard.layers.position import LearnedPositions, Sinusoid
+from regard.layers.position import LearnedPositions, NoPositions, Sinusoid
 from regard.protocols import PAD, Decoding, Encoded, Output, lengths_of
 
 __all__ = ["Transformer"]
 
 NORMS: dict[str, type[Residual]] = {"post": PostNorm, "pre": PreNorm}
+POSITIONS: Mapping[str, Callable[[int, int], nn.Module]] = {
+    "sinusoid": lambda dim, length: Sinusoid(dim),
+    "halves": lambda dim, length: Sinusoid(dim, layout="halves"),
+    "learned": LearnedPositions,
+    "shaw": lambda dim, length: NoPositions(),  # self-attention knows them
+    "none": lambda dim, length: NoPositions(),
+}
 
 
 class Transformer(nn.Module):
@@ -45,8 +68,12 @@ class Transformer(nn.Module):
         dropout: on every sub-layer's output and on the embedded input.
         attention_dropout, hidden_dropout: on weights and inside the FFN; 0 in the paper.
         norm: "post" as printed, or "pre".
-        positions: "sinusoid" as printed, "halves" as in the authors' code, or "learned".
+        positions: "sinusoid" as printed, "halves" as in the authors' code, "learned", "shaw"
+            (relative ones, in self-attention) or "none".
         max_length: rows of a learned position table.
+        clip: c, the largest distance that relative positions tell apart.
+        window: r, the positions that self-attention may look at, half of them on each side of its
+            own (in the decoder the earlier half); None: all.
         tied: one matrix for both embeddings and the output (needs source == target), "output" for
         the
             decoder's embedding and output only, or "none".
@@ -72,6 +99,8 @@ class Transformer(nn.Module):
         norm: str = "post",
         positions: str = "sinusoid",
         max_length: int = 1024,
+        clip: int = 16,
+        window: int | None = None,
         tied: str = "all",
     ) -> None:
         super().__init__()
@@ -82,11 +111,15 @@ class Transformer(nn.Module):
             )
         for given, name, known in (
             (norm, "norm", tuple(NORMS)),
-            (positions, "positions", ("sinusoid", "halves", "learned")),
+            (positions, "positions", tuple(POSITIONS)),
             (tied, "tied", ("all", "output", "none")),
         ):
             if given not in known:
                 raise RequestError(f"no {name} is called {given!r}; {nearest(given, known)}")
+        if window is not None and window < 1:
+            raise RequestError(
+                f"window expected 1 position or more, or null for all; came {window}"
+            )
         self.source, self.target, self.dim, self.dropout = source, target, dim, dropout
 
         # === Embeddings ===
@@ -102,16 +135,25 @@ class Transformer(nn.Module):
             self.output.weight = self.embed_target.weight
         else:
             nn.init.xavier_uniform_(self.output.weight)
-        self.position: nn.Module = (
-            LearnedPositions(dim, max_length)
-            if positions == "learned"
-            else Sinusoid(dim, layout="halves" if positions == "halves" else "interleaved")
-        )
+        self.position = POSITIONS[positions](dim, max_length)
 
         # === Layers ===
-        def attention(mask: Causal | None = None) -> MultiHead:
-            inner = Attention(read=WeightedSum(attention_dropout), mask=mask)
+        reach = None if window is None else window // 2
+
+        def multihead(inner: Attention) -> MultiHead:
             return MultiHead(dim, heads, inner, head_dim=head_dim, value_head_dim=value_head_dim)
+
+        def cross() -> MultiHead:
+            return multihead(Attention(read=WeightedSum(attention_dropout)))
+
+        def own(mask: Mask | None) -> MultiHead:
+            if positions != "shaw":
+                return multihead(Attention(read=WeightedSum(attention_dropout), mask=mask))
+            size = dim // heads if head_dim is None else head_dim
+            wide = size if value_head_dim is None else value_head_dim
+            score = RelativeKeys(size, clip, heads=heads)
+            read = RelativeValues(wide, clip, heads=heads, dropout=attention_dropout)
+            return multihead(Attention(score, read=read, mask=mask))
 
         def feedforward() -> FeedForward:
             return FeedForward(dim, hidden, hidden_dropout)
@@ -121,10 +163,13 @@ class Transformer(nn.Module):
 
         final = NORMS[norm].final
         self.encoder = nn.ModuleList(
-            EncoderLayer(attention(), feedforward(), residual) for _ in range(layers)
+            EncoderLayer(
+                own(None if reach is None else Window(reach, reach)), feedforward(), residual
+            )
+            for _ in range(layers)
         )
         self.decoder = nn.ModuleList(
-            DecoderLayer(attention(Causal()), attention(), feedforward(), residual)
+            DecoderLayer(own(Causal(reach)), cross(), feedforward(), residual)
             for _ in range(layers if decoder_layers is None else decoder_layers)
         )
         self.encoder_norm = nn.LayerNorm(dim, eps=1e-6) if final else nn.Identity()
