@@ -29,6 +29,7 @@ def trained(kind: str, size: int = 300, **more: bool) -> Tokenizer:
     return Tokenizer.train([*TEXTS, *TEXTS, *LETTERS, *LETTERS], kind=kind, size=size, **more)
 
 
+WRITTEN = [kind for kind in KINDS if kind != "shapes"]  # a shape has no word to come back to
 TOKENIZERS = {kind: trained(kind) for kind in KINDS}
 SMALL = {kind: trained(kind, lowercase=True) for kind in KINDS}
 
@@ -41,7 +42,7 @@ def test_any_text_of_seen_letters_with_single_spaces_comes_back(kind: str, words
     assert tokenizer.decode(tokenizer.encode(text).ids) == text
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", WRITTEN)
 @pytest.mark.parametrize("text", TEXTS)
 def test_training_texts_come_back(kind: str, text: str):
     tokenizer = TOKENIZERS[kind]
@@ -155,7 +156,7 @@ def test_copies_pickles_and_files_are_the_same(kind: str, tmp_path):
         assert other.encode(TEXTS[0]) == tokenizer.encode(TEXTS[0])
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", WRITTEN)
 def test_lowercase(kind: str):
     tokenizer = trained(kind, lowercase=True)
     ids = tokenizer.encode("ER SAGTE: the CAT").ids

@@ -248,15 +248,15 @@ class Tokenizer:
             words = [text] if whole else text.split()
             index.extend(map(numbers.__getitem__, words))
             counts.append(len(words))
-        distinct = [
-            e.ids for e in self._inner.encode_batch_fast(list(numbers), add_special_tokens=False)
-        ]
-        if self._shapes:
-            known = zip(distinct, numbers, strict=True)
-            distinct = [[i if i > UNK else self._unknown(w) for i in ids] for ids, w in known]
+        distinct = self._distinct(list(numbers))
         pieces = Packed.rows(distinct).take(np.asarray(index, np.int64))  # a row for each word
         ends = np.concatenate([[0], np.cumsum(np.asarray(counts, np.int64))]).astype(np.int64)
         return Packed(np.maximum(pieces.flat, np.int32(UNK)), pieces.starts[ends])
+
+    def _distinct(self, texts: list[str]) -> list[list[int]]:
+        if self._shapes:  # unknown words are wanted, and the fast way does not say where they are
+            return [self.encode(text).ids for text in texts]
+        return [e.ids for e in self._inner.encode_batch_fast(texts, add_special_tokens=False)]
 
     def _unknown(self, word: str) -> int:
         """The id of what is in no vocabulary: that of its shape where there are shapes."""
