@@ -26,6 +26,7 @@ from regard.attention import (
     watch,
 )
 from regard.attention._kernels import native
+from regard.attention._kernels.halves import halves
 from regard.attention._kernels.segment import edge_dot, edge_sum, segment_softmax
 from regard.errors import RequestError
 
@@ -350,3 +351,46 @@ def test_a_layer_is_pytorch_geometrics():
     ours = attend(h, h, h, score=score, mask=graph).context.transpose(0, 1).flatten(1)
     want = theirs(nodes, torch.unique(pairs, dim=1))
     torch.testing.assert_close(ours + theirs.bias, want)
+
+
+@pytest.mark.skipif(native.library() is None, reason="no compiled library")
+@pytest.mark.parametrize("spread", [1.0, 60.0])
+@pytest.mark.parametrize(("heads", "dim"), [(8, 16), (1, 71)])
+def test_a_graph_that_is_read_in_blocks_is_read_whole(heads, dim, spread):
+    """More nodes than stay in the cache: rows are left and come back to; 71 is padded to 72."""
+    nodes = 24_000
+    graph = a_graph(nodes, 9 * nodes, 3)
+    torch.manual_seed(0)
+    x = torch.randn(nodes, heads * dim, requires_grad=True)
+    score = SplitLinear(dim, dim, heads=heads)
+    with torch.no_grad():
+        score.key.mul_(spread)  # 60: no bound on a row's scores would do
+    upstream = torch.randn(heads, nodes, dim)
+    found = {}
+    for road in ("edges", "segment"):
+        rows = x.view(nodes, heads, dim).transpose(0, 1)
+        with kernels(road):
+            context = Attention(score=score)(rows, rows, mask=graph).context
+        grads = torch.autograd.grad(context, [x, score.query, score.key], upstream)
+        found[road] = [context.detach(), *grads]
+    for ours, slow in zip(*found.values(), strict=True):
+        scale = slow.abs().max().item()
+        torch.testing.assert_close(ours, slow, rtol=0, atol=3e-5 * scale)
+
+
+@pytest.mark.skipif(native.library() is None, reason="no compiled library")
+@pytest.mark.parametrize("level", ["portable", "AVX2", "AVX-512"])
+@pytest.mark.parametrize(("heads", "dim"), [(8, 8), (1, 17), (3, 5), (8, 24)])
+def test_halves_of_nodes_whose_heads_lie_side_by_side(level, heads, dim):
+    torch.manual_seed(0)
+    x = torch.randn(3000, heads, dim, requires_grad=True)
+    vector = torch.randn(heads, dim, requires_grad=True)
+    upstream = torch.randn(heads, 3000, 1)
+    with native.at_level(level):
+        ours = halves(x.transpose(0, 1), vector)
+        grads = torch.autograd.grad(ours, [x, vector], upstream)
+    slow = torch.einsum("nhd,hd->hn", x.double(), vector.double())[..., None]
+    expected = torch.autograd.grad(slow, [x, vector], upstream.double())
+    torch.testing.assert_close(ours.double(), slow, rtol=1e-5, atol=1e-5)
+    for one, two in zip(grads, expected, strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-4)

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from regard.layers.dropout import Dropout, dropout
+from regard.attention._kernels import native
+from regard.layers.dropout import FEW, Dropout, dropout, dropout_add
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
@@ -47,3 +48,46 @@ def test_a_seed_reproduces_it_and_none_is_drawn_where_nothing_is_dropped():
 def test_extremes():
     assert (dropout(torch.ones(2000), 1.0) == 0).all()
     assert dropout(torch.ones(3), 0.5).shape == (3,)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("count", [FEW, FEW + 1, 3 * FEW + 31])
+def test_what_is_dropped_is_the_same_at_every_level_and_with_any_number_of_threads(dtype, count):
+    x = torch.randn(count).to(dtype)
+    found = []
+    for level in ("portable", "AVX2", "AVX-512"):
+        for threads in (1, 2):
+            before = torch.get_num_threads()
+            torch.set_num_threads(threads)
+            torch.manual_seed(7)
+            with native.at_level(level):
+                found.append(dropout(x, 0.3))
+            torch.set_num_threads(before)
+    assert all(torch.equal(found[0], other) for other in found[1:])
+    kept = found[0] != 0
+    assert abs(kept.double().mean().item() - 0.7) < 0.02
+    torch.testing.assert_close(found[0][kept], (x / 0.7)[kept], rtol=1e-2, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("shape", [(5, 7), (129, 257)])
+def test_dropping_onto_a_residual_is_both_steps_in_one(dtype, shape):
+    x, onto = (torch.randn(shape, dtype=dtype, requires_grad=True) for _ in range(2))
+    torch.manual_seed(1)
+    one = dropout_add(x, onto, 0.4)
+    torch.manual_seed(1)
+    left = dropout(x.detach(), 0.4)
+    rounding = 2e-2 if dtype is torch.bfloat16 else 1e-6
+    torch.testing.assert_close(one, onto.detach() + left, rtol=rounding, atol=rounding)
+    upstream = torch.randn(shape, dtype=dtype)
+    one.backward(upstream)
+    assert torch.equal(onto.grad, upstream)
+    torch.testing.assert_close(x.grad, upstream * (left != 0) / 0.6, rtol=1e-2, atol=0)
+
+
+def test_it_takes_strided_and_broadcast_numbers():
+    x, onto = torch.randn(300, 200).T, torch.randn(1, 300).expand(200, 300)
+    torch.manual_seed(2)
+    one = dropout_add(x, onto, 0.5)
+    torch.manual_seed(2)
+    torch.testing.assert_close(one, onto + dropout(x.contiguous(), 0.5))

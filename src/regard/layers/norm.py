@@ -5,7 +5,7 @@ from collections.abc import Callable
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.layers.dropout import dropout
+from regard.layers.dropout import dropout_add
 
 __all__ = ["PostNorm", "PreNorm", "Residual"]
 
@@ -25,9 +25,9 @@ class Residual(nn.Module):
         self.norm = nn.LayerNorm(dim, eps=1e-6)
         self.dropout = dropout
 
-    def drop(self, x: Tensor) -> Tensor:
-        """Dropout while training."""
-        return dropout(x, self.dropout, self.training)
+    def add(self, x: Tensor, onto: Tensor) -> Tensor:
+        """Add what dropout leaves of x while training."""
+        return dropout_add(x, onto, self.dropout, self.training)
 
 
 class PostNorm(Residual):
@@ -39,7 +39,7 @@ class PostNorm(Residual):
         self, x: Float[Tensor, "*batch t dim"], sublayer: Callable[[Tensor], Tensor]
     ) -> Float[Tensor, "*batch t dim"]:
         """Add, then normalize."""
-        out: Tensor = self.norm(x + self.drop(sublayer(x)))
+        out: Tensor = self.norm(self.add(sublayer(x), x))
         return out
 
 
@@ -55,4 +55,4 @@ class PreNorm(Residual):
         self, x: Float[Tensor, "*batch t dim"], sublayer: Callable[[Tensor], Tensor]
     ) -> Float[Tensor, "*batch t dim"]:
         """Normalize, then add."""
-        return x + self.drop(sublayer(self.norm(x)))
+        return self.add(sublayer(self.norm(x)), x)

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from regard.attention._kernels import native, triton
 from regard.attention._kernels.constant import constant
@@ -130,7 +131,8 @@ def _forward(
         left (B, Q, H), right (B, K, H), value (B, K, H, D); the graph: offsets (Q + 1), sources
         (E); reversed, where gradients are wanted: back (K + 1), targets (E), places (E)
     """
-    left, right, value = left.contiguous(), right.contiguous(), value.contiguous()
+    size = value.shape[-1]
+    left, right, value = left.contiguous(), right.contiguous(), _whole_lanes(value, len(sources))
     batch, keys, heads, dim = value.shape
     queries, edges = left.shape[1], len(sources)
     context = value.new_empty(batch, queries, heads, dim)
@@ -145,7 +147,15 @@ def _forward(
     )  # fmt: skip
     if failed:
         raise MemoryError("no memory for the edges of a graph")
-    return context, stats
+    return context[..., :size].contiguous(), stats
+
+
+def _whole_lanes(x: Tensor, edges: int) -> Tensor:
+    """(B, N, H, D) with zeros up to a multiple of 8 features, where edges are many enough."""
+    missing = -x.shape[-1] % 8
+    if missing and edges > 4 * x.shape[1]:
+        return F.pad(x, (0, missing))
+    return x.contiguous()
 
 
 @_forward.register_fake
@@ -186,13 +196,14 @@ def _backward(
     rate: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of left, right and value."""
-    grad, right, value = grad.contiguous(), right.contiguous(), value.contiguous()
+    queries, edges, size = left.shape[1], len(targets), value.shape[-1]
+    delta = torch.linalg.vecdot(grad, context)
+    grad, value = _whole_lanes(grad, edges), _whole_lanes(value, edges)
+    right = right.contiguous()
     batch, keys, heads, dim = value.shape
-    queries, edges = left.shape[1], len(targets)
     threads = native.threads(batch * edges * heads * (2 * dim + 32))
     pack = left.new_empty(batch, queries, 4, heads)
-    pack[:, :, 0], pack[:, :, 1:3] = left, stats
-    torch.linalg.vecdot(grad, context, out=pack[:, :, 3])
+    pack[:, :, 0], pack[:, :, 1:3], pack[:, :, 3] = left, stats, delta
     of_left = left.new_zeros(threads, batch, queries, heads)
     of_right, of_value = torch.empty_like(right), torch.empty_like(value)
     work = native.function(*_BACKWARD)
@@ -205,7 +216,7 @@ def _backward(
     )  # fmt: skip
     if failed:
         raise MemoryError("no memory for the edges of a graph")
-    return of_left.sum(0), of_right, of_value
+    return of_left.sum(0), of_right, of_value[..., :size].contiguous()
 
 
 @_backward.register_fake

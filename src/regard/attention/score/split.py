@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.attention._kernels.halves import halves
 from regard.errors import RequestError
 
 __all__ = ["SplitLinear"]
@@ -58,12 +59,12 @@ class SplitLinear(nn.Module):
     def prepare(self, key: Float[Tensor, "*batch k _"]) -> Float[Tensor, "*batch k 1"]:
         """The half of each key."""
         self._fits(key, "keys")
-        return torch.matmul(key, self.key[..., None])
+        return halves(key, self.key)
 
     def query_half(self, query: Float[Tensor, "*batch q _"]) -> Float[Tensor, "*batch q 1"]:
         """The half of each query, with the bias."""
         self._fits(query, "queries")
-        half = torch.matmul(query, self.query[..., None])
+        half = halves(query, self.query)
         return half if self.bias is None else half + self.bias[..., None, None]
 
     def forward(

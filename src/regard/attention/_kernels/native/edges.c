@@ -13,15 +13,16 @@
 #include "regard.h"
 
 #define TILE 64  /* edges whose scores are in the first-level cache together */
-#ifndef AHEAD
-#ifndef AHEAD
-#define AHEAD 24 /* edges whose rows are asked for in advance */
+#define AHEAD 4 /* rows whose edges' nodes are asked for in advance, the row itself among them */
+#ifndef BLOCK
+#define BLOCK (8 << 20) /* bytes read in no order at all that should stay in the cache */
 #endif
-#endif
+#define FEW 4 /* edges of a row that a block should have on average */
 #define SPREAD 40.0f
 
 typedef struct {
     int64_t batch, queries, keys, heads, dim, edges;
+    int64_t width; /* nodes of a block: a pass over the rows reads no others */
     const float *l, *r, *v;
     const int64_t *offsets; /* forward: (Q+1) by query; backward: (K+1) by key */
     const int32_t *others;  /* forward: key of each edge; backward: query of each edge */
@@ -59,38 +60,59 @@ typedef uint32_t u8 __attribute__((vector_size(32)));
 typedef struct {
     const edges_call *call;
     float *work;
+    int64_t *reached; /* how far each row has come */
     int64_t each, parts;
 } edges_parts;
 
 static void forward_parts(void *context, int64_t begin, int64_t end) {
     const edges_parts *p = context;
-    for (int64_t part = begin; part < end; part++)
-        REGARD_DISPATCH(edges_forward, (p->call, part, p->parts, p->work + part * p->each));
+    for (int64_t part = begin; part < end; part++) {
+        const int64_t first = edges_cut(p->call->offsets, p->call->queries, part, p->parts);
+        REGARD_DISPATCH(edges_forward, (p->call, part, p->parts, p->work + part * p->each,
+                                        p->reached + first));
+    }
 }
 
 static void backward_parts(void *context, int64_t begin, int64_t end) {
     const edges_parts *p = context;
-    for (int64_t part = begin; part < end; part++)
-        REGARD_DISPATCH(edges_backward, (p->call, part, p->parts, p->work + part * p->each));
+    for (int64_t part = begin; part < end; part++) {
+        const int64_t first = edges_cut(p->call->offsets, p->call->keys, part, p->parts);
+        REGARD_DISPATCH(edges_backward, (p->call, part, p->parts, p->work + part * p->each,
+                                         p->reached + first));
+    }
 }
 
-static int run(regard_body body, const edges_call *call, int32_t threads) {
+/* Nodes of a block: as many as stay in the cache with `floats` each, but so many that a row meets
+ * some of its edges in each block. */
+static int64_t block(int64_t nodes, int64_t rows, int64_t edges, int64_t floats) {
+    int64_t blocks = nodes * floats * (int64_t)sizeof(float) / BLOCK + 1;
+    const int64_t most = edges / (FEW * rows + 1) + 1;
+    if (blocks > most) blocks = most;
+    return (nodes + blocks - 1) / blocks + 1;
+}
+
+static int run(regard_body body, const edges_call *call, int64_t rows, int32_t threads) {
     const int64_t each = (2 * TILE + 8) * call->heads + 64;
     float *work = regard_scratch(sizeof(float) * each * threads);
-    if (!work) return 1;
-    edges_parts parts = {call, work, each, threads};
-    regard_parallel(body, &parts, threads, threads);
+    int64_t *reached = regard_scratch(sizeof(int64_t) * (rows + 1));
+    const int failed = !work || !reached;
+    if (!failed) {
+        edges_parts parts = {call, work, reached, each, threads};
+        regard_parallel(body, &parts, threads, threads);
+    }
+    regard_release(reached);
     regard_release(work);
-    return 0;
+    return failed;
 }
 
 REGARD_API int regard_edges_forward(
     int64_t batch, int64_t queries, int64_t keys, int64_t heads, int64_t dim, int64_t edges,
     const float *l, const float *r, const float *v, const int64_t *offsets, const int32_t *sources,
     float slope, float rate, const int64_t *seed, float *out, float *stats, int32_t threads) {
-    edges_call call = {batch, queries, keys, heads, dim, edges, l, r, v, offsets, sources, 0,
+    const int64_t width = block(keys, queries, edges, heads * (dim + 1));
+    edges_call call = {batch, queries, keys, heads, dim, edges, width, l, r, v, offsets, sources, 0,
                        slope, rate, (uint64_t)*seed, out, stats, 0, 0, 0, 0, 0};
-    return run(forward_parts, &call, threads);
+    return run(forward_parts, &call, queries, threads);
 }
 
 /* dl has room for one (B,Q,H) a thread, zeroed; the caller adds them up. */
@@ -99,7 +121,43 @@ REGARD_API int regard_edges_backward(
     const float *r, const float *v, const int64_t *offsets, const int32_t *targets,
     const int32_t *ids, float slope, float rate, const int64_t *seed, const float *grad,
     const float *pack, float *dl, float *dr, float *dv, int32_t threads) {
-    edges_call call = {batch, queries, keys, heads, dim, edges, 0, r, v, offsets, targets, ids,
+    const int64_t width = block(queries, keys, edges, heads * (dim + 5));
+    edges_call call = {batch, queries, keys, heads, dim, edges, width, 0, r, v, offsets, targets, ids,
                        slope, rate, (uint64_t)*seed, 0, 0, grad, pack, dl, dr, dv};
-    return run(backward_parts, &call, threads);
+    return run(backward_parts, &call, keys, threads);
+}
+
+/* The halves of a split linear score, out[n,h] = x[n,h,:] . a[h,:], and their gradients: one pass
+ * over nodes whose heads lie side by side. */
+typedef struct {
+    int64_t rows, heads, dim, parts;
+    const float *x, *a, *g;
+    float *out, *dx, *da; /* da: one (H,D) for each part, zeroed */
+} halves_call;
+
+static void halves_parts(void *context, int64_t begin, int64_t end) {
+    const halves_call *c = context;
+    const int64_t H = c->heads, D = c->dim;
+    for (int64_t part = begin; part < end; part++) {
+        const int64_t first = c->rows * part / c->parts;
+        const int64_t n = c->rows * (part + 1) / c->parts - first;
+        const float *x = c->x + first * H * D;
+        if (c->out) REGARD_DISPATCH(halves, (H, D, n, x, c->a, c->out + first * H));
+        else
+            REGARD_DISPATCH(halves_grad, (H, D, n, x, c->a, c->g + first * H,
+                                          c->dx + first * H * D, c->da + part * H * D));
+    }
+}
+
+REGARD_API void regard_halves(int64_t rows, int64_t heads, int64_t dim, const float *x,
+                              const float *a, float *out, int32_t threads) {
+    halves_call call = {rows, heads, dim, threads, x, a, 0, out, 0, 0};
+    regard_parallel(halves_parts, &call, threads, threads);
+}
+
+REGARD_API void regard_halves_grad(int64_t rows, int64_t heads, int64_t dim, const float *x,
+                                   const float *a, const float *g, float *dx, float *da,
+                                   int32_t threads) {
+    halves_call call = {rows, heads, dim, threads, x, a, g, 0, dx, da};
+    regard_parallel(halves_parts, &call, threads, threads);
 }

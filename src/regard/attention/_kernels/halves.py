@@ -1,0 +1,97 @@
+r"""The halves of a split linear score where each node's heads lie side by side.
+
+.. math:: l_{nh} = a_h^\top x_{nh}
+
+A graph layer projects its nodes once, (N, H D), and shows them to the score head by head, as a view
+(H, N, D). One product a head then reads memory in strides, and its gradient comes back in another
+order than the nodes have. Here C goes over the nodes once, forward and backward.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.attention._kernels import native
+
+__all__ = ["halves"]
+
+_FORWARD = ("regard_halves", "lllpppt")
+_BACKWARD = ("regard_halves_grad", "lllpppppt")
+FEW = 1 << 15
+"""Numbers below which a call costs more than it saves."""
+
+
+def halves(x: Tensor, vector: Tensor) -> Tensor:
+    """One number for each node and head.
+
+    Shapes:
+        x (*batch, [H,] N, D), vector ([H,] D) to (*batch, [H,] N, 1)
+    """
+    if _fits(x, vector):
+        found: Tensor = _halves(x.transpose(0, 1), vector)
+        return found.transpose(0, 1)[..., None]
+    return torch.matmul(x, vector[..., None])
+
+
+def _fits(x: Tensor, vector: Tensor) -> bool:
+    return (
+        x.dim() == 3
+        and vector.dim() == 2
+        and x.numel() >= FEW
+        and x.device.type == "cpu"
+        and x.dtype == vector.dtype == torch.float32
+        and x.transpose(0, 1).is_contiguous()
+        and native.lacks(*_FORWARD) is None
+    )
+
+
+@torch.library.custom_op("regard::halves", mutates_args=(), device_types="cpu")
+def _halves(x: Tensor, vector: Tensor) -> Tensor:
+    """(N, H, D) and (H, D) to (N, H)."""
+    x, vector = x.contiguous(), vector.contiguous()
+    nodes, heads, dim = x.shape
+    out = x.new_empty(nodes, heads)
+    work = native.function(*_FORWARD)
+    assert work is not None
+    threads = native.threads(x.numel())
+    work(nodes, heads, dim, x.data_ptr(), vector.data_ptr(), out.data_ptr(), threads)
+    return out
+
+
+@_halves.register_fake
+def _(x: Tensor, vector: Tensor) -> Tensor:
+    return x.new_empty(x.shape[:2])
+
+
+@torch.library.custom_op("regard::halves_backward", mutates_args=(), device_types="cpu")
+def _backward(grad: Tensor, x: Tensor, vector: Tensor) -> tuple[Tensor, Tensor]:
+    """Gradients of x and of the vectors."""
+    grad, x, vector = grad.contiguous(), x.contiguous(), vector.contiguous()
+    nodes, heads, dim = x.shape
+    threads = native.threads(2 * x.numel())
+    of_x, of_vector = torch.empty_like(x), vector.new_zeros(threads, heads, dim)
+    work = native.function(*_BACKWARD)
+    assert work is not None
+    work(
+        nodes, heads, dim, x.data_ptr(), vector.data_ptr(), grad.data_ptr(), of_x.data_ptr(),
+        of_vector.data_ptr(), threads,
+    )  # fmt: skip
+    return of_x, of_vector.sum(0)
+
+
+@_backward.register_fake
+def _(grad: Tensor, x: Tensor, vector: Tensor) -> tuple[Tensor, Tensor]:
+    return x.new_empty(x.shape), vector.new_empty(vector.shape)
+
+
+def _save(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+    ctx.save_for_backward(*inputs)
+
+
+def _gradients(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+    of_x, of_vector = _backward(grad, *ctx.saved_tensors)
+    return of_x, of_vector
+
+
+_halves.register_autograd(_gradients, setup_context=_save)
