@@ -192,13 +192,17 @@ def save_pretrained(
 
 
 def from_pretrained(folder: str | Path) -> Loaded:
-    """Read a model folder.
+    """Read a model folder; a Hugging Face one is read by `regard.convert`.
 
     Raises:
         RequestError: one sentence naming the file and what is wrong with it.
     """
     folder = Path(folder)
     config = _read_config(folder)
+    if "model_type" in config:
+        from regard.convert import load_foreign
+
+        return load_foreign(folder)
     model = _build(config["model"], folder / CONFIG)
     _weights.unpack(model, folder, config["weights"])
     spec = dict(config["task"])
@@ -326,6 +330,8 @@ def _read_config(folder: Path) -> dict[str, Any]:
         raise RequestError(f"{path} is not JSON: {error}") from error
     if not isinstance(config, dict):
         raise RequestError(f"{path}: expected an object, got {type(config).__name__}")
+    if "model_type" in config:  # Hugging Face's
+        return config
     made = config.get("format", FORMAT)
     if not isinstance(made, int) or made > FORMAT:
         raise RequestError(

@@ -15,7 +15,7 @@ FLOORS = [
     {"models"},
     {"data", "metrics", "decode"},
     {"tasks"},
-    {"train", "viewer", "store", "recipe", "compare", "serve", "export", "cli"},
+    {"train", "viewer", "store", "recipe", "compare", "convert", "serve", "cli"},
 ]
 # Tables of names and readers of files: they import nothing heavy, and anyone may ask them.
 ANYONE = {"catalog", "_recipe"}
@@ -108,6 +108,7 @@ def test_only_dependencies_are_imported(path):
         ),
         *("safetensors", "sacrebleu", "jaxtyping", "numpy", "matplotlib", "mpl_toolkits"),
         "pyarrow",  # the extra `tables`
+        *("ctranslate2", "onnx"),  # the extra `export`
     }
     if path.parent.name == "triton":  # comes with torch for CUDA, and only these files need it
         wanted.add("triton")

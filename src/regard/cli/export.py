@@ -1,0 +1,43 @@
+"""`regard export`: a model for another program, in a folder of its own."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.cli._common import Json, emit, say
+from regard.cli._folder import Folder
+
+__all__ = ["export"]
+
+
+def export(
+    folder: Folder,
+    to: Annotated[str, typer.Option(help="huggingface, ctranslate2 or onnx.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="Folder to make.")],
+    quantization: Annotated[
+        str | None, typer.Option(metavar="int8", help="Of the weights, for ctranslate2.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace OUT if it is there.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Write a Transformer for another program: it computes there what it computes here.
+
+    The folder has a README.md with the lines of code that use it. Weights and tokenizers come
+    along; it is written whole or not at all.
+
+    Examples:
+        regard export de-en-small --to ctranslate2 -o de-en-ct2
+        regard export de-en-small --to ctranslate2 --quantization int8 -o de-en-int8
+        regard export de-en-small --to onnx -o de-en-onnx
+        regard export runs/mine --to huggingface -o mine-hf
+    """
+    from regard.convert import export as write
+
+    options = {} if quantization is None else {"quantization": quantization}
+    files = write(folder, to, output, force=force, **options)
+    size = sum((output / file).stat().st_size for file in files)
+    if as_json:
+        emit({"folder": str(output), "to": to, "files": files, "bytes": size})
+    else:
+        say(f"{output}: {len(files)} files, {size / 1e6:.1f} MB; {output / 'README.md'} says how")

@@ -1,0 +1,129 @@
+"""Models of other programs in, ours out: one file a program, two tables of names.
+
+    READERS   huggingface, fairseq, opennmt-py, joeynmt      convert(path, "fairseq", folder)
+    WRITERS   huggingface, ctranslate2, onnx                 export(folder, "ctranslate2", out)
+
+A reader makes a `models.marian` of a checkpoint: the four special ids come first (see
+`_vocabulary`), weights are renamed (`_names`), settings become arguments and a decoder. Checkpoints
+are read as tensors and plain values; no pickle is ever run. A writer is given a loaded folder and
+says what it wrote.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regard.errors import RegardError, RequestError, nearest
+
+if TYPE_CHECKING:
+    from regard.store import Loaded
+
+__all__ = ["READERS", "WRITERS", "convert", "export", "load_foreign"]
+
+READERS: Mapping[str, str] = {
+    "huggingface": "regard.convert._huggingface",
+    "fairseq": "regard.convert._fairseq",
+    "opennmt-py": "regard.convert._opennmt",
+    "joeynmt": "regard.convert._joeynmt",
+}
+"""What can be read, and the module whose `read(path)` does it."""
+
+WRITERS: Mapping[str, str] = {
+    "huggingface": "regard.convert._to_huggingface",
+    "ctranslate2": "regard.convert._ctranslate2",
+    "onnx": "regard.convert._onnx",
+}
+"""What can be written, and the module whose `write(loaded, folder, **options)` does it."""
+
+
+def convert(path: str | Path, origin: str, folder: str | Path) -> Path:
+    """Make a model folder of ours out of another program's checkpoint.
+
+    Args:
+        path: the checkpoint, or the folder that it is in.
+        origin: a name of `READERS`.
+
+    Raises:
+        RequestError: an unknown name, or a checkpoint that is not a Transformer as ours are.
+    """
+    from regard import store
+
+    found = import_module(_named(origin, READERS)).read(Path(path))
+    model = {"name": "marian", **found.spec}
+    task = {"name": "translation"}
+    return store.save_pretrained(
+        folder, found.model, task=task, tokenizers=found.tokenizers,
+        recipe={"model": model, "task": task, "decode": found.decode},
+        card={"data": f"Converted from {found.origin}, {Path(path).name}."},
+    )  # fmt: skip
+
+
+def load_foreign(folder: Path) -> "Loaded":
+    """A Hugging Face folder as `regard.load` gives a folder of ours.
+
+    Raises:
+        RequestError: it holds another model, or no safetensors.
+    """
+    from regard import decode, tasks
+    from regard.convert._huggingface import read
+    from regard.store import Loaded
+
+    found = read(folder, unpickle=False)
+    config = {
+        "model": {"name": "marian", "source": found.model.source, "target": found.model.target,
+                  **found.spec},
+        "task": {"name": "translation"},
+        "decode": found.decode,
+        "data": {},
+    }  # fmt: skip
+    task, decoder = tasks.load("translation")(), decode.build(found.decode)
+    return Loaded(found.model, task, found.tokenizers, decoder, config, folder)
+
+
+def export(
+    folder: str | Path, target: str, out: str | Path, *, force: bool = False, **options: Any
+) -> list[str]:
+    """Write a model for another program into a folder of its own, whole or not at all.
+
+    Args:
+        folder: a folder of ours, a shipped name, or a folder that `regard.load` reads.
+        target: a name of `WRITERS`.
+        out: the folder to make.
+        force: replace `out` where it is there.
+        options: of the writer: `quantization` for CTranslate2.
+
+    Returns:
+        the names of the files.
+
+    Raises:
+        RequestError: an unknown name or option, a model that cannot be said there, or `out` exists.
+    """
+    from regard import store
+
+    write = import_module(_named(target, WRITERS)).write
+    out = Path(out)
+    if out.exists() and not force:
+        raise RequestError(f"{out} exists; --force writes over it")
+    loaded = store.load(folder)
+    given = {key: value for key, value in options.items() if value is not None}
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".exporting-", dir=out.parent) as name:
+            ready = Path(name) / out.name
+            ready.mkdir()
+            write(loaded, ready, **given)
+            if out.exists():
+                shutil.rmtree(out)
+            ready.rename(out)
+    except OSError as error:
+        raise RegardError(f"could not write {out}: {error}") from error
+    return sorted(str(file.relative_to(out)) for file in out.rglob("*") if file.is_file())
+
+
+def _named(name: str, table: Mapping[str, str]) -> str:
+    if name not in table:
+        raise RequestError(f"there is no format {name!r}: {nearest(name, table)}")
+    return table[name]

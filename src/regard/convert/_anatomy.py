@@ -1,0 +1,112 @@
+"""What another program has to know of a Transformer of ours to compute the same."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention import Causal, MultiHead, ScaledDot, Softmax, WeightedSum
+from regard.errors import RequestError
+from regard.layers.norm import PreNorm
+from regard.layers.position import LearnedPositions
+from regard.models.transformer import Transformer
+
+__all__ = ["Anatomy", "anatomy"]
+
+NEEDED = "only Transformers of plain multi-head attention can be exported"
+
+
+@dataclass(frozen=True)
+class Anatomy:
+    """A Transformer's sizes and choices; its weights are those of `model`.
+
+    Args:
+        scale: what word vectors are multiplied by.
+        first: the row of the position table that the first token gets.
+        reads_end: whether the encoder sees the EOS of a source.
+        tied: which matrices are one: "all", "output" or "none".
+    """
+
+    model: Transformer
+    dim: int
+    heads: int
+    hidden: int
+    layers: int
+    decoder_layers: int
+    pre_norm: bool
+    activation: str
+    epsilon: float
+    scale: float
+    first: int
+    reads_end: bool
+    tied: str
+
+    def positions(self, length: int) -> Tensor:
+        """What is added to the word vectors of the first `length` places: (length, dim)."""
+        place: Any = self.model.position
+        if isinstance(place, LearnedPositions):
+            length = min(length, len(place.table))
+        with torch.no_grad():
+            table: Tensor = place(torch.zeros(length, self.dim), self.first)
+        return table.detach()
+
+    def layers_of(self, side: str) -> Iterator[tuple[str, Any]]:
+        """The layers of the encoder or the decoder, with their paths."""
+        for i, layer in enumerate(getattr(self.model, side)):
+            yield f"{side}.{i}", layer
+
+
+def anatomy(model: nn.Module) -> Anatomy:
+    """Look at a model, and refuse one that is more than the words of `Anatomy` can say.
+
+    Raises:
+        RequestError: another model, or an attention, a norm or a head size of another kind.
+    """
+    if not isinstance(model, Transformer):
+        raise RequestError(f"{NEEDED}; this is a {type(model).__name__}")
+    for path, module in model.named_modules():
+        if isinstance(module, MultiHead):
+            _check_heads(path, module, model.dim)
+    encoder: Any = model.encoder[0]
+    decoder: Any = model.decoder[0]
+    feedforward = encoder.feedforward
+    embed, out = model.embed_target.weight, model.output.weight
+    output = "output" if out is embed else "none"
+    return Anatomy(
+        model=model,
+        dim=model.dim,
+        heads=encoder.self_attention.heads,
+        hidden=feedforward.into.out_features,
+        layers=len(model.encoder),
+        decoder_layers=len(model.decoder),
+        pre_norm=isinstance(decoder.self_residual, PreNorm),
+        activation=getattr(feedforward, "activation", "relu"),
+        epsilon=encoder.self_residual.norm.eps,
+        scale=getattr(model, "scale", math.sqrt(model.dim)),
+        first=getattr(model, "first", 0),
+        reads_end=getattr(model, "reads_end", True),
+        tied="all" if output == "output" and model.embed_source.weight is embed else output,
+    )
+
+
+def _check_heads(path: str, layer: MultiHead, dim: int) -> None:
+    inner = layer.attention
+    plain = (
+        type(inner.score) is ScaledDot
+        and inner.position is None
+        and inner.select == Softmax()
+        and type(inner.read) is WeightedSum
+        and inner.read.scale is None
+        and inner.carry is None
+        and (inner.mask is None or type(inner.mask) is Causal)
+    )
+    if not plain:
+        raise RequestError(f"{NEEDED}; {path} is {inner}")
+    if layer.query.out_features != dim or layer.value.out_features != dim:
+        raise RequestError(
+            f"{path} has heads of {layer.query.out_features // layer.heads}; other programs expect"
+            f" dim / heads, {dim // layer.heads}"
+        )

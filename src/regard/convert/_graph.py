@@ -1,0 +1,260 @@
+"""A Transformer as two ONNX graphs, node by node: what reads a source, and one step of decoding."""
+
+import math
+from typing import Any
+
+import numpy as np
+from torch import Tensor, nn
+
+from regard.convert._anatomy import Anatomy
+
+__all__ = ["OPSET", "encoder_graph", "step_graph"]
+
+OPSET = 17
+"""The first with LayerNormalization."""
+IR = 9
+
+
+class Graph:
+    """Nodes and constants as they are added; every method gives the name of what it computes."""
+
+    def __init__(self, made: Anatomy) -> None:
+        self.made = made
+        self.nodes: list[Any] = []
+        self.constants: dict[str, np.ndarray] = {}
+        self.inputs: list[Any] = []
+        self.outputs: list[Any] = []
+
+    def put(self, kind: str, *inputs: str, into: str = "", **attributes: Any) -> str:
+        """Add a node with one output."""
+        from onnx import helper
+
+        name = into or f"{kind.lower()}.{len(self.nodes)}"
+        self.nodes.append(helper.make_node(kind, inputs, [name], name=name, **attributes))
+        return name
+
+    def constant(self, value: Any, kind: Any = np.int64) -> str:
+        """A small constant; equal ones are one."""
+        array = np.asarray(value, kind)
+        name = f"constant.{array.dtype}.{array.tolist()}"
+        self.constants[name] = array
+        return name
+
+    def weight(self, name: str, tensor: Tensor) -> str:
+        """A weight under the name that it has here."""
+        self.constants[name] = tensor.detach().float().numpy()
+        return name
+
+    def enter(self, name: str, shape: list[str | int], whole: bool = False) -> str:
+        """An input: numbers, or with `whole` 64-bit integers."""
+        self.inputs.append(_value(name, shape, whole))
+        return name
+
+    def leave(self, name: str, shape: list[str | int], value: str) -> None:
+        """An output."""
+        self.put("Identity", value, into=name)
+        self.outputs.append(_value(name, shape, False))
+
+    def linear(self, path: str, layer: nn.Linear, x: str) -> str:
+        """Multiply by a layer's matrix and add its bias, if it has one."""
+        out = self.put("MatMul", x, self.weight(f"{path}.weight", layer.weight.T.contiguous()))
+        bias: Tensor | None = layer.bias
+        return out if bias is None else self.put("Add", out, self.weight(f"{path}.bias", bias))
+
+    def norm(self, path: str, norm: nn.LayerNorm, x: str) -> str:
+        """Layer normalization over the last axis."""
+        weights = self.weight(f"{path}.weight", norm.weight), self.weight(f"{path}.bias", norm.bias)
+        return self.put("LayerNormalization", x, *weights, axis=-1, epsilon=norm.eps)
+
+    def split(self, x: str) -> str:
+        """(B, T, D) to (B, H, T, D / H)."""
+        made = self.made
+        shape = self.constant([0, -1, made.heads, made.dim // made.heads])
+        return self.put("Transpose", self.put("Reshape", x, shape), perm=[0, 2, 1, 3])
+
+    def keys(self, path: str, attention: Any, x: str) -> tuple[str, str]:
+        """Keys and values of some states, by heads."""
+        return (
+            self.split(self.linear(f"{path}.key", attention.key, x)),
+            self.split(self.linear(f"{path}.value", attention.value, x)),
+        )
+
+    def look(self, path: str, attention: Any, x: str, keys: str, values: str, mask: str) -> str:
+        """Attention of x to keys and values; `mask` says where it may look, empty everywhere."""
+        made = self.made
+        query = self.split(self.linear(f"{path}.query", attention.query, x))
+        scale = self.constant(1 / math.sqrt(made.dim // made.heads), np.float32)
+        turned = self.put("Transpose", keys, perm=[0, 1, 3, 2])
+        scores = self.put("MatMul", self.put("Mul", query, scale), turned)
+        if mask:
+            never = self.constant(-1e30, np.float32)
+            scores = self.put("Where", mask, scores, never)
+        context = self.put("MatMul", self.put("Softmax", scores, axis=-1), values)
+        whole = self.put("Transpose", context, perm=[0, 2, 1, 3])
+        joined = self.put("Reshape", whole, self.constant([0, -1, made.dim]))
+        return self.linear(f"{path}.out", attention.out, joined)
+
+    def around(self, path: str, residual: Any, x: str, sublayer: Any) -> str:
+        """A residual connection with its norm."""
+        if self.made.pre_norm:
+            return self.put("Add", x, sublayer(self.norm(f"{path}.norm", residual.norm, x)))
+        return self.norm(f"{path}.norm", residual.norm, self.put("Add", x, sublayer(x)))
+
+    def feed(self, path: str, layer: Any, x: str) -> str:
+        """The feed-forward layer."""
+        hidden = self.linear(f"{path}.into", layer.into, x)
+        return self.linear(
+            f"{path}.out", layer.out, ACTIVATIONS[self.made.activation](self, hidden)
+        )
+
+    def real(self, lengths: str, size: str) -> str:
+        """Where keys are no padding: (B, 1, 1, S)."""
+        places = self.put("Range", self.constant(0), size, self.constant(1))
+        ends = self.put("Unsqueeze", lengths, self.constant([1, 2, 3]))
+        return self.put("Less", places, ends)
+
+    def embed(self, name: str, ids: str) -> str:
+        """Word vectors, scaled."""
+        table = self.weight(f"{name}.weight", getattr(self.made.model, name).weight)
+        x = self.put("Gather", table, ids)
+        return self.put("Mul", x, self.constant(self.made.scale, np.float32))
+
+    def last(self, side: str, x: str) -> str:
+        """The norm behind a stack, where there is one."""
+        norm = getattr(self.made.model, f"{side}_norm")
+        return self.norm(f"{side}_norm", norm, x) if self.made.pre_norm else x
+
+    def model(self, name: str) -> Any:
+        """The ONNX model."""
+        from onnx import checker, helper, numpy_helper
+
+        kept = [numpy_helper.from_array(array, name) for name, array in self.constants.items()]
+        graph = helper.make_graph(self.nodes, name, self.inputs, self.outputs, kept)
+        whole = helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="regard",
+            ir_version=IR,
+        )  # fmt: skip
+        checker.check_model(whole)
+        return whole
+
+
+def encoder_graph(made: Anatomy, positions: int) -> Any:
+    """From `source` (B, S) and `lengths` (B,) to each decoder layer's memory keys and values."""
+    graph = Graph(made)
+    source = graph.enter("source", ["batch", "length"], whole=True)
+    lengths = graph.enter("lengths", ["batch"], whole=True)
+    size = graph.put("Gather", graph.put("Shape", source), graph.constant(1))
+    table = graph.weight("positions", made.positions(positions))
+    ends = graph.put("Unsqueeze", size, graph.constant([0]))
+    places = graph.put("Slice", table, graph.constant([0]), ends, graph.constant([0]))
+    x, mask = (
+        graph.put("Add", graph.embed("embed_source", source), places),
+        graph.real(lengths, size),
+    )
+    for path, layer in made.layers_of("encoder"):
+        own = f"{path}.self_attention"
+
+        def attend(y: str, own: str = own, layer: Any = layer) -> str:
+            keys, values = graph.keys(own, layer.self_attention, y)
+            return graph.look(own, layer.self_attention, y, keys, values, mask)
+
+        x = graph.around(f"{path}.self_residual", layer.self_residual, x, attend)
+        x = _fed(graph, path, layer, x)
+    x = graph.last("encoder", x)
+    for i, (path, layer) in enumerate(made.layers_of("decoder")):
+        both = graph.keys(f"{path}.cross_attention", layer.cross_attention, x)
+        for kind, value in zip(("keys", "values"), both, strict=True):
+            graph.leave(f"memory_{kind}.{i}", _cache(made, "length"), value)
+    return graph.model("encoder")
+
+
+def step_graph(made: Anatomy, positions: int) -> Any:
+    """From `tokens` (B, 1), `step` (), `lengths` (B,), memories and caches to `logits` (B, V)."""
+    graph = Graph(made)
+    tokens = graph.enter("tokens", ["batch", 1], whole=True)
+    step = graph.enter("step", [], whole=True)
+    lengths = graph.enter("lengths", ["batch"], whole=True)
+    table = graph.weight("positions", made.positions(positions))
+    x = graph.put("Add", graph.embed("embed_target", tokens), graph.put("Gather", table, step))
+    memories = [
+        [graph.enter(f"memory_{kind}.{i}", _cache(made, "length")) for kind in ("keys", "values")]
+        for i in range(made.decoder_layers)
+    ]
+    size = graph.put("Gather", graph.put("Shape", memories[0][0]), graph.constant(2))
+    mask = graph.real(lengths, size)
+    for i, (path, layer) in enumerate(made.layers_of("decoder")):
+
+        def look_back(y: str, i: int = i, path: str = path, layer: Any = layer) -> str:
+            own, both = f"{path}.self_attention", []
+            new = graph.keys(own, layer.self_attention, y)
+            for kind, value in zip(("keys", "values"), new, strict=True):
+                past = graph.enter(f"{kind}.{i}", _cache(made, "past"))
+                both.append(graph.put("Concat", past, value, axis=2))
+                graph.leave(f"next_{kind}.{i}", _cache(made, "now"), both[-1])
+            return graph.look(own, layer.self_attention, y, both[0], both[1], "")
+
+        def look_up(y: str, i: int = i, path: str = path, layer: Any = layer) -> str:
+            keys, values = memories[i]
+            return graph.look(
+                f"{path}.cross_attention", layer.cross_attention, y, keys, values, mask
+            )
+
+        x = graph.around(f"{path}.self_residual", layer.self_residual, x, look_back)
+        x = graph.around(f"{path}.cross_residual", layer.cross_residual, x, look_up)
+        x = _fed(graph, path, layer, x)
+    logits = graph.linear("output", made.model.output, graph.last("decoder", x))
+    flat = graph.put("Squeeze", logits, graph.constant([1]))
+    graph.leave("logits", ["batch", made.model.target], flat)
+    return graph.model("step")
+
+
+def _fed(graph: Graph, path: str, layer: Any, x: str) -> str:
+    def feed(y: str) -> str:
+        return graph.feed(f"{path}.feedforward", layer.feedforward, y)
+
+    return graph.around(f"{path}.feedforward_residual", layer.feedforward_residual, x, feed)
+
+
+def _cache(made: Anatomy, length: str) -> list[str | int]:
+    return ["batch", made.heads, length, made.dim // made.heads]
+
+
+def _value(name: str, shape: list[str | int], whole: bool) -> Any:
+    from onnx import TensorProto, helper
+
+    return helper.make_tensor_value_info(
+        name, TensorProto.INT64 if whole else TensorProto.FLOAT, shape
+    )
+
+
+def _number(graph: Graph, value: float) -> str:
+    return graph.constant(value, np.float32)
+
+
+def _swish(graph: Graph, x: str) -> str:
+    return graph.put("Mul", x, graph.put("Sigmoid", x))
+
+
+def _half_of(graph: Graph, x: str, inner: str) -> str:
+    """The half of x, times 1 + inner."""
+    half = graph.put("Mul", x, _number(graph, 0.5))
+    return graph.put("Mul", half, graph.put("Add", inner, _number(graph, 1.0)))
+
+
+def _gelu(graph: Graph, x: str) -> str:
+    return _half_of(graph, x, graph.put("Erf", graph.put("Mul", x, _number(graph, 0.5**0.5))))
+
+
+def _gelu_tanh(graph: Graph, x: str) -> str:
+    cube = graph.put("Mul", graph.put("Pow", x, _number(graph, 3.0)), _number(graph, 0.044715))
+    inner = graph.put("Mul", graph.put("Add", x, cube), _number(graph, math.sqrt(2 / math.pi)))
+    return _half_of(graph, x, graph.put("Tanh", inner))
+
+
+ACTIVATIONS = {
+    "relu": lambda graph, x: graph.put("Relu", x),
+    "tanh": lambda graph, x: graph.put("Tanh", x),
+    "swish": _swish,
+    "gelu": _gelu,
+    "gelu-tanh": _gelu_tanh,
+}

@@ -1,0 +1,46 @@
+"""What every export has beside the model: tokenizers, and a page that says how to use it."""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regard.data.tokenize import KINDS
+from regard.errors import RequestError
+
+if TYPE_CHECKING:
+    from regard.store import Loaded
+
+__all__ = ["longest", "manual", "needs"]
+
+
+def needs(package: str) -> None:
+    """Refuse, in one sentence, where a package of the extra `export` is not installed."""
+    if find_spec(package) is None:
+        raise RequestError(f"this needs {package}: pip install 'regard[export]'")
+
+
+def longest(loaded: "Loaded") -> int:
+    """How many positions a source or an output can have, by what the folder allows."""
+    source = int(getattr(loaded.task, "max_source", 1024))
+    output: int = loaded.decoder.limit(source)
+    return max(source, output)
+
+
+def manual(loaded: "Loaded", out: Path, text: str, **more: Any) -> None:
+    """Write the tokenizers, and `README.md` with the blanks of `text` filled in.
+
+    Its blanks: `name`, `source` and `target` (the tokenizers' files), `joint` (what stands between
+    two tokens of an output), `ending` (what ends a source), and those of `more`.
+    """
+    sides = loaded.tokenizers
+    files = {side: f"tokenizer.{side}.json" for side in sides}
+    if sides["source"] is sides["target"]:
+        files = dict.fromkeys(sides, "tokenizer.json")
+    for side, file in files.items():
+        sides[side].save(out / file)
+    ending = ' + ["</s>"]' if getattr(loaded.model, "reads_end", True) else ""
+    joint = KINDS[sides["target"].kind].joint
+    blanks = {**files, "name": out.name, "joint": joint, "ending": ending, **more}
+    for key, value in blanks.items():
+        text = text.replace(f"«{key}»", str(value))
+    (out / "README.md").write_text(text, "utf-8")
