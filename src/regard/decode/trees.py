@@ -65,12 +65,10 @@ class Trees:
                 for kind, symbol in zip(kinds, vocabulary, strict=True)
             ]
         )
-        self.closes = torch.zeros(len(numbers) + 1, len(kinds), dtype=torch.bool)
-        for number in numbers.values():  # what closes a bracket of each label
-            self.closes[number] = (self.kind == CLOSE) & (self.label == number)
-        if "" in numbers:
-            self.closes |= self.closes[numbers[""]]
-        self.closes[-1] = False  # where nothing is open
+        # closes[i]: what closes a bracket of label i; the last row is for where none is open.
+        whatever = self.label == numbers.get("", -2)
+        fits = [(self.label == label) | whatever for label in numbers.values()]
+        self.closes = torch.stack([*fits, torch.zeros_like(whatever)]) & (self.kind == CLOSE)
 
     def __call__(self, scores: Tensor, read: Tensor, rows: Tensor) -> Tensor:
         """Scores (n, width, V) with -inf where no tree begins so; read (n, width, t)."""
