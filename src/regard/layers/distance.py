@@ -1,0 +1,112 @@
+"""The encoder of the distance-based self-attention network."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.attention import Attention, Directional, DistanceMask, Mask, MultiHead, WeightedSum
+from regard.layers.dropout import dropout
+from regard.layers.feedforward import FeedForward
+
+__all__ = ["DistanceBlock", "DistanceEncoder"]
+
+
+class DistanceBlock(nn.Module):
+    r"""Self-attention in one direction that prefers what is near (Im and Cho 2017, section 3).
+
+    .. math:: H &= \mathrm{LN}(\mathrm{MultiHead}(S)), \quad head = \mathrm{softmax}\Big(
+                  \frac{Q K^\top}{\sqrt{d_k}} + M_{dir} - \alpha |i - j|\Big) V \\
+              F &= \sigma(W^S S + W^H H + b), \qquad
+                  G = F \odot W^S S + (1 - F) \odot W^H H \\
+              S' &= \mathrm{LN}(G + \mathrm{FFN}(G))
+
+    The fusion gate stands in the place of a residual. The first token of the forward direction (the
+    last of the backward one) has nothing to look at: its H is made of zeros. No positions are
+    added; without the distance a block knows which tokens come earlier, but not how near they are.
+
+    Args:
+        dim: of the tokens.
+        heads: how many; each of size dim / heads.
+        direction: "forward" looks at earlier tokens, "backward" at later ones; never at itself.
+        hidden: of the feed-forward layer; 4 dim where not given.
+        alpha: how much a step of distance costs.
+        dropout: on the attention's and the feed-forward layer's output.
+
+    Shapes:
+        x (*batch, T, dim) to the same
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        heads: int,
+        direction: str,
+        *,
+        hidden: int | None = None,
+        alpha: float = 1.5,
+        dropout: float = 0.1,
+    ) -> None:
+        super().__init__()
+        self.dropout = dropout
+        inner = Attention(
+            position=DistanceMask(alpha), mask=Directional(direction), read=WeightedSum()
+        )
+        self.attention = MultiHead(dim, heads, inner)
+        self.attention_norm = nn.LayerNorm(dim)
+        self.stay = nn.Linear(dim, dim, bias=False)  # W^S
+        self.change = nn.Linear(dim, dim, bias=False)  # W^H
+        self.bias = nn.Parameter(torch.zeros(dim))
+        self.feedforward = FeedForward(dim, 4 * dim if hidden is None else hidden)
+        self.norm = nn.LayerNorm(dim)
+
+    def forward(
+        self, x: Float[Tensor, "*batch t dim"], mask: Mask | None = None
+    ) -> Float[Tensor, "*batch t dim"]:
+        """One block; `mask` says which tokens are there."""
+        found = self._drop(self.attention(x, x, mask=mask).context)
+        stay, change = self.stay(x), self.change(self.attention_norm(found))
+        gate = torch.sigmoid(stay + change + self.bias)
+        fused = torch.lerp(change, stay, gate)
+        out: Tensor = self.norm(fused + self._drop(self.feedforward(fused)))
+        return out
+
+    def _drop(self, x: Tensor) -> Tensor:
+        return dropout(x, self.dropout, self.training)
+
+
+class DistanceEncoder(nn.Module):
+    """A block of each direction, side by side.
+
+    Args:
+        dim, heads, hidden, alpha, dropout: of both blocks, see `DistanceBlock`.
+
+    Shapes:
+        x (*batch, T, dim) to (*batch, T, 2 * dim), the forward direction first
+
+    Example:
+        >>> from regard.attention import Lengths
+        >>> encoder = DistanceEncoder(8, 2)
+        >>> encoder(torch.randn(2, 5, 8), Lengths(torch.tensor([5, 3]))).shape
+        torch.Size([2, 5, 16])
+    """
+
+    def __init__(
+        self,
+        dim: int = 300,
+        heads: int = 5,
+        *,
+        hidden: int | None = None,
+        alpha: float = 1.5,
+        dropout: float = 0.1,
+    ) -> None:
+        super().__init__()
+        self.forth, self.back = (
+            DistanceBlock(dim, heads, way, hidden=hidden, alpha=alpha, dropout=dropout)
+            for way in ("forward", "backward")
+        )
+
+    def forward(
+        self, x: Float[Tensor, "*batch t dim"], mask: Mask | None = None
+    ) -> Float[Tensor, "*batch t both"]:
+        """Both directions."""
+        return torch.cat([self.forth(x, mask), self.back(x, mask)], -1)
