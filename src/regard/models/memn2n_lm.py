@@ -10,6 +10,10 @@ There is no recurrence over time: what the model knows of the past are its last 
 
 Shapes: tokens (B, T); logits (B, T, V) of the word behind each.
 
+The vectors of words are kept once a text and those of times once, whatever window they stand in:
+u·m_i = u·A w_i + u·T_A(i), and the sum that is read comes apart in the same way. So a window of N
+costs no N vectors a word, which is what the equations as they stand would make.
+
 **Departs from the paper**: the first words of a text look at fewer than N (the paper draws windows
 that are full). With `target` other than `source` some words are read that are never written.
 """
@@ -19,9 +23,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.attention import Attention, Dot, Identity, Softmax, scope
+from regard.attention import Attention, Dot, Identity, Softmax, Window, scope
 from regard.errors import RequestError
-from regard.protocols import Decoding, Output
+from regard.protocols import PAD, Decoding, Output
 
 __all__ = ["MemN2NLM"]
 
@@ -61,12 +65,13 @@ class MemN2NLM(nn.Module):
                 f"memory={memory}, linear={linear}"
             )
         self.source, self.target, self.dim = source, target, dim
-        self.count, self.linear, self.first = hops, kept, start
+        self.count, self.memory, self.linear, self.first = hops, memory, kept, start
         self.keys = nn.Embedding(source, dim)  # A
         self.values = nn.Embedding(source, dim)  # C
-        self.key_times = nn.Parameter(torch.empty(memory, dim))  # T_A, of the latest word first
-        self.value_times = nn.Parameter(torch.empty(memory, dim))  # T_C
-        self.attention = Attention(score=Dot())
+        self.attention = Attention(
+            score=Dot(), position=_KeyTimes(memory, dim), read=_ValueTimes(memory, dim),
+            mask=Window(left=memory - 1, right=0),
+        )  # fmt: skip
         self.between = nn.Linear(dim, dim, bias=False)  # H
         self.out = nn.Linear(dim, target, bias=False)  # W
         for parameter in self.parameters():
@@ -76,17 +81,16 @@ class MemN2NLM(nn.Module):
         """Take the softmax out of the hops, or put it back."""
         self.attention.select = Identity() if on else Softmax()
 
-    def forward(self, tokens: Int[Tensor, "batch token"]) -> Output:
-        """Score the word behind every token: logits (B, T, V)."""
-        size = min(len(self.key_times), tokens.shape[1])
-        windows = F.pad(tokens, (size - 1, 0)).unfold(1, size, 1)  # (B, T, N)
-        steps = torch.arange(tokens.shape[1], device=tokens.device)[:, None]
-        there = torch.arange(size, device=tokens.device) >= size - 1 - steps  # (T, N)
-        return Output(self._after(windows, there[:, None]), {})
+    def forward(self, tokens: Int[Tensor, "batch token"], last: int | None = None) -> Output:
+        """Score the word behind every token, or behind the `last` so many alone: logits (B, T, V).
+
+        Padding on the left is never looked at.
+        """
+        return Output(self._after(tokens, tokens.shape[1] if last is None else last), {})
 
     def start(self, batch: int) -> Decoding:
         """The decoding before the first token of so many texts."""
-        device = self.key_times.device
+        device = self.keys.weight.device
         return Decoding({}, {"window": torch.zeros(batch, 1, 0, dtype=torch.long, device=device)})
 
     def step(
@@ -94,24 +98,66 @@ class MemN2NLM(nn.Module):
     ) -> tuple[Float[Tensor, "batch beam target"], Decoding]:
         """Read a token of each hypothesis; score the next."""
         window = torch.cat([decoding.carried["window"], tokens[..., None]], -1)
-        window = window[..., -len(self.key_times) :]
-        return self._after(window, None), decoding.advance(window=window)
+        window = window[..., -self.memory :]
+        return self._after(window, 1).squeeze(-2), decoding.advance(window=window)
 
-    def _after(self, words: Tensor, mask: Tensor | None) -> Tensor:
-        """Logits (*batch, V) behind windows of words (*batch, n), the latest last."""
-        n = words.shape[-1]
-        key = self.keys(words) + self.key_times[:n].flip(0)
-        value = self.values(words) + self.value_times[:n].flip(0)
-        memory = self.attention.remember(key, value)
-        state = key.new_full((*words.shape[:-1], 1, self.dim), self.first)
+    def _after(self, words: Tensor, last: int) -> Tensor:
+        """Logits (*batch, last, V) behind the last of words (*batch, n)."""
+        words = words[..., -(last + self.memory - 1) :]  # no other is looked at
+        mask = (words != PAD).unsqueeze(-2)
+        memory = self.attention.remember(self.keys(words), self.values(words), mask)
+        state = self.between.weight.new_full((*words.shape[:-1], last, self.dim), self.first)
         for hop in range(self.count):
             with scope("hop", hop):
-                read = self.attention(state, memory, mask=mask).context
+                read = self.attention(state, memory).context
             state = self.between(state) + read
             state = torch.cat([state[..., : self.linear], F.relu(state[..., self.linear :])], -1)
-        logits: Tensor = self.out(state.squeeze(-2))
+        logits: Tensor = self.out(state)
         return logits
 
     def extra_repr(self) -> str:
         """Say what has no parameters."""
-        return f"hops={self.count}, linear={self.linear} of {self.dim}, start={self.first}"
+        return f"hops={self.count}, memory={self.memory}, linear={self.linear} of {self.dim}, start={self.first}"
+
+
+class _KeyTimes(nn.Module):
+    """u·T_A(i), added to the scores: a position part.
+
+    Shapes:
+        table (N, D), of the latest word first; scores of at most Q + N - 1 keys, the last query at
+        the last
+    """
+
+    def __init__(self, memory: int, dim: int) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.empty(memory, dim))
+
+    def before(self, query: Tensor, key: Tensor, *, at: int | Tensor = 0) -> tuple[Tensor, Tensor]:
+        """Leave queries and keys as they are."""
+        return query, key
+
+    def bias(self, scores: Tensor, query: Tensor, *, at: int | Tensor = 0) -> Tensor:
+        """Add to each pair the number of the time between."""
+        queries, keys = scores.shape[-2:]
+        times = F.pad(torch.matmul(query, self.table.flip(0).T), (0, queries))  # (Q, N + Q)
+        width = times.shape[-1] - 1
+        # Read with rows one shorter, each row begins one place further to the right.
+        skewed = times.flatten(-2)[..., : queries * width].unflatten(-1, (queries, width))
+        return scores + skewed[..., width - keys :]
+
+
+class _ValueTimes(nn.Module):
+    """Σ_i p_i (c_i + T_C(i)): a read; its times are found as `_KeyTimes` lays them, backwards."""
+
+    def __init__(self, memory: int, dim: int) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.empty(memory, dim))
+
+    def forward(self, weights: Tensor, value: Tensor, *, at: int | Tensor = 0) -> Tensor:
+        """Add the sum of the times to that of the values."""
+        queries, keys = weights.shape[-2:]
+        width = queries + len(self.table) - 1
+        wide = F.pad(weights, (width - keys, 0)).flatten(-2)
+        times = F.pad(wide, (0, queries)).unflatten(-1, (queries, width + 1))
+        own = torch.matmul(times[..., : len(self.table)], self.table.flip(0))
+        return torch.matmul(weights, value) + own
