@@ -69,7 +69,8 @@ class WeightedSum(nn.Module):
         if not isinstance(counts, Tensor):
             return context * counts**power
         wide = torch.promote_types(context.dtype, torch.float32)  # a root of integers is float32
-        return context * (counts.to(wide) ** power).to(context.dtype)
+        factor: Tensor = counts.to(wide) ** power
+        return context * factor.to(context.dtype)
 
     def extra_repr(self) -> str:
         """Say the dropout and the scale where there are some."""
