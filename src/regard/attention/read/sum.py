@@ -67,7 +67,7 @@ class WeightedSum(nn.Module):
         """
         power = _POWERS[self.scale]
         if not isinstance(counts, Tensor):
-            return context * counts**power
+            return context * float(counts**power)
         wide = torch.promote_types(context.dtype, torch.float32)  # a root of integers is float32
         factor: Tensor = counts.to(wide) ** power
         return context * factor.to(context.dtype)
