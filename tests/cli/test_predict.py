@@ -11,7 +11,7 @@ from tests.store import toy
 
 __all__ = ["folder", "loaded"]
 
-KEYS = ["input", "output", "score", "tokens", "alternatives"]
+KEYS = ["input", "output", "score", "log_prob", "tokens", "alternatives"]
 TEXTS = ["die Datei wird", "ein Hund läuft"]
 
 
@@ -48,7 +48,8 @@ def test_json_is_an_object_a_line_in_input_order(capsys, folder, loaded):
             a.output for a in prediction.alternatives
         ]
         assert len(one["alternatives"]) == 2
-    assert found[1] == {"input": "", "output": "", "score": None, "tokens": [], "alternatives": []}
+    empty = {"score": None, "log_prob": None, "tokens": [], "alternatives": []}
+    assert found[1] == {"input": "", "output": "", **empty}
 
 
 def test_refused_lines_give_empty_ones_and_are_counted(capsys, folder, loaded, monkeypatch):

@@ -70,7 +70,7 @@ def test_hypotheses_with_tokens_scores_and_trail(task, echo):
     assert len(found.token_scores) == len(found.tokens) == len(found.ids) == len(found.trail)
     assert all(score <= 0 for score in found.token_scores)
     json = found.as_json()
-    assert list(json) == ["input", "output", "score", "tokens", "alternatives"]
+    assert list(json) == ["input", "output", "score", "log_prob", "tokens", "alternatives"]
     assert [t["token"] for t in json["tokens"]] == found.tokens
     assert json["alternatives"][0]["output"] == found.alternatives[0].output
 

@@ -12,6 +12,7 @@ from regard.cli._folder import Changes, Folder, Others, Threads, open_folder
 from regard.errors import RequestError
 
 if TYPE_CHECKING:
+    from regard.store import Loaded
     from regard.tasks import Prediction
 
 __all__ = ["predict"]
@@ -51,6 +52,23 @@ def predict(
     never: Annotated[
         list[str] | None, typer.Option(metavar="TEXT", help="What no output must have.")
     ] = None,
+    align: Annotated[
+        bool, typer.Option("--align", help="Which input word each output word comes from.")
+    ] = False,
+    replace_unknown: Annotated[
+        bool, typer.Option("--replace-unknown", help="Put input words for unknown output words.")
+    ] = False,
+    lexicon: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="What they become: lines of a word, a tab, a word."),
+    ] = None,
+    attention: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The attention that aligns; default: the mean of all."),
+    ] = None,
+    head: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Its head that aligns; default: mean.")
+    ] = None,
     changes: Changes = None,
     others: Others = None,
     threads: Threads = None,
@@ -58,19 +76,22 @@ def predict(
     """Use a model: one output line for each input line.
 
     An empty line stays empty; a line that is refused (too long, not UTF-8) gives an empty line and
-    is counted on stderr. With --json each output is one object: input, output, score, tokens,
-    alternatives.
+    is counted on stderr. With --json each output is one object: input, output, score, log_prob (the
+    sum of its tokens' scores), tokens, alternatives. With --align a line is followed by ||| and
+    links i-j of input and output words, counted from 0; JSON has them as `alignment`.
 
     Examples:
         regard predict de-en-small "Das Fenster wird geschlossen."
         regard predict de-en-small -i sentences.txt > translations.txt
         cat sentences.txt | regard predict de-en-small --json --n-best 3
         regard predict de-en-small "Datei speichern" --must folder --never file
+        regard predict de-en-small -i sentences.txt --align
         regard predict runs/pronunciation/rnnsearch-cmudict photograph --set size=1
     """
     if texts and input:
         raise RequestError("give texts or --input, not both")
     loaded = open_folder(folder, changes, n_best, threads, others)
+    words = _words(loaded, replace_unknown or lexicon is not None, lexicon, attention, head, align)
     refused = total = 0
     given = _inputs(texts, input)
     if hasattr(loaded.task, "inputs"):  # an input may be several lines
@@ -78,7 +99,7 @@ def predict(
     for lines in _chunks(given):
         good = [line.text for line in lines if not line.refused]
         wanted, unwanted = ([own] * len(good) if own else None for own in (must, never))
-        found = iter(loaded.predict(good, prefix=prefix, must=wanted, never=unwanted))
+        found = iter(words(loaded.predict(good, prefix=prefix, must=wanted, never=unwanted)))
         for line in lines:
             prediction = None if line.refused else next(found)
             reason = line.refused or (prediction.refused if prediction else "")
@@ -86,20 +107,55 @@ def predict(
             if reason:
                 refused += 1
                 say(f"line {total} is refused: {reason}")
-            _write(line, prediction, reason, as_json)
+            _write(line, prediction, reason, as_json, align)
         sys.stdout.flush()
     if refused:
         say(f"{refused} of {total} lines were refused and gave an empty line")
 
 
-def _write(line: Line, prediction: "Prediction | None", refused: str, as_json: bool) -> None:
+def _words(
+    loaded: "Loaded",
+    unknown: bool,
+    lexicon: str | None,
+    attention: str | None,
+    head: int | None,
+    align: bool,
+) -> Callable[[list["Prediction"]], list["Prediction"]]:
+    """What is done to predictions for the sake of their words."""
+    if not (align or unknown):
+        if attention is not None or head is not None:
+            raise RequestError("--attention and --head say what aligns: expected with --align")
+        return lambda found: found
+    from regard.tasks import words
+    from regard.tasks.generation import Generation
+
+    if not isinstance(loaded.task, Generation):
+        raise RequestError(f"--align: the task {loaded.task.name} writes no text to align")
+    known = words.read_lexicon(lexicon) if lexicon is not None else {}
+
+    def change(found: list["Prediction"]) -> list["Prediction"]:
+        found = words.align(loaded.model, found, loaded.tokenizers, attention=attention, head=head)
+        if unknown:
+            found = words.replace_unknown(found, loaded.tokenizers, known)
+        return found
+
+    return change
+
+
+def _write(
+    line: Line, prediction: "Prediction | None", refused: str, as_json: bool, align: bool
+) -> None:
     if not as_json:
-        print_result(" ".join(prediction.output.splitlines()) if prediction else "")
+        text = " ".join(prediction.output.splitlines()) if prediction else ""
+        links = (prediction.alignment or ()) if prediction else ()
+        pharaoh = " ".join(f"{i}-{j}" for i, j in links)
+        print_result(f"{text} ||| {pharaoh}" if align and text else text)
         return
     empty: dict[str, Any] = {
         "input": line.text,
         "output": "",
         "score": None,
+        "log_prob": None,
         "tokens": [],
         "alternatives": [],
     }

@@ -87,12 +87,15 @@ class PairBatch:
     index: list[int]
     count: int
     """Real target tokens, EOS among them."""
+    links: Tensor | None = None
+    """Gold alignments (n, 3): a row, a place in `source`, a place in `target_out`."""
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "PairBatch":
         """The same batch on another device."""
         moved = {
             name: getattr(self, name).to(device, non_blocking=non_blocking)
-            for name in ("source", "source_lengths", "target_in", "target_out")
+            for name in ("source", "source_lengths", "target_in", "target_out", "links")
+            if getattr(self, name) is not None
         }
         return replace(self, **moved)
 

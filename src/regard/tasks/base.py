@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,6 +15,7 @@ from regard.data.packed import Packed
 from regard.data.problems import Problems
 from regard.data.tokenize import Tokenizer
 from regard.metrics import Score
+from regard.metrics.alignment import Link
 
 __all__ = ["Data", "Examples", "Prediction", "Task"]
 
@@ -26,6 +27,7 @@ class Examples:
         source, target: ids without BOS and EOS.
         texts: the source of each example.
         references: every right output of each example, the trained one first.
+        links: of each example, pairs of a source and a target place that are aligned: (n, 2).
     """
 
     def __init__(
@@ -34,9 +36,10 @@ class Examples:
         target: Packed,
         texts: Sequence[str],
         references: Sequence[list[str]],
+        links: Sequence[NDArray[np.int64]] | None = None,
     ) -> None:
         self.source, self.target = source, target
-        self.texts, self.references = texts, references
+        self.texts, self.references, self.links = texts, references, links
         self.sizes: NDArray[np.int64] = np.stack([source.sizes, target.sizes], 1) + 1
         """Tokens of source and target, EOS counted: (n, 2)."""
 
@@ -49,7 +52,11 @@ class Examples:
 
     def collate(self, indices: Sequence[int]) -> PairBatch:
         """Those examples as one padded batch."""
-        return collate(self.source, self.target, indices)
+        batch = collate(self.source, self.target, indices)
+        if self.links is None:
+            return batch
+        links = [self.links[i] for i in indices]
+        return replace(batch, links=torch.from_numpy(numbered(links)))
 
     def subset(self, indices: Sequence[int]) -> "Examples":
         """Some examples, in that order."""
@@ -59,7 +66,14 @@ class Examples:
             self.target.take(at),
             [self.texts[i] for i in indices],
             [self.references[i] for i in indices],
+            None if self.links is None else [self.links[i] for i in indices],
         )
+
+
+def numbered(links: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Links of several examples in one array, each with its example's number in front: (n, 3)."""
+    rows = np.repeat(np.arange(len(links)), [len(own) for own in links])
+    return np.concatenate([rows[:, None], np.concatenate(links)], 1)
 
 
 @dataclass(frozen=True)
@@ -93,6 +107,8 @@ class Prediction:
         trail: where the hypothesis stood in the beam at each step (`decode.Hypothesis`).
         refused: why the input was not decoded, "" if it was (or was empty).
         ids: of `tokens`.
+        alignment: pairs of a source word and the output word it is linked to, both counted from 0;
+            None where nobody asked (see `tasks.words`).
     """
 
     input: str
@@ -104,15 +120,23 @@ class Prediction:
     trail: Tensor = NO_TRAIL
     refused: str = ""
     ids: list[int] = field(default_factory=list)
+    alignment: tuple[Link, ...] | None = None
+
+    @property
+    def log_prob(self) -> float | None:
+        """What the tokens' scores add up to; `score` is this over the decoder's length penalty."""
+        return sum(self.token_scores) if self.token_scores else None
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values: input, output, score, tokens with their scores, alternatives."""
+        """Plain values: input, output, scores, tokens with theirs, alternatives, alignments."""
         return {"input": self.input, **self._hypothesis(), "alternatives": self._others()}
 
     def _hypothesis(self) -> dict[str, Any]:
         pairs = zip(self.tokens, self.token_scores, strict=True)
         tokens = [{"token": token, "score": score} for token, score in pairs]
-        return {"output": self.output, "score": self.score, "tokens": tokens}
+        made = {"output": self.output, "score": self.score, "log_prob": self.log_prob}
+        links = {} if self.alignment is None else {"alignment": [list(x) for x in self.alignment]}
+        return {**made, "tokens": tokens, **links}
 
     def _others(self) -> list[dict[str, Any]]:
         return [other._hypothesis() for other in self.alternatives]

@@ -30,13 +30,17 @@ Pairs = Callable[..., tuple[list[tuple[str, str]], list[str]]]
 
 @dataclass
 class Texts:
-    """Pairs as read, with where they stand: row n came from line `lines[n]` of `file`."""
+    """Pairs as read, with where they stand: row n came from line `lines[n]` of `file`.
+
+    `links` are those of `Examples`, where a task has read some.
+    """
 
     file: str = ""
     source: list[str] = field(default_factory=list)
     target: list[str] = field(default_factory=list)
     references: list[list[str]] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
+    links: Sequence[NDArray[np.int64]] | None = None
 
     def pick(self, at: Sequence[int]) -> "Texts":
         """Some of the rows."""
@@ -46,6 +50,7 @@ class Texts:
             [self.target[i] for i in at],
             [self.references[i] for i in at],
             [self.lines[i] for i in at],
+            None if self.links is None else [self.links[i] for i in at],
         )
 
 
@@ -137,6 +142,11 @@ class Config:
             )
         return there
 
+    def has_header(self, split: str) -> bool:
+        """Whether the first line of a split's file names its columns."""
+        file = self.files([split])[split]
+        return self.header and (self.format or formats.format_of(file)) == "tsv"
+
     def train_tokenizers(self, texts: Texts) -> dict[str, Tokenizer]:
         """Learn the tokenizers of both sides from the training texts."""
         sides = {"source": texts.source, "target": texts.target}
@@ -201,7 +211,7 @@ def encode(
     if len(kept) == 0:
         told = f": {dict(problems.counts)} lines were left out" if len(problems) else ""
         raise RequestError(f"{texts.file or split} has no usable line{told}")
-    examples = Examples(source, target, texts.source, texts.references)
+    examples = Examples(source, target, texts.source, texts.references, texts.links)
     return examples if len(kept) == len(longest) else examples.subset(kept.tolist())
 
 

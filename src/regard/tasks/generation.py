@@ -3,6 +3,7 @@
 import logging
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from regard._recipe.check import check
 from regard.data.batch import PairBatch, plan
 from regard.data.packed import Packed
 from regard.data.problems import Problems
@@ -19,7 +21,10 @@ from regard.errors import RequestError
 from regard.protocols import EOS, PAD, UNK
 from regard.tasks import corpus
 from regard.tasks.base import Data, Examples, Prediction, Task
+from regard.tasks.guided import Guided
 from regard.tasks.loss import smoothed_cross_entropy
+from regard.tasks.risk import Risk
+from regard.tasks.scheduled import Scheduled
 
 __all__ = ["Generation"]
 
@@ -32,6 +37,8 @@ class Generation(Task):
     Args:
         smoothing: label smoothing ε of the training loss (see `tasks.loss`).
         max_source: inputs of more tokens than this, EOS counted, are refused by `predict`.
+        guided, scheduled, risk: settings of `tasks.guided`, `tasks.scheduled` and `tasks.risk`,
+            where they are wanted. They change what training minimizes, and no other loss.
     """
 
     columns: ClassVar[dict[str, str | int]] = {"source": "source", "target": "target"}
@@ -40,12 +47,22 @@ class Generation(Task):
     tokenizer: ClassVar[dict[str, Any]] = {"kind": "bpe", "size": 8000}
     """Tokenizers where a recipe says nothing else."""
 
-    def __init__(self, smoothing: float = 0.0, max_source: int = 1024) -> None:
+    def __init__(
+        self,
+        smoothing: float = 0.0,
+        max_source: int = 1024,
+        guided: Mapping[str, Any] | None = None,
+        scheduled: Mapping[str, Any] | None = None,
+        risk: Mapping[str, Any] | None = None,
+    ) -> None:
         if not 0.0 <= smoothing < 1.0:
             raise RequestError(f"task.smoothing is {smoothing}; it must be from 0 to below 1")
         if max_source < 1:
             raise RequestError(f"task.max_source is {max_source}; it must be 1 or more")
         self.smoothing, self.max_source = smoothing, max_source
+        self.guided = _settings(Guided, guided, "guided")
+        self.scheduled = _settings(Scheduled, scheduled, "scheduled")
+        self.risk = _settings(Risk, risk, "risk")
 
     @abstractmethod
     def pairs(
@@ -85,6 +102,14 @@ class Generation(Task):
             if "train" not in texts:
                 raise RequestError("there is no training file to learn the tokenizers from")
             tokenizers = found.train_tokenizers(texts["train"])
+        if self.guided and "train" in texts:
+            rows = texts["train"]
+            first = 2 if found.has_header("train") else 1
+            texts["train"].links = self.guided.read(
+                [line - first for line in rows.lines],
+                list(zip(rows.source, rows.target, strict=True)),
+                tokenizers,
+            )
         examples = {
             split: corpus.encode(rows, found, tokenizers, split, problems)
             for split, rows in texts.items()
@@ -99,11 +124,33 @@ class Generation(Task):
     def loss(self, model: nn.Module, batch: PairBatch) -> tuple[Tensor, int]:
         """Teacher-forced cross-entropy: (its sum over the real target tokens, their number)."""
         output = model(batch.source, batch.target_in, batch.source_lengths)
-        normalized = bool(getattr(model, "normalized", False))
-        total = smoothed_cross_entropy(
-            output.logits, batch.target_out, self.smoothing, normalized=normalized
-        )
+        return self._cross_entropy(model, output.logits, batch), batch.count
+
+    def training_loss(self, model: nn.Module, batch: PairBatch, update: int) -> tuple[Tensor, int]:
+        """What a step takes down: the cross-entropy, with what the model and settings add to it.
+
+        Args:
+            update: how many steps were made before.
+        """
+        if self.scheduled:
+            batch = self.scheduled.mixed(model, batch, update)
+        with self.guided.watching(model) if self.guided else nullcontext() as seen:
+            output = model(batch.source, batch.target_in, batch.source_lengths)
+        total = self._cross_entropy(model, output.logits, batch)
+        if "penalty" in output.extra:  # of one batch, as the paper adds it to a mean
+            total = total + output.extra["penalty"] * batch.count
+        if self.guided and seen is not None:
+            total = total + self.guided.loss(seen, batch)
+        if self.risk:
+            weight = self.risk.weight
+            total = (1.0 - weight) * total + weight * self.risk.loss(model, batch, update)
         return total, batch.count
+
+    def _cross_entropy(self, model: nn.Module, logits: Tensor, batch: PairBatch) -> Tensor:
+        normalized = bool(getattr(model, "normalized", False))
+        return smoothed_cross_entropy(
+            logits, batch.target_out, self.smoothing, normalized=normalized
+        )
 
     def predict(
         self,
@@ -165,6 +212,13 @@ class Generation(Task):
         over = size > self.max_source
         reason = f"too long: {size} tokens, at most {self.max_source}" if over else ""
         return Prediction(text, "", refused=reason)
+
+
+def _settings(kind: type[Any], given: Mapping[str, Any] | None, name: str) -> Any:
+    """Settings of one kind from a recipe's keys; None where there are none."""
+    if given is None:
+        return None
+    return kind(**check(given, kind, section=f"task.{name}", where=lambda key: "recipe", extra=()))
 
 
 @dataclass(frozen=True)

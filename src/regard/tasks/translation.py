@@ -1,7 +1,7 @@
 """Translation: a sentence in one language to a sentence in another."""
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 from regard.metrics import Score, bleu, chrf
 from regard.tasks.base import Examples, Prediction
@@ -18,6 +18,7 @@ class Translation(Generation):
         max_source: inputs of more tokens than this, EOS counted, are refused.
         tokenize: sacreBLEU's tokenizer for BLEU: 13a, zh, intl, char, none.
         lowercase: BLEU without regard to case (older papers' numbers); it is in the signature.
+        guided, scheduled, risk: see `Generation`.
     """
 
     name: ClassVar[str] = "translation"
@@ -29,8 +30,11 @@ class Translation(Generation):
         max_source: int = 1024,
         tokenize: str = "13a",
         lowercase: bool = False,
+        guided: Mapping[str, Any] | None = None,
+        scheduled: Mapping[str, Any] | None = None,
+        risk: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(smoothing, max_source)
+        super().__init__(smoothing, max_source, guided, scheduled, risk)
         self.tokenize, self.lowercase = tokenize, lowercase
 
     def pairs(

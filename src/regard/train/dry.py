@@ -13,6 +13,7 @@ from regard.recipe import Recipe
 from regard.train import optim
 from regard.train.run import build
 from regard.train.stream import Stream
+from regard.train.work import minimized
 
 __all__ = ["dry"]
 
@@ -34,7 +35,7 @@ def dry(recipe: Recipe) -> dict[str, Any]:
         if isinstance(value, torch.Tensor)
     }
     started = time.monotonic()
-    total, count = built.task.loss(model, micro.batch)
+    total, count = minimized(built.task, model, micro.batch, 0)
     (total / int(count)).backward()
     optimizer.step()
     seconds = time.monotonic() - started

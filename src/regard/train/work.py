@@ -35,7 +35,7 @@ from regard.train.state import (
 from regard.train.stream import Micro, Place
 from regard.train.validate import Validation
 
-__all__ = ["Progress", "Work"]
+__all__ = ["Progress", "Work", "minimized"]
 
 ASK_EVERY = 10
 """Steps after which several processes ask each other whether to stop."""
@@ -154,8 +154,7 @@ class Work:
 
     def loss(self, micro: Micro) -> Tensor:
         """The sum of the losses of one micro-batch."""
-        total: Tensor
-        total, _ = self.task.loss(self.trained, micro.batch)
+        total, _ = minimized(self.task, self.trained, micro.batch, self.progress.step)
         detached = total.detach()
         self._sum = detached if self._sum is None else self._sum + detached
         return total
@@ -368,6 +367,15 @@ class Work:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def minimized(task: Any, model: nn.Module, batch: Any, update: int) -> tuple[Tensor, int]:
+    """What a step takes down, after so many updates: the loss, unless the task has one for it."""
+    if hasattr(task, "training_loss"):
+        total, count = task.training_loss(model, batch, update)
+    else:
+        total, count = task.loss(model, batch)
+    return total, count
 
 
 def _due(step: int, every: int) -> bool:
