@@ -147,8 +147,11 @@ class LanguageModel(Protocol):
 
     normalized: bool
 
-    def __call__(self, tokens: Tensor) -> Output:
-        """Score the token behind each of (B, T): logits (B, T, V)."""
+    def __call__(self, tokens: Tensor, last: int | None = None) -> Output:
+        """Score the token behind each of (B, T), or of the `last` so many: logits (B, last, V).
+
+        Padding on the left is never looked at.
+        """
         ...
 
     def start(self, batch: int) -> Decoding:

@@ -342,8 +342,12 @@ def test_the_language_model_is_the_papers(linear):
     for b in range(2):
         for t in range(8):
             last = tokens[b, max(0, t - 4) : t + 1].tolist()[::-1]  # the latest first
-            keys = [p["keys.weight"][w] + p["attention.position.table"][i] for i, w in enumerate(last)]
-            values = [p["values.weight"][w] + p["attention.read.table"][i] for i, w in enumerate(last)]
+            keys = [
+                p["keys.weight"][w] + p["attention.position.table"][i] for i, w in enumerate(last)
+            ]
+            values = [
+                p["values.weight"][w] + p["attention.read.table"][i] for i, w in enumerate(last)
+            ]
             u = np.full(8, 0.1)
             for _ in range(3):
                 scores = np.array([u @ k for k in keys])

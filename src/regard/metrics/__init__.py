@@ -5,6 +5,7 @@ from regard.metrics.classes import accuracy
 from regard.metrics.distance import edit_distance, nearest_variant
 from regard.metrics.interval import Difference, Interval, bootstrap, paired
 from regard.metrics.labels import micro_f1
+from regard.metrics.likelihood import perplexity
 from regard.metrics.parsing import COLLINS, Parameters, evalb
 from regard.metrics.rates import per, wer, word_error_rate
 from regard.metrics.score import Score, Sums
@@ -32,6 +33,7 @@ __all__ = [
     "nearest_variant",
     "paired",
     "per",
+    "perplexity",
     "read_links",
     "span_f1",
     "wer",

@@ -117,7 +117,8 @@ class MemN2NLM(nn.Module):
 
     def extra_repr(self) -> str:
         """Say what has no parameters."""
-        return f"hops={self.count}, memory={self.memory}, linear={self.linear} of {self.dim}, start={self.first}"
+        units = f"linear={self.linear} of {self.dim}, start={self.first}"
+        return f"hops={self.count}, memory={self.memory}, {units}"
 
 
 class _KeyTimes(nn.Module):

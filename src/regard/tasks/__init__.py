@@ -9,6 +9,7 @@ __all__ = ["TASKS", "Data", "Examples", "Prediction", "Task", "load"]
 
 TASKS = {
     "translation": "regard.tasks.translation:Translation",
+    "language": "regard.tasks.language:Language",
     "memory": "regard.tasks.memory:Memory",
     "graphs": "regard.tasks.graphs:Graphs",
     "parsing": "regard.tasks.parsing:Parsing",

@@ -1,0 +1,110 @@
+"""Stretches of running text as a trainer sees examples: what is foretold, and what goes before."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regard.data.running import Text
+from regard.protocols import PAD
+from regard.tasks.base import Examples
+
+__all__ = ["StretchBatch", "Stretches"]
+
+
+@dataclass(frozen=True)
+class StretchBatch:
+    """Stretches of one step.
+
+    Shapes:
+        tokens (B, C + T - 1): C that go before each stretch, and the stretch but its last;
+        target (B, T): the stretch; padding stands on the left of what begins a text, and on the
+        right
+    """
+
+    tokens: Tensor
+    target: Tensor
+    count: int
+    index: list[int]
+
+    def to(self, device: torch.device | str) -> "StretchBatch":
+        """The same batch on another device."""
+        return replace(self, tokens=self.tokens.to(device), target=self.target.to(device))
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+
+class Stretches(Examples):
+    """Parts of a text in ids, each with what goes before it.
+
+    Args:
+        ids: the whole text.
+        starts, stops: of each stretch.
+        begins: the first place that each may read.
+        context: C, how many ids before a stretch are read with it; one at least.
+        texts: what was written, where a stretch is a line.
+        words: how many words each line has.
+    """
+
+    def __init__(
+        self,
+        ids: NDArray[np.int32],
+        starts: NDArray[np.int64],
+        stops: NDArray[np.int64],
+        begins: NDArray[np.int64],
+        context: int,
+        texts: Sequence[str] = (),
+        words: NDArray[np.int64] | None = None,
+    ) -> None:
+        self.ids, self.starts, self.stops, self.begins = ids, starts, stops, begins
+        self.context, self.texts, self.words = context, texts, words
+        self.references = [[text] for text in texts]
+        self.sizes = np.stack([stops - starts] * 2, 1)
+
+    @classmethod
+    def blocks(cls, text: Text, size: int, context: int) -> "Stretches":
+        """All of a text in stretches of one size (the last may be shorter), wherever lines end."""
+        starts = np.arange(1, len(text.ids), size, dtype=np.int64)
+        stops = np.minimum(starts + size, len(text.ids))
+        return cls(text.ids, starts, stops, np.zeros_like(starts), context)
+
+    @classmethod
+    def of_lines(cls, text: Text, context: int, *, apart: bool = False) -> "Stretches":
+        """A stretch a line; lines `apart` read nothing of those before them."""
+        starts, stops = text.starts[:-1], text.starts[1:]
+        begins = starts - 1 if apart else np.zeros_like(starts)
+        return cls(text.ids, starts, stops, begins, context, text.lines or (), text.words)
+
+    def count(self, indices: Sequence[int]) -> int:
+        """Everything in a stretch is foretold."""
+        return int(self.sizes[list(indices), 0].sum())
+
+    def collate(self, indices: Sequence[int]) -> Any:
+        """Those stretches, each with what goes before it."""
+        at = np.asarray(indices, np.int64)
+        starts, stops = self.starts[at, None], self.stops[at, None]
+        longest = int((stops - starts).max(initial=1))
+        places = starts + np.arange(-self.context, longest)
+        last = len(self.ids) - 1
+        found = self.ids[places.clip(0, last)].astype(np.int64)
+        found[(places < self.begins[at, None]) | (places >= stops)] = PAD
+        return StretchBatch(
+            torch.from_numpy(np.ascontiguousarray(found[:, :-1])),
+            torch.from_numpy(np.ascontiguousarray(found[:, self.context :])),
+            self.count(indices),
+            [int(i) for i in indices],
+        )
+
+    def subset(self, indices: Sequence[int]) -> "Stretches":
+        """Some of the stretches, in that order; what goes before them stays."""
+        at = np.asarray(indices, np.int64)
+        return Stretches(
+            self.ids, self.starts[at], self.stops[at], self.begins[at], self.context,
+            [self.texts[i] for i in indices] if self.texts else (),
+            None if self.words is None else self.words[at],
+        )  # fmt: skip
