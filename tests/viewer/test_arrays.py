@@ -113,7 +113,9 @@ def test_measures_tell_heads_apart():
     view = viewer.view(np.stack([previous, following, last, even]), rows=[*"abcdefghijk", "</s>"])
     from regard.viewer._measure import measures, redundancy
 
-    found = measures(view.maps[0].weights, [n - 1], [(1, 0), (2, 1)], True)
+    whole = view.maps[0].weights
+    blocks = [(0, whole[:, :5]), (5, whole[:, 5:])]
+    found = measures(blocks, (n, n), [n - 1], [(1, 0), (2, 1)], True)
     assert found["previous"] == [
         1,
         0,

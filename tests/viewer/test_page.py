@@ -23,6 +23,7 @@ def translation(tmp_path_factory):
 
 def test_it_is_one_file_that_asks_for_nothing():
     text = whole(views.translation()).decode()
+    text = text.replace('"http://www.w3.org/2000/svg"', "")  # a name, which nothing fetches
     assert not re.search(r"(?:src|href)\s*=\s*[\"']?(?:https?:)?//", text)
     assert "http:" not in text
     assert "https:" not in text
@@ -100,9 +101,10 @@ def test_views_for_other_kinds_of_data(name, tmp_path, page):
 def test_clicking_a_cell_chooses_its_row_and_column(translation, page):
     page.open(translation)
     x, y = page.ask(
-        """() => { const v = viewNow();
-        const box = document.querySelector('#stage').getBoundingClientRect();
-        return [box.x + v.g.left + 2.5 * v.g.cell, box.y + v.g.above + 1.5 * v.g.cell]; }"""
+        """() => { const box = document.querySelector('#stage').getBoundingClientRect();
+        for (let y = 0; y < 400; y++) for (let x = 0; x < 600; x++) {
+            const at = viewNow().at(x, y);
+            if (at?.row === 1 && at.col === 2) return [box.x + x + 3, box.y + y + 3]; } }"""
     )
     page.page.mouse.move(x, y)
     assert "window → wird" in page.page.inner_text("#tip")
@@ -160,10 +162,17 @@ def test_the_address_is_the_view(translation, page):
 
 def test_hypotheses_are_switched_and_compared(translation, page):
     page.open(translation, "words=0")
-    page.page.click("#beam button:nth-of-type(2)")
+    page.page.click("#beam button >> nth=1")
     page.settle()
     assert page.state("run") == 1
-    assert "shut" in page.page.inner_text("#beam")
+    tree = page.page.inner_text("#beam [role=tree]").split()
+    assert tree.count("The") == tree.count("window") == 1  # what both begin with
+    assert {"closed", "shut"} < set(tree)
+    page.page.click("#beam [role=treeitem] [role=treeitem]:first-of-type .step:has-text('closed')")
+    page.settle()
+    assert (page.state("run"), page.state("row")) == (0, 3)
+    page.page.click("#beam button >> nth=1")
+    page.press("w")
     page.page.click("#views button:has-text('Compare')")
     page.settle()
     assert page.ask("() => document.querySelectorAll('#leaf canvas').length") == 3
@@ -314,6 +323,45 @@ def test_print_and_png(translation, page):
     with page.page.expect_download() as download:
         page.page.click("#save-png")
     assert download.value.suggested_filename == "a translation.png"
+    assert page.fine()
+
+
+SAVED = {
+    "matrix": "<text", "lines": "<path", "curves": "<path", "text": "<foreignObject",
+    "compare": "<img", "heads": "<img",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SAVED)
+def test_views_are_saved_as_drawings(name, translation, page, tmp_path):
+    from xml.etree import ElementTree
+
+    from PIL import Image
+
+    page.open(translation, f"view={name}&row=1")
+    for ending in ("svg", "png"):
+        with page.page.expect_download() as download:
+            page.page.click(f"#save-{ending}")
+        download.value.save_as(tmp_path / f"a.{ending}")
+    drawn = (tmp_path / "a.svg").read_text()
+    ElementTree.fromstring(drawn)
+    assert SAVED[name] in drawn
+    for word in ("window", "Fenster") if name != "heads" else ():
+        assert word in drawn or name == "compare"
+    colours = Image.open(tmp_path / "a.png").convert("RGB").getcolors(1 << 24)
+    assert len(colours) > 8
+    page.settle()
+    assert page.fine()
+
+
+def test_printing_draws_lines_and_words(translation, page):
+    page.open(translation, "view=lines")
+    page.ask("() => { globalThis.print = () => { globalThis.printed = document.body.innerHTML; } }")
+    page.page.click("#print")
+    page.page.wait_for_function("() => globalThis.printed")
+    assert re.search(r"<svg.*<text[^>]*>window</text>", page.ask("() => printed"), re.S)
+    page.settle()
+    assert page.ink() > 4  # and back
     assert page.fine()
 
 

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.attention._again import Again
 from regard.attention._kept import Kept, OnDisk, Shelf
 from regard.attention._kernels.table import Attended, Call
 from regard.errors import RequestError, nearest
@@ -35,7 +36,7 @@ class Record:
 
     name: str
     heads: bool
-    kept: list[Tensor | Kept | OnDisk] = field(default_factory=list)
+    kept: list[Tensor | Kept | OnDisk | Again] = field(default_factory=list)
     scopes: list[dict[str, int]] = field(default_factory=list)
     features: bool = False
 
@@ -117,7 +118,9 @@ class Seen(Mapping[str, Record]):
         top_k: int | None = None,
         dtype: torch.dtype | None = None,
         shelf: Shelf | None = None,
+        tiles: bool = False,
     ) -> None:
+        self.tiles = tiles
         self._paths = {} if model is None else {id(m): p for p, m in model.named_modules()}
         self._only, self._top_k, self._dtype, self._shelf = only, top_k, dtype, shelf
         self._records: dict[str, Record] = {}
@@ -163,6 +166,14 @@ class Seen(Mapping[str, Record]):
 
         features = bool(getattr(call.score, "per_feature", False))
         self.add(name, weights, isinstance(owner, MultiHead), dict(_scopes.get()), features)
+
+    def meet_again(self, name: str, call: Call, owner: object) -> None:
+        """Keep what a call's weights can be computed from again, in place of them."""
+        from regard.attention.module import MultiHead
+
+        record = self._records.setdefault(name, Record(name, isinstance(owner, MultiHead)))
+        record.kept.append(Again(call))
+        record.scopes.append(dict(_scopes.get()))
 
     def add(
         self,
@@ -234,6 +245,7 @@ def watch(
     top_k: int | None = None,
     dtype: torch.dtype | None = None,
     to: str | Path | None = None,
+    tiles: bool = False,
 ) -> Iterator[Seen]:
     """See every attention of `model` (and every bare `attend`) while the block runs.
 
@@ -246,6 +258,8 @@ def watch(
         dtype: keep weights in this precision.
         to: a file to write them to while running, for more than memory holds. Its form is
             private and it is read through what this gives; `save` writes one to keep.
+        tiles: keep queries and keys in place of weights, for texts of thousands of tokens: pages
+            show an overview, and tiles are computed again when they are looked at (`View.serve`).
 
     Example:
         >>> from regard.attention import MultiHead
@@ -262,9 +276,12 @@ def watch(
             raise RequestError("watch expected a module, or an object with a .model")
     if top_k is not None and (top_k < 1 or to is not None):
         raise RequestError(f"top_k: expected 1 or more, and without `to`; got {top_k}")
+    if tiles and (top_k is not None or to is not None or dtype is not None):
+        raise RequestError("tiles: expected without top_k, dtype and to, which keep weights")
     shelf = None if to is None else Shelf(Path(to))
     try:
-        with watching(Seen(model, only, top_k=top_k, dtype=dtype, shelf=shelf)) as seen:
+        seen = Seen(model, only, top_k=top_k, dtype=dtype, shelf=shelf, tiles=tiles)
+        with watching(seen):
             yield seen
     finally:
         if shelf is not None:
@@ -299,6 +316,9 @@ def record(call: Call, attended: Attended, owner: object) -> None:
     for seen in _watchers.get():
         name = seen.name_of(owner)
         if name is None:
+            continue
+        if seen.tiles and Again.can(call):
+            seen.meet_again(name, call, owner)
             continue
         if weights is None:
             weights = weights_of(call)

@@ -66,8 +66,11 @@ def inflate(blob: bytes, size: int, what: str) -> bytes:
     return raw
 
 
-def pack(weights: Floats, code: str) -> Packed:
+def pack(weights: Floats, code: str, every: int = 1) -> Packed:
     """One head by a code of `CODES` other than `top`.
+
+    Args:
+        every: only each n-th step of u8 is used, which takes less room.
 
     Shapes:
         weights (R, C)
@@ -77,7 +80,7 @@ def pack(weights: Floats, code: str) -> Packed:
     sign, levels = (np.abs(weights), SIGNED) if code == "i8" else (weights, LEVELS)
     scale = _scales(sign)
     safe = np.where(scale > 0, scale, 1).astype(np.float32)
-    steps = np.rint(weights * (levels / safe)[:, None])
+    steps = np.rint(weights * (levels / every / safe)[:, None]) * every
     return Packed(deflate(steps.astype(np.int8 if code == "i8" else np.uint8).tobytes()), scale)
 
 

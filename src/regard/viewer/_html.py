@@ -15,8 +15,8 @@ from regard.viewer._view import WHATS, View
 __all__ = ["SCRIPTS", "page", "script", "style"]
 
 SCRIPTS = (
-    "read.js", "state.js", "draw.js", "matrix.js", "lines.js", "heads.js", "text.js",
-    "compare.js", "tasks.js", "main.js",
+    "read.js", "state.js", "draw.js", "save.js", "matrix.js", "tiles.js", "lines.js", "heads.js",
+    "text.js", "compare.js", "tasks.js", "main.js",
 )  # fmt: skip
 """In the order they are put together."""
 
@@ -51,11 +51,18 @@ def style() -> str:
     return _file("page.css")
 
 
-def page(view: View, **options: Any) -> bytes:
-    """The page's bytes; options are those of `View.save`."""
+def page(view: View, *, live: bool = False, **options: Any) -> bytes:
+    """The page's bytes.
+
+    Args:
+        live: it may ask the address it came from for exact tiles; else it may ask nothing.
+        options: those of `View.save`.
+    """
     data = base64.b64encode(dump(view, **options))
-    texts = {"WHATS": WHATS, "MEASURES": MEASURES, "KEYS": KEYS}
+    texts = {"WHATS": WHATS, "MEASURES": MEASURES, "KEYS": KEYS, "LIVE": live}
     before, after = _file("page.html").split("@DATA@")
+    if live:
+        before = before.replace("default-src 'none';", "default-src 'none'; connect-src 'self';")
     for name, text in (
         ("@TITLE@", html.escape(view.title)), ("@STYLE@", style()), ("@TEXTS@", json.dumps(texts)),
     ):  # fmt: skip

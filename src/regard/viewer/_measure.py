@@ -1,5 +1,7 @@
 """Numbers that tell heads apart, so that one of hundreds can be found: sort and filter by them."""
 
+from collections.abc import Iterable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,45 +23,74 @@ MEASURES = {
 
 
 def measures(
-    weights: Floats, delimiters: list[int], links: list[tuple[int, int]], own: bool
+    blocks: Iterable[tuple[int, Floats]],
+    shape: tuple[int, int],
+    delimiters: list[int],
+    links: list[tuple[int, int]],
+    own: bool,
 ) -> dict[str, list[float]]:
     """Of each head, averaged over the rows that look anywhere.
 
     Args:
+        blocks: rows of all heads, each with the place of its first row; together all rows.
+        shape: how many rows and columns there are.
         delimiters: columns that are special tokens or punctuation.
         links: known pairs of row and column.
         own: rows and columns are the same places (self-attention).
 
     Shapes:
-        weights (H, R, C)
+        each block (H, r, C)
     """
-    rows, columns = weights.shape[1:]
+    rows, columns = shape
     if not rows or not columns:
         return {}
+    given: dict[int, list[int]] = {}
+    for i, j in links:
+        given.setdefault(i, []).append(j)
+    sums: dict[str, Floats] = {}
+    for start, weights in blocks:
+        for name, part in _sums(weights, start, rows, delimiters, given, own).items():
+            sums[name] = sums[name] + part if name in sums else part
+    some = np.maximum(sums.pop("some"), 1)
+    counts = {"previous": rows - 1, "next": rows - 1, "links": max(len(given), 1)}
+    return {
+        name: [round(float(v), 4) for v in value / counts.get(name, some)]
+        for name, value in sums.items()
+    }
+
+
+def _sums(
+    weights: Floats, start: int, rows: int, delimiters: list[int], links: dict[int, list[int]],
+    own: bool,
+) -> dict[str, Floats]:  # fmt: skip
+    """Of a block of rows, (H,) each."""
+    count, columns = weights.shape[1:]
     size = np.abs(weights)
-    total = size.sum(2)  # (H, R)
-    some = np.maximum((total > 0).sum(1), 1)
+    total = size.sum(2)  # (H, r)
     share = size / np.where(total > 0, total, 1)[:, :, None]
-    at = np.arange(rows, dtype=np.float32)
+    place = np.arange(start, start + count)
+    at = place.astype(np.float32)
     if not own and rows > 1:
         at = at * ((columns - 1) / (rows - 1))
     apart = np.abs(at[:, None] - np.arange(columns, dtype=np.float32))
-    tiny = np.float32(1e-12)
-    bits = -np.einsum("hrc,hrc->h", share, np.log2(np.maximum(share, tiny))) / some
+    logs = np.log2(np.maximum(share, np.float32(1e-12)))
     found = {
-        "entropy": bits,
-        "distance": np.einsum("hrc,rc->h", share, apart) / some,
-        "diagonal": np.einsum("hrc,rc->h", share, (apart <= 1).astype(np.float32)) / some,
+        "some": (total > 0).sum(1),
+        "entropy": -np.einsum("hrc,hrc->h", share, logs),
+        "distance": np.einsum("hrc,rc->h", share, apart),
+        "diagonal": np.einsum("hrc,rc->h", share, (apart <= 1).astype(np.float32)),
     }
     if own and rows == columns and rows > 1:
-        found["previous"] = np.einsum("hii->h", share[:, 1:, :-1]) / (rows - 1)
-        found["next"] = np.einsum("hii->h", share[:, :-1, 1:]) / (rows - 1)
+        for name, shift in (("previous", -1), ("next", 1)):
+            there = (place + shift >= 0) & (place + shift < columns)
+            found[name] = share[:, np.flatnonzero(there), place[there] + shift].sum(1)
     if delimiters:
-        found["delimiter"] = share[:, :, delimiters].sum((1, 2)) / some
+        found["delimiter"] = share[:, :, delimiters].sum((1, 2))
     if links:
-        row, column = np.array(links).T
-        found["links"] = share[:, row, column].sum(1) / len(set(row.tolist()))
-    return {name: [round(float(v), 4) for v in value] for name, value in found.items()}
+        pairs = [(i - start, j) for i in links if start <= i < start + count for j in links[i]]
+        row, column = np.array(pairs, dtype=int).reshape(-1, 2).T
+        found["links"] = share[:, row, column].sum(1)
+    return found
 
 
 def redundancy(heads: list[Floats]) -> tuple[list[float], list[int]]:

@@ -15,7 +15,7 @@ import struct
 import zlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ from regard.viewer._codec import (
     unpacked_size,
 )
 from regard.viewer._measure import measures, redundancy, thumbnails
+from regard.viewer._overview import overview, wants_overview
 from regard.viewer._view import WHATS, Map, Run, View
 from regard.viewer.sides import Side
 
@@ -44,6 +45,8 @@ MAGIC = b"\x89SEEN\n\x01\x00"
 START = len(MAGIC) + 12
 THUMB, LARGE = 32, 1 << 15
 """Cells of the overview's pictures each way, kept for heads of more weights than `LARGE`."""
+OVERVIEW = 4
+"""Of an overview's weights only every so-manieth step is used: off by at most s / 100."""
 _RATIO = 1040  # deflate makes nothing smaller than 1 : 1032
 _MOST = 1 << 28  # bytes of a header, unpacked
 
@@ -58,6 +61,12 @@ def dump(view: View, *, code: str | None = None, top_k: int | None = None) -> by
         raise RequestError(f'code: expected "u8" or "f16", got {code!r}')
     if top_k is not None and top_k < 1:
         raise RequestError(f"top_k: expected a number from 1 up, got {top_k}")
+    found: dict[int, dict[str, list[float]]] = {}
+    maps_now = list(view.maps)
+    for m, one in enumerate(view.maps):
+        if code is None and top_k is None and wants_overview(view, one):
+            maps_now[m], found[m] = overview(view, one)
+    view = replace(view, maps=maps_now)
     blobs = _Blobs()
     sides = []
     for side in view.sides:
@@ -66,8 +75,10 @@ def dump(view: View, *, code: str | None = None, top_k: int | None = None) -> by
             row["image"] = blobs.add(side.image)
         sides.append(row)
     with ThreadPoolExecutor(2) as pool:  # zlib works without the interpreter's lock
-        packed = pool.map(lambda one: _pack_map(view, one, code, top_k), view.maps)
+        packed = pool.map(lambda m: _pack_map(view, m, code, top_k), range(len(view.maps)))
         maps = [row | _place(row.pop("_packed"), row.pop("_thumbs"), blobs) for row in packed]
+    for m, known in found.items():
+        maps[m]["measures"] = known
     for group in _alike(view, maps):
         _add_redundancy(view, maps, group)
     head = {
@@ -104,27 +115,32 @@ class _Blobs:
         return [self.size - len(blob), len(blob)]
 
 
-def _pack_map(view: View, one: Map, code: str | None, top_k: int | None) -> dict[str, Any]:
+def _pack_map(view: View, m: int, code: str | None, top_k: int | None) -> dict[str, Any]:
+    one = view.maps[m]
     weights = one.weights
     if not np.isfinite(weights).all():
         raise RequestError(f"{one.name}: weights to be kept must be finite numbers")
     negative = bool((weights < 0).any())
-    columns = one.shape[2]
+    rows, columns = one.cells
     if top_k is not None and not negative and top_k < columns:
         chosen = "top"
     elif one.kind == "edges" and not negative:
         chosen, top_k = "top", None
     else:
         chosen = code or ("i8" if negative else "u8")
-    heads = [keep_top(w, top_k) if chosen == "top" else pack(w, chosen) for w in weights]
+    every = 1 if one.pool == (1, 1) else OVERVIEW
+    heads = [keep_top(w, top_k) if chosen == "top" else pack(w, chosen, every) for w in weights]
     own = one.rows == one.columns
-    large = chosen != "top" and one.shape[1] * columns > LARGE
+    large = chosen != "top" and rows * columns > LARGE
+    whole = one.pool == (1, 1)
     side = view.sides[one.columns]
     row = {
         "name": one.name, "kind": one.kind, "layer": one.layer, "what": one.what,
         "rows": one.rows, "columns": one.columns, "shape": list(one.shape), "code": chosen,
         "max": [float(f"{w.max(initial=0.0):.6g}") for w in np.abs(weights)],
-        "measures": measures(weights, side.delimiters, one.links, own),
+        "measures": measures(
+            [(0, weights)], (rows, columns), side.delimiters, one.links, own
+        ) if whole else {},
         "_packed": heads, "_thumbs": thumbnails(weights, THUMB) if large else None,
     }  # fmt: skip
     for name in ("heads", "scope", "extra", "links"):
@@ -132,6 +148,8 @@ def _pack_map(view: View, one: Map, code: str | None, top_k: int | None) -> dict
             row[name] = value
     if chosen == "top":
         row["k"] = top_k or 0
+    if not whole:
+        row["pool"] = list(one.pool)
     return row
 
 
@@ -248,7 +266,10 @@ def _view(head: Any, body: memoryview) -> View:
 
 
 def _map(row: Any, body: memoryview) -> Map:
-    heads, rows, columns = row.shape("shape")
+    shape = heads, *_ = row.shape("shape")
+    pool = row.pair("pool") or (1, 1)
+    row.claim(all(1 <= f < 1 << 20 for f in pool), "pool")
+    rows, columns = -(-shape[1] // pool[0]), -(-shape[2] // pool[1])
     code, name = row.one_of("code", CODES), row.text("name")
     places = row.places("blobs", len(body), heads)
     entries = row.whole("entries") or [0] * heads
@@ -262,10 +283,11 @@ def _map(row: Any, body: memoryview) -> Map:
     wide = "f2" if code == "f16" else row.one_of("scales", ("f2", "f4"))
     row.claim(code == "f16" or int(wide[1]) * heads * rows <= scale[1] * _RATIO + 64, "scale")
     return Map(
-        name, row.count("rows"), row.count("columns"), (heads, rows, columns),
+        name, row.count("rows"), row.count("columns"), shape,
         _loader(body, places, scale, wide, code, (heads, rows, columns), entries, name),
         row.text("kind"), row.count("layer"), row.one_of("what", tuple(WHATS)),
         row.strings("heads"), row.counts("scope"), row.numbers("extra"), row.pairs("links"),
+        pool=pool,
     )  # fmt: skip
 
 

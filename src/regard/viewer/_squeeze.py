@@ -3,7 +3,7 @@
 It is no minifier: what comes out is the source as it is written, only denser, so that a page of a
 few words stays small. Texts, templates (but for the code inside) and patterns are copied as they
 are. A name is shortened everywhere alike, and only where the script itself declares it and never
-uses it as the name of a field; `KEPT` are those that people at a console (and tests) ask for.
+uses it as the name of a field.
 """
 
 import re
@@ -15,14 +15,19 @@ from typing import NamedTuple
 
 __all__ = ["squeeze"]
 
-KEPT = frozenset(
-    "state file picture change choose refresh viewNow viewsNow mapNow headsOn VIEWS".split()
-)
+OWN = frozenset(
+    ["above", "column", "firstCol", "firstRow", "fits", "high", "lastCol", "lastRow", "many",
+     "pixels", "probe", "wide"]
+)  # fmt: skip
+"""Names of fields that are the script's own: neither a file nor a browser has them."""
+_WORDS = {"const": "let", "true": "!0", "false": "!1", "undefined": "void 0"}
+"""What says the same in fewer letters; nothing is assigned to that was a `const`."""
 _RESERVED = frozenset(
-    "async await break case catch class const constructor continue default do else extends finally "
-    "for function get if in let new null of return set static switch this throw try typeof true "
-    "false undefined var void while yield as is".split()
-)
+    ["as", "async", "await", "break", "case", "catch", "class", "const", "constructor", "continue",
+     "default", "do", "else", "extends", "false", "finally", "for", "function", "get", "if", "in",
+     "is", "let", "new", "null", "of", "return", "set", "static", "switch", "this", "throw", "true",
+     "try", "typeof", "undefined", "var", "void", "while", "yield"]
+)  # fmt: skip
 _TOKEN = re.compile(
     r"""
     (?P<comment>//[^\n]*)
@@ -35,7 +40,7 @@ _TOKEN = re.compile(
 )
 _WORD = re.compile(r"[\w$\u0080-\uffff]")
 _PATTERN = re.compile(r"/(?:[^/\\\n\[]|\\.|\[(?:[^\]\\\n]|\\.)*\])+/[a-z]*")
-_OBJECT = frozenset("( , = : [ ? & | return const let".split())
+_OBJECT = frozenset(["(", ",", "=", ":", "[", "?", "&", "|", "return", "const", "let"])
 """What stands before a brace that opens an object or takes one apart; others open blocks."""
 
 
@@ -49,7 +54,7 @@ def squeeze(code: str) -> str:
     """JavaScript with short names, and lines joined only where a line end cannot matter."""
     tokens: list[_Token] = []
     _code(code, 0, tokens, inside=False)
-    short = _shortened(tokens)
+    short = _shortened(tokens) | _WORDS
     out: list[str] = []
     for text, kind, blank in tokens:
         _put(out, blank, short.get(text, text) if kind == "word" else text, raw=kind == "raw")
@@ -124,7 +129,7 @@ def _put(out: list[str], blank: str, text: str, *, raw: bool) -> None:
 def _shortened(tokens: Sequence[_Token]) -> dict[str, str]:
     """A short name for each of the script's own, the most frequent first."""
     words = Counter(t.text for t in tokens if t.kind == "word")
-    own = _declared(tokens) - _fields(tokens) - KEPT - _RESERVED
+    own = ((_declared(tokens) - _fields(tokens)) | OWN) - _RESERVED
     long = sorted((w for w in own if len(w) > 2), key=lambda w: (-words[w] * (len(w) - 2), w))
     free = (
         name

@@ -4,13 +4,16 @@ import html
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.errors import RequestError, nearest
 from regard.viewer.sides import Side
+
+if TYPE_CHECKING:
+    from regard.viewer._live import Live
 
 __all__ = ["WHATS", "Map", "Run", "View"]
 
@@ -42,6 +45,9 @@ class Map:
         scope: in which loop it was, as {"hop": 2}.
         extra: (R,) numbers beside the rows, as {"generate": [...]} for pointers.
         links: known pairs of row and column, to compare with.
+        tile: gives some rows and columns of one head, where weights are computed again on demand.
+        pool: of an overview: how many rows and columns each of its cells stands for. `load` gives
+            the cells, of which each is the largest weight inside.
     """
 
     name: str
@@ -56,12 +62,31 @@ class Map:
     scope: dict[str, int] = field(default_factory=dict)
     extra: dict[str, list[float]] = field(default_factory=dict)
     links: list[tuple[int, int]] = field(default_factory=list)
+    tile: Callable[[int, slice, slice], Floats] | None = None
+    pool: tuple[int, int] = (1, 1)
+
+    @property
+    def cells(self) -> tuple[int, int]:
+        """Rows and columns of what `load` gives."""
+        return -(-self.shape[1] // self.pool[0]), -(-self.shape[2] // self.pool[1])
 
     @property
     def weights(self) -> Floats:
-        """Every head: (H, R, C)."""
+        """Every head: (H, R, C), or the cells of an overview."""
         heads = [self.load(h) for h in range(self.shape[0])]
-        return np.stack(heads) if heads else np.zeros(self.shape, np.float32)
+        return np.stack(heads) if heads else np.zeros((0, *self.cells), np.float32)
+
+    def part(self, head: int, rows: slice, columns: slice) -> Floats:
+        """Some rows and columns of one head, exactly.
+
+        Raises:
+            RequestError: there is only an overview.
+        """
+        if self.pool != (1, 1):
+            raise RequestError(f"{self.name}: only an overview of its weights was kept")
+        if self.tile is not None:
+            return self.tile(head, rows, columns)
+        return self.load(head)[rows, columns]
 
     @classmethod
     def of(cls, name: str, rows: int, columns: int, weights: Any, **more: Any) -> "Map":
@@ -163,6 +188,27 @@ class View:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content)
         return target
+
+    def serve(self, port: int = 0, **options: Any) -> "Live":
+        """Show the page at an address of this machine alone, with exact tiles as they are wanted.
+
+        Args:
+            port: 0 takes one that is free.
+            options: those of `save`.
+        """
+        from regard.viewer._live import Live
+
+        return Live(self, port, **options)
+
+    def figure(self, path: str | Path | None = None, **options: Any) -> Any:
+        """Draw one view as a figure for a paper; options are those of `viewer.drawing.figure`.
+
+        Example:
+            view.figure("lines.pdf", show="lines", head=[2, 5], width="column")
+        """
+        from regard.viewer.drawing import figure
+
+        return figure(self, path, **options)
 
     def html(self, **options: Any) -> str:
         """The page as text."""

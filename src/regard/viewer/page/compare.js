@@ -4,7 +4,7 @@ const parsePlace = (text) => {
   const [run, at, h] = text.split(".");
   const map = file.maps[file.runs[+run]?.maps[+at]];
   if (!map) return null;
-  return { run: +run, at: +at, h: h === "mean" ? h : Math.min(+h || 0, map.shape[0] - 1) };
+  return { run: +run, at: +at, h: h === "mean" ? h : min(+h || 0, map.shape[0] - 1) };
 };
 
 function nextPlace({ run, at, h }) {
@@ -13,22 +13,21 @@ function nextPlace({ run, at, h }) {
     const other = (run + 1) % file.runs.length;
     if (file.runs[other].maps[at] !== undefined) return { run: other, at, h };
   }
-  if (h === "mean") return maps[at + 1] !== undefined ? { run, at: at + 1, h } : { run, at: Math.max(at - 1, 0), h };
+  if (h === "mean") return maps[at + 1] !== undefined ? { run, at: at + 1, h } : { run, at: max(at - 1, 0), h };
   return { run, at, h: (h + 1) % heads };
 }
 
 function chooser(key, place) {
-  const option = (value, text, chosen) => make("option", { value, selected: chosen }, text);
   const maps = file.runs[place.run].maps, heads = file.maps[maps[place.at]].shape[0];
   const set = (more) => {
     const next = { ...place, ...more };
-    next.at = Math.min(next.at, file.runs[next.run].maps.length - 1);
+    next.at = min(next.at, file.runs[next.run].maps.length - 1);
     const count = file.maps[file.runs[next.run].maps[next.at]].shape[0];
-    if (next.h !== "mean") next.h = Math.min(next.h, count - 1);
+    if (next.h !== "mean") next.h = min(next.h, count - 1);
     change({ [key]: pinText(next) });
   };
   const select = (label, name, options, read) =>
-    make("select", { "aria-label": `${key}: ${label}`, on: { change: (e) => set({ [name]: read(e.target.value) }) } }, ...options);
+    make("select", { "aria-label": `${key}: ${label}`, change: (e) => set({ [name]: read(e.target.value) }) }, ...options);
   return make("span", { class: "chooser" }, make("b", {}, key.toUpperCase()), " ",
     ...(file.runs.length > 1 ? [select("run", "run", file.runs.map((r, i) => option(i, runName(r), i === place.run)), Number)] : []),
     select("attention", "at", maps.map((m, i) => option(i, `${file.maps[m].kind || file.maps[m].name} ${file.maps[m].layer || ""}`, i === place.at)), Number),
@@ -46,28 +45,27 @@ function small(p, title, width) {
   pen.fillStyle = ink().back; pen.fillRect(0, 0, wide, high);
   const o = { x: 0, y: 0, wide, high };
   drawMatrix(pen, p, g, o);
-  scaleBar(pen, g.left, g.above + p.R * g.cell + 8, Math.min(110, Math.max(p.C * g.cell - 4, 40)), p.top, p.low < 0);
-  canvas.addEventListener("mousemove", (e) => {
-    const c = Math.floor((e.offsetX - g.left) / g.cell), r = Math.floor((e.offsetY - g.above) / g.cell);
+  scaleBar(pen, g.left, g.above + p.R * g.cell + 8, min(110, max(p.C * g.cell - 4, 40)), p.top, p.low < 0);
+  listen(canvas, { mouseleave: () => tip(), mousemove: (e) => {
+    const c = floor((e.offsetX - g.left) / g.cell), r = floor((e.offsetY - g.above) / g.cell);
     const col = p.cols.rtl ? p.C - 1 - c : c;
     if (c < 0 || r < 0 || c >= p.C || r >= p.R) return tip();
     tip(e, `${p.rows.labels[r]} → ${p.cols.labels[col]}  ${p.low < 0 ? (p.w[r * p.C + col] > 0 ? "+" : "") : ""}${percent(p.w[r * p.C + col])}`);
-  });
-  canvas.addEventListener("mouseleave", () => tip());
-  return make("figure", { style: `width:${Math.max(wide, 200)}px` }, make("figcaption", {}, title), canvas);
+  } });
+  return make("figure", { style: `width:${max(wide, 200)}px` }, make("figcaption", {}, title), canvas);
 }
 
 function layoutSmall(p, width) {
   const probe = $("canvas").getContext("2d");
   let cell = 16, left = 0, above = 0;
   for (let i = 0; i < 3; i++) {
-    const size = Math.max(8, Math.min(12, cell * 0.72));
+    const size = max(8, min(12, cell * 0.72));
     probe.font = font(size);
-    left = cell < 7 ? 34 : Math.min(longest(probe, p.rows.labels) + 12, 130);
-    above = cell < 7 ? 22 : Math.min(longest(probe, p.cols.labels) + 12, 110);
-    cell = Math.max(Math.min((width - left - 8) / p.C, 22, p.R > 60 ? 420 / p.R : 22), 0.25);
+    left = cell < 7 ? 34 : min(longest(probe, p.rows.labels) + 12, 130);
+    above = cell < 7 ? 22 : min(longest(probe, p.cols.labels) + 12, 110);
+    cell = max(min((width - left - 8) / p.C, 22, p.R > 60 ? 420 / p.R : 22), 0.25);
   }
-  return { cell, left, above, size: Math.max(8, Math.min(12, cell * 0.72)), words: cell >= 7 };
+  return { cell, left, above, size: max(8, min(12, cell * 0.72)), words: cell >= 7 };
 }
 
 VIEWS.push({
@@ -76,23 +74,23 @@ VIEWS.push({
     const a = parsePlace(state.a || pinText({ run: state.run, at: state.at, h: state.head })) ?? { run: 0, at: 0, h: "mean" };
     const b = parsePlace(state.b || "") ?? nextPlace(a);
     const [p, q] = (await Promise.all([a, b].map(({ run, at, h }) => picture(file.runs[run].maps[at], h)))).map((one) => ({ ...one }));
-    p.top = q.top = Math.max(p.top, q.top);
+    p.top = q.top = max(p.top, q.top);
     const same = p.R === q.R && p.C === q.C, figures = [], stage = $("stage");
-    const width = Math.max(200, (stage.clientWidth - 70) / (stage.clientWidth < 700 ? 1 : same ? 3 : 2));
+    const width = max(200, (stage.clientWidth - 70) / (stage.clientWidth < 700 ? 1 : same ? 3 : 2));
     figures.push(small(p, `A  ${placeName(a)}`, width), small(q, `B  ${placeName(b)}`, width));
     let told;
     if (same) {
       const d = { ...p, key: "", w: p.w.map((v, i) => v - q.w[i]) };
       d.low = -1;
       let size = 0, apart = 0;
-      for (const v of d.w) { size = Math.max(size, Math.abs(v)); apart += Math.abs(v) / 2; }
+      for (const v of d.w) { size = max(size, abs(v)); apart += abs(v) / 2; }
       d.top = roundTop(size);
       figures.push(small(d, "A − B: blue where A looks more, orange where B does", width));
       const words = p.rows.labels.join(" ") === q.rows.labels.join(" ") && p.cols.labels.join(" ") === q.cols.labels.join(" ");
-      told = `On average ${percent(apart / Math.max(p.R, 1))} of a row's weight lies elsewhere.${words ? "" : " The words are not the same: places are compared."}`;
+      told = `On average ${percent(apart / max(p.R, 1))} of a row's weight lies elsewhere.${words ? "" : " The words are not the same: places are compared."}`;
     } else told = `No difference can be drawn: A is ${p.R} × ${p.C}, B is ${q.R} × ${q.C}.`;
     board.page(make("div", { class: "bar" }, chooser("a", a), chooser("b", b),
-      make("button", { on: { click: () => change({ a: pinText(b), b: pinText(a) }) } }, "swap")),
+      make("button", { click: () => change({ a: pinText(b), b: pinText(a) }) }, "swap")),
       make("p", { class: "soft" }, told), make("div", { class: "pair" }, ...figures));
   },
 });

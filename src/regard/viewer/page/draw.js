@@ -27,7 +27,7 @@ function table(stops) {
     const made = new Uint8ClampedArray(256 * 3);
     const rgb = (s) => [1, 3, 5].map((i) => parseInt(s.slice(i, i + 2), 16));
     for (let i = 0; i < 256; i++) {
-      const place = (i / 255) * (stops.length - 1), low = Math.min(Math.floor(place), stops.length - 2);
+      const place = (i / 255) * (stops.length - 1), low = min(floor(place), stops.length - 2);
       const a = rgb(stops[low]), b = rgb(stops[low + 1]);
       for (let k = 0; k < 3; k++) made[i * 3 + k] = a[k] + (b[k] - a[k]) * (place - low);
     }
@@ -35,17 +35,17 @@ function table(stops) {
   })());
 }
 
-const level = (v, top) => Math.min(255, Math.round((Math.abs(v) / (top || 1)) * 255));
-function shade(v, top, alpha = 1) {
+const level = (v, top) => min(255, round((abs(v) / (top || 1)) * 255));
+function shade(v, top) {
   const t = table((v < 0 ? LESS : STOPS)[themeNow()]), i = level(v, top) * 3;
-  return `rgb(${t[i]} ${t[i + 1]} ${t[i + 2]} / ${alpha})`;
+  return `rgb(${t[i]},${t[i + 1]},${t[i + 2]})`;
 }
 const inkOn = (v, top) =>
-  Math.abs(v) > 0.55 * top ? (themeNow() === "dark" ? "#10141a" : "#ffffff") : ink().text;
+  abs(v) > 0.55 * top ? (themeNow() === "dark" ? "#10141a" : "#ffffff") : ink().text;
 
 // Weights as a picture of one pixel a cell. `flip`: columns from right to left.
 function pixels(w, R, C, top, flip = false) {
-  const made = new OffscreenCanvas(Math.max(C, 1), Math.max(R, 1));
+  const made = new OffscreenCanvas(max(C, 1), max(R, 1));
   const pen = made.getContext("2d"), image = pen.createImageData(made.width, made.height);
   const up = table(STOPS[themeNow()]), down = table(LESS[themeNow()]);
   for (let r = 0, i = 0; r < R; r++)
@@ -67,17 +67,17 @@ const board = {
     const stage = $("stage"), canvas = $("canvas"), ratio = printing.now ? 2 : devicePixelRatio || 1;
     canvas.hidden = false; $("leaf").hidden = true; $("spacer").hidden = false;
     const whole = printing.now || saving.now;
-    this.wide = whole ? Math.min(width, 8000) : stage.clientWidth;
-    this.high = whole ? Math.min(height, 8000) : stage.clientHeight;
+    this.wide = whole ? min(width, 8000) : stage.clientWidth;
+    this.high = whole ? min(height, 8000) : stage.clientHeight;
     $("spacer").style.width = `${whole ? 0 : width}px`;
-    $("spacer").style.height = `${whole ? 0 : Math.max(height - this.high, 0)}px`;
-    if (canvas.width !== Math.round(this.wide * ratio) || canvas.height !== Math.round(this.high * ratio)) {
-      canvas.width = Math.round(this.wide * ratio);
-      canvas.height = Math.round(this.high * ratio);
+    $("spacer").style.height = `${whole ? 0 : max(height - this.high, 0)}px`;
+    if (canvas.width !== round(this.wide * ratio) || canvas.height !== round(this.high * ratio)) {
+      canvas.width = round(this.wide * ratio);
+      canvas.height = round(this.high * ratio);
       canvas.style.width = `${this.wide}px`;
       canvas.style.height = `${this.high}px`;
     }
-    const pen = (this.pen = canvas.getContext("2d"));
+    const pen = (this.pen = saving.now === "svg" ? new Drawing(this.wide, this.high) : canvas.getContext("2d"));
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.fillStyle = ink().back;
     pen.fillRect(0, 0, this.wide, this.high);
@@ -89,7 +89,7 @@ const board = {
     $("leaf").replaceChildren(...inside);
   },
 };
-const saving = { now: false };
+const saving = { now: "" };
 
 // How the next words are written.
 function pencil(pen, align, base, size, colour, bold) {
@@ -106,7 +106,7 @@ function fit(pen, text, room) {
   return text.slice(0, low) + "…";
 }
 
-const longest = (pen, labels) => labels.reduce((most, l) => Math.max(most, pen.measureText(l).width), 0);
+const longest = (pen, labels) => labels.reduce((most, l) => max(most, pen.measureText(l).width), 0);
 
 function scaleBar(pen, x, y, width, top, signed) {
   for (let i = 0; i < width; i++) {

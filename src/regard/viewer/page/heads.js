@@ -37,7 +37,7 @@ function sorted(heads) {
 async function thumbnail(one, size) {
   const { rows, columns, data } = await file.thumb(one.m, one.h);
   const canvas = make("canvas", { width: columns, height: rows, "aria-hidden": "true" });
-  const wide = Math.max(columns, rows * 0.4), high = Math.max(rows, columns * 0.4), fitted = size / Math.max(wide, high);
+  const wide = max(columns, rows * 0.4), high = max(rows, columns * 0.4), fitted = size / max(wide, high);
   canvas.style.width = `${wide * fitted}px`; canvas.style.height = `${high * fitted}px`;
   if (!rows || !columns) return canvas;
   const pen = canvas.getContext("2d"), image = pen.createImageData(columns, rows), t = table(STOPS[themeNow()]);
@@ -55,18 +55,18 @@ VIEWS.push({
   async draw() {
     const all = allHeads(), shown = sorted(all.filter((one) => passes(one, state.filter)));
     const there = Object.keys(MEASURES).filter((name) => all.some((one) => measureOf(one, name) !== undefined));
-    const option = (value, text) => make("option", { value, selected: state.sort === value }, text);
-    const sort = make("select", { id: "sort", on: { change: (e) => change({ sort: e.target.value }) } },
-      option("layer", "layer and head"),
-      ...there.flatMap((name) => [option("-" + name, `${MEASURES[name][0]}: most first`), option(name, `${MEASURES[name][0]}: least first`)]));
+    const order = (value, text) => option(value, text, state.sort === value);
+    const sort = make("select", { id: "sort", change: (e) => change({ sort: e.target.value }) },
+      order("layer", "layer and head"),
+      ...there.flatMap((name) => [order("-" + name, `${MEASURES[name][0]}: most first`), order(name, `${MEASURES[name][0]}: least first`)]));
     const filter = make("input", { id: "filter", type: "search", value: state.filter, placeholder: "previous>50%  kind  layer:2", "aria-label": "Filter",
-      on: { change: (e) => change({ filter: e.target.value }) } });
+      change: (e) => change({ filter: e.target.value }) });
     const size = all.length > 60 ? 76 : all.length > 16 ? 104 : 150, key = state.sort.replace("-", "");
     const tiles = await Promise.all(shown.map(async (one) => {
       const mine = one.m === indexNow() && one.h === state.head, name = `${mapName(one.map)} · ${headName(one.map, one.h)}`;
       const value = MEASURES[key] ? measureOf(one, key) : measureOf(one, "entropy");
       const tile = make("button", { class: "tile", "aria-pressed": String(mine), "aria-label": `${name}, ${describe(one)}`, title: `${name}\n${describe(one)}`, style: `width:${size + 12}px`,
-        on: { click: () => change({ at: one.at, head: one.h, view: "matrix", row: -1, col: -1 }) } },
+        click: () => change({ at: one.at, head: one.h, view: "matrix", row: -1, col: -1 }) },
         await thumbnail(one, size), make("span", {}, `${shortName(one)}`), make("small", {}, value === undefined ? "" : measureText(MEASURES[key] ? key : "entropy", value)));
       tile.head = one;
       return tile;
@@ -106,10 +106,10 @@ async function drawTray() {
   const rows = await Promise.all(pins.map(async (place) => {
     const m = file.runs[place.run].maps[place.at], h = place.h === "mean" ? 0 : place.h;
     return make("li", {},
-      make("button", { class: "tile", title: "Show it", on: { click: () => change({ run: place.run, at: place.at, head: place.h }) } },
+      make("button", { class: "tile", title: "Show it", click: () => change({ run: place.run, at: place.at, head: place.h }) },
         await thumbnail({ m, h, map: file.maps[m] }, 40), make("span", {}, placeName(place))),
-      make("button", { title: "Compare what is shown with this one", on: { click: () => change({ view: "compare", a: pinText({ run: state.run, at: state.at, h: state.head }), b: pinText(place) }) } }, "compare"),
-      make("button", { title: "Take it out", "aria-label": "Take it out", on: { click: () => change({ pins: pins.filter((p) => p !== place).map(pinText).join(",") }) } }, "×"));
+      make("button", { title: "Compare what is shown with this one", click: () => change({ view: "compare", a: pinText({ run: state.run, at: state.at, h: state.head }), b: pinText(place) }) }, "compare"),
+      make("button", { title: "Take it out", "aria-label": "Take it out", click: () => change({ pins: pins.filter((p) => p !== place).map(pinText).join(",") }) }, "×"));
   }));
   $("tray").replaceChildren(...(rows.length ? [make("h2", {}, "Tray"), make("ul", {}, ...rows)] : []));
 }

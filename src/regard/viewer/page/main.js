@@ -10,9 +10,9 @@ const runName = (run) => {
 function change(more) {
   Object.assign(state, more);
   const maps = runNow().maps;
-  state.at = Math.min(state.at, Math.max(maps.length - 1, 0));
-  if (state.head !== "mean") state.head = Math.min(state.head, mapNow().shape[0] - 1);
-  if ("at" in more || "run" in more) state.on = "";
+  state.at = min(state.at, max(maps.length - 1, 0));
+  if (state.head !== "mean") state.head = min(state.head, mapNow().shape[0] - 1);
+  if ("at" in more || "run" in more) state.on = state.place = "";
   return refresh();
 }
 
@@ -22,7 +22,8 @@ function choose(row, col, quietly = false) {
   return refresh(quietly);
 }
 
-const viewsNow = () => VIEWS.filter((view) => view.fits(mapNow()));
+const LARGE = ["matrix", "lines", "heads", "curves", "compare"];
+const viewsNow = () => VIEWS.filter((view) => view.fits(mapNow()) && (!mapNow().pool || LARGE.includes(view.id)));
 const viewNow = () => viewsNow().find((view) => view.id === state.view) ?? viewsNow().find((view) => view.own) ?? viewsNow().find((view) => view.long?.(mapNow())) ?? viewsNow()[0];
 
 let turn = 0;
@@ -34,12 +35,11 @@ async function refresh(quietly = false) {
     if (mine === turn) await drawAside();
   } catch (error) { fail(error); }
   performance.mark("drawn");
-  document.documentElement.dataset.drawn = String(mine);
+  rootElement.dataset.drawn = String(mine);
 }
 
 function drawControls() {
-  document.documentElement.dataset.theme = dark() ? "dark" : "light";
-  const option = (value, text, chosen) => make("option", { value, selected: chosen }, text);
+  rootElement.dataset.theme = dark() ? "dark" : "light";
   $("run-label").hidden = file.runs.length < 2;
   $("run").replaceChildren(...file.runs.map((run, i) => option(i, runName(run), i === state.run)));
   $("map").replaceChildren(...runNow().maps.map((m, i) => option(i, mapName(file.maps[m]), i === state.at)));
@@ -47,14 +47,14 @@ function drawControls() {
   const chip = (h, text) => make("button", {
     class: "chip", style: multi && h !== "mean" ? `--head:${headColour(h)}` : undefined, title: `${headName(map, h)}${multi ? " (shift: one more)" : ""}`,
     "aria-pressed": String(multi && h !== "mean" ? on.has(h) : state.head === h),
-    on: { click: (e) => (multi && e.shiftKey && h !== "mean" ? toggleHead(h) : change({ head: h, on: "" })) },
+    click: (e) => (multi && e.shiftKey && h !== "mean" ? toggleHead(h) : change({ head: h, on: "" })),
   }, text);
   const count = map.shape[0];
   $("heads").replaceChildren(...(count > 1 ? [chip("mean", multi ? "all" : "mean")] : []), ...(count > 1 && count <= 32 ? [...Array(count).keys()].map((h) => chip(h, map.heads?.[h] ?? h + 1)) : []),
-    ...(count > 32 ? [make("select", { "aria-label": "Head", on: { change: (e) => change({ head: e.target.value === "mean" ? "mean" : +e.target.value }) } },
+    ...(count > 32 ? [make("select", { "aria-label": "Head", change: (e) => change({ head: e.target.value === "mean" ? "mean" : +e.target.value }) },
       option("mean", "mean", state.head === "mean"), ...[...Array(count).keys()].map((h) => option(h, headName(map, h), h === state.head)))] : []));
   $("views").replaceChildren(...viewsNow().map((view) => make("button", {
-    role: "tab", "aria-selected": String(view === viewNow()), tabindex: view === viewNow() ? 0 : -1, on: { click: () => change({ view: view.id }) },
+    role: "tab", "aria-selected": String(view === viewNow()), tabindex: view === viewNow() ? 0 : -1, click: () => change({ view: view.id }),
   }, view.name)));
   $("words").setAttribute("aria-pressed", String(!!state.words));
   $("words").hidden = ![map.rows, map.columns].some((s) => file.sides[s].groups?.length);
@@ -68,30 +68,34 @@ function toggleHead(h) {
   return change({ on: [...on].sort((a, b) => a - b).join(".") || "none" });
 }
 
+// The largest few of some weights.
+function best(caption, labels, values, top) {
+  const few = [...values].map((v, i) => [v, i]).sort((a, b) => abs(b[0]) - abs(a[0])).slice(0, 8).filter(([v]) => abs(v) >= 0.0005);
+  return make("table", {}, make("caption", {}, caption), make("tbody", {}, ...few.map(([v, i]) =>
+    make("tr", {}, make("th", { scope: "row", dir: "auto" }, labels[i]), make("td", {}, percent(v)), make("td", { class: "meter" }, make("i", { style: `width:${min(100, abs(v / (top || 1)) * 100)}%` }))))));
+}
+
 async function drawAside() {
   const map = mapNow(), code = { u8: "to ¼ % of each row's largest", i8: "to ½ % of each row's largest", f16: "exact to half precision", top: map.k ? `the largest ${map.k} of each row` : "what is not zero" }[map.code];
-  $("what").textContent = `Shown: ${WHATS[map.what]}. Kept: ${code}.`;
+  $("what").textContent = `Shown: ${WHATS[map.what]}. Kept: ${map.pool ? `an overview; each cell is the largest weight of ${map.pool.join(" × ")}${LIVE ? ", larger ones are computed as you come nearer" : ""}` : code}.`;
   drawBeam();
   const p = await picture(indexNow(), state.head);
   const rows = [];
-  const list = (caption, labels, values) => {
-    const best = values.map((v, i) => [v, i]).sort((a, b) => Math.abs(b[0]) - Math.abs(a[0])).slice(0, 8).filter(([v]) => Math.abs(v) >= 0.0005);
-    return make("table", {}, make("caption", {}, caption), make("tbody", {}, ...best.map(([v, i]) =>
-      make("tr", {}, make("th", { scope: "row", dir: "auto" }, labels[i]), make("td", {}, percent(v)), make("td", { class: "meter" }, make("i", { style: `width:${Math.min(100, Math.abs(v / (p.top || 1)) * 100)}%` }))))));
-  };
+  const list = (caption, labels, values) => best(caption, labels, values, p.top);
   if (state.row >= 0 && state.row < p.R) rows.push(list(`“${p.rows.labels[state.row]}” looks at`, p.cols.labels, [...p.w.subarray(state.row * p.C, (state.row + 1) * p.C)]));
   if (state.col >= 0 && state.col < p.C) rows.push(list(`“${p.cols.labels[state.col]}” is looked at by`, p.rows.labels, Array.from({ length: p.R }, (_, r) => p.w[r * p.C + state.col])));
   if (map.mass && state.row >= 0 && state.head !== "mean") {
     const side = axis(map.rows, state.words), r = side.groups ? side.groups[state.row]?.[0] : state.row;
     rows.push(make("p", { class: "soft" }, `kept: ${percent(((await file.mass(indexNow()))[state.head * map.shape[1] + r] ?? 0) / 255)} of this row`));
   }
+  if (state.place) rows.push(...(await exactRow(map)));
   if (state.table) rows.push(wholeTable(p));
   $("row").replaceChildren(...rows);
   const facts = state.head === "mean" ? [] : Object.keys(MEASURES).filter((n) => map.measures?.[n]).map((n) =>
     make("div", { title: MEASURES[n][1] }, make("dt", {}, MEASURES[n][0]), make("dd", {}, measureText(n, map.measures[n][state.head]))));
   $("numbers").replaceChildren(...(facts.length ? [make("h2", {}, headName(map, state.head)), make("dl", {}, ...facts)] : []));
   const twin = state.head !== "mean" && map.twin?.[state.head], at = twin ? runNow().maps.indexOf(twin[0]) : -1;
-  if (at >= 0) $("numbers").append(make("button", { on: { click: () => change({ view: "compare", a: pinText({ run: state.run, at: state.at, h: state.head }), b: pinText({ run: state.run, at, h: twin[1] }) }) } }, "compare with the most similar head"));
+  if (at >= 0) $("numbers").append(make("button", { click: () => change({ view: "compare", a: pinText({ run: state.run, at: state.at, h: state.head }), b: pinText({ run: state.run, at, h: twin[1] }) }) }, "compare with the most similar head"));
   await drawTray();
 }
 
@@ -102,20 +106,28 @@ function wholeTable(p) {
     make("tbody", {}, ...p.rows.labels.map((l, r) => make("tr", {}, make("th", { scope: "row", dir: "auto" }, l), ...p.cols.labels.map((_, c) => make("td", {}, (p.w[r * p.C + c] * 100).toFixed(0))))))));
 }
 
-// The hypotheses of this input: what each shares with the ones before it is dimmed.
+// The hypotheses of this input as a tree: what several begin with is written once.
 function drawBeam() {
-  const mine = runNow(), beam = file.runs.map((run, i) => [run, i]).filter(([run]) => run.number && run.input === mine.input && run.model === mine.model);
+  const mine = runNow(), beam = file.runs.map((run, i) => ({ run, i })).filter(({ run }) => run.number && run.input === mine.input && run.model === mine.model);
   if (beam.length < 2) return $("beam").replaceChildren();
-  const said = [];
-  const items = beam.map(([run, i]) => {
-    const words = run.output.split(" ");
-    const shared = Math.max(0, ...said.map((other) => { let n = 0; while (n < words.length && words[n] === other[n]) n++; return n; }));
-    said.push(words);
-    return make("button", { "aria-pressed": String(i === state.run), title: `score ${run.score?.toFixed(3)}`, on: { click: () => change({ run: i }) } },
-      make("b", {}, `${run.number} `), make("span", { dir: "auto" }, make("span", { class: "soft" }, words.slice(0, shared).join(" ") + " "), words.slice(shared).join(" ")),
-      make("small", {}, ` ${run.score?.toFixed(2).replace("-", "−") ?? ""}`));
-  });
-  $("beam").replaceChildren(make("h2", {}, "Hypotheses"), ...items);
+  for (const one of beam) {
+    const map = file.maps[one.run.maps[0]], rows = axis(map.rows, 1).labels;
+    one.words = map.kind === "encoder" ? one.run.output.split(" ") : rows;
+  }
+  const word = (one, k) => make("span", { class: `step${one.i === state.run && k === state.row && state.words ? " mine" : ""}`, dir: "auto", click: () => change({ run: one.i, row: k, col: -1, words: 1 }) }, one.words[k]);
+  const span = (one, from, to) => one.words.slice(from, to).flatMap((_, k) => [word(one, from + k), " "]);
+  const leaf = (one, from) => make("li", { role: "treeitem" }, make("button", { "aria-pressed": String(one.i === state.run), title: `hypothesis ${one.run.number}, score ${one.run.score?.toFixed(3)}: ${one.run.output}`, click: (e) => e.target.className.startsWith("step") || change({ run: one.i }) },
+    make("b", {}, `${one.run.number} `), ...span(one, from), make("small", {}, one.run.score?.toFixed(2).replace("-", "−") ?? "")));
+  const branch = (group, from) => {
+    if (group.length === 1) return [leaf(group[0], from)];
+    let to = from;
+    while (group.every(({ words }) => to < words.length && words[to] === group[0].words[to])) to++;
+    const parts = new Map(), mine = group.find(({ i }) => i === state.run) ?? group[0];
+    for (const one of group) parts.set(one.words[to], [...(parts.get(one.words[to]) ?? []), one]);
+    const inside = [...parts].flatMap(([next, part]) => (next === undefined ? part.map((one) => leaf(one, to)) : branch(part, to)));
+    return to > from ? [make("li", { role: "treeitem" }, ...span(mine, from, to), make("ul", { role: "group" }, ...inside))] : inside;
+  };
+  $("beam").replaceChildren(make("h2", {}, "Hypotheses"), make("ul", { role: "tree" }, ...branch(beam, 0)));
 }
 
 function tip(event, text) {
@@ -123,8 +135,8 @@ function tip(event, text) {
   if (!text) return;
   $("tip").textContent = text;
   const box = $("tip").getBoundingClientRect();
-  $("tip").style.left = `${Math.max(4, Math.min(event.clientX + 14, innerWidth - box.width - 8))}px`;
-  $("tip").style.top = `${Math.min(event.clientY + 16, innerHeight - box.height - 8)}px`;
+  $("tip").style.left = `${max(4, min(event.clientX + 14, innerWidth - box.width - 8))}px`;
+  $("tip").style.top = `${min(event.clientY + 16, innerHeight - box.height - 8)}px`;
 }
 
 let quiet = 0;
@@ -137,7 +149,7 @@ function say(text) {
 async function copy(text) {
   try { await navigator.clipboard.writeText(text); say("copied: " + text); }
   catch { const box = make("textarea", {}, text); document.body.append(box); box.select(); document.execCommand("copy"); box.remove(); say(text); }
-  document.documentElement.dataset.copied = text;
+  rootElement.dataset.copied = text;
 }
 
 const quote = (text) => (/^[\w.\/@%+=:,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
@@ -160,9 +172,19 @@ function python() {
   return `regard.viewer.looking.look(regard.load(${text(run.folder)}), ${text(run.input)}${more}).picture(${map.layer}${head}, kind=${text(map.kind)}${state.words ? "" : ", words=False"})`;
 }
 
-async function whole(action) {
-  saving.now = true;
-  try { await viewNow().draw(); await action(); } finally { saving.now = false; await refresh(true); }
+async function whole(action, how = "png") {
+  saving.now = how;
+  try { await viewNow().draw(); await action(); } finally { saving.now = ""; await refresh(true); }
+}
+
+// Printed as a drawing, so that lines and words of a PDF stay lines and words.
+async function printAll() {
+  printing.now = true;
+  try {
+    await viewNow().draw();
+    if ($("leaf").hidden) board.page(await drawing().then((root) => (root.setAttribute("style", "max-width:100%;height:auto"), root)));
+    print();
+  } finally { printing.now = false; refresh(true); }
 }
 
 function key(event) {
@@ -175,13 +197,13 @@ function key(event) {
     "{": () => change({ at: (state.at - 1 + runNow().maps.length) % runNow().maps.length }), "}": () => change({ at: (state.at + 1) % runNow().maps.length }),
     m: () => change({ head: "mean", on: "" }), w: () => change({ words: +!state.words, row: -1, col: -1 }), v: () => change({ values: +!state.values }),
     p: pin, h: () => change({ run: (state.run + 1) % file.runs.length }), t: () => change({ table: +!state.table }),
-    "+": () => change({ zoom: Math.min(state.zoom + 1, 16) }), "=": () => change({ zoom: Math.min(state.zoom + 1, 16) }), "-": () => change({ zoom: Math.max(state.zoom - 1, -8) }), 0: () => change({ zoom: 0 }),
+    "+": () => nearer(1), "=": () => nearer(1), "-": () => nearer(-1), 0: () => change({ zoom: 0 }),
     d: () => change({ theme: dark() ? "light" : "dark" }), "?": () => $("keys").showModal(), Escape: () => choose(-1, -1),
   };
   if (moves[event.key]) {
     if (document.activeElement?.closest("#views, .tiles, aside") ) return arrows(event);
-    const rows = axis(map.rows, state.words).labels.length, cols = axis(map.columns, state.words);
-    const [dr, dc] = moves[event.key], keep = (v, n) => Math.min(Math.max(v, 0), n - 1);
+    const rows = sideOf(map, 1, state.words).labels.length, cols = sideOf(map, 0, state.words);
+    const [dr, dc] = moves[event.key], keep = (v, n) => min(max(v, 0), n - 1);
     const right = cols.rtl && viewNow().id === "matrix" ? -dc : dc;
     choose(dr || state.row >= 0 ? keep(state.row + dr, rows) : -1, dc || state.col >= 0 ? keep(state.col + right, cols.labels.length) : -1);
     viewNow().reveal?.();
@@ -203,7 +225,7 @@ function arrows(event) {
 }
 
 function fail(error) {
-  document.documentElement.dataset.failed = String(error?.message ?? error);
+  rootElement.dataset.failed = String(error?.message ?? error);
   board.page(make("p", { class: "failed" }, `This page could not be drawn: ${error?.message ?? error}`));
 }
 
@@ -227,25 +249,33 @@ function start() {
   $("copy-command").onclick = () => copy(command());
   $("copy-python").onclick = () => copy(python());
   $("copy-link").onclick = () => copy(location.href.split("#")[0] + "#" + fragment);
-  $("print").onclick = async () => { printing.now = true; await whole(() => print()); printing.now = false; refresh(true); };
-  $("save-png").onclick = () => whole(() => make("a", { download: `${file.head.title || "attention"}.png`, href: $("canvas").toDataURL() }).click());
+  $("print").onclick = printAll;
+  $("save-svg").onclick = async () => download(asText(await drawing()), "svg");
+  $("save-png").onclick = savePng;
   $("help").onclick = () => $("keys").showModal();
   $("keys").append(make("h2", {}, "Keys"), make("dl", {}, ...Object.entries(KEYS).map(([k, text]) => make("div", {}, make("dt", {}, k), make("dd", {}, text)))),
     make("p", {}, "Drop a .seen file on this page to open it here."), make("form", { method: "dialog" }, make("button", {}, "close")));
-  stage.addEventListener("mousemove", (e) => { const place = under(e); tip(e, place ? viewNow().tip?.(place) : ""); stage.style.cursor = place ? "pointer" : ""; });
-  stage.addEventListener("mouseleave", () => tip());
-  stage.addEventListener("click", (e) => { if (e.target.closest("#leaf")) return; const place = under(e); if (place) viewNow().click?.(place); });
-  stage.addEventListener("scroll", () => requestAnimationFrame(() => !$("canvas").hidden && viewNow().draw()));
-  addEventListener("keydown", key);
-  addEventListener("resize", () => refresh(true));
-  addEventListener("hashchange", () => { if (location.hash.slice(1) !== fragment) { readAddress(); refresh(); } });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => refresh());
-  addEventListener("dragover", (e) => e.preventDefault());
-  addEventListener("drop", async (e) => {
-    e.preventDefault();
-    const bytes = new Uint8Array(await e.dataTransfer.files[0].arrayBuffer());
-    openFile({ size: bytes.length, slice: (a, b) => bytes.slice(a, b) }).catch(fail);
+  listen(stage, {
+    mousemove: (e) => { const place = under(e); tip(e, place ? viewNow().tip?.(place) : ""); stage.style.cursor = place ? "pointer" : ""; },
+    mouseleave: () => tip(),
+    click: (e) => { if (e.target.closest("#leaf")) return; const place = under(e); if (place) viewNow().click?.(place); },
+    scroll: () => requestAnimationFrame(() => !$("canvas").hidden && viewNow().draw()),
+  });
+  listen(matchMedia("(prefers-color-scheme: dark)"), { change: () => refresh() });
+  listen(globalThis, {
+    keydown: key,
+    resize: () => refresh(true),
+    hashchange: () => { if (location.hash.slice(1) !== fragment) { readAddress(); refresh(); } },
+    dragover: (e) => e.preventDefault(),
+    drop: async (e) => {
+      e.preventDefault();
+      const bytes = new Uint8Array(await e.dataTransfer.files[0].arrayBuffer());
+      openFile({ size: bytes.length, slice: (a, b) => bytes.slice(a, b) }).catch(fail);
+    },
   });
   openFile(textSource($("seen").textContent)).catch(fail);
 }
+// For people at a console, and tests.
+for (const [name, thing] of [["state", state], ["change", change], ["choose", choose], ["refresh", refresh], ["picture", picture], ["viewNow", viewNow], ["viewsNow", viewsNow], ["mapNow", mapNow], ["headsOn", headsOn]]) globalThis[name] = thing;
+Object.defineProperty(globalThis, "file", { get: () => file });
 start();

@@ -13,7 +13,7 @@ function textSource(text) {
   return {
     size: (text.length / 4) * 3 - end,
     slice(from, to) {
-      const first = Math.floor(from / 3), last = Math.ceil(to / 3);
+      const first = floor(from / 3), last = ceil(to / 3);
       return fromBase64(text.slice(first * 4, last * 4)).subarray(from - first * 3, to - first * 3);
     },
   };
@@ -29,6 +29,9 @@ function half(bits) {
   if (!power) return sign * rest * 2 ** -24;
   return power === 31 ? NaN : sign * (1 + rest / 1024) * 2 ** (power - 15);
 }
+
+// Heads, rows and columns of what is kept; of an overview its cells.
+const cellsOf = ({ shape: [heads, rows, columns], pool: [f, g] = [1, 1] }) => [heads, ceil(rows / f), ceil(columns / g)];
 
 class File {
   static async open(source) {
@@ -76,30 +79,30 @@ class File {
 
   // A head as a small picture of bytes: kept in the file for large heads, else made of its weights.
   thumb(m, h) {
-    const { thumbs, shape: [, R, C] } = this.maps[m];
+    const { thumbs } = this.maps[m], [, R, C] = cellsOf(this.maps[m]);
     return this.once(`t${m}.${h}`, 0, async () => {
       if (thumbs) {
         const [rows, columns, ...place] = thumbs, all = await this.once(`t${m}`, 0, () => inflate(this.bytes(place)));
         return { rows, columns, data: all.subarray(h * rows * columns, (h + 1) * rows * columns) };
       }
-      const w = await this.unpack(m, h), rows = Math.min(R, 48), columns = Math.min(C, 48), most = new Float32Array(rows * columns);
+      const w = await this.unpack(m, h), rows = min(R, 48), columns = min(C, 48), most = new Float32Array(rows * columns);
       for (let r = 0, i = 0; r < R; r++) for (let c = 0; c < C; c++, i++) {
-        const k = Math.floor((r * rows) / R) * columns + Math.floor((c * columns) / C);
-        if (Math.abs(w[i]) > most[k]) most[k] = Math.abs(w[i]);
+        const k = floor((r * rows) / R) * columns + floor((c * columns) / C);
+        if (abs(w[i]) > most[k]) most[k] = abs(w[i]);
       }
-      const top = most.reduce((a, b) => Math.max(a, b), 1e-9);
-      return { rows, columns, data: Uint8Array.from(most, (v) => Math.round((v / top) * 255)) };
+      const top = most.reduce((a, b) => max(a, b), 1e-9);
+      return { rows, columns, data: Uint8Array.from(most, (v) => round((v / top) * 255)) };
     });
   }
 
   // One head's weights, or the mean of all: Float32Array of rows × columns.
   weights(m, h) {
-    const size = this.maps[m].shape[1] * this.maps[m].shape[2];
+    const [, R, C] = cellsOf(this.maps[m]), size = R * C;
     return this.once(`${m}.${h}`, size, () => (h === "mean" ? this.mean(m) : this.unpack(m, h)));
   }
 
   async mean(m) {
-    const [heads, rows, columns] = this.maps[m].shape;
+    const [heads, rows, columns] = cellsOf(this.maps[m]);
     if (heads === 1) return this.weights(m, 0);
     const sum = new Float32Array(rows * columns);
     for (const one of await Promise.all([...Array(heads).keys()].map((h) => this.unpack(m, h))))
@@ -108,7 +111,7 @@ class File {
   }
 
   async unpack(m, h) {
-    const map = this.maps[m], [, rows, columns] = map.shape;
+    const map = this.maps[m], [, rows, columns] = cellsOf(map);
     const [raw, scales] = await Promise.all([inflate(this.bytes(map.blobs[h])), this.scale(m)]);
     const found = new Float32Array(rows * columns);
     if (map.code === "f16") {
@@ -126,7 +129,7 @@ class File {
   }
 
   scatter(raw, found, map, h, scales) {
-    const [, rows, columns] = map.shape, n = map.entries[h];
+    const [, rows, columns] = cellsOf(map), n = map.entries[h];
     const wide = columns <= 256 ? 1 : columns <= 65536 ? 2 : 3;
     const counts = new Uint32Array(raw.slice(0, 4 * rows).buffer), at = 4 * rows;
     for (let r = 0, i = 0; r < rows; r++) {

@@ -1,21 +1,26 @@
 // What is shown: one object, written into the address so that a link is a view.
 
+const { max, min, floor, abs, round, ceil } = Math;
+const rootElement = document.documentElement;
+const listen = (target, events) => Object.entries(events).forEach((one) => target.addEventListener(...one));
 const $ = (id) => document.getElementById(id);
-const { WHATS, MEASURES, KEYS } = JSON.parse($("texts").textContent);
+const { WHATS, MEASURES, KEYS, LIVE } = JSON.parse($("texts").textContent);
 
 function make(tag, attributes = {}, ...inside) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
-    if (name === "on") for (const [event, f] of Object.entries(value)) node.addEventListener(event, f);
+    if (typeof value === "function") listen(node, { [name]: value });
     else if (value !== undefined && value !== false) node.setAttribute(name, value === true ? "" : value);
   }
   node.append(...inside);
   return node;
 }
 
+const option = (value, text, chosen) => make("option", { value, selected: chosen }, text);
+
 const FRESH = {
   run: 0, at: 0, head: "mean", view: "", words: 1, values: 0, row: -1, col: -1, zoom: 0,
-  sort: "layer", filter: "", on: "", pins: "", a: "", b: "", both: 0, theme: "", table: 0,
+  sort: "layer", filter: "", on: "", pins: "", a: "", b: "", both: 0, theme: "", table: 0, place: "",
 };
 const state = { ...FRESH };
 let file = null;
@@ -28,7 +33,7 @@ function readAddress() {
     state[name] = typeof FRESH[name] === "number" && Number.isFinite(number) ? number : value;
   }
   if (state.head !== "mean") state.head = Number(state.head) || 0;
-  const within = (value, count) => Math.min(Math.max(Math.trunc(value) || 0, 0), Math.max(count - 1, 0));
+  const within = (value, count) => min(max(Math.trunc(value) || 0, 0), max(count - 1, 0));
   state.run = within(state.run, file.runs.length);
   state.at = within(state.at, file.runs[state.run].maps.length);
   if (state.head !== "mean") state.head = within(state.head, mapNow().shape[0]);
@@ -66,6 +71,14 @@ function axis(s, words) {
   return { side, labels, groups, dim, rtl: count * 2 > letters, kind: side.kind ?? "text" };
 }
 
+// The same in the cells of an overview, each named by the first of its places.
+function inCells(s, f) {
+  const all = axis(s, 0);
+  const labels = all.labels.filter((_, i) => i % f === 0).map((l) => `${l} …`);
+  return { ...all, labels, dim: labels.map(() => false), rtl: false, side: { ...all.side, sections: [] } };
+}
+const sideOf = (map, rows, words) => (map.pool ? inCells(rows ? map.rows : map.columns, map.pool[+!rows]) : axis(rows ? map.rows : map.columns, words));
+
 // Weights with words on both sides: a word gets the sum of what its pieces get, and looks where
 // they look on average, so that rows add up to what they did.
 function join(weights, R, C, rows, cols) {
@@ -81,18 +94,18 @@ function join(weights, R, C, rows, cols) {
   return { w, R: rg.length, C: n };
 }
 
-const picture = (m, h, words = state.words) => file.once(`p${m}.${h}.${words}`, file.maps[m].shape[1] * file.maps[m].shape[2], () => joined(m, h, words));
+const picture = (m, h, words = state.words) => file.once(`p${m}.${h}.${words}`, file.maps[m].pool ? 65536 : file.maps[m].shape[1] * file.maps[m].shape[2], () => joined(m, h, words));
 async function joined(m, h, words) {
   const map = file.maps[m];
-  const rows = axis(map.rows, words), cols = axis(map.columns, words);
-  const found = join(await file.weights(m, h), map.shape[1], map.shape[2], rows, cols);
+  const rows = sideOf(map, 1, words), cols = sideOf(map, 0, words), [, R, C] = cellsOf(map);
+  const found = join(await file.weights(m, h), R, C, rows, cols);
   let top = 0, low = 0;
   for (const value of found.w) { if (value > top) top = value; if (value < low) low = value; }
-  return { ...found, rows, cols, map, m, h, most: top, low, top: roundTop(Math.max(top, -low)) };
+  return { ...found, rows, cols, map, m, h, most: top, low, top: roundTop(max(top, -low)) };
 }
 
 // The end of the colour scale: 1, or less in round steps where all weights are small.
 const roundTop = (most) =>
   most > 1 ? most : [0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5].find((step) => most <= step + 1e-6) ?? 1;
 
-const percent = (v) => (Math.abs(v) >= 0.1 || v === 0 ? `${(v * 100).toFixed(0)} %` : `${(v * 100).toFixed(1)} %`);
+const percent = (v) => (abs(v) >= 0.1 || v === 0 ? `${(v * 100).toFixed(0)} %` : `${(v * 100).toFixed(1)} %`);

@@ -1,15 +1,15 @@
 // Pictures for other kinds of data: memories, pointers, features, images, sound, graphs.
 
-const rowOr0 = (p) => Math.min(Math.max(state.row, 0), p.R - 1);
+const rowOr0 = (p) => min(max(state.row, 0), p.R - 1);
 function scrubber(p) {
   const now = rowOr0(p);
   return make("label", { class: "bar" }, make("input", { class: "scrub", type: "range", min: 0, max: p.R - 1, value: now, "aria-label": "Row",
-    on: { input: (e) => choose(+e.target.value, -1) } }), make("b", { dir: "auto" }, p.rows.labels[now] ?? ""), `${now + 1} of ${p.R}`);
+    input: (e) => choose(+e.target.value, -1) }), make("b", { dir: "auto" }, p.rows.labels[now] ?? ""), `${now + 1} of ${p.R}`);
 }
 
 // A table with a column for each hop, layer or feature, and a row for each thing looked at.
 function strip(labels, dim, heads, values, top) {
-  const cell = (v, title) => make("td", { style: `background:${shade(v, top)};color:${inkOn(v, top)}`, title }, Math.abs(v) >= 0.005 ? v.toFixed(2).replace("0.", ".") : "");
+  const cell = (v, title) => make("td", { style: `background:${shade(v, top)};color:${inkOn(v, top)}`, title }, abs(v) >= 0.005 ? v.toFixed(2).replace("0.", ".") : "");
   return make("div", { class: "strip" }, make("table", {}, make("thead", {}, make("tr", {}, make("td"), ...heads.map((h) => make("th", { scope: "col" }, h)))),
     make("tbody", {}, ...labels.map((label, i) => make("tr", { class: dim[i] ? "soft" : "" }, make("th", { scope: "row", dir: "auto" }, label), ...values(i).map((v, k) => cell(v, `${label} · ${heads[k]}  ${percent(v)}`)))))));
 }
@@ -19,7 +19,7 @@ VIEWS.push({
   fits: (map) => runNow().maps.some((m) => file.maps[m].scope?.hop !== undefined) || file.sides[map.columns].kind === "memory",
   async draw() {
     const map = mapNow(), maps = runNow().maps.filter((m) => file.maps[m].columns === map.columns && file.maps[m].rows === map.rows);
-    const many = await Promise.all(maps.map((m) => picture(m, "mean"))), p = many[0], r = rowOr0(p), top = Math.max(...many.map((q) => q.top));
+    const many = await Promise.all(maps.map((m) => picture(m, "mean"))), p = many[0], r = rowOr0(p), top = max(...many.map((q) => q.top));
     const names = maps.map((m, i) => (file.maps[m].scope?.hop !== undefined ? `hop ${file.maps[m].scope.hop + 1}` : `${i + 1}`));
     board.page(...(p.R > 1 ? [scrubber(p)] : []), strip(p.cols.labels, p.cols.dim, names, (c) => many.map((q) => q.w[r * q.C + c]), top));
   },
@@ -31,12 +31,12 @@ VIEWS.push({
     const map = mapNow(), m = indexNow(), many = await Promise.all([...Array(map.shape[0]).keys()].map((h) => picture(m, h)));
     const p = many[0], r = rowOr0(p), w = new Float32Array(many.length * p.C);
     many.forEach((q, h) => w.set(q.w.subarray(r * q.C, (r + 1) * q.C), h * p.C));
-    const canvas = pixels(w, many.length, p.C, Math.max(...many.map((q) => q.top)), p.cols.rtl), names = make("div", { class: "names" });
+    const canvas = pixels(w, many.length, p.C, max(...many.map((q) => q.top)), p.cols.rtl), names = make("div", { class: "names" });
     const labels = p.cols.rtl ? [...p.cols.labels].reverse() : p.cols.labels;
     names.append(...labels.map((l) => make("span", {}, l)));
     const shown = make("canvas", { width: canvas.width, height: canvas.height, class: "pixels", role: "img", "aria-label": "features by places" });
     shown.getContext("2d").drawImage(canvas, 0, 0);
-    shown.style.cssText = `width:${p.C * 52}px;height:${Math.max(many.length * 3, 160)}px`;
+    shown.style.cssText = `width:${p.C * 52}px;height:${max(many.length * 3, 160)}px`;
     board.page(scrubber(p), make("p", { class: "soft" }, `${many.length} features from top to bottom; each has weights of its own`), names, shown);
   },
 });
@@ -47,7 +47,7 @@ VIEWS.push({
     const p = await picture(indexNow(), state.head), generate = p.map.extra?.generate;
     const bars = p.rows.labels.map((label, r) => {
       const g = generate?.[r], best = [...p.w.subarray(r * p.C, (r + 1) * p.C)].map((v, c) => [v, c]).sort((a, b) => b[0] - a[0]).slice(0, 3);
-      return make("tr", { class: r === state.row ? "mine" : "", on: { click: () => choose(r, -1) } }, make("th", { scope: "row", dir: "auto" }, label),
+      return make("tr", { class: r === state.row ? "mine" : "", click: () => choose(r, -1) }, make("th", { scope: "row", dir: "auto" }, label),
         make("td", {}, make("span", { class: "gate" }, ...(g === undefined ? [] : [make("i", { style: `width:${g * 100}%`, title: `generated: ${percent(g)}` }, g > 0.25 ? "generate" : "")]),
           make("u", { style: `width:${(1 - (g ?? 0)) * 100}%`, title: `copied: ${percent(1 - (g ?? 0))}` }, (g ?? 0) < 0.75 ? "copy" : ""))),
         make("td", { dir: "auto" }, best.filter(([v]) => v > 0.01).map(([v, c]) => `${p.cols.labels[c]} ${percent(v)}`).join(" · ")));
@@ -63,9 +63,9 @@ VIEWS.push({
   async draw() {
     const p = await picture(indexNow(), state.head, 0), side = p.cols.side, [high, wide] = side.grid, r = rowOr0(p);
     const photo = await pictureOf(side), colours = ink();
-    const ratio = photo ? photo.width / photo.height : wide / high, height = Math.min(520, 640 / ratio), width = height * ratio;
+    const ratio = photo ? photo.width / photo.height : wide / high, height = min(520, 640 / ratio), width = height * ratio;
     const heat = new OffscreenCanvas(wide, high), hc = heat.getContext("2d"), data = hc.createImageData(wide, high), row = p.w.subarray(r * p.C, (r + 1) * p.C);
-    const most = Math.max(...row, 1e-9);
+    const most = max(...row, 1e-9);
     for (let i = 0; i < row.length; i++) {  // light where it looks, veiled where it does not
       const v = row[i] / most, t = table(STOPS.dark), l = level(row[i], most) * 3;
       data.data.set(photo ? [0, 0, 0, 180 * (1 - v)] : [t[l], t[l + 1], t[l + 2], 255], i * 4);
@@ -85,7 +85,7 @@ VIEWS.push({
       c.stroke();
       for (let i = 0; i <= r; i++) { c.beginPath(); c.arc(x[i] * width, y[i] * height, i === r ? 6 : 3, 0, 7); c.fill(); }
     }
-    const words = p.rows.labels.map((l, i) => make("button", { class: "word", "aria-pressed": String(i === r), dir: "auto", on: { click: () => choose(i, -1) } }, l));
+    const words = p.rows.labels.map((l, i) => make("button", { class: "word", "aria-pressed": String(i === r), dir: "auto", click: () => choose(i, -1) }, l));
     board.page(scrubber(p), canvas, make("p", { class: "words" }, ...words.flatMap((w) => [w, " "])), make("p", { class: "soft" }, "values: regions as they are, not smoothed"));
   },
 });
@@ -94,7 +94,7 @@ VIEWS.push({
   id: "sound", name: "Sound", own: true, fits: (map) => file.sides[map.columns].kind === "audio",
   async draw() {
     const p = await picture(indexNow(), state.head), photo = await pictureOf(p.cols.side), stage = $("stage"), colours = ink();
-    const high = Math.min(22, 300 / p.R) * p.R, top = 140, left = 110, wide = Math.max(stage.clientWidth - left - 24, 300);
+    const high = min(22, 300 / p.R) * p.R, top = 140, left = 110, wide = max(stage.clientWidth - left - 24, 300);
     const { pen, x: dx, y: dy } = board.start(left + wide + 16, top + high + 60), step = wide / p.C;
     if (photo) pen.drawImage(photo, left - dx, 8 - dy, wide, top - 16);
     pen.imageSmoothingEnabled = false;
@@ -107,13 +107,13 @@ VIEWS.push({
       const x = left + (best + 0.5) * step - dx, y = top + ((r + 0.5) * high) / p.R - dy;
       r ? pen.lineTo(x, y) : pen.moveTo(x, y);
       pen.fillStyle = r === state.row ? colours.mark : colours.text; pen.textAlign = "right";
-      if (high / p.R >= 10 || r % Math.ceil((11 * p.R) / high) === 0) pen.fillText(fit(pen, p.rows.labels[r], left - 14), left - 8 - dx, y);
+      if (high / p.R >= 10 || r % ceil((11 * p.R) / high) === 0) pen.fillText(fit(pen, p.rows.labels[r], left - 14), left - 8 - dx, y);
       if (photo) { pen.textAlign = "center"; pen.fillStyle = "#fff"; pen.shadowBlur = 3; pen.shadowColor = "#000"; pen.fillText(p.rows.labels[r], x, 20 + (r % 3) * 14 - dy); pen.shadowBlur = 0; }
     }
     pen.stroke();
     const seconds = p.cols.side.seconds ?? 0;
     pen.fillStyle = colours.soft; pen.textAlign = "center"; pen.textBaseline = "top";
-    for (let k = 0; k <= 8; k++) pen.fillText(seconds ? `${((k / 8) * p.C * seconds).toFixed(1)} s` : Math.round((k / 8) * p.C), left + (k / 8) * wide - dx, top + high + 6 - dy);
+    for (let k = 0; k <= 8; k++) pen.fillText(seconds ? `${((k / 8) * p.C * seconds).toFixed(1)} s` : round((k / 8) * p.C), left + (k / 8) * wide - dx, top + high + 6 - dy);
   },
 });
 
@@ -126,9 +126,9 @@ function nodePlaces(n, pairs) {
     const fx = new Float32Array(n), fy = new Float32Array(n), cool = 0.06 * (1 - t / rounds);
     for (let i = 0; i < n; i++) for (let j = 0; j < i; j++) { const dx = x[i] - x[j], dy = y[i] - y[j], d = dx * dx + dy * dy + 1e-5, f = (k * k) / d; fx[i] += dx * f; fy[i] += dy * f; fx[j] -= dx * f; fy[j] -= dy * f; }
     for (const [i, j] of pairs) { const dx = x[i] - x[j], dy = y[i] - y[j], f = Math.hypot(dx, dy) / k; fx[i] -= dx * f; fy[i] -= dy * f; fx[j] += dx * f; fy[j] += dy * f; }
-    for (let i = 0; i < n; i++) { const d = Math.hypot(fx[i], fy[i]) || 1, s = Math.min(d, cool) / d; x[i] += fx[i] * s; y[i] += fy[i] * s; }
+    for (let i = 0; i < n; i++) { const d = Math.hypot(fx[i], fy[i]) || 1, s = min(d, cool) / d; x[i] += fx[i] * s; y[i] += fy[i] * s; }
   }
-  const span = (v) => { const low = Math.min(...v), high = Math.max(...v); return v.map((u) => (u - low) / (high - low || 1)); };
+  const span = (v) => { const low = min(...v), high = max(...v); return v.map((u) => (u - low) / (high - low || 1)); };
   return [span(x), span(y)];
 }
 

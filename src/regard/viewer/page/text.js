@@ -10,14 +10,14 @@ VIEWS.push({
     for (let c = 0; c < p.C; c++) given[c] = looking ? p.w[state.row * p.C + c] : looked ? NaN : sums[c];
     const takers = new Float32Array(p.R).map((_, r) => (looked ? p.w[r * p.C + state.col] : NaN));
     const block = (title, axis, values, mine, pick) => {
-      const top = roundTop(Math.max(...values.filter((v) => !Number.isNaN(v)).map(Math.abs), 0) || 1);
+      const top = roundTop(max(...values.filter((v) => !Number.isNaN(v)).map(abs), 0) || 1);
       const sections = new Set(axis.side.sections ?? []);
       const words = axis.labels.flatMap((label, i) => {
         const v = values[i], place = axis.groups ? axis.groups[i][0] : i;
         const word = make("button", {
           class: `word${axis.dim[i] ? " dim" : ""}${i === mine ? " mine" : ""}`, "aria-pressed": String(i === mine),
           style: Number.isNaN(v) ? undefined : `background:${shade(v, top)};color:${inkOn(v, top)}`,
-          title: Number.isNaN(v) ? label : `${label}  ${percent(v)}`, on: { click: () => pick(i) },
+          title: Number.isNaN(v) ? label : `${label}  ${percent(v)}`, click: () => pick(i),
         }, label || "·");
         if (!sections.has(place)) return [word, " "];
         return [...(i ? [make("br")] : []), sentenceBar(axis, values, place), word, " "];
@@ -30,7 +30,7 @@ VIEWS.push({
     if (own) {
       const values = looked ? takers : given;
       const title = looked ? `who looks at “${p.cols.labels[state.col]}”` : label;
-      const other = make("label", { class: "soft" }, make("input", { type: "checkbox", checked: looked, on: { change: (e) => (e.target.checked ? choose(-1, Math.max(state.row, 0)) : choose(Math.max(state.col, 0), -1)) } }), " who looks at it, instead of what it looks at");
+      const other = make("label", { class: "soft" }, make("input", { type: "checkbox", checked: looked, change: (e) => (e.target.checked ? choose(-1, max(state.row, 0)) : choose(max(state.col, 0), -1)) }), " who looks at it, instead of what it looks at");
       board.page(other, block(title, p.cols, values, looked ? state.col : state.row, (i) => (looked ? colPick(i) : rowPick(i))));
       return;
     }
@@ -48,7 +48,7 @@ function sentenceBar(axis, values, start) {
     const place = axis.groups ? axis.groups[i][0] : i;
     if (place >= start && place < end && values[i]) sum += values[i];
   });
-  return make("span", { class: "sentence", title: `this sentence: ${percent(sum)}` }, make("i", { style: `width:${Math.min(sum, 1) * 60}px;background:${shade(0.75, 1)}` }));
+  return make("span", { class: "sentence", title: `this sentence: ${percent(sum)}` }, make("i", { style: `width:${min(sum, 1) * 60}px;background:${shade(0.75, 1)}` }));
 }
 
 // Curves: how sure each row is, and how much each column has got.
@@ -59,11 +59,11 @@ VIEWS.push({
     const entropy = [], most = [], coverage = new Float32Array(p.C);
     for (let r = 0; r < p.R; r++) {
       let total = 0, e = 0, m = 0;
-      for (let c = 0; c < p.C; c++) total += Math.abs(p.w[r * p.C + c]);
+      for (let c = 0; c < p.C; c++) total += abs(p.w[r * p.C + c]);
       for (let c = 0; c < p.C; c++) {
-        const v = Math.abs(p.w[r * p.C + c]) / (total || 1);
+        const v = abs(p.w[r * p.C + c]) / (total || 1);
         if (v > 0) e -= v * Math.log2(v);
-        m = Math.max(m, p.w[r * p.C + c]); coverage[c] += p.w[r * p.C + c];
+        m = max(m, p.w[r * p.C + c]); coverage[c] += p.w[r * p.C + c];
       }
       entropy.push(e); most.push(m);
     }
@@ -72,11 +72,11 @@ VIEWS.push({
       ["coverage: what each column got in all", [...coverage], p.cols, "bar"],
       ...Object.entries(p.map.extra ?? {}).map(([name, values]) => [name, values, axis(p.map.rows, 0), "line"]),
     ];
-    const wide = Math.max(stage.clientWidth - 4, 300), high = 168, o = board.start(wide, charts.length * high + 10), pen = o.pen;
+    const wide = max(stage.clientWidth - 4, 300), high = 168, o = board.start(wide, charts.length * high + 10), pen = o.pen;
     this.g = { charts: charts.length, high, wide, o, p };
     charts.forEach(([title, values, labels, form], i) => {
-      const y0 = i * high + 28 - o.y, y1 = y0 + high - 76, x0 = 48, step = (wide - x0 - 16) / Math.max(values.length, 1);
-      const top = Math.max(...values, 1e-6);
+      const y0 = i * high + 28 - o.y, y1 = y0 + high - 76, x0 = 48, step = (wide - x0 - 16) / max(values.length, 1);
+      const top = max(...values, 1e-6);
       pencil(pen, "left", "bottom", 12, colours.text, true);
       pen.fillText(title, x0, y0 - 4);
       pen.strokeStyle = colours.line; pen.lineWidth = 1;
@@ -89,12 +89,12 @@ VIEWS.push({
       pen.strokeStyle = pen.fillStyle = shade(0.7, 1); pen.lineWidth = 1.8; pen.beginPath();
       values.forEach((v, k) => {
         const x = x0 + (k + 0.5) * step, y = y1 - (v / top) * (y1 - y0);
-        if (form === "bar") pen.fillRect(x - step * 0.4, y, Math.max(step * 0.8, 0.5), y1 - y);
+        if (form === "bar") pen.fillRect(x - step * 0.4, y, max(step * 0.8, 0.5), y1 - y);
         else k ? pen.lineTo(x, y) : pen.moveTo(x, y);
       });
       pen.stroke();
       pen.font = font(10); pen.textAlign = "right"; pen.textBaseline = "middle";
-      const every = Math.ceil(13 / step);
+      const every = ceil(13 / step);
       labels.labels.forEach((label, k) => {
         if (k % every) return;
         pen.save(); pen.translate(x0 + (k + 0.5) * step, y1 + 6); pen.rotate(-Math.PI / 4);
