@@ -5,10 +5,11 @@ the decoder; what they start outputs with becomes our start symbol.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
@@ -17,7 +18,10 @@ from regard.convert import _sentencepiece
 from regard.convert._checkpoint import Found, plain
 from regard.convert._names import FAIRSEQ, assemble
 from regard.convert._vocabulary import Side, numbers, words
+from regard.data.tokenize import Tokenizer
 from regard.errors import RequestError, nearest
+from regard.layers.position import sinusoid
+from regard.models.marian import POSITIONS
 
 __all__ = ["KINDS", "read"]
 
@@ -54,10 +58,12 @@ def read(folder: Path, unpickle: bool = True) -> Found:
             f"{folder / 'config.json'} is of model_type {kind!r}, not one of regard's and not one"
             f" that it reads; {nearest(str(kind), KINDS)}"
         )
-    spec = _spec(config, KINDS[kind], folder)
     source, target, tokenizers = _vocabularies(folder, config)
+    given, tables = _named(_weights(folder, unpickle))
     try:
-        model, spec = assemble(FAIRSEQ, _named(_weights(folder, unpickle)), source, target, spec)
+        places, table = _positions(tables, config["d_model"])
+        spec = {**_spec(config, KINDS[kind], folder), **places}
+        model, spec = assemble(FAIRSEQ, given, source, target, spec, table)
     except RequestError as error:
         raise RequestError(f"{folder}: {error}") from error
     return Found(
@@ -102,43 +108,64 @@ def _spec(config: Mapping[str, Any], norm: str, folder: Path) -> dict[str, Any]:
         "attention_dropout": float(config.get("attention_dropout", 0.0)),
         "hidden_dropout": float(config.get("activation_dropout", 0.0)),
         "norm": norm,
-        "positions": "grouped",
         "activation": ACTIVATIONS[activation],
         "epsilon": 1e-5,
         "scaled": bool(config.get("scale_embedding", False)),
     }
 
 
-def _ids(config: Mapping[str, Any], size: int, vocabulary: Mapping[str, int] | None) -> _Ids:
+def _ids(config: Mapping[str, Any], size: int, vocabulary: Mapping[str, int]) -> _Ids:
     """The special ids; unknown is what the vocabulary says, else the lowest that is not special."""
     end = config["eos_token_id"]
     end = end[0] if isinstance(end, list) else end
     pad, start = config["pad_token_id"], config["decoder_start_token_id"]
     taken = {pad, start, end}
     free = next(i for i in range(size) if i not in taken)
-    return _Ids(pad, start, end, (vocabulary or {}).get("<unk>", free))
+    return _Ids(pad, start, end, vocabulary.get("<unk>", free))
 
 
 def _vocabularies(folder: Path, config: Mapping[str, Any]) -> tuple[Side, Side, dict[str, Any]]:
+    """Both vocabularies in our order, and what reads texts with them.
+
+    Marian's are `vocab.json` with `source.spm` and `target.spm`; what regard exported has its own
+    tokenizers; where there is nothing, texts are ids with spaces between.
+    """
     sizes = config["vocab_size"], config.get("decoder_vocab_size") or config["vocab_size"]
-    files = ["vocab.json", "target_vocab.json"]
-    apart = (folder / files[1]).is_file()
-    sides, found = [], {}
-    for name, size, file in zip(("source", "target"), sizes, files if apart else files[:1] * 2,
-                                strict=True):  # fmt: skip
-        listed = _json(folder / file, {}) or None
+    apart = (folder / "target_vocab.json").is_file()
+    files = {"source": "vocab.json", "target": "target_vocab.json" if apart else "vocab.json"}
+    sides: list[Side] = []
+    found: dict[str, Tokenizer] = {}
+    for (name, file), size in zip(files.items(), sizes, strict=True):
+        listed = _json(folder / file, {})
         names = numbers(size)
-        for token, i in (listed or {}).items():
+        for token, i in listed.items():
             if i < size:
                 names[i] = token
         side = Side.of(names, *_ids(config, size, listed))
+        pieces, own = folder / f"{name}.spm", None
+        if listed and pieces.is_file():
+            own = _sentencepiece.read(pieces, side)
+        elif not listed and side.order == list(range(size)):
+            own = _exported(folder, name)
+        found[name] = own or words(side)
         sides.append(side)
-        model = folder / f"{name}.spm"
-        pieces = listed is not None and model.is_file()
-        found[name] = _sentencepiece.read(model, side) if pieces else words(side)
     if found["source"].to_json() == found["target"].to_json():
         found["target"] = found["source"]
     return sides[0], sides[1], found
+
+
+def _exported(folder: Path, side: str) -> Tokenizer | None:
+    """The tokenizer that `regard export` wrote, as it was before."""
+    places = {"source": folder, "target": folder / "target"}
+    file = places[side] / "tokenizer.json"
+    file = file if file.is_file() else folder / "tokenizer.json"
+    layout = _json(file, {})
+    try:
+        return Tokenizer.from_json(
+            json.dumps({**layout, "added_tokens": [], "post_processor": None}, ensure_ascii=False)
+        )
+    except Exception:  # none there, or of another program: the Rust library raises bare Exception
+        return None
 
 
 def _weights(folder: Path, unpickle: bool) -> dict[str, Tensor]:
@@ -164,13 +191,16 @@ def _safe(path: Path) -> dict[str, Tensor]:
         raise RequestError(f"{path} is not a whole safetensors file: {error}") from error
 
 
-def _named(given: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Their weights under fairseq's names; each shared matrix under all of its own."""
+def _named(given: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], list[Tensor]]:
+    """Their weights under fairseq's names, each shared matrix under all of its own; and positions.
+
+    Marian's positions are not in its file, if nobody put them there.
+    """
     found = {name.removeprefix("model."): tensor for name, tensor in given.items()}
     shared = found.pop(f"{SHARED}.weight", None)
     bias = found.pop(BIAS, None)
+    tables = [found.pop(f"{side}.embed_positions.weight", None) for side in PLACES]
     for side in PLACES:
-        found.pop(f"{side}.embed_positions.weight", None)  # the sinusoid, never trained
         if shared is not None:
             found.setdefault(f"{side}.embed_tokens.weight", shared)
     output = found.pop("lm_head.weight", found.get(f"{FAIRSEQ.target}.weight"))
@@ -178,7 +208,22 @@ def _named(given: Mapping[str, Tensor]) -> dict[str, Tensor]:
         found[f"{FAIRSEQ.output}.weight"] = output
     if bias is not None:
         found[f"{FAIRSEQ.output}.bias"] = bias
-    return found
+    return found, [table for table in tables if table is not None]
+
+
+def _positions(tables: Sequence[Tensor], dim: int) -> tuple[dict[str, Any], Tensor | None]:
+    """The arguments that say where tokens stand: the sinusoid that a table is, or a learned one."""
+    if not tables:
+        return {"positions": "grouped"}, None
+    table = tables[0].float()
+    if not all(torch.equal(table, other) for other in tables[1:]):
+        raise RequestError("encoder and decoder have positions of their own; regard has one table")
+    for name, layout in POSITIONS.items():
+        for first in (0, 2):  # fairseq's models begin at 2
+            known = sinusoid(first + len(table), dim, layout)[first:]
+            if torch.allclose(table, known, atol=1e-4):
+                return {"positions": name, "first": first}, None
+    return {"positions": "learned", "max_length": len(table)}, table
 
 
 def _decode(generation: Mapping[str, Any], most: int) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from regard.errors import RequestError
 if TYPE_CHECKING:
     from regard.store import Loaded
 
-__all__ = ["longest", "manual", "needs"]
+__all__ = ["longest", "manual", "needs", "output_limit"]
 
 
 def needs(package: str) -> None:
@@ -21,9 +21,17 @@ def needs(package: str) -> None:
 
 def longest(loaded: "Loaded") -> int:
     """How many positions a source or an output can have, by what the folder allows."""
-    source = int(getattr(loaded.task, "max_source", 1024))
-    output: int = loaded.decoder.limit(source)
-    return max(source, output)
+    return max(_source_limit(loaded), output_limit(loaded))
+
+
+def output_limit(loaded: "Loaded") -> int:
+    """How many tokens an output can have, whatever its source."""
+    limit: int = loaded.decoder.limit(_source_limit(loaded))
+    return limit
+
+
+def _source_limit(loaded: "Loaded") -> int:
+    return int(getattr(loaded.task, "max_source", 1024))
 
 
 def manual(loaded: "Loaded", out: Path, text: str, **more: Any) -> None:

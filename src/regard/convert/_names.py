@@ -138,7 +138,12 @@ JOEYNMT = Names(
 
 
 def assemble(
-    names: Names, given: Mapping[str, Tensor], source: Side, target: Side, spec: Mapping[str, Any]
+    names: Names,
+    given: Mapping[str, Tensor],
+    source: Side,
+    target: Side,
+    spec: Mapping[str, Any],
+    table: Tensor | None = None,
 ) -> tuple[Marian, dict[str, Any]]:
     """Another program's Transformer as a `Marian`, with the arguments that it was made with.
 
@@ -146,6 +151,7 @@ def assemble(
         given: their tensors by name; what ours has a bias for and theirs has not is zero.
         source, target: the vocabularies.
         spec: the arguments of `Marian` but the vocabularies' sizes and `tied`.
+        table: learned positions.
 
     Raises:
         RequestError: a weight is missing, or there is one that `names` has no place for.
@@ -170,6 +176,8 @@ def assemble(
     tied = "none"
     if torch.equal(other, output):
         tied = "all" if torch.equal(one, other) and source.order == target.order else "output"
+    if table is not None:
+        found["position.table"] = table.float()
     found["embed_source.weight"] = source.rows(one)
     found["embed_target.weight"] = target.rows(other)
     found["output.weight"] = target.rows(output)

@@ -1,7 +1,10 @@
 """Hugging Face folders out: Marian with post-norm, Pegasus (the same with pre-norm) with pre-norm.
 
 Ids stay as they are here: padding 0, start 1, end 2, unknown 3. Positions are written as a table,
-whatever their layout. Their norms have the epsilon 1e-5.
+whatever their layout. Their norms have the epsilon 1e-5; a model with another is written with what
+flows between the layers c times as large, c^2 = 1e-5 / epsilon, which is the same model:
+
+    (c x - mean) / sqrt(c^2 var + 1e-5)  =  (x - mean) / sqrt(var + epsilon)
 """
 
 import json
@@ -14,7 +17,7 @@ from torch import Tensor
 
 from regard.convert._anatomy import Anatomy, anatomy
 from regard.convert._huggingface import ACTIVATIONS, BIAS, KINDS, PLACES
-from regard.convert._manual import longest, manual
+from regard.convert._manual import longest, manual, output_limit
 from regard.convert._names import FAIRSEQ
 from regard.data.tokenize import SPECIALS, Tokenizer
 from regard.errors import RequestError
@@ -26,6 +29,9 @@ if TYPE_CHECKING:
 __all__ = ["write"]
 
 CLASSES = {"marian": "MarianMTModel", "pegasus": "PegasusForConditionalGeneration"}
+
+EPSILON = 1e-5
+"""Of every norm there."""
 
 MANUAL = """\
 # «name» for Hugging Face transformers
@@ -42,8 +48,7 @@ batch = source(["…"], return_tensors="pt", padding=True)
 print(target.batch_decode(model.generate(**batch), skip_special_tokens=True))
 ```
 
-A «kind» model of transformers; the epsilon of its norms is 1e-5 (this model's is «epsilon»).
-Outputs end at «positions» tokens.
+A «kind» model of transformers; outputs end at «positions» tokens.
 """
 
 
@@ -61,14 +66,13 @@ def write(loaded: "Loaded", out: Path) -> None:
             f" this one has tied={made.tied!r}"
         )
     _dump(out / "config.json", _config(made, kind, positions))
-    _dump(out / "generation_config.json", _generation(loaded.decoder, positions))
+    _dump(out / "generation_config.json", _generation(loaded))
     weights = save(_weights(made, positions), {"format": "pt"})
     (out / "model.safetensors").write_bytes(weights)
     sides = loaded.tokenizers
     apart = sides["source"] is not sides["target"]
     target = f'PreTrainedTokenizerFast.from_pretrained("{out.name}/target")' if apart else "source"
-    manual(loaded, out, MANUAL, kind=CLASSES[kind], epsilon=f"{made.epsilon:g}",
-           positions=positions, target_tokenizer=target)  # fmt: skip
+    manual(loaded, out, MANUAL, kind=CLASSES[kind], positions=positions, target_tokenizer=target)
     for file in out.glob("tokenizer*.json"):
         file.unlink()  # theirs have their own names
     _tokenizer(sides["source"], out, positions, made.reads_end)
@@ -111,14 +115,15 @@ def _config(made: Anatomy, kind: str, positions: int) -> dict[str, Any]:
     }
 
 
-def _generation(decoder: Any, positions: int) -> dict[str, Any]:
+def _generation(loaded: "Loaded") -> dict[str, Any]:
+    decoder = loaded.decoder
     patience, bound = getattr(decoder, "patience", None), getattr(decoder, "bound", "limit")
     never: bool | str = "never"
     return {
         "num_beams": getattr(decoder, "size", 1),
         "length_penalty": decoder.length,
         "early_stopping": patience is not None or (False if bound == "now" else never),
-        "max_length": positions,
+        "max_length": output_limit(loaded) + 1,  # with the start
         "bad_words_ids": [[PAD], [BOS]],
         "pad_token_id": PAD,
         "bos_token_id": BOS,
@@ -128,7 +133,7 @@ def _generation(decoder: Any, positions: int) -> dict[str, Any]:
 
 
 def _weights(made: Anatomy, positions: int) -> dict[str, Tensor]:
-    state, table = made.model.state_dict(), made.positions(positions)
+    state, table = _swollen(made), made.positions(positions) * _swelling(made)
     found: dict[str, Tensor] = {}
     for own, path in FAIRSEQ.pairs(made.layers, made.decoder_layers, made.pre_norm):
         found[f"model.{path}.weight"] = weight = state[f"{own}.weight"]
@@ -149,6 +154,43 @@ def _weights(made: Anatomy, positions: int) -> dict[str, Tensor]:
     found[BIAS] = (torch.zeros(made.model.target) if bias is None else bias)[None]
     found |= {f"model.{side}.embed_positions.weight": table for side in PLACES}
     return {name: tensor.detach().float().contiguous().clone() for name, tensor in found.items()}
+
+
+def _swelling(made: Anatomy) -> float:
+    """The factor c of what flows between the layers."""
+    return float((EPSILON / made.epsilon) ** 0.5)
+
+
+def _swollen(made: Anatomy) -> dict[str, Tensor]:
+    """The weights with c times as much between the layers, and the same logits."""
+    c = _swelling(made)
+    state = {name: tensor.detach().float() for name, tensor in made.model.state_dict().items()}
+    if c == 1.0:
+        return state
+    ends = {"encoder": "", "decoder": ""} if made.pre_norm else {
+        side: f"{list(made.layers_of(side))[-1][0]}.feedforward_residual.norm." for side in PLACES
+    }  # fmt: skip
+    last = "decoder_norm." if made.pre_norm else ends["decoder"]
+    for name in state:
+        if name.startswith("embed_") or (name == "output.weight" and made.tied != "none"):
+            state[name] = state[name] * c
+        elif name.startswith(last):
+            state[name] = state[name] / (1.0 if made.tied == "none" else c)
+        elif name.startswith(("encoder.", "decoder.")):
+            state[name] = state[name] * _factor(name, made.pre_norm, ends["encoder"], c)
+    return state
+
+
+def _factor(name: str, pre_norm: bool, end: str, c: float) -> float:
+    """What a weight inside a layer is multiplied by."""
+    if ".out." in name:  # what is added
+        return c
+    if pre_norm or (end and name.startswith(end)):  # behind a norm nothing is larger
+        return 1.0
+    if ".norm." in name:
+        return c
+    reads_memory = "cross_attention.key" in name or "cross_attention.value" in name
+    return 1.0 if reads_memory or name.endswith(".bias") else 1 / c
 
 
 def _tokenizer(own: Tokenizer, out: Path, positions: int, ends: bool) -> None:

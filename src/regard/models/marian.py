@@ -26,7 +26,7 @@ from regard.attention import MultiHead
 from regard.errors import RequestError, nearest
 from regard.layers.dropout import dropout
 from regard.layers.feedforward import FeedForward
-from regard.layers.position import Sinusoid
+from regard.layers.position import LearnedPositions, Sinusoid
 from regard.models.transformer import Transformer
 from regard.protocols import Encoded, lengths_of
 
@@ -47,7 +47,7 @@ ACTIVATIONS = {
 """φ of the feed-forward layer."""
 
 POSITIONS = {"sinusoid": "interleaved", "grouped": "grouped", "halves": "halves"}
-"""What `positions` may be, and the layout of the sinusoid it stands for."""
+"""What `positions` may be beside "learned", and the layout of the sinusoid it stands for."""
 
 
 class Marian(Transformer):
@@ -62,8 +62,10 @@ class Marian(Transformer):
         dropout: on every sub-layer's output and on the embedded input.
         attention_dropout, hidden_dropout: on weights and inside the feed-forward layer.
         norm: "post" (Marian, fairseq) or "pre" (OpenNMT-py).
-        positions: the sinusoid "grouped" (Marian), "halves" (fairseq) or "sinusoid", as printed.
+        positions: the sinusoid "grouped" (Marian), "halves" (fairseq) or "sinusoid", as printed;
+            or "learned".
         first: the row of the table that the first token gets; fairseq's is 2.
+        max_length: rows of a learned table.
         tied: one matrix for both embeddings and the output, "output" for the target's two alone, or
             "none".
         activation: "swish", "relu", "gelu", "gelu-tanh" or "tanh".
@@ -88,6 +90,7 @@ class Marian(Transformer):
         norm: str = "post",
         positions: str = "grouped",
         first: int = 0,
+        max_length: int = 1024,
         tied: str = "all",
         activation: str = "swish",
         epsilon: float = 1e-5,
@@ -95,7 +98,7 @@ class Marian(Transformer):
         reads_end: bool = True,
     ) -> None:
         for given, name, known in (
-            (positions, "positions", POSITIONS),
+            (positions, "positions", (*POSITIONS, "learned")),
             (activation, "activation", ACTIVATIONS),
         ):
             if given not in known:
@@ -116,7 +119,11 @@ class Marian(Transformer):
         )
         self.scale = math.sqrt(dim) if scaled else 1.0
         self.first, self.reads_end = first, reads_end
-        self.position = Sinusoid(dim, layout=POSITIONS[positions])
+        self.position = (
+            LearnedPositions(dim, max_length)
+            if positions == "learned"
+            else Sinusoid(dim, layout=POSITIONS[positions])
+        )
         _give_bias(self.output)
         for layer in (*self.encoder, *self.decoder):
             layer.feedforward = Activated(dim, hidden, hidden_dropout, activation)
