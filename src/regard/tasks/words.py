@@ -182,4 +182,6 @@ def _open(ids: Iterable[int]) -> list[int]:
 
 def _words(tokenizer: Tokenizer, text: str) -> list[str]:
     """The words that links count: letters where letters are pieces."""
-    return tokenizer.encode(text).tokens if tokenizer.kind == "characters" else text.split()
+    if tokenizer.kind != "characters":
+        return text.split()
+    return [text[start:end] for start, end in tokenizer.encode(text).offsets]
