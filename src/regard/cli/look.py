@@ -10,21 +10,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli._common import Json, emit, print_result, say
-from regard.cli._folder import Changes, Folder, Threads, open_folder
+from regard.cli._folder import Changes, Threads, open_folder
+from regard.cli._views import PAGES, put
+from regard.cli._views import serve as serve_view
 from regard.errors import RequestError
 
 if TYPE_CHECKING:
     from regard.store import Loaded
+    from regard.viewer import View
     from regard.viewer.looking import Look
 
 __all__ = ["look"]
 
 ALL = "all"
-PAGES = (".html", ".htm", ".seen")
-
 OWN = {
     "reading": "regard.viewer.reading",
     "memory": "regard.viewer.stories",
+    "language": "regard.viewer.language",
     "graphs": "regard.viewer.neighborhoods",
 }
 """Tasks that show themselves: modules with `look(loaded, text)`, which gives something that has
@@ -32,20 +34,32 @@ OWN = {
 
 
 def look(
-    folder: Folder,
-    inputs: Annotated[list[str], typer.Argument(metavar="INPUT...", help="What to look at.")],
+    folder: Annotated[
+        str,
+        typer.Argument(metavar="FOLDER", help="A trained folder, a shipped name, or a .seen file."),
+    ],
+    inputs: Annotated[
+        list[str] | None, typer.Argument(metavar="INPUT...", help="What to look at.")
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help=".html, .seen, .png, .pdf or .svg."),
     ] = None,
+    show: Annotated[
+        str, typer.Option(metavar="VIEW", help="Draw this view: lines, arcs, text, compare, …")
+    ] = "",
+    serve: Annotated[
+        bool, typer.Option("--serve", help="The page at an address of this machine.")
+    ] = False,
+    port: Annotated[int, typer.Option(metavar="N", help="Of --serve; 0: one that is free.")] = 0,
     hypothesis: Annotated[int, typer.Option(metavar="N", help="Of the beam; 1 is the best.")] = 1,
     layer: Annotated[str, typer.Option(metavar="N|all", help="From 1 up; default: the last.")] = "",
     head: Annotated[
-        str, typer.Option(metavar="N|all|mean", help="From 1 up; all: small multiples.")
+        str, typer.Option(metavar="N|N,M|all|mean", help="From 1 up; all: small multiples.")
     ] = "mean",
     kind: Annotated[
-        str, typer.Option(metavar="cross|decoder|encoder", help="Which attention.")
-    ] = "cross",
+        str, typer.Option(metavar="cross|decoder|encoder", help="Which attention: cross.")
+    ] = "",
     step: Annotated[int | None, typer.Option(metavar="N", help="One output word alone.")] = None,
     target: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Look at this output, not the model's own.")
@@ -84,10 +98,30 @@ def look(
         regard look de-en-small "Guten Morgen." --target "Good morning." --json
         regard look de-en-small "Guten Morgen." --measure gradient
         regard look de-en-small "Guten Morgen." --why
+        regard look de-en-small "Guten Morgen." --show lines --head all -o lines.pdf
+        regard look de-en-small "Guten Morgen." --serve
+        regard look kept.seen --show compare --head 2,4 -o two-heads.svg
     """
     from regard.viewer.figure import check_format
     from regard.viewer.looking import look as observe
 
+    kept = folder.endswith(".seen")
+    if kept and inputs:
+        raise RequestError(f"{folder} has its inputs in it: expected no other, got {inputs[0]!r}")
+    if not kept and not inputs:
+        raise RequestError("expected an INPUT to look at, got none")
+    inputs = inputs or []
+    if kept or show or serve:
+        view = _kept(folder) if kept else _view(
+            folder, open_folder(folder, changes, threads=threads), inputs, target, measure
+        )  # fmt: skip
+        if serve:
+            serve_view(view, port)
+            return
+        put(view, output, show=show, kind=kind, layer=layer, head=head, hypothesis=hypothesis,
+            words=not pieces, row=step, values=values, width=_width(width))  # fmt: skip
+        return
+    kind = kind or "cross"
     if _shows_itself(folder):
         _own(folder, open_folder(folder, changes, threads=threads), inputs, output,
              width=_width(width), as_json=as_json)  # fmt: skip
@@ -151,6 +185,20 @@ def _page(
 ) -> None:
     """One file with everything: all inputs, hypotheses, layers and heads."""
     from regard.viewer._watched import of_looks
+
+    looks = _looks(loaded, inputs, target, measure)
+    view = of_looks(looks, folder=folder)
+    (view.save if output.suffix.lower() == ".seen" else view.page)(output)
+    say(f"{output}: {len(looks)} hypothesis(es), {output.stat().st_size:,} bytes")
+    if as_json:
+        found = [{"input": k.input, "output": k.output, "score": k.score} for k in looks]
+        emit({"file": str(output), "bytes": output.stat().st_size, "hypotheses": found})
+
+
+def _looks(
+    loaded: "Loaded", inputs: Sequence[str], target: str | None, measure: str
+) -> "list[Look]":
+    """All hypotheses of all inputs, or the one output that is given."""
     from regard.viewer.looking import look as observe
     from regard.viewer.looking import look_all
 
@@ -160,12 +208,28 @@ def _page(
             looks.append(observe(loaded, text, target=target, measure=measure))
         else:
             looks += look_all(loaded, text, measure=measure)
-    view = of_looks(looks, folder=folder)
-    (view.save if output.suffix.lower() == ".seen" else view.page)(output)
-    say(f"{output}: {len(looks)} hypothesis(es), {output.stat().st_size:,} bytes")
-    if as_json:
-        found = [{"input": k.input, "output": k.output, "score": k.score} for k in looks]
-        emit({"file": str(output), "bytes": output.stat().st_size, "hypotheses": found})
+    return looks
+
+
+def _view(
+    folder: str, loaded: "Loaded", inputs: Sequence[str], target: str | None, measure: str
+) -> "View":
+    """What a page of these inputs shows."""
+    from importlib import import_module
+
+    from regard.viewer._watched import of_looks
+
+    if loaded.task.name in OWN:
+        module = import_module(OWN[loaded.task.name])
+        made: View = module.view([module.look(loaded, text) for text in inputs], folder=folder)
+        return made
+    return of_looks(_looks(loaded, inputs, target, measure), folder=folder)
+
+
+def _kept(path: str) -> "View":
+    from regard.viewer import read
+
+    return read(path)
 
 
 def _shows_itself(folder: str) -> bool:
