@@ -1,4 +1,4 @@
-"""The copy task of the fact sheet's appendix A, and how it is trained and decoded there."""
+"""Copying and reversing (the fact sheet's appendix A), and how it is trained and decoded there."""
 
 import torch
 from torch import nn
@@ -6,13 +6,14 @@ from torch.nn import functional as F
 
 from regard.attention import watch
 from regard.decode import Greedy
+from regard.layers.reverse import reverse
 from regard.protocols import BOS, EOS, PAD
 
 SYMBOLS = 4  # the first symbol's id, behind the four special ones
 
 
-def strings(lengths, symbols, generator):
-    """Copies: sources (B, S) ending in EOS and target_in, target_out (B, S)."""
+def strings(lengths, symbols, generator, flip=False):
+    """Copies, or reversals: sources (B, S) ending in EOS and target_in, target_out (B, S)."""
     size = int(lengths.max())
     position = torch.arange(size + 1)
     source = torch.randint(
@@ -20,11 +21,14 @@ def strings(lengths, symbols, generator):
     )
     source = source.masked_fill(position > lengths[:, None], PAD)
     source = source.masked_fill(position == lengths[:, None], EOS)
-    target_in = torch.cat([torch.full((len(lengths), 1), BOS), source[:, :-1]], 1)
-    return source, lengths + 1, target_in.masked_fill(target_in == EOS, PAD), source
+    target = reverse(source, lengths) if flip else source
+    target_in = torch.cat([torch.full((len(lengths), 1), BOS), target[:, :-1]], 1)
+    return source, lengths + 1, target_in.masked_fill(target_in == EOS, PAD), target
 
 
-def train(model: nn.Module, updates, lengths, *, symbols, batch=64, lr=2e-3, clip=None, seed=1):
+def train(
+    model: nn.Module, updates, lengths, *, symbols, batch=64, lr=2e-3, clip=None, seed=1, flip=False
+):
     """Adam on fresh strings; gives the mean loss a token of the last update."""
     generator = torch.Generator().manual_seed(seed)
     optimizer = torch.optim.Adam(model.parameters(), lr)
@@ -32,7 +36,7 @@ def train(model: nn.Module, updates, lengths, *, symbols, batch=64, lr=2e-3, cli
     model.train()
     for _ in range(updates):
         sizes = torch.randint(low, high + 1, (batch,), generator=generator)
-        source, with_end, target_in, target_out = strings(sizes, symbols, generator)
+        source, with_end, target_in, target_out = strings(sizes, symbols, generator, flip)
         logits = model(source, target_in, with_end).logits
         loss = F.cross_entropy(logits.flatten(0, 1), target_out.flatten(), ignore_index=PAD)
         optimizer.zero_grad()
@@ -45,11 +49,11 @@ def train(model: nn.Module, updates, lengths, *, symbols, batch=64, lr=2e-3, cli
 
 
 @torch.no_grad()
-def copies(model: nn.Module, length, *, symbols, strings_=200, seed=2):
-    """Exact match and token accuracy of greedy copies of `length` symbols."""
+def copies(model: nn.Module, length, *, symbols, strings_=200, seed=2, flip=False):
+    """Exact match and token accuracy of greedy copies (reversals) of `length` symbols."""
     generator = torch.Generator().manual_seed(seed)
     sizes = torch.full((strings_,), length)
-    source, with_end, _, gold = strings(sizes, symbols, generator)
+    source, with_end, _, gold = strings(sizes, symbols, generator, flip)
     found = Greedy()(model, source, with_end)
     exact = right = 0
     for (hypothesis,), row in zip(found, gold.tolist(), strict=True):
