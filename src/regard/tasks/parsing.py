@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
+import torch
 from torch import nn
 
 from regard.data.packed import Packed
@@ -13,7 +14,8 @@ from regard.decode.rules import Rule
 from regard.decode.trees import Trees
 from regard.errors import RequestError
 from regard.metrics import Score, evalb
-from regard.tasks.base import Examples, Prediction
+from regard.protocols import UNK
+from regard.tasks.base import Data, Examples, Prediction
 from regard.tasks.generation import Generation
 
 __all__ = ["Parsing"]
@@ -76,6 +78,24 @@ class Parsing(Generation):
         words = [tokenizers["source"].words(ids.tolist())[-1] + 1 for ids in source]
         limits = [decoder.limit(len(ids) + 1) for ids in source]
         return [Trees(tokenizers["target"].vocabulary, words, limits)]
+
+    def prepare(self, model: nn.Module, data: Data) -> None:
+        """Tell a model that follows the words which symbols stand for one (`models.lstm_a`).
+
+        Raises:
+            RequestError: its source is in pieces, not in words.
+        """
+        if not getattr(model, "follow", False):
+            return
+        kind = data.tokenizers["source"].kind
+        if kind not in ("shapes", "words"):
+            raise RequestError(
+                f"model.follow: expected a token a word, got data.tokenizer.source.kind={kind}; "
+                "say shapes or words, or model.follow=false"
+            )
+        symbols = data.tokenizers["target"].vocabulary
+        reads = [i > UNK and symbol[0] not in "()" for i, symbol in enumerate(symbols)]
+        model.get_buffer("reads").copy_(torch.tensor(reads))
 
     def predict(
         self,
