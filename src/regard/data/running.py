@@ -107,33 +107,20 @@ def vocabulary(
     return Tokenizer.train(texts, **settings)
 
 
-def encode(
-    found: Iterable[Line], tokenizer: Tokenizer, problems: Problems, file: str, *, keep: bool
-) -> Text:
-    """Turn lines into one text; the lines themselves are never all in memory unless kept.
-
-    Raises:
-        RequestError: there is no line of text.
-    """
-    ids, sizes, words, kept = [np.array([EOS], np.int32)], [], [], list[str]()
+def encode(found: Iterable[Line], tokenizer: Tokenizer, *, keep: bool) -> Text:
+    """Turn lines into one text; the lines themselves are never all in memory unless kept."""
+    ids, sizes = [np.array([EOS], np.int32)], [np.ones(1, np.int64)]
+    words, kept = [np.zeros(0, np.int64)], list[str]()
     remaining = iter(found)
     while some := list(islice(remaining, AT_ONCE)):
-        packed = tokenizer.encode_all([line for _, line in some])
-        there = np.flatnonzero(packed.sizes > 0)
-        for i in np.flatnonzero(packed.sizes == 0).tolist():
-            problems.add(file, some[i][0], "empty", "no tokens")
-        packed = packed.take(there)
+        own = [line for _, line in some]
+        packed = tokenizer.encode_all(own)
         ids.append(np.insert(packed.flat, packed.starts[1:], EOS).astype(np.int32))
         sizes.append(packed.sizes + 1)
-        own = [some[i][1] for i in there.tolist()]
         words.append(np.fromiter((len(line.split()) for line in own), np.int64, len(own)))
         kept += own if keep else []
-    problems.report(file)
-    ends = np.cumsum(np.concatenate([np.ones(1, np.int64), *sizes]))
-    if len(ends) == 1:
-        told = f"; {dict(problems.counts)} were left out" if len(problems) else ""
-        raise RequestError(f"{file} has no line of text{told}")
-    return Text(np.concatenate(ids), ends, np.concatenate(words), kept if keep else None)
+    starts = np.cumsum(np.concatenate(sizes))
+    return Text(np.concatenate(ids), starts, np.concatenate(words), kept if keep else None)
 
 
 def _frequent(read: Callable[[], Iterable[Line]], least: int, *, lowercase: bool) -> Iterator[str]:

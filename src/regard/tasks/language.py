@@ -117,10 +117,11 @@ class Language(Task):
             tokenizers = {"source": words, "target": words}
         problems, made = Problems(), {}
         for split, lines in read.items():
-            text = running.encode(
-                lines(problems), tokenizers["source"], problems, str(lines.args[0]),
-                keep=split != "train",
-            )  # fmt: skip
+            text = running.encode(lines(problems), tokenizers["source"], keep=split != "train")
+            problems.report(str(lines.args[0]))
+            if not len(text.words):
+                told = f": {dict(problems.counts)}" if len(problems) else ""
+                raise RequestError(f"{lines.args[0]} has no line of text{told}")
             if split == "train":
                 made[split] = Stretches.blocks(text, self.block, self.context)
             else:
@@ -177,10 +178,10 @@ class Language(Task):
             return self._judged(model, texts, vocabulary, tokens, more=0)
         given = list(texts.texts if isinstance(texts, Examples) else texts)
         results = [Prediction(text, "") for text in given]
-        places = [i for i, text in enumerate(given) if vocabulary.encode(text).ids]
+        places = [i for i, text in enumerate(given) if text.strip()]
         if places:
             lines = ((i, given[i]) for i in places)
-            text = running.encode(lines, vocabulary, Problems(), "", keep=True)
+            text = running.encode(lines, vocabulary, keep=True)
             stretches = Stretches.of_lines(text, self.context, apart=True)
             found = self._judged(model, stretches, vocabulary, tokens, more=NEXT)
             for place, judged in zip(places, found, strict=True):
