@@ -169,3 +169,55 @@ def test_why_prints_what_each_change_did(capsys, layered):
     assert result["output"] == "a dog"
     assert len(result["effects"]) == 6 * 4  # attentions; two heads each, uniform and permuted
     assert result["log_prob"] < 0
+
+
+def test_any_view_as_a_figure_and_again_from_a_file(capsys, folder, tmp_path):
+    kept = tmp_path / "kept.seen"
+    assert run(capsys, "look", folder, TEXT, "-o", str(kept)).code == 0
+    for more in (["--show", "lines", "--head", "all"], ["--show", "compare"], ["--show", "text"]):
+        path = tmp_path / f"{more[1]}.svg"
+        assert run(capsys, "look", folder, TEXT, *more, "-o", str(path)).code == 0
+        first = path.read_bytes()
+        assert run(capsys, "look", str(kept), *more, "-o", str(path)).code == 0
+        assert len(path.read_bytes()) == pytest.approx(len(first), rel=0.05)
+    assert run(capsys, "look", str(kept), "-o", str(tmp_path / "a.html")).code == 0
+    assert (tmp_path / "a.html").read_text().startswith("<!DOCTYPE html>")
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ([], "expected an INPUT"),
+        ([TEXT, "--show", "lines"], "where to?"),
+        ([TEXT, "--show", "line", "-o", "x.png"], "did you mean 'lines'"),
+        ([TEXT, "--show", "lines", "-o", "x.png", "--layer", "9"], "there is: 1"),
+        ([TEXT, "--show", "lines", "-o", "x.png", "--kind", "encoder"], "there is: cross"),
+        ([TEXT, "--show", "lines", "-o", "x.png", "--head", "a"], "numbers from 1 up"),
+        ([TEXT, "--show", "lines", "-o", "x.png", "--hypothesis", "9"], "no hypothesis 9"),
+    ],
+)
+def test_a_view_that_cannot_be_drawn(capsys, folder, more, said):
+    ran = run(capsys, "look", folder, *more)
+    assert ran.code == 2
+    assert said in ran.err
+
+
+def test_a_kept_file_has_its_inputs(capsys, tmp_path):
+    path = viewer.view(torch.eye(2)).save(tmp_path / "a.seen")
+    ran = run(capsys, "look", str(path), "x", "-o", "y.png")
+    assert (ran.code, "has its inputs in it" in ran.err) == (2, True)
+
+
+def test_a_page_is_served_until_it_is_interrupted(capsys, folder, monkeypatch):
+    from urllib.request import urlopen
+
+    from regard.viewer._live import Live
+
+    def interrupted(live):
+        assert urlopen(live.address, timeout=10).read().startswith(b"<!DOCTYPE html>")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Live, "wait", interrupted)
+    ran = run(capsys, "look", folder, TEXT, "--serve")
+    assert ran.code == 0
+    assert "http://127.0.0.1:" in ran.err

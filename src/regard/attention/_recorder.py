@@ -20,6 +20,7 @@ from torch.nn import functional as F
 from regard.attention._again import Again
 from regard.attention._kept import Kept, OnDisk, Shelf
 from regard.attention._kernels.table import Attended, Call
+from regard.attention._second import weights_of
 from regard.errors import RequestError, nearest
 
 __all__ = ["Record", "Seen", "scope", "watch"]
@@ -184,7 +185,9 @@ class Seen(Mapping[str, Record]):
         features: bool = False,
     ) -> None:
         """Write one step down."""
-        record = self._records.setdefault(name, Record(name, heads, features=features))
+        record = self._records.get(name)
+        if record is None:
+            record = self._records[name] = Record(name, heads, features=features)
         weights = weights.detach()
         if self._dtype is not None:
             weights = weights.to(self._dtype)
@@ -310,8 +313,6 @@ def unwatched() -> bool:
 
 def record(call: Call, attended: Attended, owner: object) -> None:
     """Show one call to the watchers."""
-    from regard.attention._second import weights_of
-
     weights = attended.weights
     for seen in _watchers.get():
         name = seen.name_of(owner)

@@ -252,36 +252,35 @@ def curves(
 def compare(
     shown: Shown, width: float, row: int | None, title: str, *, other: Shown, values: bool = False
 ) -> "Figure":
-    """Two side by side, and what the first has more of (blue) and the second (orange).
-
-    Raises:
-        RequestError: no difference can be taken.
-    """
+    """Two side by side; where they are of one form, what the first has more of (blue) and less."""
     a, b = shown.weights[0], other.weights[0]
-    if a.shape != b.shape:
-        raise RequestError(f"no difference of {a.shape} and {b.shape} weights can be drawn")
-    left = max(_width(w, TEXT) for w in (*shown.rows, *other.rows)) + EDGE
+    panels = [(shown, a, f"A {shown.names[0]}"), (other, b, f"B {other.names[0]}")]
+    if a.shape == b.shape:
+        panels.append((shown, a - b, "A − B"))
+    lefts = [max(_width(w, TEXT) for w in one.rows) + EDGE for one in (shown, other)]
+    lefts = [lefts[0], lefts[1] if other.rows != shown.rows else 0.0, 0.0]
     above = max(_width(w, TEXT) for w in (*shown.columns, *other.columns)) + EDGE
-    panel = (width - left - 3 * EDGE - 0.2) / 3
-    cell = min(panel / max(a.shape[1], 1), 0.2)
-    made, axes = paper(width, above + cell * a.shape[0] + 0.3, title)
-    top = max(shown.top, other.top)
-    for k, (weights, name) in enumerate(
-        ((a, f"A {shown.names[0]}"), (b, f"B {other.names[0]}"), (a - b, "A − B"))
-    ):
-        limit = top if k < 2 else top_of([float(np.abs(weights).max(initial=0.0))])
-        x = left + EDGE + k * (panel + 0.1)
+    room = width - sum(lefts[: len(panels)]) - EDGE * (1 + 2 * len(panels))
+    rows = max(len(a), len(b))
+    cell = min(room / max(sum(p[1].shape[1] for p in panels), 1), 0.2)
+    made, axes = paper(width, above + cell * rows + 0.3, title)
+    size, x = min(TEXT, cell * 72 * 0.85), EDGE
+    for left, (one, weights, name) in zip(lefts, panels, strict=False):
+        limit = max(shown.top, other.top)
+        if one is shown and weights is not a:
+            limit = top_of([float(np.abs(weights).max(initial=0.0))])
+        x += left
         cells(axes, weights, (x, above), cell, limit, values=values)
-        write(axes, x, above + cell * a.shape[0] + 0.12, f"{name}, up to {limit:g}", SMALL,
-              room=panel)  # fmt: skip
-        size = min(TEXT, cell * 72 * 0.85)
-        for i, word in enumerate((other if k == 1 else shown).columns):
+        wide = cell * weights.shape[1]
+        write(axes, x, above + cell * len(weights) + 0.12, f"{name}, up to {limit:g}", SMALL,
+              room=max(wide, 0.8))  # fmt: skip
+        for i, word in enumerate(one.columns):
             write(axes, x + (i + 0.5) * cell, above - 0.03, word, size, rotation=90, ha="center",
                   va="bottom")  # fmt: skip
-    for i, word in enumerate(shown.rows):
-        mine: dict[str, Any] = {"color": MARK} if i == row else {}
-        write(axes, left, above + (i + 0.5) * cell, word, min(TEXT, cell * 72 * 0.85), ha="right",
-              **mine)  # fmt: skip
+        for i, word in enumerate(one.rows if left else []):
+            mine: dict[str, Any] = {"color": MARK} if i == row else {}
+            write(axes, x - 0.04, above + (i + 0.5) * cell, word, size, ha="right", **mine)
+        x += wide + 2 * EDGE
     return made
 
 

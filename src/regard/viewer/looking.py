@@ -8,10 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import watch
+from regard.data.packed import Packed
 from regard.data.tokenize import Tokenizer
+from regard.decode.rules import Rule
 from regard.errors import RequestError, nearest
 from regard.protocols import BOS, EOS
 from regard.store import Loaded
+from regard.tasks.generation import Generation
 from regard.viewer.measures import measured
 from regard.viewer.picture import Picture, Words, picture
 
@@ -185,8 +188,12 @@ def _decoded(
     kinds = _kinds(model, ids)
     start = [goal.encode(prefix).ids] if prefix else None
     decoder = loaded.with_decoder(n_best, **overrides).decoder
+    task = loaded.task
+    rules: Sequence[Rule] = ()
+    if isinstance(task, Generation):  # what `predict` keeps to
+        rules = task.rules(Packed.rows([source[:-1]]), loaded.tokenizers, decoder)
     with watch(model) as records:
-        found = decoder(model, ids, None, start)[0]
+        found = decoder(model, ids, None, start, rules=rules)[0]
     shared = {name: records[name].of(0) for name, kind in kinds.items() if kind == "encoder"}
     looks = []
     for number, best in enumerate(found, 1):
