@@ -79,6 +79,8 @@ def test_it_is_mixed_with_the_cross_entropy_and_counted_by_sentences():
     assert 0 < float(risk) / count < 1  # a mean of 1 - BLEU
     other, _ = of(risk={"weight": 1.0, "samples": 3}).training_loss(model, batch, 1)
     assert float(other) != float(risk)  # another update, other samples
+    later, _ = of(risk={"samples": 3, "after": 5}).training_loss(model, batch, 4)
+    assert torch.equal(later, plain)
 
 
 def expected_bleu(model, batch, right):

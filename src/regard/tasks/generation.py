@@ -141,7 +141,7 @@ class Generation(Task):
             total = total + output.extra["penalty"] * batch.count
         if self.guided and seen is not None:
             total = total + self.guided.loss(seen, batch)
-        if self.risk:
+        if self.risk and update >= self.risk.after:
             weight = self.risk.weight
             total = (1.0 - weight) * total + weight * self.risk.loss(model, batch, update)
         return total, batch.count

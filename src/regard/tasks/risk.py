@@ -36,12 +36,15 @@ class Risk:
             than for the cross-entropy: batches must be small.
         alpha: α, the sharpness of Q.
         gold: whether the right output is always in S(x).
+        after: updates made with the cross-entropy alone at first; drawing from a model that knows
+            nothing yet teaches it little.
     """
 
     weight: float = 1.0
     samples: int = 20
     alpha: float = 0.005
     gold: bool = True
+    after: int = 0
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.weight <= 1.0:
