@@ -41,6 +41,17 @@ ONLY: Mapping[str, Any] = {
     "scale_heads": False,
     "scale_resids": False,
 }
+# Buffers, and copies that its encoder keeps for a fast path.
+UNUSED = (
+    ".version",
+    "._float_tensor",
+    "embed_positions.weights",
+    *(
+        f".{part}_{kind}"
+        for part in ("in_proj", "out_proj", "fc1", "fc2")
+        for kind in ("weight", "bias")
+    ),
+)
 SAME = ("embed_dim", "ffn_embed_dim", "attention_heads", "normalize_before")
 
 
@@ -60,9 +71,7 @@ def read(path: Path) -> Found:
         for names in _dictionaries(file.parent, said)
     )
     weights = {
-        name: tensor
-        for name, tensor in content["model"].items()
-        if not name.endswith((".version", "._float_tensor", "embed_positions.weights"))
+        name: tensor for name, tensor in content["model"].items() if not name.endswith(UNUSED)
     }
     weights.setdefault(f"{FAIRSEQ.output}.weight", weights.get(f"{FAIRSEQ.target}.weight"))
     try:

@@ -48,7 +48,8 @@ batch = source(["…"], return_tensors="pt", padding=True)
 print(target.batch_decode(model.generate(**batch), skip_special_tokens=True))
 ```
 
-A «kind» model of transformers; outputs end at «positions» tokens.
+A «kind» model of transformers; outputs end at «positions» tokens. Its beam search stops as
+regard's does with `--set bound=now`.
 """
 
 
@@ -117,12 +118,10 @@ def _config(made: Anatomy, kind: str, positions: int) -> dict[str, Any]:
 
 def _generation(loaded: "Loaded") -> dict[str, Any]:
     decoder = loaded.decoder
-    patience, bound = getattr(decoder, "patience", None), getattr(decoder, "bound", "limit")
-    never: bool | str = "never"
     return {
         "num_beams": getattr(decoder, "size", 1),
         "length_penalty": decoder.length,
-        "early_stopping": patience is not None or (False if bound == "now" else never),
+        "early_stopping": getattr(decoder, "patience", None) is not None,
         "max_length": output_limit(loaded) + 1,  # with the start
         "bad_words_ids": [[PAD], [BOS]],
         "pad_token_id": PAD,
