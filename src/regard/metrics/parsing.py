@@ -19,7 +19,7 @@ Source: Sekine and Collins (1997), "Evalb: a bracket scoring program"; Black et 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -32,6 +32,7 @@ __all__ = ["COLLINS", "Parameters", "evalb"]
 Bracket = tuple[str, int, int]
 
 
+@runtime_checkable
 class Bracketed(Protocol):
     """What a tree has to say of itself (`data.trees.Tree`)."""
 
