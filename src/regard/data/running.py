@@ -101,10 +101,10 @@ def vocabulary(
         settings: `kind`, `size`, `lowercase` of `Tokenizer.train`.
         least: words that occur less often are unknown.
     """
-    texts = (line for _, line in read())
     if least > 1:
-        texts = _frequent(read, least, lowercase=settings.get("lowercase", False))
-    return Tokenizer.train(texts, **settings)
+        frequent = _frequent(read, least, lowercase=settings.get("lowercase", False))
+        return Tokenizer.train(frequent, **settings)
+    return Tokenizer.train((line for _, line in read()), **settings)
 
 
 def encode(found: Iterable[Line], tokenizer: Tokenizer, *, keep: bool) -> Text:
