@@ -160,5 +160,5 @@ class _ValueTimes(nn.Module):
         width = queries + len(self.table) - 1
         wide = F.pad(weights, (width - keys, 0)).flatten(-2)
         times = F.pad(wide, (0, queries)).unflatten(-1, (queries, width + 1))
-        own: Tensor = torch.matmul(times[..., : len(self.table)], self.table.flip(0))
-        return torch.matmul(weights, value) + own
+        read: Tensor = torch.matmul(weights, value)
+        return read + torch.matmul(times[..., : len(self.table)], self.table.flip(0))
