@@ -7,6 +7,10 @@ import pytest
 from tests.contract import test_sequence, test_shape, test_watch
 
 VARIANTS = {
+    "convs2s of other widths and kernels": (
+        "convs2s",
+        {"encoder": [[1, 12, 5]], "decoder": [[1, 12, 1], [1, 10, 4]]},
+    ),
     "luong local-m": ("luong", {"attention": "local-m", "reach": 4}),
     "luong local-m without feeding": (
         "luong",
