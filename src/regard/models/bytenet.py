@@ -22,6 +22,8 @@ LayerNorm, ReLU, a 1 x 1 convolution, ReLU and the softmax layer. Dropout, on wh
 be asked for. The padding's vector is zero, also in the unfolded columns behind the source.
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -56,7 +58,7 @@ class ByteNet(nn.Module):
         *,
         dim: int = 800,
         kernel: int = 3,
-        dilations: tuple[int, ...] = (1, 2, 4, 8, 16),
+        dilations: Sequence[int] = (1, 2, 4, 8, 16),
         sets: int = 6,
         ratio: float = 1.2,
         extra: int = 0,

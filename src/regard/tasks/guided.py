@@ -10,7 +10,7 @@ Neural Machine Translation".
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -121,7 +121,7 @@ def guiding_loss(
 
 
 def piece_links(
-    links: Sequence[Link] | frozenset[Link], heard: Sequence[int], said: Sequence[int]
+    links: Iterable[Link], heard: Sequence[int], said: Sequence[int]
 ) -> NDArray[np.int64]:
     """Links between words as links between all their pieces: (n, 2), source and target places.
 
