@@ -9,6 +9,7 @@ are read as tensors and plain values; no pickle is ever run. A writer is given a
 says what it wrote.
 """
 
+import inspect
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -109,6 +110,10 @@ def export(
         raise RequestError(f"{out} exists; --force writes over it")
     loaded = store.load(folder)
     given = {key: value for key, value in options.items() if value is not None}
+    known = inspect.signature(write).parameters
+    for key in given:
+        if key not in known:
+            raise RequestError(f"{target} has no {key}: only ctranslate2 has")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".exporting-", dir=out.parent) as name:
