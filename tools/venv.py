@@ -24,8 +24,8 @@ TORCH_RANGE = ((2, 11), (2, 14))
 LEVELS = {"demo": ["view"], "test": ["view", "dev"], "docs": ["view", "dev", "docs"]}
 REST = {
     "demo": "regard's other dependencies, about 80 MB",
-    "test": "regard's other dependencies and test tools, about 115 MB",
-    "docs": "regard's other dependencies, test and page tools, about 130 MB",
+    "test": "regard's other dependencies and test tools, about 205 MB",
+    "docs": "regard's other dependencies, test and page tools, about 220 MB",
 }
 
 
