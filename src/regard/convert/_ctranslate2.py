@@ -30,29 +30,6 @@ ACTIVATIONS = {
 }
 QUANTIZATIONS = ("int8", "int16", "float16", "bfloat16", "int8_float16", "int8_bfloat16")
 
-MANUAL = """\
-# «name» for CTranslate2
-
-Made by `regard export … --to ctranslate2`.
-
-```python
-import ctranslate2
-from tokenizers import Tokenizer
-
-translator = ctranslate2.Translator("«name»", device="cpu")
-source = Tokenizer.from_file("«name»/«source»")
-
-pieces = source.encode("…").tokens«ending»
-best = translator.translate_batch([pieces], beam_size=«size», length_penalty=«length»,
-                                  max_decoding_length=«positions»)[0]
-print("«joint»".join(best.hypotheses[0]).replace("▁", " ").strip())
-```
-
-Positions end at «positions». With `return_end_token=True` its length penalty counts the end of a
-sentence, as regard's does; regard's search stops as its does with `--set patience=1`. Nothing keeps
-it from writing `<pad>` and `<s>`, which regard never does; trained models do not.
-"""
-
 
 def write(loaded: "Loaded", out: Path, quantization: str | None = None) -> None:
     """Write `model.bin`, `config.json`, vocabularies, tokenizers and a manual.
@@ -87,7 +64,7 @@ def write(loaded: "Loaded", out: Path, quantization: str | None = None) -> None:
     spec.optimize(quantization=quantization)
     spec.save(str(out))
     size = getattr(loaded.decoder, "size", 1)
-    manual(loaded, out, MANUAL, size=size, length=loaded.decoder.length, positions=positions)
+    manual(loaded, out, "ctranslate2", size=size, length=loaded.decoder.length, positions=positions)
 
 
 def _fill(spec: Any, made: Anatomy, positions: int) -> None:

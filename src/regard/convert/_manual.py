@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 __all__ = ["longest", "manual", "needs", "output_limit"]
 
 
+PAGES = Path(__file__).parent / "pages"
+
+
 def needs(package: str) -> None:
     """Refuse, in one sentence, where a package of the extra `export` is not installed."""
     if find_spec(package) is None:
@@ -34,8 +37,8 @@ def _source_limit(loaded: "Loaded") -> int:
     return int(getattr(loaded.task, "max_source", 1024))
 
 
-def manual(loaded: "Loaded", out: Path, text: str, **more: Any) -> None:
-    """Write the tokenizers, and `README.md` with the blanks of `text` filled in.
+def manual(loaded: "Loaded", out: Path, page: str, **more: Any) -> None:
+    """Write the tokenizers, and as `README.md` one of `pages` with its blanks filled in.
 
     Its blanks: `name`, `source` and `target` (the tokenizers' files), `joint` (what stands between
     two tokens of an output), `ending` (what ends a source), and those of `more`.
@@ -49,6 +52,7 @@ def manual(loaded: "Loaded", out: Path, text: str, **more: Any) -> None:
     ending = ' + ["</s>"]' if getattr(loaded.model, "reads_end", True) else ""
     joint = KINDS[sides["target"].kind].joint
     blanks = {**files, "name": out.name, "joint": joint, "ending": ending, **more}
+    text = (PAGES / f"{page}.md").read_text("utf-8")
     for key, value in blanks.items():
         text = text.replace(f"«{key}»", str(value))
     (out / "README.md").write_text(text, "utf-8")

@@ -33,25 +33,6 @@ CLASSES = {"marian": "MarianMTModel", "pegasus": "PegasusForConditionalGeneratio
 EPSILON = 1e-5
 """Of every norm there."""
 
-MANUAL = """\
-# «name» for Hugging Face transformers
-
-Made by `regard export … --to huggingface`.
-
-```python
-from transformers import AutoModelForSeq2SeqLM, PreTrainedTokenizerFast
-
-model = AutoModelForSeq2SeqLM.from_pretrained("«name»")
-source = PreTrainedTokenizerFast.from_pretrained("«name»")
-target = «target_tokenizer»
-batch = source(["…"], return_tensors="pt", padding=True)
-print(target.batch_decode(model.generate(**batch), skip_special_tokens=True))
-```
-
-A «kind» model of transformers; outputs end at «positions» tokens. Its beam search stops as
-regard's does with `--set bound=now`.
-"""
-
 
 def write(loaded: "Loaded", out: Path) -> None:
     """Write `config.json`, `generation_config.json`, weights and tokenizers.
@@ -73,7 +54,9 @@ def write(loaded: "Loaded", out: Path) -> None:
     sides = loaded.tokenizers
     apart = sides["source"] is not sides["target"]
     target = f'PreTrainedTokenizerFast.from_pretrained("{out.name}/target")' if apart else "source"
-    manual(loaded, out, MANUAL, kind=CLASSES[kind], positions=positions, target_tokenizer=target)
+    manual(
+        loaded, out, "huggingface", kind=CLASSES[kind], positions=positions, target_tokenizer=target
+    )
     for file in out.glob("tokenizer*.json"):
         file.unlink()  # theirs have their own names
     _tokenizer(sides["source"], out, positions, made.reads_end)
