@@ -1,9 +1,10 @@
-"""An exported model against the model here: equal outputs, scores, BLEU and CPU time, in CTranslate2.
+"""An exported model against the model here: outputs, scores, BLEU and CPU time in CTranslate2.
 
     python benchmarks/exports.py de-en-small mt/de-en/test.tsv.gz other en [SENTENCES]
 
-One thread for both. Searches are asked for alike: `patience=1` here, `return_end_token=True` there
-(docs/howto/other-formats.md). One JSON line for each search and precision.
+One thread for both. Searches are asked for alike: `patience=1` and a fixed limit here,
+`return_end_token=True` there (docs/howto/other-formats.md). A JSON line for each search and
+precision.
 """
 
 import csv
@@ -22,9 +23,10 @@ from regard.convert import export
 from regard.data.sources import find
 from regard.metrics import bleu
 
+LIMIT = {"max_ratio": 0.0, "max_extra": 200}
 SEARCHES = {
-    "greedy": ({"name": "greedy"}, {"beam_size": 1}),
-    "beam 5": ({"patience": 1.0}, {"beam_size": 5, "length_penalty": 1.0}),
+    "greedy": ({"name": "greedy", **LIMIT}, {"beam_size": 1}),
+    "beam 5": ({"patience": 1.0, **LIMIT}, {"beam_size": 5, "length_penalty": 1.0}),
 }
 
 
@@ -55,7 +57,12 @@ def main(name: str, data: str, source: str, target: str, most: str = "1000000") 
                 )
                 began = time.process_time()
                 found = engine.translate_batch(
-                    pieces, max_batch_size=32, return_scores=True, return_end_token=True, **theirs
+                    pieces,
+                    max_batch_size=32,
+                    max_decoding_length=LIMIT["max_extra"],
+                    return_scores=True,
+                    return_end_token=True,
+                    **theirs,
                 )
                 took = time.process_time() - began
                 outputs = [words.decode(map(numbers.__getitem__, f.hypotheses[0])) for f in found]
