@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from regard import decode, tasks
+from regard.data.problems import Problems
 from regard.data.tokenize import Tokenizer
 from regard.errors import RequestError
 from regard.models.lstm_a import LSTMA
@@ -107,13 +108,13 @@ def test_the_task_tells_it_which_symbols_are_words():
     own = tokenizers("shapes")
     task = tasks.load("parsing")()
     net = LSTMA(**task.model_arguments(own), **SIZES, follow=True)
-    task.prepare(net, Data(None, None, None, own, None))
+    task.prepare(net, Data(None, None, None, own, Problems()))
     told = {own["target"].vocabulary[i] for i in net.reads.nonzero()[:, 0].tolist()}
     assert told == {"XX", "."}
     found = task.predict(net, ["a b c"], decode.build({"name": "greedy"}), own)
     assert found[0].tokens[-1] == "</s>"
     plain = LSTMA(**task.model_arguments(own), **SIZES)
-    task.prepare(plain, Data(None, None, None, own, None))
+    task.prepare(plain, Data(None, None, None, own, Problems()))
     assert not plain.reads.any()
     with pytest.raises(RequestError, match=r"data\.tokenizer\.source\.kind=characters"):
-        task.prepare(net, Data(None, None, None, tokenizers("characters"), None))
+        task.prepare(net, Data(None, None, None, tokenizers("characters"), Problems()))

@@ -82,7 +82,7 @@ _AT = {name: place for place, name in enumerate(_COLUMNS)}
 def _share(part: str, whole: str) -> Callable[[np.ndarray], np.ndarray]:
     def of(sums: np.ndarray) -> np.ndarray:
         below = sums[..., _AT[whole]]
-        return 100 * sums[..., _AT[part]] / np.where(below == 0, 1, below)
+        return np.asarray(100 * sums[..., _AT[part]] / np.where(below == 0, 1, below))
 
     return of
 
@@ -90,11 +90,11 @@ def _share(part: str, whole: str) -> Callable[[np.ndarray], np.ndarray]:
 def _f1(sums: np.ndarray) -> np.ndarray:
     # 2PR/(P+R) = 2 match / (gold + test)
     both = sums[..., _AT["gold"]] + sums[..., _AT["test"]]
-    return 200 * sums[..., _AT["match"]] / np.where(both == 0, 1, both)
+    return np.asarray(200 * sums[..., _AT["match"]] / np.where(both == 0, 1, both))
 
 
 def _crossing(sums: np.ndarray) -> np.ndarray:
-    return _share("crossing", "used")(sums) / 100
+    return np.asarray(_share("crossing", "used")(sums) / 100)
 
 
 SCORES: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
