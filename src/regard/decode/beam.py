@@ -31,9 +31,9 @@ from regard.decode.coverage import Covered, covering
 from regard.decode.history import End, History
 from regard.decode.hypothesis import Hypothesis
 from regard.decode.must import Must
-from regard.decode.search import IMPOSSIBLE, Decoder, Request, check, forced, log_probabilities
-from regard.decode.top import top
-from regard.protocols import EOS, PAD
+from regard.decode.search import IMPOSSIBLE, Decoder, Request, check, forced
+from regard.decode.top import leading, log_probabilities, top
+from regard.protocols import EOS, PAD, Generator
 
 __all__ = ["Beam"]
 
@@ -77,6 +77,10 @@ class Beam(Decoder):
         check(self.diversity >= 0, "diversity", "a number from 0 up", self.diversity)
         check(self.bound in BOUNDS, "bound", " or ".join(BOUNDS), self.bound)
 
+    def engine(self, model: Generator) -> Generator:
+        """Packed, unless it has to be watched."""
+        return model if self.coverage and self.precision == "float32" else super().engine(model)
+
     def search(self, request: Request) -> list[list[Hypothesis]]:
         """Search all sentences of the batch at once."""
         if self.coverage:
@@ -94,15 +98,21 @@ class Beam(Decoder):
         read = tokens[..., None][..., :0]  # (n, width, t), kept for rules alone
         for step in range(max(request.limits)):
             logits, decoding = model.step(tokens, decoding)
-            scores = log_probabilities(logits, model.normalized)
-            free = request.ruled(scores, read, active)
-            free = free if must is None else must.hold(free, read, active)
             first = EOS + 1 if step + 1 < self.min_length else EOS  # PAD and BOS lie below
-            best = _best(free, totals, first, 2 * self.size, self.diversity)
+            start, width = forced(request, step, active, logits.shape[-1]), self.size
+            plain = start is None and must is None and not request.rules
+            if plain:
+                found = leading(logits, first, 2 * self.size, model.normalized)
+            else:
+                scores = log_probabilities(logits, model.normalized)
+                free = request.ruled(scores, read, active)
+                free = free if must is None else must.hold(free, read, active)
+                gains, places = top(free[..., first:], min(2 * self.size, free.shape[-1] - first))
+                found = gains, places + first
+            best = _best(*found, totals, 2 * self.size, self.diversity)
             if must is not None:
                 shared = must.share(best[:3], free, totals, read, active)
                 best = _Best(*shared, keys=shared[0])
-            start, width = forced(request, step, active, scores.shape[-1]), self.size
             if start is not None:
                 best = _force(best, start, scores, totals)
                 width = 1 if bool((start != PAD).all()) else width
@@ -134,7 +144,7 @@ class Beam(Decoder):
                 read = read[index]
                 if covered is not None:
                     covered.rows(index)
-            same = list(range(scores.shape[1]))
+            same = list(range(logits.shape[1]))
             if any(backs[row] != same for row in keep):
                 decoding = decoding.select(parents)
             if request.rules or must is not None:
@@ -154,23 +164,19 @@ class _Best(NamedTuple):
     """What they are chosen by: `totals`, less the penalty of `diversity`."""
 
 
-def _best(scores: Tensor, totals: Tensor, first: int, count: int, diversity: float) -> _Best:
-    """Give the `count` best continuations by tokens from `first` up.
-
-    The best of all continuations are among the best of each slot.
+def _best(values: Tensor, ids: Tensor, totals: Tensor, count: int, diversity: float) -> _Best:
+    """Give the `count` best continuations; they are among the best of each slot.
 
     Shapes:
-        scores (n, width, V), totals (n, width)
+        values and ids of the best of each slot (n, width, m), totals (n, width)
     """
-    scores = scores[..., first:]
-    values, ids = top(scores, min(count, scores.shape[-1]))  # (n, width, m)
     each = values.to(totals.dtype) + totals[..., None]
     keys = each
     if diversity and len(each[0]) > 1:
         keys = each - diversity * torch.arange(each.shape[-1], device=each.device)
     chosen, place = keys.flatten(1).topk(min(count, each[0].numel()))  # (n, count)
     sums = chosen if keys is each else each.flatten(1).gather(1, place)
-    tokens = ids.flatten(1).gather(1, place) + first
+    tokens = ids.flatten(1).gather(1, place)
     return _Best(sums, tokens, place // ids.shape[-1], chosen)
 
 

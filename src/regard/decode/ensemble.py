@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from regard.decode.search import log_probabilities
+from regard.decode.top import log_probabilities
 from regard.errors import RequestError
 from regard.protocols import Decoding, Encoded, Generator, Output, lengths_of
 

@@ -10,12 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from regard.decode.hypothesis import Hypothesis
+from regard.decode.packed import PRECISIONS, packed
 from regard.decode.penalties import PENALTIES
 from regard.decode.rules import Phrases, Rule, no_repeat, repetition
 from regard.errors import RequestError, nearest
 from regard.protocols import BOS, EOS, PAD, Decoding, Generator, lengths_of
 
-__all__ = ["IMPOSSIBLE", "Decoder", "Request", "check", "forced", "frozen", "log_probabilities"]
+__all__ = ["IMPOSSIBLE", "Decoder", "Request", "check", "forced", "frozen"]
 
 IMPOSSIBLE = -1e6
 """The log-probability of a token that the model gives none but a prefix forces: search goes on."""
@@ -70,6 +71,8 @@ class Decoder(ABC):
         no_repeat: no so many tokens in a row come twice; 0 for no such rule.
         repetition: what the log-probability of tokens written before is multiplied by: above 1
             they come less often. Scores count it.
+        precision: of a packed decoder's weights on a CPU: "float32", "bfloat16" or "int8" (see
+            `packed`).
 
     A forced prefix or `min_length` always fits: the limit is raised to hold it and an EOS.
     PAD and BOS are never produced; probabilities are the model's own, over its whole vocabulary.
@@ -83,6 +86,7 @@ class Decoder(ABC):
     min_length: int = 0
     no_repeat: int = 0
     repetition: float = 1.0
+    precision: str = "float32"
 
     def __post_init__(self) -> None:
         """Refuse values that mean nothing."""
@@ -100,6 +104,8 @@ class Decoder(ABC):
         check(fits, "max_length", "1 or more, and no less than min_length", most)
         check(self.no_repeat >= 0, "no_repeat", "0 (no such rule) or more", self.no_repeat)
         check(self.repetition >= 1, "repetition", "a number from 1 up", self.repetition)
+        hint = " or ".join(PRECISIONS)
+        check(self.precision in PRECISIONS, "precision", hint, self.precision)
 
     def __call__(
         self,
@@ -134,11 +140,17 @@ class Decoder(ABC):
         own = [no_repeat(self.no_repeat)] if self.no_repeat else []
         own += [repetition(self.repetition)] if self.repetition > 1 else []
         with frozen(model), torch.inference_mode():
-            decoding = model.start(model.encode(source, lengths))
+            engine = self.engine(model)
+            decoding = engine.start(engine.encode(source, lengths))
             table = _table(starts).to(source.device) if any(starts) else None
-            request = Request(model, decoding, limits, table, source, lengths, [*own, *rules],
+            request = Request(engine, decoding, limits, table, source, lengths, [*own, *rules],
                               wanted if any(wanted) else None)  # fmt: skip
             return self.search(request)
+
+    def engine(self, model: Generator) -> Generator:
+        """What runs the model's steps: the model packed, or itself."""
+        found: Generator = packed(model, self.precision)
+        return found
 
     @abstractmethod
     def search(self, request: Request) -> list[list[Hypothesis]]:
@@ -172,13 +184,6 @@ def frozen(model: Generator) -> Iterator[None]:
     finally:
         for m in training:
             m.training = True
-
-
-def log_probabilities(logits: Tensor, normalized: bool) -> Tensor:
-    """Give log-probabilities (..., V) in float32 or better of what a step gave."""
-    half = logits.dtype in (torch.bfloat16, torch.float16)
-    dtype = torch.float32 if half else logits.dtype
-    return logits.to(dtype) if normalized else logits.log_softmax(-1, dtype)
 
 
 def forced(request: Request, step: int, rows: Tensor, size: int) -> Tensor | None:

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from regard.decode.history import End, History
 from regard.decode.hypothesis import Hypothesis
-from regard.decode.search import IMPOSSIBLE, Decoder, Request, forced, log_probabilities
+from regard.decode.search import IMPOSSIBLE, Decoder, Request, forced
+from regard.decode.top import log_probabilities
 from regard.errors import RequestError
 from regard.protocols import EOS, PAD
 

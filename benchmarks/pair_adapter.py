@@ -1,0 +1,65 @@
+"""regard beside its peers: what `shared/peers/pair.py` asks of an adapter.
+
+Copied there as `adapters/regard_own.py`, with a line in `adapters/__init__.py` and one in
+`pair.VENV`; see `benchmarks/README.md`. Models are built with random weights of the sizes that all
+peers get; decoding goes through `regard.decode`, as `regard predict` does.
+"""
+
+import torch
+from common import Base  # of shared/peers
+
+from regard.decode import Beam
+from regard.models.transformer import Transformer
+from regard.tasks.loss import smoothed_cross_entropy
+
+
+class Regard(Base):
+    """The Transformer of the house, float32."""
+
+    name = "regard"
+    modules = ("regard",)
+    precision = "float32"
+
+    def build(self):
+        """Random weights, the sizes of `common.SIZES`."""
+        from regard._malloc import keep_freed_memory
+
+        keep_freed_memory()  # as `regard train` does
+        torch.manual_seed(0)
+        s = self.size
+        self.model = Transformer(
+            s.vocab, s.vocab, dim=s.d, heads=s.heads, layers=s.layers, hidden=s.ffn,
+            dropout=s.dropout, attention_dropout=s.dropout, hidden_dropout=s.dropout,
+        )  # fmt: skip
+
+    def loss(self, batch):
+        """Label-smoothed cross-entropy per token, dropout wherever the baseline has it."""
+        target = batch["tgt"]
+        logits = self.model(batch["src"], target[:, :-1], batch["src_len"]).logits
+        loss = smoothed_cross_entropy(logits, target[:, 1:], self.size.smoothing)
+        return loss / batch["ntok"]
+
+    @torch.inference_mode()
+    def decode(self, batch, beam, length):
+        """Exactly `length` tokens a sentence, the last of which may be the end."""
+        search = Beam(
+            size=beam, min_length=length, max_ratio=0.0, max_extra=length, precision=self.precision
+        )
+        found = search(self.model.eval(), batch["src"], batch["src_len"])
+        return [hypotheses[0].tokens for hypotheses in found]
+
+
+class RegardBf16(Regard):
+    """Decoder weights in bfloat16."""
+
+    name = "regard-bf16"
+    precision = "bfloat16"
+    trains = False
+
+
+class RegardInt8(Regard):
+    """Decoder weights, and rows on their way, in bytes."""
+
+    name = "regard-int8"
+    precision = "int8"
+    trains = False

@@ -1,0 +1,168 @@
+"""The packed Transformer against the model itself, at every level of instructions."""
+
+import copy
+import gc
+import weakref
+
+import pytest
+import torch
+
+from regard.attention import watch
+from regard.attention._kernels import native
+from regard.decode import Beam, Greedy, Sample
+from regard.decode.packed import Packed, packed, refuses
+from regard.decode.top import leading, log_probabilities, top
+from regard.errors import RequestError
+from regard.models.marian import Marian
+from regard.models.rnnsearch import RNNsearch
+from regard.models.transformer import Transformer
+from regard.protocols import EOS, PAD
+
+needs_c = pytest.mark.skipif(native.library() is None, reason="no compiled library")
+LEVELS = ("portable", "AVX2", "AVX-512")
+ERRORS = {"float32": 2e-5, "bfloat16": 0.06, "int8": 0.3}
+"""Of logits with a standard deviation near 1."""
+
+
+def a_transformer(kind=Transformer, **changes):
+    torch.manual_seed(0)
+    sizes = {"dim": 64, "heads": 4, "layers": 2, "hidden": 96} | changes
+    return kind(203, 203, **sizes).eval()
+
+
+def sources():
+    torch.manual_seed(1)
+    lengths = torch.tensor([9, 1, 30, 17, 4])
+    source = torch.randint(4, 203, (5, 30))
+    for row, n in enumerate(lengths):
+        source[row, n - 1], source[row, n:] = EOS, PAD
+    return source, lengths
+
+
+VARIANTS = {
+    "post": a_transformer,
+    "pre": lambda: a_transformer(norm="pre", positions="halves", tied="none"),
+    "learned": lambda: a_transformer(positions="learned", heads=2, head_dim=16, decoder_layers=1),
+    "marian": lambda: biased(a_transformer(Marian, first=2)),
+    "marian-relu": lambda: biased(a_transformer(Marian, activation="relu", reads_end=False)),
+}
+
+
+def biased(model):
+    """Biases that are not zero."""
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            if name.endswith("bias"):
+                p.normal_(std=0.2)
+    return model
+
+
+@needs_c
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("precision", ERRORS)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_steps_give_what_the_model_gives_at_once(variant, precision, level):
+    model, (source, lengths) = VARIANTS[variant](), sources()
+    ids = torch.randint(4, 203, (5, 7))
+    with torch.inference_mode():
+        expected = model(source, ids, lengths).logits
+        with native.at_level(level):
+            fast = packed(model, precision)
+            assert isinstance(fast, Packed)
+            assert fast is packed(model, precision)  # kept
+            encoded = fast.encode(source, lengths)
+            decoding, found = fast.start(encoded), []
+            for t in range(7):
+                logits, decoding = fast.step(ids[:, t : t + 1], decoding)
+                found.append(logits[:, 0])
+        states = model.encode(source, lengths)
+    inside = torch.arange(30) < states.lengths[:, None]
+    limit = ERRORS[precision]
+    torch.testing.assert_close(encoded.states[inside], states.states[inside], rtol=0, atol=limit)
+    assert (torch.stack(found, 1) - expected).abs().max() <= limit * expected.std()
+
+
+@needs_c
+@pytest.mark.parametrize("decoder", [Greedy(), Beam(size=4, n_best=3), Beam(size=3, no_repeat=2)])
+def test_decoders_find_what_they_find_without_it(decoder, monkeypatch):
+    model, (source, lengths) = a_transformer(), sources()
+    fast = decoder(model, source, lengths, prefix=[[5], [], [7, 8], [], []])
+    monkeypatch.setattr("regard.decode.search.packed", lambda model, precision: model)
+    slow = decoder(model, source, lengths, prefix=[[5], [], [7, 8], [], []])
+    for one, two in zip(fast, slow, strict=True):
+        assert [h.tokens for h in one] == [h.tokens for h in two]
+        assert [h.score for h in one] == pytest.approx([h.score for h in two], abs=1e-4)
+        assert [h.trail.tolist() for h in one] == [h.trail.tolist() for h in two]
+
+
+@needs_c
+def test_low_precision_is_for_every_decoder_and_results_depend_on_no_thread():
+    model, (source, lengths) = a_transformer(), sources()
+    for decoder in (Greedy(precision="int8"), Beam(precision="int8"), Sample(precision="int8")):
+        found = []
+        for threads in (1, 2):
+            before = torch.get_num_threads()
+            torch.set_num_threads(threads)
+            torch.manual_seed(3)
+            found.append([[h.tokens for h in best] for best in decoder(model, source, lengths)])
+            torch.set_num_threads(before)
+        assert found[0] == found[1]
+
+
+@needs_c
+def test_changed_weights_are_packed_anew_and_a_model_that_is_gone_is_not_kept():
+    model, (source, lengths) = a_transformer(), sources()
+    before = Beam()(model, source, lengths)
+    copied = copy.deepcopy(model)
+    with torch.no_grad():
+        model.output.weight.mul_(-1.0)
+    after = Beam()(model, source, lengths)
+    assert [h[0].tokens for h in before] != [h[0].tokens for h in after]
+    assert [h[0].tokens for h in Beam()(copied, source, lengths)] == [h[0].tokens for h in before]
+    gone = weakref.ref(model)
+    kept = packed(model)
+    del model
+    gc.collect()
+    assert gone() is None
+    with pytest.raises(RequestError, match="the model that was packed is gone"):
+        kept.encode(source, lengths)
+
+
+@needs_c
+def test_what_cannot_be_packed_runs_as_it_is_and_says_why():
+    cases = {
+        "no plain Transformer": RNNsearch(50, 50, hidden=16),
+        "not the plain one": a_transformer(window=4),
+        "no multiples of 16": a_transformer(heads=8),
+        "is torch.float64": a_transformer().double(),
+        "activation is not in C": a_transformer(Marian, activation="gelu"),
+    }
+    for why, model in cases.items():
+        assert why in refuses(model)
+        assert packed(model) is model
+        with pytest.raises(RequestError, match="int8 needs a decoder that can be packed, and"):
+            packed(model, "int8")
+    model, (source, lengths) = a_transformer(), sources()
+    with watch(model) as seen:
+        Beam(size=2)(model, source, lengths)
+    assert seen
+    with pytest.raises(RequestError, match=r"decode\.precision: expected float32 or"):
+        Beam(precision="int4")
+
+
+@needs_c
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("size", [5, 203, 4000])
+def test_the_best_tokens_of_rows(level, size):
+    torch.manual_seed(0)
+    logits = 5 * torch.randn(3, 4, size)
+    logits[0, 0, 3:] = -torch.inf
+    with native.at_level(level):
+        values, ids = leading(logits, 2, 10, False)
+    expected, _ = top(log_probabilities(logits.double(), False)[..., 2:], min(10, size - 2))
+    torch.testing.assert_close(values.double(), expected, rtol=1e-5, atol=1e-5)
+    found = log_probabilities(logits.double(), False).gather(-1, ids)
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+    assert ids.min() >= 2
+    logits[1, 1, 4] = torch.nan
+    assert leading(logits, 2, 3, False)[0][1, 1].isnan().all()
