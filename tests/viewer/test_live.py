@@ -16,9 +16,6 @@ from regard.viewer._html import page as whole
 from regard.viewer._live import tile
 from regard.viewer._overview import pooled
 from regard.viewer._seen import dump, parse
-from tests.viewer.browser import chromium
-
-__all__ = ["chromium"]
 
 
 def long(n, heads=2):

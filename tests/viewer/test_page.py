@@ -9,9 +9,6 @@ from regard import viewer
 from regard.viewer._html import SCRIPTS, script
 from regard.viewer._html import page as whole
 from tests.viewer import views
-from tests.viewer.browser import chromium, page
-
-__all__ = ["chromium", "page"]
 
 GENERAL = ["matrix", "lines", "heads", "text", "curves", "compare"]
 
@@ -30,6 +27,32 @@ def test_it_is_one_file_that_asks_for_nothing():
     assert "@" + "DATA@" not in text
     assert "default-src 'none'" in text
     assert len(script().encode()) <= 60 * 1024
+
+
+def attention(kind, heads, places):
+    """As in benchmarks/page.py."""
+    draw = np.random.default_rng(0)
+    shape = (1, heads, places, places)
+    if kind == "uniform":
+        found = draw.random(shape, dtype=np.float32)
+    else:
+        found = np.exp(
+            draw.standard_normal(shape, dtype=np.float32) * (4 if kind == "peaked" else 1)
+        )
+    return viewer.view(found / found.sum(-1, keepdims=True), rows=[f"w{i}" for i in range(places)])
+
+
+@pytest.mark.parametrize(
+    ("kind", "places", "top_k", "most"),
+    [
+        ("peaked", 128, None, 2.6), ("flat", 128, None, 2.6), ("peaked", 512, None, 7.0),
+        ("flat", 512, None, 38.0), ("peaked", 512, 16, 3.5), ("flat", 512, 16, 3.5),
+    ],
+)  # fmt: skip
+def test_pages_of_twelve_layers_of_twelve_heads_are_small(kind, places, top_k, most):
+    """Measured on eight heads and four; what all have in common is counted once."""
+    eight, four = (len(whole(attention(kind, n, places), top_k=top_k)) for n in (8, 4))
+    assert (four + 35 * (eight - four)) / 1e6 <= most
 
 
 def test_a_title_cannot_become_markup(tmp_path, page):

@@ -1,6 +1,7 @@
 """Numbers that tell heads apart, so that one of hundreds can be found: sort and filter by them."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +48,7 @@ def measures(
     given: dict[int, list[int]] = {}
     for i, j in links:
         given.setdefault(i, []).append(j)
-    sums: dict[str, Floats] = {}
+    sums: dict[str, NDArray[Any]] = {}
     for start, weights in blocks:
         for name, part in _sums(weights, start, rows, delimiters, given, own).items():
             sums[name] = sums[name] + part if name in sums else part
@@ -62,8 +63,8 @@ def measures(
 def _sums(
     weights: Floats, start: int, rows: int, delimiters: list[int], links: dict[int, list[int]],
     own: bool,
-) -> dict[str, Floats]:  # fmt: skip
-    """Of a block of rows, (H,) each."""
+) -> dict[str, NDArray[Any]]:  # fmt: skip
+    """Of a block of rows, (H,) each; "some" counts rows."""
     count, columns = weights.shape[1:]
     size = np.abs(weights)
     total = size.sum(2)  # (H, r)

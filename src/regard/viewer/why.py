@@ -105,7 +105,7 @@ def without_head(layer: nn.Module, head: int) -> Iterator[None]:
     assert isinstance(layer, MultiHead)
     weight = layer.out.weight
     width = weight.shape[1] // layer.heads
-    part = weight.data[:, head * width : (head + 1) * width]
+    part = weight.detach()[:, head * width : (head + 1) * width]
     kept = part.clone()
     part.zero_()
     try:

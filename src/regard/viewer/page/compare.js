@@ -50,7 +50,8 @@ function small(p, title, width) {
     const c = floor((e.offsetX - g.left) / g.cell), r = floor((e.offsetY - g.above) / g.cell);
     const col = p.cols.rtl ? p.C - 1 - c : c;
     if (c < 0 || r < 0 || c >= p.C || r >= p.R) return tip();
-    tip(e, `${p.rows.labels[r]} → ${p.cols.labels[col]}  ${p.low < 0 ? (p.w[r * p.C + col] > 0 ? "+" : "") : ""}${percent(p.w[r * p.C + col])}`);
+    const v = p.w[r * p.C + col];
+    tip(e, `${p.rows.labels[r]} → ${p.cols.labels[col]}  ${p.low < 0 && v > 0 ? "+" : ""}${percent(v)}`);
   } });
   return make("figure", { style: `width:${max(wide, 200)}px` }, make("figcaption", {}, title), canvas);
 }

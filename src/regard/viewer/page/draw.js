@@ -106,7 +106,13 @@ function fit(pen, text, room) {
   return text.slice(0, low) + "…";
 }
 
-const longest = (pen, labels) => labels.reduce((most, l) => max(most, pen.measureText(l).width), 0);
+// Widths of the same words are asked for again and again: they are kept, per pixel of the font.
+const widths = new WeakMap();
+function longest(pen, labels) {
+  const size = parseFloat(pen.font.match(/[\d.]+px/)[0]);
+  if (!widths.has(labels)) widths.set(labels, labels.reduce((most, l) => max(most, pen.measureText(l).width), 0) / size);
+  return widths.get(labels) * size;
+}
 
 function scaleBar(pen, x, y, width, top, signed) {
   for (let i = 0; i < width; i++) {

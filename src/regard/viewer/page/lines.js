@@ -108,7 +108,7 @@ VIEWS.push({
         pen.stroke();
       }
     });
-    pen.globalAlpha = 1; pen.textAlign = "center"; pen.textBaseline = "middle";
+    pen.globalAlpha = 1; pencil(pen, "center", "middle", 13, colours.text);
     p.cols.labels.forEach((label, i) => {
       const mine = i === state.row || i === state.col;
       pen.font = font(13, mine);

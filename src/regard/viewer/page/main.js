@@ -77,7 +77,7 @@ function best(caption, labels, values, top) {
 
 async function drawAside() {
   const map = mapNow(), code = { u8: "to ¼ % of each row's largest", i8: "to ½ % of each row's largest", f16: "exact to half precision", top: map.k ? `the largest ${map.k} of each row` : "what is not zero" }[map.code];
-  $("what").textContent = `Shown: ${WHATS[map.what]}. Kept: ${map.pool ? `an overview; each cell is the largest weight of ${map.pool.join(" × ")}${LIVE ? ", larger ones are computed as you come nearer" : ""}` : code}.`;
+  $("what").textContent = `Shown: ${WHATS[map.what]}. Kept: ${map.pool ? `an overview; each cell is the largest weight of ${map.pool.join(" × ")}${LIVE ? ", exact ones come as you zoom in" : ""}` : code}.`;
   drawBeam();
   const p = await picture(indexNow(), state.head);
   const rows = [];
@@ -276,6 +276,6 @@ function start() {
   openFile(textSource($("seen").textContent)).catch(fail);
 }
 // For people at a console, and tests.
-for (const [name, thing] of [["state", state], ["change", change], ["choose", choose], ["refresh", refresh], ["picture", picture], ["viewNow", viewNow], ["viewsNow", viewsNow], ["mapNow", mapNow], ["headsOn", headsOn]]) globalThis[name] = thing;
+for (const [name, thing] of [["state", state], ["change", change], ["refresh", refresh], ["picture", picture], ["viewNow", viewNow], ["viewsNow", viewsNow], ["mapNow", mapNow], ["headsOn", headsOn]]) globalThis[name] = thing;
 Object.defineProperty(globalThis, "file", { get: () => file });
 start();

@@ -20,8 +20,10 @@ function textSource(text) {
 }
 
 async function inflate(bytes) {
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return new Uint8Array(await new Response(stream).arrayBuffer());
+  const { readable, writable } = new DecompressionStream("deflate"), writer = writable.getWriter();
+  const whole = new Response(readable).arrayBuffer();  // before it is written, else it would wait
+  Promise.all([writer.write(bytes), writer.close()]).catch(() => {});  // the reader says what is wrong
+  return new Uint8Array(await whole);
 }
 
 function half(bits) {
@@ -46,7 +48,7 @@ class File {
   }
 
   constructor(source, base, head) {
-    Object.assign(this, { source, base, head, cache: new Map(), held: 0 });
+    Object.assign(this, { source, base, head, cache: new Map(), held: 0, kept: {} });
     Object.assign(this, { sides: head.sides, maps: head.maps, runs: head.runs });
   }
 

@@ -80,7 +80,7 @@ async function drawing() {
   await whole(() => (root = board.pen.root), "svg");
   return root;
 }
-const asText = (root) => "data:image/svg+xml;charset=utf-8," + encodeURIComponent(new XMLSerializer().serializeToString(root));
+const asText = (root) => "data:image/svg+xml," + encodeURIComponent(new XMLSerializer().serializeToString(root));
 const download = (href, ending) => make("a", { download: `${file.head.title || "attention"}.${ending}`, href }).click();
 
 async function savePng() {

@@ -60,7 +60,8 @@ function mapName(map) {
 }
 
 // The labels of a side: its words, or its pieces; `groups` are null where they are the pieces.
-function axis(s, words) {
+const axis = (s, words) => file.kept[`${s}.${+!!words}`] ??= newAxis(s, words);
+function newAxis(s, words) {
   const side = file.sides[s], special = new Set(side.special ?? []);
   const joined = words && side.groups?.length;
   const groups = joined ? side.groups : null;

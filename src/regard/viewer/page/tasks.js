@@ -76,7 +76,7 @@ VIEWS.push({
     const c = canvas.getContext("2d");
     c.scale(2, 2);
     if (photo) c.drawImage(photo, 0, 0, width, height);
-    c.imageSmoothingEnabled = !state.values; c.imageSmoothingQuality = "high";
+    c.imageSmoothingEnabled = !state.values;
     c.drawImage(heat, 0, 0, width, height);
     const { x, y } = p.map.extra ?? {};
     if (x && y) {  // a glimpse's trail: places from 0 to 1
@@ -112,7 +112,7 @@ VIEWS.push({
     }
     pen.stroke();
     const seconds = p.cols.side.seconds ?? 0;
-    pen.fillStyle = colours.soft; pen.textAlign = "center"; pen.textBaseline = "top";
+    pencil(pen, "center", "top", 12, colours.soft);
     for (let k = 0; k <= 8; k++) pen.fillText(seconds ? `${((k / 8) * p.C * seconds).toFixed(1)} s` : round((k / 8) * p.C), left + (k / 8) * wide - dx, top + high + 6 - dy);
   },
 });
@@ -146,7 +146,7 @@ VIEWS.push({
       c.strokeStyle = shade(0.25 + 0.75 * (v / p.top), 1); c.lineWidth = 0.5 + 5 * (v / p.top); c.globalAlpha = 0.8;
       c.beginPath(); c.moveTo(x0, y0); c.quadraticCurveTo((x0 + x1) / 2 + (y1 - y0) * bend, (y0 + y1) / 2 - (x1 - x0) * bend, x1, y1); c.stroke();
     }
-    c.globalAlpha = 1; c.font = font(12); c.textAlign = "center"; c.textBaseline = "middle";
+    c.globalAlpha = 1; pencil(c, "center", "middle", 12, colours.text);
     at.forEach(([nx, ny], i) => {
       const v = state.row >= 0 ? p.w[state.row * p.C + i] : p.w[i * p.C + i];
       c.fillStyle = shade(v, p.top); c.strokeStyle = i === state.row ? colours.mark : colours.soft; c.lineWidth = i === state.row ? 2.5 : 1;

@@ -15,7 +15,7 @@ VIEWS.push({
       const words = axis.labels.flatMap((label, i) => {
         const v = values[i], place = axis.groups ? axis.groups[i][0] : i;
         const word = make("button", {
-          class: `word${axis.dim[i] ? " dim" : ""}${i === mine ? " mine" : ""}`, "aria-pressed": String(i === mine),
+          class: `word${axis.dim[i] ? " dim" : ""}${i === mine ? " mine" : ""}`, "aria-pressed": String(i === mine), dir: "auto",
           style: Number.isNaN(v) ? undefined : `background:${shade(v, top)};color:${inkOn(v, top)}`,
           title: Number.isNaN(v) ? label : `${label}  ${percent(v)}`, click: () => pick(i),
         }, label || "·");
@@ -93,7 +93,7 @@ VIEWS.push({
         else k ? pen.lineTo(x, y) : pen.moveTo(x, y);
       });
       pen.stroke();
-      pen.font = font(10); pen.textAlign = "right"; pen.textBaseline = "middle";
+      pencil(pen, "right", "middle", 10, colours.text);
       const every = ceil(13 / step);
       labels.labels.forEach((label, k) => {
         if (k % every) return;
