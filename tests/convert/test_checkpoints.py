@@ -292,7 +292,7 @@ def test_no_pickle_is_run(tmp_path):
     with pytest.raises(RequestError, match=r"bad.pt cannot be read .* holds .*open"):
         convert(tmp_path / "bad.pt", "fairseq", tmp_path / "own")
     (tmp_path / "plain.pt").write_bytes(pickle.dumps(Bomb(str(tmp_path / "ran"))))
-    with pytest.raises(RequestError, match=r"plain.pt cannot be read"):
+    with pytest.raises(RequestError, match=r"plain.pt cannot be read .* no file of torch.save"):
         convert(tmp_path / "plain.pt", "opennmt-py", tmp_path / "own")
     assert not (tmp_path / "ran").exists()
 

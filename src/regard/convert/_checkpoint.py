@@ -64,9 +64,10 @@ def plain(path: Path) -> Mapping[str, Any]:
         with torch.serialization.safe_globals(_PLAIN):
             content = torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
-        said = " ".join(str(error).split())
-        _, _, named = said.partition("Unsupported global: GLOBAL ")
-        why = f"it holds {named.split()[0]}, which only its own program can make" if named else said
+        _, _, named = str(error).partition("Unsupported global: GLOBAL ")
+        why = "it is no file of torch.save, or not the whole of one"
+        if named:
+            why = f"it holds {named.split()[0]}, which only its own program can make"
         raise RequestError(f"{path} cannot be read as tensors and plain values: {why}") from error
     if not isinstance(content, Mapping):
         raise RequestError(f"{path}: expected a dictionary, got a {type(content).__name__}")

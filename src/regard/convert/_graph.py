@@ -58,8 +58,21 @@ class Graph:
     def linear(self, path: str, layer: nn.Linear, x: str) -> str:
         """Multiply by a layer's matrix and add its bias, if it has one."""
         out = self.put("MatMul", x, self.weight(f"{path}.weight", layer.weight.T.contiguous()))
+        return self.shift(path, layer, out)
+
+    def shift(self, path: str, layer: nn.Linear, x: str) -> str:
+        """Add a layer's bias, if it has one."""
         bias: Tensor | None = layer.bias
-        return out if bias is None else self.put("Add", out, self.weight(f"{path}.bias", bias))
+        return x if bias is None else self.put("Add", x, self.weight(f"{path}.bias", bias))
+
+    def project(self, x: str) -> str:
+        """Scores of the whole vocabulary; a matrix that is the embedding too is kept once."""
+        model = self.made.model
+        if self.made.tied == "none":
+            return self.linear("output", model.output, x)
+        table = self.weight("embed_target.weight", model.embed_target.weight)
+        out = self.put("MatMul", x, self.put("Transpose", table, perm=[1, 0]))
+        return self.shift("output", model.output, out)
 
     def norm(self, path: str, norm: nn.LayerNorm, x: str) -> str:
         """Layer normalization over the last axis."""
@@ -202,7 +215,7 @@ def step_graph(made: Anatomy, positions: int) -> Any:
         x = graph.around(f"{path}.self_residual", layer.self_residual, x, look_back)
         x = graph.around(f"{path}.cross_residual", layer.cross_residual, x, look_up)
         x = _fed(graph, path, layer, x)
-    logits = graph.linear("output", made.model.output, graph.last("decoder", x))
+    logits = graph.project(graph.last("decoder", x))
     flat = graph.put("Squeeze", logits, graph.constant([1]))
     graph.leave("logits", ["batch", made.model.target], flat)
     return graph.model("step")
