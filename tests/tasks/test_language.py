@@ -161,6 +161,8 @@ def test_what_the_section_data_does_not_have_is_said(tmp_path, data):
         ({"path": str(data), "max_length": 3}, "data has no key 'max_length'"),
         ({"path": str(data), "columns": {"txt": 1}}, r"data\.columns has no key 'txt'.*text"),
         ({"path": str(data), "tokenizer": {"knd": 1}}, "no key 'knd'.*kind"),
+        ({"path": str(data), "tokenizer": {"min_count": "x"}}, "min_count is 'x'; it must be"),
+        ({"path": str(data), "tokenizer": {"min_count": 999}}, r"txt: no word .* 999 times"),
         ({"train": "-"}, "read twice: give a file, not '-'"),
         ({}, "data.path is not given"),
         ({"dev": str(data / "dev.txt")}, "no training file to learn the vocabulary from"),
@@ -175,7 +177,9 @@ def test_what_the_section_data_does_not_have_is_said(tmp_path, data):
         with pytest.raises(RequestError, match="must be 1 or more"):
             Language(**settings)
     with pytest.raises(RequestError, match=r"task\.context is 5.*the last 9 words"):
-        Language(context=5).prepare(MemN2NLM(9, 9, dim=4, memory=9), None)
+        Language(context=5).prepare(
+            MemN2NLM(9, 9, dim=4, memory=9), Language(5).data({"path": str(data)})
+        )
 
 
 def test_lines_that_are_not_text_are_told_and_left_out(tmp_path, caplog):

@@ -53,5 +53,4 @@ def perplexity(log_probs: Sequence[float], words: Sequence[int], unknown: int = 
 def _of(sums: np.ndarray) -> np.ndarray:
     """Perplexities of sums (..., 2)."""
     with np.errstate(over="ignore"):  # beyond what a float holds it is infinite
-        found: np.ndarray = np.exp(sums[..., 0] / sums[..., 1])
-    return found
+        return np.asarray(np.exp(sums[..., 0] / sums[..., 1]))

@@ -95,6 +95,10 @@ class Language(Task):
         column = _column(config.get("columns") or {})
         vocabulary = dict(config.get("tokenizer") or {})
         least = vocabulary.pop("min_count", 1)
+        if not isinstance(least, int) or least < 1:
+            raise RequestError(
+                f"data.tokenizer.min_count is {least!r}; it must be a number from 1 up"
+            )
         rest = {k: v for k, v in config.items() if k not in ("columns", "tokenizer")}
         found = corpus.Config.of(
             {**rest, "tokenizer": vocabulary}, {}, True, {"kind": "words", "size": 10_000}
@@ -114,6 +118,9 @@ class Language(Task):
             words = running.vocabulary(
                 lambda: read["train"](_Silent()), found.tokenizers["source"], least
             )
+            if least > 1 and len(words) == UNK + 1:
+                file = read["train"].args[0]
+                raise RequestError(f"{file}: no word of it occurs {least} times (min_count)")
             tokenizers = {"source": words, "target": words}
         problems, made = Problems(), {}
         for split, lines in read.items():
@@ -173,6 +180,8 @@ class Language(Task):
         Texts know nothing of each other, and come with what is likeliest behind them; lines of
         `Stretches` follow each other. An empty text gives an empty output.
         """
+        if prefix is not None:
+            raise RequestError(f"prefix: the task {self.name} writes no text")
         vocabulary = tokenizers["target"]
         if isinstance(texts, Stretches):
             return self._judged(model, texts, vocabulary, tokens, more=0)
