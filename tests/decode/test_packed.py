@@ -152,6 +152,32 @@ def test_what_cannot_be_packed_runs_as_it_is_and_says_why():
 
 @needs_c
 @pytest.mark.parametrize("level", LEVELS)
+def test_what_a_packed_model_looks_at_is_what_the_model_looks_at(level, monkeypatch):
+    from regard.decode import packed as module
+
+    model, (source, lengths) = a_transformer(), sources()
+    with native.at_level(level):
+        plain = Beam(size=3)(model, source, lengths)
+        with watch(model) as seen:
+            watched = Beam(size=3)(model, source, lengths)
+    with monkeypatch.context() as patch, watch(model) as expected:
+        patch.setattr(module, "refuses", lambda model: "unpacked")
+        Beam(size=3)(model, source, lengths)
+    for a, b in zip(plain, watched, strict=True):
+        assert [(h.tokens, h.score) for h in a] == [(h.tokens, h.score) for h in b]
+    assert list(seen) == list(expected)
+    for name, record in seen.items():
+        for found, step in zip(record.steps, expected[name].steps, strict=True):
+            there = found.sum(-1) > 0  # padding does not look, unpacked it does for nothing
+            assert found.shape == step.shape
+            assert there.any()
+            torch.testing.assert_close(found[there], step[there], rtol=1e-4, atol=1e-5)
+    with watch(model, tiles=True):
+        assert "watches more" in refuses(model)
+
+
+@needs_c
+@pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("size", [5, 203, 4000])
 def test_the_best_tokens_of_rows(level, size):
     torch.manual_seed(0)

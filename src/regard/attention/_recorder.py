@@ -326,6 +326,19 @@ def record(call: Call, attended: Attended, owner: object) -> None:
         seen.meet(name, call, weights, owner)
 
 
+def wants_calls() -> bool:
+    """Whether a watcher wants more of a call than its weights; such have to see the call itself."""
+    return any(seen.tiles or type(seen).meet is not Seen.meet for seen in _watchers.get())
+
+
+def note(owner: object, weights: Tensor) -> None:
+    """Show the watchers weights of a layer of heads that was not called but computed otherwise."""
+    for seen in _watchers.get():
+        name = seen.name_of(owner)
+        if name is not None:
+            seen.add(name, weights, True, dict(_scopes.get()))
+
+
 @contextmanager
 def watching(seen: Seen) -> Iterator[Seen]:
     """Let a watcher of one's own see what runs in the block."""

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from regard.attention import Causal, ScaledDot, Softmax, WeightedSum
 from regard.attention._kernels import native
-from regard.attention._recorder import active
+from regard.attention._recorder import active, note, wants_calls
 from regard.attention.mask import take
 from regard.errors import RequestError
 from regard.layers.feedforward import FeedForward
@@ -62,7 +62,7 @@ class _Call(ctypes.Structure):
         (name, ctypes.c_int64)
         for name in (
             "rows", "width", "past", "source", "stride", "x", "blocks", "block_rows", "ancestors",
-            "memories", "lengths", "logits",
+            "memories", "lengths", "logits", "own_looks", "cross_looks",
         )
     ]  # fmt: skip
 
@@ -72,6 +72,7 @@ class _Encoding(ctypes.Structure):
         (name, ctypes.c_int64)
         for name in (
             "sentences", "source", "layers", "x", "lengths", "states", "memory", "memories",
+            "looks",
         )
     ]  # fmt: skip
 
@@ -118,8 +119,8 @@ def refuses(model: Any) -> str | None:
         return f"{type(model).__name__} is no plain Transformer"
     if native.function(*_STEP) is None:
         return f"there is no C ({native.missing() or 'the function is not in it'})"
-    if active():
-        return "somebody watches its attention"
+    if wants_calls():
+        return "somebody watches more of its attention than weights"
     if torch.is_autocast_enabled("cpu"):
         return "autocast is on"
     for name, p in model.named_parameters():
@@ -240,11 +241,19 @@ class Packed(nn.Module):
         layers = len(model.decoder)
         memories = x.new_zeros(layers, *source.shape, 2 * self._plan.inner)
         each = (ctypes.c_int64 * layers)(*(m.data_ptr() for m in memories))
+        looks = x.new_zeros(0)
+        if active():
+            sentences, width = source.shape
+            heads = self._encoder.heads, width, width
+            looks = x.new_zeros(len(model.encoder), sentences, *heads)
         call = _Encoding(
             *source.shape, layers, x.data_ptr(), lengths.data_ptr(), states.data_ptr(),
             ctypes.addressof(self._memory), ctypes.addressof(each),
+            looks.data_ptr() if len(looks) else 0,
         )  # fmt: skip
         self._run(_ENCODE, self._encoder, call, source.numel() * 1_000_000)
+        for layer, weights in zip(model.encoder, looks, strict=False):
+            note(layer.self_attention, weights)
         return Encoded(states, lengths, extra={"memories": tuple(memories)})
 
     def forward(self, source: Tensor, target_in: Tensor, lengths: Tensor | None = None) -> Output:
@@ -277,7 +286,15 @@ class Packed(nn.Module):
             ctypes.addressof(memories), source.lengths.data_ptr(),
             logits.data_ptr(),
         )  # fmt: skip
+        looks = []
+        if active():
+            place = len(model.decoder), sentences, width, self._plan.heads
+            looks = [x.new_zeros(*place, 1, count), x.new_zeros(*place, keys)]
+            call.own_looks, call.cross_looks = (one.data_ptr() for one in looks)
         self._run(_STEP, self._plan, call, rows * 1_000_000)
+        for layer, own, cross in zip(model.decoder, *looks, strict=True) if looks else ():
+            note(layer.self_attention, own)
+            note(layer.cross_attention, cross.transpose(1, 2))  # (B, H, beam, S), as it is unpacked
         return logits, decoding.advance(past=past)
 
     def _run(self, name: tuple[str, str], plan: Any, call: Any, work: int) -> None:

@@ -46,6 +46,7 @@ typedef struct {
     const float *const *memories; /* (sentences, source, 2 inner): keys and values of each layer */
     const int64_t *lengths;
     float *logits;
+    float *own_looks, *cross_looks; /* for watchers: (layers, rows, heads, past + 1 or source) */
 } step_call;
 
 typedef struct {
@@ -55,6 +56,7 @@ typedef struct {
     float *states;
     const linear *memory; /* keys and values side by side, of each decoder layer */
     float *const *memories; /* (sentences, source, 2 inner) */
+    float *looks; /* for watchers: (layers, sentences, heads, source, source) */
 } encode_call;
 
 typedef struct {
