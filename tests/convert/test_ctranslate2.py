@@ -93,3 +93,14 @@ def test_what_is_refused(tmp_path):
     with pytest.raises(RequestError, match=r"no quantization 'int9'.*did you mean 'int8'"):
         export("de-en-small", "ctranslate2", tmp_path / "out", quantization="int9")
     assert not list(tmp_path.iterdir())  # nothing half written
+
+
+@pytest.mark.parametrize(
+    "changes", [{"window": 4}, {"positions": "shaw"}, {"head_dim": 4}], ids=str
+)
+def test_attention_of_another_kind_is_refused(tmp_path, monkeypatch, changes):
+    monkeypatch.setitem(FORMS, "other", ("transformer", changes))
+    make(tmp_path / "own", "other")
+    with pytest.raises(RequestError, match=r"plain multi-head attention|heads of 4"):
+        export(tmp_path / "own", "ctranslate2", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
