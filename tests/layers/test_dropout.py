@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from regard.attention._kernels import native
-from regard.layers.dropout import FEW, Dropout, dropout, dropout_add
+from regard.attention._kernels.dropout import FEW
+from regard.layers.dropout import Dropout, dropout, dropout_add
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])

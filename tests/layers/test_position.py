@@ -25,7 +25,7 @@ def test_thing_7_the_code_of_the_authors_concatenates_with_another_exponent():
             angle = p * 10000 ** (-i / 5)
             assert table[p, i].item() == pytest.approx(math.sin(angle), abs=1e-6)
             assert table[p, 6 + i].item() == pytest.approx(math.cos(angle), abs=1e-6)
-    with pytest.raises(RequestError, match="'interleaved' or 'halves'"):
+    with pytest.raises(RequestError, match="did you mean 'halves'"):
         sinusoid(4, 4, "half")
 
 

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from regard.attention._kernels import native
 from regard.attention._kernels.constant import constant
+from regard.attention._kernels.dropout import dropout
 from regard.attention._kernels.segment import shared_additive
 from regard.attention._kernels.table import Attended, Call
 from regard.attention.mask import Dense, Lengths, Mask
@@ -179,7 +179,7 @@ def _block(query: Tensor, center: Tensor, plan: _Plan) -> Tensor:
         far = place - center[..., None]
         weights = weights * torch.exp(-(far**2) / (2 * plan.sigma**2)).to(weights.dtype)
     if plan.rate:
-        weights = F.dropout(weights, plan.rate)
+        weights = dropout(weights, plan.rate)
     windows = value.flatten(0, 1).index_select(0, where).view(*inside.shape, -1)
     return torch.matmul(weights.to(value.dtype)[..., None, :], windows)[..., 0, :]
 

@@ -1,17 +1,20 @@
 """The dot family on PyTorch's fused kernel."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, cast
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from regard.attention._kernels.dropout import dropout
 from regard.attention._kernels.table import Attended, Call, forced
 from regard.attention._kernels.window import Windowed
 from regard.attention.mask import Causal, Edges
 from regard.attention.read import WeightedSum
 from regard.attention.score import DotLike
-from regard.attention.select import Softmax
+from regard.attention.select import Softmax, masked_softmax
 
 __all__ = ["Sdpa"]
 
@@ -68,17 +71,18 @@ class Sdpa:
             if needed:
                 mask = call.mask.dense(queries, keys, at=call.at, device=query.device)
                 mask = _as_four(mask, batch)
-        dropout = call.read.dropout if call.read.training else 0.0
+        rate = call.read.dropout if call.read.training else 0.0
         width = value.shape[-1]
-        if width != query.shape[-1] and not dropout and queries * keys >= PAIRS:
+        if width != query.shape[-1] and not rate and queries * keys >= PAIRS:
             query, key, value = _even(query, key, value)
-        fused = _in_fp32 if _slow_backward(query, key, value) else F.scaled_dot_product_attention
-        context = fused(
+        kernel = _plain if rate and query.device.type == "cpu" else F.scaled_dot_product_attention
+        low = _slow_backward(query, key, value)
+        context = (partial(_in_fp32, kernel) if low else kernel)(
             _as_four(query, batch),
             _as_four(key, batch),
             _as_four(value, batch),
             attn_mask=mask,
-            dropout_p=dropout,
+            dropout_p=rate,
             is_causal=causal,
             scale=scale / call.select.temperature,
         )
@@ -118,10 +122,30 @@ def _slow_backward(query: Tensor, key: Tensor, value: Tensor) -> bool:
     )
 
 
-def _in_fp32(query: Tensor, key: Tensor, value: Tensor, **how: Any) -> Tensor:
-    """The fused kernel in fp32, whatever autocast says."""
+def _in_fp32(
+    kernel: Callable[..., Tensor], query: Tensor, key: Tensor, value: Tensor, **how: Any
+) -> Tensor:
+    """The kernel in fp32, whatever autocast says."""
     with torch.autocast("cpu", enabled=False):
-        return F.scaled_dot_product_attention(query.float(), key.float(), value.float(), **how)
+        return kernel(query.float(), key.float(), value.float(), **how)
+
+
+def _plain(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    attn_mask: Tensor | None,
+    dropout_p: float,
+    is_causal: bool,
+    scale: float,
+) -> Tensor:
+    """What SDPA does on a CPU where weights are dropped, with the house's dropout."""
+    if is_causal:
+        pairs = query.shape[-2], key.shape[-2]
+        attn_mask = torch.ones(pairs, dtype=torch.bool, device=query.device).tril_()
+    weights = masked_softmax(torch.matmul(query * scale, key.transpose(-2, -1)), attn_mask)
+    return torch.matmul(dropout(weights, dropout_p), value)
 
 
 def _as_four(x: Tensor, batch: torch.Size) -> Tensor:

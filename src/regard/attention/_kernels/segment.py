@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.attention._kernels.csr import compressed
+from regard.attention._kernels.dropout import dropout
 from regard.attention._kernels.table import Attended, Call
 from regard.attention.mask import Edges
 from regard.attention.read import WeightedSum
@@ -57,7 +58,7 @@ class Segment:
         assert isinstance(mask, Edges)
         assert isinstance(read, WeightedSum)
         weights = edge_weights(call)
-        dropped = F.dropout(weights, read.dropout) if read.dropout and read.training else weights
+        dropped = dropout(weights, read.dropout) if read.dropout and read.training else weights
         return Attended(edge_sum(dropped, value, mask).to(value.dtype), weights)
 
 

@@ -3,8 +3,8 @@
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional as F
 
+from regard.attention._kernels.dropout import dropout
 from regard.attention.position.table import by_offset
 from regard.attention.score.relative import offset_table
 
@@ -43,7 +43,7 @@ class RelativeValues(nn.Module):
     ) -> Float[Tensor, "*batch query value_dim"]:
         """The equation as it is written, with an (Q, K, Dv) tensor of relative values."""
         if self.dropout and self.training:
-            weights = F.dropout(weights, self.dropout)
+            weights = dropout(weights, self.dropout)
         weights = weights.to(value.dtype)
         queries, keys = weights.shape[-2:]
         table = self.table.to(value.dtype)

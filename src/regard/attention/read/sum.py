@@ -5,8 +5,8 @@ from typing import Literal
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional as F
 
+from regard.attention._kernels.dropout import dropout
 from regard.errors import RequestError
 
 __all__ = ["WeightedSum"]
@@ -52,7 +52,7 @@ class WeightedSum(nn.Module):
     ) -> Float[Tensor, "*batch query value_dim"]:
         """Average the values."""
         if self.dropout and self.training:
-            weights = F.dropout(weights, self.dropout)
+            weights = dropout(weights, self.dropout)
         if weights.dtype != value.dtype and not torch.is_autocast_enabled(weights.device.type):
             weights = weights.to(value.dtype)
         return torch.matmul(weights, value)
