@@ -121,7 +121,7 @@ def lines(
         ))  # fmt: skip
         if row is not None and values:
             for r, c in pairs[: 3 * count]:
-                write(axes, right - 0.08, y[c], f"{weights[r, c]:.2f}", 5, ha="right")
+                write(axes, right - 0.08, y[c], f"{weights[r, c]:.2f}", 5.0, ha="right")
     for i, word in enumerate(shown.rows):
         mine: dict[str, Any] = {"color": MARK, "weight": "bold"} if i == row else {}
         write(axes, left, y[i], word, room=most, ha="right", **mine)

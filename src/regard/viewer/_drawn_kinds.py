@@ -33,7 +33,7 @@ def pointer(
 
     made_up = shown.extra.get("generate")
     step = 0.19
-    left = max(*(_width(w, 8) for w in shown.rows), _width("output", SMALL)) + 2 * EDGE
+    left = max(*(_width(w, 8.0) for w in shown.rows), _width("output", SMALL)) + 2 * EDGE
     bar = 0.3 * width
     made, axes = paper(width, step * (len(shown.rows) + 1) + EDGE, title)
     heads = [(EDGE, "output"), (left, "made, copied" if made_up else "copied")]
@@ -62,7 +62,7 @@ def features(
     """A row's weights for each feature, from top to bottom."""
     at = row or 0
     strip = np.stack([w[at] for w in shown.weights])  # (features, places)
-    above = max(_width(w, 8) for w in shown.columns) + EDGE
+    above = max(_width(w, 8.0) for w in shown.columns) + EDGE
     high = float(np.clip(0.03 * len(strip), 0.8, 4))
     made, axes = paper(width, above + high + 0.25, title)
     x = np.linspace(EDGE, width - EDGE, strip.shape[1] + 1)
@@ -136,7 +136,7 @@ def sound(
 ) -> "Figure":
     """Frames of sound below their spectrogram, and the path of the largest weights."""
     photo, weights = _photo(shown), shown.weights[0]
-    left = max(_width(w, 8) for w in shown.rows) + 2 * EDGE
+    left = max(_width(w, 8.0) for w in shown.rows) + 2 * EDGE
     above, step = 0.0 if photo is None else 0.9, 0.16
     high = step * len(shown.rows)
     made, axes = paper(width, above + EDGE + high + 0.3, title)
@@ -155,7 +155,7 @@ def sound(
     for part in np.linspace(0, 1, 5):
         at = part * weights.shape[1] * (shown.side.seconds or 1)
         said = f"{at:.1f} s" if shown.side.seconds else f"{at:.0f}"
-        write(axes, left + part * (right - left), y + high + 0.12, said, 6, ha="center",
+        write(axes, left + part * (right - left), y + high + 0.12, said, 6.0, ha="center",
               color=SOFT)  # fmt: skip
     axes.set(xlim=(0, width), ylim=(above + EDGE + high + 0.3, axes.get_ylim()[1]))
     return made
@@ -192,7 +192,7 @@ def graph(
         axes.plot(x[i], y[i], "o", markersize=3 if small else 10, color=shaded(v, shown.top),
                   markeredgecolor=edge, markeredgewidth=0.5, zorder=3)  # fmt: skip
         if not small:
-            write(axes, x[i], y[i], label, 5, ha="center", zorder=4,
+            write(axes, x[i], y[i], label, 5.0, ha="center", zorder=4,
                   color=ink_on(v, shown.top))  # fmt: skip
     return made
 
