@@ -143,7 +143,7 @@ class _KeyTimes(nn.Module):
         times = F.pad(torch.matmul(query, self.table.flip(0).T), (0, queries))  # (Q, N + Q)
         width = times.shape[-1] - 1
         # Read with rows one shorter, each row begins one place further to the right.
-        skewed = times.flatten(-2)[..., : queries * width].unflatten(-1, (queries, width))
+        skewed: Tensor = times.flatten(-2)[..., : queries * width].unflatten(-1, (queries, width))
         return scores + skewed[..., width - keys :]
 
 
