@@ -234,3 +234,33 @@ def test_the_model_is_pytorch_geometrics_with_its_weights_copied():
     assert torch.equal(index[0][order], edges.sources)
     ours = seen["hidden.0.attention"].weights
     assert torch.allclose(ours, weights[order].T, atol=1e-6)
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("torch_geometric") is None,
+    reason="PyTorch Geometric is not installed (pip install torch_geometric)",
+)
+def test_batches_of_pytorch_geometrics_loaders_train_it():
+    """The loop of docs/howto/graphs.md: neighbors tend to be of one class."""
+    from torch_geometric.data import Data
+    from torch_geometric.loader import RandomNodeLoader
+
+    torch.manual_seed(0)
+    y = torch.randint(3, (240,))
+    pairs = torch.randint(240, (2, 6000))
+    pairs = pairs[:, (y[pairs[0]] == y[pairs[1]]) | (torch.rand(6000) < 0.1)]
+    features = torch.eye(3)[y] + torch.randn(240, 3)
+    loader = RandomNodeLoader(Data(x=features, edge_index=pairs, y=y), num_parts=3, shuffle=True)
+    model = GAT(3, 3, hidden=8, heads=2, dropout=0.0, attention_dropout=0.0)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+    losses = []
+    for _ in range(40):
+        for batch in loader:
+            logits = model(batch.x, Edges.of(batch.edge_index, batch.num_nodes, loops=True)).logits
+            loss = torch.nn.functional.cross_entropy(logits, batch.y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(float(loss.detach()))
+    assert losses[0] > 0.8  # about log 3
+    assert sum(losses[-3:]) < 0.7 * sum(losses[:3])
