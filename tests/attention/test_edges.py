@@ -379,6 +379,23 @@ def test_a_graph_that_is_read_in_blocks_is_read_whole(heads, dim, spread):
 
 
 @pytest.mark.skipif(native.library() is None, reason="no compiled library")
+@pytest.mark.parametrize(("queries", "keys"), [(10, 40), (40, 10), (40, 40)])
+def test_fewer_look_than_are_looked_at_or_more(queries, keys):
+    """Sizes that are padded on one side must be on the other: 7 features, 200 edges."""
+    graph = a_graph(queries, 400, 5, keys=keys)
+    torch.manual_seed(0)
+    tensors = [torch.randn(n, 7, requires_grad=True) for n in (queries, keys, keys)]
+    score, upstream = SplitLinear(7, 7), torch.randn(queries, 7)
+    found = []
+    for road in ("edges", "segment"):
+        with kernels(road):
+            context = attend(*tensors, score=score, mask=graph).context
+        found.append([context, *torch.autograd.grad(context, tensors, upstream)])
+    for ours, slow in zip(*found, strict=True):
+        torch.testing.assert_close(ours, slow, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.skipif(native.library() is None, reason="no compiled library")
 @pytest.mark.parametrize("level", ["portable", "AVX2", "AVX-512"])
 @pytest.mark.parametrize(("heads", "dim"), [(8, 8), (1, 17), (3, 5), (8, 24)])
 def test_halves_of_nodes_whose_heads_lie_side_by_side(level, heads, dim):

@@ -132,7 +132,8 @@ def _forward(
         (E); reversed, where gradients are wanted: back (K + 1), targets (E), places (E)
     """
     size = value.shape[-1]
-    left, right, value = left.contiguous(), right.contiguous(), _whole_lanes(value, len(sources))
+    many = len(sources) > 4 * value.shape[1]
+    left, right, value = left.contiguous(), right.contiguous(), _whole_lanes(value, many)
     batch, keys, heads, dim = value.shape
     queries, edges = left.shape[1], len(sources)
     context = value.new_empty(batch, queries, heads, dim)
@@ -150,12 +151,10 @@ def _forward(
     return context[..., :size].contiguous(), stats
 
 
-def _whole_lanes(x: Tensor, edges: int) -> Tensor:
-    """(B, N, H, D) with zeros up to a multiple of 8 features, where edges are many enough."""
+def _whole_lanes(x: Tensor, many: bool) -> Tensor:
+    """(B, N, H, D) with zeros up to a multiple of 8 features, where edges are many."""
     missing = -x.shape[-1] % 8
-    if missing and edges > 4 * x.shape[1]:
-        return F.pad(x, (0, missing))
-    return x.contiguous()
+    return F.pad(x, (0, missing)) if missing and many else x.contiguous()
 
 
 @_forward.register_fake
@@ -198,7 +197,8 @@ def _backward(
     """Gradients of left, right and value."""
     queries, edges, size = left.shape[1], len(targets), value.shape[-1]
     delta = torch.linalg.vecdot(grad, context)
-    grad, value = _whole_lanes(grad, edges), _whole_lanes(value, edges)
+    many = edges > 4 * value.shape[1]
+    grad, value = _whole_lanes(grad, many), _whole_lanes(value, many)
     right = right.contiguous()
     batch, keys, heads, dim = value.shape
     threads = native.threads(batch * edges * heads * (2 * dim + 32))
