@@ -108,6 +108,7 @@ def test_only_dependencies_are_imported(path):
         ),
         *("safetensors", "sacrebleu", "jaxtyping", "numpy", "matplotlib", "mpl_toolkits"),
         "pyarrow",  # the extra `tables`
+        "PIL",  # matplotlib's own, and the extra `vision`
         *("ctranslate2", "onnx"),  # the extra `export`
     }
     if path.parent.name == "triton":  # comes with torch for CUDA, and only these files need it

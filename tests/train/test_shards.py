@@ -53,6 +53,8 @@ def test_every_model_can_be_sharded_and_learns_the_same(mesh, name):
     shards.copy_weights(trained, model)
     for key, tensor in weights_of(plain).items():
         assert not isinstance(weights_of(model)[key], DTensor)
+        if key.endswith("key.bias"):
+            continue  # a softmax does not see it: Adam divides its rounding by itself
         torch.testing.assert_close(weights_of(model)[key], tensor, rtol=1e-4, atol=1e-6)
     # The state of the optimizer is as if nothing had been sharded.
     expected, got = of_plain.state_dict(), shards.whole(optimizer.state_dict())

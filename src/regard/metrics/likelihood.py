@@ -28,7 +28,7 @@ def perplexity(log_probs: Sequence[float], words: Sequence[int], unknown: int = 
         RequestError: nothing to score, or unequal numbers.
 
     Example:
-        >>> perplexity([math.log(0.5) * 3, math.log(0.5) * 2], [2, 1]).value
+        >>> round(perplexity([math.log(0.5) * 3, math.log(0.5) * 2], [2, 1]).value, 9)
         2.0
     """
     if len(log_probs) != len(words):

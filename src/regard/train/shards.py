@@ -31,7 +31,8 @@ def sharded(model: nn.Module, optimizer: Optimizer, mesh: DeviceMesh) -> nn.Modu
     for parent in copied.modules():
         if isinstance(parent, nn.ModuleList):
             for layer in parent:
-                if any(True for _ in layer.parameters()):
+                # A list in a list is never called; its members are layers of their own.
+                if not isinstance(layer, nn.ModuleList) and any(True for _ in layer.parameters()):
                     fully_shard(layer, mesh=mesh)
     fully_shard(copied, mesh=mesh)
     pairs = zip(model.parameters(), copied.parameters(), strict=True)
