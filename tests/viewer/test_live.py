@@ -131,7 +131,11 @@ def test_exact_tiles_in_the_page(small_limits, chromium):
         tab.goto(f"{live.address}#head=1&zoom=12")
         tab.wait_for_selector("html[data-drawn]")
         shown = "() => [...file.cache.keys()].filter((k) => k.startsWith('T0.1.1.'))"
-        tab.wait_for_function(f"({shown})().length && file.cache.get(({shown})()[0]).now")
+        there = f"() => ({shown})().length > 0 && !!file.cache.get(({shown})()[0]).now"
+        for _ in range(200):  # wait_for_function asks by eval, which the page forbids
+            if tab.evaluate(there):
+                break
+            tab.wait_for_timeout(50)
         tab.wait_for_timeout(100)
         tab.mouse.click(400, 400)
         tab.wait_for_selector("#row caption:has-text('exactly')")

@@ -381,7 +381,10 @@ def test_printing_draws_lines_and_words(translation, page):
     page.open(translation, "view=lines")
     page.ask("() => { globalThis.print = () => { globalThis.printed = document.body.innerHTML; } }")
     page.page.click("#print")
-    page.page.wait_for_function("() => globalThis.printed")
+    for _ in range(100):
+        if page.ask("() => !!globalThis.printed"):
+            break
+        page.page.wait_for_timeout(50)
     assert re.search(r"<svg.*<text[^>]*>window</text>", page.ask("() => printed"), re.S)
     page.settle()
     assert page.ink() > 4  # and back
