@@ -110,6 +110,21 @@ def test_low_precision_is_for_every_decoder_and_results_depend_on_no_thread():
 
 
 @needs_c
+def test_the_coverage_penalty_sees_what_a_packed_model_looks_at(monkeypatch):
+    model, (source, lengths) = a_transformer(), sources()
+    beam = Beam(size=3, coverage=0.3)
+    fast = beam(model, source, lengths)
+    low = Beam(size=3, coverage=0.3, precision="int8")(model, source, lengths)
+    assert all(best for best in low)
+    monkeypatch.setattr("regard.decode.search.packed", lambda model, precision: model)
+    slow, free = beam(model, source, lengths), Beam(size=3)(model, source, lengths)
+    for one, two in zip(fast, slow, strict=True):
+        assert one[0].tokens == two[0].tokens
+        assert one[0].score == pytest.approx(two[0].score, abs=1e-4)
+    assert [best[0].score for best in slow] != [best[0].score for best in free]
+
+
+@needs_c
 def test_changed_weights_are_packed_anew_and_a_model_that_is_gone_is_not_kept():
     model, (source, lengths) = a_transformer(), sources()
     before = Beam()(model, source, lengths)

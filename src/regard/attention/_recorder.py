@@ -46,6 +46,14 @@ class Record:
         """Every call's weights; with `top_k`, zeros stand for what was not kept."""
         return [step if isinstance(step, Tensor) else step.dense() for step in self.kept]
 
+    @property
+    def shared(self) -> bool:
+        """Whether a decoder's step looked at one set of keys a sentence: (B, [head,] beam, K).
+
+        What hypotheses have written themselves is a past of each: (B, beam, [head,] 1, K).
+        """
+        return self.steps[-1].dim() - self.heads - self.features == 3
+
     def within(self, scope: Mapping[str, int]) -> "Record":
         """The calls of one turn of a loop: `within({"hop": 2})`."""
         inside = [all(own.get(loop) == turn for loop, turn in scope.items()) for own in self.scopes]

@@ -33,7 +33,7 @@ from regard.decode.hypothesis import Hypothesis
 from regard.decode.must import Must
 from regard.decode.search import IMPOSSIBLE, Decoder, Request, check, forced
 from regard.decode.top import leading, log_probabilities, top
-from regard.protocols import EOS, PAD, Generator
+from regard.protocols import EOS, PAD
 
 __all__ = ["Beam"]
 
@@ -76,10 +76,6 @@ class Beam(Decoder):
         check(self.coverage >= 0, "coverage", "a number from 0 up", self.coverage)
         check(self.diversity >= 0, "diversity", "a number from 0 up", self.diversity)
         check(self.bound in BOUNDS, "bound", " or ".join(BOUNDS), self.bound)
-
-    def engine(self, model: Generator) -> Generator:
-        """Packed, unless it has to be watched."""
-        return model if self.coverage and self.precision == "float32" else super().engine(model)
 
     def search(self, request: Request) -> list[list[Hypothesis]]:
         """Search all sentences of the batch at once."""

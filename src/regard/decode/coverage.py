@@ -8,13 +8,14 @@ memory is the source. A position that nothing looked at counts as `LEAST`.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from regard.attention import watch
 from regard.attention.mask import take
+from regard.decode.packed import Packed
 from regard.errors import RequestError
 
 if TYPE_CHECKING:
@@ -58,8 +59,8 @@ class Covered:
         """(n, width, S): what the last attention to the source saw in this step."""
         for name in reversed(list(self.seen)):
             record = self.seen[name]
-            weights = record.steps[-1]
-            if weights.dim() - record.heads - record.features == 3:  # no past of its own: (B, Q, K)
+            if record.shared:
+                weights = record.steps[-1]
                 weights = weights.mean(-1) if record.features else weights
                 weights = weights.mean(1) if record.heads else weights
                 self.seen.clear()
@@ -72,6 +73,8 @@ class Covered:
 @contextmanager
 def covering(request: "Request") -> Iterator[Covered]:
     """Watch the request's model while it is searched."""
-    model = request.model if isinstance(request.model, nn.Module) else None
-    with watch(model) as seen:
+    # What a packed model looks at is told under the names of the model's own attentions.
+    engine: Any = request.model
+    model = engine.model if isinstance(engine, Packed) else engine
+    with watch(model if isinstance(model, nn.Module) else None) as seen:
         yield Covered(seen, request.lengths, request.source.shape[1])

@@ -140,17 +140,12 @@ class Decoder(ABC):
         own = [no_repeat(self.no_repeat)] if self.no_repeat else []
         own += [repetition(self.repetition)] if self.repetition > 1 else []
         with frozen(model), torch.inference_mode():
-            engine = self.engine(model)
+            engine: Generator = packed(model, self.precision)
             decoding = engine.start(engine.encode(source, lengths))
             table = _table(starts).to(source.device) if any(starts) else None
             request = Request(engine, decoding, limits, table, source, lengths, [*own, *rules],
                               wanted if any(wanted) else None)  # fmt: skip
             return self.search(request)
-
-    def engine(self, model: Generator) -> Generator:
-        """What runs the model's steps: the model packed, or itself."""
-        found: Generator = packed(model, self.precision)
-        return found
 
     @abstractmethod
     def search(self, request: Request) -> list[list[Hypothesis]]:

@@ -35,13 +35,8 @@ def of_source(model: nn.Module) -> list[str]:
             decoding = generator.start(generator.encode(source))
             with watch(model) as seen:
                 generator.step(source.new_full((1, 1), BOS), decoding)
-        _known[model] = [name for name, record in seen.items() if _shared(record)]
+        _known[model] = [name for name, record in seen.items() if record.shared]
     return _known[model]
-
-
-def _shared(record: Record) -> bool:
-    """Whether keys are one set a sentence: weights (B, [head,] beam, K)."""
-    return record.steps[0].dim() - record.heads - record.features == 3
 
 
 def chosen(model: nn.Module, attention: str | None = None) -> list[str]:
