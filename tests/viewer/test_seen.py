@@ -57,6 +57,29 @@ def test_half_precision_is_exact_where_the_weights_were():
     assert (back.maps[0].weights == weights).all()
 
 
+@pytest.mark.parametrize(
+    ("draw", "every"),
+    [
+        (lambda shape: DRAW.uniform(size=shape), 5),
+        (lambda shape: DRAW.integers(0, 2, shape), 5),
+        (lambda shape: np.ones(shape), 10),
+        (lambda shape: DRAW.exponential(size=shape), 2),
+        (lambda shape: DRAW.exponential(size=shape) ** 3, 1),
+    ],
+)
+def test_no_noise_takes_more_than_six_bits_a_weight(draw, every):
+    weights = draw((256, 256)).astype(np.float32)
+    weights /= weights.sum(1, keepdims=True)
+    content = _seen.dump(viewer.view(weights[None]))
+    head = json.loads(zlib.decompressobj().decompress(content[20:]))
+    assert head["maps"][0].get("every", [1]) == [every]
+    packed = pack(weights, "u8")
+    assert len(packed.blob) * 8 <= 6 * weights.size
+    back = _seen.parse(content).maps[0].weights[0]
+    bound = weights.max(1, keepdims=True) * every / 400 * 1.01
+    assert (abs(back - weights) <= bound).all()
+
+
 @SETTINGS
 @given(
     seed=st.integers(0, 10**6), rows=st.integers(0, 6), columns=st.integers(1, 300),

@@ -84,3 +84,48 @@ def test_words_cannot_steer_the_terminal():
 def test_one_by_one_and_a_title():
     text = draw(Picture(["a"], ["b"], torch.ones(1, 1)), colour=False, title="model · score −1")
     assert text.plain == "model · score −1\n\n   b\na  ██"
+
+
+def halves(text):
+    """Colours of the upper and of the lower halves, line by line."""
+    found = []
+    for line in text.split("\n"):
+        spans = [s for s in line.spans if getattr(s.style, "color", None) and "▀" in line.plain]
+        if spans:
+            both = [(s.style.color, s.style.bgcolor) for s in spans]
+            found.append([tuple(c and tuple(c.get_truecolor()) for c in pair) for pair in both])
+    return found
+
+
+def test_what_does_not_fit_is_drawn_in_half_blocks():
+    rows, columns = ["the", "window", "closes"], [f"Wort{i:02}" for i in range(40)]
+    weights = torch.zeros(3, 40)
+    weights[[0, 1, 2], [3, 20, 39]] = torch.tensor([1.0, 0.5, 0.25])
+    text = draw(Picture(rows, columns, weights), width=60)
+    lines = text.plain.split("\n")
+    assert max(map(cell_len, lines)) <= 60
+    assert [lines[i][12 : 12 + 40] for i in range(3)] == ["W" * 40, "o" * 40, "r" * 40]
+    assert lines[5][12:] == "".join(f"{i % 10}" for i in range(40))
+    assert [line.split("▀")[0].split() for line in lines[6:]] == [["the", "window"], ["closes"]]
+    first, second = halves(text)
+    assert [upper for upper, _ in first] == [shade(float(w)) for w in weights[0]]
+    assert [lower for _, lower in first] == [shade(float(w)) for w in weights[1]]
+    assert [upper for upper, _ in second] == [shade(float(w)) for w in weights[2]]
+    assert {lower for _, lower in second} == {None}
+    for whole in ({"colour": False}, {"values": True}, {"width": 120}):
+        assert "▀" not in draw(Picture(rows, columns, weights), **{"width": 60} | whole).plain
+
+
+def test_half_blocks_continue_below_and_follow_the_letters():
+    columns = ["你好", "é", "Donaudampfschifffahrt"] * 20
+    weights = torch.rand(4, 60)
+    text = draw(Picture(list("abcd"), columns, weights), width=50)
+    lines = text.plain.split("\n")
+    assert max(map(cell_len, lines)) <= 50
+    assert sum(line.count("▀▀") for line in lines) == 2 * 60
+    drawn = halves(text)
+    upper = [cell for line in drawn[::2] for cell, _ in line]
+    assert upper == [shade(float(w), float(weights.max().mul(20).ceil() / 20)) for w in weights[0]]
+    assert "你好é" not in text.plain
+    assert sum(line.count("é") for line in lines) == 20
+    assert sum(line.count("⋮") for line in lines) == 20

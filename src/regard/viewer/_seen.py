@@ -25,6 +25,7 @@ from regard.errors import RequestError
 from regard.viewer._codec import (
     CODES,
     HALF_MOST,
+    LARGE,
     Floats,
     Packed,
     deflate,
@@ -43,7 +44,7 @@ __all__ = ["MAGIC", "dump", "parse", "read"]
 
 MAGIC = b"\x89SEEN\n\x01\x00"
 START = len(MAGIC) + 12
-THUMB, LARGE = 32, 1 << 15
+THUMB = 32
 """Cells of the overview's pictures each way, kept for heads of more weights than `LARGE`."""
 OVERVIEW = 4
 """Of an overview's weights only every so-manieth step is used: off by at most s / 100."""
@@ -148,6 +149,8 @@ def _pack_map(view: View, m: int, code: str | None, top_k: int | None) -> dict[s
             row[name] = value
     if chosen == "top":
         row["k"] = top_k or 0
+    elif max((head.every for head in heads), default=1) > 1:
+        row["every"] = [head.every for head in heads]
     if not whole:
         row["pool"] = list(one.pool)
     return row

@@ -7,6 +7,9 @@ Das
 ██ ░░          The
 ░░ ██          window
       ██       closes
+
+Where the words do not fit side by side, a cell is half a character high (`▀`: its colour the upper
+row's, its ground the lower's), two rows share a line and the columns' words run downwards.
 """
 
 import math
@@ -27,6 +30,8 @@ __all__ = ["SHADES", "draw", "listed", "mark", "ranked", "shading"]
 
 SHADES = " ░▒▓█"
 """What stands for a weight where there is no colour; at equal steps, as the colours are."""
+TALLEST = 14
+"""Letters of a word that runs downwards; longer ones are cut."""
 
 
 def draw(
@@ -41,7 +46,8 @@ def draw(
 
     Args:
         picture: `rows`, `columns` and `weights` (rows, columns).
-        width: of the terminal in characters; columns that do not fit continue below.
+        width: of the terminal in characters; columns that do not fit two characters each are drawn
+            in half-blocks (in colour, without `values`); what then does not fit continues below.
         colour: background colours; else `SHADES`.
         values: weights in hundredths inside the cells.
         title: a first line.
@@ -51,7 +57,13 @@ def draw(
     weights = picture.weights.tolist()
     top = top_of([max(row, default=0.0) for row in weights])
     label = min(max((cell_len(word) for word in rows), default=0), max(width // 3, 4))
-    cell = 3 if values or len(columns) * 3 + label < width else 2
+    half = colour and not values and len(columns) * 2 + label + 2 > width
+    if half:
+        pairs = [" ".join(rows[i : i + 2]) for i in range(0, len(rows), 2)]
+        label = min(max((cell_len(both) for both in pairs), default=0), max(width // 3, 4))
+        cell = max((cell_len(letter) for word in columns for letter in word), default=1)
+    else:
+        cell = 3 if values or len(columns) * 3 + label < width else 2
     fit = max((width - label - 2) // cell, 1)
     blocks = max(-(-len(columns) // fit), 1)
     fit = max(-(-len(columns) // blocks), 1)  # blocks of even width
@@ -59,10 +71,19 @@ def draw(
     for start in range(0, max(len(columns), 1), fit):
         if lines:
             lines.append(Text())
-        lines += _header(columns[start : start + fit], cell, label, width)
+        here = slice(start, start + fit)
+        if half:
+            lines += _downwards(columns[here], cell, label)
+            for i, both in enumerate(pairs):
+                upper, *lower = (row[here] for row in weights[2 * i : 2 * i + 2])
+                lines.append(Text(_right(both, label) + "  ").append_text(
+                    _halves(upper, lower[0] if lower else None, cell, top)
+                ))  # fmt: skip
+            continue
+        lines += _header(columns[here], cell, label, width)
         for word, row in zip(rows, weights, strict=True):
             lines.append(Text(_right(word, label) + "  ").append_text(
-                _cells(row[start : start + fit], cell, top, colour=colour, values=values)
+                _cells(row[here], cell, top, colour=colour, values=values)
             ))  # fmt: skip
     if top < 1:
         lines.append(Text(f"{'':{label}}  darkest = {top:g}", style="dim"))
@@ -71,8 +92,7 @@ def draw(
 
 def shading(weight: float, top: float) -> Style:
     """The colours of a weight: its shade behind, ink that can be read on it before."""
-    red, green, blue = shade(weight, top)
-    return Style(color=ink_on(weight, top), bgcolor=f"rgb({red},{green},{blue})")
+    return Style(color=ink_on(weight, top), bgcolor=_rgb(weight, top))
 
 
 def mark(weight: float, top: float) -> str:
@@ -114,6 +134,44 @@ def _cells(row: Sequence[float], cell: int, top: float, *, colour: bool, values:
     if not colour:
         line.rstrip()
     return line
+
+
+def _downwards(words: Sequence[str], cell: int, label: int) -> list[Text]:
+    """The columns' words, a letter a line, each ending above its cells."""
+    letters = [_letters(word) for word in words]
+    high = min(max(map(len, letters), default=0), TALLEST)
+    down = [one if len(one) <= high else [*one[: high - 1], "⋮"] for one in letters]
+    lines = []
+    for i in range(high):
+        line = (one[i - high + len(one)] if i >= high - len(one) else "" for one in down)
+        across = "".join(letter + " " * (cell - cell_len(letter)) for letter in line)
+        lines.append(Text(f"{'':{label}}  {across.rstrip()}"))
+    return lines
+
+
+def _letters(word: str) -> list[str]:
+    """Letters with the marks that stand on them."""
+    found: list[str] = []
+    for letter in word:
+        if found and not cell_len(letter):
+            found[-1] += letter
+        else:
+            found.append(letter)
+    return found
+
+
+def _halves(upper: Sequence[float], lower: Sequence[float] | None, cell: int, top: float) -> Text:
+    """Two rows in one line."""
+    line = Text()
+    for i, weight in enumerate(upper):
+        ground = None if lower is None else _rgb(lower[i], top)
+        line.append("▀" * cell, Style(color=_rgb(weight, top), bgcolor=ground))
+    return line
+
+
+def _rgb(weight: float, top: float) -> str:
+    red, green, blue = shade(weight, top)
+    return f"rgb({red},{green},{blue})"
 
 
 def _clean(word: str) -> str:
