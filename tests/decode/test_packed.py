@@ -1,4 +1,4 @@
-"""The packed Transformer against the model itself, at every level of instructions."""
+"""Packed Transformers and RNNsearch against the models themselves, at every level."""
 
 import copy
 import gc
@@ -7,14 +7,14 @@ import weakref
 import pytest
 import torch
 
-from regard.attention import watch
+from regard.attention import Sharpen, Softmax, watch
 from regard.attention._kernels import native
 from regard.decode import Beam, Greedy, Sample
-from regard.decode.packed import Packed, packed, refuses
+from regard.decode.packed import PackedRecurrent, PackedTransformer, packed, refuses
 from regard.decode.top import leading, log_probabilities, top
 from regard.errors import RequestError
 from regard.models.marian import Marian
-from regard.models.rnnsearch import RNNsearch
+from regard.models.rnnsearch import RNNencdec, RNNsearch
 from regard.models.transformer import Transformer
 from regard.protocols import EOS, PAD
 
@@ -39,7 +39,18 @@ def sources():
     return source, lengths
 
 
+def an_rnnsearch(**changes):
+    torch.manual_seed(0)
+    sizes = {"embed": 48, "hidden": 64, "align": 32, "maxout": 40, "scale": None} | changes
+    return RNNsearch(203, 203, **sizes).eval()
+
+
+MODELS = pytest.mark.parametrize("make", [a_transformer, an_rnnsearch])
 VARIANTS = {
+    "rnnsearch": lambda: biased(an_rnnsearch()),
+    "rnnsearch-odd": lambda: biased(
+        an_rnnsearch(embed=30, hidden=50, align=37, maxout=25, reset="after")
+    ),
     "post": a_transformer,
     "pre": lambda: a_transformer(norm="pre", positions="halves", tied="none"),
     "learned": lambda: a_transformer(positions="learned", heads=2, head_dim=16, decoder_layers=1),
@@ -68,7 +79,8 @@ def test_steps_give_what_the_model_gives_at_once(variant, precision, level):
         expected = model(source, ids, lengths).logits
         with native.at_level(level):
             fast = packed(model, precision)
-            assert isinstance(fast, Packed)
+            kind = PackedRecurrent if variant.startswith("rnn") else PackedTransformer
+            assert isinstance(fast, kind)
             assert fast is packed(model, precision)  # kept
             encoded = fast.encode(source, lengths)
             decoding, found = fast.start(encoded), []
@@ -79,13 +91,17 @@ def test_steps_give_what_the_model_gives_at_once(variant, precision, level):
     inside = torch.arange(30) < states.lengths[:, None]
     limit = ERRORS[precision]
     torch.testing.assert_close(encoded.states[inside], states.states[inside], rtol=0, atol=limit)
+    assert not encoded.states[~inside].any()
+    if states.final is not None:
+        torch.testing.assert_close(encoded.final, states.final, rtol=0, atol=limit)
     assert (torch.stack(found, 1) - expected).abs().max() <= limit * expected.std()
 
 
 @needs_c
+@MODELS
 @pytest.mark.parametrize("decoder", [Greedy(), Beam(size=4, n_best=3), Beam(size=3, no_repeat=2)])
-def test_decoders_find_what_they_find_without_it(decoder, monkeypatch):
-    model, (source, lengths) = a_transformer(), sources()
+def test_decoders_find_what_they_find_without_it(make, decoder, monkeypatch):
+    model, (source, lengths) = make(), sources()
     fast = decoder(model, source, lengths, prefix=[[5], [], [7, 8], [], []])
     monkeypatch.setattr("regard.decode.search.packed", lambda model, precision: model)
     slow = decoder(model, source, lengths, prefix=[[5], [], [7, 8], [], []])
@@ -96,8 +112,25 @@ def test_decoders_find_what_they_find_without_it(decoder, monkeypatch):
 
 
 @needs_c
-def test_low_precision_is_for_every_decoder_and_results_depend_on_no_thread():
-    model, (source, lengths) = a_transformer(), sources()
+def test_a_temperature_and_hypotheses_of_one_sentence_are_seen_in_c():
+    model, (source, lengths) = an_rnnsearch(), sources()
+    model.attention.select = Softmax(temperature=0.5)
+    ids = torch.randint(4, 203, (5, 3, 2))
+    fast = packed(model)
+    with torch.inference_mode():
+        here, there = (one.start(one.encode(source, lengths)) for one in (fast, model))
+        spread = torch.zeros(5, 3, dtype=torch.long)
+        here, there = here.select(spread), there.select(spread)
+        for t in range(2):
+            found, here = fast.step(ids[..., t], here)
+            expected, there = model.step(ids[..., t], there)
+            torch.testing.assert_close(found, expected, rtol=0, atol=2e-5)
+
+
+@needs_c
+@MODELS
+def test_low_precision_is_for_every_decoder_and_results_depend_on_no_thread(make):
+    model, (source, lengths) = make(), sources()
     for decoder in (Greedy(precision="int8"), Beam(precision="int8"), Sample(precision="int8")):
         found = []
         for threads in (1, 2):
@@ -110,14 +143,16 @@ def test_low_precision_is_for_every_decoder_and_results_depend_on_no_thread():
 
 
 @needs_c
-def test_the_coverage_penalty_sees_what_a_packed_model_looks_at(monkeypatch):
-    model, (source, lengths) = a_transformer(), sources()
-    beam = Beam(size=3, coverage=0.3)
+@MODELS
+def test_the_coverage_penalty_sees_what_a_packed_model_looks_at(make, monkeypatch):
+    model, (source, lengths) = make(), sources()
+    short = {"size": 3, "max_ratio": 0.0, "max_extra": 5}  # else all is covered
+    beam = Beam(coverage=0.3, **short)
     fast = beam(model, source, lengths)
-    low = Beam(size=3, coverage=0.3, precision="int8")(model, source, lengths)
+    low = Beam(coverage=0.3, precision="int8", **short)(model, source, lengths)
     assert all(best for best in low)
     monkeypatch.setattr("regard.decode.search.packed", lambda model, precision: model)
-    slow, free = beam(model, source, lengths), Beam(size=3)(model, source, lengths)
+    slow, free = beam(model, source, lengths), Beam(**short)(model, source, lengths)
     for one, two in zip(fast, slow, strict=True):
         assert one[0].tokens == two[0].tokens
         assert one[0].score == pytest.approx(two[0].score, abs=1e-4)
@@ -125,8 +160,9 @@ def test_the_coverage_penalty_sees_what_a_packed_model_looks_at(monkeypatch):
 
 
 @needs_c
-def test_changed_weights_are_packed_anew_and_a_model_that_is_gone_is_not_kept():
-    model, (source, lengths) = a_transformer(), sources()
+@MODELS
+def test_changed_weights_are_packed_anew_and_a_model_that_is_gone_is_not_kept(make):
+    model, (source, lengths) = make(), sources()
     before = Beam()(model, source, lengths)
     copied = copy.deepcopy(model)
     with torch.no_grad():
@@ -145,8 +181,13 @@ def test_changed_weights_are_packed_anew_and_a_model_that_is_gone_is_not_kept():
 
 @needs_c
 def test_what_cannot_be_packed_runs_as_it_is_and_says_why():
+    sharp, embedded = an_rnnsearch(), an_rnnsearch()
+    sharp.attention.select = Sharpen(2.0)
+    embedded.embed_target.scale = 2.0
     cases = {
-        "no plain Transformer": RNNsearch(50, 50, hidden=16),
+        "no plain Transformer or RNNsearch": RNNencdec(50, 50, hidden=16),
+        "its attention is not the plain": sharp,
+        "its word vectors or its maxout": embedded,
         "not the plain one": a_transformer(window=4),
         "no multiples of 16": a_transformer(heads=8),
         "is torch.float64": a_transformer().double(),
@@ -166,11 +207,12 @@ def test_what_cannot_be_packed_runs_as_it_is_and_says_why():
 
 
 @needs_c
+@MODELS
 @pytest.mark.parametrize("level", LEVELS)
-def test_what_a_packed_model_looks_at_is_what_the_model_looks_at(level, monkeypatch):
+def test_what_a_packed_model_looks_at_is_what_the_model_looks_at(make, level, monkeypatch):
     from regard.decode import packed as module
 
-    model, (source, lengths) = a_transformer(), sources()
+    model, (source, lengths) = make(), sources()
     with native.at_level(level):
         plain = Beam(size=3)(model, source, lengths)
         with watch(model) as seen:
@@ -182,6 +224,7 @@ def test_what_a_packed_model_looks_at_is_what_the_model_looks_at(level, monkeypa
         assert [(h.tokens, h.score) for h in a] == [(h.tokens, h.score) for h in b]
     assert list(seen) == list(expected)
     for name, record in seen.items():
+        assert (record.heads, record.shared) == (expected[name].heads, expected[name].shared)
         for found, step in zip(record.steps, expected[name].steps, strict=True):
             there = found.sum(-1) > 0  # padding does not look, unpacked it does for nothing
             assert found.shape == step.shape

@@ -340,11 +340,13 @@ def wants_calls() -> bool:
 
 
 def note(owner: object, weights: Tensor) -> None:
-    """Show the watchers weights of a layer of heads that was not called but computed otherwise."""
+    """Show the watchers weights of a layer that was not called but computed otherwise."""
+    from regard.attention.module import MultiHead
+
     for seen in _watchers.get():
         name = seen.name_of(owner)
         if name is not None:
-            seen.add(name, weights, True, dict(_scopes.get()))
+            seen.add(name, weights, isinstance(owner, MultiHead), dict(_scopes.get()))
 
 
 @contextmanager

@@ -1,23 +1,10 @@
 /* One step of a Transformer's decoder in one call: every layer, for every hypothesis.
  *
- * Weights are packed in panels of 32 outputs, (in, 32) each, in float32, bfloat16 or bytes with one
- * scale an output. Bytes are multiplied by bytes where the machine has VNNI (rows are quantized on
- * the way, one step a row), else widened. All else is float32.
+ * Weights are packed as products.h has it. All else is float32.
  *
  * The cache is one block a step, (layers, 2, rows, inner), written once: a hypothesis finds its past
  * by the rows of its ancestors, so a beam that is re-ordered moves no keys. */
-#include "regard.h"
-
-#define PANEL 32
-
-enum { FLOAT32, BFLOAT16, INT8, VNNI };
-enum { NONE, RELU, SWISH };
-
-typedef struct {
-    const void *w;
-    const float *scale, *bias;
-    int64_t in, out;
-} linear;
+#include "products.h"
 
 typedef struct {
     const float *gamma, *beta;
@@ -60,12 +47,6 @@ typedef struct {
 } encode_call;
 
 typedef struct {
-    int8_t *bytes;
-    float *steps;
-    int32_t *sums;
-} narrow_rows;
-
-typedef struct {
     const float **k, **v;
     float *x, *sub, *room, *wide, *looked, *scores;
     narrow_rows narrow;
@@ -73,16 +54,6 @@ typedef struct {
 
 #define TEMPLATE "transformer.inc"
 #include "levels.h"
-
-/* Whether bytes are multiplied by bytes at the level in force. */
-REGARD_API int regard_vnni(void) {
-#if REGARD_X86
-    __builtin_cpu_init();
-    return regard_level() == REGARD_AVX512 && __builtin_cpu_supports("avx512vnni");
-#else
-    return 0;
-#endif
-}
 
 static int64_t room(const model *m, int64_t rows, int64_t keys) {
     const int64_t floats = rows * (3 * m->dim + m->widest + m->inner + 2) + m->heads * keys + 64;

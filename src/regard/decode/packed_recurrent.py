@@ -1,0 +1,181 @@
+"""RNNsearch packed for decoding: attention, gated unit, maxout and scores in one call of C a step.
+
+The encoder is another call; the memory of the source is the model's own, and what is carried, one
+state a hypothesis. A row of a product is [state | last word | context], each padded to a multiple
+of 16.
+"""
+
+import ctypes
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.attention import Additive, Softmax, WeightedSum
+from regard.attention._recorder import active, note
+from regard.attention._short import step_table
+from regard.decode.panels import Linear, Panels
+from regard.layers.rnn import RESETS, UPDATES, Gated
+from regard.models.rnnsearch import RNNsearch
+from regard.protocols import Decoding, Encoded, lengths_of
+
+__all__ = ["PackedRecurrent", "refuses"]
+
+_STEP = ("regard_recurrent_step", "ppt")
+_READ = ("regard_recurrent_read", "ppt")
+
+
+class _Unit(ctypes.Structure):
+    _fields_ = [
+        *((name, ctypes.c_int64) for name in ("hidden", "kind", "before", "keep")),
+        *((name, Linear) for name in ("gates", "candidate")),
+    ]
+
+
+class _Plan(ctypes.Structure):
+    _fields_ = [
+        *((name, ctypes.c_int64) for name in ("embed", "hidden", "align", "context", "maxout",
+                                              "kind")),
+        *((name, Linear) for name in ("query", "into", "readout", "output")),
+        ("unit", _Unit),
+    ]  # fmt: skip
+
+
+class _Reader(ctypes.Structure):
+    _fields_ = [("embed", ctypes.c_int64), ("into", Linear * 2), ("unit", _Unit * 2)]
+
+
+class _Read(ctypes.Structure):
+    _fields_ = [
+        (name, ctypes.c_int64)
+        for name in ("sentences", "source", "tokens", "lengths", "order", "embedding", "states",
+                     "final")
+    ]  # fmt: skip
+
+
+class _Call(ctypes.Structure):
+    _fields_ = [
+        *((name, ctypes.c_int64) for name in ("rows", "width", "batch", "state", "tokens",
+                                              "embedding", "memory", "v")),
+        ("scale", ctypes.c_double),
+        *((name, ctypes.c_int64) for name in ("new_state", "logits", "looks")),
+    ]  # fmt: skip
+
+
+def refuses(model: RNNsearch) -> str | None:
+    """What of an RNNsearch is not done in C, in a clause; None where all is."""
+    inner: Any = model.attention
+    kinds = type(inner.score), type(inner.select), type(inner.read)
+    if kinds != (Additive, Softmax, WeightedSum) or inner.position or inner.mask or inner.carry:
+        return "its attention is not the plain one"
+    score, read = inner.score, inner.read
+    if score.heads != 1 or score.features is not None or read.scale is not None:
+        return "its attention is not the plain one"
+    tables = model.embed_source, model.embed_target
+    if any(one.scale != 1 or one.zeros[1:] for one in tables) or model.readout.pieces != 2:
+        return "its word vectors or its maxout units are not the plain ones"
+    return None
+
+
+class PackedRecurrent(Panels):
+    """A `Generator` whose `step` is one call; everything else is the model's.
+
+    Args:
+        model: an `RNNsearch` that `refuses` does not refuse.
+        precision: one of `PRECISIONS`.
+    """
+
+    def __init__(self, model: RNNsearch, precision: str = "float32") -> None:
+        super().__init__(model, precision)
+        n, m = model.recurrent.hidden, model.word.in_features
+        c = model.context.in_features
+        score: Any = model.attention.score
+        plan = _Plan()
+        plan.embed, plan.hidden, plan.context, plan.kind = m, n, c, self._kind
+        plan.align, plan.maxout = len(score.v), model.output.in_features
+        plan.query = self._matrix([_wide(score.query.weight, rows=False)], None)
+        plan.into = self._inputs(model.word, model.context)
+        plan.unit = self._unit(model.recurrent)
+        linear = model.readout.linear
+        parts = linear.weight.split([n, m, c], 1)
+        plan.readout = self._matrix(
+            [torch.cat([_wide(part, rows=False) for part in parts], 1)], [linear.bias]
+        )
+        plan.output = self._matrix([_wide(model.output.weight, rows=False)], [model.output.bias])
+        self._plan, self._reader = plan, _Reader()
+        self._reader.embed = model.encoder.ahead.input.in_features
+        for i, one in enumerate((model.encoder.ahead, model.encoder.back)):
+            self._reader.into[i] = self._inputs(one.input)
+            self._reader.unit[i] = self._unit(one.recurrent)
+
+    def _unit(self, unit: Gated) -> _Unit:
+        """The recurrent part of a gated unit."""
+        before, keep = RESETS[unit.reset], UPDATES[unit.update]
+        gates = [_wide(gate) for gate in unit.weight.split(unit.hidden)]  # r, z, n
+        products = self._matrix(gates[: 2 if before else 3], None), self._matrix(gates[2:], None)
+        return _Unit(unit.hidden, self._kind, before, keep, *products)
+
+    def _inputs(self, *layers: nn.Linear) -> Linear:
+        """What comes to r, z and n from several inputs side by side; biases are added up."""
+        n = layers[0].out_features // 3
+        gates = zip(*(layer.weight.split(n) for layer in layers), strict=True)
+        weights = [torch.cat([_wide(weight) for weight in gate], 1) for gate in gates]
+        biases: list[Tensor] = [layer.bias for layer in layers if layer.bias is not None]
+        if not biases:
+            return self._matrix(weights, None)
+        total = torch.stack(biases).sum(0).split(n)
+        return self._matrix(weights, [_wide(bias[:, None])[:, 0] for bias in total])
+
+    def encode(self, source: Tensor, lengths: Tensor | None = None) -> Encoded:
+        """Annotations (B, S, 2H), zeros at padding, and the backward state at the first word."""
+        model: RNNsearch = self.model
+        lengths = lengths_of(source, lengths).long().contiguous()
+        if not source.numel() or int(lengths.min()) < 1:
+            return model.encode(source, lengths)
+        n = model.recurrent.hidden
+        embedding = model.embed_source.weight
+        states = embedding.new_zeros(*source.shape, 2 * n)
+        final = embedding.new_empty(len(source), n)
+        source, order = source.contiguous(), lengths.argsort(descending=True)
+        call = _Read(
+            *source.shape, source.data_ptr(), lengths.data_ptr(), order.data_ptr(),
+            embedding.data_ptr(), states.data_ptr(), final.data_ptr(),
+        )  # fmt: skip
+        self._run(_READ, self._reader, call, source.numel() * 500_000)
+        return Encoded(states, lengths, final)
+
+    def start(self, encoded: Encoded) -> Decoding:
+        """As the model."""
+        found: Decoding = self.model.start(encoded)
+        return found
+
+    def step(self, tokens: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
+        """One word a hypothesis: (B, beam) to logits (B, beam, V)."""
+        model: RNNsearch = self.model
+        memory = decoding.memories["source"]
+        table = step_table(memory)
+        if table is None:
+            return model.step(tokens, decoding)
+        batch, width = tokens.shape
+        state, tokens = decoding.carried["state"].contiguous(), tokens.contiguous()
+        new = torch.empty_like(state)
+        logits = state.new_empty(batch, width, model.target)
+        attention: Any = model.attention
+        looks = state.new_zeros(batch, width, len(memory)) if active() else None
+        call = _Call(
+            batch * width, width, batch, state.data_ptr(), tokens.data_ptr(),
+            model.embed_target.weight.data_ptr(), ctypes.addressof(table.addresses),
+            attention.score.v.data_ptr(), 1 / attention.select.temperature, new.data_ptr(),
+            logits.data_ptr(), 0 if looks is None else looks.data_ptr(),
+        )  # fmt: skip
+        self._run(_STEP, self._plan, call, batch * width * 1_000_000)
+        if looks is not None:
+            note(attention, looks)
+        return logits, decoding.advance(state=new)
+
+
+def _wide(weight: Tensor, *, rows: bool = True) -> Tensor:
+    """Zeros behind the inputs, up to a multiple of 16, and behind the outputs where C pads them."""
+    out, inputs = weight.shape
+    return F.pad(weight.detach(), (0, -inputs % 16, 0, -out % 16 if rows else 0))

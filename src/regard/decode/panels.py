@@ -1,0 +1,112 @@
+"""A model's weights laid out for C: panels of 32 outputs, in float32, bfloat16 or bytes.
+
+See `_kernels/native/products.h`. Bytes have one step an output; where the machine has VNNI they are
+multiplied by rows as bytes with one step a row, else widened.
+"""
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+from weakref import ref
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention._kernels import native
+from regard.errors import RequestError
+from regard.protocols import Output
+
+__all__ = ["PRECISIONS", "Linear", "Panels"]
+
+PRECISIONS = ("float32", "bfloat16", "int8")
+PANEL = 32
+_VNNI = ("regard_vnni", "")
+
+
+class Linear(ctypes.Structure):
+    """Addresses and sizes of one packed product."""
+
+    _fields_ = [(name, ctypes.c_int64) for name in ("w", "scale", "bias", "inputs", "out")]
+
+
+class Panels(nn.Module):
+    """A `Generator` that does its steps in C with packed weights; everything else is the model's.
+
+    Args:
+        model: whose weights these are; it is not kept alive.
+        precision: one of `PRECISIONS`.
+    """
+
+    normalized = False
+
+    def __init__(self, model: nn.Module, precision: str = "float32") -> None:
+        super().__init__()
+        self._model = ref(model)  # what is kept for a model must not keep it
+        self.precision, self.level = precision, native.level()
+        self._held: list[Tensor] = []
+        self._kind = PRECISIONS.index(precision)
+        if precision == "int8":
+            vnni = native.function(*_VNNI)
+            self._kind += bool(vnni and vnni())
+
+    @property
+    def model(self) -> Any:
+        """The model whose weights these are."""
+        found = self._model()
+        if found is None:
+            raise RequestError(
+                "the model that was packed is gone; keep it while its decoder is used"
+            )
+        return found
+
+    def forward(self, source: Tensor, target_in: Tensor, lengths: Tensor | None = None) -> Output:
+        """As the model."""
+        found: Output = self.model(source, target_in, lengths)
+        return found
+
+    def _run(self, name: tuple[str, str], plan: Any, call: Any, work: int) -> None:
+        function = native.function(*name)
+        assert function is not None
+        address = ctypes.addressof
+        failed = function(address(plan), address(call), native.threads(work))
+        if failed == 1:
+            raise MemoryError("no memory for a packed model")
+        if failed:
+            raise RuntimeError("packed for other instructions than those in force")
+
+    def _linear(self, *layers: nn.Linear) -> Linear:
+        """Layers with the same input, their outputs side by side."""
+        biases = [
+            layer.weight.new_zeros(len(layer.weight)) if layer.bias is None else layer.bias
+            for layer in layers
+        ]
+        biased = any(layer.bias is not None for layer in layers)
+        return self._matrix([layer.weight for layer in layers], biases if biased else None)
+
+    def _matrix(self, weights: Sequence[Tensor], biases: Sequence[Tensor] | None) -> Linear:
+        """Weights (out, in) one below the other, in panels of 32 outputs."""
+        weight = torch.cat([one.detach() for one in weights])
+        out, inputs = weight.shape
+        short = -out % PANEL
+        weight = nn.functional.pad(weight, (0, 0, 0, short)).view(-1, PANEL, inputs)
+        scale = bias = None
+        if biases is not None:
+            bias = nn.functional.pad(torch.cat([one.detach() for one in biases]), (0, short))
+        if self._kind >= 2:
+            scale = weight.abs().amax(-1, keepdim=True).clamp(min=1e-30) / 127
+            weight = (weight / scale).round().to(torch.int8)
+        if self._kind == 3:
+            weight = (weight.short() + 128).to(torch.uint8)
+            weight = weight.view(-1, PANEL, inputs // 4, 4).transpose(1, 2)
+        else:
+            weight = weight.transpose(1, 2)
+        if self._kind == 1:
+            weight = weight.bfloat16()
+        return Linear(self._hold(weight), self._hold(scale), self._hold(bias), inputs, out)
+
+    def _hold(self, x: Tensor | None) -> int:
+        """The address of a copy that lives as long as this does."""
+        if x is None:
+            return 0
+        self._held.append(x.clone(memory_format=torch.contiguous_format))
+        return self._held[-1].data_ptr()
