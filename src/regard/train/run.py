@@ -24,6 +24,7 @@ from regard.train import engine, optim, schedule
 from regard.train.finish import finish
 from regard.train.phase import check_linear_start
 from regard.train.settings import Training
+from regard.train.start import begin_from, fill
 from regard.train.state import replace_file
 from regard.train.stream import Stream
 from regard.train.validate import Validation
@@ -116,7 +117,11 @@ def build(recipe: Recipe, folder: Path | None = None) -> Built:
     np.random.seed(settings.seed)  # noqa: NPY002
     torch.manual_seed(settings.seed)
     task = tasks.load(recipe.task["name"])(**_arguments(recipe.task))
-    data = task.data(recipe.data, tokenizers=_tokenizers(folder) if folder else None)
+    first = begin_from(settings.start) if settings.start else None
+    tokenizers = _tokenizers(folder) if folder else None
+    if first is not None:
+        tokenizers = tokenizers or first.tokenizers
+    data = task.data(recipe.data, tokenizers=tokenizers)
     if data.train is None or not len(data.train):
         raise RequestError(f"{recipe.where('data')}: there is no training example in the data")
     sizes = data.sizes or task.model_arguments(data.tokenizers)
@@ -124,6 +129,8 @@ def build(recipe: Recipe, folder: Path | None = None) -> Built:
     check_linear_start(recipe, model, settings.linear_start)
     if hasattr(task, "prepare"):  # what a model starts from beside its own random numbers
         task.prepare(model, data)
+    if first is not None:
+        fill(model, first, recipe.where("train.start"))
     return Built(settings, task, data, model)
 
 

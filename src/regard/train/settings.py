@@ -71,6 +71,8 @@ class Training:
         epochs: passes over the training data.
         cpu_seconds: processor time of this process, over all its runs in the folder, validation
             included. Results then depend on the machine.
+        start: a model folder, or a shipped model, whose weights and tokenizers to begin with, as
+            for training on, or on other data; `data.tokenizer` then counts for nothing.
         optimizer: `{name: adam, lr: 0.001, ...}`; see `train.optim`.
         schedule: `{name: inverse-sqrt, warmup: 4000}`; see `train.schedule`.
         linear_start: epochs at the beginning, counted among `epochs`, in which a memory network
@@ -93,6 +95,7 @@ class Training:
     epochs: Amount | None = None
     cpu_seconds: Amount | None = None
     batch: Batch = Batch()
+    start: str | None = None
     optimizer: Mapping[str, Any] = field(default_factory=lambda: {"name": "adam"})
     schedule: Mapping[str, Any] = field(default_factory=lambda: {"name": "constant"})
     linear_start: Annotated[float, Field(ge=0)] = 0.0
