@@ -9,6 +9,7 @@ import torch
 from common import Base  # of shared/peers
 
 from regard.decode import Beam
+from regard.layers.project import deferring
 from regard.models.transformer import Transformer
 from regard.tasks.loss import smoothed_cross_entropy
 
@@ -35,7 +36,8 @@ class Regard(Base):
     def loss(self, batch):
         """Label-smoothed cross-entropy per token, dropout wherever the baseline has it."""
         target = batch["tgt"]
-        logits = self.model(batch["src"], target[:, :-1], batch["src_len"]).logits
+        with deferring():  # as the task does
+            logits = self.model(batch["src"], target[:, :-1], batch["src_len"]).logits
         loss = smoothed_cross_entropy(logits, target[:, 1:], self.size.smoothing)
         return loss / batch["ntok"]
 

@@ -4,9 +4,13 @@ import pytest
 import torch
 
 from regard import decode
+from regard.layers.project import deferring
 from regard.protocols import BOS, EOS, PAD
+from regard.tasks.loss import smoothed_cross_entropy
 from tests.contract.battery import SIZE, Pairs, build, loss_of, mixed, pairs, real
 
+PUTS_OFF = {"rnn-encoder-decoder": False, "convs2s": False}
+"""Not where the last layer is two, or weight-normalized."""
 TIGHT = {"rtol": 0, "atol": 1e-9}  # models are in float64 here
 
 
@@ -47,6 +51,21 @@ def test_what_lies_behind_the_lengths_is_never_read(name):
     rubbish = torch.where(batch.source == PAD, 7, batch.source)
     same(model(rubbish, batch.target_in, batch.lengths).logits, logits)
     same(model(batch.source, batch.target_in).logits, logits)  # lengths=None counts what is not PAD
+
+
+def test_logits_that_are_put_off_change_no_gradient(name):
+    model, batch = build(name), mixed()
+    found = []
+    for wanted in (True, False):
+        with deferring(wanted):
+            logits = model(batch.source, batch.target_in, batch.lengths).logits
+        assert isinstance(logits, torch.Tensor) is not (wanted and PUTS_OFF.get(name, True))
+        total = smoothed_cross_entropy(logits, batch.target_out, 0.1, normalized=model.normalized)
+        found.append(torch.autograd.grad(total, list(model.parameters()), allow_unused=True))
+    for one, two in zip(*found, strict=True):
+        assert (one is None) == (two is None)
+        if one is not None:
+            same(one, two)
 
 
 def test_a_batch_of_one_is_a_row_of_a_batch_of_many(name):

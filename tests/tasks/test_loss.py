@@ -3,6 +3,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from regard.attention._kernels import native
+from regard.layers.project import Deferred, deferring, project
 from regard.tasks import loss as module
 from regard.tasks.loss import smoothed_cross_entropy
 
@@ -111,3 +113,92 @@ def test_only_the_gradient_is_as_large_as_the_logits():
     large = [x for x in kept if x.numel() > 100]
     assert all(x.data_ptr() == logits.data_ptr() for x in large)
     assert len(kept) == 3
+
+
+def deferred(rows=37, size=29, dim=16, dtype=torch.float64, *, bias=True):
+    states = torch.randn(rows, dim, dtype=dtype, requires_grad=True)
+    weight = torch.randn(size, dim, dtype=dtype, requires_grad=True)
+    own = torch.randn(size, dtype=dtype, requires_grad=True) if bias else None
+    gold = torch.randint(0, size, (rows,))
+    gold[::5] = 0
+    return Deferred(states, weight, own), gold
+
+
+def both(logits, gold, smoothing=0.1, level="AVX-512"):
+    """Loss and gradients: put off, and of the logits themselves."""
+    leaves = [x for x in logits if x is not None]
+    found = []
+    for whole in (logits, F.linear(*logits)):
+        with native.at_level(level):
+            total = smoothed_cross_entropy(whole, gold, smoothing)
+            grads = torch.autograd.grad(3 * total, leaves)
+        found.append([total.detach(), *grads])
+    return found
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("bytes_", [1, 1 << 25])
+def test_logits_that_are_put_off_give_the_same_loss_and_gradients(bias, bytes_, monkeypatch):
+    monkeypatch.setattr(module, "_BYTES", bytes_)
+    for one, two in zip(*both(*deferred(200, bias=bias)), strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("level", ["portable", "AVX2", "AVX-512"])
+@pytest.mark.parametrize("size", [2, 29, 1000])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_the_loss_in_c_is_that_of_torch(level, size, smoothing):
+    logits, gold = deferred(65, size, dtype=torch.float32)
+    for one, two in zip(*both(logits, gold, smoothing, level), strict=True):
+        torch.testing.assert_close(one, two, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("level", ["portable", "AVX2", "AVX-512"])
+def test_bfloat16_gradients_are_rounded_to_the_nearest(level):
+    z = (4 * torch.randn(9, 77)).bfloat16()
+    gold, parts = torch.randint(1, 77, (9,)), (0.9, 0.001)
+    wide = z.double()
+    exact = wide.softmax(1) - parts[1] - parts[0] * F.one_hot(gold, 77)
+    want = wide.logsumexp(1) - parts[0] * wide.gather(1, gold[:, None])[:, 0]
+    want -= parts[1] * wide.sum(1)
+    with native.at_level(level):
+        losses = module._entropy(z, gold, parts, write=True)
+    torch.testing.assert_close(losses.double(), want, rtol=1e-6, atol=1e-5)
+    near = (z.double() - exact).abs() <= exact.abs() * 2**-8 + 1e-7
+    assert near.all()
+
+
+def test_under_autocast_products_are_of_bfloat16_and_gradients_of_float32():
+    logits, gold = deferred(300, 500, 64, torch.float32)
+    with torch.autocast("cpu", torch.bfloat16):
+        one, two = both(logits, gold)
+    assert {x.dtype for x in one} == {torch.float32}
+    for mine, other in zip(one, two, strict=True):
+        assert (mine - other).abs().max() <= 0.02 * other.abs().max()
+
+
+def test_nothing_but_padding_and_nothing_to_learn():
+    logits, gold = deferred(6)
+    total = smoothed_cross_entropy(logits, torch.zeros_like(gold), 0.1)
+    total.backward()
+    assert float(total.detach()) == 0.0
+    assert logits.states.grad is not None
+    assert not logits.states.grad.any()
+    with torch.no_grad():
+        alone = smoothed_cross_entropy(logits, gold, 0.1)
+    assert float(alone) == pytest.approx(float(smoothed_cross_entropy(logits, gold, 0.1)))
+
+
+def test_models_put_their_logits_off_only_where_asked_and_where_they_can():
+    layer, x = torch.nn.Linear(4, 6), torch.randn(2, 3, 4)
+    assert isinstance(project(layer, x), torch.Tensor)
+    with deferring():
+        off = project(layer, x)
+        assert isinstance(off, Deferred)
+        with deferring(False):
+            assert isinstance(project(layer, x), torch.Tensor)
+        seen = layer.register_forward_hook(lambda *given: None)
+        assert isinstance(project(layer, x), torch.Tensor)
+        seen.remove()
+        assert isinstance(project(torch.nn.Sequential(layer), x), torch.Tensor)
+    assert isinstance(project(layer, x), torch.Tensor)

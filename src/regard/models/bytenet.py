@@ -23,6 +23,7 @@ be asked for. The padding's vector is zero, also in the unfolded columns behind 
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -31,6 +32,7 @@ from torch.nn import functional as F
 from regard.errors import RequestError
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
+from regard.layers.project import project
 from regard.protocols import Decoding, Encoded, Output, lengths_of
 
 __all__ = ["ByteNet"]
@@ -128,9 +130,8 @@ class ByteNet(nn.Module):
     def _blocks(self) -> list["Block"]:
         return [block for block in self.decoder if isinstance(block, Block)]
 
-    def _logits(self, x: Tensor) -> Tensor:
-        logits: Tensor = self.output(torch.relu(self.last(torch.relu(self.norm(x)))))
-        return logits
+    def _logits(self, x: Tensor) -> Any:
+        return project(self.output, torch.relu(self.last(torch.relu(self.norm(x)))))
 
 
 class Block(nn.Module):

@@ -37,6 +37,7 @@ from regard.errors import RequestError
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.layers.position import LearnedPositions
+from regard.layers.project import project
 from regard.layers.weightnorm import NormedConv, NormedLinear
 from regard.protocols import Decoding, Encoded, Output, lengths_of
 
@@ -123,7 +124,7 @@ class ConvS2S(nn.Module):
         x = self.decoder_in(g)
         for block in self._blocks():
             x = block(x, g, memory)
-        return Output(self.output(self._drop(self.decoder_out(x))), {})
+        return Output(project(self.output, self._drop(self.decoder_out(x))), {})
 
     def start(self, encoded: Encoded) -> Decoding:
         """The source's memory, which all layers share, and all weights, normalized once."""

@@ -21,6 +21,8 @@ gates (i, f, g, o), no peepholes, zero states to start with, the size of the per
 output sees. Dropout is on the input of every f block. The padding's vector is zero.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -29,6 +31,7 @@ from regard.attention import Additive, Attention, Lengths, Memory
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.layers.lstm import lstm_cell
+from regard.layers.project import project
 from regard.layers.reverse import reverse
 from regard.protocols import Decoding, Encoded, Output, lengths_of
 
@@ -146,9 +149,8 @@ class DeepAtt(nn.Module):
     def _remember(self, encoded: Encoded) -> Memory:
         return self.attention.remember(encoded.states, mask=Lengths(encoded.lengths))
 
-    def _logits(self, f: Tensor, h: Tensor) -> Tensor:
-        logits: Tensor = self.output(self._drop(torch.cat([half(f), h], -1)))
-        return logits
+    def _logits(self, f: Tensor, h: Tensor) -> Any:
+        return project(self.output, self._drop(torch.cat([half(f), h], -1)))
 
     def _drop(self, x: Tensor) -> Tensor:
         return dropout(x, self.dropout, self.training)

@@ -32,6 +32,7 @@ from regard.layers.bilstm import BiLSTM
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.layers.lstm import LSTM
+from regard.layers.project import project
 from regard.protocols import Decoding, Encoded, Output, lengths_of
 
 __all__ = ["GNMT"]
@@ -116,7 +117,7 @@ class GNMT(nn.Module):
         for number, layer in enumerate(self.decoder, start=2):
             above, _ = layer(self._drop(torch.cat([x, contexts], -1)))
             x = above + x if number >= RESIDUAL else above
-        return Output(self.output(self._drop(x)), {})
+        return Output(project(self.output, self._drop(x)), {})
 
     def start(self, encoded: Encoded) -> Decoding:
         """U x once per sentence; all states are zero."""

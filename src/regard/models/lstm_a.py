@@ -25,6 +25,8 @@ decoder starts from zeros, not from the encoder's last state; the attended state
 layer before the output, and is not fed to the next step, so that all steps are trained at once.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -34,6 +36,7 @@ from regard.layers.bilstm import BiLSTM
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.layers.lstm import LSTM
+from regard.layers.project import project
 from regard.protocols import Decoding, Encoded, Output, lengths_of
 
 __all__ = ["LSTMA"]
@@ -136,15 +139,14 @@ class LSTMA(nn.Module):
         following = take(decoding.memories["states"], torch.minimum(places, last))
         return torch.cat([words, following.to(words.dtype)], -1), following
 
-    def _logits(self, states: Tensor, following: Tensor | None, decoding: Decoding) -> Tensor:
+    def _logits(self, states: Tensor, following: Tensor | None, decoding: Decoding) -> Any:
         """The output for any number of steps: d (B, Q, H) to (B, Q, V)."""
         context = self.attention(states, decoding.memories["source"]).context
         parts = [states, context.to(states.dtype)]
         if following is not None:
             parts.append(following.to(states.dtype))
         combined = torch.tanh(self.combine(self._drop(torch.cat(parts, -1))))
-        logits: Tensor = self.output(self._drop(combined))
-        return logits
+        return project(self.output, self._drop(combined))
 
     def _drop(self, x: Tensor) -> Tensor:
         return dropout(x, self.dropout, self.training)

@@ -59,6 +59,7 @@ from regard.errors import RequestError, nearest
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.layers.lstm import LSTM
+from regard.layers.project import project
 from regard.layers.reverse import reverse
 from regard.protocols import Decoding, Encoded, Output, lengths_of
 
@@ -153,7 +154,7 @@ class Luong(nn.Module):
         memory = self.attention.remember(encoded.states, mask=Lengths(encoded.lengths))
         if not self.feed:
             states, _ = self.decoder(self.embed_target(target_in), None, encoded.final)
-            return Output(self.output(self._attend(states, memory, 0)), {})
+            return Output(project(self.output, self._attend(states, memory, 0)), {})
         h, c = (list(state.unbind(1)) for state in encoded.final)
         combined = torch.zeros_like(h[-1])  # h~_0
         inputs = self.embed_target.through(target_in, self._word).unbind(1)  # T x (B, 4H)
@@ -162,7 +163,7 @@ class Luong(nn.Module):
             h, c = self.decoder.step(projected + self._fed(combined), h, c)
             combined = self._attend(h[-1][:, None], memory, t)[:, 0]  # (B, H)
             out.append(combined)
-        return Output(self.output(torch.stack(out, 1)), {})
+        return Output(project(self.output, torch.stack(out, 1)), {})
 
     def start(self, encoded: Encoded) -> Decoding:
         """The encoder's last state, and h~_0 = 0."""

@@ -34,6 +34,7 @@ from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.layers.experts import Experts
 from regard.layers.lstm import LSTM
+from regard.layers.project import project
 from regard.protocols import PAD, Decoding, Encoded, Output, lengths_of
 
 __all__ = ["MoE"]
@@ -126,7 +127,7 @@ class MoE(nn.Module):
         inputs = torch.cat([x, torch.stack(seen, 1)], -1)
         x = x + self._drop(self.last(inputs)[0])
         total = self.balance * (penalty + encoded.extra["penalty"])
-        return Output(self.output(x), {"penalty": total} if self.training else {})
+        return Output(project(self.output, x), {"penalty": total} if self.training else {})
 
     def start(self, encoded: Encoded) -> Decoding:
         """Prepare the source's keys; both layers' states are zero."""

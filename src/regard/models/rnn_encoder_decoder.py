@@ -26,6 +26,8 @@ in its appendix. Dropout can be asked for. The authors' released code differs: c
 readout sees h'_{t-1}.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -33,6 +35,7 @@ from torch.nn import functional as F
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.layers.maxout import Maxout
+from regard.layers.project import project
 from regard.layers.rnn import GRU, Gated
 from regard.protocols import BOS, PAD, Decoding, Encoded, Output, lengths_of
 
@@ -127,9 +130,8 @@ class RNNEncoderDecoder(nn.Module):
         inputs = words_in + F.pad(context[..., : 2 * size], (0, size))
         return words, inputs, context[..., 2 * size :]
 
-    def _logits(self, states: Tensor, words: Tensor, decoding: Decoding) -> Tensor:
+    def _logits(self, states: Tensor, words: Tensor, decoding: Decoding) -> Any:
         """The maxout readout for any number of steps at once."""
         summary = decoding.memories["summary"][:, None].expand(-1, words.shape[1], -1)
         s = self.readout(torch.cat([states, words, summary.to(words.dtype)], -1))
-        logits: Tensor = self.output(dropout(s, self.dropout, self.training))
-        return logits
+        return project(self.output, dropout(s, self.dropout, self.training))

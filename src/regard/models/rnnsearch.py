@@ -25,6 +25,8 @@ vector is zero.
 Our recipes train with Adam (the paper: Adadelta, batches of 80, gradients rescaled to norm 1).
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -32,6 +34,7 @@ from regard.attention import Additive, Attention, Lengths, Memory
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.layers.maxout import Maxout
+from regard.layers.project import project
 from regard.layers.rnn import GRU, BiGRU, Gated
 from regard.protocols import Decoding, Encoded, Output, lengths_of
 
@@ -81,11 +84,10 @@ class _GatedDecoder(nn.Module):
             if isinstance(module, Embed):
                 module.silence()
 
-    def _logits(self, state: Tensor, word: Tensor, context: Tensor) -> Tensor:
+    def _logits(self, state: Tensor, word: Tensor, context: Tensor) -> Any:
         """The deep output for any number of steps at once."""
         t = self.readout(torch.cat([state, word, context.to(word.dtype)], -1))
-        logits: Tensor = self.output(dropout(t, self.dropout, self.training))
-        return logits
+        return project(self.output, dropout(t, self.dropout, self.training))
 
 
 class RNNsearch(_GatedDecoder):

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.layers.lstm import LSTM
+from regard.layers.project import project
 from regard.layers.reverse import reverse
 from regard.protocols import Decoding, Encoded, Output, lengths_of
 
@@ -81,7 +82,7 @@ class Seq2Seq(nn.Module):
         """Teacher forced: one pass of the decoder's stack."""
         words = self.embed_target(target_in)  # (B, T, E)
         states, _ = self.decoder(words, None, self.encode(source, lengths).final)
-        return Output(self.output(self._drop(states)), {})
+        return Output(project(self.output, self._drop(states)), {})
 
     def start(self, encoded: Encoded) -> Decoding:
         """Nothing stays of the source but the state."""

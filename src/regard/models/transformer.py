@@ -42,6 +42,7 @@ from regard.layers.dropout import dropout
 from regard.layers.feedforward import FeedForward
 from regard.layers.norm import PostNorm, PreNorm, Residual
 from regard.layers.position import LearnedPositions, NoPositions, Sinusoid
+from regard.layers.project import project
 from regard.protocols import PAD, Decoding, Encoded, Output, lengths_of
 
 __all__ = ["Transformer"]
@@ -202,7 +203,7 @@ class Transformer(nn.Module):
         x = self._embed(self.embed_target, target_in, 0)
         for layer in self.decoder:
             x = layer(x, encoded.states, mask)
-        return Output(self.output(self.decoder_norm(x)), {})
+        return Output(project(self.output, self.decoder_norm(x)), {})
 
     def start(self, encoded: Encoded) -> Decoding:
         """Project the encoder's states once for each decoder layer; nothing is carried yet."""

@@ -18,6 +18,7 @@ from regard.data.problems import Problems
 from regard.data.tokenize import Tokenizer
 from regard.decode.rules import Avoid, Rule
 from regard.errors import RequestError
+from regard.layers.project import deferring
 from regard.protocols import EOS, PAD, UNK
 from regard.tasks import corpus
 from regard.tasks.base import Data, Examples, Prediction, Task
@@ -123,7 +124,8 @@ class Generation(Task):
 
     def loss(self, model: nn.Module, batch: PairBatch) -> tuple[Tensor, int]:
         """Teacher-forced cross-entropy: (its sum over the real target tokens, their number)."""
-        output = model(batch.source, batch.target_in, batch.source_lengths)
+        with deferring(_whole()):
+            output = model(batch.source, batch.target_in, batch.source_lengths)
         return self._cross_entropy(model, output.logits, batch), batch.count
 
     def training_loss(self, model: nn.Module, batch: PairBatch, update: int) -> tuple[Tensor, int]:
@@ -134,7 +136,8 @@ class Generation(Task):
         """
         if self.scheduled:
             batch = self.scheduled.mixed(model, batch, update)
-        with self.guided.watching(model) if self.guided else nullcontext() as seen:
+        watching = self.guided.watching(model) if self.guided else nullcontext()
+        with watching as seen, deferring(_whole()):
             output = model(batch.source, batch.target_in, batch.source_lengths)
         total = self._cross_entropy(model, output.logits, batch)
         if "penalty" in output.extra:  # of one batch, as the paper adds it to a mean
@@ -146,7 +149,7 @@ class Generation(Task):
             total = (1.0 - weight) * total + weight * self.risk.loss(model, batch, update)
         return total, batch.count
 
-    def _cross_entropy(self, model: nn.Module, logits: Tensor, batch: PairBatch) -> Tensor:
+    def _cross_entropy(self, model: nn.Module, logits: Any, batch: PairBatch) -> Tensor:
         normalized = bool(getattr(model, "normalized", False))
         return smoothed_cross_entropy(
             logits, batch.target_out, self.smoothing, normalized=normalized
@@ -304,3 +307,8 @@ def _prediction(text: str, hypotheses: list[Any], target: Tokenizer) -> Predicti
     )
     best.alternatives.extend(others)
     return best
+
+
+def _whole() -> bool:
+    """Whether weights can be used outside their model's call: not where they are in shards."""
+    return not (torch.distributed.is_available() and torch.distributed.is_initialized())

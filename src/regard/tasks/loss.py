@@ -5,17 +5,27 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
 
+from regard.attention._kernels import native
+from regard.layers.project import Deferred
 from regard.protocols import PAD
 
 __all__ = ["smoothed_cross_entropy"]
 
 _CHUNK = 1 << 18
 """Numbers worked on at once on a CPU: what stays in its cache."""
+_BYTES = 1 << 25
+"""Of logits that are there at once where they were put off."""
+_ENTROPY = ("regard_entropy", "llppfffpiit")
 
 
 def smoothed_cross_entropy(
-    logits: Tensor, target: Tensor, smoothing: float = 0.0, *, normalized: bool = False
+    logits: Tensor | Deferred,
+    target: Tensor,
+    smoothing: float = 0.0,
+    *,
+    normalized: bool = False,
 ) -> Tensor:
     r"""The sum over real tokens of the cross-entropy with a smoothed target, in float32 at least.
 
@@ -23,10 +33,12 @@ def smoothed_cross_entropy(
                = log Σ_v e^{z_v} - a z_gold - b Σ_v z_v,   b = ε / (V - 1),  a = 1 - ε - b
 
     The constant entropy of q is not subtracted (tensor2tensor subtracts it). Rows whose target is
-    PAD count nothing. Beside the logits, only their gradient is ever as large as they are.
+    PAD count nothing. Beside the logits, only their gradient is ever as large as they are. Logits
+    that were put off (`layers.project`) are made for real tokens alone, some rows at a time, and
+    with them all gradients: there are never more than 32 MiB of them.
 
     Args:
-        logits: scores before the softmax.
+        logits: scores before the softmax, or what they are made of.
         target: the gold ids.
         smoothing: ε, from 0 to below 1.
         normalized: the logits are log-probabilities already; then smoothing leaves out those that
@@ -37,6 +49,8 @@ def smoothed_cross_entropy(
 
     Source: Szegedy et al. (2016), section 7, spread over the other words as tensor2tensor does it.
     """
+    if isinstance(logits, Deferred):
+        return _of_deferred(logits, target.reshape(-1), smoothing)
     rows, gold = logits.reshape(-1, logits.shape[-1]), target.reshape(-1)
     if normalized:
         return _of_log_probabilities(rows, gold, smoothing)
@@ -58,6 +72,86 @@ def _of_log_probabilities(rows: Tensor, gold: Tensor, smoothing: float) -> Tenso
     if b:
         loss = loss - b * rows.masked_fill(rows == -torch.inf, 0.0).sum()
     return loss
+
+
+def _of_deferred(logits: Deferred, gold: Tensor, smoothing: float) -> Tensor:
+    states, weight, bias = logits
+    states = states.reshape(-1, states.shape[-1])
+    real = (gold != PAD).nonzero()[:, 0]
+    if len(real) < len(gold):
+        states, gold = states.index_select(0, real), gold.index_select(0, real)
+    loss: Tensor = _Projected.apply(  # type: ignore[no-untyped-call]
+        states, weight, bias, gold, smoothing
+    )
+    return loss
+
+
+def _entropy(z: Tensor, gold: Tensor, parts: tuple[float, float], *, write: bool) -> Tensor:
+    """The losses of rows of real tokens, (n,); with `write`, their gradient over the logits."""
+    a, b = parts
+    function = native.function(*_ENTROPY)
+    if function is None or not z.is_cpu or z.dtype not in (torch.float32, torch.bfloat16):
+        lse = torch.logsumexp(z.to(_wide(z)), 1)
+        loss = lse - a * z.gather(1, gold[:, None])[:, 0] - b * z.sum(1, dtype=lse.dtype)
+        if write:
+            z.sub_(lse[:, None]).exp_().sub_(b)
+            z.scatter_add_(1, gold[:, None], z.new_full((len(z), 1), -a))
+        return loss
+    losses = z.new_empty(len(z), dtype=torch.float32)
+    function(
+        *z.shape, z.data_ptr(), gold.data_ptr(), a, b, 1.0, losses.data_ptr(),
+        z.dtype == torch.bfloat16, write, native.threads(z.numel()),
+    )  # fmt: skip
+    return losses
+
+
+class _Projected(torch.autograd.Function):
+    """Loss and gradients of a linear layer's logits, made together: logits are made only once."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, states: Tensor, weight: Tensor, bias: Tensor | None, gold: Tensor,
+        smoothing: float,
+    ) -> Tensor:  # fmt: skip
+        device, dtype = states.device.type, states.dtype
+        if torch.is_autocast_enabled(device):
+            dtype = torch.get_autocast_dtype(device)
+        parts, write = _weights(smoothing, len(weight)), any(ctx.needs_input_grad)
+        grads = (torch.empty_like(states), torch.zeros_like(weight)) if write else ()
+        of_bias = torch.zeros_like(bias) if write and bias is not None else None
+        with torch.autocast(device, enabled=False):
+            low, narrow = states.to(dtype), weight.to(dtype)
+            own = None if bias is None else bias.to(dtype)
+            total = states.new_zeros((), dtype=torch.float64 if device == "cpu" else _wide(states))
+            step = max(64, _BYTES // (len(weight) * dtype.itemsize))
+            for start in range(0, len(gold), step):
+                part, here = low[start : start + step], gold[start : start + step]
+                z = F.linear(part, narrow, own)
+                total += _entropy(z, here, parts, write=write).sum(dtype=total.dtype)
+                if not grads:
+                    continue
+                grads[0][start : start + step] = z @ narrow
+                if dtype == weight.dtype:
+                    grads[1].addmm_(z.t(), part)
+                else:
+                    grads[1].add_(z.t() @ part)
+                if of_bias is not None:
+                    of_bias += z.sum(0, dtype=of_bias.dtype)
+        ctx.save_for_backward(*grads, of_bias)
+        return total.to(_wide(states))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        of_states, of_weight, of_bias = ctx.saved_tensors
+        scale = upstream.to(of_weight.dtype)
+        return (
+            of_states * upstream.to(of_states.dtype),
+            of_weight * scale,
+            None if of_bias is None else of_bias * scale,
+            None,
+            None,
+        )
 
 
 def _wide(rows: Tensor) -> torch.dtype:
