@@ -99,4 +99,11 @@ def _scores(metrics: Mapping[str, Any]) -> list[str]:
         for name, value in values.items()
         if isinstance(value, (int, float))
     ]
+    low = metrics.get("precision")
+    for precision, scores in (low.items() if isinstance(low, Mapping) else ()):
+        rows += [
+            f"| {name}, decoded in {precision} | {value:.2f} | {value - values[name]:+.2f} |"
+            for name, value in scores.items()
+            if isinstance(values.get(name), (int, float)) and isinstance(value, (int, float))
+        ]
     return ["| score | value | computed as |", "|---|---|---|", *rows]

@@ -34,6 +34,15 @@ def test_lines_of_a_file(capsys, folder, loaded, tmp_path):
     assert ran.out.splitlines() == loaded.translate(TEXTS)
 
 
+def test_a_text_that_is_the_name_of_a_file_is_told_of(capsys, folder, loaded, tmp_path):
+    path = tmp_path / "words.txt"
+    path.write_text("abc\n")
+    ran = run(capsys, "predict", folder, str(path), "x" * 5000)
+    assert ran.code == 0
+    assert ran.err.count("is taken as a text") == 1
+    assert f"the file of that name is read by -i {path}" in ran.err
+
+
 def test_json_is_an_object_a_line_in_input_order(capsys, folder, loaded):
     ran = run(capsys, "predict", folder, TEXTS[0], "", TEXTS[1], "--json", "--n-best", "3")
     found = [json.loads(line) for line in ran.out.splitlines()]

@@ -8,11 +8,14 @@ from regard import store, train
 from regard.errors import RequestError
 from tests.train.runs import recipe
 
+QUICK = ["decode.name=greedy", "decode.max_length=4"]
+
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory):
     folder = tmp_path_factory.mktemp("first")
-    train.fit(recipes.load(recipe(folder, steps=3, validate=0)), folder / "run", progress=False)
+    path = recipe(folder, steps=3, validate=0)
+    train.fit(recipes.load(path, QUICK), folder / "run", progress=False)
     return folder / "run"
 
 
@@ -36,7 +39,7 @@ def test_weights_and_tokenizers_are_those_of_the_folder(first, tmp_path):
 
 def test_it_learns_on_and_its_folder_continues_by_itself(first, tmp_path):
     path = recipe(tmp_path, steps=6, validate=0)
-    asked = recipes.load(path, overrides=[f"train.start={first}"])
+    asked = recipes.load(path, [f"train.start={first}", *QUICK])
     train.fit(asked, tmp_path / "run", progress=False)
     theirs, mine = store.load(first), store.load(tmp_path / "run")
     moved = [

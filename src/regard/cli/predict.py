@@ -1,5 +1,6 @@
 """`regard predict`: any task's model on lines of text, as a filter or on the words given."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
@@ -165,6 +166,9 @@ def _write(
 
 def _inputs(texts: Sequence[str] | None, input: str | None) -> Iterator[Line]:
     if texts and texts != ["-"]:
+        for text in texts:
+            if os.path.isfile(text):
+                say(f"{text} is taken as a text; the file of that name is read by -i {text}")
         yield from map(Line, texts)
     elif input is None or input == "-":
         if sys.stdin.isatty():

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from regard import decode
+from regard.decode import packed
 from regard.recipe import Recipe
 from regard.train.average import average
 from regard.train.state import load_weights, set_weights, weights_of
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["choose", "finish"]
 
 _talk = logging.getLogger("regard.train")
+
+PATIENCE = 300
+"""Seconds of a last evaluation up to which it is made in lower precisions too."""
 
 
 def finish(recipe: Recipe, folder: Path, built: "Built", work: Work) -> dict[str, Any]:
@@ -116,12 +120,31 @@ def evaluate(recipe: Recipe, built: "Built", work: Work, test: Any) -> dict[str,
         tokens=built.settings.validate.tokens,
     )  # fmt: skip
     scores = built.task.score(found, test)
-    return {
+    seconds = time.monotonic() - started
+    measured = {
         "metrics": {name: float(score.value) for name, score in scores.items()},
         "signature": {name: score.signature for name, score in scores.items()},
         "examples": len(test),
-        "seconds": round(time.monotonic() - started, 1),
+        "seconds": round(seconds, 1),
     }
+    low = _low_precisions(recipe, built, work, test) if seconds < PATIENCE else {}
+    return measured | ({"precision": low} if low else {})
+
+
+def _low_precisions(recipe: Recipe, built: "Built", work: Work, test: Any) -> dict[str, Any]:
+    """The scores where a packed decoder rounds its weights, for models that have one."""
+    asked = recipe.decode.get("precision", "float32")
+    if asked != "float32" or packed.refuses(work.model) is not None:
+        return {}
+    found = {}
+    for precision in packed.PRECISIONS[1:]:
+        outputs = built.task.predict(
+            work.model, test, decode.build({**recipe.decode, "precision": precision}),
+            built.data.tokenizers, tokens=built.settings.validate.tokens,
+        )  # fmt: skip
+        scores = built.task.score(outputs, test)
+        found[precision] = {name: float(score.value) for name, score in scores.items()}
+    return found
 
 
 def _finite(value: Any) -> Any:
