@@ -100,7 +100,7 @@ def _scores(metrics: Mapping[str, Any]) -> list[str]:
         if isinstance(value, (int, float))
     ]
     low = metrics.get("precision")
-    for precision, scores in (low.items() if isinstance(low, Mapping) else ()):
+    for precision, scores in low.items() if isinstance(low, Mapping) else ():
         rows += [
             f"| {name}, decoded in {precision} | {value:.2f} | {value - values[name]:+.2f} |"
             for name, value in scores.items()

@@ -3,13 +3,14 @@
 import copy
 import gc
 import weakref
+from dataclasses import replace
 
 import pytest
 import torch
 
 from regard.attention import Sharpen, Softmax, watch
 from regard.attention._kernels import native
-from regard.decode import Beam, Greedy, Sample
+from regard.decode import Beam, Ensemble, Greedy, Sample
 from regard.decode.packed import PackedRecurrent, PackedTransformer, packed, refuses
 from regard.decode.top import leading, log_probabilities, top
 from regard.errors import RequestError
@@ -125,6 +126,33 @@ def test_a_temperature_and_hypotheses_of_one_sentence_are_seen_in_c():
             found, here = fast.step(ids[..., t], here)
             expected, there = model.step(ids[..., t], there)
             torch.testing.assert_close(found, expected, rtol=0, atol=2e-5)
+
+
+@needs_c
+@pytest.mark.parametrize("beam", [Beam(size=3), Beam(size=3, coverage=0.2, max_extra=5)])
+def test_an_ensemble_is_packed_model_by_model(beam, monkeypatch):
+    source, lengths = sources()
+    ensemble = Ensemble([a_transformer(), biased(a_transformer(norm="pre")), an_rnnsearch()])
+    inside = packed(ensemble)
+    kinds = [PackedTransformer, PackedTransformer, PackedRecurrent]
+    assert [type(one) for one in inside.models] == kinds
+    fast = beam(ensemble, source, lengths)
+    low = replace(beam, precision="int8")(ensemble, source, lengths)
+    assert all(best for best in low)
+    monkeypatch.setattr("regard.decode.search.packed", lambda model, precision: model)
+    for one, two in zip(fast, beam(ensemble, source, lengths), strict=True):
+        assert one[0].tokens == two[0].tokens
+        assert one[0].score == pytest.approx(two[0].score, abs=1e-4)
+
+
+@needs_c
+def test_an_ensemble_with_a_model_that_cannot_be_packed():
+    other = RNNencdec(203, 203, hidden=16)
+    mixed = Ensemble([a_transformer(), other])
+    assert [type(one) for one in packed(mixed).models] == [PackedTransformer, RNNencdec]
+    assert packed(Ensemble([other])).models[0] is other
+    with pytest.raises(RequestError, match="int8 needs a decoder that can be packed, and RNNenc"):
+        packed(mixed, "int8")
 
 
 @needs_c

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from regard.attention import watch
 from regard.attention.mask import take
+from regard.decode.ensemble import Ensemble
 from regard.decode.panels import Panels
 from regard.errors import RequestError
 
@@ -75,6 +76,6 @@ def covering(request: "Request") -> Iterator[Covered]:
     """Watch the request's model while it is searched."""
     # What a packed model looks at is told under the names of the model's own attentions.
     engine: Any = request.model
-    model = engine.model if isinstance(engine, Panels) else engine
+    model = engine.model if isinstance(engine, Panels | Ensemble) else engine
     with watch(model if isinstance(model, nn.Module) else None) as seen:
         yield Covered(seen, request.lengths, request.source.shape[1])

@@ -8,6 +8,7 @@ same tokens, so they must share their vocabularies; their architectures may diff
 
 import math
 from collections.abc import Sequence
+from weakref import ref
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +25,7 @@ class Ensemble(nn.Module):
 
     Args:
         models: `Generator`s over the same vocabularies.
+        of: the ensemble whose models these are, packed; it must be kept as long.
 
     Raises:
         RequestError: no model, or vocabularies of different sizes.
@@ -34,7 +36,7 @@ class Ensemble(nn.Module):
 
     normalized = True
 
-    def __init__(self, models: Sequence[Generator]) -> None:
+    def __init__(self, models: Sequence[Generator], of: "Ensemble | None" = None) -> None:
         super().__init__()
         if not models:
             raise RequestError("an ensemble expects one model or more, got none")
@@ -44,6 +46,13 @@ class Ensemble(nn.Module):
             raise RequestError(f"an ensemble's models share vocabularies; got sizes {shown}")
         self.models = nn.ModuleList(models)  # type: ignore[arg-type]
         self.source, self.target = next(iter(sizes))
+        self._of = None if of is None else ref(of)
+
+    @property
+    def model(self) -> "Ensemble":
+        """The ensemble of models as they are, where these are packed."""
+        found = None if self._of is None else self._of()
+        return self if found is None else found
 
     def encode(self, source: Tensor, lengths: Tensor | None = None) -> Encoded:
         """Every model reads the source; what each gave is in `final`."""

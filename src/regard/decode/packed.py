@@ -19,6 +19,7 @@ from torch import nn
 from regard.attention._kernels import native
 from regard.attention._recorder import wants_calls
 from regard.decode import packed_recurrent, packed_transformer
+from regard.decode.ensemble import Ensemble
 from regard.decode.packed_recurrent import PackedRecurrent
 from regard.decode.packed_transformer import PackedTransformer
 from regard.decode.panels import PRECISIONS, Panels
@@ -41,10 +42,15 @@ def packed(model: Any, precision: str = "float32") -> Any:
     """The model packed for decoding, or the model itself where it cannot be and need not be.
 
     Packed weights are kept as long as the model is, and made anew when its weights have changed.
+    Of an `Ensemble` every model is packed by itself.
 
     Raises:
         RequestError: for a precision other than float32 of what cannot be packed.
     """
+    if type(model) is Ensemble:
+        each = [packed(one, precision) for one in model.models]
+        plain = all(one is own for one, own in zip(each, model.models, strict=True))
+        return model if plain else Ensemble(each, of=model)
     why = refuses(model)
     if why is not None:
         if precision == "float32":
