@@ -146,6 +146,18 @@ def test_an_ensemble_is_packed_model_by_model(beam, monkeypatch):
 
 
 @needs_c
+def test_ids_that_are_not_in_the_vocabulary_are_refused():
+    model, (source, lengths) = an_rnnsearch(), sources()
+    fast = packed(model)
+    decoding = fast.start(fast.encode(source, lengths))
+    for wrong in (203, -1):
+        with pytest.raises(IndexError, match="not in the vocabulary"):
+            fast.step(torch.full((5, 1), wrong), decoding)
+    with pytest.raises(IndexError):
+        fast.encode(source + 203, lengths)
+
+
+@needs_c
 def test_an_ensemble_with_a_model_that_cannot_be_packed():
     other = RNNencdec(203, 203, hidden=16)
     mixed = Ensemble([a_transformer(), other])

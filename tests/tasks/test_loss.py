@@ -189,6 +189,13 @@ def test_nothing_but_padding_and_nothing_to_learn():
     assert float(alone) == pytest.approx(float(smoothed_cross_entropy(logits, gold, 0.1)))
 
 
+def test_a_target_that_is_no_word_is_refused():
+    logits, gold = deferred(dtype=torch.float32)
+    gold[3] = 29
+    with pytest.raises((IndexError, RuntimeError), match=r"29|out of"):
+        smoothed_cross_entropy(logits, gold)
+
+
 def test_models_put_their_logits_off_only_where_asked_and_where_they_can():
     layer, x = torch.nn.Linear(4, 6), torch.randn(2, 3, 4)
     assert isinstance(project(layer, x), torch.Tensor)

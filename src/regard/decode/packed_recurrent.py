@@ -73,8 +73,11 @@ def refuses(model: RNNsearch) -> str | None:
     if score.heads != 1 or score.features is not None or read.scale is not None:
         return "its attention is not the plain one"
     tables = model.embed_source, model.embed_target
-    if any(one.scale != 1 or one.zeros[1:] for one in tables) or model.readout.pieces != 2:
+    strange = any(one.scale != 1 or one.zeros[1:] for one in tables)
+    if strange or model.readout.pieces != 2:
         return "its word vectors or its maxout units are not the plain ones"
+    if not all(p.is_contiguous() for p in (score.v, *(one.weight for one in tables))):
+        return "its weights are not laid out row by row"
     return None
 
 
@@ -131,7 +134,8 @@ class PackedRecurrent(Panels):
         """Annotations (B, S, 2H), zeros at padding, and the backward state at the first word."""
         model: RNNsearch = self.model
         lengths = lengths_of(source, lengths).long().contiguous()
-        if not source.numel() or int(lengths.min()) < 1:
+        words = len(model.embed_source.weight)
+        if not source.numel() or int(lengths.min()) < 1 or int(source.max()) >= words:
             return model.encode(source, lengths)
         n = model.recurrent.hidden
         embedding = model.embed_source.weight

@@ -72,6 +72,8 @@ class Panels(nn.Module):
         failed = function(address(plan), address(call), native.threads(work))
         if failed == 1:
             raise MemoryError("no memory for a packed model")
+        if failed == 3:
+            raise IndexError("a token's id is not in the vocabulary")
         if failed:
             raise RuntimeError("packed for other instructions than those in force")
 

@@ -97,6 +97,8 @@ def _entropy(z: Tensor, gold: Tensor, parts: tuple[float, float], *, write: bool
             z.sub_(lse[:, None]).exp_().sub_(b)
             z.scatter_add_(1, gold[:, None], z.new_full((len(z), 1), -a))
         return loss
+    if len(gold) and not 0 <= int(gold.min()) <= int(gold.max()) < z.shape[1]:
+        raise IndexError(f"a target id is {int(gold.max())}, and there are {z.shape[1]} words")
     losses = z.new_empty(len(z), dtype=torch.float32)
     function(
         *z.shape, z.data_ptr(), gold.data_ptr(), a, b, 1.0, losses.data_ptr(),

@@ -100,13 +100,16 @@ static void each_part(void *context, int64_t begin, int64_t end, int looked) {
 static void parts_ahead(void *context, int64_t begin, int64_t end) { each_part(context, begin, end, 0); }
 static void parts_after(void *context, int64_t begin, int64_t end) { each_part(context, begin, end, 1); }
 
-/* Threads share the rows. 1: no memory; 2: packed for other instructions than those in force. */
+/* Threads share the rows. 1: no memory; 2: packed for other instructions than those in force; 3: a
+ * token that is not in the vocabulary. */
 REGARD_API int regard_recurrent_step(const void *plan, const void *call, int32_t threads) {
     const model *m = plan;
     const step_call *c = call;
     if (m->kind == VNNI && !regard_vnni()) return 2;
     if (threads > c->rows) threads = (int32_t)c->rows;
     if (threads < 1) return 0;
+    for (int64_t r = 0; r < c->rows; r++)
+        if (c->tokens[r] < 0 || c->tokens[r] >= m->output.out) return 3;
     const int64_t x = wide(c->rows * row_of(m)), query = wide(c->rows * m->align);
     const int64_t context = wide(c->rows * m->context);
     const int64_t each = part_room(m, (c->rows + threads - 1) / threads);
