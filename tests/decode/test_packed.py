@@ -146,6 +146,15 @@ def test_an_ensemble_is_packed_model_by_model(beam, monkeypatch):
 
 
 @needs_c
+@MODELS
+def test_lengths_that_cannot_be_are_refused(make):
+    model, (source, lengths) = make(), sources()
+    for wrong in (lengths + 1, lengths - 2, lengths[:3]):
+        with pytest.raises(RequestError, match="lengths: expected 5 numbers from 0 to 30, got"):
+            packed(model).encode(source, wrong)
+
+
+@needs_c
 def test_ids_that_are_not_in_the_vocabulary_are_refused():
     model, (source, lengths) = an_rnnsearch(), sources()
     fast = packed(model)

@@ -18,7 +18,7 @@ from regard.attention._short import step_table
 from regard.decode.panels import Linear, Panels
 from regard.layers.rnn import RESETS, UPDATES, Gated
 from regard.models.rnnsearch import RNNsearch
-from regard.protocols import Decoding, Encoded, lengths_of
+from regard.protocols import Decoding, Encoded
 
 __all__ = ["PackedRecurrent", "refuses"]
 
@@ -133,7 +133,7 @@ class PackedRecurrent(Panels):
     def encode(self, source: Tensor, lengths: Tensor | None = None) -> Encoded:
         """Annotations (B, S, 2H), zeros at padding, and the backward state at the first word."""
         model: RNNsearch = self.model
-        lengths = lengths_of(source, lengths).long().contiguous()
+        lengths = self._lengths(source, lengths)
         words = len(model.embed_source.weight)
         if not source.numel() or int(lengths.min()) < 1 or int(source.max()) >= words:
             return model.encode(source, lengths)

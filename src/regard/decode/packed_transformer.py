@@ -21,7 +21,7 @@ from regard.layers.feedforward import FeedForward
 from regard.layers.norm import PreNorm
 from regard.models.marian import Activated, Marian
 from regard.models.transformer import DecoderLayer, Transformer
-from regard.protocols import Decoding, Encoded, Output, lengths_of
+from regard.protocols import Decoding, Encoded
 
 __all__ = ["PackedTransformer", "refuses"]
 
@@ -160,12 +160,11 @@ class PackedTransformer(Panels):
     def encode(self, source: Tensor, lengths: Tensor | None = None) -> Encoded:
         """Read sources (B, S): states (B, S, D), zeros at padding, and each layer's memory."""
         model = self.model
-        lengths = lengths_of(source, lengths)
+        lengths = self._lengths(source, lengths)
         if isinstance(model, Marian) and not model.reads_end:
             lengths = (lengths - 1).clamp(min=1)
         x = model._embed(model.embed_source, source, 0).contiguous()
         states = torch.zeros_like(x)
-        lengths = lengths.long().contiguous()
         layers = len(model.decoder)
         memories = x.new_zeros(layers, *source.shape, 2 * self._plan.inner)
         each = (ctypes.c_int64 * layers)(*(m.data_ptr() for m in memories))
@@ -183,11 +182,6 @@ class PackedTransformer(Panels):
         for layer, weights in zip(model.encoder, looks, strict=False):
             note(layer.self_attention, weights)
         return Encoded(states, lengths, extra={"memories": tuple(memories)})
-
-    def forward(self, source: Tensor, target_in: Tensor, lengths: Tensor | None = None) -> Output:
-        """As the model."""
-        found: Output = self.model(source, target_in, lengths)
-        return found
 
     def start(self, encoded: Encoded) -> Decoding:
         """The encoder made the memories; nothing is carried yet."""

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from regard.attention._kernels import native
 from regard.errors import RequestError
-from regard.protocols import Output
+from regard.protocols import Output, lengths_of
 
 __all__ = ["PRECISIONS", "Linear", "Panels"]
 
@@ -63,6 +63,18 @@ class Panels(nn.Module):
     def forward(self, source: Tensor, target_in: Tensor, lengths: Tensor | None = None) -> Output:
         """As the model."""
         found: Output = self.model(source, target_in, lengths)
+        return found
+
+    @staticmethod
+    def _lengths(source: Tensor, lengths: Tensor | None) -> Tensor:
+        """Lengths that C may trust: as many as sentences, none beyond the last column."""
+        found = lengths_of(source, lengths).long().contiguous()
+        rows, columns = source.shape
+        fits = found.shape == (rows,)
+        if not fits or (rows and not 0 <= int(found.min()) <= int(found.max()) <= columns):
+            raise RequestError(
+                f"lengths: expected {rows} numbers from 0 to {columns}, got {found.tolist()}"
+            )
         return found
 
     def _run(self, name: tuple[str, str], plan: Any, call: Any, work: int) -> None:
