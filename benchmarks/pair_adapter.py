@@ -22,13 +22,16 @@ class Regard(Base):
     precision = "float32"
 
     def build(self):
-        """Random weights, the sizes of `common.SIZES`."""
+        """Random weights."""
         from regard._malloc import keep_freed_memory
 
         keep_freed_memory()  # as `regard train` does
         torch.manual_seed(0)
-        s = self.size
-        self.model = Transformer(
+        self.model = self.make(self.size)
+
+    def make(self, s):
+        """The sizes of `common.SIZES`."""
+        return Transformer(
             s.vocab, s.vocab, dim=s.d, heads=s.heads, layers=s.layers, hidden=s.ffn,
             dropout=s.dropout, attention_dropout=s.dropout, hidden_dropout=s.dropout,
         )  # fmt: skip

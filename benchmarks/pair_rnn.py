@@ -10,7 +10,9 @@ tanh.
 import torch
 from adapters.joey import Joey
 from adapters.onmt_py import Onmt
-from adapters.regard_own import Regard
+from adapters.regard_own import Regard, RegardBf16, RegardInt8
+
+from regard.models.rnnsearch import RNNsearch
 
 
 class RegardRNN(Regard):
@@ -18,34 +20,24 @@ class RegardRNN(Regard):
 
     name = "regard-rnn"
 
-    def build(self):
-        """Random weights of the small size, whatever the size of the Transformers."""
-        from regard._malloc import keep_freed_memory
-        from regard.models.rnnsearch import RNNsearch
-
-        keep_freed_memory()  # as `regard train` does
-        torch.manual_seed(0)
-        s = self.size
-        self.model = RNNsearch(
+    def make(self, s):
+        """One layer, whatever the size of the Transformers."""
+        return RNNsearch(
             s.vocab, s.vocab, embed=s.d, hidden=s.d, align=s.d, maxout=13 * s.d // 16,
             dropout=s.dropout, scale=None,
         )  # fmt: skip
 
 
-class RegardRNNBf16(RegardRNN):
-    """Decoder weights in bfloat16."""
+class RegardRNNBf16(RegardBf16, RegardRNN):
+    """Weights in bfloat16."""
 
     name = "regard-rnn-bf16"
-    precision = "bfloat16"
-    trains = False
 
 
-class RegardRNNInt8(RegardRNN):
-    """Decoder weights, and rows on their way, in bytes."""
+class RegardRNNInt8(RegardInt8, RegardRNN):
+    """Weights, and rows on their way, in bytes."""
 
     name = "regard-rnn-int8"
-    precision = "int8"
-    trains = False
 
 
 class JoeyRNN(Joey):
@@ -120,13 +112,13 @@ class OnmtRNN(Onmt):
             """The options of the Transformer's adapter, with the model's own replaced."""
             size, drop = str(self.size.d), str(self.size.dropout)
             own = [
-                "-config", "none", "-data", "{}", "-src_vocab", "x", "-save_model", "x",
+                "-data", "{}", "-src_vocab", "x", "-save_model", "x",
                 "-share_vocab", "-encoder_type", "brnn", "-decoder_type", "rnn", "-rnn_type", "GRU",
                 "-layers", "1", "-hidden_size", size, "-word_vec_size", size, "-dropout", drop,
                 "-global_attention", "mlp", "-input_feed", "1",
                 "-label_smoothing", str(self.size.smoothing), "-param_init_glorot",
             ]  # fmt: skip
-            found = parse(parser, own[2:], *rest, **named)
+            found = parse(parser, own, *rest, **named)
             found.bridge, found.brnn = False, True  # what its own parser makes of brnn
             return found
 

@@ -189,6 +189,32 @@ def test_nothing_but_padding_and_nothing_to_learn():
     assert float(alone) == pytest.approx(float(smoothed_cross_entropy(logits, gold, 0.1)))
 
 
+def test_gradients_are_made_only_where_they_are_wanted(monkeypatch):
+    logits, gold = deferred()
+    written = []
+    entropy = module._entropy
+
+    def spy(z, gold, parts, *, write):
+        written.append(write)
+        return entropy(z, gold, parts, write=write)
+
+    monkeypatch.setattr(module, "_entropy", spy)
+    with torch.no_grad():
+        smoothed_cross_entropy(logits, gold)
+    smoothed_cross_entropy(Deferred(*(x.detach() for x in logits)), gold)
+    smoothed_cross_entropy(logits, gold)
+    assert written == [False, False, True]
+
+
+def test_without_c_bfloat16_gradients_are_as_exact(monkeypatch):
+    monkeypatch.setattr(module, "_ENTROPY", ("regard_none", "p"))
+    z = (4 * torch.randn(9, 77)).bfloat16()
+    gold, parts = torch.randint(1, 77, (9,)), (0.9, 0.001)
+    exact = z.double().softmax(1) - parts[1] - parts[0] * F.one_hot(gold, 77)
+    module._entropy(z, gold, parts, write=True)
+    assert ((z.double() - exact).abs() <= exact.abs() * 2**-8 + 1e-7).all()
+
+
 def test_a_target_that_is_no_word_is_refused():
     logits, gold = deferred(dtype=torch.float32)
     gold[3] = 29

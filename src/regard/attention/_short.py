@@ -7,7 +7,7 @@ gradients, compilers, transforms, autocast, other parts, other types or shapes.
 """
 
 from ctypes import c_int64
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -25,7 +25,7 @@ from regard.attention.select import Softmax
 if TYPE_CHECKING:
     from regard.attention.module import Attention
 
-__all__ = ["StepTable", "short", "step_table"]
+__all__ = ["ready", "short"]
 
 _STEP = "pppplft"
 _PLAIN = (Tensor, torch.nn.Parameter)
@@ -35,22 +35,29 @@ def short(layer: "Attention", query: Tensor, memory: Memory) -> Attended | None:
     """The attention of a step in one C call, or None where `attend` must do it."""
     if torch.compiler.is_compiling() or torch.is_grad_enabled():
         return None
-    ready: _Ready | None = memory._ready
-    if ready is None or not ready.fits(layer):
-        ready = _Ready(layer, memory)
-        if not ready.fits(layer):  # a position, a mask of its own, a carry
-            return None
-        object.__setattr__(memory, "_ready", ready)
+    seen = ready(layer, memory)
     if (
-        ready.table is None
+        seen is None
+        or seen.table is None
         or type(query) not in _PLAIN
         or not (unforced() and unwatched())
         or torch.is_autocast_enabled("cpu")
         or torch._C._are_functorch_transforms_active()
     ):
         return None
-    context = ready.step(query)
+    context = seen.step(query)
     return None if context is None else Attended(context)
+
+
+def ready(layer: "Attention", memory: Memory) -> "_Ready | None":
+    """What all steps of a layer over a memory share, looked at once; None for unusual layers."""
+    found: _Ready | None = memory._ready
+    if found is None or not found.fits(layer):
+        found = _Ready(layer, memory)
+        if not found.fits(layer):  # a position, a mask of its own, a carry
+            return None
+        object.__setattr__(memory, "_ready", found)
+    return found
 
 
 class _Ready:
@@ -67,10 +74,17 @@ class _Ready:
         self.call: Any = native.function("regard_additive_step", _STEP)
         if self.call is None or not self._parts():
             return
-        found = step_table(memory)
-        if found is not None:
-            self.held, self.table = found.held, found.addresses
-            self.shape, self.value_dim = (self.table[7], self.table[9]), self.table[10]
+        tensors = _tensors(memory)
+        if tensors is not None:
+            key, packed, value, lengths = tensors
+            self.shape = key.shape[0], key.shape[2]
+            self.value_dim = value.shape[2]
+            self.held = tensors  # or what lies at the addresses would be given to others
+            self.table = (c_int64 * 11)(
+                key.data_ptr(), key.stride(0), packed.data_ptr(), packed.stride(0),
+                value.data_ptr(), value.stride(0), 0 if lengths is None else lengths.data_ptr(),
+                *key.shape, self.value_dim,
+            )  # fmt: skip
 
     def _parts(self) -> bool:
         return (
@@ -131,32 +145,6 @@ class _Ready:
         if failed:
             raise MemoryError("regard_additive_step found no memory for its blocks")
         return context
-
-
-class StepTable(NamedTuple):
-    """Addresses and sizes of a memory, as `regard_additive_step` reads them.
-
-    Args:
-        addresses: the table.
-        held: the tensors at its addresses, which would else be given to others.
-    """
-
-    addresses: Any
-    held: tuple[Tensor, Tensor, Tensor, Tensor | None]
-
-
-def step_table(memory: Memory) -> StepTable | None:
-    """What C reads of the memory of an additive score, or None where it cannot."""
-    tensors = _tensors(memory)
-    if tensors is None:
-        return None
-    key, packed, value, lengths = tensors
-    addresses = (c_int64 * 11)(
-        key.data_ptr(), key.stride(0), packed.data_ptr(), packed.stride(0),
-        value.data_ptr(), value.stride(0), 0 if lengths is None else lengths.data_ptr(),
-        *key.shape, value.shape[2],
-    )  # fmt: skip
-    return StepTable(addresses, tensors)
 
 
 def _tensors(memory: Memory) -> tuple[Tensor, Tensor, Tensor, Tensor | None] | None:

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.attention import Additive, Softmax, WeightedSum
+from regard.attention import Additive
 from regard.attention._recorder import active, note
-from regard.attention._short import step_table
-from regard.decode.panels import Linear, Panels
+from regard.attention._short import ready
+from regard.decode.panels import Linear, Panels, plain
 from regard.layers.rnn import RESETS, UPDATES, Gated
 from regard.models.rnnsearch import RNNsearch
 from regard.protocols import Decoding, Encoded
@@ -56,7 +56,7 @@ class _Read(ctypes.Structure):
 
 class _Call(ctypes.Structure):
     _fields_ = [
-        *((name, ctypes.c_int64) for name in ("rows", "width", "batch", "state", "tokens",
+        *((name, ctypes.c_int64) for name in ("rows", "width", "state", "tokens",
                                               "embedding", "memory", "v")),
         ("scale", ctypes.c_double),
         *((name, ctypes.c_int64) for name in ("new_state", "logits", "looks")),
@@ -66,11 +66,8 @@ class _Call(ctypes.Structure):
 def refuses(model: RNNsearch) -> str | None:
     """What of an RNNsearch is not done in C, in a clause; None where all is."""
     inner: Any = model.attention
-    kinds = type(inner.score), type(inner.select), type(inner.read)
-    if kinds != (Additive, Softmax, WeightedSum) or inner.position or inner.mask or inner.carry:
-        return "its attention is not the plain one"
-    score, read = inner.score, inner.read
-    if score.heads != 1 or score.features is not None or read.scale is not None:
+    score = inner.score
+    if not plain(inner, Additive) or inner.mask or score.heads != 1 or score.features is not None:
         return "its attention is not the plain one"
     tables = model.embed_source, model.embed_target
     strange = any(one.scale != 1 or one.zeros[1:] for one in tables)
@@ -158,8 +155,8 @@ class PackedRecurrent(Panels):
         """One word a hypothesis: (B, beam) to logits (B, beam, V)."""
         model: RNNsearch = self.model
         memory = decoding.memories["source"]
-        table = step_table(memory)
-        if table is None:
+        seen = ready(model.attention, memory)
+        if seen is None or seen.table is None:
             return model.step(tokens, decoding)
         batch, width = tokens.shape
         state, tokens = decoding.carried["state"].contiguous(), tokens.contiguous()
@@ -168,8 +165,8 @@ class PackedRecurrent(Panels):
         attention: Any = model.attention
         looks = state.new_zeros(batch, width, len(memory)) if active() else None
         call = _Call(
-            batch * width, width, batch, state.data_ptr(), tokens.data_ptr(),
-            model.embed_target.weight.data_ptr(), ctypes.addressof(table.addresses),
+            batch * width, width, state.data_ptr(), tokens.data_ptr(),
+            model.embed_target.weight.data_ptr(), ctypes.addressof(seen.table),
             attention.score.v.data_ptr(), 1 / attention.select.temperature, new.data_ptr(),
             logits.data_ptr(), 0 if looks is None else looks.data_ptr(),
         )  # fmt: skip

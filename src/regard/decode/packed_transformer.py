@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.attention import Causal, ScaledDot, Softmax, WeightedSum
+from regard.attention import Causal, ScaledDot
 from regard.attention._recorder import active, note
 from regard.attention.mask import take
-from regard.decode.panels import Linear, Panels
+from regard.decode.panels import Linear, Panels, plain
 from regard.layers.feedforward import FeedForward
 from regard.layers.norm import PreNorm
 from regard.models.marian import Activated, Marian
@@ -92,11 +92,8 @@ def _other(layer: Any, mask: Causal | None) -> str | None:
     cross = layer.cross_attention if isinstance(layer, DecoderLayer) else own
     for attention in (own, cross):
         inner: Any = attention.attention
-        kinds = type(inner.score), type(inner.select), type(inner.read)
-        if kinds != (ScaledDot, Softmax, WeightedSum) or inner.position or inner.carry:
-            return "its attention is not the plain one"
         expected = mask if attention is own else None
-        if inner.mask != expected or inner.select.temperature != 1 or inner.read.scale is not None:
+        if not plain(inner, ScaledDot) or inner.mask != expected or inner.select.temperature != 1:
             return "its attention is not the plain one"
     inner_size, heads = own.query.out_features, own.heads
     hidden = layer.feedforward.into.out_features

@@ -12,11 +12,12 @@ from weakref import ref
 import torch
 from torch import Tensor, nn
 
+from regard.attention import Softmax, WeightedSum
 from regard.attention._kernels import native
 from regard.errors import RequestError
 from regard.protocols import Output, lengths_of
 
-__all__ = ["PRECISIONS", "Linear", "Panels"]
+__all__ = ["PRECISIONS", "Linear", "Panels", "plain"]
 
 PRECISIONS = ("float32", "bfloat16", "int8")
 PANEL = 32
@@ -27,6 +28,14 @@ class Linear(ctypes.Structure):
     """Addresses and sizes of one packed product."""
 
     _fields_ = [(name, ctypes.c_int64) for name in ("w", "scale", "bias", "inputs", "out")]
+
+
+def plain(attention: Any, score: type) -> bool:
+    """Whether an attention has this score, softmax and weighted sum, and nothing beside them."""
+    kinds = type(attention.score), type(attention.select), type(attention.read)
+    if kinds != (score, Softmax, WeightedSum) or attention.position or attention.carry:
+        return False
+    return attention.read.scale is None
 
 
 class Panels(nn.Module):

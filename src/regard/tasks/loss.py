@@ -17,7 +17,7 @@ _CHUNK = 1 << 18
 """Numbers worked on at once on a CPU: what stays in its cache."""
 _BYTES = 1 << 25
 """Of logits that are there at once where they were put off."""
-_ENTROPY = ("regard_entropy", "llppfffpiit")
+_ENTROPY = ("regard_entropy", "llppffpiit")
 
 
 def smoothed_cross_entropy(
@@ -80,8 +80,11 @@ def _of_deferred(logits: Deferred, gold: Tensor, smoothing: float) -> Tensor:
     real = (gold != PAD).nonzero()[:, 0]
     if len(real) < len(gold):
         states, gold = states.index_select(0, real), gold.index_select(0, real)
+    # Inside a Function gradients are off for everyone: whether they are wanted is known here alone.
+    leaves = [x for x in (states, weight, bias) if x is not None]
+    wanted = torch.is_grad_enabled() and any(x.requires_grad for x in leaves)
     loss: Tensor = _Projected.apply(  # type: ignore[no-untyped-call]
-        states, weight, bias, gold, smoothing
+        states, weight, bias, gold, smoothing, wanted
     )
     return loss
 
@@ -91,17 +94,15 @@ def _entropy(z: Tensor, gold: Tensor, parts: tuple[float, float], *, write: bool
     a, b = parts
     function = native.function(*_ENTROPY)
     if function is None or not z.is_cpu or z.dtype not in (torch.float32, torch.bfloat16):
-        lse = torch.logsumexp(z.to(_wide(z)), 1)
-        loss = lse - a * z.gather(1, gold[:, None])[:, 0] - b * z.sum(1, dtype=lse.dtype)
+        loss, lse = _losses(z, gold, parts)
         if write:
-            z.sub_(lse[:, None]).exp_().sub_(b)
-            z.scatter_add_(1, gold[:, None], z.new_full((len(z), 1), -a))
+            _gradient(z, gold, lse, parts, out=z)
         return loss
     if len(gold) and not 0 <= int(gold.min()) <= int(gold.max()) < z.shape[1]:
         raise IndexError(f"a target id is {int(gold.max())}, and there are {z.shape[1]} words")
     losses = z.new_empty(len(z), dtype=torch.float32)
     function(
-        *z.shape, z.data_ptr(), gold.data_ptr(), a, b, 1.0, losses.data_ptr(),
+        *z.shape, z.data_ptr(), gold.data_ptr(), a, b, losses.data_ptr(),
         z.dtype == torch.bfloat16, write, native.threads(z.numel()),
     )  # fmt: skip
     return losses
@@ -113,12 +114,12 @@ class _Projected(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, states: Tensor, weight: Tensor, bias: Tensor | None, gold: Tensor,
-        smoothing: float,
+        smoothing: float, write: bool,
     ) -> Tensor:  # fmt: skip
         device, dtype = states.device.type, states.dtype
         if torch.is_autocast_enabled(device):
             dtype = torch.get_autocast_dtype(device)
-        parts, write = _weights(smoothing, len(weight)), any(ctx.needs_input_grad)
+        parts = _weights(smoothing, len(weight))
         grads = (torch.empty_like(states), torch.zeros_like(weight)) if write else ()
         of_bias = torch.zeros_like(bias) if write and bias is not None else None
         with torch.autocast(device, enabled=False):
@@ -153,6 +154,7 @@ class _Projected(torch.autograd.Function):
             None if of_bias is None else of_bias * scale,
             None,
             None,
+            None,
         )
 
 
@@ -167,44 +169,61 @@ def _chunks(rows: Tensor) -> int:
     return max(1, numbers // rows.shape[1])
 
 
+def _losses(rows: Tensor, gold: Tensor, parts: tuple[float, float]) -> tuple[Tensor, Tensor]:
+    """The loss of every row and its log-sum-exp, some rows at a time."""
+    a, b = parts
+    wide = _wide(rows)
+    lse = torch.empty(len(rows), dtype=wide, device=rows.device)
+    sums = torch.zeros_like(lse)
+    step = _chunks(rows)
+    for start in range(0, len(rows), step):
+        z = rows[start : start + step].to(wide)
+        lse[start : start + step] = torch.logsumexp(z, 1)
+        if b:
+            sums[start : start + step] = z.sum(1)
+    of_gold = rows.gather(1, gold[:, None])[:, 0].to(wide)
+    return lse - a * of_gold - b * sums, lse
+
+
+def _gradient(
+    rows: Tensor,
+    gold: Tensor,
+    lse: Tensor,
+    parts: tuple[float, float],
+    out: Tensor,
+    scale: Tensor | None = None,
+) -> None:
+    """Write d loss_n / d z_v = p_v - b - a [v = gold], times a row's scale; out may be rows."""
+    a, b = parts
+    step = _chunks(rows)
+    for start in range(0, len(rows), step):
+        at = slice(start, start + step)
+        same = rows.dtype == lse.dtype
+        part = torch.sub(rows[at], lse[at, None], out=out[at] if same else None).exp_()
+        if b:
+            part.sub_(b)
+        part.scatter_add_(1, gold[at, None], part.new_full((len(part), 1), -a))
+        if scale is not None:
+            part.mul_(scale[at, None])
+        if not same:
+            out[at] = part
+
+
 class _Smoothed(torch.autograd.Function):
     """Forward keeps the logits and their log-sum-exp; backward writes the gradient in one go."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, gold: Tensor, smoothing: float) -> Tensor:
-        a, b = _weights(smoothing, rows.shape[1])
-        wide = _wide(rows)
-        lse = torch.empty(len(rows), dtype=wide, device=rows.device)
-        sums = torch.zeros_like(lse)
-        step = _chunks(rows)
-        for start in range(0, len(rows), step):
-            z = rows[start : start + step].to(wide)
-            lse[start : start + step] = torch.logsumexp(z, 1)
-            if b:
-                sums[start : start + step] = z.sum(1)
-        of_gold = rows.gather(1, gold[:, None])[:, 0].to(wide)
-        loss = lse - a * of_gold - b * sums
+        ctx.parts = _weights(smoothing, rows.shape[1])
+        loss, lse = _losses(rows, gold, ctx.parts)
         ctx.save_for_backward(rows, gold, lse)
-        ctx.parts = a, b
         return loss.masked_fill(gold == PAD, 0.0).sum()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None]:
         rows, gold, lse = ctx.saved_tensors
-        a, b = ctx.parts
-        # d loss_n / d z_v = p_v - b - a [v = gold], nothing where the target is padding.
-        scale = (gold != PAD).to(lse.dtype) * upstream
+        scale = (gold != PAD).to(lse.dtype) * upstream  # nothing where the target is padding
         grad = torch.empty_like(rows)
-        step = _chunks(rows)
-        for start in range(0, len(rows), step):
-            at = slice(start, start + step)
-            out = grad[at] if rows.dtype == lse.dtype else None
-            part = torch.sub(rows[at], lse[at, None], out=out).exp_()
-            if b:
-                part.sub_(b)
-            part.scatter_add_(1, gold[at, None], part.new_full((len(part), 1), -a))
-            part.mul_(scale[at, None])
-            if out is None:
-                grad[at] = part
+        _gradient(rows, gold, lse, ctx.parts, grad, scale)
         return grad, None, None

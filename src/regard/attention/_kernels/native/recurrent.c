@@ -25,7 +25,7 @@ typedef struct {
 } reader;
 
 typedef struct {
-    int64_t rows, width, batch;
+    int64_t rows, width;
     const float *state;     /* (rows, hidden) */
     const int64_t *tokens;  /* (rows) */
     const float *embedding; /* (words, embed) */
