@@ -11,6 +11,7 @@ from common import Base  # of shared/peers
 from regard.decode import Beam
 from regard.layers.project import deferring
 from regard.models.transformer import Transformer
+from regard.protocols import PAD
 from regard.tasks.loss import smoothed_cross_entropy
 
 
@@ -28,6 +29,10 @@ class Regard(Base):
         keep_freed_memory()  # as `regard train` does
         torch.manual_seed(0)
         self.model = self.make(self.size)
+        # The settings of `common.adam`, in one pass, as `regard train` does it.
+        self.opt = torch.optim.Adam(
+            self.model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9, fused=True
+        )
 
     def make(self, s):
         """The sizes of `common.SIZES`."""
@@ -38,10 +43,11 @@ class Regard(Base):
 
     def loss(self, batch):
         """Label-smoothed cross-entropy per token, dropout wherever the baseline has it."""
-        target = batch["tgt"]
+        given, gold = batch["tgt"][:, :-1], batch["tgt"][:, 1:]
+        given = given.masked_fill(gold == PAD, PAD)  # as the house's batches are
         with deferring():  # as the task does
-            logits = self.model(batch["src"], target[:, :-1], batch["src_len"]).logits
-        loss = smoothed_cross_entropy(logits, target[:, 1:], self.size.smoothing)
+            logits = self.model(batch["src"], given, batch["src_len"]).logits
+        loss = smoothed_cross_entropy(logits, gold, self.size.smoothing)
         return loss / batch["ntok"]
 
     @torch.inference_mode()

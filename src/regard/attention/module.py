@@ -14,6 +14,7 @@ from regard.attention.carry import Carry, CarryState
 from regard.attention.mask import Dense, Lengths, Mask, as_mask
 from regard.attention.memory import Memory
 from regard.attention.op import attend
+from regard.attention.packed import Packed, attend_packed, packs
 from regard.attention.position import Position
 from regard.attention.read import Read, WeightedSum
 from regard.attention.score import ScaledDot, Score
@@ -167,7 +168,8 @@ class MultiHead(nn.Module):
 
     Shapes:
         query (*batch, Q, dim), key (*batch, K, key_dim), value (*batch, K, value_dim) to
-        context (*batch, Q, dim); weights (*batch, head, Q, K)
+        context (*batch, Q, dim); weights (*batch, head, Q, K). Or `Packed` sequences: query
+        (N, dim), key (M, key_dim), value (M, value_dim) to context (N, dim)
     """
 
     def __init__(
@@ -226,16 +228,32 @@ class MultiHead(nn.Module):
 
     def forward(
         self,
-        query: Float[Tensor, "*batch q dim"],
-        key: Tensor | Memory,
-        value: Tensor | None = None,
+        query: Float[Tensor, "*batch q dim"] | Packed,
+        key: Tensor | Memory | Packed,
+        value: Tensor | Packed | None = None,
         *,
         mask: Mask | Tensor | None = None,
         state: CarryState | None = None,
         at: int | Tensor | None = None,
         need_weights: bool = False,
     ) -> Attended:
-        """Look with every head: `layer(query, memory)` or `layer(query, key, value)`."""
+        """Look with every head: `layer(query, memory)` or `layer(query, key, value)`.
+
+        With `Packed` sequences for all three it is `attend_packed`; nothing of what follows the
+        value but a mask goes with it then.
+        """
+        if isinstance(query, Packed):
+            read: Any = key if value is None else value
+            if not isinstance(key, Packed) or not isinstance(read, Packed):
+                raise RequestError(
+                    "MultiHead expected keys and values as packed as the queries are, came "
+                    f"{type(key).__name__} and {type(read).__name__}; for a batch with padding "
+                    "give query.padded()"
+                )
+            given = {"state": state, "at": at, "need_weights": need_weights or None}
+            return self._packed(query, key, read, mask, given)
+        assert not isinstance(key, Packed)
+        assert not isinstance(value, Packed)
         memory = key if isinstance(key, Memory) else self.remember(key, value)
         mask = _joined(self.attention.mask, mask)
         if mask is not None:
@@ -260,6 +278,35 @@ class MultiHead(nn.Module):
         """The scores of each head: (*batch, head, Q, K)."""
         memory = key if isinstance(key, Memory) else self.remember(key)
         return self.attention.scores(self._split(self.query(query)), memory)
+
+    def packs(self, longest: int) -> bool:
+        """Whether `Packed` sequences of up to so many positions are one fast call here.
+
+        Elsewhere (on a GPU, in a compiled graph, with other parts, while somebody watches) a padded
+        batch is the better way.
+        """
+        weight = self.query.weight
+        return (
+            not torch.compiler.is_compiling()
+            and weight.is_cpu
+            and weight.dtype == torch.float32
+            and packs({**self.attention.parts, "mask": self.attention.mask}, longest)
+        )
+
+    def _packed(
+        self, query: Packed, key: Packed, value: Packed, mask: Any, given: dict[str, Any]
+    ) -> Attended:
+        """The same for sequences without padding."""
+
+        def heads(layer: nn.Module, x: Packed) -> Packed:
+            return x.with_tensor(layer(x.tensor).unflatten(-1, (self.heads, -1)))  # (N, H, D)
+
+        parts = {**self.attention.parts, "mask": _joined(self.attention.mask, mask), **given}
+        context = attend_packed(
+            heads(self.query, query), heads(self.key, key), heads(self.value, value),
+            **{name: part for name, part in parts.items() if part is not None},
+        )  # fmt: skip
+        return Attended(self.out(context.tensor.flatten(-2)))
 
     def _key_value(self, key: Tensor, value: Tensor | None) -> tuple[Tensor, Tensor]:
         values = self.value(key if value is None else value)

@@ -3,9 +3,9 @@
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention._kernels.dropout import dropout, dropout_add
+from regard.attention._kernels.dropout import dropout, dropout_add, dropout_relu
 
-__all__ = ["Dropout", "dropout", "dropout_add"]
+__all__ = ["Dropout", "dropout", "dropout_add", "dropout_relu"]
 
 
 class Dropout(nn.Module):

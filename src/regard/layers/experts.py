@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.errors import RequestError
-from regard.layers.dropout import dropout
+from regard.layers.dropout import dropout_relu
 
 __all__ = ["Experts", "Gates", "NoisyTopK", "squared_variation"]
 
@@ -146,7 +146,7 @@ class Experts(nn.Module):
         for expert, size in enumerate(sizes):
             if size:
                 mine = rows[order[start : start + size] // k]
-                hidden = dropout(torch.relu(mine @ self.into[expert]), self.dropout, self.training)
+                hidden = dropout_relu(mine @ self.into[expert], self.dropout, self.training)
                 parts.append(hidden @ self.out[expert])
                 start += size
         said = torch.cat(parts) * gates.weights.flatten()[order, None]

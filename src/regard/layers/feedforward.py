@@ -1,10 +1,9 @@
 """The position-wise feed-forward layer."""
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.layers.dropout import dropout
+from regard.layers.dropout import dropout_relu
 
 __all__ = ["FeedForward"]
 
@@ -30,6 +29,6 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch dim"]:
         """Two products with a ReLU between."""
-        hidden = torch.relu(self.into(x))
-        out: Tensor = self.out(dropout(hidden, self.dropout, self.training))
+        hidden = dropout_relu(self.into(x), self.dropout, self.training)
+        out: Tensor = self.out(hidden)
         return out

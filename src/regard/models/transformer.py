@@ -24,12 +24,12 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
+import torch
 from torch import Tensor, nn
 
 from regard.attention import (
     Attention,
     Causal,
-    Lengths,
     Mask,
     MultiHead,
     RelativeKeys,
@@ -43,10 +43,13 @@ from regard.layers.feedforward import FeedForward
 from regard.layers.norm import PostNorm, PreNorm, Residual
 from regard.layers.position import LearnedPositions, NoPositions, Sinusoid
 from regard.layers.project import project
+from regard.layers.rows import Rows
 from regard.protocols import PAD, Decoding, Encoded, Output, lengths_of
 
 __all__ = ["Transformer"]
 
+ENOUGH = 0.97
+"""Share of real positions below which leaving out the padding pays."""
 NORMS: dict[str, type[Residual]] = {"post": PostNorm, "pre": PreNorm}
 POSITIONS: Mapping[str, Callable[[int, int], nn.Module]] = {
     "sinusoid": lambda dim, length: Sinusoid(dim),
@@ -189,25 +192,24 @@ class Transformer(nn.Module):
 
     def encode(self, source: Tensor, lengths: Tensor | None = None) -> Encoded:
         """Read sources (B, S): states (B, S, D)."""
-        lengths = lengths_of(source, lengths)
-        mask = None if bool((lengths == source.shape[1]).all()) else Lengths(lengths)
-        x = self._embed(self.embed_source, source, 0)
-        for layer in self.encoder:
-            x = layer(x, mask)
-        return Encoded(self.encoder_norm(x), lengths)
+        rows = Rows(lengths_of(source, lengths), source.shape[1])
+        return Encoded(self._read(source, rows), rows.lengths)
 
     def forward(self, source: Tensor, target_in: Tensor, lengths: Tensor | None = None) -> Output:
-        """All positions at once: logits (B, T, V)."""
-        encoded = self.encode(source, lengths)
-        mask = _padding(encoded)
-        x = self._embed(self.embed_target, target_in, 0)
+        """All positions at once: logits (B, T, V); at padding they mean nothing."""
+        lengths, own = lengths_of(source, lengths), Rows.lengths_of(target_in)
+        sizes = source.shape[1], target_in.shape[1]
+        packed = self._packs(lengths, own, sizes)
+        memory, rows = Rows(lengths, sizes[0], packed), Rows(own, sizes[1], packed)
+        states = self._read(source, memory)
+        x = rows.take(self._embed(self.embed_target, target_in, 0))
         for layer in self.decoder:
-            x = layer(x, encoded.states, mask)
-        return Output(project(self.output, self.decoder_norm(x)), {})
+            x = layer(x, rows, states, memory)
+        return Output(project(self.output, rows.back(self.decoder_norm(x))), {})
 
     def start(self, encoded: Encoded) -> Decoding:
         """Project the encoder's states once for each decoder layer; nothing is carried yet."""
-        mask = _padding(encoded)
+        mask = Rows(encoded.lengths, encoded.states.shape[1]).mask
         memories = {
             str(i): layer.cross_attention.remember(encoded.states, mask=mask)
             for i, layer in enumerate(self._decoder())
@@ -223,6 +225,23 @@ class Transformer(nn.Module):
             x, past[key] = layer.step(x, decoding.memories[key], decoding.carried.get(key))
         return self.output(self.decoder_norm(x)), decoding.advance(**past)
 
+    def _read(self, source: Tensor, rows: Rows) -> Tensor:
+        """The encoder's states, of `rows`."""
+        x = rows.take(self._embed(self.embed_source, source, 0))
+        for layer in self.encoder:
+            x = layer(x, rows)
+        states: Tensor = self.encoder_norm(x)
+        return states
+
+    def _packs(self, source: Tensor, target: Tensor, sizes: tuple[int, int]) -> bool:
+        """Whether to train without padding: where there is enough, and attention can do it."""
+        if not (self.training and torch.is_grad_enabled()):
+            return False
+        padded = len(source) * sum(sizes)
+        real = int(source.sum()) + int(target.sum())
+        attentions = (layer for layer in self.modules() if isinstance(layer, MultiHead))
+        return real < ENOUGH * padded and all(x.packs(max(sizes)) for x in attentions)
+
     def _decoder(self) -> Iterable["DecoderLayer"]:
         return cast(Iterable[DecoderLayer], self.decoder)
 
@@ -230,12 +249,6 @@ class Transformer(nn.Module):
         x = embedding(ids) * math.sqrt(self.dim)
         placed: Tensor = self.position(x, at)
         return dropout(placed, self.dropout, self.training)
-
-
-def _padding(encoded: Encoded) -> Lengths | None:
-    """The mask of the encoder's states, None where no sentence is padded."""
-    whole = bool((encoded.lengths == encoded.states.shape[1]).all())
-    return None if whole else Lengths(encoded.lengths)
 
 
 class EncoderLayer(nn.Module):
@@ -246,9 +259,14 @@ class EncoderLayer(nn.Module):
         self.self_attention, self.feedforward = attention, feedforward
         self.self_residual, self.feedforward_residual = residual(), residual()
 
-    def forward(self, x: Tensor, mask: Lengths | None) -> Tensor:
-        """States of one layer to the next: (B, S, D)."""
-        x = self.self_residual(x, lambda y: self.self_attention(y, y, mask=mask).context)
+    def forward(self, x: Tensor, rows: Rows) -> Tensor:
+        """States of one layer to the next: (B, S, D), or without padding (N, D)."""
+
+        def look(y: Tensor) -> Tensor:
+            context: Tensor = self.self_attention(rows(y), rows(y), mask=rows.mask).context
+            return context
+
+        x = self.self_residual(x, look)
         out: Tensor = self.feedforward_residual(x, self.feedforward)
         return out
 
@@ -265,11 +283,20 @@ class DecoderLayer(nn.Module):
         self.self_residual, self.cross_residual = residual(), residual()
         self.feedforward_residual = residual()
 
-    def forward(self, x: Tensor, states: Tensor, mask: Lengths | None) -> Tensor:
+    def forward(self, x: Tensor, rows: Rows, states: Tensor, memory: Rows) -> Tensor:
         """All positions at once: (B, T, D), with the encoder's states (B, S, D)."""
-        memory = self.cross_attention.remember(states, mask=mask)
-        x = self.self_residual(x, lambda y: self.self_attention(y, y).context)
-        x = self.cross_residual(x, lambda y: self.cross_attention(y, memory).context)
+
+        def look(y: Tensor) -> Tensor:
+            context: Tensor = self.self_attention(rows(y), rows(y)).context
+            return context
+
+        def look_across(y: Tensor) -> Tensor:
+            seen = self.cross_attention(rows(y), memory(states), mask=memory.mask)
+            context: Tensor = seen.context
+            return context
+
+        x = self.self_residual(x, look)
+        x = self.cross_residual(x, look_across)
         out: Tensor = self.feedforward_residual(x, self.feedforward)
         return out
 

@@ -9,9 +9,10 @@ from torch.nn import functional as F
 
 from regard.attention._kernels import native
 
-__all__ = ["FEW", "dropout", "dropout_add"]
+__all__ = ["BITS", "FEW", "drawn", "dropout", "dropout_add", "dropout_relu"]
 
-_CALL = ("regard_dropout", "liflpppit")
+_CALL = ("regard_dropout", "liflpppiit")
+_PASSED = ("regard_passed", "lfpppit")
 FEW = 1 << 14
 """Numbers below which a call of C costs more than it saves."""
 BITS = 1 << 16
@@ -55,6 +56,19 @@ def dropout_add(
     return added
 
 
+def dropout_relu(x: Float[Tensor, "..."], p: float, training: bool = True) -> Float[Tensor, "..."]:
+    """What dropout leaves of max(0, x), in one pass; and one pass of what came out for gradients.
+
+    Shapes:
+        x of any shape to the same
+    """
+    threshold = round(p * BITS)
+    if not training or not 0 < threshold < BITS or not _in_c(x):
+        return dropout(torch.relu(x), p, training)
+    dropped: Tensor = _dropout_relu(x, _seed(), threshold)
+    return dropped
+
+
 def _in_c(x: Tensor) -> bool:
     return (
         x.device.type == "cpu"
@@ -62,6 +76,12 @@ def _in_c(x: Tensor) -> bool:
         and x.dtype in (torch.float32, torch.bfloat16)
         and native.lacks(*_CALL) is None
     )
+
+
+def drawn(p: float) -> tuple[Tensor, int]:
+    """A seed from PyTorch's generator, and how many of 65,536 are dropped; none for p = 0."""
+    threshold = round(p * BITS)
+    return _seed() if threshold else torch.zeros(1, dtype=torch.int64), threshold
 
 
 def _seed() -> Tensor:
@@ -72,8 +92,7 @@ def _scale(threshold: int) -> float:
     return 1.0 / (1.0 - threshold / BITS)
 
 
-@torch.library.custom_op("regard::dropout", mutates_args=(), device_types="cpu")
-def _dropout(x: Tensor, onto: Tensor | None, seed: Tensor, threshold: int) -> Tensor:
+def _drop(x: Tensor, onto: Tensor | None, seed: Tensor, threshold: int, relu: bool) -> Tensor:
     out = torch.empty(x.shape, dtype=x.dtype)
     x = x.contiguous()
     onto = None if onto is None else onto.contiguous()
@@ -82,9 +101,14 @@ def _dropout(x: Tensor, onto: Tensor | None, seed: Tensor, threshold: int) -> Te
     work(
         x.numel(), threshold, _scale(threshold), int(seed), x.data_ptr(),
         0 if onto is None else onto.data_ptr(), out.data_ptr(), x.dtype == torch.bfloat16,
-        native.threads(x.numel()),
+        relu, native.threads(x.numel()),
     )  # fmt: skip
     return out
+
+
+@torch.library.custom_op("regard::dropout", mutates_args=(), device_types="cpu")
+def _dropout(x: Tensor, onto: Tensor | None, seed: Tensor, threshold: int) -> Tensor:
+    return _drop(x, onto, seed, threshold, False)
 
 
 @_dropout.register_fake
@@ -104,3 +128,44 @@ def _gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
 
 
 _dropout.register_autograd(_gradients, setup_context=_save)
+
+
+@torch.library.custom_op("regard::dropout_relu", mutates_args=(), device_types="cpu")
+def _dropout_relu(x: Tensor, seed: Tensor, threshold: int) -> Tensor:
+    return _drop(x, None, seed, threshold, True)
+
+
+@_dropout_relu.register_fake
+def _(x: Tensor, seed: Tensor, threshold: int) -> Tensor:
+    return x.new_empty(x.shape)
+
+
+@torch.library.custom_op("regard::passed", mutates_args=(), device_types="cpu")
+def _passed(grad: Tensor, out: Tensor, threshold: int) -> Tensor:
+    into = torch.empty(out.shape, dtype=out.dtype)
+    grad, out = grad.contiguous(), out.contiguous()
+    work = native.function(*_PASSED)
+    assert work is not None
+    work(
+        out.numel(), _scale(threshold), grad.data_ptr(), out.data_ptr(), into.data_ptr(),
+        out.dtype == torch.bfloat16, native.threads(out.numel()),
+    )  # fmt: skip
+    return into
+
+
+@_passed.register_fake
+def _(grad: Tensor, out: Tensor, threshold: int) -> Tensor:
+    return out.new_empty(out.shape)
+
+
+def _save_out(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    ctx.threshold = inputs[2]
+    ctx.save_for_backward(output)
+
+
+def _passed_on(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    (out,) = ctx.saved_tensors
+    return _passed(grad, out, ctx.threshold), None, None
+
+
+_dropout_relu.register_autograd(_passed_on, setup_context=_save_out)

@@ -110,6 +110,7 @@ def unforced() -> bool:
 def table() -> tuple[Kernel, ...]:
     """The kernels, fastest first; what stands behind `reference` is only ever taken by force."""
     from regard.attention._kernels.chunks import Chunks
+    from regard.attention._kernels.dots import Dots
     from regard.attention._kernels.edges import EdgeWise
     from regard.attention._kernels.euclidean import Euclidean
     from regard.attention._kernels.features import FeatureWise
@@ -123,8 +124,8 @@ def table() -> tuple[Kernel, ...]:
     from regard.attention._kernels.window import Windowed
 
     return (
-        Sdpa(), Streaming(), Flex(), Windowed(), Relative(), Euclidean(), Local(), EdgeWise(),
-        Segment(), FeatureWise(), Reference(), Chunks(),
+        Dots(), Sdpa(), Streaming(), Flex(), Windowed(), Relative(), Euclidean(), Local(),
+        EdgeWise(), Segment(), FeatureWise(), Reference(), Chunks(),
     )  # fmt: skip
 
 

@@ -1,4 +1,5 @@
-/* Dropout with a generator that counts: out = [onto +] x / (1 - p) where it is kept.
+/* Dropout with a generator that counts: out = [onto +] f(x) / (1 - p) where it is kept, f the
+ * identity or max(0, x).
  *
  * Whether number k is kept is a hash of (seed, k) alone: nothing is stored for the backward pass,
  * which calls the same function on the gradient, and threads do not change it. Sixteen bits decide
@@ -7,12 +8,20 @@
 
 typedef struct {
     int64_t count;
-    int32_t threshold, half; /* half: bfloat16, else float */
+    int32_t threshold, half, relu; /* half: bfloat16, else float */
     uint32_t low, high;
     float scale;
     const char *from, *onto;
     char *into;
 } dropout_call;
+
+typedef struct {
+    int64_t count;
+    const char *grad, *out;
+    char *into;
+    float scale;
+    int32_t half;
+} passed_call;
 
 #define TEMPLATE "dropout.inc"
 #include "levels.h"
@@ -39,8 +48,20 @@ static void drop_spans(void *context, int64_t begin, int64_t end) {
 /* threshold: of 65,536 how many are dropped; onto may be NULL. */
 REGARD_API void regard_dropout(int64_t count, int32_t threshold, float scale, int64_t seed,
                                const void *from, const void *onto, void *into, int32_t half,
-                               int32_t threads) {
-    dropout_call call = {count, threshold, half, (uint32_t)seed, (uint32_t)(seed >> 32), scale,
+                               int32_t relu, int32_t threads) {
+    dropout_call call = {count, threshold, half, relu, (uint32_t)seed, (uint32_t)(seed >> 32), scale,
                          from, onto, into};
     regard_parallel(drop_spans, &call, (count + SPAN * 32 - 1) / (SPAN * 32), threads);
+}
+
+static void pass_spans(void *context, int64_t begin, int64_t end) {
+    const passed_call *c = context;
+    REGARD_DISPATCH(pass_range, (c, begin * SPAN, end * SPAN < c->count ? end * SPAN : c->count));
+}
+
+/* The gradient of max(0, x) with dropout: grad / (1 - p) where something came out. */
+REGARD_API void regard_passed(int64_t count, float scale, const void *grad, const void *out,
+                              void *into, int32_t half, int32_t threads) {
+    passed_call call = {count, grad, out, into, scale, half};
+    regard_parallel(pass_spans, &call, (count + SPAN - 1) / SPAN, threads);
 }

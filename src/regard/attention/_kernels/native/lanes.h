@@ -8,6 +8,8 @@
  *   v_rcp(a)            1 / a, about 1 ulp, for normal a whose reciprocal is normal
  *   v_exp(a)            e^a, about 1 ulp, any finite a (0 and inf beyond the range)
  *   v_select(m, a, b)   a where the comparison m (an I of 0 and -1, as a < b gives) holds, else b
+ *   v_load_half(p), v_store_half(p, a)           bfloat16; to the nearest, ties to even, NaN stays
+ *   v_mix(x, low, high)                          32 bits of a hash of each lane of x (a VU: unsigned)
  */
 #undef V
 #undef I
@@ -22,6 +24,11 @@
 #undef v_rcp
 #undef v_exp
 #undef v_select
+#undef VU
+#undef VH
+#undef v_load_half
+#undef v_store_half
+#undef v_mix
 
 #define V NAME(V)
 #define I NAME(I)
@@ -36,9 +43,16 @@
 #define v_rcp NAME(v_rcp)
 #define v_exp NAME(v_exp)
 #define v_select NAME(v_select)
+#define VU NAME(VU)
+#define VH NAME(VH)
+#define v_load_half NAME(v_load_half)
+#define v_store_half NAME(v_store_half)
+#define v_mix NAME(v_mix)
 
 typedef float V __attribute__((vector_size(LANES * 4)));
 typedef int32_t I __attribute__((vector_size(LANES * 4)));
+typedef uint32_t VU __attribute__((vector_size(LANES * 4)));
+typedef uint16_t VH __attribute__((vector_size(LANES * 2)));
 
 REGARD_INLINE V v_set(float x) {
 #if LANES == 16
@@ -148,4 +162,27 @@ REGARD_INLINE V v_exp(V a) {
     I half = whole >> 1;
     V first = (V)((half + 127) << 23), second = (V)((whole - half + 127) << 23);
     return p * first * second;
+}
+
+REGARD_INLINE V v_load_half(const uint16_t *p) {
+    VH a;
+    memcpy(&a, p, sizeof a);
+    return (V)(__builtin_convertvector(a, VU) << 16);
+}
+
+REGARD_INLINE void v_store_half(uint16_t *p, V a) {
+    const VU bits = (VU)a, rounded = bits + 0x7FFFu + ((bits >> 16) & 1u);
+    const VU kept = (VU)v_select(a == a, (V)rounded, (V)(bits | 0x400000u));
+    const VH out = __builtin_convertvector(kept >> 16, VH);
+    memcpy(p, &out, sizeof out);
+}
+
+/* Wellons's mix of 32 bits, seeded before and in the middle. */
+REGARD_INLINE VU v_mix(VU x, uint32_t low, uint32_t high) {
+    x = x * 0x9E3779B1u + low;
+    x ^= x >> 16;
+    x *= 0x7FEB352Du;
+    x ^= (x >> 15) ^ high;
+    x *= 0x846CA68Bu;
+    return x ^ (x >> 16);
 }

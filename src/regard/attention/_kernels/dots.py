@@ -1,0 +1,319 @@
+"""Dot products of short sequences in C, for training: no padding is computed, no weight stored."""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple, cast
+
+import torch
+from torch import Tensor
+
+from regard.attention._kernels import native
+from regard.attention._kernels.dropout import BITS, drawn
+from regard.attention._kernels.region import factors
+from regard.attention._kernels.sdpa import Sdpa
+from regard.attention._kernels.table import Attended, Call
+from regard.attention.mask import Lengths, Mask, Window
+from regard.attention.read import WeightedSum
+from regard.attention.score import DotLike
+from regard.attention.select import Softmax
+
+__all__ = ["Dots", "dots", "knows", "packed"]
+
+_CALL = ("regard_dots", "pfft")
+_ALL = 1 << 40  # a query sees so many keys behind its own position: all
+PAIRS = 1 << 16
+"""Of a query and a key, in one head: with more, PyTorch's fused kernel is as fast. A quarter of it
+in bfloat16 with dropped weights, where PyTorch multiplies in bfloat16."""
+SIZE = 256
+"""Of queries and values, the same."""
+
+
+class Dots:
+    """`softmax(s Q K^T) V` and its gradients, one head of one sequence after another.
+
+    Where nothing is to be learnt PyTorch's kernel has no weights to drop and no gradients to make,
+    and is as fast.
+    """
+
+    name = "dots"
+
+    def refuses(self, call: Call) -> str | None:
+        """What `sdpa` refuses, other masks than lengths and the past, and what is long."""
+        reason = Sdpa().refuses(call)
+        if reason is None:
+            reason = native.lacks(*_CALL)
+        if reason is None and _mask(call.mask) is None:
+            reason = f"C knows lengths and the past, not {type(call.mask).__name__}"
+        if reason is not None or call.query is None:
+            return reason
+        return _misses(call)
+
+    def road(self, call: Call) -> str:
+        """In what it is done."""
+        return f"C, {native.level()}"
+
+    def run(self, call: Call) -> Attended:
+        """Bring all to rows of (heads, size), say which rows belong together, call C."""
+        query, key, scale = cast(DotLike, call.score).as_dot(call.tensors[0], call.keys)
+        known = _mask(call.mask)
+        assert known is not None
+        assert isinstance(call.at, int)
+        batch, queries, keys = query.shape[0], query.shape[-2], key.shape[-2]
+        every = torch.full((batch,), keys)
+        lengths = every if known.lengths is None else known.lengths.reshape(batch).clamp(0, keys)
+        spans = torch.stack(
+            (
+                torch.arange(batch) * queries,
+                torch.full((batch,), queries),
+                torch.arange(batch) * keys,
+                lengths.to(torch.int64),
+                torch.full((batch,), _ALL if known.right is None else call.at + known.right),
+            )
+        )
+        rows = [_rows(x) for x in (query, key, call.tensors[2])]
+        context = _attend(call, rows, spans, queries, keys, scale)
+        context = context.view(batch, queries, *context.shape[1:])
+        return Attended(context.transpose(1, 2) if query.dim() == 4 else context[:, :, 0])
+
+
+def knows(call: Call) -> bool:
+    """Whether C has these parts for sequences without padding."""
+    if Dots().refuses(call) is not None or getattr(call.read, "scale", None) is not None:
+        return False
+    known = _mask(call.mask)
+    return known is not None and known.lengths is None
+
+
+def packed(
+    call: Call, query: Tensor, key: Tensor, value: Tensor, queries: Tensor, keys: Tensor
+) -> Tensor | None:
+    """Attention within each of the sequences that lie behind one another, or None where C cannot.
+
+    Args:
+        call: the parts, which C `knows`.
+        queries, keys: how many each sequence has.
+
+    Shapes:
+        query (N, [head,] D), key (M, [head,] D), value (M, [head,] W), queries and keys
+        (sequences,) to (N, [head,] W)
+    """
+    known = _mask(call.mask)
+    if known is None or len(queries) == 0:
+        return None
+    most = int(queries.max()), int(keys.max())
+    rows = [x if x.dim() == 3 else x[:, None] for x in (query, key, value)]
+    if query.dim() not in (2, 3) or _unfit(rows, *most, _rate(call)) is not None:
+        return None
+    rows[0], rows[1], scale = cast(DotLike, call.score).as_dot(rows[0], call.score.prepare(rows[1]))
+    right = known.right
+    shift = torch.full_like(keys, _ALL) if right is None else keys - queries + right
+    spans = torch.stack((queries.cumsum(0) - queries, queries, keys.cumsum(0) - keys, keys, shift))
+    return _attend(call, rows, spans, *most, scale).view(*query.shape[:-1], value.shape[-1])
+
+
+def _attend(
+    call: Call, rows: list[Tensor], spans: Tensor, queries: int, keys: int, scale: float
+) -> Tensor:
+    assert isinstance(call.select, Softmax)
+    query, key, value = rows
+    scale /= call.select.temperature
+    return dots(query, key, value, spans, queries, keys, scale, _rate(call))
+
+
+class _Known(NamedTuple):
+    """What C knows of a mask: how long rows are, how many keys behind its own a query sees."""
+
+    lengths: Tensor | None
+    right: int | None
+
+
+def _mask(mask: Mask | None) -> _Known | None:
+    """The mask in the terms of C, or None where it has others."""
+    lengths, right = None, None
+    for factor in factors(mask):
+        if type(factor) is Lengths and lengths is None:
+            lengths = factor.lengths
+        elif isinstance(factor, Window) and factor.left is None and right is None:
+            right = factor.right
+        else:
+            return None
+    return _Known(lengths, right)
+
+
+def _rate(call: Call) -> float:
+    """How many of the weights are dropped."""
+    read = call.read
+    return read.dropout if isinstance(read, WeightedSum) and read.training else 0.0
+
+
+def _misses(call: Call) -> str | None:
+    """Why the tensors of a padded call are not for C, in a clause."""
+    query, key, value = call.tensors
+    sizes, known = query.shape, _mask(call.mask)
+    learns = torch.is_grad_enabled() and any(x.requires_grad for x in call.tensors)
+    if not (_rate(call) or learns):
+        return "nothing is learnt here"
+    if query.dim() not in (3, 4) or not sizes[:-2] == key.shape[:-2] == value.shape[:-2]:
+        return "its batch axes are others than (batch,) or (batch, head)"
+    if sizes[-2] == 1:
+        return "it has one query"
+    if not isinstance(call.at, int):
+        return "positions differ from row to row"
+    if call.prepared is not None and not isinstance(call.prepared, Tensor):
+        return "its keys are prepared in another way"
+    if known is not None and known.lengths is not None:
+        shape = sizes[:1] if query.dim() == 3 else (sizes[0], 1)
+        if known.lengths.shape != shape or not known.lengths.is_cpu:
+            return "lengths differ from head to head"
+    return _unfit(list(call.tensors), sizes[-2], key.shape[-2], _rate(call))
+
+
+def _unfit(tensors: list[Tensor], queries: int, keys: int, rate: float) -> str | None:
+    """Why no such tensors are for C, in a clause."""
+    query, _, value = tensors
+    dtypes = {x.dtype for x in tensors}
+    if len(dtypes) > 1 or not dtypes <= {torch.float32, torch.bfloat16}:
+        return f"{str(query.dtype).removeprefix('torch.')} is not done in C"
+    if not all(x.is_cpu for x in tensors):
+        return f"C is not for {query.device.type}"
+    if round(rate * BITS) >= BITS:
+        return "all weights are dropped"
+    few = PAIRS // 4 if rate and query.dtype == torch.bfloat16 else PAIRS
+    if queries * keys > few or max(query.shape[-1], value.shape[-1]) > SIZE:
+        return "it is for short sequences"
+    if any(x.numel() == 0 for x in tensors):
+        return "it is empty"
+    if not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active():
+        return "C is not for transforms of functions"
+    return None
+
+
+def _rows(x: Tensor) -> Tensor:
+    """(batch, [head,] n, size) to (batch * n, head, size), a view where it is laid out so."""
+    return (x.transpose(1, 2) if x.dim() == 4 else x[:, :, None]).flatten(0, 1)
+
+
+def dots(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    spans: Tensor,
+    queries: int,
+    keys: int,
+    scale: float,
+    dropout: float = 0.0,
+) -> Tensor:
+    r"""Attention within spans of rows: :math:`O^{(n)} = F \odot \mathrm{softmax}(s\,Q K^\top)\, V`.
+
+    Args:
+        spans: for each sequence its first query's row, how many queries, its first key's row, how
+            many keys, and d: query i sees keys j <= i + d. Spans do not overlap.
+        queries, keys: the most that a sequence has.
+        scale: s.
+        dropout: the probability that F drops a weight.
+
+    Shapes:
+        query (N, H, D), key (M, H, D), value (M, H, W), spans (5, sequences) to (N, H, W)
+    """
+    seed, threshold = drawn(dropout)
+    found: tuple[Tensor, Tensor] = _forward(
+        query, key, value, spans, seed, queries, keys, scale, threshold
+    )
+    return found[0]
+
+
+def _table(
+    tensors: Iterable[Tensor | None], query: Tensor, key: Tensor, value: Tensor, spans: Tensor,
+    seed: Tensor, queries: int, keys: int, threshold: int,
+) -> Any:  # fmt: skip
+    """What C reads, as dots.c says."""
+    numbers = [0 if x is None else x.data_ptr() for x in tensors]
+    numbers += [spans.shape[1], query.shape[1], query.shape[2], value.shape[2], queries, keys]
+    for x in (query, key, value):
+        numbers += [x.stride(0), x.stride(1)]
+    numbers += [int(seed), threshold, query.dtype == torch.bfloat16]
+    return torch.tensor(numbers)
+
+
+def _run(table: Tensor, scale: float, threshold: int, work: int) -> None:
+    function = native.function(*_CALL)
+    assert function is not None
+    keep = 1.0 / (1.0 - threshold / BITS)
+    if function(table.data_ptr(), scale, keep, native.threads(work)):
+        raise MemoryError("regard_dots found no memory for its blocks")
+
+
+def _dense(x: Tensor) -> Tensor:
+    return x if x.stride(2) == 1 else x.contiguous()
+
+
+def _work(spans: Tensor, query: Tensor, value: Tensor) -> int:
+    pairs = int((spans[1] * spans[3]).sum())
+    return pairs * query.shape[1] * (query.shape[2] + value.shape[2]) // 16
+
+
+@torch.library.custom_op("regard::dots", mutates_args=(), device_types="cpu")
+def _forward(
+    query: Tensor, key: Tensor, value: Tensor, spans: Tensor, seed: Tensor,
+    queries: int, keys: int, scale: float, threshold: int,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    query, key, value, spans = _dense(query), _dense(key), _dense(value), spans.contiguous()
+    whole = int(spans[1].sum()) == len(query)
+    shape = *query.shape[:2], value.shape[2]
+    context = query.new_empty(shape) if whole else query.new_zeros(shape)
+    sums = query.new_empty(query.shape[:2], dtype=torch.float32)
+    table = _table(
+        (query, key, value, context, sums, None, None, None, None, spans),
+        query, key, value, spans, seed, queries, keys, threshold,
+    )  # fmt: skip
+    _run(table, scale, threshold, _work(spans, query, value))
+    return context, sums
+
+
+@_forward.register_fake
+def _(
+    query: Tensor, key: Tensor, value: Tensor, spans: Tensor, seed: Tensor,
+    queries: int, keys: int, scale: float, threshold: int,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    context = query.new_empty(*query.shape[:2], value.shape[2])
+    return context, query.new_empty(query.shape[:2], dtype=torch.float32)
+
+
+@torch.library.custom_op("regard::dots_backward", mutates_args=(), device_types="cpu")
+def _backward(
+    query: Tensor, key: Tensor, value: Tensor, spans: Tensor, seed: Tensor, sums: Tensor,
+    grad: Tensor, queries: int, keys: int, scale: float, threshold: int,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    query, key, value, spans = _dense(query), _dense(key), _dense(value), spans.contiguous()
+    grad = grad.contiguous()
+    made = []
+    for x, row in ((query, 1), (key, 3), (value, 3)):
+        whole = int(spans[row].sum()) == len(x)  # what no span covers has no gradient
+        made.append(x.new_empty(x.shape) if whole else x.new_zeros(x.shape))
+    table = _table(
+        (query, key, value, None, sums, grad, *made, spans),
+        query, key, value, spans, seed, queries, keys, threshold,
+    )  # fmt: skip
+    _run(table, scale, threshold, _work(spans, query, value))
+    return made[0], made[1], made[2]
+
+
+@_backward.register_fake
+def _(
+    query: Tensor, key: Tensor, value: Tensor, spans: Tensor, seed: Tensor, sums: Tensor,
+    grad: Tensor, queries: int, keys: int, scale: float, threshold: int,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    return tuple(x.new_empty(x.shape) for x in (query, key, value))  # type: ignore[return-value]
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    *tensors, queries, keys, scale, threshold = inputs
+    ctx.save_for_backward(*tensors, output[1])
+    ctx.rest = queries, keys, scale, threshold
+
+
+def _gradients(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+    found = _backward(*ctx.saved_tensors, grad, *ctx.rest)
+    return *found, None, None, None, None, None, None
+
+
+_forward.register_autograd(_gradients, setup_context=_save)

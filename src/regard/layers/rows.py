@@ -1,0 +1,106 @@
+"""A padded batch without its padding, for layers that work on each position by itself."""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from regard.attention import Lengths, Packed
+from regard.protocols import PAD
+
+__all__ = ["Rows"]
+
+
+class Rows:
+    """The positions of a batch (B, T), with its padding or without.
+
+    Projections, feed-forward layers, norms and dropout are most of a Transformer's training step
+    and know nothing of sentences: without padding (a fifth of the positions where sentences of like
+    length stand together) they have so much less to do.
+
+        rows = Rows(lengths, T, packed=True)
+        x = rows.take(x)                    # (B, T, D) to (N, D)
+        x = feedforward(x)
+        x = attention(rows(x), rows(x), mask=rows.mask).context
+        x = rows.back(x)                    # (N, D) to (B, T, D), zeros where padding was
+
+    With `packed=False` all of these give back what they are given, and `mask` hides the padding.
+
+    Args:
+        lengths: how many positions each sequence has.
+        size: T.
+
+    Shapes:
+        lengths (B,)
+    """
+
+    def __init__(self, lengths: Int[Tensor, " batch"], size: int, packed: bool = False) -> None:
+        self.lengths, self.size, self.packed = lengths, size, packed
+        whole = bool((lengths == size).all())
+        self.mask = None if whole or packed else Lengths(lengths)
+        if packed:
+            inside = torch.arange(size) < lengths[:, None]
+            self._index = inside.flatten().nonzero()[:, 0]
+            self._offsets = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
+
+    @staticmethod
+    def lengths_of(ids: Int[Tensor, "batch t"]) -> Int[Tensor, " batch"]:
+        """Where the padding behind each sequence begins."""
+        places = torch.arange(1, ids.shape[1] + 1, device=ids.device)
+        return ((ids != PAD) * places).amax(1)
+
+    def take(self, x: Float[Tensor, "batch t dim"]) -> Tensor:
+        """The real positions: (B, T, D) to (N, D)."""
+        if not self.packed:
+            return x
+        taken: Tensor = _Take.apply(x.flatten(0, 1), self._index)  # type: ignore[no-untyped-call]
+        return taken
+
+    def back(self, x: Float[Tensor, "*rows dim"]) -> Tensor:
+        """As a batch again: (N, D) to (B, T, D)."""
+        if not self.packed:
+            return x
+        rows = len(self.lengths) * self.size
+        put: Tensor = _Put.apply(x, self._index, rows)  # type: ignore[no-untyped-call]
+        return put.view(-1, self.size, x.shape[-1])
+
+    def __call__(self, x: Float[Tensor, "*rows dim"]) -> Any:
+        """As attention takes it: which rows are one sequence."""
+        return Packed(x, self._offsets) if self.packed else x
+
+
+def _put(x: Tensor, index: Tensor, rows: int) -> Tensor:
+    return x.new_zeros(rows, x.shape[-1]).index_copy_(0, index, x)
+
+
+class _Take(torch.autograd.Function):
+    """Rows of an index that has none twice: its gradient is copied to its place, not added."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, index: Tensor) -> Tensor:
+        ctx.save_for_backward(index)
+        ctx.rows = len(x)
+        return x.index_select(0, index)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (index,) = ctx.saved_tensors
+        return _put(grads[0], index, ctx.rows), None
+
+
+class _Put(torch.autograd.Function):
+    """The other way."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, index: Tensor, rows: int) -> Tensor:
+        ctx.save_for_backward(index)
+        return _put(x, index, rows)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (index,) = ctx.saved_tensors
+        return grads[0].index_select(0, index), None, None
