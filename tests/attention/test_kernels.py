@@ -175,7 +175,9 @@ def test_choice_and_its_reasons():
     assert chosen(score=General(4, 4), mask=Causal()).kernel == "sdpa"
     streaming = chosen(score=Additive(4, 4, 4))
     assert streaming.kernel == "streaming"
-    assert streaming.passed_over == (("sdpa", "Additive is not a dot product"),)
+    why = "Additive is not a dot product"
+    assert streaming.passed_over == (("dots", why), ("sdpa", why))
+    assert f"not dots or sdpa: {why}" in str(streaming)
     assert chosen(position=RelativeBias(2)).kernel == "relative"
     assert chosen(carry=PreviousWeights()).kernel == "reference"
     assert "need_weights" in str(explain(Attention(), need_weights=True)[""])

@@ -5,7 +5,7 @@ import torch
 
 from regard.attention._kernels import native
 from regard.attention._kernels.dropout import FEW
-from regard.layers.dropout import Dropout, dropout, dropout_add
+from regard.layers.dropout import Dropout, dropout, dropout_add, dropout_relu
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
@@ -92,3 +92,24 @@ def test_it_takes_strided_and_broadcast_numbers():
     one = dropout_add(x, onto, 0.5)
     torch.manual_seed(2)
     torch.testing.assert_close(one, onto + dropout(x.contiguous(), 0.5))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("count", [100, FEW, FEW + 1, 3 * FEW + 31])
+@pytest.mark.parametrize("level", ["portable", "AVX2", "AVX-512"])
+def test_a_rectifier_with_dropout_is_both_one_after_the_other(dtype, count, level):
+    torch.manual_seed(0)
+    x = torch.randn(count).to(dtype).requires_grad_()
+    with torch.no_grad():
+        x[7] = float("nan")
+    with native.at_level(level):
+        torch.manual_seed(1)
+        one = dropout_relu(x, 0.3)
+        torch.manual_seed(1)
+        two = dropout(torch.relu(x), 0.3)
+        torch.testing.assert_close(one, two, rtol=0, atol=0, equal_nan=True)
+        grad = torch.randn_like(one)
+        one, two = (torch.autograd.grad(y, x, grad)[0] for y in (one, two))
+    keep = torch.arange(count) != 7
+    assert torch.equal(one[keep], two[keep])
+    assert torch.equal(dropout_relu(x, 0.3, training=False)[keep], torch.relu(x)[keep])

@@ -9,6 +9,7 @@ import torch
 
 from regard.attention import watch
 from regard.errors import RequestError
+from regard.layers.rows import Rows
 from regard.models.transformer import Transformer
 from regard.protocols import BOS, EOS, PAD
 
@@ -153,7 +154,7 @@ def test_check_d_windows_reach_as_far_as_they_are_stacked():
     for count in (1, 2, 3):
         y = x
         for layer in model.encoder[:count]:
-            y = layer(y, None)
+            y = layer(y, Rows(torch.tensor([y.shape[1]]), y.shape[1]))
         (grad,) = torch.autograd.grad(y[0, 6, 0], x)
         reached = grad[0].any(-1).nonzero().flatten().tolist()
         assert reached == list(range(6 - count, 7 + count))
@@ -324,3 +325,53 @@ def test_relative_positions_hold_at_lengths_never_seen_and_sinusoids_do_not():
     assert relative[2] > 0.95  # four times the training length
     assert sinusoid[1] < 0.7  # twice
     assert min(relative[0], sinusoid[0]) > 0.95
+
+
+def ragged():
+    """Sources and targets with a third of padding."""
+    torch.manual_seed(3)
+    source, target = torch.randint(4, 20, (6, 12)), torch.randint(4, 20, (6, 9))
+    for row, (s, t) in enumerate(zip((12, 3, 7, 5, 9, 1), (9, 2, 5, 9, 1, 4), strict=True)):
+        source[row, s:], target[row, t:] = PAD, PAD
+    return source, target
+
+
+@pytest.mark.parametrize("changes", [{}, {"norm": "pre"}, {"window": 4}, {"positions": "learned"}])
+def test_training_without_padding_is_training_with_it(changes):
+    model = tiny(**changes).float().train()
+    source, target = ragged()
+    real = (target != PAD)[..., None]
+    found = []
+    for packed in (True, False):
+        model.zero_grad()
+        if not packed:
+            model._packs = lambda *_: False
+        logits = model(source, target).logits
+        (logits.square() * real).sum().backward()
+        found.append((logits * real, *(p.grad for p in model.parameters())))
+    for one, two in zip(*found, strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-5)
+
+
+def test_padding_is_left_out_where_it_pays(monkeypatch):
+    seen = []
+    from regard.layers.feedforward import FeedForward
+
+    real = FeedForward.forward
+    monkeypatch.setattr(
+        FeedForward, "forward", lambda self, x: seen.append(x.shape[:-1]) or real(self, x)
+    )
+    source, target = ragged()
+
+    def shapes(model, ids=(source, target)):
+        seen.clear()
+        model(*ids)
+        return {tuple(x) for x in seen}
+
+    model = tiny().float()
+    assert shapes(model.train()) == {(37,), (30,)}
+    assert shapes(model.eval()) == {(6, 12), (6, 9)}
+    assert shapes(model.train(), (source[:1], target[:1])) == {(1, 12), (1, 9)}  # none to leave out
+    assert shapes(tiny(positions="shaw").float().train()) == {(6, 12), (6, 9)}
+    with torch.no_grad():
+        assert shapes(model) == {(6, 12), (6, 9)}

@@ -282,8 +282,8 @@ class MultiHead(nn.Module):
     def packs(self, longest: int) -> bool:
         """Whether `Packed` sequences of up to so many positions are one fast call here.
 
-        Elsewhere (on a GPU, in a compiled graph, with other parts, while somebody watches) a padded
-        batch is the better way.
+        Elsewhere (on a GPU, in a compiled graph, with other parts) a padded batch is the better
+        way.
         """
         weight = self.query.weight
         return (
@@ -301,7 +301,8 @@ class MultiHead(nn.Module):
         def heads(layer: nn.Module, x: Packed) -> Packed:
             return x.with_tensor(layer(x.tensor).unflatten(-1, (self.heads, -1)))  # (N, H, D)
 
-        parts = {**self.attention.parts, "mask": _joined(self.attention.mask, mask), **given}
+        always = self.attention.mask
+        parts = {**self.attention.parts, "mask": _joined(always, mask), "name": self, **given}
         context = attend_packed(
             heads(self.query, query), heads(self.key, key), heads(self.value, value),
             **{name: part for name, part in parts.items() if part is not None},

@@ -1,6 +1,6 @@
 """Ragged batches without padding: sequences behind one another in one tensor, and their offsets."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -10,7 +10,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from regard.attention import _recorder
 from regard.attention._kernels import dots
-from regard.attention._kernels.table import Call, forced
+from regard.attention._kernels.table import Attended, Call, forced
 from regard.attention.mask import Lengths, as_mask
 from regard.attention.op import attend
 from regard.attention.read import WeightedSum
@@ -162,9 +162,9 @@ def packs(parts: dict[str, Any], longest: int) -> bool:
 
 
 def _call(parts: dict[str, Any]) -> Call | None:
-    """The parts where C knows them, nobody watches and no other kernel is forced."""
-    parts = {name: part for name, part in parts.items() if part is not None}
-    if _recorder.active() or forced() not in (None, dots.Dots.name) or set(parts) - _PARTS:
+    """The parts where C knows them and no other kernel is forced."""
+    parts = {key: part for key, part in parts.items() if part is not None and key != "name"}
+    if forced() not in (None, dots.Dots.name) or set(parts) - _PARTS:
         return None
     if "mask" in parts:
         parts["mask"] = as_mask(parts["mask"])
@@ -177,23 +177,38 @@ def _at_once(query: Packed, key: Packed, value: Packed, parts: dict[str, Any]) -
     call = _call(parts)
     if call is None:
         return None
-    return dots.packed(
+    context = dots.packed(
         call, query.tensor, key.tensor, value.tensor, query.offsets.diff(), key.offsets.diff()
     )
+    if context is not None and _recorder.active():
+        x, given = _batch(query, key, value, {"mask": call.mask})
+        padded = replace(call, query=x[0], key=x[1], value=x[2], mask=given["mask"], at=given["at"])
+        _recorder.record(padded, Attended(query.with_tensor(context).padded()), parts.get("name"))
+    return context
 
 
 def _padded(query: Packed, key: Packed, value: Packed, parts: dict[str, Any]) -> Packed:
     """All sequences in one call."""
+    x, given = _batch(query, key, value, parts)
+    context = attend(*x, **given).context
+    heads = query.tensor.dim() > 2
+    lengths = query.offsets.diff()
+    return Packed.from_padded(context.transpose(1, 2) if heads else context, lengths)
+
+
+def _batch(
+    query: Packed, key: Packed, value: Packed, parts: dict[str, Any]
+) -> tuple[list[Tensor], dict[str, Any]]:
+    """The same as a padded batch: query, key and value, and the parts with a mask for it."""
     heads = query.tensor.dim() > 2
     queries, lengths = query.offsets.diff(), key.offsets.diff()
     at = lengths - queries
     own = Lengths(lengths[:, None] if heads else lengths)
     mask = parts.get("mask")
-    parts = {
+    given = {
         "at": at[:, None] if heads else at,
         **parts,
         "mask": own if mask is None else own & mask,
     }
     x = [packed.padded() for packed in (query, key, value)]
-    context = attend(*(t.transpose(1, 2) if heads else t for t in x), **parts).context
-    return Packed.from_padded(context.transpose(1, 2) if heads else context, queries)
+    return [t.transpose(1, 2) if heads else t for t in x], given

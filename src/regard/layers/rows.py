@@ -8,7 +8,6 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from regard.attention import Lengths, Packed
-from regard.protocols import PAD
 
 __all__ = ["Rows"]
 
@@ -44,12 +43,6 @@ class Rows:
             inside = torch.arange(size) < lengths[:, None]
             self._index = inside.flatten().nonzero()[:, 0]
             self._offsets = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
-
-    @staticmethod
-    def lengths_of(ids: Int[Tensor, "batch t"]) -> Int[Tensor, " batch"]:
-        """Where the padding behind each sequence begins."""
-        places = torch.arange(1, ids.shape[1] + 1, device=ids.device)
-        return ((ids != PAD) * places).amax(1)
 
     def take(self, x: Float[Tensor, "batch t dim"]) -> Tensor:
         """The real positions: (B, T, D) to (N, D)."""

@@ -28,7 +28,7 @@ from regard.layers.dropout import dropout
 from regard.layers.feedforward import FeedForward
 from regard.layers.position import LearnedPositions, Sinusoid
 from regard.models.transformer import Transformer
-from regard.protocols import Encoded, lengths_of
+from regard.protocols import lengths_of
 
 __all__ = ["ACTIVATIONS", "POSITIONS", "Marian"]
 
@@ -134,10 +134,9 @@ class Marian(Transformer):
             elif isinstance(module, nn.LayerNorm):
                 module.eps = epsilon
 
-    def encode(self, source: Tensor, lengths: Tensor | None = None) -> Encoded:
-        """Read sources (B, S): states (B, S, D)."""
-        lengths = lengths_of(source, lengths)
-        return super().encode(source, lengths if self.reads_end else (lengths - 1).clamp(min=1))
+    def _lengths(self, source: Tensor, lengths: Tensor | None) -> Tensor:
+        whole = lengths_of(source, lengths)
+        return whole if self.reads_end else (whole - 1).clamp(min=1)
 
     def _embed(self, embedding: nn.Embedding, ids: Tensor, at: int) -> Tensor:
         x = embedding(ids)

@@ -192,15 +192,15 @@ class Transformer(nn.Module):
 
     def encode(self, source: Tensor, lengths: Tensor | None = None) -> Encoded:
         """Read sources (B, S): states (B, S, D)."""
-        rows = Rows(lengths_of(source, lengths), source.shape[1])
+        rows = Rows(self._lengths(source, lengths), source.shape[1])
         return Encoded(self._read(source, rows), rows.lengths)
 
     def forward(self, source: Tensor, target_in: Tensor, lengths: Tensor | None = None) -> Output:
         """All positions at once: logits (B, T, V); at padding they mean nothing."""
-        lengths, own = lengths_of(source, lengths), Rows.lengths_of(target_in)
+        theirs, own = self._lengths(source, lengths), _ends(target_in)
         sizes = source.shape[1], target_in.shape[1]
-        packed = self._packs(lengths, own, sizes)
-        memory, rows = Rows(lengths, sizes[0], packed), Rows(own, sizes[1], packed)
+        packed = self._packs(theirs, own, sizes)
+        memory, rows = Rows(theirs, sizes[0], packed), Rows(own, sizes[1], packed)
         states = self._read(source, memory)
         x = rows.take(self._embed(self.embed_target, target_in, 0))
         for layer in self.decoder:
@@ -224,6 +224,10 @@ class Transformer(nn.Module):
             key = str(i)
             x, past[key] = layer.step(x, decoding.memories[key], decoding.carried.get(key))
         return self.output(self.decoder_norm(x)), decoding.advance(**past)
+
+    def _lengths(self, source: Tensor, lengths: Tensor | None) -> Tensor:
+        """How much of each source is read."""
+        return lengths_of(source, lengths)
 
     def _read(self, source: Tensor, rows: Rows) -> Tensor:
         """The encoder's states, of `rows`."""
@@ -249,6 +253,12 @@ class Transformer(nn.Module):
         x = embedding(ids) * math.sqrt(self.dim)
         placed: Tensor = self.position(x, at)
         return dropout(placed, self.dropout, self.training)
+
+
+def _ends(ids: Tensor) -> Tensor:
+    """Where the padding behind each sequence begins; there is a first input whatever its id."""
+    places = torch.arange(1, ids.shape[1] + 1, device=ids.device)
+    return ((ids != PAD) * places).amax(1).clamp(min=1)
 
 
 class EncoderLayer(nn.Module):

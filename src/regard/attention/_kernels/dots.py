@@ -38,13 +38,11 @@ class Dots:
 
     def refuses(self, call: Call) -> str | None:
         """What `sdpa` refuses, other masks than lengths and the past, and what is long."""
-        reason = Sdpa().refuses(call)
-        if reason is None:
-            reason = native.lacks(*_CALL)
-        if reason is None and _mask(call.mask) is None:
-            reason = f"C knows lengths and the past, not {type(call.mask).__name__}"
-        if reason is not None or call.query is None:
+        reason = _parts(call)
+        if reason is not None:
             return reason
+        if call.query is None:
+            return "it is for short sequences that are learnt from, and there are no tensors to say"
         return _misses(call)
 
     def road(self, call: Call) -> str:
@@ -77,7 +75,7 @@ class Dots:
 
 def knows(call: Call) -> bool:
     """Whether C has these parts for sequences without padding."""
-    if Dots().refuses(call) is not None or getattr(call.read, "scale", None) is not None:
+    if _parts(call) is not None or getattr(call.read, "scale", None) is not None:
         return False
     known = _mask(call.mask)
     return known is not None and known.lengths is None
@@ -117,6 +115,16 @@ def _attend(
     query, key, value = rows
     scale /= call.select.temperature
     return dots(query, key, value, spans, queries, keys, scale, _rate(call))
+
+
+def _parts(call: Call) -> str | None:
+    """Why C does not know the parts, in a clause."""
+    reason = Sdpa().refuses(call)
+    if reason is None:
+        reason = native.lacks(*_CALL)
+    if reason is None and _mask(call.mask) is None:
+        reason = f"C knows lengths and the past, not {type(call.mask).__name__}"
+    return reason
 
 
 class _Known(NamedTuple):
@@ -260,7 +268,7 @@ def _forward(
     whole = int(spans[1].sum()) == len(query)
     shape = *query.shape[:2], value.shape[2]
     context = query.new_empty(shape) if whole else query.new_zeros(shape)
-    sums = query.new_empty(query.shape[:2], dtype=torch.float32)
+    sums = query.new_empty(*query.shape[:2], 2, dtype=torch.float32)
     table = _table(
         (query, key, value, context, sums, None, None, None, None, spans),
         query, key, value, spans, seed, queries, keys, threshold,
@@ -275,7 +283,7 @@ def _(
     queries: int, keys: int, scale: float, threshold: int,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     context = query.new_empty(*query.shape[:2], value.shape[2])
-    return context, query.new_empty(query.shape[:2], dtype=torch.float32)
+    return context, query.new_empty(*query.shape[:2], 2, dtype=torch.float32)
 
 
 @torch.library.custom_op("regard::dots_backward", mutates_args=(), device_types="cpu")

@@ -176,8 +176,11 @@ class Explanation(NamedTuple):
 
     def __str__(self) -> str:
         """One line."""
+        reasons: dict[str, list[str]] = {}
+        for name, why in self.passed_over:
+            reasons.setdefault(why, []).append(name)
         said = [self.road] if self.road else []
-        said += [f"not {name}: {why}" for name, why in self.passed_over]
+        said += [f"not {' or '.join(names)}: {why}" for why, names in reasons.items()]
         return f"{self.kernel}" + (f" ({'; '.join(said)})" if said else "")
 
 

@@ -7,8 +7,8 @@
  *
  * One index of the parallel loop is one head of one sequence: its matrices are brought into scratch
  * memory as float32, filled up with zeros to whole vectors, and never leave the cache. Nothing but
- * the log-sum-exp of each row is kept for the backward pass, which makes the weights again; which of
- * them are dropped is a hash of the seed and their place.
+ * the largest score of each row and its sum is kept for the backward pass, which makes the weights
+ * again; which of them are dropped is a hash of the seed and their place.
  *
  * Sequences are spans of rows: `spans` has five rows of one number a sequence: the first query's row,
  * how many queries, the first key's row, how many keys, and d: query i sees keys j <= i + d. Rows in
@@ -17,7 +17,7 @@
 #include "regard.h"
 
 typedef struct {
-    int64_t q, k, v, o, lse, go, gq, gk, gv, spans; /* addresses; go = 0: forward */
+    int64_t q, k, v, o, kept, go, gq, gk, gv, spans; /* addresses; go = 0: forward */
     int64_t sequences, heads, dim, width, most_queries, most_keys;
     int64_t q_row, q_head, k_row, k_head, v_row, v_head;
     int64_t seed, threshold, half; /* half: bfloat16, else float */

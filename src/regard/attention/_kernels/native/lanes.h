@@ -9,6 +9,7 @@
  *   v_exp(a)            e^a, about 1 ulp, any finite a (0 and inf beyond the range)
  *   v_select(m, a, b)   a where the comparison m (an I of 0 and -1, as a < b gives) holds, else b
  *   v_load_half(p), v_store_half(p, a)           bfloat16; to the nearest, ties to even, NaN stays
+ *   v_turn(x)                                    x[LANES] becomes its transpose, in registers
  *   v_mix(x, low, high)                          32 bits of a hash of each lane of x (a VU: unsigned)
  */
 #undef V
@@ -29,6 +30,7 @@
 #undef v_load_half
 #undef v_store_half
 #undef v_mix
+#undef v_turn
 
 #define V NAME(V)
 #define I NAME(I)
@@ -48,6 +50,7 @@
 #define v_load_half NAME(v_load_half)
 #define v_store_half NAME(v_store_half)
 #define v_mix NAME(v_mix)
+#define v_turn NAME(v_turn)
 
 typedef float V __attribute__((vector_size(LANES * 4)));
 typedef int32_t I __attribute__((vector_size(LANES * 4)));
@@ -185,4 +188,31 @@ REGARD_INLINE VU v_mix(VU x, uint32_t low, uint32_t high) {
     x ^= (x >> 15) ^ high;
     x *= 0x846CA68Bu;
     return x ^ (x >> 16);
+}
+
+/* Swap the two off-diagonal quarters of all blocks of 2, 4, ... rows and columns. */
+REGARD_INLINE void v_turn(V *x) {
+#if defined(__clang__)
+    V was[LANES];
+    memcpy(was, x, sizeof was);
+    for (int k = 0; k < LANES; k++)
+        for (int l = 0; l < LANES; l++) x[l][k] = was[k][l];
+#else
+#pragma GCC unroll 4
+    for (int s = 1; s < LANES; s *= 2) {
+        I low, high;
+#pragma GCC unroll 16
+        for (int l = 0; l < LANES; l++) {
+            low[l] = l & s ? LANES + (l ^ s) : l;
+            high[l] = l & s ? LANES + l : l ^ s;
+        }
+#pragma GCC unroll 16
+        for (int k = 0; k < LANES; k++)
+            if (!(k & s)) {
+                const V a = x[k], b = x[k + s];
+                x[k] = __builtin_shuffle(a, b, low);
+                x[k + s] = __builtin_shuffle(a, b, high);
+            }
+    }
+#endif
 }
