@@ -1,4 +1,4 @@
-"""bf16 training through the fused CPU attention: as it comes, against our fp32 detour.
+"""bf16 training through the fused CPU attention: as it comes, against `attend`.
 
 python benchmarks/sdpa_backward.py
 """

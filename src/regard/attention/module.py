@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention._fit import check, check_heads
+from regard.attention._kernels.gemm import linear
 from regard.attention._kernels.table import Attended
 from regard.attention._short import short
 from regard.attention.carry import Carry, CarryState
@@ -259,7 +260,7 @@ class MultiHead(nn.Module):
         if mask is not None:
             mask = mask.over_heads(query.dim() - 2)
         attended = attend(
-            self._split(self.query(query)),
+            self._split(linear(self.query, query)),
             memory,
             mask=mask,
             state=state,
@@ -268,7 +269,9 @@ class MultiHead(nn.Module):
             name=self,
             **self.attention.parts,
         )
-        context = self.out(attended.context.transpose(-3, -2).flatten(-2))  # (*batch, Q, dim)
+        context = linear(
+            self.out, attended.context.transpose(-3, -2).flatten(-2)
+        )  # (*batch, Q, dim)
         after = attended.state
         if after is not None:
             after = replace(after, heads=True)
@@ -277,7 +280,7 @@ class MultiHead(nn.Module):
     def scores(self, query: Tensor, key: Tensor | Memory) -> Tensor:
         """The scores of each head: (*batch, head, Q, K)."""
         memory = key if isinstance(key, Memory) else self.remember(key)
-        return self.attention.scores(self._split(self.query(query)), memory)
+        return self.attention.scores(self._split(linear(self.query, query)), memory)
 
     def packs(self, longest: int) -> bool:
         """Whether `Packed` sequences of up to so many positions are one fast call here.
@@ -299,7 +302,9 @@ class MultiHead(nn.Module):
         """The same for sequences without padding."""
 
         def heads(layer: nn.Module, x: Packed) -> Packed:
-            return x.with_tensor(layer(x.tensor).unflatten(-1, (self.heads, -1)))  # (N, H, D)
+            return x.with_tensor(
+                linear(layer, x.tensor).unflatten(-1, (self.heads, -1))
+            )  # (N, H, D)
 
         always = self.attention.mask
         parts = {**self.attention.parts, "mask": _joined(always, mask), "name": self, **given}
@@ -307,11 +312,11 @@ class MultiHead(nn.Module):
             heads(self.query, query), heads(self.key, key), heads(self.value, value),
             **{name: part for name, part in parts.items() if part is not None},
         )  # fmt: skip
-        return Attended(self.out(context.tensor.flatten(-2)))
+        return Attended(linear(self.out, context.tensor.flatten(-2)))
 
     def _key_value(self, key: Tensor, value: Tensor | None) -> tuple[Tensor, Tensor]:
-        values = self.value(key if value is None else value)
-        return self._split(self.key(key)), self._split(values)
+        values = linear(self.value, key if value is None else value)
+        return self._split(linear(self.key, key)), self._split(values)
 
     def _split(self, x: Tensor) -> Tensor:
         """(*batch, N, H * D) to (*batch, H, N, D)."""

@@ -4,6 +4,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.layers.dropout import dropout_relu
+from regard.layers.linear import linear
 
 __all__ = ["FeedForward"]
 
@@ -29,6 +30,5 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch dim"]:
         """Two products with a ReLU between."""
-        hidden = dropout_relu(self.into(x), self.dropout, self.training)
-        out: Tensor = self.out(hidden)
-        return out
+        hidden = dropout_relu(linear(self.into, x), self.dropout, self.training)
+        return linear(self.out, hidden)

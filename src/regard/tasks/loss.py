@@ -8,6 +8,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from regard.attention._kernels import native
+from regard.layers.linear import add_product, pays, product
 from regard.layers.project import Deferred
 from regard.protocols import PAD
 
@@ -129,12 +130,15 @@ class _Projected(torch.autograd.Function):
             step = max(64, _BYTES // (len(weight) * dtype.itemsize))
             for start in range(0, len(gold), step):
                 part, here = low[start : start + step], gold[start : start + step]
-                z = F.linear(part, narrow, own)
+                fast = pays(part, narrow)
+                z = product(part, narrow.t(), own) if fast else F.linear(part, narrow, own)
                 total += _entropy(z, here, parts, write=write).sum(dtype=total.dtype)
                 if not grads:
                     continue
-                grads[0][start : start + step] = z @ narrow
-                if dtype == weight.dtype:
+                grads[0][start : start + step] = product(z, narrow) if fast else z @ narrow
+                if fast:
+                    add_product(grads[1], z.t(), part)
+                elif dtype == weight.dtype:
                     grads[1].addmm_(z.t(), part)
                 else:
                     grads[1].add_(z.t() @ part)

@@ -25,23 +25,32 @@ int regard_level(void) {
     return asked < found ? asked : found;
 }
 
+/* AMD's family number of this machine, 0 on any other. */
+static unsigned amd_family(void) {
+    unsigned family = 0;
+#if REGARD_X86
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    const int amd = __get_cpuid(0, &a, &b, &c, &d) && b == 0x68747541; /* "Auth" */
+    if (amd && __get_cpuid(1, &a, &b, &c, &d))
+        family = (a >> 8 & 15) + ((a >> 8 & 15) == 15 ? a >> 20 & 255 : 0);
+#endif
+    return family;
+}
+
 static int asked_divides = -1;
 
 int regard_divides(void) {
     static int found = -1;
     if (asked_divides >= 0) return asked_divides;
-    if (found < 0) {
-        found = 0;
-#if REGARD_X86
-        unsigned a = 0, b = 0, c = 0, d = 0;
-        int amd = __get_cpuid(0, &a, &b, &c, &d) && b == 0x68747541; /* "Auth" */
-        if (amd && __get_cpuid(1, &a, &b, &c, &d)) {
-            unsigned family = (a >> 8 & 15) + ((a >> 8 & 15) == 15 ? a >> 20 & 255 : 0);
-            found = family == 0x19;
-        }
-#endif
-    }
+    if (found < 0) found = amd_family() == 0x19;
     return found;
+}
+
+/* Whether our product is faster than MKL's, which knows AMD's processors as AVX2 machines. */
+REGARD_API int regard_multiplies(void) {
+    static int found = -1;
+    if (found < 0) found = amd_family() >= 0x19;
+    return found && regard_level() == REGARD_AVX512;
 }
 
 /* 1 or 0: as on such a machine; -1: as on this one. For tests. */

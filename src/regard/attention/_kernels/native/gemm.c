@@ -1,11 +1,11 @@
-/* C = A times B (+ a bias, + C), single precision, any strides: what a training step multiplies.
+/* C = A B (+ a bias) (+ C) in float32, any strides: what a training step multiplies.
  *
- * B is packed in panels of 32 columns, A in strips of 12 rows where its rows are not contiguous; DEEP
- * terms at a time, so that a panel stays in the second cache. A tile of 12 x 32 sums is kept in
- * registers. MKL takes its AVX2 code on AMD's processors, which is what this is for. */
+ * B is packed in panels of 32 columns, A in strips of 12 rows where its rows are not contiguous, DEEP
+ * terms at a time, so that a panel stays in the second cache. The sums of 12 x 32 numbers are kept in
+ * registers. With threads each has rows of its own; what comes out does not depend on their number. */
 #include "regard.h"
 
-enum { PANEL = 32, STRIP = 12, DEEP = 1024, HIGH = 96 };
+enum { PANEL = 32, STRIP = 12, DEEP = 512, HIGH = 192 };
 
 typedef struct {
     int64_t m, n, k;

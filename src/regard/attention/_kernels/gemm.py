@@ -1,0 +1,132 @@
+"""Matrix products in float32 on processors that PyTorch's library multiplies for at half speed.
+
+PyTorch's MKL takes its AVX2 code on AMD's processors. On those with 512-bit vectors the product of
+the house is 1.05 to 1.25 times as fast at a training step's sizes (`benchmarks/gemm.py`).
+"""
+
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention._kernels import native
+
+__all__ = ["add_product", "linear", "pays", "product"]
+
+_CALL = ("regard_gemm", "lllpllpllpplit")
+_PLAIN = (Tensor, nn.Parameter)
+ROWS = 64
+"""Rows and columns from which packing the second factor is worth it."""
+
+
+@cache
+def _wins() -> bool:
+    """Whether this machine is such a one."""
+    found = native.library()
+    if found is None or native.lacks(*_CALL) is not None:
+        return False
+    return bool(found.regard_multiplies())
+
+
+def pays(*tensors: Tensor) -> bool:
+    """Whether products of these are faster here than in PyTorch: large matrices in float32."""
+    return (
+        not torch.compiler.is_compiling()
+        and all(
+            type(x) in _PLAIN
+            and x.dtype == torch.float32
+            and x.is_cpu
+            and x.dim() == 2
+            and min(x.shape) >= ROWS
+            for x in tensors
+        )
+        and _wins()
+        and not torch.is_autocast_enabled("cpu")
+        and not torch._C._are_functorch_transforms_active()
+    )
+
+
+def product(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
+    r""":math:`C = A B\,(+\,b)`, for what `pays`.
+
+    Shapes:
+        a (M, K), b (K, N), bias (N,), of any strides, to (M, N)
+    """
+    out = a.new_empty(a.shape[0], b.shape[1])
+    _multiply(a, b, bias, out, False)
+    return out
+
+
+def add_product(onto: Tensor, a: Tensor, b: Tensor) -> None:
+    r""":math:`C \leftarrow C + A B`, in place.
+
+    Shapes:
+        onto (M, N), its rows contiguous; a (M, K), b (K, N)
+    """
+    _multiply(a, b, None, onto, True)
+
+
+def _multiply(a: Tensor, b: Tensor, bias: Tensor | None, out: Tensor, add: bool) -> None:
+    function = native.function(*_CALL)
+    assert function is not None
+    (rows, terms), columns = a.shape, b.shape[1]
+    assert (b.shape[0], *out.shape) == (terms, rows, columns)
+    assert out.stride(1) == 1
+    bias = None if bias is None else bias.contiguous()
+    failed = function(
+        rows, columns, terms, a.data_ptr(), *a.stride(), b.data_ptr(), *b.stride(),
+        0 if bias is None else bias.data_ptr(), out.data_ptr(), out.stride(0), add,
+        native.threads(rows * columns * terms // 16),
+    )  # fmt: skip
+    if failed:
+        raise MemoryError("regard_gemm found no memory for its panels")
+
+
+def linear(layer: nn.Module, x: Tensor) -> Tensor:
+    r"""`layer(x)`, for a plain `nn.Linear` by the faster product: :math:`y = x W^\top + b`.
+
+    Layers with hooks, of other classes, of other types, and small ones are called as they are.
+
+    Shapes:
+        x (*batch, in) to (*batch, out)
+    """
+    if (
+        type(layer) is nn.Linear
+        and x.numel() >= ROWS * layer.in_features
+        and type(x) in _PLAIN
+        and x.dtype == torch.float32
+        and pays(layer.weight)
+        and not (layer._forward_hooks or layer._forward_pre_hooks)
+        and not (layer._backward_hooks or layer._backward_pre_hooks)
+    ):
+        rows = x.reshape(-1, layer.in_features)
+        found: Tensor = _Linear.apply(rows, layer.weight, layer.bias)  # type: ignore[no-untyped-call]
+        return found.view(*x.shape[:-1], layer.out_features)
+    called: Tensor = layer(x)
+    return called
+
+
+class _Linear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        ctx.biased = bias is not None
+        return product(x, weight.t(), bias)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        grad = grads[0]
+        # With `create_graph` gradients are wanted of this too: PyTorch's own products know theirs.
+        times = torch.matmul if torch.is_grad_enabled() else _times
+        wanted = ctx.needs_input_grad
+        return (
+            times(grad, weight) if wanted[0] else None,
+            times(grad.t(), x) if wanted[1] else None,
+            grad.sum(0) if ctx.biased and wanted[2] else None,
+        )
+
+
+def _times(a: Tensor, b: Tensor) -> Tensor:
+    return product(a, b) if pays(a, b) else a @ b
