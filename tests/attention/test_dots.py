@@ -14,6 +14,7 @@ from regard.attention import (
     Lengths,
     MultiHead,
     Packed,
+    ScaledDot,
     Softmax,
     WeightedSum,
     Window,
@@ -24,16 +25,15 @@ from regard.attention import (
     watch,
 )
 from regard.attention._kernels import native
-from regard.attention._kernels.dots import Dots, dots
+from regard.attention._kernels.dots import Dots
+from regard.attention._kernels.native.dots import CALL, dots
 from regard.attention._kernels.table import Call, choose
 from regard.attention.packed import packs
 from regard.errors import RequestError
 
 from .reference import slow_attend
 
-pytestmark = pytest.mark.skipif(
-    native.lacks("regard_dots", "pfft") is not None, reason="no C functions here"
-)
+pytestmark = pytest.mark.skipif(native.lacks(*CALL) is not None, reason="no C functions here")
 
 LEVELS = ("AVX-512", "AVX2", "portable")
 
@@ -191,8 +191,6 @@ def call(queries=9, keys=9, size=8, learns=True, dtype=torch.float32, **parts):
     if learns:
         made[0].requires_grad_()
     named = dict(zip(("query", "key", "value"), made, strict=True))
-    from regard.attention import ScaledDot
-
     given = {"score": ScaledDot(), "select": Softmax(), "read": WeightedSum(), **parts}
     return Call(**given, **named)
 
@@ -312,3 +310,14 @@ def test_spans_that_leave_rows_out_give_zeros_there():
     for grad, inside in zip(grads, ([1, 2, 3], [2, 3], [2, 3]), strict=True):
         outside = [i for i in range(6) if i not in inside]
         assert (grad[outside] == 0).all()
+
+
+def test_sizes_that_do_not_fit_are_refused_before_c_reads_them():
+    x, y = torch.randn(2, 5, 8, requires_grad=True), torch.randn(2, 5, 6)
+    with pytest.raises(RequestError, match="of one size"):
+        attend(x, y, torch.randn(2, 5, 8))
+    three, four = Packed.of([torch.randn(3, 2, 8)]), Packed.of([torch.randn(4, 2, 8)])
+    with pytest.raises(RequestError, match="of one size"):
+        attend_packed(three, Packed.of([torch.randn(4, 1, 8)]), four)
+    with pytest.raises(RequestError, match="a value for each key"):
+        attend_packed(three, four, Packed.of([torch.randn(3, 2, 8)]))

@@ -9,6 +9,7 @@ import torch
 
 from regard.attention import watch
 from regard.errors import RequestError
+from regard.layers.feedforward import FeedForward
 from regard.layers.rows import Rows
 from regard.models.transformer import Transformer
 from regard.protocols import BOS, EOS, PAD
@@ -355,8 +356,6 @@ def test_training_without_padding_is_training_with_it(changes):
 
 def test_padding_is_left_out_where_it_pays(monkeypatch):
     seen = []
-    from regard.layers.feedforward import FeedForward
-
     real = FeedForward.forward
     monkeypatch.setattr(
         FeedForward, "forward", lambda self, x: seen.append(x.shape[:-1]) or real(self, x)

@@ -175,7 +175,7 @@ def _call(parts: dict[str, Any]) -> Call | None:
 def _at_once(query: Packed, key: Packed, value: Packed, parts: dict[str, Any]) -> Tensor | None:
     """All sequences in one call of C, or None."""
     call = _call(parts)
-    if call is None:
+    if call is None or not torch.equal(key.offsets, value.offsets):
         return None
     context = dots.packed(
         call, query.tensor, key.tensor, value.tensor, query.offsets.diff(), key.offsets.diff()

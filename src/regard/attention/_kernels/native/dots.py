@@ -1,0 +1,141 @@
+"""Dot-product attention of short sequences as operators over the C functions."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.attention._kernels import native
+from regard.attention._kernels.dropout import BITS, drawn
+
+__all__ = ["CALL", "dots"]
+
+CALL = ("regard_dots", "pfft")
+
+
+def dots(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    spans: Tensor,
+    queries: int,
+    keys: int,
+    scale: float,
+    dropout: float = 0.0,
+) -> Tensor:
+    r"""Attention within spans of rows: :math:`O^{(n)} = F \odot \mathrm{softmax}(s\,Q K^\top)\, V`.
+
+    Args:
+        spans: for each sequence its first query's row, how many queries, its first key's row, how
+            many keys, and d: query i sees keys j <= i + d. Spans do not overlap.
+        queries, keys: the most that a sequence has.
+        scale: s.
+        dropout: the probability that F drops a weight.
+
+    Shapes:
+        query (N, H, D), key (M, H, D), value (M, H, W), spans (5, sequences) to (N, H, W)
+    """
+    seed, threshold = drawn(dropout)
+    found: tuple[Tensor, Tensor] = _forward(
+        query, key, value, spans, seed, queries, keys, scale, threshold
+    )
+    return found[0]
+
+
+def _table(
+    tensors: Iterable[Tensor | None], query: Tensor, key: Tensor, value: Tensor, spans: Tensor,
+    seed: Tensor, queries: int, keys: int, threshold: int,
+) -> Any:  # fmt: skip
+    """What C reads, as dots.c says."""
+    numbers = [0 if x is None else x.data_ptr() for x in tensors]
+    numbers += [spans.shape[1], query.shape[1], query.shape[2], value.shape[2], queries, keys]
+    for x in (query, key, value):
+        numbers += [x.stride(0), x.stride(1)]
+    numbers += [int(seed), threshold, query.dtype == torch.bfloat16]
+    return torch.tensor(numbers)
+
+
+def _run(table: Tensor, scale: float, threshold: int, work: int) -> None:
+    function = native.function(*CALL)
+    assert function is not None
+    keep = 1.0 / (1.0 - threshold / BITS)
+    if function(table.data_ptr(), scale, keep, native.threads(work)):
+        raise MemoryError("regard_dots found no memory for its blocks")
+
+
+def _dense(x: Tensor) -> Tensor:
+    return x if x.stride(2) == 1 else x.contiguous()
+
+
+def _work(spans: Tensor, query: Tensor, value: Tensor) -> int:
+    pairs = int((spans[1] * spans[3]).sum())
+    return pairs * query.shape[1] * (query.shape[2] + value.shape[2]) // 16
+
+
+@torch.library.custom_op("regard::dots", mutates_args=(), device_types="cpu")
+def _forward(
+    query: Tensor, key: Tensor, value: Tensor, spans: Tensor, seed: Tensor,
+    queries: int, keys: int, scale: float, threshold: int,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    query, key, value, spans = _dense(query), _dense(key), _dense(value), spans.contiguous()
+    whole = int(spans[1].sum()) == len(query)
+    shape = *query.shape[:2], value.shape[2]
+    context = query.new_empty(shape) if whole else query.new_zeros(shape)
+    sums = query.new_empty(*query.shape[:2], 2, dtype=torch.float32)
+    table = _table(
+        (query, key, value, context, sums, None, None, None, None, spans),
+        query, key, value, spans, seed, queries, keys, threshold,
+    )  # fmt: skip
+    _run(table, scale, threshold, _work(spans, query, value))
+    return context, sums
+
+
+@_forward.register_fake
+def _(
+    query: Tensor, key: Tensor, value: Tensor, spans: Tensor, seed: Tensor,
+    queries: int, keys: int, scale: float, threshold: int,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    context = query.new_empty(*query.shape[:2], value.shape[2])
+    return context, query.new_empty(*query.shape[:2], 2, dtype=torch.float32)
+
+
+@torch.library.custom_op("regard::dots_backward", mutates_args=(), device_types="cpu")
+def _backward(
+    query: Tensor, key: Tensor, value: Tensor, spans: Tensor, seed: Tensor, sums: Tensor,
+    grad: Tensor, queries: int, keys: int, scale: float, threshold: int,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    query, key, value, spans = _dense(query), _dense(key), _dense(value), spans.contiguous()
+    grad = grad.contiguous()
+    made = []
+    for x, row in ((query, 1), (key, 3), (value, 3)):
+        whole = int(spans[row].sum()) == len(x)  # what no span covers has no gradient
+        made.append(x.new_empty(x.shape) if whole else x.new_zeros(x.shape))
+    table = _table(
+        (query, key, value, None, sums, grad, *made, spans),
+        query, key, value, spans, seed, queries, keys, threshold,
+    )  # fmt: skip
+    _run(table, scale, threshold, _work(spans, query, value))
+    return made[0], made[1], made[2]
+
+
+@_backward.register_fake
+def _(
+    query: Tensor, key: Tensor, value: Tensor, spans: Tensor, seed: Tensor, sums: Tensor,
+    grad: Tensor, queries: int, keys: int, scale: float, threshold: int,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    return tuple(x.new_empty(x.shape) for x in (query, key, value))  # type: ignore[return-value]
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    *tensors, queries, keys, scale, threshold = inputs
+    ctx.save_for_backward(*tensors, output[1])
+    ctx.rest = queries, keys, scale, threshold
+
+
+def _gradients(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+    found = _backward(*ctx.saved_tensors, grad, *ctx.rest)
+    return *found, None, None, None, None, None, None
+
+
+_forward.register_autograd(_gradients, setup_context=_save)
