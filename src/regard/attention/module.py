@@ -269,9 +269,8 @@ class MultiHead(nn.Module):
             name=self,
             **self.attention.parts,
         )
-        context = linear(
-            self.out, attended.context.transpose(-3, -2).flatten(-2)
-        )  # (*batch, Q, dim)
+        joined = attended.context.transpose(-3, -2).flatten(-2)  # (*batch, Q, H * D)
+        context = linear(self.out, joined)
         after = attended.state
         if after is not None:
             after = replace(after, heads=True)
@@ -302,9 +301,8 @@ class MultiHead(nn.Module):
         """The same for sequences without padding."""
 
         def heads(layer: nn.Module, x: Packed) -> Packed:
-            return x.with_tensor(
-                linear(layer, x.tensor).unflatten(-1, (self.heads, -1))
-            )  # (N, H, D)
+            projected = linear(layer, x.tensor)
+            return x.with_tensor(projected.unflatten(-1, (self.heads, -1)))  # (N, H, D)
 
         always = self.attention.mask
         parts = {**self.attention.parts, "mask": _joined(always, mask), "name": self, **given}

@@ -20,7 +20,8 @@ from regard.errors import RequestError
 
 __all__ = ["Packed", "attend_packed", "packs"]
 
-_PARTS = {"score", "select", "read", "position", "mask"}
+_USUAL = {"score": ScaledDot(), "select": Softmax(), "read": WeightedSum()}
+_PARTS = {*_USUAL, "position", "mask"}
 
 
 @dataclass(frozen=True)
@@ -168,7 +169,7 @@ def _call(parts: dict[str, Any]) -> Call | None:
         return None
     if "mask" in parts:
         parts["mask"] = as_mask(parts["mask"])
-    call = Call(**{"score": ScaledDot(), "select": Softmax(), "read": WeightedSum(), **parts})
+    call = Call(**{**_USUAL, **parts})
     return call if dots.knows(call) else None
 
 

@@ -1,5 +1,6 @@
 """A padded batch without its padding, for layers that work on each position by itself."""
 
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -37,12 +38,16 @@ class Rows:
 
     def __init__(self, lengths: Int[Tensor, " batch"], size: int, packed: bool = False) -> None:
         self.lengths, self.size, self.packed = lengths, size, packed
-        whole = bool((lengths == size).all())
-        self.mask = None if whole or packed else Lengths(lengths)
         if packed:
             inside = torch.arange(size) < lengths[:, None]
             self._index = inside.flatten().nonzero()[:, 0]
             self._offsets = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
+
+    @cached_property
+    def mask(self) -> Lengths | None:
+        """What hides the padding; None where there is none, or none is left."""
+        whole = self.packed or bool((self.lengths == self.size).all())
+        return None if whole else Lengths(self.lengths)
 
     def take(self, x: Float[Tensor, "batch t dim"]) -> Tensor:
         """The real positions: (B, T, D) to (N, D)."""

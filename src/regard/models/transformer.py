@@ -239,12 +239,15 @@ class Transformer(nn.Module):
 
     def _packs(self, source: Tensor, target: Tensor, sizes: tuple[int, int]) -> bool:
         """Whether to train without padding: where there is enough, and attention can do it."""
-        if not (self.training and torch.is_grad_enabled()):
-            return False
-        padded = len(source) * sum(sizes)
-        real = int(source.sum()) + int(target.sum())
         attentions = (layer for layer in self.modules() if isinstance(layer, MultiHead))
-        return real < ENOUGH * padded and all(x.packs(max(sizes)) for x in attentions)
+        if not (
+            self.training
+            and torch.is_grad_enabled()
+            and all(layer.packs(max(sizes)) for layer in attentions)
+        ):
+            return False
+        real = int(source.sum()) + int(target.sum())
+        return real < ENOUGH * len(source) * sum(sizes)
 
     def _decoder(self) -> Iterable["DecoderLayer"]:
         return cast(Iterable[DecoderLayer], self.decoder)
