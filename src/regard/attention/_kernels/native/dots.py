@@ -82,13 +82,13 @@ def _forward(
     whole = int(spans[1].sum()) == len(query)
     shape = *query.shape[:2], value.shape[2]
     context = query.new_empty(shape) if whole else query.new_zeros(shape)
-    sums = query.new_empty(*query.shape[:2], 2, dtype=torch.float32)
+    kept = query.new_empty(*query.shape[:2], 2, dtype=torch.float32)
     table = _table(
-        (query, key, value, context, sums, None, None, None, None, spans),
+        (query, key, value, context, kept, None, None, None, None, spans),
         query, key, value, spans, seed, queries, keys, threshold,
     )  # fmt: skip
     _run(table, scale, threshold, _work(spans, query, value))
-    return context, sums
+    return context, kept
 
 
 @_forward.register_fake
@@ -102,7 +102,7 @@ def _(
 
 @torch.library.custom_op("regard::dots_backward", mutates_args=(), device_types="cpu")
 def _backward(
-    query: Tensor, key: Tensor, value: Tensor, spans: Tensor, seed: Tensor, sums: Tensor,
+    query: Tensor, key: Tensor, value: Tensor, spans: Tensor, seed: Tensor, kept: Tensor,
     grad: Tensor, queries: int, keys: int, scale: float, threshold: int,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     query, key, value, spans = _dense(query), _dense(key), _dense(value), spans.contiguous()
@@ -112,7 +112,7 @@ def _backward(
         whole = int(spans[row].sum()) == len(x)  # what no span covers has no gradient
         made.append(x.new_empty(x.shape) if whole else x.new_zeros(x.shape))
     table = _table(
-        (query, key, value, None, sums, grad, *made, spans),
+        (query, key, value, None, kept, grad, *made, spans),
         query, key, value, spans, seed, queries, keys, threshold,
     )  # fmt: skip
     _run(table, scale, threshold, _work(spans, query, value))
@@ -121,7 +121,7 @@ def _backward(
 
 @_backward.register_fake
 def _(
-    query: Tensor, key: Tensor, value: Tensor, spans: Tensor, seed: Tensor, sums: Tensor,
+    query: Tensor, key: Tensor, value: Tensor, spans: Tensor, seed: Tensor, kept: Tensor,
     grad: Tensor, queries: int, keys: int, scale: float, threshold: int,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     return tuple(x.new_empty(x.shape) for x in (query, key, value))  # type: ignore[return-value]
