@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.optim import Optimizer
 
+from regard._malloc import hand_back
 from regard.errors import RegardError
 from regard.train import phase, processes
 from regard.train.average import Average, Last
@@ -39,6 +40,8 @@ __all__ = ["Progress", "Work", "minimized"]
 
 ASK_EVERY = 10
 """Steps after which several processes ask each other whether to stop."""
+TIDY = 60.0
+"""Seconds after which freed memory is handed back: what is kept for the next step has holes."""
 
 _talk = logging.getLogger("regard.train")
 
@@ -137,6 +140,7 @@ class Work:
         else:
             torch.manual_seed(self.settings.seed + 1_000_003 * rank())
         self._cpu0, self._wall0 = time.process_time(), time.monotonic()
+        self._tidied = self._wall0
         self._cpu_before, self._wall_before = self.progress.cpu, self.progress.wall
         self._tick, self._saved = time.monotonic(), time.monotonic()
 
@@ -193,6 +197,9 @@ class Work:
             self.ema.update(self.trained)
         if _due(p.step, s.log):
             self._report(micro)
+        if time.monotonic() - self._tidied > TIDY:
+            hand_back()
+            self._tidied = time.monotonic()
         late, spent, interrupted = self._agree()
         p.done = self._end(micro, spent)
         if self.validation and (p.done or _due(p.step, s.validate.every)):

@@ -1,0 +1,43 @@
+"""Freed memory: kept from step to step, and handed back now and then."""
+
+import subprocess
+import sys
+
+import pytest
+
+from regard.recipe import load
+from regard.train import fit, work
+
+from . import runs
+
+PROGRAM = """
+from pathlib import Path
+import torch
+from regard._malloc import hand_back, keep_freed_memory
+
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 >> 20
+
+assert keep_freed_memory()
+before = resident()
+blocks = [torch.zeros(1 << 18) for _ in range(200)]  # 200 MiB, a MiB each
+held = blocks[::20]
+del blocks
+assert resident() > before + 150
+assert hand_back()
+assert resident() < before + 60
+assert all(not x.any() for x in held)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="of glibc")
+def test_holes_are_handed_back_between_what_is_held():
+    subprocess.run([sys.executable, "-c", PROGRAM], check=True, timeout=120)
+
+
+def test_a_training_hands_back_after_a_while(monkeypatch, tmp_path):
+    called = []
+    monkeypatch.setattr(work, "hand_back", lambda: called.append(1))
+    monkeypatch.setattr(work, "TIDY", 0.0)
+    fit(load(str(runs.recipe(tmp_path, steps=3))), tmp_path / "run")
+    assert called
