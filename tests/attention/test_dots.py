@@ -216,6 +216,16 @@ def test_it_is_taken_for_what_is_learnt_of_short_sequences():
     assert "no tensors to say" in str(explain(Attention())[""])
 
 
+@pytest.mark.nohook
+@pytest.mark.parametrize("strict", [True, False])
+def test_an_exported_graph_is_of_pytorch_s_own_operators(strict):
+    x = torch.randn(2, 5, 8)
+    layer = MultiHead(8, 2)
+    program = torch.export.export(layer, (x, x), strict=strict)
+    assert "regard" not in str(program.graph)
+    torch.testing.assert_close(program.module()(x, x).context, layer(x, x).context)
+
+
 def test_transforms_of_functions_and_second_derivatives_take_another_road():
     x = torch.randn(3, 5, 8)
     torch.func.vmap(torch.func.grad(lambda y: attend(y, y).context.sum()))(x)

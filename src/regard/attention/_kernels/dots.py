@@ -197,7 +197,9 @@ def _unfit(tensors: list[Tensor], queries: int, keys: int, rate: float) -> str |
         return "it is for short sequences"
     if any(x.numel() == 0 for x in tensors):
         return "it is empty"
-    if not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active():
+    if torch.compiler.is_compiling() or torch.compiler.is_exporting():
+        return "a graph of PyTorch's own operators is asked for"
+    if torch._C._are_functorch_transforms_active():
         return "C is not for transforms of functions"
     return None
 
