@@ -38,11 +38,13 @@ class Dots:
 
     def refuses(self, call: Call) -> str | None:
         """What `sdpa` refuses, other masks than lengths and the past, and what is long."""
+        if call.query is not None and not _learns(call):  # first: decoders ask at every step
+            return "nothing is learnt here"
         reason = _parts(call)
         if reason is not None:
             return reason
         if call.query is None:
-            return "it is for short sequences that are learnt from, and there are no tensors to say"
+            return "it is taken where short sequences are learnt from; there are no tensors to say"
         return _misses(call)
 
     def road(self, call: Call) -> str:
@@ -160,13 +162,16 @@ def _rate(call: Call) -> float:
     return read.dropout if isinstance(read, WeightedSum) and read.training else 0.0
 
 
+def _learns(call: Call) -> bool:
+    """Whether weights are dropped or gradients wanted."""
+    wanted = torch.is_grad_enabled() and any(x.requires_grad for x in call.tensors)
+    return wanted or _rate(call) > 0
+
+
 def _misses(call: Call) -> str | None:
     """Why the tensors of a padded call are not for C, in a clause."""
     query, key, value = call.tensors
     sizes, known = query.shape, _mask(call.mask)
-    learns = torch.is_grad_enabled() and any(x.requires_grad for x in call.tensors)
-    if not (_rate(call) or learns):
-        return "nothing is learnt here"
     if query.dim() not in (3, 4) or not sizes[:-2] == key.shape[:-2] == value.shape[:-2]:
         return "its batch axes are others than (batch,) or (batch, head)"
     if sizes[-2] == 1:
