@@ -20,7 +20,7 @@
 
 #include "regard.h"
 
-enum { CHUNK = 32, BLOCK = 16, TILE = 4, EXTRA = 16, KEYS = 64 };
+enum { CHUNK = 32, BLOCK = 16, TILE = 8, EXTRA = 16, KEYS = 64 };
 enum { SMALL, PAIRED, WIDE, DIRECT };
 
 static const float OUT_OF_RANGE = 43.0f, ONE_PAIR = 20.5f, NONE = 0x1p7f, POLYNOMIAL = 0.6f;

@@ -10,6 +10,7 @@
  *   v_select(m, a, b)   a where the comparison m (an I of 0 and -1, as a < b gives) holds, else b
  *   v_load_half(p), v_store_half(p, a)           bfloat16; to the nearest, ties to even, NaN stays
  *   v_turn(x)                                    x[LANES] becomes its transpose, in registers
+ *   v_sums(x, n)                                 lane l is the sum over x[l % n]; spoils x
  *   v_mix(x, low, high)                          32 bits of a hash of each lane of x (a VU: unsigned)
  */
 #undef V
@@ -31,6 +32,7 @@
 #undef v_store_half
 #undef v_mix
 #undef v_turn
+#undef v_sums
 
 #define V NAME(V)
 #define I NAME(I)
@@ -51,6 +53,8 @@
 #define v_store_half NAME(v_store_half)
 #define v_mix NAME(v_mix)
 #define v_turn NAME(v_turn)
+#define v_sums NAME(v_sums)
+#define v_sums NAME(v_sums)
 
 typedef float V __attribute__((vector_size(LANES * 4)));
 typedef int32_t I __attribute__((vector_size(LANES * 4)));
@@ -214,5 +218,36 @@ REGARD_INLINE void v_turn(V *x) {
                 x[k + s] = __builtin_shuffle(a, b, high);
             }
     }
+#endif
+}
+
+/* n is a power of two, at most LANES: halves of pairs are added until one vector is left. */
+REGARD_INLINE V v_sums(V *x, const int n) {
+#if defined(__clang__)
+    V sums;
+    for (int l = 0; l < LANES; l++) sums[l] = v_sum(x[l % n]);
+    return sums;
+#else
+#if LANES == 16
+    const I lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+#elif LANES == 8
+    const I lane = {0, 1, 2, 3, 4, 5, 6, 7};
+#else
+    const I lane = {0, 1, 2, 3};
+#endif
+#define FOLD(s)                                                                                    \
+    if (s < LANES) {                                                                               \
+        const I other = ((lane & s) != 0) & LANES, low = (lane & ~s) + other, high = low + s;      \
+        for (int k = 0; k < (n > s ? n / s / 2 : 1); k++) {                                        \
+            const V a = x[2 * k], b = n > s ? x[2 * k + 1] : a;                                    \
+            x[k] = __builtin_shuffle(a, b, low) + __builtin_shuffle(a, b, high);                   \
+        }                                                                                          \
+    }
+    FOLD(1)
+    FOLD(2)
+    FOLD(4)
+    FOLD(8)
+#undef FOLD
+    return x[0];
 #endif
 }
