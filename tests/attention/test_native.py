@@ -58,7 +58,7 @@ def test_it_is_built_once_into_the_cache(sources, tmp_path, monkeypatch):
     assert _build.cached(sources) == (path, None)
     assert path.stat().st_mtime_ns == stamp
     left = {p.name for p in path.parent.iterdir()} - {"lock", "objects"}
-    assert left == {path.name}  # nothing half done
+    assert left == {path.name, path.with_suffix(".sum").name}  # nothing half done
     (sources / "small.c").write_text(SMALL.replace("42", "43"))
     other, _ = _build.cached(sources)
     assert other != path
@@ -106,9 +106,41 @@ def test_builds_at_the_same_time_all_get_a_whole_object(sources, tmp_path, monke
     assert len({path for path, _ in found}) == 1
 
 
-@pytest.mark.parametrize("compiler", ["/nowhere/cc", "false", "true"])
+@pytest.mark.parametrize("harm", ["cut", "zeros", "other", "no sum", "strange sum"])
+def test_a_broken_object_in_the_cache_is_built_anew(harm, sources, tmp_path, monkeypatch):
+    """Opened as it is, half an object ends Python with a bus error."""
+    need_compiler()
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    (sources / "wrong.c").write_text("int broken(\n")
+    path, note = _build.cached(sources)
+    beside, whole = path.with_suffix(".sum"), path.read_bytes()
+    if "sum" in harm:
+        beside.unlink() if harm == "no sum" else beside.write_bytes(b"\xff\n")
+    else:
+        path.write_bytes(
+            {"cut": whole[:1000], "zeros": bytes(len(whole)), "other": whole + b"!"}[harm]
+        )
+    assert _build.cached(sources) == (path, note)
+    assert CDLL(str(path)).regard_answer() == 42
+    stamp = path.stat().st_mtime_ns
+    assert _build.cached(sources) == (path, "wrong.c did not compile")
+    assert path.stat().st_mtime_ns == stamp
+
+
+def test_a_broken_object_that_was_kept_is_compiled_again(sources, tmp_path, monkeypatch):
+    need_compiler()
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    path, _ = _build.cached(sources)
+    for kept in (path.parent / "objects").glob("*.o"):
+        kept.write_bytes(kept.read_bytes()[:100])
+    path.unlink()
+    assert _build.cached(sources) == (path, None)
+    assert CDLL(str(path)).regard_answer() == 42
+
+
+@pytest.mark.parametrize("compiler", ["/nowhere/cc", "false", "true", 'cc "'])
 def test_a_missing_or_broken_compiler_is_no_error(compiler, fresh, tmp_path, monkeypatch):
-    """`false` fails; `true` says it went well and makes nothing."""
+    """`false` fails; `true` says it went well and makes nothing; the last is no command."""
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path))
     monkeypatch.setenv("CC", compiler)
     monkeypatch.setattr(native, "shipped", lambda folder: None)

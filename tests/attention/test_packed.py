@@ -1,20 +1,40 @@
 """Ragged batches against a loop over their sequences and against padding."""
 
+import copy
+
 import pytest
 import torch
 
+import regard.attention
 from regard.attention import (
     Additive,
+    Attention,
+    Biaffine,
     Causal,
+    FeatureSoftmax,
+    FeatureSum,
+    MultiHead,
+    NegativeSquaredEuclidean,
     Packed,
     PreviousWeights,
     RelativeKeys,
+    SplitLinear,
     Window,
     attend,
     attend_packed,
+    kernels,
 )
 from regard.attention.packed import _padded
 from regard.errors import RequestError
+
+from .combine import SCORES, D
+
+SCORES = SCORES | {
+    "biaffine, a head each": lambda: Biaffine(D, D, key_bias=True, heads=2),
+    "additive, a head each": lambda: Additive(D, D, 5, heads=2),
+    "relative keys, a head each": lambda: RelativeKeys(D, 2, heads=2),
+    "split linear, a head each": lambda: SplitLinear(D, D, heads=2),
+}
 
 
 def ragged(lengths, *shape):
@@ -97,3 +117,73 @@ def test_what_is_refused():
         Packed.of([])
     with pytest.raises(RequestError, match="takes no carry"):
         attend_packed(x, x, carry=PreviousWeights())
+
+
+def test_every_score_is_among_those_tried():
+    exported = [getattr(regard.attention, name) for name in regard.attention.__all__]
+    scores = {x for x in exported if isinstance(x, type) and hasattr(x, "prepare")}
+    scores -= {regard.attention.Score}  # the protocol
+    assert scores == {type(make()) for make in SCORES.values()}
+
+
+@pytest.mark.parametrize("lengths", [[7, 3, 1, 12], [2]])
+@pytest.mark.parametrize("road", ["at once", "padded"])
+@pytest.mark.parametrize("heads", [(), (2,)])
+@pytest.mark.parametrize("name", SCORES)
+def test_every_score_against_each_sequence_alone_in_float64(name, heads, road, lengths):
+    score = SCORES[name]()
+    if not heads and "a head each" in name:
+        pytest.skip("it has no scores without heads")
+    x = [torch.randn(n, *heads, D) + 3 * i for i, n in enumerate(lengths)]
+    if getattr(score, "feature_dim", 0):
+        with pytest.raises(RequestError, match="looks at features of a carry"):
+            attend_packed(Packed.of(x), Packed.of(x), score=score)
+        return
+    for p in score.parameters():  # biases start at zero
+        torch.nn.init.normal_(p, std=0.5)
+    wide = getattr(score, "per_feature", False)
+    parts = {"select": FeatureSoftmax(), "read": FeatureSum()} if wide else {}
+    made = [Packed.of(x) for _ in range(3)]
+    for packed in made:
+        packed.tensor.requires_grad_()
+    if road == "at once":
+        got = attend_packed(*made, score=score, **parts)
+    else:
+        got = _padded(*made, {"score": score, **parts})
+    weight = torch.randn(got.tensor.shape)
+    found = torch.autograd.grad((got.tensor * weight).sum(), [p.tensor for p in made])
+    exact = [packed.tensor.detach().double().requires_grad_() for packed in made]
+    score = copy.deepcopy(score).double()
+    contexts = []
+    for rows in zip(*(e.split(lengths) for e in exact), strict=True):
+        rows = [r.transpose(0, 1) if heads else r for r in rows]
+        with kernels("reference"):
+            context = attend(*rows, score=score, **parts).context
+        contexts.append(context.transpose(0, 1) if heads else context)
+    expected = torch.cat(contexts)
+    torch.testing.assert_close(got.tensor.double(), expected, atol=2e-5, rtol=1e-5)
+    grads = torch.autograd.grad((expected * weight).sum(), exact, allow_unused=True)
+    for one, other in zip(found, grads, strict=True):
+        other = torch.zeros_like(one) if other is None else other
+        torch.testing.assert_close(one.double(), other.double(), atol=2e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("grad", [True, False])
+@pytest.mark.parametrize("score", ["squared distance", "biaffine, a head each", "trilinear"])
+def test_heads_of_a_layer_over_packed_sequences(score, grad):
+    layer = MultiHead(2 * D, 2, Attention(SCORES[score]()))
+    x = ragged([7, 3, 1, 12], 2 * D)
+    x = x.with_tensor(x.tensor.float())
+    with torch.set_grad_enabled(grad):
+        got = layer(x, x).context
+        with kernels("reference"):
+            expected = torch.cat([layer(one[None], one[None]).context[0] for one in x.sequences()])
+    torch.testing.assert_close(got, expected)
+
+
+def test_a_sequence_far_away_does_not_blur_the_others():
+    near, far = torch.randn(5, D), torch.randn(4, D) + 1e4
+    score = NegativeSquaredEuclidean()
+    together = Packed.of([near, far])
+    alone = attend(near, near, score=score).context
+    torch.testing.assert_close(attend_packed(together, together, score=score).sequences()[0], alone)

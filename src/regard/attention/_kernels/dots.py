@@ -79,6 +79,8 @@ def knows(call: Call) -> bool:
     """Whether C has these parts for sequences without padding."""
     if _parts(call) is not None or getattr(call.read, "scale", None) is not None:
         return False
+    if getattr(call.score, "alone", False):  # keys of other sequences would change its rounding
+        return False
     known = _mask(call.mask)
     return known is not None and known.lengths is None
 
@@ -102,14 +104,19 @@ def packed(
     most = int(queries.max()), int(keys.max())
     if query.dim() not in (2, 3) or not query.dim() == key.dim() == value.dim():
         return None
-    rows = [x if x.dim() == 3 else x[:, None] for x in (query, key, value)]
-    if _unfit(rows, *most, _rate(call)) is not None:
+    if _unfit([query, key, value], *most, _rate(call)) is not None:
         return None
-    rows[0], rows[1], scale = cast(DotLike, call.score).as_dot(rows[0], call.score.prepare(rows[1]))
+    heads = query.dim() == 3
+    if heads:  # a score knows (head, rows, size) alone, C (rows, head, size)
+        query, key = query.transpose(0, 1), key.transpose(0, 1)
+    product = cast(DotLike, call.score).as_dot(query, call.score.prepare(key))
+    rows = [x.transpose(0, 1) if heads else x[:, None] for x in (product.query, product.key)]
+    rows.append(value if heads else value[:, None])
     right = known.right
     shift = torch.full_like(keys, _ALL) if right is None else keys - queries + right
     spans = torch.stack((queries.cumsum(0) - queries, queries, keys.cumsum(0) - keys, keys, shift))
-    return _attend(call, rows, spans, *most, scale).view(*query.shape[:-1], value.shape[-1])
+    context = _attend(call, rows, spans, *most, product.scale)
+    return context if heads else context[:, 0]
 
 
 def _attend(

@@ -58,6 +58,7 @@ class NegativeSquaredEuclidean(nn.Module):
     """
 
     turns = True
+    alone = True  # `as_dot` looks at all the keys: those of other sequences are not among them
 
     def __init__(self, scale: float = 1.0) -> None:
         super().__init__()

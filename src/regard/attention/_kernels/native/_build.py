@@ -2,8 +2,9 @@
 
 The object lies in a cache under a key of all that decides what it is, so that two versions of the
 package, two compilers or two machines never meet. It is written under another name and moved into
-place. Of processes that want it at the same time one builds and the others wait; each source's
-object is kept too, so that after a change only that source is compiled again.
+place. Its digest lies beside it and is asked for before each load: half an object ends a process
+that opens it. Of processes that want it at the same time one builds and the others wait; each
+source's object is kept too, so that after a change only that source is compiled again.
 """
 
 import hashlib
@@ -62,25 +63,45 @@ def cached(folder: Path) -> tuple[Path, str | None]:
     key.update(repr(told).encode())
     place = _cache()
     path = place / f"{key.hexdigest()[:24]}.so"
-    left = path.with_suffix(".txt")
     try:
-        if not path.is_file():
+        note = _whole(path)
+        if note is None:
             place.mkdir(parents=True, exist_ok=True)
             with _alone(place / "lock"):
-                if not path.is_file():
-                    _into(place, path, left, sources, compiler)
-        return path, left.read_text() if left.is_file() else None
+                note = _whole(path)
+                if note is None:
+                    note = _into(place, path, sources, compiler)
     except OSError as error:
         raise BuildError(f"the cache {place} cannot be written ({error.strerror})") from error
+    return path, note or None
 
 
-def _into(place: Path, path: Path, left: Path, sources: list[Path], compiler: list[str]) -> None:
+def _whole(path: Path) -> str | None:
+    """What lies beside an object that is as it was built ("" for all well); else None."""
+    try:
+        said = path.with_suffix(".sum").read_text(errors="replace")
+        digest, _, note = said.partition("\n")
+        return note if digest == hashlib.sha256(path.read_bytes()).hexdigest() else None
+    except FileNotFoundError:
+        return None
+
+
+def _into(place: Path, path: Path, sources: list[Path], compiler: list[str]) -> str:
     with tempfile.TemporaryDirectory(dir=place) as work:
-        note = build(sources, Path(work) / NAME, compiler, keep=place / "objects")
-        if note is not None:
-            (Path(work) / "note").write_text(note)
-            os.replace(Path(work) / "note", left)
-        os.replace(Path(work) / NAME, path)
+        made = Path(work) / NAME
+        note = build(sources, made, compiler, keep=place / "objects") or ""
+        _put(made, path, note)
+    return note
+
+
+def _put(made: Path, path: Path, note: str = "") -> None:
+    """Move into place, digest and note first; on the disk before that: a machine may stop."""
+    beside = made.with_suffix(".sum")
+    beside.write_text(f"{hashlib.sha256(made.read_bytes()).hexdigest()}\n{note}")
+    for file, place in ((beside, path.with_suffix(".sum")), (made, path)):
+        with file.open("rb+") as opened:
+            os.fsync(opened.fileno())
+        os.replace(file, place)
 
 
 @contextmanager
@@ -133,7 +154,7 @@ def _object(
     for path in read:
         key.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     kept = None if keep is None else keep / f"{source.stem}-{key.hexdigest()[:24]}.o"
-    if kept is not None and kept.is_file():
+    if kept is not None and _whole(kept) is not None:
         return kept, None
     made = work / f"{source.stem}.o"
     flags = [flag for flag in FLAGS if flag != "-shared"]
@@ -143,13 +164,17 @@ def _object(
     if kept is None:
         return made, None
     kept.parent.mkdir(parents=True, exist_ok=True)
-    os.replace(made, kept)
+    _put(made, kept)
     return kept, None
 
 
 def _compiler() -> list[str]:
     """$CC, else cc, gcc or clang."""
-    asked = shlex.split(os.environ.get("CC", ""))
+    said = os.environ.get("CC", "")
+    try:
+        asked = shlex.split(said)
+    except ValueError as error:
+        raise BuildError(f"CC={said} is no command ({error})") from error
     for names in [asked] if asked else [["cc"], ["gcc"], ["clang"]]:
         path = shutil.which(names[0])
         if path is not None:
