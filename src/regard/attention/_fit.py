@@ -10,6 +10,7 @@ by name. All are optional; a part without them is taken as it is.
     turns         score: depends on angles and distances only; position: it turns queries and keys
     biases        position: False where it leaves the scores alone (it then meets no kernel)
     feature_dim   carry: how many features of its state a score may see; score: how many it needs
+    alone         score: `as_dot` looks at all keys, so that packed sequences each go by themselves
 """
 
 from functools import cache
