@@ -97,7 +97,7 @@ class PreviousWeights:
     def start(self, query: Tensor, key: Tensor) -> CarryState:
         """No weight, or all of it on one key."""
         state = _constant(query, key, 0.0)
-        if self.first is not None:
+        if self.first is not None and key.shape[-2]:
             state.value[..., self.first] = 1.0
         return state
 

@@ -188,13 +188,15 @@ class Region:
         if kept is None:
             if mask.ids.shape[-1] < self.keys:
                 mask.dense(1, self.keys, at=self.at, device=self.device)  # says what is wrong
-            mask.dense(self.queries, 1, at=self.at, device=self.device)
+            mask.dense(self.queries, min(1, self.keys), at=self.at, device=self.device)
             own = mask.ids if mask.queries is None else mask.queries
             whole = mask.queries is not None and own.shape[-1] == self.queries
             at = 0 if whole else self.at
             pair = (own[..., at : at + self.queries], mask.ids[..., : self.keys])
             own, ids = (
-                x.to(self.device).expand(*self.batch, x.shape[-1]).reshape(-1, x.shape[-1])
+                x.to(self.device)
+                .expand(*self.batch, x.shape[-1])
+                .reshape(self.batch.numel(), x.shape[-1])
                 for x in pair
             )
             kept = self._ids[id(mask)] = own, ids

@@ -169,6 +169,7 @@ class _Work:
         low = 2 if self.query.element_size() == 2 else 1
         # Beside a narrow window, many queries would score many pairs that are outside it.
         count = min(queries, low * (QUERIES if window > QUERIES else QUERIES // 2))
+        count = max(1, count)  # there may be no queries
         reach = min(keys, window + count)
         together = max(1, int(low * low * PAIRS // max(1, count * reach)))
         for row in range(0, rows, together):

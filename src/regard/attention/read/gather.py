@@ -29,6 +29,8 @@ class Gather:
         at: int | Tensor = 0,
     ) -> Float[Tensor, "*batch query value_dim"]:
         """Take the chosen rows."""
+        if weights.shape[-1] == 0:  # no key was chosen
+            return torch.matmul(weights.to(value.dtype), value)
         weight, chosen = weights.max(-1, keepdim=True)  # (*batch, Q, 1)
         batch = torch.broadcast_shapes(weights.shape[:-2], value.shape[:-2])
         index = chosen.expand(*batch, chosen.shape[-2], value.shape[-1])

@@ -60,11 +60,13 @@ class LocationAware(Additive):
     def shown(self, features: Tensor) -> Tensor:
         """Filters over the weights, projected: (*batch, Q, K, 1) to (*batch, Q, K, hidden)."""
         *rows, keys, _ = features.shape
+        assert self.features is not None
+        if features.numel() == 0:
+            return features.new_zeros(*rows, keys, self.features.out_features)
         weight, middle = self.filters.weight, self.filters.kernel_size[0] // 2
         reach = min(middle, max(keys - 1, 0))  # what lies further out only ever meets zeros
         weight = weight[..., middle - reach : middle + reach + 1]
         signal = features.reshape(math.prod(rows), 1, keys).to(weight.dtype)
         found = F.conv1d(signal, weight, padding=reach)  # (rows, filters, K)
-        assert self.features is not None
         added: Tensor = self.features(found.transpose(1, 2))
         return added.reshape(*rows, keys, -1)

@@ -64,6 +64,8 @@ class Hard(OverAllKeys, nn.Module):
         at: int | Tensor = 0,
     ) -> tuple[Tensor, Tensor | None]:
         """Choose; the log-probability is of what was chosen."""
+        if scores.shape[-1] == 0:  # no key to choose
+            return scores.detach(), scores.sum(-1)
         logs = masked_log_softmax(scores / self.temperature, mask)
         chances = logs.detach()
         if self.choices[0 if self.training else 1] == "sample":

@@ -128,6 +128,8 @@ def _projected(onto: Any, scores: Tensor, mask: Tensor | None) -> Tensor:
 
     In fp32 at least: a threshold is a difference of sums.
     """
+    if scores.shape[-1] == 0:  # no keys, and no best one
+        return scores
     dtype = scores.dtype
     if dtype in (torch.float16, torch.bfloat16):
         scores = scores.float()
