@@ -1,10 +1,13 @@
 """The wheel's build: compile the C kernels where there is a compiler, and ship the object.
 
-Without a compiler the wheel is pure Python, and the kernels are built where they are used, or not
-at all. An editable install builds nothing: the sources change.
+Without a compiler, or with one that compiles only some of them, the wheel is pure Python: the
+kernels are built where they are used, as far as they can be, and `regard doctor` says what is
+missing. With REGARD_NATIVE=require a wheel without all of them is an error: for releases. An
+editable install builds nothing: the sources change.
 """
 
 import importlib.util
+import os
 import shutil
 import sysconfig
 import tempfile
@@ -36,10 +39,13 @@ class Native(BuildHookInterface):
         try:
             note = build.build(sorted(sources.glob("*.c")), made)
         except build.BuildError as error:
-            self.app.display_warning(f"the wheel has no C kernels: {error}")
+            note = str(error)
+        if note is not None:  # some of them in the wheel would hide what the cache can build
+            said = f"the wheel has no C kernels: {note}"
+            if os.environ.get("REGARD_NATIVE") == "require":
+                raise RuntimeError(said)
+            self.app.display_warning(said)
             return
-        if note is not None:
-            raise RuntimeError(f"a wheel with half of its C kernels is worse than none: {note}")
         build_data["force_include"][str(made)] = f"regard/{FOLDER}/{build.NAME}"
         build_data["pure_python"] = False
         platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")

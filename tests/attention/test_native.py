@@ -229,34 +229,81 @@ def test_threads_are_few_for_little_work(monkeypatch):
     assert native.threads(2 * native.GRAIN) == 2
 
 
-def test_the_build_hook_ships_the_object(tmp_path):
-    need_compiler()
-    done = subprocess.run(
-        [sys.executable, "-c", HOOK, str(FOLDER.parents[4])], capture_output=True, text=True
+def hook(root, code, **environment):
+    """What the wheel's hook does with the sources under `root`; then `code`."""
+    return subprocess.run(
+        [sys.executable, "-c", HOOK + code, str(root)],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
     )
+
+
+@pytest.fixture
+def checkout(sources, tmp_path):
+    """A folder like the repository with the small sources in it."""
+    top = FOLDER.parents[4]
+    if not (top / "hatch_build.py").is_file():
+        pytest.skip("an installed package has no hook")
+    folder = tmp_path / "top" / "src" / "regard" / "attention" / "_kernels" / "native"
+    folder.parent.mkdir(parents=True)
+    (tmp_path / "top" / "hatch_build.py").write_text((top / "hatch_build.py").read_text())
+    sources.rename(folder)
+    (folder / "_build.py").write_text((FOLDER / "_build.py").read_text())
+    return tmp_path / "top"
+
+
+def test_the_build_hook_ships_the_object(checkout):
+    need_compiler()
+    done = hook(checkout, SHIPS, REGARD_NATIVE="require")
     assert done.returncode == 0, done.stderr
     tag, target = done.stdout.split()
     assert tag.startswith("py3-none-")
     assert target == "regard/attention/_kernels/native/_native.so"
 
 
+@pytest.mark.parametrize("compiler", ["half", "/nowhere/cc", "false", "true", 'cc "'])
+def test_the_build_hook_ships_none_where_not_all_compile(compiler, checkout, monkeypatch):
+    """As on the cache's road: a user who installs from source gets a package that works."""
+    monkeypatch.setenv("REGARD_NATIVE", "1")
+    said = "the wheel has no C kernels: "
+    if compiler == "half":
+        need_compiler()
+        folder = checkout / "src" / "regard" / "attention" / "_kernels" / "native"
+        (folder / "wrong.c").write_text("int broken(\n")
+        said += "wrong.c did not compile"
+    else:
+        monkeypatch.setenv("CC", compiler)
+    done = hook(checkout, SHIPS_NONE)
+    assert done.returncode == 0, done.stderr
+    assert said in done.stdout + done.stderr
+    strict = hook(checkout, SHIPS_NONE, REGARD_NATIVE="require")
+    assert strict.returncode == 1
+    assert strict.stderr.splitlines()[-1].startswith(f"RuntimeError: {said}")
+
+
 HOOK = """
 import sys
 from pathlib import Path
 root = Path(sys.argv[1])
-if not (root / "hatch_build.py").is_file():
-    print("py3-none-any regard/attention/_kernels/native/_native.so")  # an installed package
-    sys.exit()
 sys.path.insert(0, str(root))
 from ctypes import CDLL
 from hatch_build import Native
 hook = Native(str(root), {}, None, None, str(root), "wheel")
 data = {"force_include": {}, "pure_python": True}
 hook.initialize("standard", data)
+"""
+SHIPS = """
 (source, target), = data["force_include"].items()
-assert CDLL(source).regard_get_level() >= 0
+assert CDLL(source).regard_answer() == 42
 assert data["pure_python"] is False
 print(data["tag"], target)
 hook.finalize("standard", data, source)
 assert not Path(source).exists()
+"""
+SHIPS_NONE = """
+assert data == {"force_include": {}, "pure_python": True}
+hook.finalize("standard", data, "")
+assert not Path(hook.work).exists()
 """

@@ -1,18 +1,22 @@
 """What a user gets from `pip install .`: the wheel has code, recipes, shipped data and licences."""
 
+import re
 import subprocess
 import sys
 import zipfile
+from ctypes import CDLL
+from pathlib import Path
 
 import pytest
 
+from regard.attention._kernels.native import _build
 from tests.repo.tree import SOURCE, TOP, tracked
 
 pytestmark = pytest.mark.nohook
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
+def built(tmp_path_factory):
     """Built without isolation, so without a network."""
     folder = tmp_path_factory.mktemp("wheel")
     subprocess.run(
@@ -22,7 +26,13 @@ def wheel(tmp_path_factory):
         capture_output=True,
     )
     (file,) = folder.glob("regard-*.whl")
-    with zipfile.ZipFile(file) as inside:
+    return file
+
+
+@pytest.fixture(scope="module")
+def wheel(built):
+    """The files in it and their sizes."""
+    with zipfile.ZipFile(built) as inside:
         return {name: inside.getinfo(name).file_size for name in inside.namelist()}
 
 
@@ -47,3 +57,22 @@ def test_nothing_else_is_in_it(wheel):
     tops = {name.split("/")[0] for name in wheel if ".dist-info/" not in name}
     assert tops == {"regard"}
     assert not [name for name in wheel if "__pycache__" in name or name.endswith(".pyc")]
+
+
+def test_the_c_kernels_are_in_it(built, wheel, tmp_path):
+    """Whole and for this platform, where there is a compiler; else it is pure Python."""
+    name = f"regard/attention/_kernels/native/{_build.NAME}"
+    try:
+        _build._compiler()
+    except _build.BuildError:
+        assert name not in wheel
+        assert built.name.endswith("-py3-none-any.whl")
+        return
+    assert "-py3-none-" in built.name
+    assert not built.name.endswith("-any.whl")
+    with zipfile.ZipFile(built) as inside:
+        found = CDLL(inside.extract(name, tmp_path))
+    sources = Path(_build.__file__).parent.glob("*.c")
+    functions = [re.findall(r"^REGARD_API .*?(\w+)\(", file.read_text(), re.M) for file in sources]
+    assert all(functions)
+    assert not [name for names in functions for name in names if not hasattr(found, name)]
