@@ -24,15 +24,18 @@ def time_row(row: Row, quick: bool, threads: int) -> list[dict]:
     for which in row.targets:
         torch.manual_seed(0)
         one: dict = {"pass": which, "shape": sizes, "threads": threads, "dtype": "float32"}
+        note = ""
         if row.kind == "threads":
             problem = row.make(**sizes)
             one |= measure.threads(
                 problem.ways["ours"], problem.leaves, which, rounds=3 if quick else 9
             )
             one["threads"] = 2
+            note = problem.note
         elif row.kind == "pair":
             problem = row.make(**sizes)
             one |= measure.time_ways(problem, which, 1.0 if quick else 4.0, most=5 if quick else 15)
+            note = problem.note
             one["roof"] = share_of_roof(row, sizes, which, one["ms"]["ours"], roof, threads)
             if which == FORWARD and row.scaling:
                 one["scaling"] = scaling(row, sizes, quick)
@@ -42,8 +45,9 @@ def time_row(row: Row, quick: bool, threads: int) -> list[dict]:
             one["error_shape"] = small
             problem = row.make(**small)
             one["error"] = measure.error(problem, which)
-        if problem.note:
-            one["note"] = problem.note
+            note = note or problem.note
+        if note:
+            one["note"] = note
         one["load"] = measure.load()
         found.append(one)
     return found

@@ -1,6 +1,7 @@
 """`regard bench`: its rows, what it prints and writes; nothing is timed for its speed."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -74,6 +75,20 @@ def test_a_result_has_what_scripts_rely_on(monkeypatch):
     json.dumps(result)
 
 
+def test_the_note_is_of_the_sizes_that_were_timed():
+    """Not of the smaller ones that float64 is compared on."""
+    row = replace(
+        kernels.ROWS["gat-1e6"],
+        sizes={"nodes": 30, "edges": 200},
+        sliced={"nodes": 9, "edges": 20},
+        quick=None,
+    )
+    torch.manual_seed(0)
+    timed, small = row.make(**row.sizes).note, row.make(**row.sliced).note
+    assert timed != small
+    assert {one["note"] for one in worker.time_row(row, quick=True, threads=1)} == {timed}
+
+
 def test_what_is_reached_follows_from_the_figures():
     row = kernels.ROWS["window-8192"]
     one = {"pass": "forward", "ratio": {"median": 19.9}, "memory_ratio": 0.15}
@@ -124,6 +139,22 @@ def test_the_result_is_the_last_line(capsys, monkeypatch, tmp_path):
     assert list(tmp_path.iterdir()) == [file]
     ran = run(capsys, "bench", "kernels", "gat-1e6")
     assert "skipped: there is no such machine" in ran.out
+
+
+@pytest.mark.parametrize("end", ["png", "svg", "pdf"])
+def test_kernels_are_drawn(end, capsys, monkeypatch, tmp_path):
+    pytest.importorskip("matplotlib")
+    spread = {"min": 10.0, "median": 12.0, "max": 13.0}
+    one = {"pass": "forward", "shape": {}, "ratio": spread, "error": {"ours": {"output": 1e-7}}}
+    monkeypatch.setattr(kernels, "_ask", lambda *_, **__: {"passes": [one]})
+    file = tmp_path / f"rows.{end}"
+    ran = run(capsys, "bench", "kernels", "shaw-2048", "--quick", "-o", str(file))
+    assert ran.code == 0, ran.err
+    assert f"{file}: drawn" in ran.err
+    starts = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
+    assert file.read_bytes().startswith(starts[end])
+    if end == "svg":
+        assert "shaw-2048" in file.read_text()
 
 
 def test_nothing_is_written_when_a_row_stops_it(capsys, monkeypatch, tmp_path):

@@ -34,14 +34,15 @@ def bench(
     """Measure in pairs: streaming kernels against naive forms, or the complexity of layers.
 
     Ratios are of process CPU time, as medians of runs that take turns; memory is of fresh
-    processes; errors are against float64. `-o` writes JSON lines, whole or not at all; with
-    complexity a file that ends in .png, .pdf or .svg gets the plot.
+    processes; errors are against float64. `-o` writes JSON lines, whole or not at all; a file that
+    ends in .png, .pdf or .svg gets the plot.
 
     Examples:
         regard bench kernels --quick
         regard bench kernels additive-scores-1000 gat-1e6
         regard bench kernels --list
         regard bench kernels --json -o kernels.jsonl
+        regard bench kernels -o kernels.png
         regard bench complexity -o complexity.png
     """
     actions: dict[str, Callable[..., None]] = {"kernels": _kernels, "complexity": _complexity}
@@ -75,7 +76,7 @@ def _kernels(
     if rows:
         _list(kernels, as_json)
         return
-    _writable(output)
+    picture = _picture(output)
     found: list[dict[str, Any]] = []
     chosen = ids or kernels.chosen(quick)
     for number, name in enumerate(chosen, start=1):
@@ -85,7 +86,10 @@ def _kernels(
             if as_json:
                 emit(result)
     summary = kernels.summary(found, threads, quick)
-    if output is not None:
+    if output is not None and picture:
+        program("plots").kernels(found, output)
+        say(f"{output}: drawn")
+    elif output is not None:
         machine = {key: value for key, value in summary.items() if key != "rows"}
         _write(output, [*found, machine])
     if as_json:
@@ -124,10 +128,7 @@ def _complexity(
         else:
             print_result(columns(named.items()))
         return
-    picture = output is not None and output.suffix.lower() in (".png", ".pdf", ".svg")
-    _writable(output)
-    if picture:
-        program("plots").check()
+    picture = _picture(output)
     found = []
     for name in ids or complexity.LAYERS:
         say(name)
@@ -153,10 +154,16 @@ def _known(ids: list[str], table: Any) -> None:
             raise RequestError(f"bench: no row is called {name!r}: {nearest(name, table)}")
 
 
-def _writable(output: Path | None) -> None:
-    """Refuse before measuring what could not be kept."""
-    if output is not None and (output.is_dir() or not output.resolve().parent.is_dir()):
+def _picture(output: Path | None) -> bool:
+    """Is a plot asked for? What could not be kept or drawn is refused before it is measured."""
+    if output is None:
+        return False
+    if output.is_dir() or not output.resolve().parent.is_dir():
         raise RequestError(f"{output}: expected a file in a folder that is there")
+    drawn = output.suffix.lower() in (".png", ".pdf", ".svg")
+    if drawn:
+        program("plots").check()
+    return drawn
 
 
 def _write(path: Path, results: list[dict[str, Any]]) -> None:
