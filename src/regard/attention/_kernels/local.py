@@ -274,11 +274,11 @@ def _(
     scale: float,
     sigma: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    return (
-        torch.empty_like(query),
-        torch.empty_like(key),
-        torch.empty_like(value),
-        torch.empty_like(center),
+    return (  # contiguous, whatever the inputs are
+        query.new_empty(query.shape),
+        key.new_empty(key.shape),
+        value.new_empty(value.shape),
+        center.new_empty(center.shape),
     )
 
 

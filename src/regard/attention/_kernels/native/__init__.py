@@ -24,7 +24,7 @@ How to add a function:
            return out
 
        @x.register_fake
-       def _(a): return torch.empty_like(a)
+       def _(a): return a.new_empty(a.shape)   # empty_like keeps strides that C does not
 
        x.register_autograd(backward, setup_context=save)   # backward calls another custom_op
 
