@@ -3,11 +3,13 @@
     python benchmarks/peers.py                       # those that are installed
     python benchmarks/peers.py joeynmt-step opennmt-32x50
 
-    pip install --no-deps joeynmt==2.3.0 OpenNMT-py==3.5.1 x-transformers einops
+    pip install --no-deps joeynmt==2.3.0 OpenNMT-py==3.5.1
+    pip install "regard[bench]"                      # x-transformers
 
 Each module is the peer's own, as its models call it; outputs are compared before anything is
 timed, and all ways take turns in one process. Of OpenNMT-py and x-transformers the one file with
 the attention is imported, not the package around it, which wants tokenizers and data pipelines.
+Its ALiBi, and PyTorch Geometric's GATConv, are ways of rows of `regard bench kernels`.
 """
 
 import argparse

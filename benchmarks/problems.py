@@ -318,10 +318,23 @@ def alibi(batch: int = 1, heads: int = HEADS, length: int = 2048, dim: int = 64)
         bias = -position.slopes.to(x["query"])[:, None, None] * distance
         return naive.biased(x["query"], x["key"], x["value"], bias)
 
-    return Problem(
-        qkv(batch, heads, length, dim),
-        {
-            "ours": lambda x: attend(x["query"], x["key"], x["value"], position=position).context,
-            "naive": old,
-        },
-    )
+    ways: dict[str, Any] = {
+        "ours": lambda x: attend(x["query"], x["key"], x["value"], position=position).context,
+        "naive": old,
+    }
+    for flash in (False, True):
+        name = f"x-transformers Attend(flash={flash})"
+        optional(ways, name, lambda flash=flash: _x_transformers(heads, flash))
+    return Problem(qkv(batch, heads, length, dim), ways)
+
+
+def _x_transformers(heads: int, flash: bool) -> Callable[[dict[str, Tensor]], Tensor]:
+    """Its ALiBi keeps the biases of all pairs from one call to the next, as its models do."""
+    bias = part("AlibiPositionalBias", "x_transformers.x_transformers")(heads)
+    core = part("Attend", "x_transformers.attend")(flash=flash)
+
+    def run(x: dict[str, Tensor]) -> Tensor:
+        added = bias(x["query"].shape[-2], x["key"].shape[-2])
+        return core(x["query"], x["key"], x["value"], attn_bias=added)[0]
+
+    return run

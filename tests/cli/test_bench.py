@@ -58,6 +58,24 @@ def test_ways_agree_on_a_tiny_problem(name):
             measure.call(problem.ways[way], problem.leaves, which)()
 
 
+@pytest.mark.parametrize(
+    ("name", "package", "count"),
+    [("gat-1e6", "torch_geometric", 1), ("alibi-2048", "x_transformers", 2)],
+)
+def test_public_implementations_compute_the_same(name, package, count):
+    pytest.importorskip(package)
+    row = kernels.ROWS[name]
+    torch.manual_seed(0)
+    problem = row.make(**row.tiny)
+    named = [way for way in problem.ways if way.startswith(("PyG", "x-transformers"))]
+    assert len(named) == count
+    expected = measure._tensors(problem.ways["naive"], problem.leaves, "forward+backward")
+    for way in named:
+        found = measure._tensors(problem.ways[way], problem.leaves, "forward+backward")
+        for part in expected if name == "alibi-2048" else ("output", "nodes"):
+            torch.testing.assert_close(found[part], expected[part], msg=f"{way}: {part}")
+
+
 def test_a_result_has_what_scripts_rely_on(monkeypatch):
     row = kernels.ROWS["attend-overhead-call"]
     (one,) = worker.time_row(row, quick=True, threads=1)
