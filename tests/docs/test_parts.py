@@ -8,6 +8,7 @@ import torch
 
 from regard import attention
 from regard.attention import Attention, Dense, FeatureSoftmax, FeatureSum, Hard, explain
+from regard.attention._kernels.table import table as kernel_table
 from tests.attention import combine
 from tests.repo.tree import TOP
 
@@ -53,6 +54,14 @@ SEEN = Dense(torch.ones(5, 5, dtype=torch.bool))
 
 def test_every_part_is_on_the_page_and_nothing_else():
     assert set(ROWS) == set(parts())
+
+
+def test_every_kernel_has_a_row_on_the_page_of_the_operation():
+    page = (TOP / "docs" / "operation.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([a-z]+)` \|", page.split("## Kernels")[1], re.MULTILINE)
+    assert rows == [
+        kernel.name for kernel in kernel_table()
+    ]  # in the order in which they are asked
 
 
 def test_every_part_is_combined_in_the_tests():

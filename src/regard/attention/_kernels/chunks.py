@@ -11,9 +11,9 @@ __all__ = ["Chunks"]
 class Chunks:
     """Tiles in the precision of the tensors: scores and weights are rounded to bf16.
 
-    On a CPU this is 1.4 to 2.7 times as fast as the fused kernel in bf16, which computes in fp32;
-    the more, the less else runs on the machine. The context's error is 2e-3 to 1.1e-2 for inputs of
-    unit variance where the fused kernel's is 0.6e-3 to 2e-3, so it is never chosen unless
+    On a CPU this is 1.1 to 2.7 times as fast as the fused kernel in bf16, which computes in fp32;
+    the more, the less else runs on the machine. The context's error is 2e-3 to 1.3e-2 for inputs of
+    unit variance where the fused kernel's is 0.6e-3 to 8e-3, so it is never chosen unless
     `kernels("chunks")` asks for it.
     """
 
