@@ -13,7 +13,7 @@
 #include "regard.h"
 
 #define TILE 64  /* edges whose scores are in the first-level cache together */
-#define AHEAD 4 /* rows whose edges' nodes are asked for in advance, the row itself among them */
+#define AHEAD 8 /* rows whose edges' nodes are asked for in advance, the row itself among them */
 #ifndef BLOCK
 #define BLOCK (8 << 20) /* bytes read in no order at all that should stay in the cache */
 #endif
@@ -30,6 +30,7 @@ typedef struct {
     float slope, rate;
     uint64_t seed;
     float *out, *stats;
+    float *table, *bounds;     /* forward: (B,K,2,H), and the largest r (B,H); or NULL */
     const float *grad;         /* (B,Q,H,D) */
     const float *pack;         /* (B,Q,4,H): l, maximum, 1 / sum, delta */
     float *dl, *dr, *dv;       /* dl: one (B,Q,H) for each part */
@@ -56,6 +57,24 @@ typedef uint32_t u8 __attribute__((vector_size(32)));
 
 #define TEMPLATE "edges.inc"
 #include "levels.h"
+
+/* The largest r of each head; whether all are near it. */
+static int edges_bound(const edges_call *c, int64_t b, float *most) {
+    const int64_t H = c->heads;
+    const float *r = c->r + b * c->keys * H;
+    int near = 1;
+    for (int64_t h = 0; h < H; h += 8) {
+        f8 top = (f8){0} - INFINITY, low = (f8){0} + INFINITY;
+        for (int64_t j = 0; j < c->keys; j++) {
+            const f8 x = *(const f8u *)(r + j * H + h);
+            top = (f8)(((x > top) & (i8)x) | (~(x > top) & (i8)top));
+            low = (f8)(((x < low) & (i8)x) | (~(x < low) & (i8)low));
+        }
+        for (int k = 0; k < 8; k++) near = near && top[k] - low[k] <= SPREAD;
+        *(f8u *)(most + h) = top;
+    }
+    return near;
+}
 
 typedef struct {
     const edges_call *call;
@@ -91,6 +110,28 @@ static int64_t block(int64_t nodes, int64_t rows, int64_t edges, int64_t floats)
     return (nodes + blocks - 1) / blocks + 1;
 }
 
+/* The forward pass without an exponential an edge: H % 8 == 0, and no r far below the largest. */
+static void table_rows(void *context, int64_t begin, int64_t end) {
+    const edges_call *c = context;
+    REGARD_DISPATCH(edges_table, (c, begin, end));
+}
+
+static void make_table(edges_call *c, int32_t threads) {
+    const int64_t H = c->heads;
+    if (H % 8 || !(c->slope >= 0 && c->slope <= 1) || c->edges < 2 * c->batch * c->keys) return;
+    c->bounds = regard_scratch(sizeof(float) * c->batch * H);
+    c->table = regard_scratch(sizeof(float) * c->batch * c->keys * 2 * H);
+    int near = c->bounds && c->table;
+    for (int64_t b = 0; near && b < c->batch; b++)
+        near = edges_bound(c, b, c->bounds + b * H);
+    if (near) {
+        regard_parallel(table_rows, c, c->batch * c->keys, threads);
+        return;
+    }
+    regard_release(c->table);
+    c->table = NULL;
+}
+
 static int run(regard_body body, const edges_call *call, int64_t rows, int32_t threads) {
     const int64_t each = (2 * TILE + 8) * call->heads + 64;
     float *work = regard_scratch(sizeof(float) * each * threads);
@@ -109,10 +150,14 @@ REGARD_API int regard_edges_forward(
     int64_t batch, int64_t queries, int64_t keys, int64_t heads, int64_t dim, int64_t edges,
     const float *l, const float *r, const float *v, const int64_t *offsets, const int32_t *sources,
     float slope, float rate, const int64_t *seed, float *out, float *stats, int32_t threads) {
-    const int64_t width = block(keys, queries, edges, heads * (dim + 1));
+    const int64_t width = block(keys, queries, edges, heads * (dim + 2));
     edges_call call = {batch, queries, keys, heads, dim, edges, width, l, r, v, offsets, sources, 0,
-                       slope, rate, (uint64_t)*seed, out, stats, 0, 0, 0, 0, 0};
-    return run(forward_parts, &call, queries, threads);
+                       slope, rate, (uint64_t)*seed, out, stats};
+    make_table(&call, threads);
+    const int failed = run(forward_parts, &call, queries, threads);
+    regard_release(call.table);
+    regard_release(call.bounds);
+    return failed;
 }
 
 /* dl has room for one (B,Q,H) a thread, zeroed; the caller adds them up. */
@@ -123,7 +168,7 @@ REGARD_API int regard_edges_backward(
     const float *pack, float *dl, float *dr, float *dv, int32_t threads) {
     const int64_t width = block(queries, keys, edges, heads * (dim + 5));
     edges_call call = {batch, queries, keys, heads, dim, edges, width, 0, r, v, offsets, targets, ids,
-                       slope, rate, (uint64_t)*seed, 0, 0, grad, pack, dl, dr, dv};
+                       slope, rate, (uint64_t)*seed, 0, 0, 0, 0, grad, pack, dl, dr, dv};
     return run(backward_parts, &call, keys, threads);
 }
 
