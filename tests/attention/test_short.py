@@ -182,7 +182,7 @@ def test_memories_that_come_of_one_that_was_stepped_over(
         taken.clear()
         same(layer(query, made).context, truth(layer, query, made))
         assert taken[0] or made.mask is None  # a cache has room between its rows
-    with pytest.raises(RuntimeError):
+    with pytest.raises(RequestError, match="does not take queries of 5"):
         layer(query[..., :-1], memory)  # what does not fit is refused as ever
 
 

@@ -10,6 +10,7 @@ by name. All are optional; a part without them is taken as it is.
     turns         score: depends on angles and distances only; position: it turns queries and keys
     biases        position: False where it leaves the scores alone (it then meets no kernel)
     feature_dim   carry: how many features of its state a score may see; score: how many it needs
+    heads         score, position, read: how many have parameters of their own; None or 1: all share
     alone         score: `as_dot` looks at all keys, so that packed sequences each go by themselves
 """
 
@@ -18,7 +19,7 @@ from typing import Any
 
 from regard.errors import RequestError
 
-__all__ = ["check", "check_heads", "turns_only"]
+__all__ = ["check", "check_heads", "heads_of", "turns_only"]
 
 _SAID = ("per_feature", "one_hot", "log_space", "turns", "feature_dim")
 
@@ -42,17 +43,31 @@ def check(score: Any, select: Any, read: Any, position: Any, carry: Any) -> None
             raise RequestError(problem)
 
 
-def check_heads(read: Any) -> None:
-    """Refuse what heads cannot be joined of.
+def check_heads(heads: int, score: Any, position: Any, read: Any) -> None:
+    """Refuse what heads cannot be joined of, and parts for other heads.
 
     Raises:
-        RequestError: for a read whose context is no vector of values.
+        RequestError: for a read whose context is no vector of values, or a part with another
+            number of heads.
     """
+    for part in (score, position, read):
+        own = heads_of(part)
+        if own is not None and own != heads:
+            raise RequestError(
+                f"MultiHead of {heads} heads expected parts for as many, came {_name(part)} with "
+                f"heads={own}; build it for {heads}"
+            )
     if _says(read, "log_space"):
         raise RequestError(
             f"MultiHead joins the values that its heads read, but {_name(read)} reads no values; "
             f"take Attention(..., read={_name(read)}()) on projections of your own"
         )
+
+
+def heads_of(part: Any) -> int | None:
+    """How many heads have parameters of their own in a part; None where all share them."""
+    heads = getattr(part, "heads", None)
+    return heads if isinstance(heads, int) and heads > 1 else None
 
 
 def turns_only(position: Any) -> bool:

@@ -45,7 +45,10 @@ def short(layer: "Attention", query: Tensor, memory: Memory) -> Attended | None:
         or torch._C._are_functorch_transforms_active()
     ):
         return None
-    context = seen.step(query)
+    try:
+        context = seen.step(query)
+    except RuntimeError:  # the query does not fit, and `attend` says so
+        return None
     return None if context is None else Attended(context)
 
 

@@ -97,7 +97,12 @@ class PreviousWeights:
     def start(self, query: Tensor, key: Tensor) -> CarryState:
         """No weight, or all of it on one key."""
         state = _constant(query, key, 0.0)
-        if self.first is not None and key.shape[-2]:
+        keys = key.shape[-2]
+        if self.first is not None and keys:
+            if self.first >= keys:
+                raise RequestError(
+                    f"PreviousWeights expected first to be one of {keys} keys, came {self.first}"
+                )
             state.value[..., self.first] = 1.0
         return state
 

@@ -11,6 +11,7 @@ from regard.attention._fit import check, check_heads
 from regard.attention._kernels.gemm import linear
 from regard.attention._kernels.table import Attended
 from regard.attention._short import short
+from regard.attention._wrong import RAW, refuse_keys, refuse_projection
 from regard.attention.carry import Carry, CarryState
 from regard.attention.mask import Dense, Lengths, Mask, as_mask
 from regard.attention.memory import Memory
@@ -90,12 +91,16 @@ class Attention(nn.Module):
         Shapes:
             key (*batch, K, key_dim), value (*batch, K, value_dim) or None for the keys themselves
         """
-        return Memory(
-            key,
-            key if value is None else value,
-            _memory_mask(mask, key),
-            self.score.prepare(key),
-        )
+        try:
+            return Memory(
+                key,
+                key if value is None else value,
+                _memory_mask(mask, key),
+                self.score.prepare(key),
+            )
+        except RAW:
+            refuse_keys(self.score, key)
+            raise
 
     def extend(self, memory: Memory, key: Tensor, value: Tensor | None = None) -> Memory:
         """A new Memory with more keys behind; see `Memory.append`."""
@@ -196,7 +201,7 @@ class MultiHead(nn.Module):
         value_head_dim = head_dim if value_head_dim is None else value_head_dim
         key_dim = dim if key_dim is None else key_dim
         self.attention = Attention() if attention is None else attention
-        check_heads(self.attention.read)
+        check_heads(heads, self.attention.score, self.attention.position, self.attention.read)
         self.query = nn.Linear(dim, heads * head_dim, bias=bias)
         self.key = nn.Linear(key_dim, heads * head_dim, bias=bias)
         self.value = nn.Linear(
@@ -243,24 +248,22 @@ class MultiHead(nn.Module):
         With `Packed` sequences for all three it is `attend_packed`; nothing of what follows the
         value but a mask goes with it then.
         """
-        if isinstance(query, Packed):
+        if isinstance(query, Packed) or isinstance(key, Packed) or isinstance(value, Packed):
             read: Any = key if value is None else value
-            if not isinstance(key, Packed) or not isinstance(read, Packed):
-                raise RequestError(
-                    "MultiHead expected keys and values as packed as the queries are, came "
-                    f"{type(key).__name__} and {type(read).__name__}; for a batch with padding "
-                    "give query.padded()"
-                )
-            given = {"state": state, "at": at, "need_weights": need_weights or None}
-            return self._packed(query, key, read, mask, given)
-        assert not isinstance(key, Packed)
-        assert not isinstance(value, Packed)
+            if isinstance(query, Packed) and isinstance(key, Packed) and isinstance(read, Packed):
+                given = {"state": state, "at": at, "need_weights": need_weights or None}
+                return self._packed(query, key, read, mask, given)
+            raise RequestError(
+                "MultiHead expected keys and values as packed as the queries are, came "
+                f"{type(query).__name__}, {type(key).__name__} and {type(read).__name__}; for a "
+                "batch with padding give packed.padded()"
+            )
         memory = key if isinstance(key, Memory) else self.remember(key, value)
         mask = _joined(self.attention.mask, mask)
         if mask is not None:
             mask = mask.over_heads(query.dim() - 2)
         attended = attend(
-            self._split(linear(self.query, query)),
+            self._heads(self.query, query),
             memory,
             mask=mask,
             state=state,
@@ -279,7 +282,7 @@ class MultiHead(nn.Module):
     def scores(self, query: Tensor, key: Tensor | Memory) -> Tensor:
         """The scores of each head: (*batch, head, Q, K)."""
         memory = key if isinstance(key, Memory) else self.remember(key)
-        return self.attention.scores(self._split(linear(self.query, query)), memory)
+        return self.attention.scores(self._heads(self.query, query), memory)
 
     def packs(self, longest: int) -> bool:
         """Whether `Packed` sequences of up to so many positions are one fast call here.
@@ -313,8 +316,16 @@ class MultiHead(nn.Module):
         return Attended(linear(self.out, context.tensor.flatten(-2)))
 
     def _key_value(self, key: Tensor, value: Tensor | None) -> tuple[Tensor, Tensor]:
-        values = linear(self.value, key if value is None else value)
-        return self._split(linear(self.key, key)), self._split(values)
+        values = self._heads(self.value, key if value is None else value)
+        return self._heads(self.key, key), values
+
+    def _heads(self, projection: nn.Module, x: Tensor) -> Tensor:
+        """Project (*batch, N, size) and split it in heads."""
+        try:
+            return self._split(linear(projection, x))
+        except RAW:
+            refuse_projection(self, projection, x)
+            raise
 
     def _split(self, x: Tensor) -> Tensor:
         """(*batch, N, H * D) to (*batch, H, N, D)."""

@@ -13,6 +13,7 @@ from torch import Tensor
 from regard.attention import _recorder
 from regard.attention._fit import check, turns_only
 from regard.attention._kernels.table import Attended, Call, choose
+from regard.attention._wrong import RAW, refuse
 from regard.attention.carry import Carry, CarryState
 from regard.attention.mask import Edges, Mask, as_mask
 from regard.attention.memory import Memory
@@ -86,25 +87,33 @@ def attend(
         value = key
     if mask is not None:
         mask = as_mask(mask)
-    if key.shape[-2] != value.shape[-2]:
-        raise RequestError(
-            f"attend expected a value for each key, came keys {tuple(key.shape)} "
-            f"and values {tuple(value.shape)}"
-        )
-    check(score, select, read, position, carry)
-    if at is None:
-        at = key.shape[-2] - query.shape[-2]
-    if position is not None and turns_only(position):
-        keys = score.prepare(key) if prepared is None else prepared
-        query, prepared = position.before(query, keys, at=at)
-        position = None
-    call = Call(
-        score, select, read, position, mask, carry,
-        query, key, value, prepared, state, at, need_weights,
-    )  # fmt: skip
-    attended = choose(call).run(call)
-    if isinstance(read, WeightedSum) and read.scale is not None:
-        attended = attended._replace(context=read.rescale(attended.context, _counts(call)))
+    try:
+        if key.shape[-2] != value.shape[-2]:
+            raise RequestError(
+                f"attend expected a value for each key, came keys {tuple(key.shape)} "
+                f"and values {tuple(value.shape)}"
+            )
+        check(score, select, read, position, carry)
+        if at is None:
+            at = key.shape[-2] - query.shape[-2]
+        if position is not None and turns_only(position):
+            keys = score.prepare(key) if prepared is None else prepared
+            query, prepared = position.before(query, keys, at=at)
+            position = None
+        call = Call(
+            score, select, read, position, mask, carry,
+            query, key, value, prepared, state, at, need_weights,
+        )  # fmt: skip
+        attended = choose(call).run(call)
+        if isinstance(read, WeightedSum) and read.scale is not None:
+            attended = attended._replace(context=read.rescale(attended.context, _counts(call)))
+    except RAW:  # a try costs nothing where nothing is wrong
+        at = 0 if at is None else at
+        refuse(Call(
+            score, select, read, position, mask, carry,
+            query, key, value, prepared, state, at, need_weights,
+        ))  # fmt: skip
+        raise
     if _recorder.active():
         _recorder.record(call, attended, name)
     if need_weights or attended.weights is None:

@@ -10,8 +10,11 @@ from torch.nn.utils.rnn import pad_sequence
 
 from regard.attention import _recorder
 from regard.attention._kernels import dots
+from regard.attention._fit import heads_of
 from regard.attention._kernels.table import Attended, Call, forced
-from regard.attention.mask import Lengths, as_mask
+from regard.attention._wrong import RAW
+from regard.attention.mask import Dense, Documents, Edges, Lengths, as_mask
+from regard.attention.mask.base import _Not, _Pair
 from regard.attention.op import attend
 from regard.attention.read import WeightedSum
 from regard.attention.score import ScaledDot
@@ -121,7 +124,8 @@ def attend_packed(query: Packed, key: Packed, value: Packed | None = None, **par
         many sequences in each; context (N, [head,] value_dim)
 
     Raises:
-        RequestError: for other numbers of sequences, or arguments with one value per sequence.
+        RequestError: for other numbers of sequences, arguments with one value per sequence, or a
+            read of as many numbers as there are keys.
 
     Example:
         >>> x = Packed.of([torch.randn(3, 8), torch.randn(5, 8)])
@@ -140,6 +144,7 @@ def attend_packed(query: Packed, key: Packed, value: Packed | None = None, **par
                 f"attend_packed gives contexts only and takes no {name}=; "
                 "call attend for each of packed.sequences()"
             )
+    _check_parts(query.tensor, parts)
     if query.tensor.is_cuda:
         return _padded(query, key, value, parts)
     found = _at_once(query, key, value, parts)
@@ -155,6 +160,48 @@ def attend_packed(query: Packed, key: Packed, value: Packed | None = None, **par
     if not contexts:
         return query.with_tensor(query.tensor.new_zeros(0, *value.tensor.shape[1:]))
     return query.with_tensor(torch.cat(contexts))
+
+
+def _check_parts(query: Tensor, parts: dict[str, Any]) -> None:
+    """Refuse parts that say something of one sequence, or of heads that there are not."""
+    read = parts.get("read")
+    if getattr(type(read), "log_space", False):
+        raise RequestError(
+            f"attend_packed joins contexts of one size, but {type(read).__name__} gives a number "
+            "for each key of a sequence; call attend for each of packed.sequences()"
+        )
+    own = _of_sequences(parts.get("mask"), query.dim() > 2)
+    if own is not None:
+        raise RequestError(
+            "attend_packed expected a mask that holds in every sequence, such as Causal(), came "
+            f"{own}, which differs between them; call attend on packed.padded()"
+        )
+    count = query.shape[1] if query.dim() > 2 else None
+    for name in ("score", "position", "read"):
+        heads = heads_of(parts.get(name))
+        if heads is not None and heads != count:
+            raise RequestError(
+                f"{type(parts[name]).__name__} with heads={heads} expected packed queries "
+                f"(N, {heads}, dim), came {tuple(query.shape)}; build it for as many as there are"
+            )
+
+
+def _of_sequences(mask: Any, heads: bool) -> str | None:
+    """The name of a mask that says something else of each sequence, if there is one."""
+    if isinstance(mask, _Pair):
+        return _of_sequences(mask.first, heads) or _of_sequences(mask.second, heads)
+    if isinstance(mask, _Not):
+        return _of_sequences(mask.mask, heads)
+    axes = 0
+    if isinstance(mask, Lengths):
+        axes = mask.lengths.dim()
+    elif isinstance(mask, Documents):
+        axes = mask.ids.dim() - 1
+    elif isinstance(mask, Dense):
+        axes = mask.allowed.dim() - 2 - heads
+    elif isinstance(mask, Tensor):
+        axes = mask.dim() - 2 - heads
+    return type(mask).__name__ if axes > 0 or isinstance(mask, Edges) else None
 
 
 def packs(parts: dict[str, Any], longest: int) -> bool:
@@ -178,9 +225,12 @@ def _at_once(query: Packed, key: Packed, value: Packed, parts: dict[str, Any]) -
     call = _call(parts)
     if call is None or not torch.equal(key.offsets, value.offsets):
         return None
-    context = dots.packed(
-        call, query.tensor, key.tensor, value.tensor, query.offsets.diff(), key.offsets.diff()
-    )
+    try:
+        context = dots.packed(
+            call, query.tensor, key.tensor, value.tensor, query.offsets.diff(), key.offsets.diff()
+        )
+    except RAW:  # something does not fit, and `attend` says what
+        return None
     if context is not None and _recorder.active():
         x, given = _batch(query, key, value, {"mask": call.mask})
         padded = replace(call, query=x[0], key=x[1], value=x[2], mask=given["mask"], at=given["at"])

@@ -54,6 +54,8 @@ class Dots:
     def run(self, call: Call) -> Attended:
         """Bring all to rows of (heads, size), say which rows belong together, call C."""
         query, key, scale = cast(DotLike, call.score).as_dot(call.tensors[0], call.keys)
+        if query.shape[-1] != key.shape[-1]:  # C would read on; `attend` says what is wrong
+            raise RuntimeError(f"a query of {query.shape[-1]} and a key of {key.shape[-1]}")
         known = _mask(call.mask)
         assert known is not None
         assert isinstance(call.at, int)

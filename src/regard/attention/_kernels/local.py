@@ -87,6 +87,8 @@ class Local:
         else:
             assert isinstance(score, DotLike)
             query, made, scale = score.as_dot(query, call.keys)
+        if query.shape[-1] != made.shape[-1]:  # C would read on; `attend` says what is wrong
+            raise RuntimeError(f"a query of {query.shape[-1]} and a key of {made.shape[-1]}")
         batch = torch.broadcast_shapes(
             query.shape[:-2], made.shape[:-2], value.shape[:-2], center.shape[:-1]
         )

@@ -30,6 +30,11 @@ class RelativeBias(nn.Module):
         size = (2 * clip + 1,) if heads is None else (heads, 2 * clip + 1)
         self.table = nn.Parameter(torch.zeros(size))
 
+    @property
+    def heads(self) -> int | None:
+        """How many heads have a row of their own."""
+        return self.table.shape[0] if self.table.dim() == 2 else None
+
     def before(self, query: Tensor, key: Tensor, *, at: int | Tensor = 0) -> tuple[Tensor, Tensor]:
         """Leave queries and keys as they are."""
         return query, key

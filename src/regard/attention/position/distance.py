@@ -100,6 +100,11 @@ class ALiBi(_Distance):
         self.register_buffer("m", torch.tensor(_slopes(heads)), persistent=False)
 
     @property
+    def heads(self) -> int:
+        """How many heads there are."""
+        return len(self.m)
+
+    @property
     def slopes(self) -> Tensor:
         """One for each head."""
         return self.m

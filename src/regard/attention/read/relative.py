@@ -34,6 +34,11 @@ class RelativeValues(nn.Module):
         self.clip, self.dropout = clip, dropout
         self.table = offset_table(dim, clip, heads)
 
+    @property
+    def heads(self) -> int | None:
+        """How many heads have a table of their own."""
+        return self.table.shape[0] if self.table.dim() == 3 else None
+
     def forward(
         self,
         weights: Float[Tensor, "*batch query key"],

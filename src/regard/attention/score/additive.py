@@ -89,7 +89,9 @@ class Additive(nn.Module):
             keys = prepared
         if features is not None:
             keys, packed = keys + self.shown(features).squeeze(-3), None
-        return AdditiveForm(self.query(query), keys, self.v, packed, self.heads)
+        query = self.query(query)
+        self._fits(query, keys)
+        return AdditiveForm(query, keys, self.v, packed, self.heads)
 
     def stream(self, query: Tensor, key: Any, *, features: Tensor | None = None) -> Tensor:
         """The same by blocks: (*batch, Q, K, hidden) is never stored, nor kept for backward.
@@ -99,12 +101,21 @@ class Additive(nn.Module):
         """
         keys, packed = key if isinstance(key, tuple) else (key, None)
         query = self.query(query)
+        self._fits(query, keys)
         if features is None:
             return additive_scores(query, keys, self.v, packed=packed, heads=self.heads)
         keys = (keys.unsqueeze(-3) + self.shown(features)).movedim(-3, 0)  # (Q, *batch, K, hidden)
         query = query.movedim(-2, 0).unsqueeze(-2)  # (Q, *batch, 1, hidden)
         scores = additive_scores(query, keys, self.v, heads=self.heads)
         return scores.squeeze(-2).movedim(0, -2)
+
+    def _fits(self, query: Tensor, keys: Tensor) -> None:
+        """Refuse prepared keys of another size, which C would read beyond."""
+        if query.shape[-1] != keys.shape[-1]:
+            raise RequestError(
+                f"Additive with hidden={query.shape[-1]} expected keys that it made ready itself, "
+                f"came some of {keys.shape[-1]}; call remember of the layer that looks at them"
+            )
 
     def shown(self, features: Tensor) -> Tensor:
         """What features add inside the tanh: (*batch, Q, K, feature) to (*batch, Q, K, hidden)."""

@@ -95,6 +95,11 @@ class Biaffine(nn.Module):
         bound = math.sqrt(6 / (query_dim + key_dim))  # Glorot's, of U; the other terms start at 0
         nn.init.uniform_(self.weight.detach()[..., :query_dim, :key_dim], -bound, bound)
 
+    @property
+    def heads(self) -> int | None:
+        """How many heads have a U' of their own."""
+        return self.weight.shape[0] if self.weight.dim() == 3 else None
+
     def prepare(self, key: Tensor) -> Tensor:
         """Keys, with a one behind where they have a bias."""
         return F.pad(key, (0, 1), value=1.0) if self.key_bias else key

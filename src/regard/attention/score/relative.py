@@ -35,6 +35,11 @@ class RelativeKeys(nn.Module):
         self.clip = clip
         self.table = offset_table(dim, clip, heads)
 
+    @property
+    def heads(self) -> int | None:
+        """How many heads have a table of their own."""
+        return self.table.shape[0] if self.table.dim() == 3 else None
+
     def prepare(self, key: Tensor) -> Tensor:
         """Keys as they are."""
         return key
