@@ -143,7 +143,7 @@ def test_differentiating_twice_is_refused_and_the_reference_can():
     layer = Attention(score=Additive(4, 4, 8))
     x = torch.randn(1, 3, 4, requires_grad=True)
     (first,) = torch.autograd.grad(layer(x, x).context.pow(2).sum(), x, create_graph=True)
-    with pytest.raises(RuntimeError, match="once_differentiable"):
+    with pytest.raises(RuntimeError, match="outside autograd"):
         first.sum().backward()
     with kernels("reference"):
         (first,) = torch.autograd.grad(layer(x, x).context.pow(2).sum(), x, create_graph=True)

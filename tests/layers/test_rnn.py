@@ -263,3 +263,11 @@ def test_a_loop_with_frozen_weights_still_goes_back_to_the_state():
     loop = unit.loop(torch.randn(12, 5), torch.float32)
     loop(torch.randn(2, 12), torch.randn(2, 5), state).sum().backward()
     assert state.grad.any()
+
+
+def test_a_second_derivative_is_refused_aloud():
+    x = torch.randn(2, 5, 4, requires_grad=True)
+    states = GRU(4, 6)(x, torch.tensor([5, 3]))[0]
+    (first,) = torch.autograd.grad(states.pow(2).sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="outside autograd"):
+        torch.autograd.grad(first.sum() + x.sum(), x)

@@ -25,6 +25,12 @@ def test_there_and_back():
     assert rows.mask is None
 
 
+def test_second_derivatives():
+    x = torch.randn(3, 5, 2, dtype=torch.float64, requires_grad=True)
+    rows = Rows(LENGTHS, 5, packed=True)
+    assert torch.autograd.gradgradcheck(lambda x: rows.back(rows.take(x) ** 2), x)
+
+
 def test_with_padding_all_stays_as_it_is():
     x = torch.randn(3, 5, 2)
     rows = Rows(LENGTHS, 5)

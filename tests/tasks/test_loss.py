@@ -235,3 +235,11 @@ def test_models_put_their_logits_off_only_where_asked_and_where_they_can():
         seen.remove()
         assert isinstance(project(torch.nn.Sequential(layer), x), torch.Tensor)
     assert isinstance(project(layer, x), torch.Tensor)
+
+
+def test_a_second_derivative_is_refused_aloud():
+    z = torch.randn(3, 5, requires_grad=True)
+    loss = smoothed_cross_entropy(z, torch.tensor([1, 2, 4]), 0.1)
+    (first,) = torch.autograd.grad(loss, z, create_graph=True)
+    with pytest.raises(RuntimeError, match="outside autograd"):
+        torch.autograd.grad(first.sum() + z.sum(), z)

@@ -21,7 +21,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from regard.attention._kernels.once import once
 
 __all__ = ["affine", "recurrence", "tanh_"]
 
@@ -117,7 +118,7 @@ class _Recurrence(torch.autograd.Function):
         return states
 
     @staticmethod
-    @once_differentiable
+    @once
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         state, low, states, gates, candidates, touched = ctx.saved_tensors
         steps, rows, size = states.shape

@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from regard.attention._kernels.once import once
 from regard.layers.dropout import dropout
 
 __all__ = ["LSTM", "lstm_cell"]
@@ -149,7 +149,7 @@ class _Cell(torch.autograd.Function):
         return o * t, new
 
     @staticmethod
-    @once_differentiable
+    @once
     def backward(ctx: Any, *grads: Tensor) -> States:
         s, g, t, c = ctx.saved_tensors
         dh, dc = grads

@@ -6,7 +6,6 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from regard.attention import Lengths, Packed
 
@@ -83,10 +82,9 @@ class _Take(torch.autograd.Function):
         return x.index_select(0, index)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (index,) = ctx.saved_tensors
-        return _put(grads[0], index, ctx.rows), None
+        return _Put.apply(grads[0], index, ctx.rows), None  # type: ignore[no-untyped-call]
 
 
 class _Put(torch.autograd.Function):
@@ -95,10 +93,9 @@ class _Put(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, index: Tensor, rows: int) -> Tensor:
         ctx.save_for_backward(index)
-        return _put(x, index, rows)
+        return x.new_zeros(rows, x.shape[-1]).index_copy_(0, index, x)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (index,) = ctx.saved_tensors
-        return grads[0].index_select(0, index), None, None
+        return _Take.apply(grads[0], index), None, None  # type: ignore[no-untyped-call]

@@ -4,10 +4,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from regard.attention._kernels import native
+from regard.attention._kernels.once import once
 from regard.layers.linear import add_product, pays, product
 from regard.layers.project import Deferred
 from regard.protocols import PAD
@@ -148,7 +148,7 @@ class _Projected(torch.autograd.Function):
         return total.to(_wide(states))
 
     @staticmethod
-    @once_differentiable
+    @once
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         of_states, of_weight, of_bias = ctx.saved_tensors
         scale = upstream.to(of_weight.dtype)
@@ -224,7 +224,7 @@ class _Smoothed(torch.autograd.Function):
         return loss.masked_fill(gold == PAD, 0.0).sum()
 
     @staticmethod
-    @once_differentiable
+    @once
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None]:
         rows, gold, lse = ctx.saved_tensors
         scale = (gold != PAD).to(lse.dtype) * upstream  # nothing where the target is padding

@@ -4,9 +4,9 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from regard.attention._kernels.native import additive_calls as calls
+from regard.attention._kernels.once import once
 
 __all__ = ["Attend", "Scores", "shared"]
 
@@ -27,7 +27,7 @@ class Scores(torch.autograd.Function):
         return calls.scores(query, key, packed, v, heads)
 
     @staticmethod
-    @once_differentiable
+    @once
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         query, key, packed, v = ctx.saved_tensors
         found = calls.scores_backward(query, key, packed, v, grads[0], ctx.heads)
@@ -94,7 +94,7 @@ class _Collect(torch.autograd.Function):
         return key.view_as(key), value.view_as(value)
 
     @staticmethod
-    @once_differentiable
+    @once
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         found = []
         for grad, more, shape in zip(grads, ctx.sums.take(), ctx.shapes, strict=True):
@@ -145,7 +145,7 @@ class Attend(torch.autograd.Function):
         return context, weights if need_weights else None
 
     @staticmethod
-    @once_differentiable
+    @once
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         query, key, packed, v, value, mask, lengths, weights, lse = ctx.saved_tensors
         grad, (scale, heads) = grads[0], ctx.rest
