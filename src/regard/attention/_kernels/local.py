@@ -4,6 +4,7 @@ A dot product in C, where keys are read in place; other scores, and all of them 
 by blocks of queries whose windows are gathered: (queries of a block) x (2 D + 1) rows at a time.
 """
 
+import math
 from typing import Any, NamedTuple
 
 import torch
@@ -122,7 +123,7 @@ def _of_keys(mask: Mask | None) -> bool:
 
 def _flat(x: Tensor, batch: torch.Size) -> Tensor:
     """(*batch, N, D) with some batch axes missing or 1 to (B, N, D)."""
-    return x.expand(*batch, *x.shape[-2:]).reshape(batch.numel(), *x.shape[-2:])
+    return x.expand(*batch, *x.shape[-2:]).reshape(math.prod(batch), *x.shape[-2:])
 
 
 @constant

@@ -1,5 +1,6 @@
 """The dot family on PyTorch's fused kernel."""
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
@@ -156,5 +157,5 @@ def _as_four(x: Tensor, batch: torch.Size) -> Tensor:
     if axes == 2:
         return x
     if axes < 2:
-        return x.reshape(batch.numel(), 1, *x.shape[-2:])
+        return x.reshape(math.prod(batch), 1, *x.shape[-2:])
     return x.flatten(0, axes - 2)

@@ -7,6 +7,7 @@ as large as edges times features:
           (\mathrm{edge\_sum})\; c_i = \sum_{j \in \mathcal N_i} w_{ij} v_j
 """
 
+import math
 from typing import Any
 
 import torch
@@ -133,8 +134,8 @@ def edge_sum(
     """Sum the values of each query's neighbors by their weights."""
     batch = torch.broadcast_shapes(weights.shape[:-1], value.shape[:-2])
     weights, value = _alike(weights, value)
-    flat = weights.expand(*batch, -1).reshape(batch.numel(), weights.shape[-1])
-    rows = value.expand(*batch, -1, -1).reshape(batch.numel(), *value.shape[-2:])
+    flat = weights.expand(*batch, -1).reshape(math.prod(batch), weights.shape[-1])
+    rows = value.expand(*batch, -1, -1).reshape(math.prod(batch), *value.shape[-2:])
     found: Tensor = _Sum.apply(flat, rows, *_graph(edges, rows.shape[-2]))  # type: ignore[no-untyped-call]
     return found.reshape(*batch, *found.shape[-2:])
 
@@ -145,7 +146,8 @@ def edge_dot(
     """Multiply the two ends of each edge."""
     batch = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])
     query, key = (
-        x.expand(*batch, -1, -1).reshape(batch.numel(), *x.shape[-2:]) for x in _alike(query, key)
+        x.expand(*batch, -1, -1).reshape(math.prod(batch), *x.shape[-2:])
+        for x in _alike(query, key)
     )
     found: Tensor = _Dot.apply(query, key, *_graph(edges, key.shape[-2]))  # type: ignore[no-untyped-call]
     return found.reshape(*batch, len(edges))
@@ -237,6 +239,8 @@ def _(query: Tensor, key: Tensor, targets: Tensor, sources: Tensor) -> Tensor:
 
 def _blocks(x: Tensor, edges: int) -> list[slice]:
     """Blocks of edges of which rows like those of x (B, N, D) may be gathered at once."""
+    if torch.compiler.is_exporting():  # a graph is for any number of rows
+        return [slice(0, edges)]
     width = max(1, BLOCK // max(1, x.shape[0] * x.shape[2]))
     return [slice(e, e + width) for e in range(0, edges, width)]
 
@@ -245,8 +249,8 @@ def _edge_additive(query: Tensor, key: Tensor, v: Tensor, edges: Edges) -> Tenso
     r"""The perceptron score of each edge, :math:`v^\top \tanh(q_i + k_j)`: (*batch, edge)."""
     batch = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])
     query, key, v = _alike(query, key, v)
-    query = query.expand(*batch, -1, -1).reshape(batch.numel(), *query.shape[-2:])
-    key = key.expand(*batch, -1, -1).reshape(batch.numel(), *key.shape[-2:])
+    query = query.expand(*batch, -1, -1).reshape(math.prod(batch), *query.shape[-2:])
+    key = key.expand(*batch, -1, -1).reshape(math.prod(batch), *key.shape[-2:])
     found: Tensor = _AdditiveEdges.apply(query, key, v, edges.targets, edges.sources)  # type: ignore[no-untyped-call]
     return found.reshape(*batch, len(edges))
 
@@ -259,7 +263,7 @@ class _AdditiveEdges(torch.autograd.Function):
         ctx: Any, query: Tensor, key: Tensor, v: Tensor, targets: Tensor, sources: Tensor
     ) -> Tensor:
         ctx.save_for_backward(query, key, v, targets, sources)
-        out = query.new_empty(len(query), len(targets))
+        out = query.new_empty(query.shape[0], len(targets))
         for e in _blocks(query, len(targets)):
             out[:, e] = _gate(query, key, targets[e], sources[e]) @ v
         return out.mul_(2).sub_(v.sum())

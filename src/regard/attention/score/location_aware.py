@@ -2,6 +2,7 @@
 
 import math
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -64,7 +65,9 @@ class LocationAware(Additive):
         if features.numel() == 0:
             return features.new_zeros(*rows, keys, self.features.out_features)
         weight, middle = self.filters.weight, self.filters.kernel_size[0] // 2
-        reach = min(middle, max(keys - 1, 0))  # what lies further out only ever meets zeros
+        reach = middle
+        if not torch.compiler.is_exporting():  # a graph is for any number of keys
+            reach = min(middle, keys - 1)  # what lies further out only ever meets zeros
         weight = weight[..., middle - reach : middle + reach + 1]
         signal = features.reshape(math.prod(rows), 1, keys).to(weight.dtype)
         found = F.conv1d(signal, weight, padding=reach)  # (rows, filters, K)
