@@ -63,6 +63,8 @@ class Lengths(Mask):
 
     Shapes:
         lengths (*batch), integers; the mask (*batch, 1, K)
+
+    Source: no single one; what every toolkit does with padding.
     """
 
     lengths: Int[Tensor, "*batch"]
@@ -91,6 +93,17 @@ class Window(Mask):
     r"""Only keys at most `left` before and `right` behind the query's position; None: no limit.
 
     .. math:: M_{ij} = [\, p_i - left \le j \le p_i + right \,], \quad p_i = at + i
+
+    Args:
+        left, right: how many keys on each side of the query's own position; None for all.
+
+    Shapes:
+        the mask (Q, K), or (*batch, Q, K) where `at` has an axis for the batch
+
+    Raises:
+        RequestError: for a limit below 0.
+
+    Source: Vaswani et al. 2017, section 4, "restricted self-attention", with r = left + right + 1.
     """
 
     left: int | None = None
@@ -118,10 +131,20 @@ class Window(Mask):
 
 @dataclass(frozen=True)
 class Causal(Window):
-    r"""No key behind the query's own position: :math:`M_{ij} = [\, j \le p_i \,]`.
+    r"""No key behind the query's own position.
+
+    .. math:: M_{ij} = [\, j \le p_i \,], \quad p_i = at + i
 
     With the default position of the first query (`K - Q`) it is aligned at the bottom right, so
     that a cached step with one query sees the whole past.
+
+    Args:
+        left: at most so many keys before the query's position, as in `Window`.
+
+    Shapes:
+        the mask (Q, K), or (*batch, Q, K) where `at` has an axis for the batch
+
+    Source: Vaswani et al. 2017, section 3.2.3, of the decoder's self-attention.
     """
 
     right: int | None = 0
@@ -129,7 +152,13 @@ class Causal(Window):
 
 @dataclass(frozen=True, eq=False)
 class Dense(Mask):
-    """A mask given as a bool tensor that broadcasts to (*batch, Q, K)."""
+    r"""A mask given as a bool tensor: :math:`M_{ij} = allowed_{ij}`, whatever `at` is.
+
+    Shapes:
+        allowed (*batch, Q, K), or what broadcasts to it; the mask the same
+
+    Source: no single one.
+    """
 
     allowed: Bool[Tensor, "..."]
 

@@ -25,6 +25,9 @@ class Directional(Mask):
     Args:
         direction: "forward" looks at earlier keys, "backward" at later ones.
 
+    Shapes:
+        the mask (Q, K), or (*batch, Q, K) where `at` has an axis for the batch
+
     Raises:
         RequestError: for another direction.
 

@@ -28,6 +28,12 @@ class Block(Mask):
     Args:
         size: s, how many positions a block has.
         left, right: how many blocks more on each side; None for all.
+
+    Shapes:
+        the mask (Q, K), or (*batch, Q, K) where `at` has an axis for the batch
+
+    Raises:
+        RequestError: for a size below 1, or a side below 0.
     """
 
     size: int
@@ -70,6 +76,8 @@ class Documents(Mask):
 
     Shapes:
         ids (*batch, K) or (K,), queries (*batch, Q); the mask (*batch, Q, K)
+
+    Source: no single one; how language models are trained on packed rows.
     """
 
     ids: Int[Tensor, "*batch k"]

@@ -17,6 +17,8 @@ class Gather:
 
     Shapes:
         weights (*batch, Q, K), value (*batch, K, Dv) to context (*batch, Q, Dv)
+
+    Source: Xu et al. 2015, section 4.1, where it is written as a sum over the one-hot choice.
     """
 
     one_hot: ClassVar[bool] = True

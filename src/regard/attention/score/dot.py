@@ -65,6 +65,9 @@ class ScaledDot(_Product):
     r"""The Transformer's (Vaswani et al. 2017, eq. 1): :math:`e_{ij} = q_i^\top k_j / \sqrt{d_k}`.
 
     Components of unit variance would give a dot product the variance :math:`d_k`; hence the root.
+
+    Shapes:
+        query (*batch, Q, D), key (*batch, K, D) to (*batch, Q, K)
     """
 
     def as_dot(self, query: Tensor, key: Tensor) -> DotForm:
@@ -98,6 +101,9 @@ class Cosine(_Product):
     Args:
         scale: s, the sharpness; a number.
         epsilon: lower bound of a norm, so that a zero vector has cosine 0 and finite gradients.
+
+    Shapes:
+        query (*batch, Q, D), key (*batch, K, D) to (*batch, Q, K)
     """
 
     def __init__(self, scale: float = 1.0, epsilon: float = 1e-8) -> None:

@@ -55,6 +55,8 @@ class NegativeSquaredEuclidean(nn.Module):
 
     Shapes:
         query (*batch, Q, D), key (*batch, K, D) to (*batch, Q, K)
+
+    Source: no single one as an attention; the regression is Nadaraya's and Watson's (both 1964).
     """
 
     turns = True
