@@ -1,5 +1,6 @@
 """Scores that know distances: relative keys and values, biases and penalties, by tiles."""
 
+from regard.attention._kernels.skewed import may_skew, skews
 from regard.attention._kernels.table import Attended, Call
 from regard.attention._kernels.tiled import refusal, run
 from regard.attention.read import RelativeValues
@@ -11,7 +12,8 @@ __all__ = ["Relative"]
 class Relative:
     """`RelativeKeys`, `RelativeValues`, `RelativeBias`, `DistanceMask` and `ALiBi`, by tiles.
 
-    Neither all pairs nor a tensor of relative vectors is ever made, forward or backward.
+    Neither all pairs nor a tensor of relative vectors is ever made, forward or backward. Fixed
+    biases without a mask go to PyTorch's fused kernel (`skewed.py`).
     """
 
     name = "relative"
@@ -26,6 +28,12 @@ class Relative:
             return "no part of it knows distances"
         return refusal(call)
 
+    def road(self, call: Call) -> str:
+        """By tiles, or by PyTorch's kernel where all is fixed and nothing is masked."""
+        if call.query is None and may_skew(call):
+            return "tiles; with fixed biases and no mask PyTorch's fused kernel"
+        return "PyTorch's fused kernel, biases by strides" if skews(call) else "tiles"
+
     def run(self, call: Call) -> Attended:
-        """By tiles."""
+        """By tiles, or as `road` says."""
         return run(call)

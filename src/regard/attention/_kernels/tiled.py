@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from regard.attention._kernels.region import Region
+from regard.attention._kernels.skewed import attend_skewed, skews
 from regard.attention._kernels.table import Attended, Call
 from regard.attention._kernels.tiles import Terms, attend_by_tiles
 from regard.attention.position import ALiBi, DistanceMask, RelativeBias
@@ -86,6 +87,12 @@ def _run(call: Call, low: bool) -> Attended:
         heads=batch[-1] if batch else 1,
     )
     queries, count = query.shape[-2], key.shape[-2]
+    if not low and batch.numel() and queries and count and skews(call):
+        context = attend_skewed(
+            *(_rows(x, batch, dtype) for x in (query, key, value)),
+            terms.bias, terms.slopes, terms.heads, scale / temperature, call.at,
+        )  # fmt: skip
+        return Attended(context.view(*batch, queries, value.shape[-1]).to(value.dtype))
     region = Region(call.mask, batch, queries, count, call.at, query.device)
     context = attend_by_tiles(
         _rows(query, batch, dtype),

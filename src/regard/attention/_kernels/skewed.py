@@ -1,0 +1,81 @@
+r"""Fixed numbers for offsets under PyTorch's fused kernel: a mask of all pairs that is a view.
+
+Queries in reversed order meet their keys at the offsets :math:`j - i = j + i' - (Q - 1)`: the
+biases of all pairs are a table of Q + K - 1 numbers a head, walked with a stride of one along both
+axes, and nothing of the size of all pairs is stored.
+"""
+
+from typing import cast
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from regard.attention._kernels.table import Call
+from regard.attention.position import ALiBi, DistanceMask, RelativeBias
+from regard.attention.read import WeightedSum
+from regard.attention.score import NegativeSquaredEuclidean
+
+__all__ = ["attend_skewed", "may_skew", "skews"]
+
+
+def may_skew(call: Call) -> bool:
+    """Whether its parts allow it, whatever the tensors and the mask are."""
+    read = call.read
+    return (
+        type(call.position) in (ALiBi, DistanceMask, RelativeBias)
+        and hasattr(call.score, "as_dot")
+        and type(call.score) is not NegativeSquaredEuclidean  # whose products have a feature more
+        and type(read) is WeightedSum
+        and not (read.dropout and read.training)
+    )
+
+
+def skews(call: Call) -> bool:
+    """Whether a call that can be done by tiles is done so: fixed biases, and nothing masked.
+
+    PyTorch's kernel on a CPU reads a mask by its strides. It has no gradient of a mask, takes
+    values of the keys' size and no dropout.
+    """
+    if call.query is None or call.mask is not None or not may_skew(call):
+        return False
+    query, key, value = call.tensors
+    learned = torch.is_grad_enabled() and _numbers(call).requires_grad
+    return query.is_cpu and not learned and query.shape[-1] == key.shape[-1] == value.shape[-1]
+
+
+def _numbers(call: Call) -> Tensor:
+    """The table or slopes of a call's position."""
+    position = call.position
+    if isinstance(position, RelativeBias):
+        return position.table
+    return cast(ALiBi | DistanceMask, position).slopes
+
+
+def attend_skewed(
+    query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, slopes: Tensor | None,
+    heads: int, scale: float, at: int,
+) -> Tensor:  # fmt: skip
+    """Attention of rows with a bias for each clipped offset, or a cost of each step of distance.
+
+    Shapes:
+        query (row, Q, D), key (row, K, D), value (row, K, D), bias (1 or head, 2k + 1),
+        slopes (1 or head,) to (row, Q, D); heads divides the rows
+    """
+    queries, keys = query.shape[1], key.shape[1]
+    offsets = torch.arange(1 - queries - at, keys - at, device=query.device)
+    if slopes is not None:
+        table = slopes[:, None] * -offsets.abs().to(slopes.dtype)
+    else:
+        assert bias is not None
+        clip = bias.shape[1] // 2
+        table = bias.index_select(1, offsets.clamp_(-clip, clip).add_(clip))
+    table = table.detach()
+    alone = 0 if len(table) == 1 else table.stride(0)
+    rows = query.shape[0] // heads
+    mask = table.as_strided((rows, heads, queries, keys), (0, alone, 1, 1))
+    context = F.scaled_dot_product_attention(
+        *(x.view(rows, heads, *x.shape[1:]) for x in (query.flip(1), key, value)),
+        attn_mask=mask, scale=scale,
+    )  # fmt: skip
+    return context.flip(2).view(query.shape)
