@@ -43,9 +43,9 @@ def empty(size, mask="none", **parts):
             with kernels(kernel) if kernel else nullcontext():
                 context = attend(*x, mask=given, at=0, **parts).context
         except RequestError as error:
-            assert kernel, error
-            assert "was asked for" in str(error)
-            continue
+            if kernel and "was asked for" in str(error):
+                continue
+            raise
         assert context.shape == (batch, queries, wide), kernel
         assert (context == 0).all(), kernel
         if context.requires_grad:

@@ -1,4 +1,4 @@
-"""What does not fit together is said in one sentence, by every kernel, and not in PyTorch's words."""
+"""What does not fit is said in one sentence, by every kernel, and not in PyTorch's words."""
 
 from contextlib import nullcontext
 
@@ -223,7 +223,7 @@ def test_a_memory_of_another_layer(score, hidden, kernel, grad):
 @pytest.mark.nohook
 def test_what_the_shape_checks_refuse_first():
     packed = Packed.of([torch.randn(3, D), torch.randn(2, D)])
-    with pytest.raises(RequestError, match="came Packed for the query; packed .* attend_packed"):
+    with pytest.raises(RequestError, match=r"came Packed for the query; packed .* attend_packed"):
         Attention()(packed, packed)
     with pytest.raises(RequestError, match="came Packed for the key"):
         Attention()(x(2, 5, D), packed)

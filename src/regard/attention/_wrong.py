@@ -1,4 +1,4 @@
-"""What was wrong with a call that failed: looked for after the fact, so that good calls pay nothing.
+"""What was wrong with a call that failed, looked for after the fact: good calls pay nothing.
 
 A kernel says what PyTorch says ("The size of tensor a (2) must match …"). Here the arguments are
 looked at one after another, and what does not fit is said in one sentence. Where all of it fits the
@@ -107,8 +107,9 @@ def _heads(call: Call) -> str | None:
         heads = heads_of(part)
         if heads is not None and batch[-1:] not in ((heads,), (1,)):
             return (
-                f"{type(part).__name__} with heads={heads} expected {heads} heads as the last batch "
-                f"axis, came {_shapes(call)}; build it for as many as there are, or take MultiHead"
+                f"{type(part).__name__} with heads={heads} expected {heads} heads as the last "
+                f"batch axis, came {_shapes(call)}; build it for as many as there are, or take "
+                "MultiHead"
             )
     return None
 

@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from regard.attention import _recorder
-from regard.attention._kernels import dots
 from regard.attention._fit import heads_of
+from regard.attention._kernels import dots
 from regard.attention._kernels.table import Attended, Call, forced
 from regard.attention._wrong import RAW
 from regard.attention.mask import Dense, Documents, Edges, Lengths, as_mask
