@@ -18,6 +18,7 @@ from regard.attention import (
     Softmax,
     SourceToToken,
     Window,
+    attend,
     explain,
     kernels,
     watch,
@@ -287,3 +288,27 @@ def test_the_softmax_is_over_keys_for_each_feature():
     one, _ = FeatureSoftmax()(scores[..., :1], mask=mask)
     plain, _ = Softmax()(scores[..., 0], mask=mask)
     torch.testing.assert_close(one[..., 0], plain)
+
+
+def test_dropped_weights_of_features():
+    query, key, value = (torch.randn(2, n, 4) for n in (3, 64, 64))
+    score, read = FeatureAdditive(4, 4, 4), FeatureSum(dropout=0.25)
+    parts = {"score": score, "select": FeatureSoftmax(), "read": read}
+    plain = attend(query, key, value, **parts | {"read": FeatureSum()}, need_weights=True)
+    with kernels("features"), pytest.raises(RequestError, match="it drops no weights"):
+        attend(query, key, value, **parts)
+    torch.manual_seed(2)
+    dropped = attend(query, key, value, **parts, need_weights=True)
+    torch.testing.assert_close(dropped.weights, plain.weights)  # those before dropout
+    torch.manual_seed(2)
+    torch.testing.assert_close(attend(query, key, value, **parts).context, dropped.context)
+    assert not torch.allclose(dropped.context, plain.context)
+    many = sum(attend(query, key, value, **parts).context for _ in range(2000)) / 2000
+    torch.testing.assert_close(many, plain.context, atol=0.03, rtol=0.1)
+    one = read(torch.ones(1, 1, 4000, 2), torch.ones(1, 4000, 2)) / 4000  # the share kept / 0.75
+    torch.testing.assert_close(one, torch.ones(1, 1, 2), atol=0.05, rtol=0)
+    read.eval()
+    with kernels("features"):
+        torch.testing.assert_close(attend(query, key, value, **parts).context, plain.context)
+    assert repr(read) == "FeatureSum(dropout=0.25)"
+    assert repr(FeatureSum()) == "FeatureSum()"

@@ -49,6 +49,8 @@ class FeatureWise:
             return f"{type(call.select).__name__} is not FeatureSoftmax"
         if type(call.read) is not FeatureSum:
             return f"{type(call.read).__name__} is not FeatureSum"
+        if call.read.dropout and call.read.training:
+            return "it drops no weights, and its read does while training"
         if call.position is not None:
             return f"{type(call.position).__name__} changes queries, keys or scores"
         if call.carry is not None:

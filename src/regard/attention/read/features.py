@@ -3,6 +3,7 @@
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.attention._kernels.dropout import dropout
 from regard.errors import RequestError
 
 __all__ = ["FeatureSum", "check_features"]
@@ -10,6 +11,10 @@ __all__ = ["FeatureSum", "check_features"]
 
 class FeatureSum(nn.Module):
     r"""Each feature of the values under its own weights: :math:`c_{id} = \sum_j w_{ijd}\, v_{jd}`.
+
+    Args:
+        dropout: probability of dropping a feature's weight while training, as in `WeightedSum`; the
+            paper drops none. All weights are then stored.
 
     Shapes:
         weights (*batch, Q, K, D), value (*batch, K, D) to context (*batch, Q, D)
@@ -22,6 +27,10 @@ class FeatureSum(nn.Module):
 
     per_feature = True
 
+    def __init__(self, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.dropout = dropout
+
     def forward(
         self,
         weights: Float[Tensor, "*batch query key feature"],
@@ -31,7 +40,13 @@ class FeatureSum(nn.Module):
     ) -> Float[Tensor, "*batch query value_dim"]:
         """Average every feature by itself."""
         check_features(weights.shape[-1], value.shape[-1])
+        if self.dropout and self.training:
+            weights = dropout(weights, self.dropout)
         return (weights.to(value.dtype) * value.unsqueeze(-3)).sum(-2)
+
+    def extra_repr(self) -> str:
+        """Say the dropout where there is some."""
+        return f"dropout={self.dropout}" if self.dropout else ""
 
 
 def check_features(features: int, value_dim: int) -> None:
