@@ -53,7 +53,7 @@ def _numbers(call: Call) -> Tensor:
 
 
 def attend_skewed(
-    query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, slopes: Tensor | None,
+    query: Tensor, key: Tensor, value: Tensor, *, bias: Tensor | None, slopes: Tensor | None,
     heads: int, scale: float, at: int,
 ) -> Tensor:  # fmt: skip
     """Attention of rows with a bias for each clipped offset, or a cost of each step of distance.
@@ -72,10 +72,9 @@ def attend_skewed(
         table = bias.index_select(1, offsets.clamp_(-clip, clip).add_(clip))
     table = table.detach()
     alone = 0 if len(table) == 1 else table.stride(0)
-    rows = query.shape[0] // heads
-    mask = table.as_strided((rows, heads, queries, keys), (0, alone, 1, 1))
-    context = F.scaled_dot_product_attention(
-        *(x.view(rows, heads, *x.shape[1:]) for x in (query.flip(1), key, value)),
-        attn_mask=mask, scale=scale,
-    )  # fmt: skip
+    sizes = query.shape[0] // heads, heads
+    mask = table.as_strided((*sizes, queries, keys), (0, alone, 1, 1))
+    turned = query.flip(1).view(*sizes, *query.shape[1:])
+    key, value = key.view(*sizes, *key.shape[1:]), value.view(*sizes, *value.shape[1:])
+    context = F.scaled_dot_product_attention(turned, key, value, attn_mask=mask, scale=scale)
     return context.flip(2).view(query.shape)

@@ -87,22 +87,16 @@ def _run(call: Call, low: bool) -> Attended:
         heads=batch[-1] if batch else 1,
     )
     queries, count = query.shape[-2], key.shape[-2]
+    query, key, value = (_rows(x, batch, dtype) for x in (query, key, value))
     if not low and batch.numel() and queries and count and skews(call):
         context = attend_skewed(
-            *(_rows(x, batch, dtype) for x in (query, key, value)),
-            terms.bias, terms.slopes, terms.heads, scale / temperature, call.at,
+            query, key, value, bias=terms.bias, slopes=terms.slopes, heads=terms.heads,
+            scale=scale / temperature, at=call.at,
         )  # fmt: skip
-        return Attended(context.view(*batch, queries, value.shape[-1]).to(value.dtype))
-    region = Region(call.mask, batch, queries, count, call.at, query.device)
-    context = attend_by_tiles(
-        _rows(query, batch, dtype),
-        _rows(key, batch, dtype),
-        _rows(value, batch, dtype),
-        terms,
-        scale / temperature,
-        region,
-        read.dropout if read.training else 0.0,
-    )
+    else:
+        region = Region(call.mask, batch, queries, count, call.at, query.device)
+        dropout = read.dropout if read.training else 0.0
+        context = attend_by_tiles(query, key, value, terms, scale / temperature, region, dropout)
     return Attended(context.view(*batch, queries, value.shape[-1]).to(value.dtype))
 
 
