@@ -97,7 +97,8 @@ def _run(call: Call, low: bool) -> Attended:
         region = Region(call.mask, batch, queries, count, call.at, query.device)
         dropout = read.dropout if read.training else 0.0
         context = attend_by_tiles(query, key, value, terms, scale / temperature, region, dropout)
-    return Attended(context.view(*batch, queries, value.shape[-1]).to(value.dtype))
+    context = context.view(*batch, queries, value.shape[-1])
+    return Attended(context.to(call.tensors[2].dtype))
 
 
 def batch_of(call: Call) -> torch.Size:
