@@ -15,6 +15,7 @@ from regard.attention import (
     Coverage,
     Dense,
     Documents,
+    Dot,
     Edges,
     FeatureAdditive,
     FeatureSoftmax,
@@ -33,14 +34,17 @@ from regard.attention import (
     RelativeKeys,
     RelativeValues,
     Rotary,
+    Softmax,
     SplitLinear,
     Trilinear,
+    WeightedSum,
     Window,
     attend,
     attend_packed,
     kernels,
 )
-from regard.attention._kernels.table import table
+from regard.attention._kernels.table import Call, table
+from regard.attention._wrong import refuse
 from regard.attention.carry import CarryState
 from regard.errors import RequestError
 
@@ -266,3 +270,12 @@ def test_other_errors_stay_as_they_are():
 
     with pytest.raises(RuntimeError, match="the disk is full"):
         attend(x(2, 5, D), x(2, 7, D), score=Broken())
+
+
+def test_no_memory_is_taken_to_say_what_is_wrong():
+    """A call that found no memory is not told so of its mask, which would want more of it."""
+    key = torch.randn(1, 1, D).expand(1, 1 << 19, D)
+    mask = Causal() & Lengths(torch.tensor([5, 4]))
+    call = Call(Dot(), Softmax(), WeightedSum(), mask=mask, query=key, key=key, value=key)
+    with pytest.raises(RequestError, match=rf"scores \(1, {1 << 19}, {1 << 19}\).*came Lengths"):
+        refuse(call)

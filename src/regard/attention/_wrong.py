@@ -121,8 +121,7 @@ def _mask(call: Call) -> str | None:
     for mask in _single(call.mask):
         name = type(mask).__name__
         try:
-            made = mask.dense(*scores[-2:], at=call.at, device=query.device)
-            shape = tuple(made.shape)
+            shape = _size(mask, scores, call.at, query.device)
         except RequestError as error:
             return str(error)
         except RAW as error:
@@ -133,6 +132,19 @@ def _mask(call: Call) -> str | None:
                 f"came {name} of {shape}; a mask of keys (batch, K) is given as mask[:, None]"
             )
     return None
+
+
+def _size(
+    mask: Mask, scores: tuple[int, ...], at: int | Tensor, device: torch.device
+) -> tuple[int, ...]:
+    """How large a mask is; where it can say so without memory for it, none is taken."""
+    try:
+        made = mask.dense(*scores[-2:], at=at, device=torch.device("meta"))
+    except RequestError:
+        raise
+    except RAW:  # it looks at its numbers
+        made = mask.dense(*scores[-2:], at=at, device=device)
+    return tuple(made.shape)
 
 
 def _single(mask: Mask | None) -> Iterator[Mask]:
