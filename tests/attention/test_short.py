@@ -110,7 +110,49 @@ def test_gradients_between_steps(layer: Attention, taken: list[bool]) -> None:
     same(grad, expected)
     with torch.inference_mode():
         same(layer(query, memory).context, quiet)
-    assert taken == [True, False, False, True]
+    assert taken == [True, True, False, True]
+
+
+def test_steps_that_are_learnt_from_give_all_gradients(layer: Attention, taken: list[bool]) -> None:
+    """Short steps, steps that show their weights, and queries of four, over one memory."""
+    key = torch.randn(3, 7, 5, requires_grad=True)
+    query = query_of().requires_grad_()
+    wanted = (query, key, *layer.parameters())
+
+    def gradients() -> tuple[Tensor, ...]:
+        memory = layer.remember(key, mask=LENGTHS)
+        state = layer(query, memory).context
+        for turn in range(20):
+            grown = torch.nn.functional.pad(state, (0, 1)) + query
+            if turn == 7:
+                state = state + layer(grown, memory, need_weights=True).context
+            elif turn == 9:
+                state = state + layer(grown.expand(3, 4, 6), memory).context.mean(1, keepdim=True)
+            else:
+                state = state + layer(grown, memory).context
+        return torch.autograd.grad(state.square().sum(), wanted)
+
+    found = gradients()
+    assert taken == [True] * 9 + [False] + [True] * 10  # one shows weights: that one does not ask
+    with kernels("reference"):
+        for a, b in zip(found, gradients(), strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4 * b.abs().max().item())
+
+
+def test_learning_steps_of_unusual_layers_are_done_by_attend(taken: list[bool]) -> None:
+    key, query = torch.randn(3, 7, 5, requires_grad=True), query_of()
+    hooked = Attention(score=Additive(6, 5, 8))
+    seen = []
+    hooked.score.query.register_forward_hook(lambda *_: seen.append(1))  # type: ignore[union-attr]
+    hooked(query, hooked.remember(key))
+    dropping = Attention(score=Additive(6, 5, 8), read=WeightedSum(dropout=0.5))
+    dropping(query, dropping.remember(key))
+    fixed = Attention(score=Additive(6, 5, 8)).requires_grad_(False)
+    fixed(query, fixed.remember(key.detach()))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        fixed(query, fixed.remember(key))
+    assert seen == [1]
+    assert taken == [False] * 4
 
 
 @torch.no_grad()

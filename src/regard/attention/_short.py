@@ -1,19 +1,21 @@
-"""The short road of a decoder's step: `layer(query, memory)` without gradients, looked at once.
+"""The short road of a decoder's step: `layer(query, memory)`, looked at once.
 
 What all steps over one memory share (that its parts are those which one C call does, the memory's
 addresses and sizes) is kept with the memory. What may change between two steps is looked at each
 time, and where anything is unusual `attend` does the call: kernels that are forced, watchers,
-gradients, compilers, transforms, autocast, other parts, other types or shapes.
+compilers, transforms, autocast, other parts, other types or shapes. A step that is learnt from is
+one node of the graph, its projection included.
 """
 
 from ctypes import c_int64
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.attention._kernels import native
 from regard.attention._kernels.native import additive_calls as calls
+from regard.attention._kernels.native.additive_grad import step
 from regard.attention._kernels.table import Attended, unforced
 from regard.attention._recorder import unwatched
 from regard.attention.mask import Lengths
@@ -33,7 +35,7 @@ _PLAIN = (Tensor, torch.nn.Parameter)
 
 def short(layer: "Attention", query: Tensor, memory: Memory) -> Attended | None:
     """The attention of a step in one C call, or None where `attend` must do it."""
-    if torch.compiler.is_compiling() or torch.is_grad_enabled():
+    if torch.compiler.is_compiling():
         return None
     seen = ready(layer, memory)
     if (
@@ -46,7 +48,7 @@ def short(layer: "Attention", query: Tensor, memory: Memory) -> Attended | None:
     ):
         return None
     try:
-        context = seen.step(query)
+        context = seen.learn(query, memory) if torch.is_grad_enabled() else seen.step(query)
     except RuntimeError:  # the query does not fit, and `attend` says so
         return None
     return None if context is None else Attended(context)
@@ -110,19 +112,51 @@ class _Ready:
             and own.get("carry", layer) is None
         )
 
+    def _usual(self, v: Any) -> bool:
+        """Whether nothing that may change between two steps is in the way."""
+        return (
+            type(v) in _PLAIN
+            and v.dtype == torch.float32
+            and v.is_cpu
+            and self.score._modules.get("features") is None
+            and self.read.scale is None
+            and not (self.read.dropout and self.read.training)
+        )
+
+    def learn(self, query: Tensor, memory: Memory) -> Tensor | None:
+        """One query of each row, as one node of the graph, where the projection is a plain one."""
+        v, linear = self.score._parameters["v"], self.score._modules["query"]
+        if (
+            not self._usual(v)
+            or type(linear) is not nn.Linear
+            or linear._parameters["bias"] is not None
+        ):
+            return None
+        weight, (key, packed), value = linear.weight, memory.prepared, memory.value
+        batch, dim = self.shape
+        if (
+            query.shape != (batch, 1, linear.in_features)
+            or query.dtype != torch.float32
+            or type(weight) not in _PLAIN
+            or weight.dtype != torch.float32
+            or v.shape != (dim,)
+            or not (key.requires_grad or value.requires_grad)
+            or not (query.is_cpu and weight.is_cpu)
+            or linear._forward_hooks
+            or linear._forward_pre_hooks
+            or linear._backward_hooks
+            or linear._backward_pre_hooks
+        ):
+            return None
+        scale = 1.0 / self.select.temperature
+        return step(query, weight, v, key, packed, value, self.held[3], scale)
+
     def step(self, query: Tensor) -> Tensor | None:
         """Project the query and call C, where all is as it mostly is."""
-        score, read = self.score, self.read
+        score = self.score
         v = score._parameters["v"]
         modules = score._modules
-        if (
-            type(v) not in _PLAIN
-            or v.dtype != torch.float32
-            or not v.is_cpu
-            or modules.get("features") is not None
-            or read.scale is not None
-            or (read.dropout and read.training)
-        ):
+        if not self._usual(v):
             return None
         projected: Tensor = modules["query"](query)
         shape = projected.shape

@@ -88,7 +88,8 @@ def _run(call: Call, low: bool) -> Attended:
     )
     queries, count = query.shape[-2], key.shape[-2]
     query, key, value = (_rows(x, batch, dtype) for x in (query, key, value))
-    if not low and batch.numel() and queries and count and skews(call):
+    sizes = batch.numel() and queries and count and query.shape[-1] == value.shape[-1]
+    if not low and sizes and skews(call):
         context = attend_skewed(
             query, key, value, bias=terms.bias, slopes=terms.slopes, heads=terms.heads,
             scale=scale / temperature, at=call.at,

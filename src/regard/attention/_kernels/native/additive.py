@@ -69,7 +69,7 @@ def attend(
     )
     traced, sums = _traced(query, key, v, value), None
     if grad and not traced and packed is not None and _step(query, key, value):
-        _, _, key, value, sums = shared(packed, key, value)
+        _, (key, value), sums = shared(packed, key, value)
     if not _ready(query, key, v, value, packed):
         batch = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
         query, key, value = _flat(query, batch), _flat(key, batch), _flat(value, batch)

@@ -135,17 +135,18 @@ def attend_backward(
     query: Tensor, key: Tensor, packed: Tensor | None, v: Tensor, value: Tensor,
     mask: Tensor | None, lengths: Tensor | None, scale: float, heads: int,
     weights: Tensor | None, lse: Tensor | None, grad: Tensor, grad_weights: Tensor | None,
-    into: tuple[Tensor, bool] | None = None,
+    into: tuple[Tensor, bool] | None = None, onto_v: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """Gradients of query, key, v and value.
 
     With `into` that of the key is written there, or added where its second says so, and that of
-    the value is not made.
+    the value is not made; that of v is then added to `onto_v`, or to zeros.
     """
     (batch, queries, dim), (_, keys, value_dim) = query.shape, value.shape
     grad_key, add = (query.new_empty(key.shape), False) if into is None else into
     grad_value = query.new_empty(value.shape if into is None else 0)
-    grads = query.new_empty(query.shape), grad_key, v.new_zeros(v.shape), grad_value
+    grad_v = v.new_zeros(v.shape) if onto_v is None else onto_v
+    grads = query.new_empty(query.shape), grad_key, grad_v, grad_value
     query, v, grad = query.contiguous(), v.contiguous(), grad.contiguous()
     grad_weights = None if grad_weights is None else grad_weights.contiguous()
     key, key_batch = _rows(key)

@@ -8,13 +8,13 @@ from torch import Tensor
 from regard.attention._kernels.native import additive_calls as calls
 from regard.attention._kernels.once import once
 
-__all__ = ["Attend", "Scores", "shared"]
+__all__ = ["Attend", "Scores", "shared", "step"]
 
 KEPT = 1 << 21
 """Weights (8 MiB of them) up to which the backward pass keeps them; beyond, it makes them again."""
 
-WAIT = 64
-"""Steps whose shares of the values' gradient wait for one product."""
+WAIT = 8
+"""Steps whose shares of a gradient wait for one product."""
 
 
 class Scores(torch.autograd.Function):
@@ -34,11 +34,44 @@ class Scores(torch.autograd.Function):
         return found[0], found[1], None, found[2], None
 
 
-class Sums:
-    """Gradients of keys and values, added up by the steps of one backward pass.
+class Waiting:
+    """A gradient that is a sum of products, one a step: they wait and become one."""
 
-    Those of the keys in place. Those of the values are outer products of a step's weights and its
-    context's gradient: they wait, and become one matrix product for many steps.
+    def __init__(self, batched: bool) -> None:
+        self.batched = batched
+        self.sum: Tensor | None = None
+        self.pairs: list[tuple[Tensor, Tensor]] = []
+
+    def add(self, a: Tensor, b: Tensor) -> None:
+        """One step's share, a^T b: a (B, 1, M), b (B, 1, N)."""
+        self.pairs.append((a, b))
+        if len(self.pairs) == WAIT:
+            self._multiply()
+
+    def _multiply(self) -> None:
+        a, b = (torch.cat(rows, 1) for rows in zip(*self.pairs, strict=True))
+        self.pairs = []
+        if not self.batched:
+            a, b = a.flatten(0, 1), b.flatten(0, 1)
+        if self.sum is None:
+            self.sum = a.mT @ b
+        elif self.batched:
+            self.sum.baddbmm_(a.mT, b)
+        else:
+            self.sum.addmm_(a.mT, b)
+
+    def take(self) -> Tensor | None:
+        """All of it: (B, M, N), or added up over rows (M, N)."""
+        if self.pairs:
+            self._multiply()
+        return self.sum
+
+
+class Sums:
+    """Gradients of what all steps share, added up by the steps of one backward pass.
+
+    Those of the keys and of v in place. Those of the values are outer products of a step's weights
+    and its context's gradient, those of the query's projection of its gradient and the query.
     `task` is the pass: what another one left behind (it did not reach the keys) is not its own.
     """
 
@@ -49,8 +82,8 @@ class Sums:
         """Start anew."""
         self.task = -1
         self.key: Tensor | None = None
-        self.value: Tensor | None = None
-        self.waiting: list[tuple[Tensor, Tensor]] = []
+        self.v: Tensor | None = None
+        self.value, self.weight = Waiting(batched=True), Waiting(batched=False)
 
     def open(self, key: Tensor) -> tuple[Tensor, bool]:
         """Where to add the gradient of the keys, and whether something is there already."""
@@ -61,43 +94,29 @@ class Sums:
         self.task, self.key = task, key.new_empty(key.shape)
         return self.key, False
 
-    def add(self, weights: Tensor, grad: Tensor) -> None:
-        """One step's share of the values: weights (B, 1, K), gradient of the context (B, 1, Dv)."""
-        self.waiting.append((weights, grad))
-        if len(self.waiting) == WAIT:
-            self._multiply()
-
-    def _multiply(self) -> None:
-        if self.waiting:
-            weights, grads = (torch.cat(rows, 1) for rows in zip(*self.waiting, strict=True))
-            more = weights.mT @ grads
-            self.value = more if self.value is None else self.value.add_(more)
-            self.waiting = []
-
-    def take(self) -> tuple[Tensor | None, Tensor | None]:
-        """What this pass added up; afterwards there is nothing."""
-        found: tuple[Tensor | None, Tensor | None] = (None, None)
+    def take(self) -> tuple[Tensor | None, ...]:
+        """What this pass added up for keys, values, projection and v; then there is nothing."""
+        found: tuple[Tensor | None, ...] = (None, None, None, None)
         if self.task == torch._C._current_graph_task_id():
-            self._multiply()
-            found = self.key, self.value
+            found = self.key, self.value.take(), self.weight.take(), self.v
         self.forget()
         return found
 
 
 class _Collect(torch.autograd.Function):
-    """Keys and values as they are; behind all steps of a backward pass it hands out their sums."""
+    """What steps share as it is; behind all steps of a backward pass it hands out their sums."""
 
     @staticmethod
-    def forward(ctx: Any, sums: Sums, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        ctx.sums, ctx.shapes = sums, (key.shape, value.shape)
+    def forward(ctx: Any, sums: Sums, *tensors: Tensor) -> tuple[Tensor, ...]:
+        ctx.sums, ctx.shapes = sums, [x.shape for x in tensors]
         ctx.set_materialize_grads(False)
-        return key.view_as(key), value.view_as(value)
+        return tuple(x.view_as(x) for x in tensors)
 
     @staticmethod
     @once
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         found = []
-        for grad, more, shape in zip(grads, ctx.sums.take(), ctx.shapes, strict=True):
+        for grad, more, shape in zip(grads, ctx.sums.take(), ctx.shapes, strict=False):
             if more is not None:
                 grad = more.view(shape) if grad is None else grad + more.view(shape)
             found.append(grad)
@@ -105,28 +124,76 @@ class _Collect(torch.autograd.Function):
 
 
 class Shared(NamedTuple):
-    """Keys and values of many steps behind one node of the graph."""
+    """What many steps share behind one node of the graph: as it came, as they take it."""
 
-    source_key: Tensor
-    source_value: Tensor
-    key: Tensor
-    value: Tensor
+    sources: tuple[Tensor, ...]
+    tensors: tuple[Tensor, ...]
     sums: Sums
 
 
-def shared(packed: Tensor, key: Tensor, value: Tensor) -> Shared:
+def shared(packed: Tensor, *tensors: Tensor) -> Shared:
     """The node of a memory, made at its first step and kept with its packed keys.
 
     A decoder's T steps then write the keys' gradients into one buffer, instead of handing T of
     them to autograd, which adds them up.
+
+    Args:
+        tensors: keys and values; for `step` the query's projection and v, too.
     """
-    found: Shared | None = getattr(packed, "_regard_shared", None)
-    if found is None or found.source_key is not key or found.source_value is not value:
+    name = "_regard_shared" if len(tensors) == 2 else "_regard_steps"
+    found: Shared | None = getattr(packed, name, None)
+    if found is None or any(a is not b for a, b in zip(found.sources, tensors, strict=True)):
         sums = Sums()
-        one, two = _Collect.apply(sums, key, value)  # type: ignore[no-untyped-call]
-        found = Shared(key, value, one, two, sums)
-        packed._regard_shared = found  # type: ignore[attr-defined]
+        made = _Collect.apply(sums, *tensors)  # type: ignore[no-untyped-call]
+        found = Shared(tensors, made, sums)
+        setattr(packed, name, found)
     return found
+
+
+def step(
+    query: Tensor, weight: Tensor, v: Tensor, key: Tensor, packed: Tensor, value: Tensor,
+    lengths: Tensor | None, scale: float,
+) -> Tensor:  # fmt: skip
+    """One step over a memory that is trained, projection included, as one node of the graph.
+
+    Shapes:
+        query (B, 1, Dq), weight (D, Dq), v (D,), key (B, K, D), value (B, K, Dv), all contiguous
+        and in float32, to (B, 1, Dv)
+    """
+    _, tensors, sums = shared(packed, key, value, weight, v)
+    found: Tensor = _Step.apply(query, *tensors, packed, lengths, scale, sums)  # type: ignore[no-untyped-call]
+    return found
+
+
+class _Step(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> Tensor:
+        query, key, value, weight, v, packed, lengths, scale, sums = inputs
+        projected = (query[:, 0] @ weight.t())[:, None]
+        context, weights, _ = calls.attend(
+            projected, key, packed, v, value, None, lengths, scale, 1, True, False
+        )
+        ctx.save_for_backward(query, projected, key, value, weight, v, packed, lengths, weights)
+        ctx.rest = scale, sums
+        return context
+
+    @staticmethod
+    @once
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        query, projected, key, value, weight, v, packed, lengths, weights = ctx.saved_tensors
+        (grad,), (scale, sums) = grads, ctx.rest
+        into = sums.open(key)
+        if sums.v is None:
+            sums.v = v.new_zeros(v.shape)
+        sums.value.add(weights, grad)
+        (back, *_) = calls.attend_backward(
+            projected, key, packed, v, value, None, lengths, scale, 1, weights, None, grad, None,
+            into, sums.v,
+        )  # fmt: skip
+        if ctx.needs_input_grad[3]:
+            sums.weight.add(back, query)
+        reached = (back[:, 0] @ weight)[:, None] if ctx.needs_input_grad[0] else None
+        return (reached, *[None] * 8)
 
 
 class Attend(torch.autograd.Function):
@@ -154,7 +221,7 @@ class Attend(torch.autograd.Function):
         into = None
         if ctx.sums is not None:
             into = ctx.sums.open(key)
-            ctx.sums.add(weights, grad)
+            ctx.sums.value.add(weights, grad)
         made = calls.attend_backward(
             query, key, packed, v, value, mask, lengths, scale, heads, weights, lse, grad,
             grads[1], into,
