@@ -58,24 +58,6 @@ typedef uint32_t u8 __attribute__((vector_size(32)));
 #define TEMPLATE "edges.inc"
 #include "levels.h"
 
-/* The largest r of each head; whether all are near it. */
-static int edges_bound(const edges_call *c, int64_t b, float *most) {
-    const int64_t H = c->heads;
-    const float *r = c->r + b * c->keys * H;
-    int near = 1;
-    for (int64_t h = 0; h < H; h += 8) {
-        f8 top = (f8){0} - INFINITY, low = (f8){0} + INFINITY;
-        for (int64_t j = 0; j < c->keys; j++) {
-            const f8 x = *(const f8u *)(r + j * H + h);
-            top = (f8)(((x > top) & (i8)x) | (~(x > top) & (i8)top));
-            low = (f8)(((x < low) & (i8)x) | (~(x < low) & (i8)low));
-        }
-        for (int k = 0; k < 8; k++) near = near && top[k] - low[k] <= SPREAD;
-        *(f8u *)(most + h) = top;
-    }
-    return near;
-}
-
 typedef struct {
     const edges_call *call;
     float *work;
@@ -123,7 +105,7 @@ static void make_table(edges_call *c, int32_t threads) {
     c->table = regard_scratch(sizeof(float) * c->batch * c->keys * 2 * H);
     int near = c->bounds && c->table;
     for (int64_t b = 0; near && b < c->batch; b++)
-        near = edges_bound(c, b, c->bounds + b * H);
+        REGARD_DISPATCH(edges_bound, (c, b, c->bounds + b * H, &near));
     if (near) {
         regard_parallel(table_rows, c, c->batch * c->keys, threads);
         return;
