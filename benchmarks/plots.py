@@ -1,7 +1,7 @@
 """Pictures and tables of what was measured, in the house's style.
 
-    python benchmarks/plots.py table benchmarks/results/kernels-2026-11-21.jsonl
-    python benchmarks/plots.py kernels benchmarks/results/kernels-2026-11-21.jsonl kernels.svg
+    python benchmarks/plots.py table benchmarks/results/kernels-2026-11-22.jsonl
+    python benchmarks/plots.py kernels benchmarks/results/kernels-2026-11-22.jsonl kernels.svg
     python benchmarks/plots.py complexity benchmarks/results/complexity-2026-11-21.jsonl out.svg
 
 `regard bench kernels -o FILE.svg` and `regard bench complexity -o FILE.svg` measure and draw.
