@@ -139,6 +139,28 @@ def test_steps_that_are_learnt_from_give_all_gradients(layer: Attention, taken: 
             torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4 * b.abs().max().item())
 
 
+def test_watchers_change_no_bit_of_steps_that_are_learnt_from(
+    layer: Attention, taken: list[bool]
+) -> None:
+    key, query = torch.randn(3, 7, 5), query_of()
+
+    def gradients() -> tuple[Tensor, ...]:
+        memory = layer.remember(key, mask=LENGTHS)
+        contexts = [layer(query * turn, memory).context for turn in range(11)]
+        return torch.autograd.grad(torch.cat(contexts).square().sum(), tuple(layer.parameters()))
+
+    alone = gradients()
+    with watch(layer) as seen:
+        watched = gradients()
+    assert all(torch.equal(a, b) for a, b in zip(alone, watched, strict=True))
+    assert seen[""].weights.shape == (11, 3, 1, 7)
+    same(
+        seen[""].weights[3],
+        layer(query * 3, layer.remember(key, mask=LENGTHS), need_weights=True).weights,
+    )
+    assert taken == [True] * 22
+
+
 def test_learning_steps_of_unusual_layers_are_done_by_attend(taken: list[bool]) -> None:
     key, query = torch.randn(3, 7, 5, requires_grad=True), query_of()
     hooked = Attention(score=Additive(6, 5, 8))

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from regard.attention._kernels import native
 from regard.attention._kernels.native import additive_calls as calls
 from regard.attention._kernels.native.additive_grad import step
-from regard.attention._kernels.table import Attended, unforced
-from regard.attention._recorder import unwatched
+from regard.attention._kernels.table import Attended, Call, unforced
+from regard.attention._recorder import record, unwatched
 from regard.attention.mask import Lengths
 from regard.attention.memory import Memory
 from regard.attention.read import WeightedSum
@@ -37,21 +37,26 @@ def short(layer: "Attention", query: Tensor, memory: Memory) -> Attended | None:
     """The attention of a step in one C call, or None where `attend` must do it."""
     if torch.compiler.is_compiling():
         return None
-    seen = ready(layer, memory)
+    seen, grad, watched = ready(layer, memory), torch.is_grad_enabled(), not unwatched()
     if (
         seen is None
         or seen.table is None
         or type(query) not in _PLAIN
-        or not (unforced() and unwatched())
+        or not unforced()
+        or (watched and not grad)
         or torch.is_autocast_enabled("cpu")
         or torch._C._are_functorch_transforms_active()
     ):
         return None
     try:
-        context = seen.learn(query, memory) if torch.is_grad_enabled() else seen.step(query)
+        context = seen.learn(query, memory) if grad else seen.step(query)
     except RuntimeError:  # the query does not fit, and `attend` says so
         return None
-    return None if context is None else Attended(context)
+    if context is None:
+        return None
+    if watched:  # gradients are added up in the same order as without
+        record(seen.as_call(query, memory), Attended(context), layer)
+    return Attended(context)
 
 
 def ready(layer: "Attention", memory: Memory) -> "_Ready | None":
@@ -111,6 +116,13 @@ class _Ready:
             and own.get("mask", layer) is None
             and own.get("carry", layer) is None
         )
+
+    def as_call(self, query: Tensor, memory: Memory) -> Call:
+        """What `attend` would say of the step."""
+        return Call(
+            self.score, self.select, self.read, None, memory.mask, None, query, memory.key,
+            memory.value, memory.prepared, None, memory.value.shape[-2] - query.shape[-2],
+        )  # fmt: skip
 
     def _usual(self, v: Any) -> bool:
         """Whether nothing that may change between two steps is in the way."""
