@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention._kernels import native
+from regard.attention._kernels.gemm import unhooked
 from regard.attention._kernels.native import additive_calls as calls
 from regard.attention._kernels.native.additive_grad import step
 from regard.attention._kernels.table import Attended, Call, unforced
@@ -154,10 +155,7 @@ class _Ready:
             or v.shape != (dim,)
             or not (key.requires_grad or value.requires_grad)
             or not (query.is_cpu and weight.is_cpu)
-            or linear._forward_hooks
-            or linear._forward_pre_hooks
-            or linear._backward_hooks
-            or linear._backward_pre_hooks
+            or not unhooked(linear)
         ):
             return None
         scale = 1.0 / self.select.temperature

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from regard.attention._kernels import native
 
-__all__ = ["add_product", "linear", "pays", "product"]
+__all__ = ["add_product", "linear", "pays", "product", "unhooked"]
 
 _CALL = ("regard_gemm", "lllpllpllpplit")
 _PLAIN = (Tensor, nn.Parameter)
@@ -83,6 +83,16 @@ def _multiply(a: Tensor, b: Tensor, bias: Tensor | None, out: Tensor, add: bool)
         raise MemoryError("regard_gemm found no memory for its panels")
 
 
+def unhooked(layer: nn.Module) -> bool:
+    """Whether nobody waits for a layer to be called."""
+    return not (
+        layer._forward_hooks
+        or layer._forward_pre_hooks
+        or layer._backward_hooks
+        or layer._backward_pre_hooks
+    )
+
+
 def linear(layer: nn.Module, x: Tensor) -> Tensor:
     r"""`layer(x)`, for a plain `nn.Linear` by the faster product: :math:`y = x W^\top + b`.
 
@@ -97,8 +107,7 @@ def linear(layer: nn.Module, x: Tensor) -> Tensor:
         and x.numel() >= ROWS * layer.in_features
         and x.dtype == torch.float32
         and pays(layer.weight)
-        and not (layer._forward_hooks or layer._forward_pre_hooks)
-        and not (layer._backward_hooks or layer._backward_pre_hooks)
+        and unhooked(layer)
     ):
         rows = x.reshape(-1, layer.in_features)
         found: Tensor = _Linear.apply(rows, layer.weight, layer.bias)  # type: ignore[no-untyped-call]

@@ -54,7 +54,6 @@
 #define v_mix NAME(v_mix)
 #define v_turn NAME(v_turn)
 #define v_sums NAME(v_sums)
-#define v_sums NAME(v_sums)
 
 typedef float V __attribute__((vector_size(LANES * 4)));
 typedef int32_t I __attribute__((vector_size(LANES * 4)));
