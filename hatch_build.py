@@ -16,7 +16,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-FOLDER = "attention/_kernels/native"
+FOLDER = "native"
 
 
 class Native(BuildHookInterface):

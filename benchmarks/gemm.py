@@ -8,7 +8,7 @@ import argparse
 import torch
 from paired import machine, paired, row
 
-from regard.attention._kernels.gemm import product
+from regard.native.gemm import product
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--threads", type=int, default=1)

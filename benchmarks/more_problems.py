@@ -23,8 +23,8 @@ from regard.attention import Attention, attend
 
 def additive_step(batch: int = 1, keys: int = 50, dim: int = 256) -> Problem:
     """Scores of one query a row over keys that were packed once, by the C function itself."""
-    wrapper = package("regard.attention._kernels.native.additive_calls", "the C call")
-    native = package("regard.attention._kernels.native", "the C call")
+    wrapper = package("regard.attention._kernels.cpu.additive_calls", "the C call")
+    native = package("regard.native", "the C call")
     score = native.function("regard_additive_scores", "pplplpplllllt")
     if score is None:
         raise Missing(native.missing() or "the library has no additive scores")

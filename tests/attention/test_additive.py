@@ -6,6 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from regard import native
 from regard.attention import (
     Additive,
     Attention,
@@ -16,9 +17,8 @@ from regard.attention import (
     kernels,
 )
 from regard.attention._kernels import additive as blocks
-from regard.attention._kernels import native
-from regard.attention._kernels.native import additive as c
-from regard.attention._kernels.native import additive_calls, additive_grad
+from regard.attention._kernels.cpu import additive as c
+from regard.attention._kernels.cpu import additive_calls, additive_grad
 from tests.attention.reference import slow_attend
 
 LEVELS = ("AVX-512", "AVX2", "portable")

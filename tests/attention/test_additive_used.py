@@ -13,8 +13,8 @@ from regard.attention import (
     explain,
     kernels,
 )
-from regard.attention._kernels.native import additive as c
-from regard.attention._kernels.native import additive_grad
+from regard.attention._kernels.cpu import additive as c
+from regard.attention._kernels.cpu import additive_grad
 
 needs_c = pytest.mark.skipif(c.refuses() is not None, reason=str(c.refuses()))
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from regard import native
 from regard.attention import (
     Attention,
     Causal,
@@ -24,9 +25,8 @@ from regard.attention import (
     kernels,
     watch,
 )
-from regard.attention._kernels import native
+from regard.attention._kernels.cpu.dots import CALL, dots
 from regard.attention._kernels.dots import Dots
-from regard.attention._kernels.native.dots import CALL, dots
 from regard.attention._kernels.table import Call, choose
 from regard.attention.packed import packs
 from regard.errors import RequestError

@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from regard import native
 from regard.attention import (
     Additive,
     Attention,
@@ -25,7 +26,6 @@ from regard.attention import (
     kernels,
     watch,
 )
-from regard.attention._kernels import native
 from regard.attention._kernels.halves import halves
 from regard.attention._kernels.segment import edge_dot, edge_sum, segment_softmax
 from regard.errors import RequestError

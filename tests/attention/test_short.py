@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from regard import native
 from regard.attention import (
     Additive,
     Attention,
@@ -20,7 +21,6 @@ from regard.attention import (
     kernels,
     watch,
 )
-from regard.attention._kernels import native
 from regard.errors import RequestError
 
 pytestmark = pytest.mark.skipif(

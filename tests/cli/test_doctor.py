@@ -64,7 +64,7 @@ def test_extras_say_what_to_install(name, monkeypatch):
 
 
 def test_the_library_in_c(monkeypatch):
-    from regard.attention._kernels import native
+    from regard import native
 
     said = _health.compiled()["C"]
     if native.library() is not None:

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 import torch
 
+from regard import native
 from regard.attention import Sharpen, Softmax, watch
-from regard.attention._kernels import native
 from regard.decode import Beam, Ensemble, Greedy, Sample
 from regard.decode.packed import PackedRecurrent, PackedTransformer, packed, refuses
 from regard.decode.top import leading, log_probabilities, top

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from regard.attention._kernels import native
-from regard.attention._kernels.dropout import FEW
+from regard import native
 from regard.layers.dropout import Dropout, dropout, dropout_add, dropout_relu
+from regard.native.dropout import FEW
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])

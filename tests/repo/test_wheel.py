@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.attention._kernels.native import _build
+from regard.native import _build
 from tests.repo.tree import SOURCE, TOP, tracked
 
 pytestmark = pytest.mark.nohook
@@ -61,7 +61,7 @@ def test_nothing_else_is_in_it(wheel):
 
 def test_the_c_kernels_are_in_it(built, wheel, tmp_path):
     """Whole and for this platform, where there is a compiler; else it is pure Python."""
-    name = f"regard/attention/_kernels/native/{_build.NAME}"
+    name = f"regard/native/{_build.NAME}"
     try:
         _build._compiler()
     except _build.BuildError:

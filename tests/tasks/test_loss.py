@@ -3,7 +3,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from regard.attention._kernels import native
+from regard import native
 from regard.layers.project import Deferred, deferring, project
 from regard.tasks import loss as module
 from regard.tasks.loss import smoothed_cross_entropy

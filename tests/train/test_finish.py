@@ -4,9 +4,8 @@ import json
 
 import pytest
 
+from regard import native, train
 from regard import recipe as recipes
-from regard import train
-from regard.attention._kernels import native
 from tests.train.runs import recipe
 
 

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from regard.attention._kernels import native
-from regard.attention._kernels.gemm import unhooked
-from regard.attention._kernels.native import additive_calls as calls
-from regard.attention._kernels.native.additive_grad import step
+from regard import native
+from regard.attention._kernels.cpu import additive_calls as calls
+from regard.attention._kernels.cpu.additive_grad import step
 from regard.attention._kernels.table import Attended, Call, unforced
 from regard.attention._recorder import record, unwatched
 from regard.attention.mask import Lengths
@@ -24,6 +23,7 @@ from regard.attention.memory import Memory
 from regard.attention.read import WeightedSum
 from regard.attention.score import Additive
 from regard.attention.select import Softmax
+from regard.native.gemm import unhooked
 
 if TYPE_CHECKING:
     from regard.attention.module import Attention

@@ -8,7 +8,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention._fit import check, check_heads
-from regard.attention._kernels.gemm import linear
 from regard.attention._kernels.table import Attended
 from regard.attention._short import short
 from regard.attention._wrong import RAW, refuse_keys, refuse_projection
@@ -22,6 +21,7 @@ from regard.attention.read import Read, WeightedSum
 from regard.attention.score import ScaledDot, Score
 from regard.attention.select import Select, Softmax
 from regard.errors import RequestError
+from regard.native.gemm import linear
 
 __all__ = ["Attention", "MultiHead"]
 

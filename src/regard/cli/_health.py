@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard import native
 from regard.attention import (
     Additive,
     ALiBi,
@@ -40,7 +41,6 @@ from regard.attention import (
     explain,
     kernels,
 )
-from regard.attention._kernels import native
 from regard.attention._kernels.table import table
 from regard.errors import RequestError
 

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import nn
 
-from regard.attention._kernels import native
+from regard import native
 from regard.attention._recorder import wants_calls
 from regard.decode import packed_recurrent, packed_transformer
 from regard.decode.ensemble import Ensemble

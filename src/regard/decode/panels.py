@@ -1,6 +1,6 @@
 """A model's weights laid out for C: panels of 32 outputs, in float32, bfloat16 or bytes.
 
-See `_kernels/native/products.h`. Bytes have one step an output; where the machine has VNNI they are
+See `native/products.h`. Bytes have one step an output; where the machine has VNNI they are
 multiplied by rows as bytes with one step a row, else widened.
 """
 
@@ -12,8 +12,8 @@ from weakref import ref
 import torch
 from torch import Tensor, nn
 
+from regard import native
 from regard.attention import Softmax, WeightedSum
-from regard.attention._kernels import native
 from regard.errors import RequestError
 from regard.protocols import Output, lengths_of
 

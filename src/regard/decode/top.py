@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from regard.attention._kernels import native
+from regard import native
 
 __all__ = ["leading", "top"]
 

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.attention._kernels.once import once
+from regard.native.once import once
 
 __all__ = ["affine", "recurrence", "tanh_"]
 

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.attention._kernels.once import once
 from regard.layers._gated import affine, tanh_
+from regard.native.once import once
 
 __all__ = ["Loop"]
 

@@ -3,7 +3,7 @@
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention._kernels.dropout import dropout, dropout_add, dropout_relu
+from regard.native.dropout import dropout, dropout_add, dropout_relu
 
 __all__ = ["Dropout", "dropout", "dropout_add", "dropout_relu"]
 

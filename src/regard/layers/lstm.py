@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from regard.attention._kernels.once import once
 from regard.layers.dropout import dropout
+from regard.native.once import once
 
 __all__ = ["LSTM", "lstm_cell"]
 

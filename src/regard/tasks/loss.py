@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.attention._kernels import native
-from regard.attention._kernels.once import once
+from regard import native
 from regard.layers.linear import add_product, pays, product
 from regard.layers.project import Deferred
+from regard.native.once import once
 from regard.protocols import PAD
 
 __all__ = ["smoothed_cross_entropy"]

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from regard.attention._kernels import triton
-from regard.attention._kernels.native import additive as native
+from regard.attention._kernels.cpu import additive as native
 
 __all__ = ["additive_scores", "score_blocks"]
 

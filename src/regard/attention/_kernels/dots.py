@@ -5,9 +5,8 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor
 
-from regard.attention._kernels import native
-from regard.attention._kernels.dropout import BITS
-from regard.attention._kernels.native.dots import CALL, dots
+from regard import native
+from regard.attention._kernels.cpu.dots import CALL, dots
 from regard.attention._kernels.region import factors
 from regard.attention._kernels.sdpa import Sdpa
 from regard.attention._kernels.table import Attended, Call
@@ -16,6 +15,7 @@ from regard.attention.read import WeightedSum
 from regard.attention.score import DotLike
 from regard.attention.select import Softmax
 from regard.errors import RequestError
+from regard.native.dropout import BITS
 
 __all__ = ["Dots", "knows", "packed"]
 

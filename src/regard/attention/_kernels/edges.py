@@ -14,14 +14,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.attention._kernels import native, triton
-from regard.attention._kernels.constant import constant
+from regard import native
+from regard.attention._kernels import triton
 from regard.attention._kernels.segment import refuses_edges
 from regard.attention._kernels.table import Attended, Call
 from regard.attention.mask import Edges
 from regard.attention.read import WeightedSum
 from regard.attention.score import SplitLinear
 from regard.attention.select import Softmax
+from regard.native.constant import constant
 
 __all__ = ["EdgeWise"]
 

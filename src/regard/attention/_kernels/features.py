@@ -20,7 +20,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.attention._kernels import native, triton
+from regard import native
+from regard.attention._kernels import triton
 from regard.attention._kernels.blocks import features_blocks, features_blocks_backward
 from regard.attention._kernels.spans import spans
 from regard.attention._kernels.table import Attended, Call

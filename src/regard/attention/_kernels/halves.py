@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.attention._kernels import native
+from regard import native
 
 __all__ = ["halves"]
 

@@ -11,9 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from regard.attention._kernels import native
-from regard.attention._kernels.constant import constant
-from regard.attention._kernels.dropout import dropout
+from regard import native
 from regard.attention._kernels.segment import shared_additive
 from regard.attention._kernels.table import Attended, Call
 from regard.attention.mask import Dense, Lengths, Mask
@@ -21,6 +19,8 @@ from regard.attention.mask.base import _Not, _Pair
 from regard.attention.read import WeightedSum
 from regard.attention.score import Additive, DotLike
 from regard.attention.select import LocalMonotonic, LocalPredictive, masked_softmax
+from regard.native.constant import constant
+from regard.native.dropout import dropout
 
 __all__ = ["Local"]
 

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.attention._kernels.dropout import dropout
 from regard.attention._kernels.table import Attended, Call, forced
 from regard.attention._kernels.window import Windowed
 from regard.attention.mask import Causal, Edges
 from regard.attention.read import WeightedSum
 from regard.attention.score import DotLike
 from regard.attention.select import Softmax, masked_softmax
+from regard.native.dropout import dropout
 
 __all__ = ["Sdpa"]
 

@@ -16,12 +16,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.attention._kernels.csr import compressed
-from regard.attention._kernels.dropout import dropout
 from regard.attention._kernels.table import Attended, Call
 from regard.attention.mask import Edges
 from regard.attention.read import WeightedSum
 from regard.attention.score import Additive, DotLike, SplitLinear
 from regard.attention.select import Softmax
+from regard.native.dropout import dropout
 
 __all__ = [
     "Segment",

@@ -6,9 +6,8 @@ import torch
 from torch import Tensor
 
 from regard.attention._kernels import triton
+from regard.attention._kernels.cpu import additive as native
 from regard.attention._kernels.local import Local
-from regard.attention._kernels.native import additive as native
-from regard.attention._kernels.native import level
 from regard.attention._kernels.reference import parts
 from regard.attention._kernels.table import Attended, Call, forced
 from regard.attention.carry import Coverage, PreviousWeights
@@ -16,6 +15,7 @@ from regard.attention.mask import Edges, Lengths
 from regard.attention.read import WeightedSum
 from regard.attention.score import AdditiveLike
 from regard.attention.select import Softmax
+from regard.native import level
 
 __all__ = ["Streaming"]
 

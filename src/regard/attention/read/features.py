@@ -3,8 +3,8 @@
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention._kernels.dropout import dropout
 from regard.errors import RequestError
+from regard.native.dropout import dropout
 
 __all__ = ["FeatureSum", "check_features"]
 

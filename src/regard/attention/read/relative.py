@@ -4,9 +4,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention._kernels.dropout import dropout
 from regard.attention.position.table import by_offset
 from regard.attention.score.relative import offset_table
+from regard.native.dropout import dropout
 
 __all__ = ["RelativeValues"]
 

@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention._kernels.dropout import dropout
 from regard.errors import RequestError
+from regard.native.dropout import dropout
 
 __all__ = ["WeightedSum"]
 

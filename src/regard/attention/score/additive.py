@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention._kernels.additive import additive_scores
-from regard.attention._kernels.native import additive as native
+from regard.attention._kernels.cpu import additive as native
 from regard.attention.score.base import AdditiveForm
 from regard.errors import RequestError
 

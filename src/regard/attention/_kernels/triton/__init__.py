@@ -9,7 +9,7 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor
 
-from regard.attention._kernels.constant import constant
+from regard.native.constant import constant
 
 __all__ = ["additive_scores", "available", "edge_attention", "feature_attention", "takes"]
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from regard.attention import Additive, Attention, Sparsemax, kernels
-from regard.attention._kernels.native import additive
-from regard.attention._kernels.once import once
+from regard.attention._kernels.cpu import additive
+from regard.native.once import once
 
 
 class Cube(torch.autograd.Function):

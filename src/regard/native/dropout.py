@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.attention._kernels import native
+from regard import native
 
 __all__ = ["BITS", "FEW", "drawn", "dropout", "dropout_add", "dropout_relu"]
 

@@ -40,8 +40,8 @@ from pathlib import Path
 
 import torch
 
-from regard.attention._kernels.constant import constant
-from regard.attention._kernels.native._build import BuildError, cached, shipped
+from regard.native._build import BuildError, cached, shipped
+from regard.native.constant import constant
 
 __all__ = ["at_level", "function", "lacks", "level", "library", "missing", "threads"]
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from regard import native
 from regard.attention import Additive, Attention, explain
-from regard.attention._kernels import native
-from regard.attention._kernels.native import _build
-from regard.attention._kernels.native import additive as c
+from regard.attention._kernels.cpu import additive as c
+from regard.native import _build
 
 FOLDER = Path(_build.__file__).parent
 SMALL = """#include "regard.h"
@@ -260,7 +260,7 @@ def test_the_build_hook_ships_the_object(checkout):
     assert done.returncode == 0, done.stderr
     tag, target = done.stdout.split()
     assert tag.startswith("py3-none-")
-    assert target == "regard/attention/_kernels/native/_native.so"
+    assert target == "regard/native/_native.so"
 
 
 @pytest.mark.parametrize("compiler", ["half", "/nowhere/cc", "false", "true", 'cc "'])

@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.attention._kernels import native
-from regard.attention._kernels.dropout import BITS, drawn
+from regard import native
+from regard.native.dropout import BITS, drawn
 
 __all__ = ["CALL", "dots"]
 

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from regard.attention._kernels.native import additive_calls as calls
-from regard.attention._kernels.once import once
+from regard.attention._kernels.cpu import additive_calls as calls
+from regard.native.once import once
 
 __all__ = ["Attend", "Scores", "shared", "step"]
 

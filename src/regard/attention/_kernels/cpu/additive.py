@@ -11,12 +11,12 @@ import math
 import torch
 from torch import Tensor
 
-from regard.attention._kernels.native import additive_calls as calls
-from regard.attention._kernels.native import additive_ops as ops
-from regard.attention._kernels.native.additive_calls import pack as pack
-from regard.attention._kernels.native.additive_calls import refuses as refuses
-from regard.attention._kernels.native.additive_calls import width
-from regard.attention._kernels.native.additive_grad import Attend, Scores, shared
+from regard.attention._kernels.cpu import additive_calls as calls
+from regard.attention._kernels.cpu import additive_ops as ops
+from regard.attention._kernels.cpu.additive_calls import pack as pack
+from regard.attention._kernels.cpu.additive_calls import refuses as refuses
+from regard.attention._kernels.cpu.additive_calls import width
+from regard.attention._kernels.cpu.additive_grad import Attend, Scores, shared
 
 __all__ = ["attend", "pack", "refuses", "scores"]
 

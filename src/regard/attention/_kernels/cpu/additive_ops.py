@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.attention._kernels.native import additive_calls as calls
+from regard.attention._kernels.cpu import additive_calls as calls
 
 __all__ = ["attend", "scores"]
 

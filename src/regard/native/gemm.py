@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.attention._kernels import native
+from regard import native
 
 __all__ = ["add_product", "linear", "pays", "product", "unhooked"]
 
