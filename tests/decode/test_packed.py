@@ -17,6 +17,7 @@ from regard.errors import RequestError
 from regard.models.marian import Marian
 from regard.models.rnnsearch import RNNencdec, RNNsearch
 from regard.models.transformer import Transformer
+from regard.native.fingerprint import fingerprint
 from regard.protocols import EOS, PAD
 
 needs_c = pytest.mark.skipif(native.library() is None, reason="no compiled library")
@@ -162,8 +163,10 @@ def test_ids_that_are_not_in_the_vocabulary_are_refused():
     for wrong in (203, -1):
         with pytest.raises(IndexError, match="not in the vocabulary"):
             fast.step(torch.full((5, 1), wrong), decoding)
-    with pytest.raises(IndexError):
-        fast.encode(source + 203, lengths)
+    for wrong in (203, -1, -1_000_000_000):
+        source[3, 2] = wrong
+        with pytest.raises(RequestError, match=f"source: expected ids from 0 to 202, got {wrong}"):
+            fast.encode(source, lengths)
 
 
 @needs_c
@@ -226,6 +229,78 @@ def test_changed_weights_are_packed_anew_and_a_model_that_is_gone_is_not_kept(ma
     assert gone() is None
     with pytest.raises(RequestError, match="the model that was packed is gone"):
         kept.encode(source, lengths)
+
+
+def fused_adam(model):
+    """A step of training; it leaves `_version` as it is."""
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.05, fused=True)
+    source, lengths = sources()
+    model(source, source, lengths).logits.square().sum().backward()
+    optimizer.step()
+
+
+def one_number(model):
+    """The last number of the last row, past `_version` and past whole vectors of a fingerprint."""
+    model.output.weight.data[-1, -1] = 1e3
+
+
+def by_numpy(model):
+    numbers = model.output.weight.detach().numpy()
+    numbers[7] = numbers[8]
+
+
+@needs_c
+@MODELS
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+@pytest.mark.parametrize("change", [fused_adam, one_number, by_numpy])
+def test_weights_that_are_changed_behind_the_back_are_packed_anew(make, change, precision):
+    model, (source, lengths) = make(), sources()
+    old = packed(model, precision)
+    decode = Greedy(precision=precision)
+    before = decode(model, source, lengths)
+    versions = [p._version for p in model.parameters()]
+    change(model)
+    assert [p._version for p in model.parameters()] == versions  # else this tests nothing
+    assert packed(model, precision) is not old
+    fresh = decode(copy.deepcopy(model), source, lengths)
+    after = decode(model, source, lengths)
+    assert [h[0].tokens for h in after] == [h[0].tokens for h in fresh]
+    assert [h[0].score for h in after] != [h[0].score for h in before]
+
+
+@needs_c
+def test_a_packed_model_can_be_kept_and_decoded_with():
+    model, (source, lengths) = a_transformer(), sources()
+    kept = packed(model, "int8")
+    model.train()
+    found = Beam()(kept, source, lengths)
+    assert model.training
+    assert packed(kept) is packed(kept, "int8") is kept
+    expected = Beam(precision="int8")(model, source, lengths)
+    assert [h[0].tokens for h in found] == [h[0].tokens for h in expected]
+    with pytest.raises(RequestError, match="bfloat16 is asked of a model packed in int8"):
+        Beam(precision="bfloat16")(kept, source, lengths)
+
+
+@needs_c
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_fingerprint_sees_every_byte_and_is_the_same_at_every_level(level):
+    generator = torch.Generator().manual_seed(0)
+    sizes = (0, 1, 7, 127, 128, 129, 515)
+    tensors = [torch.randn(n, generator=generator) for n in sizes]
+    with native.at_level("portable"):
+        first = fingerprint(tensors)
+    with native.at_level(level):
+        assert fingerprint(tensors) == first
+        seen = {first, fingerprint(tensors[::-1])}
+        for x in tensors:
+            for at in {0, len(x) // 2, len(x) - 1} if len(x) else ():
+                bits = x.view(torch.int32)
+                bits[at] ^= 1
+                seen.add(fingerprint(tensors))
+                bits[at] ^= 1
+        assert fingerprint(tensors) == first
+    assert len(seen) == 2 + 1 + 3 * 4 + 3
 
 
 @needs_c

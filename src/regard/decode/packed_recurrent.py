@@ -131,9 +131,9 @@ class PackedRecurrent(Panels):
         """Annotations (B, S, 2H), zeros at padding, and the backward state at the first word."""
         model: RNNsearch = self.model
         lengths = self._lengths(source, lengths)
-        words = len(model.embed_source.weight)
-        if not source.numel() or int(lengths.min()) < 1 or int(source.max()) >= words:
+        if not source.numel() or int(lengths.min()) < 1:
             return model.encode(source, lengths)
+        self._known(source, len(model.embed_source.weight))
         n = model.recurrent.hidden
         embedding = model.embed_source.weight
         states = embedding.new_zeros(*source.shape, 2 * n)

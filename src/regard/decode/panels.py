@@ -86,6 +86,15 @@ class Panels(nn.Module):
             )
         return found
 
+    @staticmethod
+    def _known(ids: Tensor, words: int) -> None:
+        """Refuse ids that are not in a vocabulary before C reads their vectors."""
+        low, high = (int(x) for x in ids.aminmax())
+        if low < 0 or high >= words:
+            raise RequestError(
+                f"source: expected ids from 0 to {words - 1}, got {low if low < 0 else high}"
+            )
+
     def _run(self, name: tuple[str, str], plan: Any, call: Any, work: int) -> None:
         function = native.function(*name)
         assert function is not None

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from regard.decode.hypothesis import Hypothesis
 from regard.decode.packed import PRECISIONS, packed
+from regard.decode.panels import Panels
 from regard.decode.penalties import PENALTIES
 from regard.decode.rules import Phrases, Rule, no_repeat, repetition
 from regard.errors import RequestError, nearest
@@ -120,7 +121,7 @@ class Decoder(ABC):
         """Decode a batch; a sentence for which nothing fits what is asked has no hypothesis.
 
         Args:
-            model: any `Generator`.
+            model: any `Generator`, or one that was `packed`.
             lengths: (B,) of the sources, EOS counted; None counts what is not PAD.
             source: (B, S) ids ending in EOS, right-padded.
             prefix: how each output must begin: one list of ids a sentence, of any lengths, no BOS.
@@ -170,7 +171,8 @@ def check(holds: bool, key: str, expected: str, value: object) -> None:
 @contextmanager
 def frozen(model: Generator) -> Iterator[None]:
     """Put every module below `model` in eval mode, and back in the mode it had."""
-    modules = list(model.modules()) if isinstance(model, nn.Module) else []
+    own = model.model if isinstance(model, Panels) else model
+    modules = list(own.modules()) if isinstance(own, nn.Module) else []
     training = [m for m in modules if m.training]
     for m in training:
         m.training = False
