@@ -25,12 +25,14 @@ def additive_step(batch: int = 1, keys: int = 50, dim: int = 256) -> Problem:
     """Scores of one query a row over keys that were packed once, by the C function itself."""
     wrapper = package("regard.attention._kernels.cpu.additive_calls", "the C call")
     native = package("regard.native", "the C call")
-    score = native.function("regard_additive_scores", "pplplpplllllt")
-    if score is None:
-        raise Missing(native.missing() or "the library has no additive scores")
+    lacks = native.lacks("regard_additive_scores")
+    if lacks is not None:
+        raise Missing(lacks)
     leaves = additive(batch, 1, keys, dim)
     query, key, v = (leaves[name].detach() for name in ("query", "key", "v"))
     packed = wrapper.pack(key)
+    wrapper.scores(query, key, packed, v, 1)  # by the gate, which tells ctypes the types
+    score = native.raw("regard_additive_scores")
     found = torch.empty(batch, 1, keys)
     # addresses are taken once: the row is about the call, not about Python's part of it
     given = (

@@ -33,7 +33,7 @@ from regard.errors import RequestError
 
 from .reference import slow_attend
 
-pytestmark = pytest.mark.skipif(native.lacks(*CALL) is not None, reason="no C functions here")
+pytestmark = pytest.mark.skipif(native.lacks(CALL) is not None, reason="no C functions here")
 
 LEVELS = ("AVX-512", "AVX2", "portable")
 

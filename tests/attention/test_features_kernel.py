@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from regard import native
 from regard.attention import (
     Attention,
     Causal,
@@ -20,7 +21,7 @@ from regard.attention import (
     Window,
     kernels,
 )
-from regard.attention._kernels import blocks, features, native
+from regard.attention._kernels import blocks, features
 
 ROADS = ["AVX-512", "AVX2", "portable", "blocks"]
 INPUTS = ("query", "key", "value")

@@ -6,6 +6,7 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from regard import native
 from regard.attention import (
     Additive,
     Attention,
@@ -27,7 +28,7 @@ from regard.attention import (
     kernels,
     watch,
 )
-from regard.attention._kernels import local, native
+from regard.attention._kernels import local
 from regard.errors import RequestError
 
 SCORES = {

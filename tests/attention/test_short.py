@@ -24,7 +24,7 @@ from regard.attention import (
 from regard.errors import RequestError
 
 pytestmark = pytest.mark.skipif(
-    native.function("regard_additive_step", _short._STEP) is None, reason="no C kernels here"
+    native.lacks("regard_additive_step") is not None, reason="no C kernels here"
 )
 LENGTHS = torch.tensor([7, 0, 4])
 

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from regard import native
 from regard.attention import (
     Attention,
     Dot,
@@ -15,7 +16,7 @@ from regard.attention import (
     explain,
     kernels,
 )
-from regard.attention._kernels import edges, local, native
+from regard.attention._kernels import edges, local
 
 needs_c = pytest.mark.skipif(native.library() is None, reason="no compiled library")
 

@@ -161,7 +161,7 @@ def test_ids_that_are_not_in_the_vocabulary_are_refused():
     fast = packed(model)
     decoding = fast.start(fast.encode(source, lengths))
     for wrong in (203, -1):
-        with pytest.raises(IndexError, match="not in the vocabulary"):
+        with pytest.raises(RequestError, match=f"tokens: expected ids from 0 to 202, got {wrong}"):
             fast.step(torch.full((5, 1), wrong), decoding)
     for wrong in (203, -1, -1_000_000_000):
         source[3, 2] = wrong

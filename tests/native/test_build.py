@@ -146,7 +146,7 @@ def test_a_missing_or_broken_compiler_is_no_error(compiler, fresh, tmp_path, mon
     monkeypatch.setattr(native, "shipped", lambda folder: None)
     assert native.library() is None
     assert compiler.split("/")[-1] in native.missing()
-    assert native.function("regard_get_level", "") is None
+    assert native.raw("regard_get_level") is None
     assert native.level() == "none"
     layer = Attention(score=Additive(4, 4, 4))
     x = torch.randn(2, 3, 4, requires_grad=True)

@@ -7,7 +7,6 @@ compilers, transforms, autocast, other parts, other types or shapes. A step that
 one node of the graph, its projection included.
 """
 
-from ctypes import c_int64
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ready", "short"]
 
-_STEP = "pppplft"
 _PLAIN = (Tensor, torch.nn.Parameter)
 
 
@@ -74,7 +72,7 @@ def ready(layer: "Attention", memory: Memory) -> "_Ready | None":
 class _Ready:
     """What is known of the steps of one layer over one memory; `table` is None where C does not."""
 
-    __slots__ = ("call", "held", "read", "score", "select", "shape", "table", "value_dim")
+    __slots__ = ("held", "read", "score", "select", "shape", "table", "value_dim")
 
     def __init__(self, layer: "Attention", memory: Memory) -> None:
         own, modules = layer.__dict__, layer._modules
@@ -82,8 +80,7 @@ class _Ready:
         self.read: Any = modules.get("read")
         self.select: Any = own.get("select")
         self.table: Any = None
-        self.call: Any = native.function("regard_additive_step", _STEP)
-        if self.call is None or not self._parts():
+        if native.lacks(calls.STEP.name) is not None or not self._parts():
             return
         tensors = _tensors(memory)
         if tensors is not None:
@@ -91,11 +88,7 @@ class _Ready:
             self.shape = key.shape[0], key.shape[2]
             self.value_dim = value.shape[2]
             self.held = tensors  # or what lies at the addresses would be given to others
-            self.table = (c_int64 * 11)(
-                key.data_ptr(), key.stride(0), packed.data_ptr(), packed.stride(0),
-                value.data_ptr(), value.stride(0), 0 if lengths is None else lengths.data_ptr(),
-                *key.shape, self.value_dim,
-            )  # fmt: skip
+            self.table = calls.MEMORY(key, packed, value, lengths)
 
     def _parts(self) -> bool:
         return (
@@ -184,13 +177,8 @@ class _Ready:
         projected, v = projected.contiguous(), v.contiguous()
         queries = shape[1]
         context = projected.new_empty(batch, queries, self.value_dim)
-        work = batch * queries * dim * self.table[8] // 16
-        failed = self.call(
-            self.table, projected.data_ptr(), v.data_ptr(), context.data_ptr(), queries,
-            1.0 / self.select.temperature, native.threads(work),
-        )  # fmt: skip
-        if failed:
-            raise MemoryError("regard_additive_step found no memory for its blocks")
+        threads = native.threads(batch * queries * dim * self.table.keys // 16)
+        calls.STEP(self.table, projected, v, context, 1.0 / self.select.temperature, threads)
         return context
 
 

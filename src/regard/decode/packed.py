@@ -84,7 +84,7 @@ def refuses(model: Any) -> str | None:
     if kind is None:
         return f"{type(model).__name__} is no plain Transformer or RNNsearch"
     step, refused, _ = kind
-    if native.function(step, "ppt") is None:
+    if native.lacks(step) is not None:
         return f"there is no C ({native.missing() or 'the function is not in it'})"
     if wants_calls():
         return "somebody watches more of its attention than weights"

@@ -18,12 +18,10 @@ from regard.attention._short import ready
 from regard.decode.panels import Linear, Panels, plain
 from regard.layers.rnn import RESETS, UPDATES, Gated
 from regard.models.rnnsearch import RNNsearch
+from regard.native.gate import Function, Struct, declare
 from regard.protocols import Decoding, Encoded
 
 __all__ = ["PackedRecurrent", "refuses"]
-
-_STEP = ("regard_recurrent_step", "ppt")
-_READ = ("regard_recurrent_read", "ppt")
 
 
 class _Unit(ctypes.Structure):
@@ -46,21 +44,24 @@ class _Reader(ctypes.Structure):
     _fields_ = [("embed", ctypes.c_int64), ("into", Linear * 2), ("unit", _Unit * 2)]
 
 
-class _Read(ctypes.Structure):
-    _fields_ = [
-        (name, ctypes.c_int64)
-        for name in ("sentences", "source", "tokens", "lengths", "order", "embedding", "states",
-                     "final")
-    ]  # fmt: skip
-
-
-class _Call(ctypes.Structure):
-    _fields_ = [
-        *((name, ctypes.c_int64) for name in ("rows", "width", "state", "tokens",
-                                              "embedding", "memory", "v")),
-        ("scale", ctypes.c_double),
-        *((name, ctypes.c_int64) for name in ("new_state", "logits", "looks")),
-    ]  # fmt: skip
+_READ_CALL = Struct(
+    "recurrent_read", "sentences = b", "source = t", "words = words", "embed = m",
+    "hidden = {c // 2}", "tokens: i64 [b t]", "lengths: i64 [b]", "order: i64 [b]",
+    "embedding: f32 [words m]", "states: f32 [b t c] out", "final: f32 [b {c // 2}] out",
+)  # fmt: skip
+_STEP_CALL = Struct(
+    "recurrent_step", "rows = {b * w}", "width = w", "hidden = n", "embed = m", "words = words",
+    "state: f32 [b w n]", "tokens: i64 [b w]", "embedding: f32 [words m]",
+    "memory: struct additive_memory", "v: f32 [{memory.dim}]", "scale: double",
+    "new_state: f32 [b w n] out", "logits: f32 [b w words] out",
+    "looks: f32? [b w {memory.keys}] out",
+)  # fmt: skip
+declare("recurrent_unit", _Unit)
+declare("recurrent_model", _Plan)
+declare("recurrent_reader", _Reader)
+_PLANNED = ("plan: struct plan", "call: struct call", "threads: threads")
+_STEP = Function("regard_recurrent_step", *_PLANNED)
+_READ = Function("regard_recurrent_read", *_PLANNED)
 
 
 def refuses(model: RNNsearch) -> str | None:
@@ -133,16 +134,13 @@ class PackedRecurrent(Panels):
         lengths = self._lengths(source, lengths)
         if not source.numel() or int(lengths.min()) < 1:
             return model.encode(source, lengths)
-        self._known(source, len(model.embed_source.weight))
+        source = self._known(source, len(model.embed_source.weight), "source")
         n = model.recurrent.hidden
         embedding = model.embed_source.weight
         states = embedding.new_zeros(*source.shape, 2 * n)
         final = embedding.new_empty(len(source), n)
-        source, order = source.contiguous(), lengths.argsort(descending=True)
-        call = _Read(
-            *source.shape, source.data_ptr(), lengths.data_ptr(), order.data_ptr(),
-            embedding.data_ptr(), states.data_ptr(), final.data_ptr(),
-        )  # fmt: skip
+        order = lengths.argsort(descending=True)
+        call = _READ_CALL(source, lengths, order, embedding, states, final)
         self._run(_READ, self._reader, call, source.numel() * 500_000)
         return Encoded(states, lengths, final)
 
@@ -159,16 +157,15 @@ class PackedRecurrent(Panels):
         if seen is None or seen.table is None:
             return model.step(tokens, decoding)
         batch, width = tokens.shape
-        state, tokens = decoding.carried["state"].contiguous(), tokens.contiguous()
+        state = decoding.carried["state"].contiguous()
+        tokens = self._known(tokens, model.target, "tokens")
         new = torch.empty_like(state)
         logits = state.new_empty(batch, width, model.target)
         attention: Any = model.attention
         looks = state.new_zeros(batch, width, len(memory)) if active() else None
-        call = _Call(
-            batch * width, width, state.data_ptr(), tokens.data_ptr(),
-            model.embed_target.weight.data_ptr(), ctypes.addressof(seen.table),
-            attention.score.v.data_ptr(), 1 / attention.select.temperature, new.data_ptr(),
-            logits.data_ptr(), 0 if looks is None else looks.data_ptr(),
+        call = _STEP_CALL(
+            state, tokens, model.embed_target.weight, seen.table, attention.score.v,
+            1 / attention.select.temperature, new, logits, looks,
         )  # fmt: skip
         self._run(_STEP, self._plan, call, batch * width * 1_000_000)
         if looks is not None:

@@ -21,13 +21,12 @@ from regard.layers.feedforward import FeedForward
 from regard.layers.norm import PreNorm
 from regard.models.marian import Activated, Marian
 from regard.models.transformer import DecoderLayer, Transformer
+from regard.native.gate import Function, Struct, declare, expect
 from regard.protocols import Decoding, Encoded
 
 __all__ = ["PackedTransformer", "refuses"]
 
 ACTIVATIONS = {"relu": 1, "swish": 2}
-_STEP = ("regard_transformer_step", "ppt")
-_ENCODE = ("regard_transformer_encode", "ppt")
 
 
 class _Norm(ctypes.Structure):
@@ -41,36 +40,43 @@ class _Layer(ctypes.Structure):
     ]
 
 
-class _Call(ctypes.Structure):
+_STEP_CALL = Struct(
+    "transformer_step", "rows = {s * w}", "width = w", "past = {t - 1}", "source: long",
+    "stride = t", "dim = d", "words = words", "ancestors: i32 [s w t]", "x: f32 [{s * w} d]",
+    "blocks: address", "block_rows: address", "memories: address", "lengths: i64 [s]",
+    "logits: f32 [s w words] out", "layers: long", "heads: long",
+    "own_looks: f32? [layers s w heads 1 t] out",
+    "cross_looks: f32? [layers s w heads source] out",
+)  # fmt: skip
+_ENCODE_CALL = Struct(
+    "transformer_encode", "sentences = s", "source = t", "layers: long", "dim = d",
+    "x: f32 [s t d]", "lengths: i64 [s]", "states: f32 [s t d] out", "memory: address",
+    "memories: address", "stacked: long", "heads: long",
+    "looks: f32? [stacked s heads t t] out",
+)  # fmt: skip
+_PLANNED = ("plan: struct plan", "call: struct call", "threads: threads")
+_STEP = Function("regard_transformer_step", *_PLANNED)
+_ENCODE = Function("regard_transformer_encode", *_PLANNED)
+
+
+class _Plan(ctypes.Structure):
+    """What C calls `model`, without its layers."""
+
     _fields_ = [
-        (name, ctypes.c_int64)
-        for name in (
-            "rows", "width", "past", "source", "stride", "x", "blocks", "block_rows", "ancestors",
-            "memories", "lengths", "logits", "own_looks", "cross_looks",
-        )
-    ]  # fmt: skip
-
-
-class _Encoding(ctypes.Structure):
-    _fields_ = [
-        (name, ctypes.c_int64)
-        for name in (
-            "sentences", "source", "layers", "x", "lengths", "states", "memory", "memories",
-            "looks",
-        )
-    ]  # fmt: skip
-
-
-def _plan(layers: int) -> type[ctypes.Structure]:
-    sizes = "layers", "dim", "inner", "heads", "hidden", "kind", "pre", "act", "widest"
-    fields = [
-        *((name, ctypes.c_int64) for name in sizes),
+        *((name, ctypes.c_int64) for name in ("layers", "dim", "inner", "heads", "hidden", "kind",
+                                              "pre", "act", "widest")),
         ("eps", ctypes.c_double),
         ("output", Linear),
         ("last", _Norm),
-        ("layer", _Layer * layers),
-    ]
-    return type("_Plan", (ctypes.Structure,), {"_fields_": fields})
+    ]  # fmt: skip
+
+
+declare("transformer_layer", _Layer)
+declare("transformer_model", _Plan)
+
+
+def _plan(layers: int) -> type[ctypes.Structure]:
+    return type("_WholePlan", (_Plan,), {"_fields_": [("layer", _Layer * layers)]})
 
 
 def refuses(model: Any) -> str | None:
@@ -165,18 +171,16 @@ class PackedTransformer(Panels):
         layers = len(model.decoder)
         memories = x.new_zeros(layers, *source.shape, 2 * self._plan.inner)
         each = (ctypes.c_int64 * layers)(*(m.data_ptr() for m in memories))
-        looks = x.new_zeros(0)
+        looks, stacked, heads = None, len(model.encoder), self._encoder.heads
         if active():
             sentences, width = source.shape
-            heads = self._encoder.heads, width, width
-            looks = x.new_zeros(len(model.encoder), sentences, *heads)
-        call = _Encoding(
-            *source.shape, layers, x.data_ptr(), lengths.data_ptr(), states.data_ptr(),
-            ctypes.addressof(self._memory), ctypes.addressof(each),
-            looks.data_ptr() if len(looks) else 0,
+            looks = x.new_zeros(stacked, sentences, heads, width, width)
+        call = _ENCODE_CALL(
+            layers, x, lengths, states, ctypes.addressof(self._memory), ctypes.addressof(each),
+            stacked, heads, looks,
         )  # fmt: skip
         self._run(_ENCODE, self._encoder, call, source.numel() * 1_000_000)
-        for layer, weights in zip(model.encoder, looks, strict=False):
+        for layer, weights in zip(model.encoder, () if looks is None else looks, strict=False):
             note(layer.self_attention, weights)
         return Encoded(states, lengths, extra={"memories": tuple(memories)})
 
@@ -197,19 +201,20 @@ class PackedTransformer(Panels):
         count = len(past.blocks)
         blocks = (ctypes.c_int64 * count)(*(b.data_ptr() for b in past.blocks))
         sizes = (ctypes.c_int64 * count)(*(b.shape[2] for b in past.blocks))
-        memories = (ctypes.c_int64 * len(source.pairs))(*(p.data_ptr() for p in source.pairs))
-        keys = source.pairs[0].shape[1]
-        call = _Call(
-            rows, width, count - 1, keys, past.ancestors.shape[-1], x.data_ptr(),
-            ctypes.addressof(blocks), ctypes.addressof(sizes), past.ancestors.data_ptr(),
-            ctypes.addressof(memories), source.lengths.data_ptr(),
-            logits.data_ptr(),
-        )  # fmt: skip
-        looks = []
+        keys, layers, heads = source.pairs[0].shape[1], len(model.decoder), self._plan.heads
+        shape = sentences, keys, 2 * self._plan.inner
+        memories = (ctypes.c_int64 * layers)(
+            *(expect("the source's memory", p, torch.float32, shape) for p in source.pairs)
+        )
+        looks: list[Tensor] = []
         if active():
-            place = len(model.decoder), sentences, width, self._plan.heads
+            place = layers, sentences, width, heads
             looks = [x.new_zeros(*place, 1, count), x.new_zeros(*place, keys)]
-            call.own_looks, call.cross_looks = (one.data_ptr() for one in looks)
+        call = _STEP_CALL(
+            keys, past.ancestors, x.view(rows, -1), ctypes.addressof(blocks),
+            ctypes.addressof(sizes), ctypes.addressof(memories), source.lengths, logits, layers,
+            heads, *(looks or (None, None)),
+        )  # fmt: skip
         self._run(_STEP, self._plan, call, rows * 1_000_000)
         for layer, own, cross in zip(model.decoder, *looks, strict=True) if looks else ():
             note(layer.self_attention, own)

@@ -15,19 +15,22 @@ from torch import Tensor, nn
 from regard import native
 from regard.attention import Softmax, WeightedSum
 from regard.errors import RequestError
+from regard.native.gate import Function, declare
 from regard.protocols import Output, lengths_of
 
 __all__ = ["PRECISIONS", "Linear", "Panels", "plain"]
 
 PRECISIONS = ("float32", "bfloat16", "int8")
 PANEL = 32
-_VNNI = ("regard_vnni", "")
 
 
 class Linear(ctypes.Structure):
     """Addresses and sizes of one packed product."""
 
     _fields_ = [(name, ctypes.c_int64) for name in ("w", "scale", "bias", "inputs", "out")]
+
+
+declare("linear", Linear)
 
 
 def plain(attention: Any, score: type) -> bool:
@@ -56,7 +59,7 @@ class Panels(nn.Module):
         self._held: list[Tensor] = []
         self._kind = PRECISIONS.index(precision)
         if precision == "int8":
-            vnni = native.function(*_VNNI)
+            vnni = native.raw("regard_vnni")
             self._kind += bool(vnni and vnni())
 
     @property
@@ -87,25 +90,17 @@ class Panels(nn.Module):
         return found
 
     @staticmethod
-    def _known(ids: Tensor, words: int) -> None:
-        """Refuse ids that are not in a vocabulary before C reads their vectors."""
-        low, high = (int(x) for x in ids.aminmax())
-        if low < 0 or high >= words:
-            raise RequestError(
-                f"source: expected ids from 0 to {words - 1}, got {low if low < 0 else high}"
-            )
+    def _known(ids: Tensor, words: int, name: str) -> Tensor:
+        """Ids as C reads them; those that are not in a vocabulary are refused."""
+        ids = ids.long().contiguous()
+        low, high = (int(x) for x in ids.aminmax()) if ids.numel() else (0, 0)
+        if low < 0 or high >= words > 0:
+            wrong = low if low < 0 else high
+            raise RequestError(f"{name}: expected ids from 0 to {words - 1}, got {wrong}")
+        return ids
 
-    def _run(self, name: tuple[str, str], plan: Any, call: Any, work: int) -> None:
-        function = native.function(*name)
-        assert function is not None
-        address = ctypes.addressof
-        failed = function(address(plan), address(call), native.threads(work))
-        if failed == 1:
-            raise MemoryError("no memory for a packed model")
-        if failed == 3:
-            raise IndexError("a token's id is not in the vocabulary")
-        if failed:
-            raise RuntimeError("packed for other instructions than those in force")
+    def _run(self, function: Function, plan: Any, call: Any, work: int) -> None:
+        function(plan, call, native.threads(work))
 
     def _linear(self, *layers: nn.Linear) -> Linear:
         """Layers with the same input, their outputs side by side."""

@@ -4,12 +4,16 @@ import torch
 from torch import Tensor
 
 from regard import native
+from regard.native.gate import Function
 
 __all__ = ["leading", "top"]
 
 COLUMN = 16
 MOST = 64
-_BEST = ("regard_best", "llllpppt")
+_BEST = Function(
+    "regard_best", "r", "n", "first: long", "c", "logits: f32 [r n]", "values: f32 [r c] out",
+    "ids: i64 [r c] out", "threads: threads",
+)  # fmt: skip
 
 
 def leading(logits: Tensor, first: int, count: int, normalized: bool) -> tuple[Tensor, Tensor]:
@@ -22,19 +26,14 @@ def leading(logits: Tensor, first: int, count: int, normalized: bool) -> tuple[T
     """
     count = min(count, logits.shape[-1] - first)
     plain = logits.device.type == "cpu" and logits.dtype == torch.float32 and not normalized
-    work = native.function(*_BEST) if plain and count <= MOST else None
-    if work is None:
+    if not plain or count > MOST or native.lacks(_BEST.name) is not None:
         values, ids = top(log_probabilities(logits, normalized)[..., first:], count)
         return values, ids + first
-    logits = logits.contiguous()
     shape, size = logits.shape[:-1], logits.shape[-1]
-    values, ids = logits.new_empty(*shape, count), torch.empty(*shape, count, dtype=torch.int64)
     rows = shape.numel()
-    work(
-        rows, size, first, count, logits.data_ptr(), values.data_ptr(), ids.data_ptr(),
-        native.threads(rows * size),
-    )  # fmt: skip
-    return values, ids
+    values, ids = logits.new_empty(rows, count), torch.empty(rows, count, dtype=torch.int64)
+    _BEST(first, logits.reshape(rows, size).contiguous(), values, ids, native.threads(rows * size))
+    return values.view(*shape, count), ids.view(*shape, count)
 
 
 def log_probabilities(logits: Tensor, normalized: bool) -> Tensor:

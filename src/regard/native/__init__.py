@@ -9,18 +9,16 @@ How to add a function:
 1. C, in `x.c`: `REGARD_API int regard_x(const float *a, float *out, int64_t n, int32_t threads)`,
    which gives 0, or 1 where there was no memory. Write the inside as a template over vectors (see
    `regard.h`, `lanes.h`) and dispatch by level; whatever is not `REGARD_API` is `static`.
-2. Python: `native.function("regard_x", "pplt")`, where the letters are the arguments: p pointer
-   (a tensor's `data_ptr()`, 0 for NULL), l int64, i int32, f float, d double, t the number of
-   threads (`native.threads(work)`). It is None where the function is not to be had; `refuses`
-   asks `native.lacks(...)` why, which a compiler can ask too.
+2. Python: declare it, `X = Function("regard_x", "a: f32 (n)", "out: f32 (n) out", "n",
+   "threads: threads")`, and call it, `X(a, out, native.threads(a.numel()))`: `gate.py` checks
+   types, shapes, strides and status. `native.lacks("regard_x")` says whether it is to be had, for
+   a compiler too. What tensors hold (ids, lengths, offsets) C checks before it reads by it.
 3. PyTorch: `data_ptr()` does not work while a graph is traced, so wrap the call as an operator:
 
        @torch.library.custom_op("regard::x", mutates_args=())
        def x(a: Tensor) -> Tensor:
-           a = a.contiguous()            # hold it in a variable: C sees only its address
-           out = torch.empty_like(a)
-           f = native.function("regard_x", "pplt")
-           f(a.data_ptr(), out.data_ptr(), a.numel(), native.threads(a.numel()))
+           out = torch.empty(a.shape)
+           X(a.contiguous(), out, native.threads(a.numel()))
            return out
 
        @x.register_fake
@@ -32,21 +30,22 @@ How to add a function:
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from ctypes import CDLL, c_double, c_float, c_int32, c_int64, c_void_p
+from ctypes import CDLL
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from regard.native._build import BuildError, cached, shipped
 from regard.native.constant import constant
+from regard.native.gate import Function
 
-__all__ = ["at_level", "function", "lacks", "level", "library", "missing", "threads"]
+__all__ = ["at_level", "lacks", "level", "library", "missing", "raw", "threads"]
 
 FOLDER = Path(__file__).parent
-_LETTERS = {"p": c_void_p, "l": c_int64, "i": c_int32, "f": c_float, "d": c_double, "t": c_int32}
 _LEVELS = ("portable", "AVX2", "AVX-512")
 GRAIN = 200_000
 """Operations below which a second thread costs more than it brings."""
@@ -63,21 +62,16 @@ def missing() -> str | None:
 
 
 @cache
-def function(name: str, letters: str) -> Callable[..., int] | None:
-    """A function of the shared object, or None; `letters` as the module's text says."""
+def raw(name: str) -> Any:
+    """A function of the shared object without types, or None: for `gate.Function` alone."""
     found = library()
-    if found is None or not hasattr(found, name):
-        return None
-    pointer: Callable[..., int] = getattr(found, name)
-    pointer.argtypes = [_LETTERS[letter] for letter in letters]  # type: ignore[attr-defined]
-    pointer.restype = c_int32  # type: ignore[attr-defined]
-    return pointer
+    return None if found is None else getattr(found, name, None)
 
 
 @constant
-def lacks(name: str, letters: str) -> str | None:
+def lacks(name: str) -> str | None:
     """Why a function is not to be had, in a clause; None where it is. A constant for compilers."""
-    if function(name, letters) is not None:
+    if raw(name) is not None:
         return None
     return f"no C, {missing() or f'{name} is not in it'}"
 
@@ -129,4 +123,6 @@ def _found() -> tuple[CDLL | None, str | None]:
 def reset() -> None:
     """Forget what was found: for tests that change the environment."""
     _found.cache_clear()
-    function.cache_clear()
+    raw.cache_clear()
+    for function in Function.every:
+        function.reset()

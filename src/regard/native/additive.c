@@ -11,7 +11,6 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 /* How many floats a row of packed keys has: what `prepare` allocates for each key. */
 REGARD_API int64_t regard_additive_width(int64_t dim) { return width(dim); }
 
-
 #define PACK(level)                                                                                \
     static void pack_keys_##level(const float *key, float *packed, int64_t n, int64_t dim,         \
                                   int threads) {                                                   \
@@ -52,7 +51,7 @@ static int run_forward(Additive *a, int threads) {
         int64_t row = a->keys * width(a->dim);
         group = row > 0 ? least(a->batch, ROOM / row) : a->batch;
         if (group < 1) group = 1;
-        a->own_packed = regard_scratch((size_t)(group * row) * sizeof(float));
+        a->own_packed = regard_floats(group * row);
         if (a->own_packed == NULL) return 1;
     }
     REGARD_DISPATCH(forward, (a, group, threads));
@@ -87,18 +86,20 @@ REGARD_API int regard_additive_attend(
     return run_forward(&a, threads);
 }
 
-/* The same without a mask, for steps over one memory, whose part is a table made once: the addresses
- * and strides of keys, packed keys and values, the address of lengths, B, K, D, Dv. */
+#define L(field) REGARD_FIELD(additive_memory, field)
+REGARD_API const int64_t regard_layout_additive_memory[] = {
+    sizeof(additive_memory), L(key), L(key_batch), L(packed), L(packed_batch), L(value),
+    L(value_batch), L(lengths), L(batch), L(keys), L(dim), L(value_dim), -1};
+#undef L
+
+/* The same without a mask, for steps over one memory, which is laid out once. */
 REGARD_API int regard_additive_step(
-    const int64_t *table, const float *query, const float *v, float *context, int64_t queries,
+    const additive_memory *m, const float *query, const float *v, float *context, int64_t queries,
     float scale, int32_t threads) {
-    Additive a = {.query = query, .key = (const float *)table[0], .key_batch = table[1],
-                  .packed = (const float *)table[2], .packed_batch = table[3], .v = v,
-                  .value = (const float *)table[4], .value_batch = table[5],
-                  .lengths = (const int64_t *)table[6], .scale = scale, .context = context,
-                  .batch = table[7], .queries = queries, .keys = table[8], .dim = table[9],
-                  .value_dim = table[10], .heads = 1};
-    return run_forward(&a, threads);
+    return regard_additive_attend(query, m->key, m->key_batch, m->packed, m->packed_batch, v,
+                                  m->value, m->value_batch, NULL, 0, 0, 0, m->lengths, scale,
+                                  context, NULL, NULL, m->batch, queries, m->keys, m->dim,
+                                  m->value_dim, 1, threads);
 }
 
 static int run_backward(Additive *a, int threads) {
@@ -111,10 +112,10 @@ static int run_backward(Additive *a, int threads) {
     int64_t each = (a->packed ? 0 : row) + chunk * (wide + scores);
     int64_t group = each > 0 ? least(a->batch, ROOM / each) : a->batch;
     if (group < 1) group = 1;
-    size_t packed = a->packed ? 0 : group * row, query = group * chunk * wide;
-    size_t block = a->grad_scores ? 0 : group * chunk * a->keys;
-    size_t made = scores > a->keys ? block : 0;
-    float *scratch = regard_scratch((packed + query + block + made) * sizeof(float));
+    int64_t packed = a->packed ? 0 : group * row, query = group * chunk * wide;
+    int64_t block = a->grad_scores ? 0 : group * chunk * a->keys;
+    int64_t made = scores > a->keys ? block : 0;
+    float *scratch = regard_floats(packed + query + block + made);
     if (scratch == NULL) return 1;
     a->own_packed = scratch;
     a->packed_query = scratch + packed;
@@ -138,15 +139,16 @@ static void sum_parts(const Additive *a) {
 static int finish_backward(Additive *a, int accumulate, int threads) {
     if (a->batch == 0 || a->queries == 0 || a->keys == 0) {
         if (!accumulate) {
-            memset(a->grad_query, 0, a->batch * a->queries * a->dim * sizeof(float));
-            memset(a->grad_key, 0, a->batch * a->keys * a->dim * sizeof(float));
-            memset(a->grad_v, 0, a->heads * a->dim * sizeof(float));
+            clear_floats(a->grad_query, a->batch * a->queries * a->dim);
+            clear_floats(a->grad_key, a->batch * a->keys * a->dim);
+            clear_floats(a->grad_v, a->heads * a->dim);
             if (a->grad_value)
-                memset(a->grad_value, 0, a->batch * a->keys * a->value_dim * sizeof(float));
+                clear_floats(a->grad_value, a->batch * a->keys * a->value_dim);
         }
         return 0;
     }
-    size_t bytes = a->batch * a->dim * sizeof(double);
+    if (!a->grad_scores && !a->saved_weights && !a->saved_lse) return BAD_PLAN;
+    size_t bytes = (size_t)(a->batch * a->dim) * sizeof(double);
     a->parts = regard_scratch(bytes);
     if (a->parts == NULL) return 1;
     memset(a->parts, 0, bytes);

@@ -18,7 +18,7 @@
 #ifndef REGARD_ADDITIVE_H
 #define REGARD_ADDITIVE_H
 
-#include "regard.h"
+#include "attend.h"
 
 enum { CHUNK = 32, BLOCK = 16, TILE = 8, EXTRA = 16, KEYS = 64 };
 enum { SMALL, PAIRED, WIDE, DIRECT };

@@ -17,8 +17,10 @@ static void best_parts(void *context, int64_t begin, int64_t end) {
 }
 
 /* count <= size - first; no logit is NaN (a NaN gives NaN, and any id). */
-REGARD_API void regard_best(int64_t rows, int64_t size, int64_t first, int64_t count,
+REGARD_API int regard_best(int64_t rows, int64_t size, int64_t first, int64_t count,
                             const float *logits, float *values, int64_t *ids, int32_t threads) {
     best_call call = {size, first, count, logits, values, ids};
+    if (first < 0 || count < 0 || first > size || count > size - first) return BAD_PLAN;
     regard_parallel(best_parts, &call, rows, threads);
+    return WELL;
 }

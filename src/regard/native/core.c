@@ -101,3 +101,22 @@ void *regard_scratch(size_t bytes) {
 }
 
 void regard_release(void *scratch) { free(scratch); }
+
+float *regard_floats(int64_t n) {
+    const size_t most = SIZE_MAX / 2 / sizeof(float);
+    return n < 0 || (size_t)n > most ? NULL : regard_scratch((size_t)n * sizeof(float));
+}
+
+int regard_within(const int64_t *x, int64_t n, int64_t low, int64_t high) {
+    int64_t outside = 0; /* no branch a number: the compiler makes vectors of this */
+    for (int64_t i = 0; i < n; i++) outside |= (int64_t)(x[i] < low) | (int64_t)(x[i] >= high);
+    return !outside;
+}
+
+int regard_within32(const int32_t *x, int64_t n, int64_t low, int64_t high) {
+    const int32_t from = low < INT32_MIN ? INT32_MIN : low > INT32_MAX ? INT32_MAX : (int32_t)low;
+    const int32_t last = high > INT32_MAX ? INT32_MAX : (int32_t)(high - 1);
+    int32_t outside = high <= low && n > 0;
+    for (int64_t i = 0; i < n; i++) outside |= (int32_t)(x[i] < from) | (int32_t)(x[i] > last);
+    return !outside;
+}

@@ -17,8 +17,9 @@
 #include "regard.h"
 
 typedef struct {
-    int64_t q, k, v, o, kept, go, gq, gk, gv, spans; /* addresses; go = 0: forward */
-    int64_t sequences, heads, dim, width, most_queries, most_keys;
+    int64_t q, k, v, o, kept, go, gq, gk, gv; /* addresses; go = 0: forward */
+    const int64_t *spans;
+    int64_t sequences, heads, dim, width, most_queries, most_keys, queries, keys; /* rows at the end */
     int64_t q_row, q_head, k_row, k_head, v_row, v_head;
     int64_t seed, threshold, half; /* half: bfloat16, else float */
 } dots_table;
@@ -52,7 +53,7 @@ static void dots_parts(void *context, int64_t begin, int64_t end) {
                                long_side * wide, m + 32};
     int64_t total = 0;
     for (int i = 0; i < 10; i++) total += sizes[i];
-    float *at = regard_scratch(total * sizeof(float));
+    float *at = regard_floats(total);
     if (!at) {
         c->failed = 1;
         return;
@@ -68,9 +69,26 @@ static void dots_parts(void *context, int64_t begin, int64_t end) {
     regard_release(first);
 }
 
-REGARD_API int regard_dots(const int64_t *table, float scale, float keep, int32_t threads) {
-    dots_call call = {.scale = scale, .keep = keep};
-    memcpy(&call.t, table, sizeof call.t);
+#define L(field) REGARD_FIELD(dots_table, field)
+REGARD_API const int64_t regard_layout_dots_table[] = {
+    sizeof(dots_table), L(q), L(k), L(v), L(o), L(kept), L(go), L(gq), L(gk), L(gv), L(spans),
+    L(sequences), L(heads), L(dim), L(width), L(most_queries), L(most_keys), L(queries), L(keys),
+    L(q_row), L(q_head), L(k_row), L(k_head), L(v_row), L(v_head), L(seed), L(threshold), L(half), -1};
+#undef L
+
+/* Whether a span of rows first .. first + count - 1 lies within `rows`, and is no longer than `most`. */
+static int span_fits(int64_t first, int64_t count, int64_t rows, int64_t most) {
+    return first >= 0 && count >= 0 && count <= most && first <= rows && count <= rows - first;
+}
+
+REGARD_API int regard_dots(const dots_table *table, float scale, float keep, int32_t threads) {
+    dots_call call = {.t = *table, .scale = scale, .keep = keep};
+    for (int64_t i = 0, n = table->sequences; i < n; i++) {
+        const int64_t *s = table->spans + i;
+        if (!span_fits(s[0], s[n], table->queries, table->most_queries) ||
+            !span_fits(s[2 * n], s[3 * n], table->keys, table->most_keys))
+            return BAD_SPAN;
+    }
     call.dims = dots_up(call.t.dim);
     call.widths = dots_up(call.t.width);
     call.queries = call.t.most_queries;

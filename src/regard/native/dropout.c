@@ -39,19 +39,20 @@ static void drop_spans(void *context, int64_t begin, int64_t end) {
     const int64_t rest = c->count - whole * 32, at = whole * 32 * size;
     if (!rest || end * SPAN * 32 < c->count) return;
     char from[128] = {0}, added[128] = {0}, into[128]; /* the last numbers, in a block of their own */
-    memcpy(from, c->from + at, rest * size);
-    if (onto) memcpy(added, c->onto + at, rest * size);
+    memcpy(from, c->from + at, (size_t)(rest * size));
+    if (onto) memcpy(added, c->onto + at, (size_t)(rest * size));
     REGARD_DISPATCH(drop_range, (c, whole, whole + 1, from, onto ? added : NULL, into));
-    memcpy(c->into + at, into, rest * size);
+    memcpy(c->into + at, into, (size_t)(rest * size));
 }
 
 /* threshold: of 65,536 how many are dropped; onto may be NULL. */
-REGARD_API void regard_dropout(int64_t count, int32_t threshold, float scale, int64_t seed,
+REGARD_API int regard_dropout(int64_t count, int32_t threshold, float scale, int64_t seed,
                                const void *from, const void *onto, void *into, int32_t half,
                                int32_t relu, int32_t threads) {
     dropout_call call = {count, threshold, half, relu, (uint32_t)seed, (uint32_t)(seed >> 32), scale,
                          from, onto, into};
     regard_parallel(drop_spans, &call, (count + SPAN * 32 - 1) / (SPAN * 32), threads);
+    return WELL;
 }
 
 static void pass_spans(void *context, int64_t begin, int64_t end) {
@@ -60,8 +61,9 @@ static void pass_spans(void *context, int64_t begin, int64_t end) {
 }
 
 /* The gradient of max(0, x) with dropout: grad / (1 - p) where something came out. */
-REGARD_API void regard_passed(int64_t count, float scale, const void *grad, const void *out,
+REGARD_API int regard_passed(int64_t count, float scale, const void *grad, const void *out,
                               void *into, int32_t half, int32_t threads) {
     passed_call call = {count, grad, out, into, scale, half};
     regard_parallel(pass_spans, &call, (count + SPAN - 1) / SPAN, threads);
+    return WELL;
 }

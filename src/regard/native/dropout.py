@@ -8,11 +8,18 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard import native
+from regard.native.gate import Function
 
 __all__ = ["BITS", "FEW", "drawn", "dropout", "dropout_add", "dropout_relu"]
 
-_CALL = ("regard_dropout", "liflpppiit")
-_PASSED = ("regard_passed", "lfpppit")
+_DROPOUT = Function(
+    "regard_dropout", "n", "threshold: int", "scale: float", "seed: long", "x: real (n)",
+    "onto: real? (n)", "out: real (n) out", "half x", "relu: int", "threads: threads",
+)  # fmt: skip
+_PASSED = Function(
+    "regard_passed", "n", "scale: float", "grad: real (n)", "out: real (n)", "into: real (n) out",
+    "half out", "threads: threads",
+)  # fmt: skip
 FEW = 1 << 14
 """Numbers below which a call of C costs more than it saves."""
 BITS = 1 << 16
@@ -74,7 +81,7 @@ def _in_c(x: Tensor) -> bool:
         x.device.type == "cpu"
         and x.numel() >= FEW
         and x.dtype in (torch.float32, torch.bfloat16)
-        and native.lacks(*_CALL) is None
+        and native.lacks("regard_dropout") is None
     )
 
 
@@ -96,13 +103,8 @@ def _drop(x: Tensor, onto: Tensor | None, seed: Tensor, threshold: int, relu: bo
     out = torch.empty(x.shape, dtype=x.dtype)
     x = x.contiguous()
     onto = None if onto is None else onto.contiguous()
-    work = native.function(*_CALL)
-    assert work is not None
-    work(
-        x.numel(), threshold, _scale(threshold), int(seed), x.data_ptr(),
-        0 if onto is None else onto.data_ptr(), out.data_ptr(), x.dtype == torch.bfloat16,
-        relu, native.threads(x.numel()),
-    )  # fmt: skip
+    threads = native.threads(x.numel())
+    _DROPOUT(threshold, _scale(threshold), int(seed), x, onto, out, relu, threads)
     return out
 
 
@@ -144,12 +146,7 @@ def _(x: Tensor, seed: Tensor, threshold: int) -> Tensor:
 def _passed(grad: Tensor, out: Tensor, threshold: int) -> Tensor:
     into = torch.empty(out.shape, dtype=out.dtype)
     grad, out = grad.contiguous(), out.contiguous()
-    work = native.function(*_PASSED)
-    assert work is not None
-    work(
-        out.numel(), _scale(threshold), grad.data_ptr(), out.data_ptr(), into.data_ptr(),
-        out.dtype == torch.bfloat16, native.threads(out.numel()),
-    )  # fmt: skip
+    _PASSED(_scale(threshold), grad, out, into, native.threads(out.numel()))
     return into
 
 

@@ -101,8 +101,8 @@ static void table_rows(void *context, int64_t begin, int64_t end) {
 static void make_table(edges_call *c, int32_t threads) {
     const int64_t H = c->heads;
     if (H % 8 || !(c->slope >= 0 && c->slope <= 1) || c->edges < 2 * c->batch * c->keys) return;
-    c->bounds = regard_scratch(sizeof(float) * c->batch * H);
-    c->table = regard_scratch(sizeof(float) * c->batch * c->keys * 2 * H);
+    c->bounds = regard_floats(c->batch * H);
+    c->table = regard_floats(c->batch * c->keys * 2 * H);
     int near = c->bounds && c->table;
     for (int64_t b = 0; near && b < c->batch; b++)
         REGARD_DISPATCH(edges_bound, (c, b, c->bounds + b * H, &near));
@@ -116,8 +116,8 @@ static void make_table(edges_call *c, int32_t threads) {
 
 static int run(regard_body body, const edges_call *call, int64_t rows, int32_t threads) {
     const int64_t each = (2 * TILE + 8) * call->heads + 64;
-    float *work = regard_scratch(sizeof(float) * each * threads);
-    int64_t *reached = regard_scratch(sizeof(int64_t) * (rows + 1));
+    float *work = regard_floats(each * threads);
+    int64_t *reached = regard_scratch(sizeof(int64_t) * (size_t)(rows + 1));
     const int failed = !work || !reached;
     if (!failed) {
         edges_parts parts = {call, work, reached, each, threads};
@@ -128,13 +128,24 @@ static int run(regard_body body, const edges_call *call, int64_t rows, int32_t t
     return failed;
 }
 
+/* Whether offsets (rows + 1) rise from 0 to `edges`, and each edge's other end is a row that is there. */
+static int graph_fits(const int64_t *offsets, int64_t rows, const int32_t *ends, int64_t edges,
+                      int64_t others) {
+    int64_t falls = offsets[0] | (offsets[rows] ^ edges);
+    for (int64_t i = 0; i < rows; i++) falls |= (int64_t)(offsets[i + 1] < offsets[i]);
+    return !falls && regard_within32(ends, edges, 0, others);
+}
+
 REGARD_API int regard_edges_forward(
     int64_t batch, int64_t queries, int64_t keys, int64_t heads, int64_t dim, int64_t edges,
     const float *l, const float *r, const float *v, const int64_t *offsets, const int32_t *sources,
     float slope, float rate, const int64_t *seed, float *out, float *stats, int32_t threads) {
     const int64_t width = block(keys, queries, edges, heads * (dim + 2));
-    edges_call call = {batch, queries, keys, heads, dim, edges, width, l, r, v, offsets, sources, 0,
-                       slope, rate, (uint64_t)*seed, out, stats};
+    if (!graph_fits(offsets, queries, sources, edges, keys)) return BAD_SPAN;
+    edges_call call = {.batch = batch, .queries = queries, .keys = keys, .heads = heads, .dim = dim,
+                       .edges = edges, .width = width, .l = l, .r = r, .v = v, .offsets = offsets,
+                       .others = sources, .slope = slope, .rate = rate, .seed = (uint64_t)*seed,
+                       .out = out, .stats = stats};
     make_table(&call, threads);
     const int failed = run(forward_parts, &call, queries, threads);
     regard_release(call.table);
@@ -149,8 +160,12 @@ REGARD_API int regard_edges_backward(
     const int32_t *ids, float slope, float rate, const int64_t *seed, const float *grad,
     const float *pack, float *dl, float *dr, float *dv, int32_t threads) {
     const int64_t width = block(queries, keys, edges, heads * (dim + 5));
-    edges_call call = {batch, queries, keys, heads, dim, edges, width, 0, r, v, offsets, targets, ids,
-                       slope, rate, (uint64_t)*seed, 0, 0, 0, 0, grad, pack, dl, dr, dv};
+    if (!graph_fits(offsets, keys, targets, edges, queries)) return BAD_SPAN;
+    edges_call call = {.batch = batch, .queries = queries, .keys = keys, .heads = heads, .dim = dim,
+                       .edges = edges, .width = width, .r = r, .v = v, .offsets = offsets,
+                       .others = targets, .ids = ids, .slope = slope, .rate = rate,
+                       .seed = (uint64_t)*seed, .grad = grad, .pack = pack, .dl = dl, .dr = dr,
+                       .dv = dv};
     return run(backward_parts, &call, keys, threads);
 }
 
@@ -176,15 +191,17 @@ static void halves_parts(void *context, int64_t begin, int64_t end) {
     }
 }
 
-REGARD_API void regard_halves(int64_t rows, int64_t heads, int64_t dim, const float *x,
+REGARD_API int regard_halves(int64_t rows, int64_t heads, int64_t dim, const float *x,
                               const float *a, float *out, int32_t threads) {
     halves_call call = {rows, heads, dim, threads, x, a, 0, out, 0, 0};
     regard_parallel(halves_parts, &call, threads, threads);
+    return WELL;
 }
 
-REGARD_API void regard_halves_grad(int64_t rows, int64_t heads, int64_t dim, const float *x,
+REGARD_API int regard_halves_grad(int64_t rows, int64_t heads, int64_t dim, const float *x,
                                    const float *a, const float *g, float *dx, float *da,
                                    int32_t threads) {
     halves_call call = {rows, heads, dim, threads, x, a, g, 0, dx, da};
     regard_parallel(halves_parts, &call, threads, threads);
+    return WELL;
 }

@@ -26,7 +26,7 @@ typedef struct {
     const float *grad;                              /* the same, of the context */
     float *grad_query, *grad_key, *grad_value;      /* contiguous; all of them is written */
     double scale, bound;                            /* f = bound * tanh((q + k) / scale) */
-    int32_t backward, failed;
+    int64_t backward, failed;
 } features_call;
 
 #define TEMPLATE "features.inc"
@@ -36,11 +36,19 @@ static void work(void *call, int64_t begin, int64_t end) {
     REGARD_DISPATCH(features_units, (call, begin, end));
 }
 
-/* 0, or 1 where there was no memory. */
+#define L(field) REGARD_FIELD(features_call, field)
+REGARD_API const int64_t regard_layout_features_call[] = {
+    sizeof(features_call), L(batch), L(queries), L(keys), L(features), L(query), L(key), L(value),
+    L(query_batch), L(query_row), L(key_batch), L(key_row), L(value_batch), L(value_row), L(start),
+    L(stop), L(start_batch), L(start_row), L(stop_batch), L(stop_row), L(mask), L(mask_batch),
+    L(mask_row), L(mask_key), L(context), L(total), L(grad), L(grad_query), L(grad_key),
+    L(grad_value), L(scale), L(bound), L(backward), L(failed), -1};
+#undef L
+
 REGARD_API int regard_features(features_call *call, int threads) {
     int level = regard_level();
     int64_t lanes = level == REGARD_AVX512 ? 16 : level == REGARD_AVX2 ? 8 : 4;
     call->failed = 0;
     regard_parallel(work, call, call->batch * ((call->features + lanes - 1) / lanes), threads);
-    return call->failed;
+    return call->failed ? NO_MEMORY : WELL;
 }

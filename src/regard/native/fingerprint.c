@@ -9,10 +9,11 @@
 #include "levels.h"
 
 /* addresses and bytes: of `count` blocks of memory. */
-REGARD_API void regard_fingerprint(int64_t count, const int64_t *addresses, const int64_t *bytes,
+REGARD_API int regard_fingerprint(int64_t count, const int64_t *addresses, const int64_t *bytes,
                                    uint64_t *out) {
     uint64_t found = 0xcbf29ce484222325u;
     for (int64_t i = 0; i < count; i++)
         REGARD_DISPATCH(fingerprint, ((const char *)(uintptr_t)addresses[i], bytes[i], &found));
     *out = found;
+    return WELL;
 }

@@ -5,11 +5,13 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from regard import native
+from regard.native.gate import Function
 
 __all__ = ["fingerprint"]
 
-_CALL = ("regard_fingerprint", "lppp")
+_FINGERPRINT = Function(
+    "regard_fingerprint", "n", "addresses: i64 [n]", "bytes: i64 [n]", "out: i64 [1] out"
+)
 
 
 def fingerprint(tensors: Iterable[Tensor]) -> int:
@@ -20,15 +22,15 @@ def fingerprint(tensors: Iterable[Tensor]) -> int:
     about what one decoding step of such a model costs.
 
     Raises:
-        RuntimeError: there is no C.
+        RuntimeError: there is no C, or a tensor is not on the CPU.
     """
     held = [x.detach().contiguous() for x in tensors]
-    function = native.function(*_CALL)
-    if function is None:
-        raise RuntimeError(f"no fingerprint without C: {native.lacks(*_CALL)}")
+    for x in held:
+        if not x.is_cpu:
+            raise RuntimeError(f"a fingerprint is of memory, and a tensor is on {x.device.type}")
     table = torch.tensor(
         [[x.data_ptr() for x in held], [x.nbytes for x in held]], dtype=torch.int64
     )
     out = torch.zeros(1, dtype=torch.int64)
-    function(len(held), table.data_ptr(), table[1].data_ptr(), out.data_ptr())
+    _FINGERPRINT(table[0], table[1], out)
     return int(out)

@@ -36,12 +36,13 @@ REGARD_API int regard_gemm(int64_t m, int64_t n, int64_t k, const float *a, int6
                            int64_t a_col, const float *b, int64_t b_row, int64_t b_col,
                            const float *bias, float *c, int64_t c_row, int32_t add,
                            int32_t threads) {
-    gemm p = {m, n, k, a, b, bias, a_row, a_col, b_row, b_col, c_row, c, add};
+    gemm p = {.m = m, .n = n, .k = k, .a = a, .b = b, .bias = bias, .a_row = a_row, .a_col = a_col,
+              .b_row = b_row, .b_col = b_col, .c_row = c_row, .c = c, .add = add};
     const int64_t panels = (n + PANEL - 1) / PANEL, blocks = (m + HIGH - 1) / HIGH;
     const int64_t deep = k < DEEP ? k : DEEP;
     p.shares = threads < 1 ? 1 : threads > blocks ? (blocks < 1 ? 1 : blocks) : threads;
     p.each = a_col == 1 ? 0 : deep * HIGH;
-    p.packed = regard_scratch(sizeof(float) * (size_t)(panels * PANEL * deep + p.shares * p.each));
+    p.packed = regard_floats(panels * PANEL * deep + p.shares * p.each);
     if (!p.packed) return 1;
     p.strips = p.packed + panels * PANEL * deep;
     do {

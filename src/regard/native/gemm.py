@@ -11,10 +11,15 @@ import torch
 from torch import Tensor, nn
 
 from regard import native
+from regard.native.gate import Function
 
 __all__ = ["add_product", "linear", "pays", "product", "unhooked"]
 
-_CALL = ("regard_gemm", "lllpllpllpplit")
+_GEMM = Function(
+    "regard_gemm", "m", "n", "k", "a: f32 [m k] any", "stride a 0", "stride a 1",
+    "b: f32 [k n] any", "stride b 0", "stride b 1", "bias: f32? [n]", "out: f32 [m n] last out",
+    "stride out 0", "add: int", "threads: threads",
+)  # fmt: skip
 _PLAIN = (Tensor, nn.Parameter)
 ROWS = 64
 """Rows and columns from which packing the second factor is worth it."""
@@ -24,7 +29,7 @@ ROWS = 64
 def _wins() -> bool:
     """Whether this machine is such a one."""
     found = native.library()
-    if found is None or native.lacks(*_CALL) is not None:
+    if found is None or native.lacks("regard_gemm") is not None:
         return False
     return bool(found.regard_multiplies())
 
@@ -68,19 +73,9 @@ def add_product(onto: Tensor, a: Tensor, b: Tensor) -> None:
 
 
 def _multiply(a: Tensor, b: Tensor, bias: Tensor | None, out: Tensor, add: bool) -> None:
-    function = native.function(*_CALL)
-    assert function is not None
-    (rows, terms), columns = a.shape, b.shape[1]
-    assert (b.shape[0], *out.shape) == (terms, rows, columns)
-    assert out.stride(1) == 1
     bias = None if bias is None else bias.contiguous()
-    failed = function(
-        rows, columns, terms, a.data_ptr(), *a.stride(), b.data_ptr(), *b.stride(),
-        0 if bias is None else bias.data_ptr(), out.data_ptr(), out.stride(0), add,
-        native.threads(rows * columns * terms // 16),
-    )  # fmt: skip
-    if failed:
-        raise MemoryError("regard_gemm found no memory for its panels")
+    work = a.numel() * b.shape[1]
+    _GEMM(a, b, bias, out, add, native.threads(work // 16))
 
 
 def unhooked(layer: nn.Module) -> bool:

@@ -67,7 +67,7 @@ REGARD_API int regard_local_backward(
     const float *center, const uint8_t *keep, const float *grad, float *of_query, float *of_key,
     float *of_value, float *of_center, int32_t threads) {
     const int64_t pairs = batch * queries * (2 * half + 1);
-    float *scratch = regard_scratch(sizeof(float) * 2 * pairs);
+    float *scratch = regard_floats(2 * pairs);
     if (!scratch) return 1;
     local_call call = {batch, queries, keys, dim, wide, half, scale, sigma,
                        query, key, value, center, keep, 0, grad,

@@ -4,6 +4,11 @@
 #define TEMPLATE "products.inc"
 #include "levels.h"
 
+#define L(field) REGARD_FIELD(linear, field)
+REGARD_API const int64_t regard_layout_linear[] = {
+    sizeof(linear), L(w), L(scale), L(bias), L(in), L(out), -1};
+#undef L
+
 REGARD_API int regard_vnni(void) {
 #if REGARD_X86
     __builtin_cpu_init();

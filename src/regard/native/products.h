@@ -28,7 +28,7 @@ typedef struct {
 
 /* y (rows, out) = act(x (rows, in) times w), rows xs and ys floats apart. */
 #define REGARD_PRODUCT(level)                                                                      \
-    void regard_product_##level(int kind, int act, const linear *w, int64_t rows, const float *x,  \
+    void regard_product_##level(int64_t kind, int64_t act, const linear *w, int64_t rows, const float *x,  \
                                 int64_t xs, float *y, int64_t ys, const narrow_rows *narrow);
 REGARD_PRODUCT(portable)
 #if REGARD_X86

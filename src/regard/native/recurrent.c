@@ -4,6 +4,7 @@
  * A row is a hypothesis: [its state | the last word | what it looked at], each padded with zeros to a
  * multiple of 16, so that a product with several of them side by side is one product. Weights are
  * packed as products.h has it, the attention is additive.c's. */
+#include "attend.h"
 #include "products.h"
 
 /* As Python lays it out: 64-bit words. Sizes are the model's own; `wide` of one is its padded size. */
@@ -25,11 +26,11 @@ typedef struct {
 } reader;
 
 typedef struct {
-    int64_t rows, width;
+    int64_t rows, width, hidden, embed, words;
     const float *state;     /* (rows, hidden) */
     const int64_t *tokens;  /* (rows) */
     const float *embedding; /* (words, embed) */
-    const int64_t *memory;  /* see regard_additive_step */
+    const additive_memory *memory;
     const float *v;
     double scale;
     float *new_state, *logits; /* (rows, hidden), (rows, words) */
@@ -37,7 +38,7 @@ typedef struct {
 } step_call;
 
 typedef struct {
-    int64_t sentences, source;
+    int64_t sentences, source, words, embed, hidden; /* words: of the vocabulary */
     const int64_t *tokens, *lengths, *order; /* (sentences, source); order: the longest first */
     const float *embedding;
     float *states, *final; /* (sentences, source, 2 hidden), zeros; (sentences, hidden) */
@@ -56,14 +57,6 @@ static int64_t row_of(const model *m) { return context_at(m) + wide(m->context);
 
 #define TEMPLATE "recurrent.inc"
 #include "levels.h"
-
-int regard_additive_attend(
-    const float *query, const float *key, int64_t key_batch, const float *packed,
-    int64_t packed_batch, const float *v, const float *value, int64_t value_batch,
-    const uint8_t *mask, int64_t mask_batch, int64_t mask_query, int64_t mask_key,
-    const int64_t *lengths, float scale, float *context, float *weights, float *lse,
-    int64_t batch, int64_t queries, int64_t keys, int64_t dim, int64_t value_dim, int64_t heads,
-    int32_t threads);
 
 /* What a part needs for so many rows, in floats. */
 static int64_t part_room(const model *m, int64_t rows) {
@@ -100,29 +93,70 @@ static void each_part(void *context, int64_t begin, int64_t end, int looked) {
 static void parts_ahead(void *context, int64_t begin, int64_t end) { each_part(context, begin, end, 0); }
 static void parts_after(void *context, int64_t begin, int64_t end) { each_part(context, begin, end, 1); }
 
-/* Threads share the rows. 1: no memory; 2: packed for other instructions than those in force; 3: a
- * token that is not in the vocabulary. */
+#define L(field) REGARD_FIELD(unit, field)
+REGARD_API const int64_t regard_layout_recurrent_unit[] = {
+    sizeof(unit), L(hidden), L(kind), L(before), L(keep), L(gates), L(candidate), -1};
+#undef L
+#define L(field) REGARD_FIELD(model, field)
+REGARD_API const int64_t regard_layout_recurrent_model[] = {
+    sizeof(model), L(embed), L(hidden), L(align), L(context), L(maxout), L(kind), L(query), L(input),
+    L(readout), L(output), L(unit), -1};
+#undef L
+#define L(field) REGARD_FIELD(reader, field)
+REGARD_API const int64_t regard_layout_recurrent_reader[] = {
+    sizeof(reader), L(embed), L(input), L(unit), -1};
+#undef L
+#define L(field) REGARD_FIELD(step_call, field)
+REGARD_API const int64_t regard_layout_recurrent_step[] = {
+    sizeof(step_call), L(rows), L(width), L(hidden), L(embed), L(words), L(state), L(tokens), L(embedding), L(memory), L(v), L(scale),
+    L(new_state), L(logits), L(looks), -1};
+#undef L
+#define L(field) REGARD_FIELD(read_call, field)
+REGARD_API const int64_t regard_layout_recurrent_read[] = {
+    sizeof(read_call), L(sentences), L(source), L(words), L(embed), L(hidden), L(tokens), L(lengths), L(order),
+    L(embedding), L(states), L(final), -1};
+#undef L
+
+/* Whether a packed product has these sizes, outputs rounded up to `out` or not. */
+static int has(const linear *w, int64_t in, int64_t out) { return w->in == in && w->out == out; }
+
+static int unit_fits(const unit *u) {
+    const int64_t h = wide(u->hidden);
+    return has(&u->gates, h, (u->before ? 2 : 3) * h) && (!u->before || has(&u->candidate, h, h));
+}
+
+/* Whether a plan's products fit each other, and the memory that is looked at. */
+static int fits(const model *m, const step_call *c) {
+    const int64_t row = row_of(m), h = wide(m->hidden);
+    return has(&m->query, h, m->align) && has(&m->input, row - h, 3 * h) &&
+           has(&m->readout, row, 2 * m->maxout) && m->output.in == wide(m->maxout) &&
+           m->unit.hidden == m->hidden && unit_fits(&m->unit) && c->memory->dim == m->align &&
+           c->memory->value_dim == m->context && c->rows == c->memory->batch * c->width &&
+           c->hidden == m->hidden && c->embed == m->embed && c->words == m->output.out;
+}
+
+/* Threads share the rows. */
 REGARD_API int regard_recurrent_step(const void *plan, const void *call, int32_t threads) {
     const model *m = plan;
     const step_call *c = call;
-    if (m->kind == VNNI && !regard_vnni()) return 2;
+    if (m->kind == VNNI && !regard_vnni()) return OTHER_LEVEL;
     if (threads > c->rows) threads = (int32_t)c->rows;
-    if (threads < 1) return 0;
-    for (int64_t r = 0; r < c->rows; r++)
-        if (c->tokens[r] < 0 || c->tokens[r] >= m->output.out) return 3;
+    if (!fits(m, c)) return BAD_PLAN;
+    if (threads < 1) return WELL;
+    if (!regard_within(c->tokens, c->rows, 0, m->output.out)) return BAD_ID;
     const int64_t x = wide(c->rows * row_of(m)), query = wide(c->rows * m->align);
     const int64_t context = wide(c->rows * m->context);
     const int64_t each = part_room(m, (c->rows + threads - 1) / threads);
-    float *work = regard_scratch(sizeof(float) * (size_t)(x + query + context + each * threads));
-    if (!work) return 1;
-    room_plan all = {work, work + x, work + x + query};
+    float *work = regard_floats(x + query + context + each * threads);
+    if (!work) return NO_MEMORY;
+    room_plan all = {.x = work, .query = work + x, .context = work + x + query};
     parts_call parts = {m, c, all, work + x + query + context, each, threads};
     regard_parallel(parts_ahead, &parts, threads, threads);
-    const int64_t *at = c->memory;
+    const additive_memory *y = c->memory;
     int failed = regard_additive_attend(
-        all.query, (const float *)at[0], at[1], (const float *)at[2], at[3], c->v,
-        (const float *)at[4], at[5], NULL, 0, 0, 0, (const int64_t *)at[6], (float)c->scale,
-        all.context, c->looks, NULL, at[7], c->width, at[8], at[9], at[10], 1, threads);
+        all.query, y->key, y->key_batch, y->packed, y->packed_batch, c->v, y->value, y->value_batch,
+        NULL, 0, 0, 0, y->lengths, (float)c->scale, all.context, c->looks, NULL, y->batch, c->width,
+        y->keys, y->dim, y->value_dim, 1, threads);
     if (!failed) regard_parallel(parts_after, &parts, threads, threads);
     regard_release(work);
     return failed;
@@ -145,7 +179,7 @@ static void read_group(read_parts *p, int64_t first, int64_t last, int back) {
     for (int64_t s = first; s < last; s++) words += p->c->lengths[p->c->order[s]];
     const int64_t bytes = words * e > rows * h ? words * e : rows * h;
     const int64_t floats = words * (e + 3 * h + 2) + rows * 5 * h + bytes / 4 + 64;
-    float *work = regard_scratch(sizeof(float) * (size_t)floats);
+    float *work = regard_floats(floats);
     if (!work) {
         p->failed = 1;
         return;
@@ -172,7 +206,7 @@ static void read_some(void *context, int64_t begin, int64_t end) {
                 words += c->lengths[c->order[last]];
                 if (words > TOGETHER) break;
             }
-            read_group(p, first, last, part % 2);
+            read_group(p, first, last, (int)(part % 2));
         }
     }
 }
@@ -181,8 +215,20 @@ static void read_some(void *context, int64_t begin, int64_t end) {
 REGARD_API int regard_recurrent_read(const void *plan, const void *call, int32_t threads) {
     const reader *m = plan;
     const read_call *c = call;
-    if (m->unit[0].kind == VNNI && !regard_vnni()) return 2;
-    if (c->sentences < 1) return 0;
+    if (m->unit[0].kind == VNNI && !regard_vnni()) return OTHER_LEVEL;
+    const int64_t n = c->sentences, in = wide(m->embed), out = 3 * wide(m->unit[0].hidden);
+    if (c->embed != m->embed || c->hidden != m->unit[0].hidden) return BAD_PLAN;
+    for (int i = 0; i < 2; i++)
+        if (m->unit[i].hidden != m->unit[0].hidden || !unit_fits(&m->unit[i]) ||
+            !has(&m->input[i], in, out))
+            return BAD_PLAN;
+    if (n < 1) return WELL;
+    if (!regard_within(c->lengths, n, 1, c->source + 1) || !regard_within(c->order, n, 0, n))
+        return BAD_SPAN;
+    for (int64_t i = 1; i < n; i++)
+        if (c->lengths[c->order[i - 1]] < c->lengths[c->order[i]]) return BAD_SPAN;
+    for (int64_t s = 0; s < n; s++) /* behind a length there may be anything */
+        if (!regard_within(c->tokens + s * c->source, c->lengths[s], 0, c->words)) return BAD_ID;
     read_parts parts = {m, c, threads, 0};
     regard_parallel(read_some, &parts, 2 * ((threads + 1) / 2), threads);
     return parts.failed;

@@ -61,4 +61,26 @@ void regard_parallel(regard_body body, void *context, int64_t n, int threads);
 void *regard_scratch(size_t bytes);
 void regard_release(void *scratch);
 
+/* The same for n floats; NULL too where n is negative or its bytes cannot be counted. */
+float *regard_floats(int64_t n);
+
+/* memset and memcpy of floats; none where n is 0, whatever the pointers are. */
+REGARD_INLINE void clear_floats(float *to, int64_t n) {
+    if (n > 0) memset(to, 0, sizeof(float) * (size_t)n);
+}
+REGARD_INLINE void copy_floats(float *to, const float *from, int64_t n) {
+    if (n > 0) memcpy(to, from, sizeof(float) * (size_t)n);
+}
+
+/* What a function gives: all is well, or why not (native/gate.py has the sentences). */
+enum { WELL = 0, NO_MEMORY = 1, OTHER_LEVEL = 2, BAD_ID = 3, BAD_SPAN = 4, BAD_PLAN = 5 };
+
+/* Whether all of n numbers are in low .. high - 1: asked before memory is read by them. */
+int regard_within(const int64_t *x, int64_t n, int64_t low, int64_t high);
+int regard_within32(const int32_t *x, int64_t n, int64_t low, int64_t high);
+
+/* How C lays out a struct that Python fills: its size, each field's offset and size, -1. Compared
+ * with ctypes when the library is loaded. */
+#define REGARD_FIELD(type, field) (int64_t)offsetof(type, field), (int64_t)sizeof(((type *)0)->field)
+
 #endif

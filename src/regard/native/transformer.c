@@ -25,26 +25,65 @@ typedef struct {
 } model;
 
 typedef struct {
-    int64_t rows, width, past, source, stride;
+    int64_t rows, width, past, source, stride, dim, words;
+    const int32_t *ancestors; /* (rows, stride): the row of each step's block that a row comes from */
     const float *x; /* (rows, dim): embedded tokens with their positions */
     float *const *blocks;
     const int64_t *block_rows;
-    const int32_t *ancestors;
     const float *const *memories; /* (sentences, source, 2 inner): keys and values of each layer */
     const int64_t *lengths;
-    float *logits;
+    float *logits; /* (rows, words) */
+    int64_t layers, heads;
     float *own_looks, *cross_looks; /* for watchers: (layers, rows, heads, past + 1 or source) */
 } step_call;
 
 typedef struct {
-    int64_t sentences, source, layers;
+    int64_t sentences, source, layers, dim; /* layers: the decoder's */
     const float *x; /* (sentences, source, dim) */
     const int64_t *lengths;
     float *states;
     const linear *memory; /* keys and values side by side, of each decoder layer */
     float *const *memories; /* (sentences, source, 2 inner) */
-    float *looks; /* for watchers: (layers, sentences, heads, source, source) */
+    int64_t stacked, heads;
+    float *looks; /* for watchers: (stacked, sentences, heads, source, source) */
 } encode_call;
+
+#define L(field) REGARD_FIELD(layer, field)
+REGARD_API const int64_t regard_layout_transformer_layer[] = {
+    sizeof(layer), L(qkv), L(out), L(cross), L(cross_out), L(into), L(onto), L(norms), -1};
+#undef L
+#define L(field) REGARD_FIELD(model, field)
+REGARD_API const int64_t regard_layout_transformer_model[] = {
+    sizeof(model), L(layers), L(dim), L(inner), L(heads), L(hidden), L(kind), L(pre), L(act),
+    L(widest), L(eps), L(output), L(last), -1};
+#undef L
+#define L(field) REGARD_FIELD(step_call, field)
+REGARD_API const int64_t regard_layout_transformer_step[] = {
+    sizeof(step_call), L(rows), L(width), L(past), L(source), L(stride), L(dim), L(words),
+    L(ancestors), L(x), L(blocks), L(block_rows), L(memories), L(lengths), L(logits), L(layers),
+    L(heads), L(own_looks), L(cross_looks), -1};
+#undef L
+#define L(field) REGARD_FIELD(encode_call, field)
+REGARD_API const int64_t regard_layout_transformer_encode[] = {
+    sizeof(encode_call), L(sentences), L(source), L(layers), L(dim), L(x), L(lengths), L(states),
+    L(memory), L(memories), L(stacked), L(heads), L(looks), -1};
+#undef L
+
+static int has(const linear *w, int64_t in, int64_t out) { return w->in == in && w->out == out; }
+
+/* Whether a plan's products fit each other; `cross`: a decoder's. */
+static int fits(const model *m, int cross) {
+    const int64_t d = m->dim, n = m->inner;
+    if (m->heads < 1 || n % m->heads || m->widest < 3 * n || m->widest < m->hidden) return 0;
+    for (int64_t i = 0; i < m->layers; i++) {
+        const layer *l = m->layer + i;
+        if (!has(&l->qkv, d, 3 * n) || !has(&l->out, n, d) || !has(&l->into, d, m->hidden) ||
+            !has(&l->onto, m->hidden, d))
+            return 0;
+        if (cross && (!has(&l->cross, d, n) || !has(&l->cross_out, n, d))) return 0;
+    }
+    return !cross || m->output.in == d;
+}
 
 typedef struct {
     const float **k, **v;
@@ -78,16 +117,28 @@ static void step_parts(void *context, int64_t begin, int64_t end) {
     }
 }
 
-/* Threads share the rows. 1: no memory; 2: packed for other instructions than those in force. */
+/* Threads share the rows. */
 REGARD_API int regard_transformer_step(const void *plan, const void *call, int32_t threads) {
     const model *m = plan;
     const step_call *c = call;
-    if (m->kind == VNNI && !regard_vnni()) return 2;
+    if (m->kind == VNNI && !regard_vnni()) return OTHER_LEVEL;
+    if (!fits(m, 1) || c->dim != m->dim || c->words != m->output.out || c->layers != m->layers ||
+        c->heads != m->heads || c->width < 1 || c->rows % c->width || c->past < 0 ||
+        c->stride <= c->past)
+        return BAD_PLAN;
+    if (c->rows < 1) return WELL;
+    if (c->lengths && !regard_within(c->lengths, c->rows / c->width, 0, c->source + 1))
+        return BAD_SPAN;
+    for (int64_t r = 0; r < c->rows; r++)
+        for (int64_t j = 0; j <= c->past; j++) {
+            const int32_t back = c->ancestors[r * c->stride + j];
+            if (back < 0 || back >= c->block_rows[j]) return BAD_SPAN;
+        }
     if (threads > c->rows) threads = (int32_t)c->rows;
     const int64_t keys = c->past + 1 > c->source ? c->past + 1 : c->source;
     const int64_t each = room(m, (c->rows + threads - 1) / threads, keys);
     char *work = regard_scratch((size_t)(each * threads));
-    if (!work) return 1;
+    if (!work) return NO_MEMORY;
     parts_call parts = {m, c, NULL, work, each, threads};
     regard_parallel(step_parts, &parts, threads, threads);
     regard_release(work);
@@ -118,12 +169,18 @@ static void encode_parts(void *context, int64_t begin, int64_t end) {
 REGARD_API int regard_transformer_encode(const void *plan, const void *call, int32_t threads) {
     const model *m = plan;
     const encode_call *c = call;
-    if (m->kind == VNNI && !regard_vnni()) return 2;
+    if (m->kind == VNNI && !regard_vnni()) return OTHER_LEVEL;
+    if (!fits(m, 0) || c->dim != m->dim || c->stacked != m->layers || c->heads != m->heads)
+        return BAD_PLAN;
+    for (int64_t i = 0; i < c->layers; i++)
+        if (!has(c->memory + i, m->dim, 2 * m->inner)) return BAD_PLAN;
+    if (c->sentences < 1) return WELL;
+    if (!regard_within(c->lengths, c->sentences, 0, c->source + 1)) return BAD_SPAN;
     if (threads > c->sentences) threads = (int32_t)c->sentences;
     const int64_t rows = c->source > TOGETHER ? c->source : TOGETHER;
     const int64_t each = room(m, rows, c->source);
     char *work = regard_scratch((size_t)(each * threads));
-    if (!work) return 1;
+    if (!work) return NO_MEMORY;
     parts_call parts = {m, NULL, c, work, each, threads};
     regard_parallel(encode_parts, &parts, threads, threads);
     regard_release(work);

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 from regard import native
 from regard.layers.linear import add_product, pays, product
 from regard.layers.project import Deferred
+from regard.native.gate import Function
 from regard.native.once import once
 from regard.protocols import PAD
 
@@ -18,7 +19,10 @@ _CHUNK = 1 << 18
 """Numbers worked on at once on a CPU: what stays in its cache."""
 _BYTES = 1 << 25
 """Of logits that are there at once where they were put off."""
-_ENTROPY = ("regard_entropy", "llppffpiit")
+_ENTROPY = Function(
+    "regard_entropy", "r", "n", "logits: real [r n] out", "gold: i64 [r]", "a: float", "b: float",
+    "losses: f32 [r] out", "half logits", "write: int", "threads: threads",
+)  # fmt: skip
 
 
 def smoothed_cross_entropy(
@@ -93,19 +97,19 @@ def _of_deferred(logits: Deferred, gold: Tensor, smoothing: float) -> Tensor:
 def _entropy(z: Tensor, gold: Tensor, parts: tuple[float, float], *, write: bool) -> Tensor:
     """The losses of rows of real tokens, (n,); with `write`, their gradient over the logits."""
     a, b = parts
-    function = native.function(*_ENTROPY)
-    if function is None or not z.is_cpu or z.dtype not in (torch.float32, torch.bfloat16):
+    known = z.is_cpu and z.dtype in (torch.float32, torch.bfloat16)
+    if not known or native.lacks(_ENTROPY.name) is not None:
         loss, lse = _losses(z, gold, parts)
         if write:
             _gradient(z, gold, lse, parts, out=z)
         return loss
-    if len(gold) and not 0 <= int(gold.min()) <= int(gold.max()) < z.shape[1]:
-        raise IndexError(f"a target id is {int(gold.max())}, and there are {z.shape[1]} words")
     losses = z.new_empty(len(z), dtype=torch.float32)
-    function(
-        *z.shape, z.data_ptr(), gold.data_ptr(), a, b, losses.data_ptr(),
-        z.dtype == torch.bfloat16, write, native.threads(z.numel()),
-    )  # fmt: skip
+    try:
+        _ENTROPY(z, gold, a, b, losses, write, native.threads(z.numel()))
+    except IndexError:
+        low, high = (int(x) for x in gold.aminmax())
+        wrong = low if low < 0 else high
+        raise IndexError(f"a target id is {wrong}, and there are {z.shape[1]} words") from None
     return losses
 
 

@@ -139,7 +139,7 @@ def _parts(call: Call) -> str | None:
     """Why C does not know the parts, in a clause."""
     reason = Sdpa().refuses(call)
     if reason is None:
-        reason = native.lacks(*CALL)
+        reason = native.lacks(CALL)
     if reason is None and _mask(call.mask) is None:
         reason = f"C knows lengths and the past, not {type(call.mask).__name__}"
     return reason

@@ -23,11 +23,23 @@ from regard.attention.read import WeightedSum
 from regard.attention.score import SplitLinear
 from regard.attention.select import Softmax
 from regard.native.constant import constant
+from regard.native.gate import Function
 
 __all__ = ["EdgeWise"]
 
-_FORWARD = ("regard_edges_forward", "llllllpppppffpppt")
-_BACKWARD = ("regard_edges_backward", "llllllpppppffppppppt")
+_FORWARD = Function(
+    "regard_edges_forward", "b", "q", "k", "h", "d", "e", "left: f32 [b q h]",
+    "right: f32 [b k h]", "value: f32 [b k h d]", "offsets: i64 [{q + 1}]", "sources: i32 [e]",
+    "slope: float", "rate: float", "seed: i64 [1]", "context: f32 [b q h d] out",
+    "stats: f32 [b q 2 h] out", "threads: threads",
+)  # fmt: skip
+_BACKWARD = Function(
+    "regard_edges_backward", "b", "q", "k", "h", "d", "e", "right: f32 [b k h]",
+    "value: f32 [b k h d]", "offsets: i64 [{k + 1}]", "targets: i32 [e]", "places: i32 [e]",
+    "slope: float", "rate: float", "seed: i64 [1]", "grad: f32 [b q h d]", "pack: f32 [b q 4 h]",
+    "of_left: f32 [threads b q h] out", "of_right: f32 [b k h] out",
+    "of_value: f32 [b k h d] out", "threads: threads",
+)  # fmt: skip
 
 
 class EdgeWise:
@@ -98,7 +110,7 @@ class EdgeWise:
 
 @constant
 def _available() -> bool:
-    return native.function(*_FORWARD) is not None and native.function(*_BACKWARD) is not None
+    return native.lacks(_FORWARD.name) is None and native.lacks(_BACKWARD.name) is None
 
 
 def _learns(*tensors: Tensor) -> bool:
@@ -135,20 +147,14 @@ def _forward(
     size = value.shape[-1]
     many = len(sources) > 4 * value.shape[1]
     left, right, value = left.contiguous(), right.contiguous(), _whole_lanes(value, many)
-    batch, keys, heads, dim = value.shape
+    batch, _, heads, dim = value.shape
     queries, edges = left.shape[1], len(sources)
     context = value.new_empty(batch, queries, heads, dim)
     stats = value.new_empty(batch, queries, 2, heads)
-    work = native.function(*_FORWARD)
-    assert work is not None
-    failed = work(
-        batch, queries, keys, heads, dim, edges,
-        left.data_ptr(), right.data_ptr(), value.data_ptr(), offsets.data_ptr(),
-        sources.data_ptr(), slope, rate, seed.data_ptr(), context.data_ptr(), stats.data_ptr(),
+    _FORWARD(
+        left, right, value, offsets, sources, slope, rate, seed, context, stats,
         native.threads(batch * edges * heads * (dim + 16)),
     )  # fmt: skip
-    if failed:
-        raise MemoryError("no memory for the edges of a graph")
     return context[..., :size].contiguous(), stats
 
 
@@ -201,22 +207,16 @@ def _backward(
     many = edges > 4 * value.shape[1]
     grad, value = _whole_lanes(grad, many), _whole_lanes(value, many)
     right = right.contiguous()
-    batch, keys, heads, dim = value.shape
+    batch, _, heads, dim = value.shape
     threads = native.threads(batch * edges * heads * (2 * dim + 32))
     pack = left.new_empty(batch, queries, 4, heads)
     pack[:, :, 0], pack[:, :, 1:3], pack[:, :, 3] = left, stats, delta
     of_left = left.new_zeros(threads, batch, queries, heads)
     of_right, of_value = torch.empty_like(right), torch.empty_like(value)
-    work = native.function(*_BACKWARD)
-    assert work is not None
-    failed = work(
-        batch, queries, keys, heads, dim, edges,
-        right.data_ptr(), value.data_ptr(), back.data_ptr(), targets.data_ptr(),
-        places.data_ptr(), slope, rate, seed.data_ptr(), grad.data_ptr(), pack.data_ptr(),
-        of_left.data_ptr(), of_right.data_ptr(), of_value.data_ptr(), threads,
+    _BACKWARD(
+        right, value, back, targets, places, slope, rate, seed, grad, pack, of_left, of_right,
+        of_value, threads,
     )  # fmt: skip
-    if failed:
-        raise MemoryError("no memory for the edges of a graph")
     return of_left.sum(0), of_right, of_value[..., :size].contiguous()
 
 

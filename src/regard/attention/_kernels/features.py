@@ -13,7 +13,6 @@ The backward pass has the context and the sum of the weights and computes the re
           \dot q_{id} = \sum_j \dot x_{ijd}, \quad \dot k_{jd} = \sum_i \dot x_{ijd}
 """
 
-from ctypes import Structure, addressof, c_double, c_int32, c_int64, c_void_p
 from math import prod
 from typing import Any
 
@@ -29,10 +28,24 @@ from regard.attention.read import FeatureSum
 from regard.attention.read.features import check_features
 from regard.attention.score import FeatureAdditive
 from regard.attention.select import FeatureSoftmax
+from regard.native.gate import Function, Struct
 
 __all__ = ["FeatureWise", "feature_attention"]
 
-_WORK = ("regard_features", "pt")
+_CALL = Struct(
+    "features_call", "batch = b", "queries = q", "keys = k", "features = d",
+    "query: f32 [b q d] last", "key: f32 [b k d] last", "value: f32 [b k d] last",
+    "query_batch = stride query 0", "query_row = stride query 1", "key_batch = stride key 0",
+    "key_row = stride key 1", "value_batch = stride value 0", "value_row = stride value 1",
+    "start: i32? [b q] any", "stop: i32? [b q] any", "start_batch = stride start 0",
+    "start_row = stride start 1", "stop_batch = stride stop 0", "stop_row = stride stop 1",
+    "mask: bool? [b q k] any", "mask_batch = stride mask 0", "mask_row = stride mask 1",
+    "mask_key = stride mask 2", "context: f32 [b q d] out", "total: f32 [b q d] out",
+    "grad: f32? [b q d]", "grad_query: f32? [b q d] out", "grad_key: f32? [b k d] out",
+    "grad_value: f32? [b k d] out", "scale: double", "bound: double", "backward: long",
+    "failed: long",
+)  # fmt: skip
+_WORK = Function("regard_features", "call: struct features_call", "threads: threads")
 BOUND = 20.0
 """The largest |score| whose exponentials are summed as they are: e^-40 keeps all its digits."""
 
@@ -67,7 +80,7 @@ class FeatureWise:
         """In what it is done, and why not in C."""
         if call.query is not None and triton.takes(*call.tensors):
             return "Triton"
-        if native.function(*_WORK) is None:
+        if native.lacks(_WORK.name) is not None:
             return f"PyTorch blocks: {native.missing()}"
         if call.query is not None and (why := _unfit(*call.tensors)) is not None:
             return f"PyTorch blocks: {why}"
@@ -180,14 +193,15 @@ def _forward(
     bound: float,
 ) -> tuple[Tensor, Tensor]:
     """Context and the sums of w e^-a, both (B, Q, D)."""
-    work = _native(query)
-    if work is None:
+    if not _native(query):
         return features_blocks(query, key, value, start, stop, mask, scale, bound)
     query, key, value = _rows(query), _rows(key), _rows(value)
     context, total = query.new_empty(query.shape), query.new_empty(query.shape)
-    call = _Call.of(query, key, value, start, stop, mask, scale, bound)
-    call.context, call.total = context.data_ptr(), total.data_ptr()
-    _run(work, call)
+    call = _CALL(
+        query, key, value, start, stop, mask, context, total, None, None, None, None, scale, bound,
+        0, 0,
+    )  # fmt: skip
+    _run(call)
     return context, total
 
 
@@ -220,19 +234,17 @@ def _backward(
     bound: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of query, key and value."""
-    work = _native(query)
-    if work is None:
+    if not _native(query):
         return features_blocks_backward(
             grad, query, key, value, start, stop, mask, context, total, scale, bound
         )
     grad, query, key, value = grad.contiguous(), _rows(query), _rows(key), _rows(value)
     context, total = context.contiguous(), total.contiguous()
     grads = query.new_empty(query.shape), key.new_empty(key.shape), value.new_empty(value.shape)
-    call = _Call.of(query, key, value, start, stop, mask, scale, bound)
-    call.context, call.total, call.grad = context.data_ptr(), total.data_ptr(), grad.data_ptr()
-    call.grad_query, call.grad_key, call.grad_value = (x.data_ptr() for x in grads)
-    call.backward = 1
-    _run(work, call)
+    call = _CALL(
+        query, key, value, start, stop, mask, context, total, grad, *grads, scale, bound, 1, 0
+    )
+    _run(call)
     return grads
 
 
@@ -266,56 +278,9 @@ def _grads(ctx: Any, grad: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...
 _forward.register_autograd(_grads, setup_context=_save)
 
 
-class _Call(Structure):
-    """`features_call` of native/features.c, field by field."""
-
-    _fields_ = (
-        *((name, c_int64) for name in ("batch", "queries", "keys", "features")),
-        *((name, c_void_p) for name in ("query", "key", "value")),
-        *((f"{name}_{axis}", c_int64) for name in ("query", "key", "value")
-          for axis in ("batch", "row")),
-        *((name, c_void_p) for name in ("start", "stop")),
-        *((f"{name}_{axis}", c_int64) for name in ("start", "stop") for axis in ("batch", "row")),
-        ("mask", c_void_p),
-        *((f"mask_{axis}", c_int64) for axis in ("batch", "row", "key")),
-        *((name, c_void_p) for name in ("context", "total", "grad")),
-        *((f"grad_{name}", c_void_p) for name in ("query", "key", "value")),
-        ("scale", c_double),
-        ("bound", c_double),
-        ("backward", c_int32),
-        ("failed", c_int32),
-    )  # fmt: skip
-
-    @classmethod
-    def of(
-        cls,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        start: Tensor | None,
-        stop: Tensor | None,
-        mask: Tensor | None,
-        scale: float,
-        bound: float,
-    ) -> "_Call":
-        """What both passes say; the caller keeps the tensors, C sees their addresses."""
-        call = cls(*query.shape[:2], key.shape[1], query.shape[2])
-        named = {"query": query, "key": key, "value": value, "start": start, "stop": stop}
-        for name, x in named.items():
-            if x is not None:
-                setattr(call, name, x.data_ptr())
-                setattr(call, f"{name}_batch", x.stride(0))
-                setattr(call, f"{name}_row", x.stride(1))
-        if mask is not None:
-            call.mask = mask.data_ptr()
-            call.mask_batch, call.mask_row, call.mask_key = mask.stride()
-        call.scale, call.bound = scale, bound
-        return call
-
-
-def _native(query: Tensor) -> Any:
-    """The C function, or None where it cannot take these tensors."""
-    return None if _unfit(query) is not None else native.function(*_WORK)
+def _native(query: Tensor) -> bool:
+    """Whether C is there, and for these tensors."""
+    return _unfit(query) is None and native.lacks(_WORK.name) is None
 
 
 def _unfit(*tensors: Tensor) -> str | None:
@@ -333,7 +298,6 @@ def _rows(x: Tensor) -> Tensor:
     return x if x.stride(-1) == 1 or x.shape[-1] == 1 else x.contiguous()
 
 
-def _run(work: Any, call: _Call) -> None:
+def _run(call: Any) -> None:
     pairs = call.batch * call.queries * call.keys * call.features
-    if work(addressof(call), native.threads(pairs)):
-        raise MemoryError("no memory for the packed keys of a feature-wise attention")
+    _WORK(call, native.threads(pairs))

@@ -13,11 +13,18 @@ import torch
 from torch import Tensor
 
 from regard import native
+from regard.native.gate import Function
 
 __all__ = ["halves"]
 
-_FORWARD = ("regard_halves", "lllpppt")
-_BACKWARD = ("regard_halves_grad", "lllpppppt")
+_FORWARD = Function(
+    "regard_halves", "n", "h", "d", "x: f32 [n h d]", "vector: f32 [h d]", "out: f32 [n h] out",
+    "threads: threads",
+)  # fmt: skip
+_BACKWARD = Function(
+    "regard_halves_grad", "n", "h", "d", "x: f32 [n h d]", "vector: f32 [h d]", "grad: f32 [n h]",
+    "of_x: f32 [n h d] out", "of_vector: f32 [threads h d] out", "threads: threads",
+)  # fmt: skip
 FEW = 1 << 15
 """Numbers below which a call costs more than it saves."""
 
@@ -42,7 +49,7 @@ def _fits(x: Tensor, vector: Tensor) -> bool:
         and x.device.type == "cpu"
         and x.dtype == vector.dtype == torch.float32
         and x.transpose(0, 1).is_contiguous()
-        and native.lacks(*_FORWARD) is None
+        and native.lacks("regard_halves") is None
     )
 
 
@@ -50,12 +57,8 @@ def _fits(x: Tensor, vector: Tensor) -> bool:
 def _halves(x: Tensor, vector: Tensor) -> Tensor:
     """(N, H, D) and (H, D) to (N, H)."""
     x, vector = x.contiguous(), vector.contiguous()
-    nodes, heads, dim = x.shape
-    out = x.new_empty(nodes, heads)
-    work = native.function(*_FORWARD)
-    assert work is not None
-    threads = native.threads(x.numel())
-    work(nodes, heads, dim, x.data_ptr(), vector.data_ptr(), out.data_ptr(), threads)
+    out = x.new_empty(x.shape[:2])
+    _FORWARD(x, vector, out, native.threads(x.numel()))
     return out
 
 
@@ -68,15 +71,9 @@ def _(x: Tensor, vector: Tensor) -> Tensor:
 def _backward(grad: Tensor, x: Tensor, vector: Tensor) -> tuple[Tensor, Tensor]:
     """Gradients of x and of the vectors."""
     grad, x, vector = grad.contiguous(), x.contiguous(), vector.contiguous()
-    nodes, heads, dim = x.shape
     threads = native.threads(2 * x.numel())
-    of_x, of_vector = torch.empty_like(x), vector.new_zeros(threads, heads, dim)
-    work = native.function(*_BACKWARD)
-    assert work is not None
-    work(
-        nodes, heads, dim, x.data_ptr(), vector.data_ptr(), grad.data_ptr(), of_x.data_ptr(),
-        of_vector.data_ptr(), threads,
-    )  # fmt: skip
+    of_x, of_vector = torch.empty_like(x), vector.new_zeros(threads, *vector.shape)
+    _BACKWARD(x, vector, grad, of_x, of_vector, threads)
     return of_x, of_vector.sum(0)
 
 

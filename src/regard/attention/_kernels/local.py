@@ -21,14 +21,24 @@ from regard.attention.score import Additive, DotLike
 from regard.attention.select import LocalMonotonic, LocalPredictive, masked_softmax
 from regard.native.constant import constant
 from regard.native.dropout import dropout
+from regard.native.gate import Function
 
 __all__ = ["Local"]
 
 BLOCK = 1 << 21  # numbers gathered at once: 8 MiB in fp32
 FEW = 16  # windows of Additive pay where the keys are at least so many times as many
-_SHAPES = "llllllff"
-_FORWARD = ("regard_local_forward", _SHAPES + "ppppppt")
-_BACKWARD = ("regard_local_backward", _SHAPES + "ppppppppppt")
+_SHAPES = (
+    "b", "q", "k", "d", "e", "reach: long", "scale: float", "sigma: float", "query: f32 [b q d]",
+    "key: f32 [b k d]", "value: f32 [b k e]", "center: f32 [b q]", "kept: bool? [b k]",
+)  # fmt: skip
+_FORWARD = Function(
+    "regard_local_forward", *_SHAPES, "context: f32 [b q e] out", "threads: threads"
+)
+_BACKWARD = Function(
+    "regard_local_backward", *_SHAPES, "grad: f32 [b q e]", "of_query: f32 [b q d] out",
+    "of_key: f32 [b k d] out", "of_value: f32 [b k e] out", "of_center: f32 [b q] out",
+    "threads: threads",
+)  # fmt: skip
 
 
 class Local:
@@ -128,7 +138,7 @@ def _flat(x: Tensor, batch: torch.Size) -> Tensor:
 
 @constant
 def _available() -> bool:
-    return native.function(*_FORWARD) is not None and native.function(*_BACKWARD) is not None
+    return native.lacks(_FORWARD.name) is None and native.lacks(_BACKWARD.name) is None
 
 
 class _Plan(NamedTuple):
@@ -203,18 +213,10 @@ def _forward(
     center = center.contiguous()
     kept = None if kept is None else kept.contiguous()
     batch, queries, dim = query.shape
-    keys, wide = value.shape[1:]
+    wide = value.shape[2]
     context = value.new_empty(batch, queries, wide)
-    work = native.function(*_FORWARD)
-    assert work is not None
-    failed = work(
-        batch, queries, keys, dim, wide, reach, scale, sigma,
-        query.data_ptr(), key.data_ptr(), value.data_ptr(), center.data_ptr(),
-        0 if kept is None else kept.data_ptr(), context.data_ptr(),
-        native.threads(batch * queries * (2 * reach + 1) * (dim + wide)),
-    )  # fmt: skip
-    if failed:
-        raise MemoryError("no memory for the windows of local attention")
+    threads = native.threads(batch * queries * (2 * reach + 1) * (dim + wide))
+    _FORWARD(reach, scale, sigma, query, key, value, center, kept, context, threads)
     return context
 
 
@@ -249,19 +251,10 @@ def _backward(
     value, center = value.contiguous(), center.contiguous()
     kept = None if kept is None else kept.contiguous()
     batch, queries, dim = query.shape
-    keys, wide = value.shape[1:]
+    wide = value.shape[2]
     found = tuple(torch.empty_like(x) for x in (query, key, value, center))
-    work = native.function(*_BACKWARD)
-    assert work is not None
-    failed = work(
-        batch, queries, keys, dim, wide, reach, scale, sigma,
-        query.data_ptr(), key.data_ptr(), value.data_ptr(), center.data_ptr(),
-        0 if kept is None else kept.data_ptr(), grad.data_ptr(),
-        *(x.data_ptr() for x in found),
-        native.threads(2 * batch * queries * (2 * reach + 1) * (dim + wide)),
-    )  # fmt: skip
-    if failed:
-        raise MemoryError("no memory for the windows of local attention")
+    threads = native.threads(2 * batch * queries * (2 * reach + 1) * (dim + wide))
+    _BACKWARD(reach, scale, sigma, query, key, value, center, kept, grad, *found, threads)
     return found[0], found[1], found[2], found[3]
 
 

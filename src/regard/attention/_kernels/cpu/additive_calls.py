@@ -1,24 +1,67 @@
 """The C functions of additive attention, called with tensors of one batch axis."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from regard import native
+from regard.native.gate import Function, Struct
 
-__all__ = ["attend", "attend_backward", "pack", "refuses", "scores", "scores_backward", "width"]
+__all__ = [
+    "MEMORY", "STEP", "attend", "attend_backward", "pack", "refuses", "scores", "scores_backward",
+    "width",
+]  # fmt: skip
 
-_SCORES = "pplplpplllllt"
-_SCORES_BACKWARD = "pplplppppplllllit"
-_ATTEND = "pplplpplplllpfpppllllllt"
-_ATTEND_BACKWARD = "pplplpplplllpfppppppppllllllit"
+_WIDTH = "{(d + 31) // 32 * 32 + 16}"
+_KEYS = (
+    "query: f32 [b q d]", "key: f32 [b k d] rows", "stride key 0",
+    f"packed: f32? [b k {_WIDTH}] rows", "stride packed 0", "v: f32 ({heads * d})",
+)  # fmt: skip
+_MEMORY = (
+    "value: f32 [b k e] rows", "stride value 0", "mask: bool? [b q k] any", "stride mask 0",
+    "stride mask 1", "stride mask 2", "lengths: i64? [b]", "scale: float",
+)  # fmt: skip
+_PACK = Function(
+    "regard_additive_pack", "key: f32 [n d]", f"packed: f32 [n {_WIDTH}] out", "n", "d",
+    "threads: threads",
+)  # fmt: skip
+_SCORES = Function(
+    "regard_additive_scores", *_KEYS, "scores: f32 [b q k] out", "b", "q", "k", "d", "heads: long",
+    "threads: threads",
+)  # fmt: skip
+_SCORES_BACKWARD = Function(
+    "regard_additive_scores_backward", *_KEYS, "grad: f32 [b q k]", "grad_query: f32 [b q d] out",
+    "grad_key: f32 [b k d] out", "grad_v: f32 ({heads * d}) out", "b", "q", "k", "d", "heads: long",
+    "add: int", "threads: threads",
+)  # fmt: skip
+_ATTEND = Function(
+    "regard_additive_attend", *_KEYS, *_MEMORY, "context: f32 [b q e] out",
+    "weights: f32? [b q k] out", "lse: f32? [b q] out", "b", "q", "k", "d", "e", "heads: long",
+    "threads: threads",
+)  # fmt: skip
+_ATTEND_BACKWARD = Function(
+    "regard_additive_attend_backward", *_KEYS, *_MEMORY, "weights: f32? [b q k]", "lse: f32? [b q]",
+    "grad: f32 [b q e]", "grad_weights: f32? [b q k]", "grad_query: f32 [b q d] out",
+    "grad_key: f32 [b k d] out", "grad_v: f32 ({heads * d}) out", "grad_value: f32? [b k e] out",
+    "b", "q", "k", "d", "e", "heads: long", "add: int", "threads: threads",
+)  # fmt: skip
+MEMORY = Struct(
+    "additive_memory", "key: f32 [b k d] rows", "key_batch = stride key 0",
+    f"packed: f32 [b k {_WIDTH}] rows", "packed_batch = stride packed 0", "value: f32 [b k e] rows",
+    "value_batch = stride value 0", "lengths: i64? [b]", "batch = b", "keys = k", "dim = d",
+    "value_dim = e",
+)  # fmt: skip
+STEP = Function(
+    "regard_additive_step", "memory: struct additive_memory",
+    "query: f32 [{memory.batch} q {memory.dim}]", "v: f32 [{memory.dim}]",
+    "context: f32 [{memory.batch} q {memory.value_dim}] out", "q", "scale: float",
+    "threads: threads",
+)  # fmt: skip
 _FLOATS = (torch.float32, torch.bfloat16, torch.float16)
 
 
 def refuses(*tensors: Tensor) -> str | None:
     """Why this cannot be done in C, in a clause; with no tensors, why nothing can."""
-    lacks = native.lacks("regard_additive_scores", _SCORES)
+    lacks = native.lacks("regard_additive_scores")
     if lacks is not None:
         return lacks
     for x in tensors:
@@ -42,68 +85,41 @@ def pack(key: Tensor) -> Tensor:
     """
     key = key.detach().float().contiguous()
     packed = key.new_empty(*key.shape[:-1], width(key.shape[-1]))
-    function = native.function("regard_additive_pack", "ppllt")
-    assert function is not None
-    rows = packed.numel() // packed.shape[-1]
-    function(key.data_ptr(), packed.data_ptr(), rows, key.shape[-1], _threads(packed.numel()))
+    rows = key.shape[:-1].numel()
+    flat = packed.view(rows, packed.shape[-1])
+    _PACK(key.view(rows, key.shape[-1]), flat, _threads(packed.numel()))
     return packed
 
 
-def _rows(x: Tensor) -> tuple[Tensor, int]:
-    """X with its rows side by side, and the stride of the batch."""
+def _rows(x: Tensor) -> Tensor:
+    """X with the rows of each batch side by side."""
     if x.is_contiguous():
-        return x, x.shape[1] * x.shape[2]
+        return x
     strides = x.stride()
-    if strides[2] == 1 and strides[1] == x.shape[2]:
-        return x, strides[0]
-    x = x.contiguous()
-    return x, x.shape[1] * x.shape[2]
+    return x if strides[2] == 1 and strides[1] == x.shape[2] else x.contiguous()
 
 
 def _threads(work: int) -> int:
     return native.threads(work // 16)
 
 
-def _call(name: str, letters: str, *arguments: Any) -> None:
-    function = native.function(name, letters)
-    if function is None:
-        raise RuntimeError(f"{name} was traced where C was to be had, and here it is not")
-    if function(*arguments) != 0:
-        raise MemoryError(f"{name} found no memory for its blocks")
-
-
-def _address(x: Tensor | None) -> int:
-    return 0 if x is None else x.data_ptr()
-
-
 def scores(query: Tensor, key: Tensor, packed: Tensor | None, v: Tensor, heads: int) -> Tensor:
     (batch, queries, dim), keys = query.shape, key.shape[1]
     made = query.new_empty(batch, queries, keys)
     query, v = query.contiguous(), v.contiguous()
-    key, key_batch = _rows(key)
-    packed, packed_batch = (None, 0) if packed is None else _rows(packed)
-    _call(
-        "regard_additive_scores", _SCORES,
-        query.data_ptr(), key.data_ptr(), key_batch, _address(packed), packed_batch, v.data_ptr(),
-        made.data_ptr(), batch, queries, keys, dim, heads, _threads(made.numel() * dim),
-    )  # fmt: skip
+    key, packed = _rows(key), None if packed is None else _rows(packed)
+    _SCORES(query, key, packed, v, made, heads, _threads(made.numel() * dim))
     return made
 
 
 def scores_backward(
     query: Tensor, key: Tensor, packed: Tensor | None, v: Tensor, grad: Tensor, heads: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    (batch, queries, dim), keys = query.shape, key.shape[1]
     grads = query.new_empty(query.shape), query.new_empty(key.shape), query.new_empty(v.shape)
     query, v, grad = query.contiguous(), v.contiguous(), grad.contiguous()
-    key, key_batch = _rows(key)
-    packed, packed_batch = (None, 0) if packed is None else _rows(packed)
-    _call(
-        "regard_additive_scores_backward", _SCORES_BACKWARD,
-        query.data_ptr(), key.data_ptr(), key_batch, _address(packed), packed_batch, v.data_ptr(),
-        grad.data_ptr(), *(g.data_ptr() for g in grads), batch, queries, keys, dim, heads, 0,
-        _threads(grad.numel() * dim),
-    )  # fmt: skip
+    key, packed = _rows(key), None if packed is None else _rows(packed)
+    threads = _threads(grad.numel() * query.shape[2])
+    _SCORES_BACKWARD(query, key, packed, v, grad, *grads, heads, 0, threads)
     return grads
 
 
@@ -116,17 +132,11 @@ def attend(
     weights = query.new_empty(batch, queries, keys) if keep else None
     sums = query.new_empty(batch, queries) if lse else None
     query, v = query.contiguous(), v.contiguous()
-    key, key_batch = _rows(key)
-    value, value_batch = _rows(value)
-    packed, packed_batch = (None, 0) if packed is None else _rows(packed)
-    strides = (0, 0, 0) if mask is None else mask.stride()
+    key, value, packed = _rows(key), _rows(value), None if packed is None else _rows(packed)
     lengths = None if lengths is None else lengths.contiguous()
-    _call(
-        "regard_additive_attend", _ATTEND,
-        query.data_ptr(), key.data_ptr(), key_batch, _address(packed), packed_batch, v.data_ptr(),
-        value.data_ptr(), value_batch, _address(mask), *strides, _address(lengths), scale,
-        context.data_ptr(), _address(weights), _address(sums), batch, queries, keys, dim,
-        value_dim, heads, _threads(batch * queries * keys * dim),
+    _ATTEND(
+        query, key, packed, v, value, mask, lengths, scale, context, weights, sums, heads,
+        _threads(batch * queries * keys * dim),
     )  # fmt: skip
     return context, weights, sums
 
@@ -142,25 +152,18 @@ def attend_backward(
     With `into` that of the key is written there, or added where its second says so, and that of
     the value is not made; that of v is then added to `onto_v`, or to zeros.
     """
-    (batch, queries, dim), (_, keys, value_dim) = query.shape, value.shape
+    (batch, queries, dim), keys = query.shape, key.shape[1]
     grad_key, add = (query.new_empty(key.shape), False) if into is None else into
     grad_value = query.new_empty(value.shape if into is None else 0)
     grad_v = v.new_zeros(v.shape) if onto_v is None else onto_v
     grads = query.new_empty(query.shape), grad_key, grad_v, grad_value
     query, v, grad = query.contiguous(), v.contiguous(), grad.contiguous()
     grad_weights = None if grad_weights is None else grad_weights.contiguous()
-    key, key_batch = _rows(key)
-    value, value_batch = _rows(value)
-    packed, packed_batch = (None, 0) if packed is None else _rows(packed)
-    strides = (0, 0, 0) if mask is None else mask.stride()
+    key, value, packed = _rows(key), _rows(value), None if packed is None else _rows(packed)
     lengths = None if lengths is None else lengths.contiguous()
-    _call(
-        "regard_additive_attend_backward", _ATTEND_BACKWARD,
-        query.data_ptr(), key.data_ptr(), key_batch, _address(packed), packed_batch, v.data_ptr(),
-        value.data_ptr(), value_batch, _address(mask), *strides, _address(lengths), scale,
-        _address(weights), _address(lse), grad.data_ptr(), _address(grad_weights),
-        *(g.data_ptr() if g.numel() else 0 for g in grads), batch, queries, keys, dim, value_dim,
-        heads, int(add),
+    _ATTEND_BACKWARD(
+        query, key, packed, v, value, mask, lengths, scale, weights, lse, grad, grad_weights,
+        *grads[:3], grad_value if into is None else None, heads, add,
         _threads(batch * queries * keys * dim),
     )  # fmt: skip
     return grads

@@ -1,6 +1,5 @@
 """Dot-product attention of short sequences as operators over the C functions."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -8,10 +7,23 @@ from torch import Tensor
 
 from regard import native
 from regard.native.dropout import BITS, drawn
+from regard.native.gate import Function, Struct
 
 __all__ = ["CALL", "dots"]
 
-CALL = ("regard_dots", "pfft")
+CALL = "regard_dots"
+_TABLE = Struct(
+    "dots_table", "q: real [n h d] last", "k: real [m h d] last", "v: real [m h w] last",
+    "o: real? [n h w] out", "kept: f32 [n h 2] out", "go: real? [n h w]", "gq: real? [n h d] out",
+    "gk: real? [m h d] out", "gv: real? [m h w] out", "spans: i64 [5 s]", "sequences = s",
+    "heads = h", "dim = d", "width = w", "most_queries: long", "most_keys: long", "queries = n",
+    "keys = m", "q_row = stride q 0", "q_head = stride q 1", "k_row = stride k 0",
+    "k_head = stride k 1", "v_row = stride v 0", "v_head = stride v 1", "seed: long",
+    "threshold: long", "half = half q",
+)  # fmt: skip
+_DOTS = Function(
+    CALL, "table: struct dots_table", "scale: float", "keep: float", "threads: threads"
+)
 
 
 def dots(
@@ -43,25 +55,9 @@ def dots(
     return found[0]
 
 
-def _table(
-    tensors: Iterable[Tensor | None], query: Tensor, key: Tensor, value: Tensor, spans: Tensor,
-    seed: Tensor, queries: int, keys: int, threshold: int,
-) -> Any:  # fmt: skip
-    """What C reads, as dots.c says."""
-    numbers = [0 if x is None else x.data_ptr() for x in tensors]
-    numbers += [spans.shape[1], query.shape[1], query.shape[2], value.shape[2], queries, keys]
-    for x in (query, key, value):
-        numbers += [x.stride(0), x.stride(1)]
-    numbers += [int(seed), threshold, query.dtype == torch.bfloat16]
-    return torch.tensor(numbers)
-
-
-def _run(table: Tensor, scale: float, threshold: int, work: int) -> None:
-    function = native.function(*CALL)
-    assert function is not None
+def _run(table: Any, scale: float, threshold: int, work: int) -> None:
     keep = 1.0 / (1.0 - threshold / BITS)
-    if function(table.data_ptr(), scale, keep, native.threads(work)):
-        raise MemoryError("regard_dots found no memory for its blocks")
+    _DOTS(table, scale, keep, native.threads(work))
 
 
 def _dense(x: Tensor) -> Tensor:
@@ -83,9 +79,9 @@ def _forward(
     shape = *query.shape[:2], value.shape[2]
     context = query.new_empty(shape) if whole else query.new_zeros(shape)
     kept = query.new_empty(*query.shape[:2], 2, dtype=torch.float32)
-    table = _table(
-        (query, key, value, context, kept, None, None, None, None, spans),
-        query, key, value, spans, seed, queries, keys, threshold,
+    table = _TABLE(
+        query, key, value, context, kept, None, None, None, None, spans, queries, keys, int(seed),
+        threshold,
     )  # fmt: skip
     _run(table, scale, threshold, _work(spans, query, value))
     return context, kept
@@ -111,10 +107,9 @@ def _backward(
     for x, row in ((query, 1), (key, 3), (value, 3)):
         whole = int(spans[row].sum()) == len(x)  # what no span covers has no gradient
         made.append(x.new_empty(x.shape) if whole else x.new_zeros(x.shape))
-    table = _table(
-        (query, key, value, None, kept, grad, *made, spans),
-        query, key, value, spans, seed, queries, keys, threshold,
-    )  # fmt: skip
+    table = _TABLE(
+        query, key, value, None, kept, grad, *made, spans, queries, keys, int(seed), threshold
+    )
     _run(table, scale, threshold, _work(spans, query, value))
     return made[0], made[1], made[2]
 

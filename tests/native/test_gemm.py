@@ -4,9 +4,12 @@ import pytest
 import torch
 from torch import nn
 
-from regard.attention._kernels import gemm, native
+from regard import native
+from regard.native import gemm
 
-pytestmark = pytest.mark.skipif(native.lacks(*gemm._CALL) is not None, reason="no C functions here")
+pytestmark = pytest.mark.skipif(
+    native.lacks("regard_gemm") is not None, reason="no C functions here"
+)
 
 
 @pytest.fixture

@@ -1,0 +1,349 @@
+r"""The one way from Python into C: functions with declared signatures, checked at every call.
+
+C sees addresses and numbers; whether they belong together is checked here. A signature lists the
+arguments of a C function in their order:
+
+    MATMUL = Function(
+        "regard_matmul",
+        "a: f32 [m k] any", "stride a 0", "stride a 1",
+        "b: f32 [k n]",
+        "bias: f32? [n]",
+        "out: f32 [m n] out",
+        "m", "n", "k", "scale: float", "threads: threads",
+    )
+    MATMUL(a, b, bias, out, scale, threads)
+
+Callers give what has a name, in this order; sizes and strides are read from the tensors, never
+passed by hand. A tensor is declared as
+
+    name: TYPE[?] [axis …] LAYOUT [out]      its shape; the same letter is the same size everywhere
+    name: TYPE[?] (number) LAYOUT [out]      how many elements it has, whatever its shape
+
+TYPE is `f32`, `i64`, `i32`, `u8`, `bool`, or `real`: float32 or bfloat16, the same for every `real`
+of a call ("half a" then tells C which). `?` allows None, which is NULL. An axis is a letter, or an
+expression in braces of letters that are known by then. LAYOUT is contiguous where nothing is said;
+`rows`: all axes behind the first are; `last`: the last one is; `any`: C is told every stride. Other
+kinds: `float`, `double`, `int`, `long` are passed as they are, `threads` is how many threads C may
+use (a size that outputs may depend on), and `NAME: struct X` is a `Struct`. A `Struct` is declared
+in the same way and compared with `sizeof` and `offsetof` of C when the library is loaded.
+
+What tensors hold (ids, lengths, offsets) C checks itself, before it reads by them; `failed` says
+what it found. Inputs whose addresses are not aligned, or that are negated views, are copied.
+
+Checks are compiled into one expression a function: about 0.3 µs a tensor.
+"""
+
+import ctypes
+import re
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+__all__ = ["BrokenContract", "Function", "Struct", "declare", "differing", "expect", "failed"]
+
+_TYPES = {
+    "f32": torch.float32, "i64": torch.int64, "i32": torch.int32, "u8": torch.uint8,
+    "i8": torch.int8, "bool": torch.bool,
+}  # fmt: skip
+_SIZES = {"f32": 4, "i64": 8, "i32": 4, "u8": 1, "i8": 1, "bool": 1, "real": 4}
+_NUMBERS = {
+    "float": ctypes.c_float, "double": ctypes.c_double, "int": ctypes.c_int32,
+    "long": ctypes.c_int64, "threads": ctypes.c_int32, "address": ctypes.c_void_p,
+}  # fmt: skip
+_TENSOR = re.compile(
+    r"(?P<name>\w+): (?P<type>f32|i64|i32|i8|u8|bool|real)(?P<none>\??) "
+    r"(?P<shape>\[.*\]|\(.*\))(?: (?P<layout>rows|last|any))?(?P<out> out)?"
+)
+_NUMBER = re.compile(r"(?P<name>\w+): (?P<kind>float|double|int|long|threads|address|struct \w+)")
+_AXIS = re.compile(r"\{([^}]*)\}|(\w+)")
+
+_FAILURES = {
+    1: "found no memory",
+    2: "was packed for other instructions than those in force",
+    3: "met an id that is out of range",
+    4: "met lengths, offsets or spans that are out of range",
+    5: "was given a plan whose sizes do not fit each other",
+}
+
+
+class BrokenContract(RuntimeError):
+    """A call of C does not have the types, shapes or strides that its signature declares."""
+
+
+def failed(name: str, status: int) -> None:
+    """Raise what a status other than 0 of a C function means.
+
+    Raises:
+        MemoryError: no memory (1). IndexError: ids (3) or lengths, offsets and spans (4).
+        RuntimeError: anything else.
+    """
+    said = f"{name} {_FAILURES.get(status, f'failed with {status}')}"
+    raise {1: MemoryError, 3: IndexError, 4: IndexError}.get(status, RuntimeError)(said)
+
+
+def expect(name: str, x: Tensor, dtype: torch.dtype, shape: tuple[int, ...]) -> int:
+    """The address of a tensor of this type and shape, contiguous and on the CPU.
+
+    For what a table of addresses points to; arguments have signatures.
+
+    Raises:
+        BrokenContract: it is another one.
+    """
+    fits = x.dtype is dtype and x.is_cpu and tuple(x.shape) == shape and x.is_contiguous()
+    if not fits or x.is_neg() or x.data_ptr() % x.element_size():
+        raise BrokenContract(
+            f"{name}: expected contiguous {dtype} {shape} on the CPU, came {x.dtype} "
+            f"{tuple(x.shape)} with strides {x.stride()} on {x.device.type}"
+        )
+    return x.data_ptr()
+
+
+class _Argument:
+    """One argument: what Python calls it (None for a derived one), its C type, its checks."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.name, self.tensor, self.derived = text, "", False, ""
+        self.ctype: Any = ctypes.c_int64
+        if found := _TENSOR.fullmatch(text):
+            self.name, self.tensor, self.ctype = found["name"], True, ctypes.c_void_p
+            self.type, self.optional = found["type"], bool(found["none"])
+            self.layout, self.out = found["layout"] or "", bool(found["out"])
+            self.flat, inside = found["shape"][0] == "(", found["shape"][1:-1]
+            axes = [a or b for a, b in _AXIS.findall(inside)]
+            self.axes = [inside.strip("{}")] if self.flat else axes
+        elif found := _NUMBER.fullmatch(text):
+            self.name, kind = found["name"], found["kind"]
+            self.kind = kind.split()[0]
+            self.ctype = _NUMBERS.get(kind, ctypes.c_void_p)
+        elif found := re.fullmatch(r"stride (\w+) (\d)", text):
+            self.derived = f"(0 if {found[1]} is None else {found[1]}.stride({found[2]}))"
+        elif found := re.fullmatch(r"half (\w+)", text):
+            self.derived, self.ctype = f"{found[1]}.dtype is bf16", ctypes.c_int32
+        elif found := re.fullmatch(r"([a-z]\w*)|\{(.*)\}", text):
+            self.derived = found[1] or f"({found[2]})"
+        else:
+            raise ValueError(f"the gate cannot read {text!r}")
+
+
+def _compile(name: str, texts: tuple[str, ...]) -> tuple[list[_Argument], str, list[str], str]:
+    """The arguments, those that callers give, the lines that check them, and what C gets."""
+    arguments = [_Argument(text) for text in texts]
+    given = [a for a in arguments if a.name]
+    known = {a.name for a in given if not a.tensor and a.kind in ("long", "int", "threads")}
+    lines: list[str] = []
+    checks: list[str] = []
+    masks: dict[int, list[str]] = {}
+    reals = [a.name for a in given if a.tensor and a.type == "real"]
+    for a in given:
+        if not a.tensor:
+            continue
+        n = a.name
+        parts = [f"{n}.dtype is {a.type}" if a.type != "real" else f"{n}.dtype in reals",
+                 f"{n}.is_cpu"]  # fmt: skip
+        if not a.out and a.type in ("f32", "real"):
+            parts.append(f"not {n}.is_neg()")
+        if a.type == "real" and n != reals[0]:
+            parts[0] = f"{n}.dtype is {reals[0]}.dtype"
+        shape, fresh = [], []
+        for i, axis in enumerate(a.axes):
+            if re.fullmatch(r"[a-z]\w*", axis) and axis not in known:
+                if a.optional:
+                    raise ValueError(f"{name}: {n} may be None and cannot tell {axis}")
+                fresh.append(f"{axis} = {n}.numel()" if a.flat else f"{axis} = {n}.shape[{i}]")
+                known.add(axis)
+            shape.append(f"({axis})")
+        if fresh:
+            if not a.flat:
+                fresh.insert(0, f"if {n}.dim() != {len(a.axes)}: return wrong({{names}})")
+            lines += [f"if not ({' and '.join(checks)}): return wrong({{names}})"] if checks else []
+            checks = []
+            lines += fresh
+        if a.flat:
+            parts.append(f"{n}.numel() == {shape[0]}")
+        else:
+            parts.append(f"{n}.shape == ({', '.join(shape)},)")
+        dense = f"{n}.is_contiguous()"
+        if a.layout == "rows":
+            inner = [f"{n}.stride(-1) == 1"]
+            for i in range(len(a.axes) - 2, 0, -1):
+                inner.append(f"{n}.stride({i}) == {n}.stride({i + 1}) * {n}.shape[{i + 1}]")
+            dense = f"({dense} or ({' and '.join(inner)}))"
+        elif a.layout == "last":
+            dense = f"({n}.stride(-1) == 1 or {n}.shape[-1] < 2)"
+        if a.layout != "any":
+            parts.append(dense)
+        check = " and ".join(parts)
+        checks.append(f"({n} is None or ({check}))" if a.optional else check)
+        empty = f"0 if {n} is None else " if a.optional else ""
+        # What is empty is not read, and its address may be anything.
+        lines.append(f"at_{n} = {empty}{n}.data_ptr()")
+        masks.setdefault(_SIZES[a.type] if a.type != "real" else 2, []).append(f"at_{n}")
+    # Addresses are taken after the checks: a tensor without memory has none.
+    addresses = [line for line in lines if line.startswith("at_")]
+    lines = [line for line in lines if not line.startswith("at_")]
+    if checks:
+        lines.append(f"if not ({' and '.join(checks)}): return wrong({{names}})")
+    lines += addresses
+    odd = [f"({' | '.join(v)}) & {size - 1}" for size, v in masks.items() if size > 1]
+    if odd:
+        lines.append(f"if {' or '.join(odd)}: return wrong({{names}})")
+    names = ", ".join(a.name for a in given)
+    passed = ", ".join(
+        f"at_{a.name}" if a.tensor
+        else f"addressof({a.name})" if a.name and a.kind == "struct"
+        else a.name or a.derived
+        for a in arguments
+    )  # fmt: skip
+    return arguments, names, [line.replace("{names}", names) for line in lines], passed
+
+
+class _Declared:
+    """What functions and structs have in common: the declaration, and what to say when it fails."""
+
+    def __init__(self, name: str, *texts: str) -> None:
+        self.name = name
+        self.arguments, self.names, self._lines, self._passed = _compile(name, texts)
+
+    def _build(self, last: list[str], space: dict[str, Any]) -> Callable[..., Any]:
+        body = "\n    ".join([*self._lines, *last])
+        space |= {
+            **_TYPES, "bf16": torch.bfloat16, "reals": (torch.float32, torch.bfloat16),
+            "wrong": self._wrong, "addressof": ctypes.addressof,
+        }  # fmt: skip
+        exec(f"def call({self.names}):\n    {body}\n", space)
+        built: Callable[..., Any] = space["call"]
+        return built
+
+    def _wrong(self, *given: Any) -> Any:
+        """Copy inputs that are negated or not aligned and call again, or say what is wrong."""
+        mended, changed = [], False
+        for a, x in zip((a for a in self.arguments if a.name), given, strict=True):
+            if a.tensor and isinstance(x, Tensor) and not a.out and x.layout == torch.strided:
+                size = x.element_size()
+                if x.is_neg() or (x.is_cpu and x.data_ptr() % size):
+                    x = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype).copy_(x)
+                    changed = True
+            mended.append(x)
+        if changed:
+            return self(*mended)  # type: ignore[operator]
+        raise BrokenContract(self._said(given))
+
+    def _said(self, given: tuple[Any, ...]) -> str:
+        """Every argument as it was declared and as it came."""
+        named = [a for a in self.arguments if a.name]
+        parts = []
+        for a, x in zip(named, given, strict=True):
+            if a.tensor:
+                came = "None" if x is None else (
+                    f"{str(x.dtype).removeprefix('torch.')} {tuple(x.shape)} strides {x.stride()} "
+                    f"on {x.device.type}"
+                )  # fmt: skip
+                parts.append(f"{a.text} came as {came}")
+            elif a.kind != "struct":
+                parts.append(f"{a.name} = {x}")
+        return f"{self.name} was called against its signature: {'; '.join(parts)}"
+
+
+class Function(_Declared):
+    """A C function of the shared object; calling it checks the arguments and its status.
+
+    Args:
+        name: what C calls it.
+        texts: its arguments; see the module's text.
+
+    Raises (when called):
+        BrokenContract: types, shapes, strides or devices are not those of the signature.
+        MemoryError, IndexError, RuntimeError: see `failed`.
+    """
+
+    every: ClassVar[list["Function"]] = []
+
+    def __init__(self, name: str, *texts: str) -> None:
+        super().__init__(name, *texts)
+        self._call: Callable[..., Any] | None = None
+        Function.every.append(self)
+
+    def __call__(self, *given: Any) -> None:
+        """Check and call."""
+        if self._call is None:
+            self._load()
+        assert self._call is not None
+        self._call(*given)
+
+    def _load(self) -> None:
+        from regard import native
+
+        raw = native.raw(self.name)
+        if raw is None:
+            raise RuntimeError(
+                f"{self.name} was traced where C was to be had, and here it is not: "
+                f"{native.missing() or 'it is not in the library'}"
+            )
+        wrong = differing(native.library())
+        if wrong is not None:
+            raise BrokenContract(f"the library of C kernels is not this version's: {wrong}")
+        raw.argtypes = [a.ctype for a in self.arguments]
+        raw.restype = ctypes.c_int32
+        last = [f"status = raw({self._passed})", f"if status: failed({self.name!r}, status)"]
+        self._call = self._build(last, {"raw": raw, "failed": failed})
+
+    def reset(self) -> None:
+        """Look for the function again at the next call: for tests."""
+        self._call = None
+
+
+class Struct(_Declared):
+    """A struct that C reads, made from tensors by a declaration; it keeps them alive.
+
+    Calling it gives a `ctypes.Structure` whose fields have the same names and order as in C.
+
+    Args:
+        name: what C calls its layout: `regard_layout_NAME`.
+        texts: the fields, as the arguments of a `Function`, each with a name: a derived one is
+            written "field = stride a 0", "field = n", "field = half a".
+    """
+
+    def __init__(self, name: str, *texts: str) -> None:
+        split = [text.split(" = ", 1) for text in texts]
+        self.fields = [part[0] if len(part) == 2 else part[0].split(":")[0] for part in split]
+        super().__init__(name, *(part[-1] for part in split))
+        # Numbers are 64 bits wide in a struct, so that nothing is padded.
+        wide = {ctypes.c_int32: ctypes.c_int64, ctypes.c_float: ctypes.c_double}
+        kinds = [
+            (field, wide.get(a.ctype, a.ctype))
+            for field, a in zip(self.fields, self.arguments, strict=True)
+        ]
+        self.kind: type[ctypes.Structure] = type(name, (ctypes.Structure,), {"_fields_": kinds})
+        make = [f"made = kind({self._passed})", f"made.held = ({self.names},)", "return made"]
+        self._make = self._build(make, {"kind": self.kind})
+        _STRUCTS.append((name, self.kind))
+
+    def __call__(self, *given: Any) -> ctypes.Structure:
+        """Check and fill."""
+        made: ctypes.Structure = self._make(*given)
+        return made
+
+
+_STRUCTS: list[tuple[str, type[ctypes.Structure]]] = []
+
+
+def declare(name: str, kind: type[ctypes.Structure]) -> type[ctypes.Structure]:
+    """Have a structure that is filled by hand compared with C's too."""
+    _STRUCTS.append((name, kind))
+    return kind
+
+
+def differing(library: Any) -> str | None:
+    """The first struct whose size or offsets are not those of C, in a clause; None: all agree."""
+    for name, kind in _STRUCTS:
+        fields = [getattr(kind, field[0]) for field in kind._fields_]
+        own = [ctypes.sizeof(kind), *(n for f in fields for n in (f.offset, f.size))]
+        try:
+            told = (ctypes.c_int64 * (len(own) + 1)).in_dll(library, f"regard_layout_{name}")
+        except ValueError:
+            return f"the layout of {name} is not in it"
+        if list(told) != [*own, -1]:
+            return f"{name} is laid out as {list(told)} in C and as {own} in Python"
+    return None
