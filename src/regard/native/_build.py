@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["NAME", "BuildError", "build", "cached", "shipped"]
+__all__ = ["NAME", "WARNINGS", "BuildError", "build", "cached", "shipped"]
 
 NAME = "_native.so"
 FLAGS = (
@@ -34,6 +34,15 @@ FLAGS = (
     "-fno-trapping-math",
     "-w",
 )
+WARNINGS = (
+    "-Wall",
+    "-Wextra",
+    "-Wconversion",
+    "-Wno-psabi",  # vectors are handed between functions of one level of one file alone
+    "-Wno-maybe-uninitialized",  # false of arrays that are written by vectors and read by floats
+    "-Werror",
+)
+"""What the C is free of: a test compiles it with these in place of `-w`."""
 SECONDS = 300
 
 
@@ -59,7 +68,7 @@ def cached(folder: Path) -> tuple[Path, str | None]:
     for path in sorted([*sources, *folder.glob("*.h"), *folder.glob("*.inc")]):
         key.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     made = os.stat(compiler[0])
-    told = (compiler, made.st_size, made.st_mtime_ns, FLAGS, sys.platform, platform.machine())
+    told = (compiler, made.st_size, made.st_mtime_ns, _flags(), sys.platform, platform.machine())
     key.update(repr(told).encode())
     place = _cache()
     path = place / f"{key.hexdigest()[:24]}.so"
@@ -138,7 +147,7 @@ def build(
     failed = [source.name for source, (file, _) in zip(sources, made, strict=True) if file is None]
     said = next((why for _, why in made if why), None)
     if objects:
-        said = _run([*compiler, *FLAGS, *objects, "-o", str(path), "-lm"]) or said
+        said = _run([*compiler, *_flags(), *objects, "-o", str(path), "-lm"]) or said
     if not path.is_file():
         raise BuildError(f"{compiler[0]} cannot build the C kernels ({said})")
     return f"{' and '.join(failed)} did not compile" if failed else None
@@ -150,14 +159,14 @@ def _object(
     """The object of one source, compiled or kept from before; or None and why there is none."""
     folder = source.parent
     read = [source, *sorted(folder.glob("*.h")), *sorted(folder.glob(f"{source.stem}*.inc"))]
-    key = hashlib.sha256(repr((compiler, FLAGS, os.stat(compiler[0]).st_mtime_ns)).encode())
+    key = hashlib.sha256(repr((compiler, _flags(), os.stat(compiler[0]).st_mtime_ns)).encode())
     for path in read:
         key.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     kept = None if keep is None else keep / f"{source.stem}-{key.hexdigest()[:24]}.o"
     if kept is not None and _whole(kept) is not None:
         return kept, None
     made = work / f"{source.stem}.o"
-    flags = [flag for flag in FLAGS if flag != "-shared"]
+    flags = [flag for flag in _flags() if flag != "-shared"]
     said = _run([*compiler, *flags, "-c", str(source), "-o", str(made)])
     if said is not None:
         return None, said
@@ -166,6 +175,11 @@ def _object(
     kept.parent.mkdir(parents=True, exist_ok=True)
     _put(made, kept)
     return kept, None
+
+
+def _flags() -> tuple[str, ...]:
+    """FLAGS and $REGARD_CFLAGS behind them: sanitizers, say (`make sanitize`)."""
+    return (*FLAGS, *shlex.split(os.environ.get("REGARD_CFLAGS", "")))
 
 
 def _compiler() -> list[str]:

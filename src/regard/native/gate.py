@@ -47,7 +47,8 @@ _TYPES = {
     "f32": torch.float32, "i64": torch.int64, "i32": torch.int32, "u8": torch.uint8,
     "i8": torch.int8, "bool": torch.bool,
 }  # fmt: skip
-_SIZES = {"f32": 4, "i64": 8, "i32": 4, "u8": 1, "i8": 1, "bool": 1, "real": 4}
+_MASKS = {"f32": "3", "i32": "3", "i64": "7", "u8": "", "i8": "", "bool": "", "real": ""}
+"""The bits of an address that are 0 where it is aligned; those of `real` depend on the call."""
 _NUMBERS = {
     "float": ctypes.c_float, "double": ctypes.c_double, "int": ctypes.c_int32,
     "long": ctypes.c_int64, "threads": ctypes.c_int32, "address": ctypes.c_void_p,
@@ -57,6 +58,7 @@ _TENSOR = re.compile(
     r"(?P<shape>\[.*\]|\(.*\))(?: (?P<layout>rows|last|any))?(?P<out> out)?"
 )
 _NUMBER = re.compile(r"(?P<name>\w+): (?P<kind>float|double|int|long|threads|address|struct \w+)")
+_SIZE = re.compile(r"[a-z]\w*")
 _AXIS = re.compile(r"\{([^}]*)\}|(\w+)")
 
 _FAILURES = {
@@ -126,77 +128,80 @@ class _Argument:
         else:
             raise ValueError(f"the gate cannot read {text!r}")
 
+    def checks(self, first_real: str) -> str:
+        """The expression that is true of what may be passed; sizes are known by then."""
+        n = self.name
+        kind = f"{n}.dtype is {self.type}"
+        if self.type == "real":
+            kind = f"{n}.dtype in reals" if n == first_real else f"{n}.dtype is {first_real}.dtype"
+        parts = [kind, f"{n}.is_cpu"]
+        if not self.out and self.type in ("f32", "real"):
+            parts.append(f"not {n}.is_neg()")
+        sizes = [f"({axis})" for axis in self.axes]
+        shape = f"{n}.shape == ({', '.join(sizes)},)"
+        parts.append(f"{n}.numel() == {sizes[0]}" if self.flat else shape)
+        dense = f"{n}.is_contiguous()"
+        if self.layout == "rows":
+            inner = [
+                f"{n}.stride({i}) == {n}.stride({i + 1}) * {n}.shape[{i + 1}]"
+                for i in range(1, len(self.axes) - 1)
+            ]
+            dense = f"({dense} or ({' and '.join([f'{n}.stride(-1) == 1', *inner])}))"
+        elif self.layout == "last":
+            dense = f"({n}.stride(-1) == 1 or {n}.shape[-1] < 2)"
+        parts += [dense] if self.layout != "any" else []
+        check = " and ".join(parts)
+        return f"({n} is None or ({check}))" if self.optional else check
 
-def _compile(name: str, texts: tuple[str, ...]) -> tuple[list[_Argument], str, list[str], str]:
-    """The arguments, those that callers give, the lines that check them, and what C gets."""
-    arguments = [_Argument(text) for text in texts]
+    def passed(self) -> str:
+        """What C gets."""
+        if self.tensor:
+            return f"at_{self.name}"
+        if self.name and self.kind == "struct":
+            return f"addressof({self.name})"
+        return self.name or self.derived
+
+
+def _compile(name: str, arguments: list[_Argument]) -> list[str]:
+    """The lines of Python that check what is given, and take the addresses behind that."""
     given = [a for a in arguments if a.name]
+    tensors = [a for a in given if a.tensor]
+    names = ", ".join(a.name for a in given)
+    refuse = f"return wrong({names})"
     known = {a.name for a in given if not a.tensor and a.kind in ("long", "int", "threads")}
+    real = next((a.name for a in tensors if a.type == "real"), "")
     lines: list[str] = []
     checks: list[str] = []
-    masks: dict[int, list[str]] = {}
-    reals = [a.name for a in given if a.tensor and a.type == "real"]
-    for a in given:
-        if not a.tensor:
-            continue
-        n = a.name
-        parts = [f"{n}.dtype is {a.type}" if a.type != "real" else f"{n}.dtype in reals",
-                 f"{n}.is_cpu"]  # fmt: skip
-        if not a.out and a.type in ("f32", "real"):
-            parts.append(f"not {n}.is_neg()")
-        if a.type == "real" and n != reals[0]:
-            parts[0] = f"{n}.dtype is {reals[0]}.dtype"
-        shape, fresh = [], []
+    for a in tensors:
+        fresh = []
         for i, axis in enumerate(a.axes):
-            if re.fullmatch(r"[a-z]\w*", axis) and axis not in known:
-                if a.optional:
-                    raise ValueError(f"{name}: {n} may be None and cannot tell {axis}")
-                fresh.append(f"{axis} = {n}.numel()" if a.flat else f"{axis} = {n}.shape[{i}]")
-                known.add(axis)
-            shape.append(f"({axis})")
-        if fresh:
-            if not a.flat:
-                fresh.insert(0, f"if {n}.dim() != {len(a.axes)}: return wrong({{names}})")
-            lines += [f"if not ({' and '.join(checks)}): return wrong({{names}})"] if checks else []
-            checks = []
+            if not _SIZE.fullmatch(axis) or axis in known:
+                continue
+            if a.optional:
+                raise ValueError(f"{name}: {a.name} may be None and cannot tell {axis}")
+            known.add(axis)
+            fresh.append(f"{axis} = {a.name}.{'numel()' if a.flat else f'shape[{i}]'}")
+        if fresh:  # a size is read once what came before is as it should be
+            checks += [] if a.flat else [f"{a.name}.dim() == {len(a.axes)}"]
+            lines += [f"if not ({' and '.join(checks)}): {refuse}"] if checks else []
             lines += fresh
-        if a.flat:
-            parts.append(f"{n}.numel() == {shape[0]}")
-        else:
-            parts.append(f"{n}.shape == ({', '.join(shape)},)")
-        dense = f"{n}.is_contiguous()"
-        if a.layout == "rows":
-            inner = [f"{n}.stride(-1) == 1"]
-            for i in range(len(a.axes) - 2, 0, -1):
-                inner.append(f"{n}.stride({i}) == {n}.stride({i + 1}) * {n}.shape[{i + 1}]")
-            dense = f"({dense} or ({' and '.join(inner)}))"
-        elif a.layout == "last":
-            dense = f"({n}.stride(-1) == 1 or {n}.shape[-1] < 2)"
-        if a.layout != "any":
-            parts.append(dense)
-        check = " and ".join(parts)
-        checks.append(f"({n} is None or ({check}))" if a.optional else check)
-        empty = f"0 if {n} is None else " if a.optional else ""
-        # What is empty is not read, and its address may be anything.
-        lines.append(f"at_{n} = {empty}{n}.data_ptr()")
-        masks.setdefault(_SIZES[a.type] if a.type != "real" else 2, []).append(f"at_{n}")
-    # Addresses are taken after the checks: a tensor without memory has none.
-    addresses = [line for line in lines if line.startswith("at_")]
-    lines = [line for line in lines if not line.startswith("at_")]
-    if checks:
-        lines.append(f"if not ({' and '.join(checks)}): return wrong({{names}})")
-    lines += addresses
-    odd = [f"({' | '.join(v)}) & {size - 1}" for size, v in masks.items() if size > 1]
-    if odd:
-        lines.append(f"if {' or '.join(odd)}: return wrong({{names}})")
-    names = ", ".join(a.name for a in given)
-    passed = ", ".join(
-        f"at_{a.name}" if a.tensor
-        else f"addressof({a.name})" if a.name and a.kind == "struct"
-        else a.name or a.derived
-        for a in arguments
-    )  # fmt: skip
-    return arguments, names, [line.replace("{names}", names) for line in lines], passed
+            checks = []
+        checks.append(a.checks(real))
+    for a in arguments:
+        if _SIZE.fullmatch(a.derived) and a.derived not in known:
+            raise ValueError(f"{name}: {a.derived!r} cannot be told from the arguments")
+    lines += [f"if not ({' and '.join(checks)}): {refuse}"] if checks else []
+    for a in tensors:  # behind all checks: a tensor without memory has no address
+        empty = f"0 if {a.name} is None else " if a.optional else ""
+        lines.append(f"at_{a.name} = {empty}{a.name}.data_ptr()")
+    odd = []
+    for size in ("3", "7"):
+        kinds = [f"at_{a.name}" for a in tensors if _MASKS[a.type] == size]
+        odd += [f"({' | '.join(kinds)}) & {size}"] if kinds else []
+    if real:
+        kinds = [f"at_{a.name}" for a in tensors if a.type == "real"]
+        odd.append(f"({' | '.join(kinds)}) & ({real}.element_size() - 1)")
+    return [*lines, f"if {' or '.join(odd)}: {refuse}"] if odd else lines
 
 
 class _Declared:
@@ -204,7 +209,10 @@ class _Declared:
 
     def __init__(self, name: str, *texts: str) -> None:
         self.name = name
-        self.arguments, self.names, self._lines, self._passed = _compile(name, texts)
+        self.arguments = [_Argument(text) for text in texts]
+        self.names = ", ".join(a.name for a in self.arguments if a.name)
+        self._lines = _compile(name, self.arguments)
+        self._passed = ", ".join(a.passed() for a in self.arguments)
 
     def _build(self, last: list[str], space: dict[str, Any]) -> Callable[..., Any]:
         body = "\n    ".join([*self._lines, *last])

@@ -23,6 +23,7 @@ _ALL = 1 << 40  # a query sees so many keys behind its own position: all
 PAIRS = 1 << 16
 """Of a query and a key, in one head: with more, PyTorch's fused kernel is as fast. A quarter of it
 in bfloat16 with dropped weights, where PyTorch multiplies in bfloat16."""
+_TYPES = (torch.float32, torch.bfloat16)
 SIZE = 256
 """Of queries and values, the same."""
 
@@ -71,9 +72,9 @@ class Dots:
                 torch.full((batch,), _ALL if known.right is None else call.at + known.right),
             )
         )
-        rows = [_rows(x) for x in (query, key, call.tensors[2])]
+        rows = [_rows(x) for x in _alike(query, key, call.tensors[2])]
         context = _attend(call, rows, spans, queries, keys, scale)
-        context = context.view(batch, queries, *context.shape[1:])
+        context = context.view(batch, queries, *context.shape[1:]).to(call.tensors[2].dtype)
         return Attended(context.transpose(1, 2) if query.dim() == 4 else context[:, :, 0])
 
 
@@ -108,16 +109,17 @@ def packed(
         return None
     if _unfit([query, key, value], *most, _rate(call)) is not None:
         return None
-    heads = query.dim() == 3
+    heads, kind = query.dim() == 3, value.dtype
     if heads:  # a score knows (head, rows, size) alone, C (rows, head, size)
         query, key = query.transpose(0, 1), key.transpose(0, 1)
     product = cast(DotLike, call.score).as_dot(query, call.score.prepare(key))
-    rows = [x.transpose(0, 1) if heads else x[:, None] for x in (product.query, product.key)]
+    query, key, value = _alike(product.query, product.key, value)
+    rows = [x.transpose(0, 1) if heads else x[:, None] for x in (query, key)]
     rows.append(value if heads else value[:, None])
     right = known.right
     shift = torch.full_like(keys, _ALL) if right is None else keys - queries + right
     spans = torch.stack((queries.cumsum(0) - queries, queries, keys.cumsum(0) - keys, keys, shift))
-    context = _attend(call, rows, spans, *most, product.scale)
+    context = _attend(call, rows, spans, *most, product.scale).to(kind)
     return context if heads else context[:, 0]
 
 
@@ -216,6 +218,15 @@ def _unfit(tensors: list[Tensor], queries: int, keys: int, rate: float) -> str |
     if torch._C._are_functorch_transforms_active():
         return "C is not for transforms of functions"
     return None
+
+
+def _alike(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """All in one type that C has: under autocast a score's own projection gives another one."""
+    if query.dtype == key.dtype == value.dtype and query.dtype in _TYPES:
+        return query, key, value
+    dtype = torch.promote_types(torch.promote_types(query.dtype, key.dtype), value.dtype)
+    dtype = dtype if dtype in _TYPES else torch.float32
+    return query.to(dtype), key.to(dtype), value.to(dtype)
 
 
 def _rows(x: Tensor) -> Tensor:
