@@ -24,7 +24,7 @@ FAST := not slow and not gpu
 PYTEST := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -q
 
 .DEFAULT_GOAL := help
-.PHONY: help venv setup-demo setup-test setup-docs demo lint types test slow gpu docs serve-docs wheel clean
+.PHONY: help venv setup-demo setup-test setup-docs demo lint types test slow sanitize sanitize-quick mutants gpu docs serve-docs wheel clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */\1|/' | \
@@ -56,6 +56,21 @@ test: lint  ## lint, types, and the fast tests with every shape annotation check
 
 slow: setup-test  ## the slow tests
 	@$(STEP) slow -- env $(PYTEST) -m "slow and not gpu" $(ARGS)
+
+# Whole: every test that meets C (about 25 minutes on 2 cores). Quick: what CI runs, 5 minutes.
+SANITIZED := tests/native tests/attention tests/layers tests/decode tests/tasks/test_loss.py tests/train
+SANITIZED_QUICK := tests/native/test_fuzz.py tests/native/test_gate.py tests/native/test_gemm.py \
+  tests/native/test_sanitized.py tests/decode/test_packed.py tests/tasks/test_loss.py \
+  tests/attention/test_dots.py tests/attention/test_edges.py tests/layers/test_dropout.py
+
+sanitize: setup-test  ## the tests that meet C, under AddressSanitizer and UBSan
+	@$(STEP) sanitize -- $(BIN)/python tools/sanitize.py -q -n $(JOBS) -m "$(FAST) and not nohook" $(SANITIZED) $(ARGS)
+
+sanitize-quick: setup-test  ## a part of them, in five minutes
+	@$(STEP) sanitize -- env REGARD_FUZZ=150 $(BIN)/python tools/sanitize.py -q -n $(JOBS) -m "$(FAST) and not nohook" $(SANITIZED_QUICK) $(ARGS)
+
+mutants: setup-test  ## break the kernels by hand, one line at a time: the tests must notice each
+	@$(STEP) mutants -- $(BIN)/python tools/mutants.py $(ARGS)
 
 gpu: setup-test  ## the tests that need an accelerator
 	@$(STEP) gpu -- env $(PYTEST) -m gpu $(ARGS)

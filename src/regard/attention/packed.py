@@ -158,7 +158,7 @@ def attend_packed(query: Packed, key: Packed, value: Packed | None = None, **par
         context = attend(*(x.transpose(0, 1) if heads else x for x in row), **parts).context
         contexts.append(context.transpose(0, 1) if heads else context)
     if not contexts:
-        return query.with_tensor(query.tensor.new_zeros(0, *value.tensor.shape[1:]))
+        return query.with_tensor(value.tensor[:0])  # nobody looks; the graph goes on
     return query.with_tensor(torch.cat(contexts))
 
 

@@ -148,7 +148,7 @@ class _Argument:
             ]
             dense = f"({dense} or ({' and '.join([f'{n}.stride(-1) == 1', *inner])}))"
         elif self.layout == "last":
-            dense = f"({n}.stride(-1) == 1 or {n}.shape[-1] < 2)"
+            dense = f"({n}.stride(-1) == 1 or {n}.shape[-1] < 2 or {dense})"
         parts += [dense] if self.layout != "any" else []
         check = " and ".join(parts)
         return f"({n} is None or ({check}))" if self.optional else check
