@@ -9,6 +9,7 @@ import torch
 from common import Base  # of shared/peers
 
 from regard.decode import Beam
+from regard.decode.packed import packed
 from regard.layers.project import deferring
 from regard.models.transformer import Transformer
 from regard.protocols import PAD
@@ -21,6 +22,8 @@ class Regard(Base):
     name = "regard"
     modules = ("regard",)
     precision = "float32"
+    engine = None
+    """The model packed for decoding, kept as the other toolkits keep theirs."""
 
     def build(self):
         """Random weights."""
@@ -47,6 +50,7 @@ class Regard(Base):
         given = given.masked_fill(gold == PAD, PAD)  # as the house's batches are
         with deferring():  # as the task does
             logits = self.model(batch["src"], given, batch["src_len"]).logits
+        self.engine = None  # the weights will change
         loss = smoothed_cross_entropy(logits, gold, self.size.smoothing)
         return loss / batch["ntok"]
 
@@ -56,7 +60,9 @@ class Regard(Base):
         search = Beam(
             size=beam, min_length=length, max_ratio=0.0, max_extra=length, precision=self.precision
         )
-        found = search(self.model.eval(), batch["src"], batch["src_len"])
+        if self.engine is None:
+            self.engine = packed(self.model.eval(), self.precision)
+        found = search(self.engine, batch["src"], batch["src_len"])
         return [hypotheses[0].tokens for hypotheses in found]
 
 
