@@ -19,6 +19,10 @@ VARIANTS = {
     "luong local-p": ("luong", {"attention": "local-p", "reach": 4}),
     "transformer in a window": ("transformer", {"window": 5}),
     "transformer with relative positions": ("transformer", {"positions": "shaw", "clip": 2}),
+    "transformer with relative keys alone, shared": (
+        "transformer",
+        {"positions": "shaw", "clip": 2, "relative": "keys", "relative_tables": "shared"},
+    ),
     "transformer with both": ("transformer", {"positions": "shaw", "clip": 2, "window": 4}),
 }
 CHECKS = [
