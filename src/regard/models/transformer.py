@@ -169,8 +169,10 @@ class Transformer(nn.Module):
             size = dim // heads if head_dim is None else head_dim
             wide = size if value_head_dim is None else value_head_dim
             own_heads = heads if relative_tables == "head" else None
-            score: Score = ScaledDot() if relative == "values" else RelativeKeys(size, clip, heads=own_heads)
+            score: Score = ScaledDot()
             read: Read = WeightedSum(attention_dropout)
+            if relative != "values":
+                score = RelativeKeys(size, clip, heads=own_heads)
             if relative != "keys":
                 read = RelativeValues(wide, clip, heads=own_heads, dropout=attention_dropout)
             return multihead(Attention(score, read=read, mask=mask))
