@@ -5,6 +5,7 @@ import torch
 from regard.attention import (
     Additive,
     ALiBi,
+    Alignment,
     Biaffine,
     Block,
     Causal,
@@ -31,12 +32,15 @@ from regard.attention import (
     LocalPredictive,
     Location,
     LocationAware,
+    Monotonic,
+    MonotonicChunkwise,
     NegativeSquaredEuclidean,
     OverQueries,
     Pointer,
     PreviousWeights,
     RelativeBias,
     RelativeKeys,
+    RelativeSinusoid,
     RelativeValues,
     Rotary,
     ScaledDot,
@@ -66,6 +70,7 @@ SCORES = {
     "location": lambda: Location(D, 16),
     "split linear": lambda: SplitLinear(D, D),
     "relative keys": lambda: RelativeKeys(D, 2),
+    "relative sinusoid": lambda: RelativeSinusoid(D),
     "inverse distance": InverseEuclidean,
     "squared distance": NegativeSquaredEuclidean,
     "trilinear": lambda: Trilinear(D),
@@ -96,6 +101,9 @@ SELECTS = {
     "sparse over queries": lambda: OverQueries(Sparsemax()),
     "local monotonic": lambda: LocalMonotonic(1),
     "local predictive": lambda: LocalPredictive(D, 3, 2),
+    "monotonic": lambda: Monotonic(0.3),
+    "monotonic chunks": lambda: MonotonicChunkwise(2),
+    "monotonic chunks of their own": lambda: MonotonicChunkwise(3, Additive(D, D, 3)),
     "feature softmax": FeatureSoftmax,
 }
 READS = {
@@ -112,6 +120,7 @@ CARRIES = {
     "previous weights": PreviousWeights,
     "previous weights from the first": lambda: PreviousWeights(0),
     "intra-temporal": IntraTemporal,
+    "alignment": Alignment,
 }
 N = 5  # keys, and queries
 LENGTHS = torch.tensor([5, 3, 0])

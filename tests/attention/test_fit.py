@@ -47,6 +47,7 @@ def sensible(score, position, select, read, carry):
         and not (wide and carry != "none")
         and not ("queries" in select and carry != "none")
         and (score not in FEATURED or showing)
+        and (carry == "none" or select.startswith("monotonic") == (carry == "alignment"))
     )
 
 

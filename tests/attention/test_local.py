@@ -77,11 +77,12 @@ def slow_local(query, key, value, centers, reach, lengths, scale, gauss):
     keys=st.integers(1, 30),
     reach=st.integers(1, 9),
     dim=st.sampled_from([1, 7, 16, 37, 64, 80]),
-    predicted=st.booleans(),
+    kind=st.sampled_from(["local-p", "local-m", "clamped"]),
     at=st.integers(0, 12),
     seed=st.integers(0, 10**6),
 )
-def test_local_attention_is_the_papers(kernel, queries, keys, reach, dim, predicted, at, seed):
+def test_local_attention_is_the_papers(kernel, queries, keys, reach, dim, kind, at, seed):
+    predicted = kind == "local-p"
     generator = torch.Generator().manual_seed(seed)
     query = torch.randn(2, queries, dim, generator=generator)
     key = torch.randn(2, keys, dim, generator=generator)
@@ -100,8 +101,10 @@ def test_local_attention_is_the_papers(kernel, queries, keys, reach, dim, predic
         np.testing.assert_allclose(centers, want, rtol=2e-6, atol=1e-6)
         centers = centers.double().numpy()
     else:
-        select = LocalMonotonic(reach)
+        select = LocalMonotonic(reach, clamp=kind == "clamped")
         centers = np.broadcast_to(at + np.arange(queries, dtype=float), (2, queries))
+        if kind == "clamped":
+            centers = np.minimum(centers, lengths.numpy()[:, None] - 1)
     with kernels(kernel):
         found = attend(
             query, key, value, score=Dot(0.3), select=select, mask=Lengths(lengths), at=at
@@ -112,17 +115,20 @@ def test_local_attention_is_the_papers(kernel, queries, keys, reach, dim, predic
 
 
 @pytest.mark.parametrize("score", sorted(SCORES))
-@pytest.mark.parametrize("predicted", [True, False])
+@pytest.mark.parametrize("kind", ["local-p", "local-m", "clamped"])
 @pytest.mark.parametrize("masked", ["none", "lengths", "holes"])
 @pytest.mark.parametrize("heads", [False, True])
-def test_every_road_is_the_reference(road, score, predicted, masked, heads):
+def test_every_road_is_the_reference(road, score, kind, masked, heads):
     torch.manual_seed(3)
     lead = (2, 3) if heads else (2,)
     query = torch.randn(*lead, 11, 6).transpose(-2, -1).contiguous().transpose(-2, -1)
     key = torch.randn(2, *([1] if heads else []), 20, 6)
     value = torch.randn(*lead, 20, 5)
     leaves = [x.requires_grad_() for x in (query, key, value)]
-    make, select = SCORES[score](6), LocalPredictive(6, 4, 3) if predicted else LocalMonotonic(3)
+    make = SCORES[score](6)
+    select = LocalMonotonic(3, clamp=kind == "clamped")
+    if kind == "local-p":
+        select = LocalPredictive(6, 4, 3)
     mask = {
         "none": None,
         "lengths": Lengths(torch.tensor([20, 0])),
@@ -134,7 +140,7 @@ def test_every_road_is_the_reference(road, score, predicted, masked, heads):
 
     def run(kernel):
         with kernels(kernel):
-            found = attend(*leaves[:3], score=make, select=select, mask=mask, at=2).context
+            found = attend(*leaves[:3], score=make, select=select, mask=mask, at=12).context
         return found, *torch.autograd.grad(found.square().sum(), leaves)
 
     for x, y in zip(run("local"), run("reference"), strict=True):
@@ -248,6 +254,20 @@ def test_position_counts_from_where_the_decoder_is():
         torch.testing.assert_close(found[b], one)
     beyond = attend(x, keys, score=Dot(), select=LocalMonotonic(1), at=20).context
     assert (beyond == 0).all()
+
+
+def test_a_clamped_window_stays_at_the_last_word():
+    x = torch.randn(1, 4, 6)
+    select = LocalMonotonic(1, stride=0, clamp=True)
+    for at, seen in ((2, [1, 2]), (3, [1, 2]), (9, [1, 2])):  # three words: the last is 2
+        found = attend(
+            x, x, select=select, mask=Lengths(torch.tensor([3])), at=at, need_weights=True
+        )
+        assert all(row.nonzero().flatten().tolist() == seen for row in found.weights[0])
+    starts = torch.tensor([0, 7])  # rows may stand at different places
+    found = attend(x.expand(2, 4, 6), x, select=select, at=starts, need_weights=True).weights
+    assert found[0, 0].nonzero().flatten().tolist() == [0, 1]
+    assert found[1, 0].nonzero().flatten().tolist() == [2, 3]
 
 
 def test_dropout_and_low_precision(road):

@@ -24,6 +24,7 @@ def test_the_catalogue_has_the_papers_and_their_axes():
         "gnmt",
         "as-reader",
         "aoa",
+        "conditional-gru",
         "convs2s",
         "moe",
         "transformer",

@@ -7,9 +7,17 @@ import pytest
 from tests.contract import test_sequence, test_shape, test_watch
 
 VARIANTS = {
+    "convs2s that looks once": (
+        "convs2s",
+        {"encoder": [[1, 12, 3]], "decoder": [[2, 12, 3]], "attention": [2]},
+    ),
     "convs2s of other widths and kernels": (
         "convs2s",
         {"encoder": [[1, 12, 5]], "decoder": [[1, 12, 1], [1, 10, 4]]},
+    ),
+    "lstm-a as printed": (
+        "lstm-a",
+        {"encoder": "reversed", "start": "encoder", "readout": "linear", "feed": True},
     ),
     "luong local-m": ("luong", {"attention": "local-m", "reach": 4}),
     "luong local-m without feeding": (
@@ -19,6 +27,10 @@ VARIANTS = {
     "luong local-p": ("luong", {"attention": "local-p", "reach": 4}),
     "transformer in a window": ("transformer", {"window": 5}),
     "transformer with relative positions": ("transformer", {"positions": "shaw", "clip": 2}),
+    "transformer with relative keys alone, shared": (
+        "transformer",
+        {"positions": "shaw", "clip": 2, "relative": "keys", "relative_tables": "shared"},
+    ),
     "transformer with both": ("transformer", {"positions": "shaw", "clip": 2, "window": 4}),
 }
 CHECKS = [

@@ -83,6 +83,8 @@ def test_the_kernel_is_the_one_that_is_taken(slot, part):
         given = {**wide, "select": FeatureSoftmax(), "read": FeatureSum(), **given}
     if name == "Gather":
         given["select"] = Hard()
+    if name == "Alignment":
+        given["select"] = attention.Monotonic()
     if getattr(part, "feature_dim", 0) and slot == "score":
         given["carry"] = attention.Coverage()
     assert explain(Attention(**given))[""].kernel in ROWS[name][-1]

@@ -54,7 +54,18 @@ def test_parameters_at_the_papers_size():
     """Per block: four projections, the gate with its bias, FFN 1200, two norms."""
     d, hidden = 300, 1200
     block = 4 * d**2 + (2 * d**2 + d) + (2 * d * hidden + hidden + d) + 4 * d
-    assert slow.count(DistanceEncoder) == 2 * block
+    assert slow.count(DistanceEncoder) == 2 * block == 2 * 1_263_000
+    # What the public re-implementation has beyond the equations (see DistanceBlock).
+    bias_behind_heads, norm_of_heads, norm_in_gate = d, 2 * (d // 5), 2 * d
+    assert block + bias_behind_heads + norm_of_heads + norm_in_gate == 1_264_020
+    # The rest of the model, as in the fact sheet: both come to the published 4.7 million.
+    rest = 722_400 + 1_441_803
+    assert [round((2 * n + rest) / 1e6, 1) for n in (block, 1_264_020)] == [4.7, 4.7]
+    assert not any(
+        "out.bias" in name
+        for name, _ in DistanceEncoder().named_parameters()
+        if "attention" in name
+    )
 
 
 def test_a_larger_alpha_looks_nearer_and_at_last_at_the_neighbor():

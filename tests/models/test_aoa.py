@@ -15,21 +15,22 @@ from tests.models.slow import numbers, shaken, sigmoid, softmax, thirds
 V = 12
 
 
-def gru(p, path, xs):
-    """The states of a GRU with the reset gate behind the product, one row."""
+def gru(p, path, xs, reset):
+    """The states of a GRU with the reset gate before or behind the product, one row."""
     w, b, u = p[f"{path}.input.weight"], p[f"{path}.input.bias"], p[f"{path}.recurrent.weight"]
     (wr, wz, wn), (br, bz, bn), (ur, uz, un) = thirds(w), np.split(b, 3), thirds(u)
     h, states = np.zeros(u.shape[1]), []
     for x in xs:
         r, z = sigmoid(wr @ x + br + ur @ h), sigmoid(wz @ x + bz + uz @ h)
-        h = z * h + (1 - z) * np.tanh(wn @ x + bn + r * (un @ h))
+        gated = un @ (r * h) if reset == "before" else r * (un @ h)
+        h = z * h + (1 - z) * np.tanh(wn @ x + bn + gated)
         states.append(h)
     return np.array(states)
 
 
-def both_ways(p, path, ids):
+def both_ways(p, path, ids, reset):
     xs = p["embed.weight"][ids]
-    ahead, back = gru(p, f"{path}.ahead", xs), gru(p, f"{path}.back", xs[::-1])[::-1]
+    ahead, back = gru(p, f"{path}.ahead", xs, reset), gru(p, f"{path}.back", xs[::-1], reset)[::-1]
     return np.concatenate([ahead, back], 1), np.concatenate([ahead[-1], back[0]])
 
 
@@ -57,15 +58,17 @@ def batch():
 
 @pytest.mark.parametrize(("made", "slow"), [(AoA, slow_aoa), (ASReader, slow_as)])
 @pytest.mark.parametrize("pointers", [1, 2])
-def test_a_reader_is_its_equations(made, slow, pointers):
+@pytest.mark.parametrize("reset", ["before", "after"])
+def test_a_reader_is_its_equations(made, slow, pointers, reset):
     torch.manual_seed(1)
-    model = shaken(made(V, pointers, embed=5, hidden=3))
+    settings = {} if reset == "before" else {"reset": reset}  # as printed by default
+    model = shaken(made(V, pointers, embed=5, hidden=3, **settings))
     document, query, lengths, query_lengths = batch()
     found = model(document, query).logits.exp().detach().numpy().reshape(3, pointers, 7)
     p = numbers(model)
     for row in range(3):
-        d, _ = both_ways(p, "document", document[row, : lengths[row]].numpy())
-        q, summary = both_ways(p, "query", query[row, : query_lengths[row]].numpy())
+        d, _ = both_ways(p, "document", document[row, : lengths[row]].numpy(), reset)
+        q, summary = both_ways(p, "query", query[row, : query_lengths[row]].numpy(), reset)
         for k in range(pointers):
             keys = d @ p[f"pointers.{k}.project.weight"].T if pointers > 1 else d
             expected = slow(keys, q, summary)
@@ -104,12 +107,28 @@ def test_transposing_the_scores_swaps_the_two_attentions():
 def test_the_two_selections_cannot_be_swapped_unnoticed():
     """With the axes exchanged s still adds up to 1, but is another one."""
     torch.manual_seed(2)
-    m = torch.randn(1, 5, 3).double()
-    alpha, beta = m.softmax(1), m.softmax(2)
-    right = (alpha @ beta.mean(1)[..., None])[0, :, 0]
-    wrong = (beta @ alpha.mean(1, keepdim=True).mT).squeeze()
-    assert right.sum() == pytest.approx(1)
-    assert not torch.allclose(right, wrong / wrong.sum(), atol=1e-3)
+    pointer = AoA(V, embed=5, hidden=3).pointers[0]
+    d, q = torch.randn(1, 5, 4).double(), torch.randn(1, 3, 4).double()
+    read = (d, q, torch.tensor([5]), torch.tensor([3]), q[:, 0])
+    found = pointer(read).exp()[0].numpy()
+    m = (d @ q.mT)[0].numpy()
+    over_document = np.exp(m) / np.exp(m).sum(0)
+    over_query = np.exp(m) / np.exp(m).sum(1, keepdims=True)
+    np.testing.assert_allclose(found, over_document @ over_query.mean(0), atol=1e-12)
+    swapped = over_query @ over_document.mean(0)
+    assert np.abs(found - swapped / swapped.sum()).max() > 1e-3
+    # What is watched is named after the axis it adds up along.
+    with watch(pointer) as seen:
+        pointer(read)
+    np.testing.assert_allclose(seen["document"].weights[0].numpy().T, over_document, atol=1e-12)
+    np.testing.assert_allclose(seen["query"].weights[0].numpy().T, over_query, atol=1e-12)
+
+
+def test_recurrent_matrices_start_orthogonal_and_word_vectors_within_a_twentieth():
+    model = AoA(V, embed=5, hidden=3)
+    assert model.embed.weight.abs().max() <= 0.05
+    for block in model.document.ahead.recurrent.weight.chunk(3):
+        torch.testing.assert_close(block @ block.T, torch.eye(3), atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize("made", [AoA, ASReader])

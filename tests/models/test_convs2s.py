@@ -52,6 +52,9 @@ def by_hand(net, sentence, target):
     looks = []
     for i, kernel in enumerate([2, 3]):
         h, residual = block(f"decoder.{i}", x, kernel, kernel - 1)
+        if f"decoder.{i}.query.v" not in p:  # this layer does not look
+            x = (h + residual) * HALF
+            continue
         d = (linear(f"decoder.{i}.query", h) + g) * HALF
         a = np.stack([slow.softmax(z @ row) for row in d])
         c = np.sqrt(len(sentence)) * a @ ((z + e) * HALF)
@@ -73,6 +76,28 @@ def test_it_computes_the_papers_equations():
         for record, look in zip(seen.values(), looks, strict=True):
             found = record.steps[0][row, :, : len(sentence)].detach().numpy()
             np.testing.assert_allclose(found, look, atol=1e-10)
+
+
+@pytest.mark.parametrize("chosen", [[1], [2], [1, 2]])
+def test_attention_in_chosen_decoder_layers(chosen):
+    """Table 5 of the paper: layers are counted from 1."""
+    net = model(attention=chosen)
+    source, lengths, target = slow.ragged()
+    with watch(net) as seen:
+        logits = net(source, target, lengths).logits
+    assert list(seen) == [f"decoder.{number - 1}.attention" for number in chosen]
+    for row, sentence in enumerate(slow.sentences(source, lengths)):
+        expected, _ = by_hand(net, sentence, target[row].tolist())
+        np.testing.assert_allclose(logits[row].detach().numpy(), expected, atol=1e-10)
+    encoded = net.encode(source[:1], lengths[:1])
+    (grad,) = torch.autograd.grad(encoded.states.sum(), net.encoder_out.bias)
+    torch.testing.assert_close(grad, torch.full_like(grad, 6 / (2 * len(chosen))))
+
+
+@pytest.mark.parametrize("chosen", [[], [0], [3]])
+def test_layers_that_are_not_there_cannot_attend(chosen):
+    with pytest.raises(RequestError, match="one or more of the decoder's layers 1 to 2, came"):
+        model(attention=chosen)
 
 
 def test_check_a_receptive_fields_by_gradient():

@@ -33,8 +33,8 @@ def tiny(name, **changes):
     return model
 
 
-def layer_by_hand(layer, x):
-    """Equations 1 to 6, a node and a head at a time."""
+def layer_by_hand(layer, x, read=1.0):
+    """Equations 1 to 6, a node and a head at a time; `read` times the values are read."""
     weight = layer.project.weight.detach().numpy()
     left, right = (
         p.detach().numpy() for p in (layer.attention.score.query, layer.attention.score.key)
@@ -48,8 +48,10 @@ def layer_by_hand(layer, x):
             e = np.array([left[k] @ h[i, k] + right[k] @ h[j, k] for j in near])
             e = np.where(e > 0, e, 0.2 * e)
             a = np.exp(e - e.max()) / np.exp(e - e.max()).sum()
-            out[i, k] = sum(w * h[j, k] for w, j in zip(a, near, strict=True))
+            out[i, k] = sum(w * read * h[j, k] for w, j in zip(a, near, strict=True))
     flat = out.mean(1) if layer.average else out.reshape(len(x), -1)
+    if layer.skip is not None:  # before the activation
+        flat = flat + x @ layer.skip.weight.detach().numpy().T + layer.skip.bias.detach().numpy()
     return flat + layer.bias.detach().numpy()
 
 
@@ -62,8 +64,35 @@ def test_gat_is_the_papers(skip):
     model, x = tiny("gat", layers=3, output_heads=2, skip=skip), features()
     h = elu(layer_by_hand(model.hidden[0], x.numpy()))
     g = elu(layer_by_hand(model.hidden[1], h))
-    right = layer_by_hand(model.out, g + h if skip else g)
+    right = layer_by_hand(model.out, g)
+    assert [layer.skip is not None for layer in (*model.hidden, model.out)] == [False, skip, False]
     assert np.allclose(model(x, EDGES).logits.detach().numpy(), right, atol=1e-10)
+
+
+@pytest.mark.parametrize("skip", [False, True])
+def test_dropped_features_are_read_and_clean_ones_scored(skip, monkeypatch):
+    """As the authors' code: a factor of 1/2 in dropout's place shows where it stands."""
+
+    def halve(x, p, training=True):
+        return x * 0.5 if training else x
+
+    monkeypatch.setattr("regard.models.gat.dropout", halve)
+    monkeypatch.setattr("regard.layers.sparse.dropout", halve)
+    model, x = tiny("gat", layers=3, output_heads=2, skip=skip, dropout=0.6).train(), features()
+    with watch(model) as seen:
+        found = model(x, EDGES).logits
+    h = elu(layer_by_hand(model.hidden[0], 0.5 * x.numpy(), read=0.5))
+    g = elu(layer_by_hand(model.hidden[1], 0.5 * h, read=0.5))
+    right = layer_by_hand(model.out, 0.5 * g, read=0.5)
+    assert np.allclose(found.detach().numpy(), right, atol=1e-10)
+    # Dropping weights changes nothing of what is scored either.
+    torch.manual_seed(3)
+    dropped = tiny("gat", layers=3, output_heads=2, skip=skip, dropout=0.6, attention_dropout=0.6)
+    with watch(dropped.train()) as with_it:
+        other = dropped(x, EDGES).logits
+    assert not torch.allclose(other, found)
+    one, two = (kept["hidden.0.attention"].steps[0] for kept in (seen, with_it))
+    assert torch.equal(one, two)
 
 
 def test_uniform_is_the_mean_of_the_neighbors():
@@ -139,8 +168,17 @@ def test_sizes_that_do_not_fit_are_refused():
         GAT(5, 3, layers=3, hidden=[8])
     with pytest.raises(RequestError, match=r"no score 'unifrom'.*did you mean 'uniform'"):
         GAT(5, 3, score="unifrom")
-    with pytest.raises(RequestError, match="equal hidden sizes"):
-        GAT(5, 3, layers=3, hidden=[8, 4], skip=True)
+
+
+def test_the_skip_connection_of_the_paper_is_a_projection_with_a_bias():
+    settings = {"hidden": 256, "heads": 4, "layers": 3, "output_heads": 6}
+    with torch.device("meta"):
+        plain, skip = (
+            sum(p.numel() for p in GAT(50, 121, **settings, skip=given).parameters())
+            for given in (False, True)
+        )
+    assert skip - plain == 1024 * 1024 + 1024
+    assert GAT(5, 3, layers=3, hidden=[8, 4], heads=2, skip=True).hidden[1].skip.out_features == 8
 
 
 def flagged(seed):
@@ -197,7 +235,7 @@ def test_what_the_answers_depend_on_gives_the_answers_of_the_whole_graph(name, s
     assert torch.allclose(model(read, hops).logits, whole[asked], atol=1e-6)
 
 
-def test_skip_adds_what_the_same_nodes_had():
+def test_skip_projects_what_the_same_nodes_had():
     model, x = tiny("gat", layers=3, skip=True), features()
     near, hops = Compressed.of(PAIRS.numpy(), NODES).hops(np.array([3]), 3)
     assert torch.allclose(model(x[near], hops).logits, model(x, EDGES).logits[[3]])

@@ -18,14 +18,15 @@ READS = [0, 0, 0, 0, 1, 0, 1, 0, 0, 1, 0, 1, 0]
 
 def model(**changes):
     torch.manual_seed(1)
-    net = slow.shaken(LSTMA(12, 13, **SIZES, **changes))
+    net = slow.shaken(LSTMA(12, 13, **{**SIZES, **changes}))
     net.reads.copy_(torch.tensor(READS))
     return net
 
 
-def lstm(p, path, layers, inputs):
-    """All states of a stack with biases; inputs a list of vectors."""
-    h, c, found = np.zeros((layers, 6)), np.zeros((layers, 6)), []
+def lstm(p, path, layers, inputs, h=None, c=None):
+    """All states of a stack with biases; h and c (L, H), where given, are changed in place."""
+    h = np.zeros((layers, 6)) if h is None else h
+    c, found = np.zeros((layers, 6)) if c is None else c, []
     for value in inputs:
         for k in range(layers):
             w, u, b, d = (
@@ -47,6 +48,69 @@ def encoded(p, sentence):
         back = lstm(p, f"encoder.{layer}.back", 1, states[::-1])[::-1]
         states = [np.concatenate(both) for both in zip(ahead, back, strict=True)]
     return states
+
+
+PRINTED = {"encoder": "reversed", "start": "encoder", "readout": "linear", "feed": True}
+
+
+@pytest.mark.parametrize("follow", [False, True])
+@pytest.mark.parametrize("name", ["printed", "forward", "handed", "linear", "fed"])
+def test_it_can_be_built_as_printed(name, follow):
+    """All of the paper's choices together, and each that goes alone."""
+    changes = {
+        "printed": PRINTED,
+        "forward": {**PRINTED, "encoder": "forward"},
+        "handed": {**PRINTED, "feed": False},
+        "linear": {"readout": "linear"},
+        "fed": {"feed": True},
+    }[name]
+    both = changes.get("encoder", "both") == "both"
+    net = model(follow=follow, decoder_layers=3 if both else 2, **changes)
+    p = slow.numbers(net)
+    source, lengths, target = slow.ragged()
+    logits = net(source, target, lengths).logits.detach().numpy()
+    for row, sentence in enumerate(slow.sentences(source, lengths)):
+        deep = 3 if both else 2
+        h, c = np.zeros((deep, 6)), np.zeros((deep, 6))
+        if both:
+            states = encoded(p, sentence)
+        else:
+            words = sentence
+            if changes["encoder"] == "reversed":
+                words = sentence[:-1][::-1] + sentence[-1:]
+            first = np.zeros((2, 6)), np.zeros((2, 6))
+            read = [p["embed_source.weight"][w] for w in words]
+            states = lstm(p, "encoder", 2, read, *first)
+            h, c = first  # changed in place: after the last word
+            if changes["encoder"] == "reversed":
+                states = states[:-1][::-1] + states[-1:]
+        context, place = np.zeros_like(states[0]), 0
+        for t, y in enumerate(target[row].tolist()):
+            place += READS[y]
+            following = states[min(place, len(states) - 1)] if follow else np.zeros(0)
+            fed = context if net.feed else np.zeros(0)
+            value = np.concatenate([p["embed_target.weight"][y], following, fed])
+            (d,) = lstm(p, "decoder", deep, [value], h, c)
+            query = p["attention.score.query.weight"] @ d
+            u = [
+                p["attention.score.v"] @ np.tanh(query + p["attention.score.key.weight"] @ x)
+                for x in states
+            ]
+            context = slow.softmax(np.array(u)) @ np.array(states)
+            top = np.concatenate([d, context, following])
+            if "combine.weight" in p:
+                top = np.tanh(p["combine.weight"] @ top + p["combine.bias"])
+            wanted = p["output.weight"] @ top + p["output.bias"]
+            np.testing.assert_allclose(logits[row, t], wanted, atol=1e-10)
+
+
+def test_senseless_choices_are_refused():
+    with pytest.raises(RequestError, match="'revresed'; did you mean 'reversed'"):
+        LSTMA(12, 13, encoder="revresed")
+    with pytest.raises(RequestError, match="reads in one direction"):
+        LSTMA(12, 13, start="encoder")
+    with pytest.raises(RequestError, match="as many layers as the decoder"):
+        LSTMA(12, 13, start="encoder", encoder="forward", decoder_layers=1)
 
 
 @pytest.mark.parametrize("follow", [False, True])

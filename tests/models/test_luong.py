@@ -37,7 +37,7 @@ def windowed(p, attention, scores, h, t, reach):
     """Weights: equation (7) within the window, and (9) and (10) for local-p."""
     if attention == "global":
         return slow.softmax(scores)
-    center = t
+    center = min(t, len(scores) - 1)  # the authors' code holds local-m there
     if attention == "local-p":
         w, v = p["attention.select.project.weight"], p["attention.select.v.weight"][0]
         center = len(scores) * slow.sigmoid(v @ np.tanh(w @ h))

@@ -28,6 +28,105 @@ def model(**changes):
     return slow.shaken(MoE(12, 13, **{**SIZES, **changes}))
 
 
+def read(p, path, rows):
+    """An LSTM with PyTorch's two biases, its output projected: what it says of each row."""
+    stack = {name: p[f"{path}.stack.{name}_l0"] for name in KINDS}
+    h, c, out = np.zeros(SIZES["dim"]), np.zeros(SIZES["hidden"]), []
+    for x in rows:
+        h, c = cell(stack, x, h, c)
+        out.append(h)
+    return out
+
+
+KINDS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
+
+
+def cell(stack, x, h, c):
+    gates = stack["weight_ih"] @ x + stack["bias_ih"] + stack["weight_hh"] @ h + stack["bias_hh"]
+    i, f, g, o = np.split(gates, 4)
+    c = slow.sigmoid(f) * c + slow.sigmoid(i) * np.tanh(g)
+    return stack["weight_hr"] @ (slow.sigmoid(o) * np.tanh(c)), c
+
+
+def mixture(p, path, x):
+    """σ(Σ_i G(x)_i max(0, x A_i) B_i) over the k = 2 best experts, without noise."""
+    scores = x @ p[f"{path}.gates.gate"]
+    best = np.argsort(-scores)[:2]
+    total = np.zeros(SIZES["dim"])
+    for expert, weight in zip(best, slow.softmax(scores[best]), strict=True):
+        hidden = np.maximum(x @ p[f"{path}.into"][expert], 0)
+        total += weight * (hidden @ p[f"{path}.out"][expert])
+    return slow.sigmoid(total)
+
+
+def by_hand(net, sentence, target, keep=1.0):
+    """Logits (T, V) and attention (T, S) of one sentence; `keep` stands where dropout would."""
+    p = slow.numbers(net)
+    x = [keep * p["embed_source.weight"][w] for w in sentence]
+    ahead, back = read(p, "both.ahead", x), read(p, "both.back", x[::-1])[::-1]
+    x = [one + keep * (a + b) for one, a, b in zip(x, ahead, back, strict=True)]
+    x = [one + keep * new for one, new in zip(x, read(p, "second", x), strict=True)]
+    x = [one + keep * mixture(p, "encoder_experts", one) for one in x]
+    x = [one + keep * new for one, new in zip(x, read(p, "third", x), strict=True)]
+    first = {name: p[f"first.stack.{name}_l0"] for name in KINDS}
+    last = {name: p[f"last.stack.{name}_l0"] for name in KINDS}
+    low = high = (np.zeros(SIZES["dim"]), np.zeros(SIZES["hidden"]))
+    logits, looks = [], []
+    for y in target:
+        word = keep * p["embed_target.weight"][y]
+        ask = np.tanh(p["query.weight"] @ low[0])
+        energy = [np.sum(p["v"] * np.tanh(p["key.weight"] @ one) * ask) for one in x]
+        look = slow.softmax(np.array(energy))
+        context = sum(a * one for a, one in zip(look, x, strict=True))
+        low = cell(first, np.concatenate([word, context]), *low)
+        state = word + keep * low[0]
+        state = state + keep * mixture(p, "decoder_experts", state)
+        high = cell(last, state, *high)
+        logits.append(p["output.weight"] @ (state + keep * high[0]) + p["output.bias"])
+        looks.append(look)
+    return np.stack(logits), np.stack(looks)
+
+
+def test_it_computes_the_papers_equations():
+    net = model()
+    source, lengths, target = slow.ragged()
+    with watch(net) as seen:
+        logits = net(source, target, lengths).logits.detach().numpy()
+    for row, sentence in enumerate(slow.sentences(source, lengths)):
+        expected, looks = by_hand(net, sentence, target[row].tolist())
+        np.testing.assert_allclose(logits[row], expected, atol=1e-10)
+        for t, look in enumerate(looks):
+            found = seen["attention"].steps[t][row, 0].detach().numpy()
+            np.testing.assert_allclose(found[: len(look)], look, atol=1e-10)
+
+
+def test_dropout_is_on_the_output_of_every_embedding_lstm_and_mixture(monkeypatch):
+    """A factor in dropout's place shows where it stands; inside the experts there is none."""
+
+    def halve(x, p, training):
+        assert p == (0.4 if training else p)
+        return x * 0.5 if training else x
+
+    monkeypatch.setattr("regard.models.moe.dropout", halve)
+    monkeypatch.setattr("regard.layers.embed.drop", halve)
+    net = model(dropout=0.4).train()
+    with torch.no_grad():
+        for mixed_in in (net.encoder_experts, net.decoder_experts):
+            mixed_in.gates.noise.zero_()
+    monkeypatch.setattr(torch, "randn_like", torch.zeros_like)  # the gates' noise
+    source, lengths, target = slow.ragged()
+    logits = net(source, target, lengths).logits.detach().numpy()
+    for row, sentence in enumerate(slow.sentences(source, lengths)):
+        expected, _ = by_hand(net, sentence, target[row].tolist(), keep=0.5)
+        np.testing.assert_allclose(logits[row], expected, atol=1e-10)
+
+
+def test_what_attention_read_enters_the_first_decoder_layer_alone():
+    net = MoE(12, 13, **SIZES)
+    assert net.first.stack.weight_ih_l0.shape == (24, 8)
+    assert net.last.stack.weight_ih_l0.shape == (24, 4)
+
+
 def test_its_attention_is_the_papers_product():
     """A(x, y) = Σ_d V_d tanh(x U)_d tanh(y W)_d."""
     net = model()

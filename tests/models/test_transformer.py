@@ -75,7 +75,7 @@ def numpy_forward(model, source, target, window=None, positions=True):
         """Shaw's vectors of each head and pair: (H, Q, K, D); zeros where the model has none."""
         if name not in p:
             return np.zeros((heads, queries, keys, model.dim // heads))
-        table = p[name]
+        table = np.broadcast_to(p[name], (heads, *p[name].shape[-2:]))  # of each head, or shared
         clip = table.shape[1] // 2
         offset = [[max(-clip, min(clip, j - i)) for j in range(keys)] for i in range(queries)]
         return table[:, np.array(offset) + clip]
@@ -92,8 +92,10 @@ def numpy_forward(model, source, target, window=None, positions=True):
             zip(*(np.split(z, heads, axis=1) for z in (q, k, v)), strict=True)
         ):
             for i in range(len(x)):
-                near = len(y) if window is None or "cross" in name else window // 2
-                seen = [j for j in range(len(y)) if abs(i - j) <= near and not (causal and j > i)]
+                seen = [j for j in range(len(y)) if not (causal and j > i)]
+                if window is not None and "cross" not in name:  # `window` of them about i
+                    first = i - window // 2
+                    seen = [j for j in seen if first <= j < first + window]
                 e = np.array([q_h[i] @ (k_h[j] + a_k[h, i, j]) for j in seen])
                 w = np.exp(e / np.sqrt(q_h.shape[1]))
                 w /= w.sum()
@@ -139,7 +141,7 @@ def test_forward_is_the_papers_equations():
     )
 
 
-@pytest.mark.parametrize("window", [None, 3])
+@pytest.mark.parametrize("window", [None, 1, 3, 4])
 @pytest.mark.parametrize("positions", ["sinusoid", "shaw"])
 def test_variants_are_their_equations(positions, window):
     model = tiny(positions=positions, clip=2, window=window)
@@ -147,6 +149,49 @@ def test_variants_are_their_equations(positions, window):
     got = model(torch.tensor([source]), torch.tensor([target])).logits[0]
     expected = numpy_forward(model, source, target, window, positions == "sinusoid")
     np.testing.assert_allclose(got.detach().numpy(), expected, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("relative", ["both", "keys", "values"])
+@pytest.mark.parametrize("tables", ["head", "shared"])
+def test_shaws_ablations_are_their_equations(relative, tables):
+    model = tiny(positions="shaw", clip=2, relative=relative, relative_tables=tables)
+    names = {name for name, _ in model.named_parameters() if name.endswith("table")}
+    assert any("score" in name for name in names) == (relative != "values")
+    assert any("read" in name for name in names) == (relative != "keys")
+    source, target = [5, 9, 4, 7, 6, 11, EOS], [BOS, 6, 3, 8, 12]
+    got = model(torch.tensor([source]), torch.tensor([target])).logits[0]
+    expected = numpy_forward(model, source, target, positions=False)
+    np.testing.assert_allclose(got.detach().numpy(), expected, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("r", [1, 2, 3, 4, 5, 6])
+def test_a_window_of_r_is_r_positions(r):
+    model = tiny(window=r)
+    ids = torch.arange(4, 16)[None]
+    with watch(model) as seen:
+        model(ids, ids)
+    looked = seen["encoder.0.self_attention"].weights[0, 0, 6].nonzero().flatten().tolist()
+    assert looked == list(range(6 - r // 2, 6 - r // 2 + r))
+    looked = seen["decoder.0.self_attention"].weights[0, 0, 6].nonzero().flatten().tolist()
+    assert looked == list(range(6 - r // 2, 7))  # of these the ones that are not behind it
+
+
+@pytest.mark.parametrize("tied", ["all", "output", "none"])
+def test_the_vector_of_padding_is_learnt_as_an_output_alone_and_read_by_none(tied):
+    model = tiny(tied=tied).train()
+    optimizer = torch.optim.SGD(model.parameters(), 1.0)
+    source, target = torch.tensor([[5, 6, EOS, PAD]]), torch.tensor([[BOS, 7, 8, PAD]])
+    logits = model(source, target).logits[0, :3]
+    torch.nn.functional.cross_entropy(logits, torch.tensor([7, 8, EOS])).backward()
+    optimizer.step()
+    assert model.embed_target.weight[PAD].any() == (tied != "none")
+    assert model.embed_source.weight[PAD].any() == (tied == "all")
+    model.eval()
+    before = model(source, target).logits[:, :3, 1:]
+    with torch.no_grad():
+        model.embed_target.weight[PAD] += 1.0
+        model.embed_source.weight[PAD] += 1.0
+    assert torch.equal(model(source, target).logits[:, :3, 1:], before)
 
 
 def test_check_d_windows_reach_as_far_as_they_are_stacked():
@@ -177,6 +222,8 @@ def test_relative_positions_that_tell_no_distance_apart_know_no_order(change, sa
 def test_parameters_of_relative_positions():
     plain, own = core(), core(positions="shaw")
     assert own - plain == 405_504  # 12 layers, keys and values, a table for each of 8 heads
+    assert core(positions="shaw", relative_tables="shared") - plain == 50_688
+    assert core(positions="shaw", relative="keys") - plain == 405_504 // 2
 
 
 def test_thing_8_the_default_is_post_norm_without_attention_or_hidden_dropout():

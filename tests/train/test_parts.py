@@ -475,6 +475,38 @@ def test_the_learning_rate_at_each_step(tmp_path):
     assert [line["lr"] for line in lines] == pytest.approx([0.05, 0.075, 0.05, 0.025])
 
 
+def test_a_plateau_anneals_by_the_losses_on_dev_and_ends_the_training(tmp_path):
+    """Losses at steps 2, 4, ...: the second stall is the third that is not below the one before."""
+    made = {"name": "plateau", "factor": 0.5, "least": 0.3}
+    work = _train(_work(tmp_path, [5.0, 4.0, 4.0, 3.0, 6.0, 1.0], steps=12, schedule=made))
+    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    rates = [line["lr"] for line in lines if "lr" in line]
+    assert rates == pytest.approx([0.1] * 6 + [0.05] * 4)  # 4.0 after 4.0; then 6.0 after 3.0
+    assert work.progress.done == "a learning rate of less than 0.3 times the first"
+
+
+def test_each_parameter_is_clipped_by_its_own_norm(tmp_path):
+    """Sukhbaatar et al. (2015): the weight's gradient is scaled, the bias's small one is not."""
+
+    class One(Micros):
+        def __iter__(self):
+            yield works.Micro(torch.tensor([[1.0, 2.0]]), 1, Place(0, 1), 0.0, 0.25)
+
+    work = _work(tmp_path, steps=1, clip_each=2.0)
+    with torch.no_grad():
+        work.model.weight.copy_(torch.tensor([[0.4, 0.1]]))
+        work.model.bias.fill_(0.1)
+    engine.run(work, One(work))
+    work.log.close()
+    y = 0.4 + 2 * 0.1 + 0.1
+    weight, bias = np.array([2 * y, 4 * y]), 2 * y  # of y²
+    norm = np.sqrt((weight**2).sum())
+    assert norm > 2.0 > bias
+    right = np.array([0.4, 0.1]) - 0.1 * weight * 2.0 / norm
+    np.testing.assert_allclose(work.model.weight.detach()[0], right, rtol=1e-4)
+    np.testing.assert_allclose(work.model.bias.detach(), [0.1 - 0.1 * bias], rtol=1e-4)
+
+
 def test_accumulated_gradients_are_those_of_one_batch(tmp_path):
     """A step of two micro-batches: the sum of the losses by the tokens of both, then clipped."""
 

@@ -48,6 +48,44 @@ def test_constant_and_halving():
     assert found == [1.0, 1.0, 0.5, 0.5, 0.25, 0.03125]
 
 
+def test_plateau_goes_by_the_losses_on_dev():
+    losses = [5.0, 4.0, 4.5, 4.2, 4.2, 3.9]  # the third and the fifth are not below the last
+
+    def factors(**settings):
+        rate = schedule.build({"name": "plateau", "factor": 0.5, **settings})
+        return [rate(Point(1, 0.0, 0.0, losses[:n])) for n in range(7)]
+
+    assert factors() == [1, 1, 1, 0.5, 0.5, 0.25, 0.25]
+    assert factors(sticky=True) == [1, 1, 1, 0.5, 0.25, 0.125, 0.0625]  # ConvS2S
+    assert factors(threshold=0.9) == [1, 1, 1, 0.5, 0.25, 0.125, 0.0625]  # 4.2 is not < 0.9 * 4.5
+    made = schedule.build({"name": "plateau", "sticky": True, "least": 4e-4})
+    # Gehring et al. 2017: from 0.25, by ten each epoch, until below 1e-4.
+    assert [bool(schedule.ended(made, [2.0, 3.0] + [1.0] * n)) for n in range(4)] == [
+        False,
+        False,
+        False,
+        True,
+    ]
+    assert 0.25 * made(Point(1, 0.0, 0.0, [2.0, 3.0, 1.0, 1.0, 1.0])) < 1e-4
+    assert not schedule.ended(schedule.build({"name": "constant"}), [1.0, 2.0])
+
+
+def test_nesterov_is_its_formula():
+    """Two steps of Sutskever et al. (2013) as PyTorch has it: v = μ v + g; w -= lr (g + μ v)."""
+    weight = torch.nn.Parameter(torch.tensor([1.0, -2.0], dtype=torch.float64))
+    settings = {"name": "sgd", "lr": 0.25, "momentum": 0.99, "nesterov": True}
+    optimizer = build_optimizer(settings, [weight])
+    w, v = [1.0, -2.0], [0.0, 0.0]
+    for gradient in ([0.3, -1.0], [0.5, 2.0]):
+        weight.grad = torch.tensor(gradient, dtype=torch.float64)
+        optimizer.step()
+        v = [0.99 * a + g for a, g in zip(v, gradient, strict=True)]
+        w = [x - 0.25 * (g + 0.99 * a) for x, g, a in zip(w, gradient, v, strict=True)]
+        assert weight.tolist() == pytest.approx(w)
+    with pytest.raises(RequestError, match="expected a momentum above 0"):
+        build_optimizer({"name": "sgd", "nesterov": True}, [weight])
+
+
 def test_an_unknown_name_is_refused_with_the_nearest():
     with pytest.raises(RequestError, match="did you mean 'linear'"):
         schedule.build({"name": "liner"})

@@ -48,6 +48,26 @@ GENERATORS: tuple[Entry, ...] = (
         tiny={"embed": 8, "hidden": 12, "align": 8, "maxout": 6, "scale": 0.2},
     ),
     Entry(
+        name="conditional-gru",
+        target="regard.models.conditional_gru:ConditionalGRU",
+        title="Nematus: a Toolkit for Neural Machine Translation",
+        authors="Sennrich, Firat, Cho, Birch-Mayne, Haddow, Hitschler, Junczys-Dowmunt, Läubli,"
+        " Miceli Barone, Mokry and Nadejde",
+        year=2017,
+        url="https://arxiv.org/abs/1703.04357",
+        tasks=GENERATION,
+        axes={
+            "score": "additive",
+            "select": "softmax",
+            "query": "between two steps of the decoder: the state that has read the word",
+            "body": "bidirectional GRU (reset after)",
+            "parallel": "no",
+            "sequences": "distinctive",
+            **SOFT,
+        },
+        tiny={"embed": 8, "hidden": 12, "align": 8, "scale": 0.2},
+    ),
+    Entry(
         name="lstm-a",
         target="regard.models.lstm_a:LSTMA",
         title="Grammar as a Foreign Language",

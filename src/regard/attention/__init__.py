@@ -7,6 +7,7 @@ from regard.attention._recorder import Record as Record
 from regard.attention._recorder import Seen as Seen
 from regard.attention._recorder import scope as scope
 from regard.attention._recorder import watch as watch
+from regard.attention.carry import Alignment as Alignment
 from regard.attention.carry import Carry as Carry
 from regard.attention.carry import CarryState as CarryState
 from regard.attention.carry import Coverage as Coverage
@@ -51,6 +52,7 @@ from regard.attention.score import Location as Location
 from regard.attention.score import LocationAware as LocationAware
 from regard.attention.score import NegativeSquaredEuclidean as NegativeSquaredEuclidean
 from regard.attention.score import RelativeKeys as RelativeKeys
+from regard.attention.score import RelativeSinusoid as RelativeSinusoid
 from regard.attention.score import ScaledDot as ScaledDot
 from regard.attention.score import Score as Score
 from regard.attention.score import SourceToToken as SourceToToken
@@ -63,6 +65,8 @@ from regard.attention.select import Hard as Hard
 from regard.attention.select import Identity as Identity
 from regard.attention.select import LocalMonotonic as LocalMonotonic
 from regard.attention.select import LocalPredictive as LocalPredictive
+from regard.attention.select import Monotonic as Monotonic
+from regard.attention.select import MonotonicChunkwise as MonotonicChunkwise
 from regard.attention.select import OverQueries as OverQueries
 from regard.attention.select import Select as Select
 from regard.attention.select import Sharpen as Sharpen
@@ -75,6 +79,7 @@ from regard.attention.select import masked_softmax as masked_softmax
 __all__ = [
     "ALiBi",
     "Additive",
+    "Alignment",
     "Attended",
     "Attention",
     "Biaffine",
@@ -109,6 +114,8 @@ __all__ = [
     "LocationAware",
     "Mask",
     "Memory",
+    "Monotonic",
+    "MonotonicChunkwise",
     "MultiHead",
     "NegativeSquaredEuclidean",
     "OverQueries",
@@ -120,6 +127,7 @@ __all__ = [
     "Record",
     "RelativeBias",
     "RelativeKeys",
+    "RelativeSinusoid",
     "RelativeValues",
     "Rotary",
     "ScaledDot",

@@ -10,6 +10,7 @@ by name. All are optional; a part without them is taken as it is.
     turns         score: depends on angles and distances only; position: it turns queries and keys
     biases        position: False where it leaves the scores alone (it then meets no kernel)
     feature_dim   carry: how many features of its state a score may see; score: how many it needs
+    aligns        select: it goes on from where the last step stopped; carry: it says where that was
     heads         score, position, read: how many have parameters of their own; None or 1: all share
     alone         score: `as_dot` looks at all keys, so that packed sequences each go by themselves
 """
@@ -21,7 +22,7 @@ from regard.errors import RequestError
 
 __all__ = ["check", "check_heads", "heads_of", "turns_only"]
 
-_SAID = ("per_feature", "one_hot", "log_space", "turns", "feature_dim")
+_SAID = ("per_feature", "one_hot", "log_space", "turns", "feature_dim", "aligns")
 
 
 def check(score: Any, select: Any, read: Any, position: Any, carry: Any) -> None:
@@ -130,6 +131,12 @@ def _carries(score: Any, select: Any, carry: Any) -> str | None:
                 "carry=Coverage() or PreviousWeights(), or build the score without features"
             )
         return None
+    if _says(select, "aligns") != _says(carry, "aligns"):
+        alone, other = (select, carry) if _says(select, "aligns") else (carry, select)
+        return (
+            f"{_name(alone)} goes on from an alignment but {_name(other)} has none; take Monotonic "
+            "or MonotonicChunkwise with carry=Alignment()"
+        )
     if _says(score, "per_feature"):
         return (
             f"{_name(carry)} carries one number a pair but {_name(score)} gives one a feature; "

@@ -13,7 +13,7 @@ from torch import Tensor
 from regard.attention.mask import take
 from regard.errors import RequestError
 
-__all__ = ["Carry", "CarryState", "Coverage", "IntraTemporal", "PreviousWeights"]
+__all__ = ["Alignment", "Carry", "CarryState", "Coverage", "IntraTemporal", "PreviousWeights"]
 
 
 @dataclass(frozen=True)
@@ -190,6 +190,41 @@ class IntraTemporal:
         new = state.value == -torch.inf
         both = torch.logaddexp(state.value.masked_fill(new, 0.0), scores)
         return CarryState(torch.where(new, scores, both))
+
+
+@dataclass(frozen=True)
+class Alignment:
+    r"""Where a monotonic attention stopped (Raffel et al. 2017): :math:`\alpha_{i-1}`.
+
+    `Monotonic` and `MonotonicChunkwise` go on from it, and say what it is after their step: of a
+    chunk's weights it is only the keys at which the chunk may end.
+
+    Shapes:
+        the state (*batch, Q, K): all of it on the first key before the first step
+    """
+
+    feature_dim: ClassVar[int] = 0
+    aligns: ClassVar[bool] = True
+
+    def start(self, query: Tensor, key: Tensor) -> CarryState:
+        """All of it on the first key."""
+        state = _constant(query, key, 0.0)
+        state.value[..., :1] = 1.0
+        return state
+
+    def features(self, state: CarryState) -> Tensor | None:
+        """None: the selection sees it."""
+        return None
+
+    def adjust(self, scores: Tensor, state: CarryState) -> Tensor:
+        """Leave scores as they are."""
+        return scores
+
+    def update(
+        self, scores: Tensor, weights: Tensor, value: Tensor, state: CarryState
+    ) -> CarryState:
+        """The state as it is: `attend` replaces it by the selection's alignment."""
+        return state
 
 
 def _constant(query: Tensor, key: Tensor, fill: float) -> CarryState:

@@ -16,7 +16,10 @@ found, where the Attention Sum reader takes the query's last states for the whol
 Shapes: documents (B, T), queries (B, Q); α and β (B, Q, T); s (B, T), in log space.
 
 **Departs from the paper**: dropout on the states as well as on word vectors. Two pointers for spans
-are ours (each with a matrix W^k on the document's states). One bias vector a gate.
+are ours (each with a matrix W^k on the document's states). One bias vector a gate. Recurrent
+matrices start orthogonal and word vectors uniform within ±0.05, as printed; the matrices on word
+vectors, and biases, start as those of `torch.nn.Linear`. `reset="after"` is another function, which
+our recipes have (see `as_reader`).
 """
 
 import torch
@@ -107,8 +110,8 @@ class AoA(ASReader):
     """Points at the places where the answer stands, by attention over attention.
 
     Args:
-        source, target, embed, hidden, dropout, shared: as in `ASReader`; the paper's dropout is
-            0.1, its sizes are 384 and 256 (CNN) or 384 and 384 (Children's Book Test).
+        source, target, embed, hidden, dropout, shared, reset: as in `ASReader`; the paper's dropout
+            is 0.1, its sizes are 384 and 256 (CNN) or 384 and 384 (Children's Book Test).
     """
 
     pointer = AttendedPointer
@@ -122,5 +125,8 @@ class AoA(ASReader):
         hidden: int = 256,
         dropout: float = 0.1,
         shared: bool = False,
+        reset: str = "before",
     ) -> None:
-        super().__init__(source, target, embed=embed, hidden=hidden, dropout=dropout, shared=shared)
+        super().__init__(
+            source, target, embed=embed, hidden=hidden, dropout=dropout, shared=shared, reset=reset
+        )

@@ -16,7 +16,10 @@ Shapes: documents (B, T), queries (B, Q), hidden H; d (B, T, 2H); log-probabilit
 pointers (B, 2, T), minus infinity at padding.
 
 **Departs from the paper**: dropout (on word vectors and states; the paper has none). One bias
-vector a gate. Word vectors start uniform within ±0.05 (the paper's are Xavier's).
+vector a gate. Recurrent matrices start orthogonal and word vectors uniform within ±0.05, both as in
+Cui et al. (2017); the matrices on word vectors, and biases, start as those of `torch.nn.Linear`.
+`reset="after"` puts the reset gate behind the product with U, as PyTorch does: another function,
+which our recipes have.
 """
 
 import torch
@@ -68,6 +71,7 @@ class ASReader(nn.Module):
         hidden: H, of one direction.
         dropout: on word vectors and on states.
         shared: document and query are read by the same GRUs.
+        reset: the reset gate "before" U as Cho et al. (2014) print it, or "after".
     """
 
     normalized = True
@@ -82,6 +86,7 @@ class ASReader(nn.Module):
         hidden: int = 256,
         dropout: float = 0.0,
         shared: bool = False,
+        reset: str = "before",
     ) -> None:
         super().__init__()
         if target < 1:
@@ -90,8 +95,8 @@ class ASReader(nn.Module):
         self.embed = Embed(source, embed, dropout=dropout)
         nn.init.uniform_(self.embed.weight, -0.05, 0.05)
         self.embed.silence()
-        self.document = BiGRU(embed, hidden, reset="after")
-        self.query = self.document if shared else BiGRU(embed, hidden, reset="after")
+        self.document = BiGRU(embed, hidden, reset=reset)
+        self.query = self.document if shared else BiGRU(embed, hidden, reset=reset)
         made = type(self).pointer
         self.pointers = nn.ModuleList(made(2 * hidden, target > 1) for _ in range(target))
 

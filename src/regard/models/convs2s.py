@@ -1,4 +1,4 @@
-r"""ConvS2S: convolutions in the place of recurrence, and attention in every decoder layer.
+r"""ConvS2S: convolutions in the place of recurrence, and attention in the decoder's layers.
 
 Gehring, Auli, Grangier, Yarats and Dauphin, "Convolutional Sequence to Sequence Learning",
 ICML 2017, arXiv 1705.03122.
@@ -19,8 +19,8 @@ Shapes: source (B, S) and target (B, T) ids; z (B, S, E); h (B, T, width); logit
 
 **Departs from the paper**: in the factors that **only the authors' code has** (fairseq, fconv.py):
 sqrt(0.5) on d, on z + e and on the sum of h and c; c returns from size E to the width of h through
-a linear layer; z, but not e, hands back its gradient divided by twice the number of decoder layers
-(the paper: by the number of attentions). An explicit start symbol is the decoder's first input.
+a linear layer; z, but not e, hands back its gradient divided by twice the number of attentions (the
+paper: by their number). An explicit start symbol is the decoder's first input.
 """
 
 import math
@@ -48,13 +48,14 @@ Blocks = Sequence[Sequence[int]]
 
 
 class ConvS2S(nn.Module):
-    """A convolutional encoder, and a convolutional decoder that attends in each of its layers.
+    """A convolutional encoder, and a convolutional decoder that attends in its layers.
 
     Args:
         source, target: vocabulary sizes.
         embed: E, size of embeddings and of what attention compares.
         encoder: rows of (layers, width, kernel), bottom first; odd kernels.
         decoder: the same, for the decoder; as the encoder where not given.
+        attention: the decoder layers that attend, counted from 1 (the paper's Table 5); None: all.
         dropout: on embeddings, on the input of convolutions and before the output layer.
         max_length: rows of the two tables of positions.
     """
@@ -69,6 +70,7 @@ class ConvS2S(nn.Module):
         embed: int = 512,
         encoder: Blocks = ((10, 512, 3), (3, 768, 3), (2, 2048, 1)),
         decoder: Blocks | None = None,
+        attention: Sequence[int] | None = None,
         dropout: float = 0.1,
         max_length: int = 1024,
     ) -> None:
@@ -77,6 +79,13 @@ class ConvS2S(nn.Module):
         above = _layers(encoder if decoder is None else decoder, "decoder")
         if any(kernel % 2 == 0 for _, kernel in below):
             raise RequestError(f"encoder kernels are centered, so odd; came {encoder}")
+        numbers = range(1, len(above) + 1)
+        looking = set(numbers if attention is None else attention)
+        if not looking or not looking <= set(numbers):
+            raise RequestError(
+                f"attention expected one or more of the decoder's layers 1 to {len(above)}, came "
+                f"{attention}"
+            )
         self.source, self.target, self.dropout = source, target, dropout
         self.embed_source, self.embed_target = Embed(source, embed), Embed(target, embed)
         self.position_source = LearnedPositions(embed, max_length)
@@ -92,8 +101,8 @@ class ConvS2S(nn.Module):
         # === Decoder ===
         self.decoder_in = NormedLinear(embed, above[0][0], retain=keep)
         self.decoder = nn.ModuleList(
-            DecoderBlock(width, after, kernel, embed, dropout=dropout)
-            for width, (after, kernel) in _chained(above)
+            DecoderBlock(width, after, kernel, embed, dropout=dropout, looks=number in looking)
+            for number, (width, (after, kernel)) in zip(numbers, _chained(above), strict=True)
         )
         self.decoder_out = NormedLinear(above[-1][0], embed)
         self.output = NormedLinear(embed, target, retain=keep)
@@ -114,7 +123,8 @@ class ConvS2S(nn.Module):
         for block in cast(Iterable[Block], self.encoder):
             x = block(x, real)
         z = self.encoder_out(x)
-        z = _ScaleGradient.apply(z, 1.0 / (2 * len(self.decoder)))  # type: ignore[no-untyped-call]
+        looks = sum(block.attention is not None for block in self._blocks())
+        z = _ScaleGradient.apply(z, 1.0 / (2 * looks))  # type: ignore[no-untyped-call]
         return Encoded(z, lengths, None, {"values": (z + e) * HALF})
 
     def forward(self, source: Tensor, target_in: Tensor, lengths: Tensor | None = None) -> Output:
@@ -147,7 +157,7 @@ class ConvS2S(nn.Module):
         return cast(Iterable[DecoderBlock], self.decoder)
 
     def _memory(self, encoded: Encoded) -> Memory:
-        first = next(iter(self._blocks())).attention
+        first = next(block.attention for block in self._blocks() if block.attention is not None)
         return first.remember(encoded.states, encoded.extra["values"], Lengths(encoded.lengths))
 
     def _drop(self, x: Tensor) -> Tensor:
@@ -174,13 +184,17 @@ class Block(nn.Module):
 
 
 class DecoderBlock(Block):
-    """The same without a future, and with attention between the unit and the residual."""
+    """The same without a future, and if it looks with attention between unit and residual."""
 
-    def __init__(self, width: int, after: int, kernel: int, embed: int, *, dropout: float) -> None:
+    def __init__(
+        self, width: int, after: int, kernel: int, embed: int, *, dropout: float, looks: bool
+    ) -> None:
         super().__init__(width, after, kernel, before=kernel - 1, dropout=dropout)
-        self.query = NormedLinear(after, embed)
-        self.attention = Attention(Dot(), read=WeightedSum(scale="root length"))
-        self.back = NormedLinear(embed, after)
+        self.query = self.back = self.attention = None
+        if looks:
+            self.query = NormedLinear(after, embed)
+            self.attention = Attention(Dot(), read=WeightedSum(scale="root length"))
+            self.back = NormedLinear(embed, after)
 
     def forward(self, x: Tensor, g: Tensor, memory: Memory) -> Tensor:  # type: ignore[override]
         """All positions at once: x (B, T, width), g (B, T, E)."""
@@ -201,6 +215,8 @@ class DecoderBlock(Block):
 
     def attend(self, h: Tensor, g: Tensor, memory: Memory, weights: dict[Any, Tensor]) -> Tensor:
         """Look with any number of queries, and add what was found: (B, Q, width)."""
+        if self.query is None or self.attention is None or self.back is None:
+            return h
         d = (self.query(h, weights.get(self.query)) + g) * HALF
         c = self.attention(d, memory).context
         back: Tensor = self.back(c.to(h.dtype), weights.get(self.back))

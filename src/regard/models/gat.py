@@ -4,6 +4,7 @@ r"""Graph attention. Veličković et al., "Graph Attention Networks", ICLR 2018,
     α_ij  = softmax_j(e_ij)                                                               (2, 3)
     h'_i  = ‖_k ELU(Σ_j α^k_ij W^k h_j)                   hidden layers: K heads side by side   (5)
     y_i   = softmax(mean_k Σ_j α^k_ij W^k h_j)            output layer: heads averaged    (6)
+    h'_i  = ‖_k ELU(Σ_j α^k_ij W^k h_j + V^k h_i + b^k)   with a skip connection          3.3
 
 A node is a query, its neighbors are the memory: the one operation under the mask `Edges`.
 
@@ -12,7 +13,9 @@ Shapes: features (N, F), sparse or dense; edges E pairs; logits (N, classes).
 **Departs from the paper** towards the authors' code: a bias behind each aggregation, and dropout
 once more on W h where it is read (not where it is scored). The score has no biases of its own (the
 code has one for each half, which add up to one number). Dropout on the inputs of a layer is drawn
-once for all heads (the code draws it for each).
+once for all heads (the code draws it for each). The skip connection is the code's, a learned
+projection before the activation; where a layer has one head and keeps the size, the code adds
+nothing, by an oversight.
 """
 
 from collections.abc import Callable, Sequence
@@ -63,6 +66,7 @@ class GraphAttention(nn.Module):
         attention_dropout: on the weights.
         slope: of the leaky ReLU below 0.
         score: how well a neighbor matches: one of `SCORES`, or a part of one's own.
+        skip: add a learned projection V h_i + b of a node's own features (which are dense then).
 
     Shapes:
         x (N, F) to (Q, K F'), or (Q, F') averaged; Q nodes look, all N where edges are a graph's
@@ -79,6 +83,7 @@ class GraphAttention(nn.Module):
         attention_dropout: float = 0.0,
         slope: float = 0.2,
         score: str | Score = "split-linear",
+        skip: bool = False,
     ) -> None:
         super().__init__()
         if isinstance(score, str) and score not in SCORES:
@@ -89,18 +94,28 @@ class GraphAttention(nn.Module):
         self.attention = Attention(score=part, read=WeightedSum(dropout=attention_dropout))
         self.attention.usual_mask = _NO_EDGES
         self.bias = nn.Parameter(torch.zeros(hidden if average else heads * hidden))
+        self.skip = nn.Linear(inputs, len(self.bias)) if skip else None  # V, b
+        if self.skip is not None:
+            nn.init.xavier_uniform_(self.skip.weight)
+            nn.init.zeros_(self.skip.bias)
 
     def forward(
         self, x: Rows | Float[Tensor, "nodes inputs"], edges: Edges
     ) -> Float[Tensor, "lookers outputs"]:
         """Look at the neighbors; those who look are the first `edges.queries` nodes."""
-        h = self.project(x)
+        own: Tensor | float = 0.0
+        if self.skip is None or isinstance(x, Rows):
+            h = self.project(x)
+        else:
+            x = dropout(x, self.dropout, self.training)  # the same for both projections
+            h = x @ self.project.weight
+            own = self.skip(x[: edges.queries])
         value = dropout(h, self.dropout, self.training)
         nodes = self._split(h)
         query = nodes[:, : edges.queries]
         context: Tensor = self.attention(query, nodes, self._split(value), mask=edges).context
         context = context.mean(0) if self.average else context.transpose(0, 1).flatten(1)
-        return context + self.bias
+        return context + self.bias + own
 
     def _split(self, x: Tensor) -> Tensor:
         """(N, K F') to (K, N, F')."""
@@ -118,7 +133,7 @@ class GAT(nn.Module):
         layers: how many, with the output layer.
         output_heads: K of the output layer, averaged: 1 for Cora and Citeseer, 8 for Pubmed.
         dropout, attention_dropout, slope, score: as in `GraphAttention`.
-        skip: the input is added behind every hidden layer but the first (PPI's middle layer).
+        skip: every hidden layer but the first has a skip connection (PPI's middle layer).
     """
 
     def __init__(
@@ -143,16 +158,15 @@ class GAT(nn.Module):
                 f"GAT expected a hidden size for each of its {layers - 1} hidden layers, "
                 f"came {hidden!r}"
             )
-        self.source, self.target, self.skip = source, target, skip
+        self.source, self.target = source, target
         inputs = [source, *(heads * size for size in sizes)]
-        if skip and len(set(inputs[1:])) > 1:
-            raise RequestError(f"GAT with skip expected equal hidden sizes, came {hidden!r}")
         layer = partial(
             GraphAttention, dropout=dropout, attention_dropout=attention_dropout, slope=slope,
             score=score,
         )  # fmt: skip
         self.hidden = nn.ModuleList(
-            layer(before, size, heads) for before, size in zip(inputs, sizes, strict=False)
+            layer(before, size, heads, skip=skip and i > 0)
+            for i, (before, size) in enumerate(zip(inputs, sizes, strict=False))
         )
         self.out = layer(inputs[-1], target, output_heads, average=True)
 
@@ -167,6 +181,5 @@ class GAT(nn.Module):
         """Class scores of all nodes, or of those that `Hops` are of: logits (N, classes)."""
         x: Rows | Tensor = features
         for i, layer in enumerate(self.hidden):
-            h: Tensor = F.elu(layer(x, edges_of(edges, i)))
-            x = h + x[: len(h)] if self.skip and i > 0 and isinstance(x, Tensor) else h
+            x = F.elu(layer(x, edges_of(edges, i)))
         return Output(self.out(x, edges_of(edges, len(self.hidden))), {})

@@ -10,7 +10,7 @@ EMNLP 2015, arXiv 1508.04025.
               v_a^T tanh(W_a [h_t ; h_s])   concat
               W_a h_t                location, one row a position
     local   : s within [p_t - D, p_t + D] alone            3.2
-    p_t     = t                        local-m
+    p_t     = min(t, S - 1)            local-m, t = 0 ...
               S σ(v_p^T tanh(W_p h_t))   local-p           (9)
     a_t(s)  = a_t(s) exp(-(s - p_t)^2 / 2 (D/2)^2)         (10), local-p, not normalized again
     c_t     = Σ_s a_t(s) h_s
@@ -29,8 +29,8 @@ one with the source half of W_a fixed to the identity (footnote 15). Attention c
 end-of-sentence symbol (the authors' code leaves it out). With `reverse` the encoder reads the words
 from last to first, but positions (pictures, location, windows) are those of the sentence as it is
 written. **Only in the authors' code**, and so here: local-p's window lies about the floor of p_t
-and its Gaussian about p_t; the softmax is over the window, before the Gaussian. Their code holds
-local-m's window at the last word; here, as printed, it runs past the end with t.
+and its Gaussian about p_t; the softmax is over the window, before the Gaussian. As printed,
+local-m's window runs past the end with t; their code and this hold it at the last word.
 """
 
 from collections.abc import Callable, Mapping
@@ -77,7 +77,7 @@ SCORES: Mapping[str, Callable[[int, int], Score]] = MappingProxyType(
 SELECTS: Mapping[str, Callable[[int, int], Select]] = MappingProxyType(
     {
         "global": lambda hidden, reach: Softmax(),
-        "local-m": lambda hidden, reach: LocalMonotonic(reach),
+        "local-m": lambda hidden, reach: LocalMonotonic(reach, clamp=True),
         "local-p": lambda hidden, reach: LocalPredictive(hidden, hidden, reach),
     }
 )

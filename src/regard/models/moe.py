@@ -4,13 +4,16 @@ Shazeer, Mirhoseini, Maziarz, Davis, Le, Hinton and Dean, "Outrageously Large Ne
 Sparsely-Gated Mixture-of-Experts Layer", ICLR 2017, arXiv 1701.06538, appendix E.
 
     encoder: LSTM both ways, LSTM, experts, LSTM             each with its input added
-    decoder: LSTM (asks the source), experts, LSTM
+    decoder: LSTM (asks the source), experts, LSTM           likewise
+    y_t^1  = LSTM_1([e(w_{t-1}) ; a_t]) + e(w_{t-1})         a_t: what attention read with y_{t-1}^1
     G(x)   = softmax(top_k(x W_g + ε softplus(x W_noise)))   eq. 3-5, see `layers.experts`
     A(x_j, y_t) = Σ_d V_d tanh(x_j U)_d tanh(y_t W)_d        its attention: a product, no sum
     loss   = cross-entropy + w (CV(Importance)² + CV(Load)²)      for each layer of experts
 
 It is GNMT cut to 3 and 2 layers. Inputs and outputs of all layers have D = 512 features; LSTMs have
-2048 cells and project to D. The attention's score is a dot product of two projections, so fused
+2048 cells and project to D. The first decoder layer alone asks the source and hears the answer (in
+GNMT every decoder layer hears it). Dropout is on the output of every embedding, LSTM and mixture,
+before the residual is added. The attention's score is a dot product of two projections, so fused
 kernels do it.
 
 Shapes: source (B, S) and target (B, T) ids; annotations (B, S, D); logits (B, T, V). The penalty
@@ -18,9 +21,10 @@ is in `Output.extra` and counts while training.
 
 **Departs from the paper**: gates are flat (the paper's largest are hierarchical, two of a level's
 groups and two experts in each, four in all); experts are chosen token by token, not in strictly
-balanced batches. The two directions of the first layer are added up. Decoders start from zero
-states and look before the first layer's step, as in `gnmt`. Dropout is on the output of every
-layer before its input is added. The padding's vector is zero.
+balanced batches. The two directions of the first layer are added up. What attention read stands
+behind the word in the first decoder layer's input, which so has 2 D features. It is asked for with
+h, which dropout and the residual have not touched. Decoders start from zero states and look before
+the first layer's step, as in `gnmt`. The padding's vector is zero.
 """
 
 import torch
@@ -52,7 +56,7 @@ class MoE(nn.Module):
         expert_hidden: units of an expert.
         align: size of the attention's projections.
         balance: w, the weight of the penalties.
-        dropout: on what each layer adds.
+        dropout: on the output of every embedding, LSTM and mixture.
     """
 
     normalized = False
@@ -82,16 +86,17 @@ class MoE(nn.Module):
             return LSTM(inputs, hidden, bias=True, project=project)
 
         def mixture() -> Experts:
-            return Experts(dim, expert_hidden, experts, k, dropout=dropout)
+            return Experts(dim, expert_hidden, experts, k)
 
-        self.embed_source, self.embed_target = Embed(source, dim), Embed(target, dim)
+        self.embed_source = Embed(source, dim, dropout=dropout)
+        self.embed_target = Embed(target, dim, dropout=dropout)
         self.both = BiLSTM(dim, hidden, bias=True, project=project)
         self.second, self.encoder_experts, self.third = lstm(dim), mixture(), lstm(dim)
         self.query = nn.Linear(dim, align, bias=False)  # W
         self.key = nn.Linear(dim, align, bias=False)  # U
         self.v = nn.Parameter(torch.ones(align))
         self.attention = Attention(score=Dot())
-        self.first, self.decoder_experts, self.last = lstm(2 * dim), mixture(), lstm(2 * dim)
+        self.first, self.decoder_experts, self.last = lstm(2 * dim), mixture(), lstm(dim)
         self.output = nn.Linear(dim, target)
 
     def encode(self, source: Tensor, lengths: Tensor | None = None) -> Encoded:
@@ -115,17 +120,15 @@ class MoE(nn.Module):
         words = self._word(vectors)
         reading = self._reading()
         h, c = (state[:, 0, 0] for state in self._zeros(encoded))
-        seen, states = [], []
+        states = []
         for word in words.unbind(1):
             context = self._look(h[:, None], memory)[:, 0]  # (B, D)
             (h,), (c,) = self.first.step(word + F.linear(context, reading), [h], [c])
-            seen.append(context)
             states.append(h)
         x = vectors + self._drop(torch.stack(states, 1))
         mixed, penalty = self.decoder_experts(x, target_in != PAD)
         x = x + self._drop(mixed)
-        inputs = torch.cat([x, torch.stack(seen, 1)], -1)
-        x = x + self._drop(self.last(inputs)[0])
+        x = x + self._drop(self.last(x)[0])
         total = self.balance * (penalty + encoded.extra["penalty"])
         return Output(project(self.output, x), {"penalty": total} if self.training else {})
 
@@ -144,8 +147,7 @@ class MoE(nn.Module):
         (low,), (low_c,) = self.first.step(gates, [h[0][:, 0]], [c[0][:, 0]])
         x = vectors + self._drop(low)
         x = x + self._drop(self.decoder_experts(x)[0])
-        inputs = self.last.project(torch.cat([x, context], -1))
-        (high,), (high_c,) = self.last.step(inputs, [h[1][:, 0]], [c[1][:, 0]])
+        (high,), (high_c,) = self.last.step(self.last.project(x), [h[1][:, 0]], [c[1][:, 0]])
         logits: Tensor = self.output(x + self._drop(high)).unflatten(0, tokens.shape)
         carried = {
             name: torch.stack(pair, 1).unflatten(0, tokens.shape)

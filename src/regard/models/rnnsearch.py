@@ -20,8 +20,8 @@ annotations (B, S, 2H); logits (B, T, V).
 
 **Departs from the paper**: dropout (on word vectors, annotations and maxout units) can be asked
 for; the paper has none. `reset="after"` puts the reset gate behind the product with U, as PyTorch
-and dl4mt do: another function. The first target word is an explicit start symbol; the padding's
-vector is zero.
+and dl4mt do: another function (dl4mt's whole model is `conditional_gru`). The first target word is
+an explicit start symbol; the padding's vector is zero.
 Our recipes train with Adam (the paper: Adadelta, batches of 80, gradients rescaled to norm 1).
 """
 

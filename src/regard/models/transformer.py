@@ -5,19 +5,22 @@ r"""The Transformer. Vaswani et al., "Attention Is All You Need", NIPS 2017, arX
     FFN(x)             = max(0, x W_1 + b_1) W_2 + b_2                     (2)
     each sub-layer     : LayerNorm(x + Dropout(Sublayer(x)))               3.1, 5.4 (post-norm)
     input              : Dropout(E x * sqrt(d) + PE)                       3.4, 3.5, 5.4
-    restricted         : position i looks at j with |i - j| <= r / 2       4, `window` r
+    restricted         : position i looks at r of them centered on i       4, `window` r
 
 and instead of PE (Shaw, Uszkoreit and Vaswani 2018, arXiv 1803.02155; `positions: shaw`):
 
     e_ij = q_i . (k_j + a^K_ij) / sqrt(d_k),  z_i = Σ_j α_ij (v_j + a^V_ij),
-    a_ij = w[clip(j - i, -c, c)]           in self-attention, a table for each layer and head
+    a_ij = w[clip(j - i, -c, c)]           in self-attention, a table for each layer and head;
+                                           `relative` and `relative_tables` are its ablations
 
 Shapes: source (B, S) and target (B, T) ids; states (B, S, D); logits (B, T, V).
 
 **Departs from the paper**: dropout of the feed-forward layer and of the attention weights,
 pre-norm, other positions, windows and untied embeddings are parts that can be asked for; the
-defaults are the paper's. The padding embedding is zero (as in the authors' code). The decoder's
-first input is an explicit start symbol (the authors' code feeds a zero vector).
+defaults are the paper's. The authors' code embeds padding as zero. Here its vector starts at zero
+and stays there, but for a matrix that is tied to the output: as an output its row is learnt. No
+logit of a real position depends on it. The decoder's first input is an explicit start symbol (the
+authors' code feeds a zero vector). A window of even r has one position more before than behind.
 """
 
 import math
@@ -32,8 +35,11 @@ from regard.attention import (
     Causal,
     Mask,
     MultiHead,
+    Read,
     RelativeKeys,
     RelativeValues,
+    ScaledDot,
+    Score,
     WeightedSum,
     Window,
 )
@@ -76,11 +82,13 @@ class Transformer(nn.Module):
             (relative ones, in self-attention) or "none".
         max_length: rows of a learned position table.
         clip: c, the largest distance that relative positions tell apart.
-        window: r, the positions that self-attention may look at, half of them on each side of its
-            own (in the decoder the earlier half); None: all.
+        relative: what has relative vectors: "both" keys and values, or "keys" or "values" alone.
+        relative_tables: one for each "head", as in Shaw's base model, or "shared" by all of a layer
+            as in the big one.
+        window: r, how many positions self-attention may look at: its own, r // 2 before and
+            (r - 1) // 2 behind (in the decoder none behind); None: all.
         tied: one matrix for both embeddings and the output (needs source == target), "output" for
-        the
-            decoder's embedding and output only, or "none".
+            the decoder's embedding and output only, or "none".
     """
 
     normalized = False
@@ -104,6 +112,8 @@ class Transformer(nn.Module):
         positions: str = "sinusoid",
         max_length: int = 1024,
         clip: int = 16,
+        relative: str = "both",
+        relative_tables: str = "head",
         window: int | None = None,
         tied: str = "all",
     ) -> None:
@@ -117,6 +127,8 @@ class Transformer(nn.Module):
             (norm, "norm", tuple(NORMS)),
             (positions, "positions", tuple(POSITIONS)),
             (tied, "tied", ("all", "output", "none")),
+            (relative, "relative", ("both", "keys", "values")),
+            (relative_tables, "relative_tables", ("head", "shared")),
         ):
             if given not in known:
                 raise RequestError(f"no {name} is called {given!r}; {nearest(given, known)}")
@@ -142,7 +154,8 @@ class Transformer(nn.Module):
         self.position = POSITIONS[positions](dim, max_length)
 
         # === Layers ===
-        reach = None if window is None else window // 2
+        before = None if window is None else window // 2
+        behind = None if window is None else (window - 1) // 2
 
         def multihead(inner: Attention) -> MultiHead:
             return MultiHead(dim, heads, inner, head_dim=head_dim, value_head_dim=value_head_dim)
@@ -155,8 +168,13 @@ class Transformer(nn.Module):
                 return multihead(Attention(read=WeightedSum(attention_dropout), mask=mask))
             size = dim // heads if head_dim is None else head_dim
             wide = size if value_head_dim is None else value_head_dim
-            score = RelativeKeys(size, clip, heads=heads)
-            read = RelativeValues(wide, clip, heads=heads, dropout=attention_dropout)
+            own_heads = heads if relative_tables == "head" else None
+            score: Score = ScaledDot()
+            read: Read = WeightedSum(attention_dropout)
+            if relative != "values":
+                score = RelativeKeys(size, clip, heads=own_heads)
+            if relative != "keys":
+                read = RelativeValues(wide, clip, heads=own_heads, dropout=attention_dropout)
             return multihead(Attention(score, read=read, mask=mask))
 
         def feedforward() -> FeedForward:
@@ -168,12 +186,12 @@ class Transformer(nn.Module):
         final = NORMS[norm].final
         self.encoder = nn.ModuleList(
             EncoderLayer(
-                own(None if reach is None else Window(reach, reach)), feedforward(), residual
+                own(None if window is None else Window(before, behind)), feedforward(), residual
             )
             for _ in range(layers)
         )
         self.decoder = nn.ModuleList(
-            DecoderLayer(own(Causal(reach)), cross(), feedforward(), residual)
+            DecoderLayer(own(Causal(before)), cross(), feedforward(), residual)
             for _ in range(layers if decoder_layers is None else decoder_layers)
         )
         self.encoder_norm = nn.LayerNorm(dim, eps=1e-6) if final else nn.Identity()

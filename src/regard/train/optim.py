@@ -8,7 +8,7 @@ from torch.optim import Optimizer
 
 from regard.errors import RequestError, nearest
 
-__all__ = ["OPTIMIZERS", "adadelta", "adam", "adamw", "build", "sgd"]
+__all__ = ["OPTIMIZERS", "adadelta", "adam", "adamw", "build", "clip_each", "sgd"]
 
 Parameters = Iterable[torch.nn.Parameter]
 
@@ -51,10 +51,21 @@ def adadelta(
 
 
 def sgd(
-    parameters: Parameters, lr: float = 1.0, momentum: float = 0.0, weight_decay: float = 0.0
+    parameters: Parameters,
+    lr: float = 1.0,
+    momentum: float = 0.0,
+    weight_decay: float = 0.0,
+    nesterov: bool = False,
 ) -> Optimizer:
-    """Stochastic gradient descent, with the learning rate of Luong et al. 2015 as default."""
-    return torch.optim.SGD(parameters, lr=lr, momentum=momentum, weight_decay=weight_decay)
+    """Stochastic gradient descent, with the learning rate of Luong et al. 2015 as default.
+
+    ConvS2S (Gehring et al. 2017) has `lr: 0.25, momentum: 0.99, nesterov: true`.
+    """
+    if nesterov and not momentum > 0:
+        raise RequestError(f"nesterov: true expected a momentum above 0, came {momentum}")
+    return torch.optim.SGD(
+        parameters, lr=lr, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov
+    )
 
 
 OPTIMIZERS: Mapping[str, Callable[..., Optimizer]] = {
@@ -80,3 +91,10 @@ def build(section: Mapping[str, Any], parameters: Parameters) -> Optimizer:
     return OPTIMIZERS[name](
         parameters, **{k: float(v) if type(v) is int else v for k, v in fitted.items()}
     )
+
+
+def clip_each(parameters: Parameters, limit: float) -> None:
+    """Scale each parameter's gradient to a norm of at most `limit`; 0: leave them."""
+    if limit:
+        for parameter in parameters:
+            torch.nn.utils.clip_grad_norm_(parameter, limit)

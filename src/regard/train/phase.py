@@ -45,7 +45,7 @@ def enter(work: "Work", epoch: float) -> tuple[int, float]:
         _set(work, linear)
     if p.linear and not linear:
         p.linear_end, p.linear_steps = epoch, p.step
-        p.best, p.bests, p.best_step, p.worse = None, {}, 0, 0
+        p.best, p.bests, p.best_step, p.worse, p.losses = None, {}, 0, 0, []
         if work.first:
             (work.folder / "checkpoints" / "best.safetensors").unlink(missing_ok=True)
         work.log.say(f"step {p.step}: the linear start ends; the softmaxes are in from now on")

@@ -158,6 +158,11 @@ def _run(work: Work, built: Built) -> None:
 def _validation(recipe: Recipe, built: Built) -> Validation | None:
     s, task = built.settings.validate, built.task
     if built.data.dev is None or not len(built.data.dev) or not s.every:
+        if built.settings.schedule.get("name") == "plateau":
+            raise RequestError(
+                f"{recipe.where('train.schedule')}: the schedule plateau goes by the loss on dev; "
+                "it needs dev examples and train.validate.every above 0"
+            )
         return None
     plain = _arguments(recipe.task) | ({"smoothing": 0.0} if "smoothing" in recipe.task else {})
     asked = s.metric or (task.metric if s.examples else "loss")

@@ -4,7 +4,7 @@ Each gives a factor by which the optimizer's `lr` is multiplied.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,9 +17,11 @@ __all__ = [
     "Halving",
     "InverseSqrt",
     "Linear",
+    "Plateau",
     "Point",
     "Schedule",
     "build",
+    "ended",
 ]
 
 
@@ -30,11 +32,13 @@ class Point(NamedTuple):
         step: the update about to be made, counted from 1.
         epoch: passes over the data so far, with fraction.
         progress: how much of the training is done, 0 to 1, by whichever limit is nearest.
+        losses: the loss on dev at each validation so far.
     """
 
     step: int
     epoch: float
     progress: float
+    losses: Sequence[float] = ()
 
 
 Schedule = Callable[[Point], float]
@@ -116,12 +120,43 @@ class Halving:
         return 0.5 ** max(0, math.floor((point.epoch - self.start) / self.every) + 1)
 
 
+@dataclass(frozen=True)
+class Plateau:
+    """1, multiplied by `factor` at each validation whose loss on dev is not below the last one's.
+
+    With `sticky` it goes on falling at every validation once the loss has stalled: with `factor:
+    0.1` and a validation each epoch that is ConvS2S (Gehring et al. 2017, section 4.2). Without,
+    `factor: 0.6667, threshold: 0.9999` is the memory network's language model (Sukhbaatar et al.
+    2015, the authors' code). Where the factor is below `least` the training ends.
+
+    Args:
+        factor: what the rate is multiplied by.
+        threshold: a loss has stalled that is not below so much of the last one.
+        sticky: whether it falls at every validation behind the first stall.
+        least: the factor below which the training ends; 0: none.
+    """
+
+    factor: float = 0.1
+    threshold: float | int = 1.0
+    sticky: bool = False
+    least: float | int = 0.0
+
+    def __call__(self, point: Point) -> float:
+        """The factor at a point."""
+        pairs = zip(point.losses, point.losses[1:], strict=False)
+        stalled = [not new < self.threshold * old for old, new in pairs]
+        if self.sticky and True in stalled:
+            return self.factor ** (len(stalled) - stalled.index(True))
+        return self.factor ** sum(stalled)
+
+
 SCHEDULES: Mapping[str, Callable[..., Schedule]] = {
     "constant": Constant,
     "inverse-sqrt": InverseSqrt,
     "linear": Linear,
     "cosine": Cosine,
     "halving": Halving,
+    "plateau": Plateau,
 }
 
 
@@ -136,3 +171,11 @@ def build(section: Mapping[str, Any]) -> Schedule:
     if name not in SCHEDULES:
         raise RequestError(f"there is no schedule {name!r}: {nearest(str(name), SCHEDULES)}")
     return SCHEDULES[name](**settings)
+
+
+def ended(schedule: Schedule, losses: Sequence[float]) -> str:
+    """Why a schedule that goes by the loss on dev ends the training, or nothing."""
+    least = getattr(schedule, "least", 0.0)
+    if least and schedule(Point(1, 0.0, 0.0, losses)) < least:
+        return f"a learning rate of less than {least:g} times the first"
+    return ""

@@ -11,7 +11,7 @@ __all__ = ["Batch", "Checkpoint", "Training", "Validate"]
 Count = Annotated[int, Field(ge=1)]
 Natural = Annotated[int, Field(ge=0)]
 Amount = Annotated[float, Field(gt=0)]
-_AMOUNTS = ("epochs", "cpu_seconds", "clip", "ema", "linear_start")
+_AMOUNTS = ("epochs", "cpu_seconds", "clip", "clip_each", "ema", "linear_start")
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,8 @@ class Training:
             trains without the softmaxes of its hops; where `validate.patience` runs out in them,
             fewer. The schedule then starts anew, and no score counts as the best so far.
         clip: largest norm of the gradient; 0: not clipped.
+        clip_each: largest norm of each parameter's own gradient (Sukhbaatar et al. 2015); 0: not
+            clipped.
         average: average the last so many checkpoints at the end; 0 or 1: none.
         ema: decay of an exponential moving average of the weights; 0: none.
         final: which weights the folder gets. `auto`: of all there are, those best on dev.
@@ -100,6 +102,7 @@ class Training:
     schedule: Mapping[str, Any] = field(default_factory=lambda: {"name": "constant"})
     linear_start: Annotated[float, Field(ge=0)] = 0.0
     clip: Annotated[float, Field(ge=0)] = 0.0
+    clip_each: Annotated[float, Field(ge=0)] = 0.0
     average: Natural = 0
     ema: Annotated[float, Field(ge=0, lt=1)] = 0.0
     final: Literal["auto", "last", "best", "average", "ema"] = "auto"

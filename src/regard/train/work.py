@@ -22,7 +22,8 @@ from regard.train import phase, processes
 from regard.train.average import Average, Last
 from regard.train.engine import rank
 from regard.train.log import Log
-from regard.train.schedule import Point, Schedule
+from regard.train.optim import clip_each
+from regard.train.schedule import Point, Schedule, ended
 from regard.train.settings import Training
 from regard.train.shards import copy_weights, like, sharded, whole
 from regard.train.state import (
@@ -58,6 +59,7 @@ class Progress:
         self.bests: dict[str, float] = {}  # of each metric that counts
         self.best_step = 0
         self.worse = 0  # validations in a row without a better score
+        self.losses: list[float] = []  # on dev, of each validation, for schedules
         self.cpu = 0.0
         self.wall = 0.0
         self.tokens = 0
@@ -169,8 +171,8 @@ class Work:
         if self.settings.cpu_seconds:  # each process has its own clock, but all one learning rate
             fraction = processes.first(fraction, self.device)
         steps, epochs = phase.enter(self, micro.epoch)
-        now = Point(self.progress.step + 1 - steps, micro.epoch - epochs, fraction)
-        factor = self.schedule(now)
+        place = self.progress.step + 1 - steps, micro.epoch - epochs, fraction
+        factor = self.schedule(Point(*place, self.progress.losses))
         for group, base in zip(self.optimizer.param_groups, self._base_lr, strict=True):
             group["lr"] = base * factor
 
@@ -179,6 +181,7 @@ class Work:
         limit = self.settings.clip
         logged = _due(self.progress.step + 1, self.settings.log)
         parameters = [p for p in self.trained.parameters() if p.grad is not None]
+        clip_each(parameters, self.settings.clip_each)
         if limit:
             self._norm = whole(nn.utils.clip_grad_norm_(parameters, limit))
         elif logged:
@@ -205,7 +208,7 @@ class Work:
         if self.validation and (p.done or _due(p.step, s.validate.every)):
             self._validate()
             self._clock()
-            p.done = p.done or self._patience()
+            p.done = p.done or self._patience() or ended(self.schedule, p.losses)
         stop = bool(p.done) or interrupted
         if stop or late or _due(p.step, s.checkpoint.every):
             self.save()
@@ -291,6 +294,7 @@ class Work:
         if self.trained is not self.model:
             self.model.cpu()
         counted = {m: processes.first(result[m], self.device) for m in self.validation.metrics}
+        p.losses.append(processes.first(result["loss"], self.device))
         best, hopeful = self.validation.improved(counted, p.bests)
         p.bests = {**p.bests, **self.validation.bests(counted, p.bests)}
         p.worse = 0 if hopeful else p.worse + 1

@@ -90,7 +90,7 @@ class Local:
         if isinstance(select, LocalPredictive):
             center, sigma = select.centers(query, lengths), select.sigma
         else:
-            center, sigma = select.centers(query, call.at), 0.0
+            center, sigma = select.centers(query, call.at, lengths), 0.0
         rate = read.dropout if read.training else 0.0
         score, scale, v = call.score, 1.0, None
         if isinstance(score, Additive):

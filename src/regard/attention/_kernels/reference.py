@@ -1,9 +1,14 @@
 """The truth: plain PyTorch, every part, everything materialized."""
 
+from dataclasses import replace
+
+from torch import Tensor
+
 from regard.attention._kernels.table import Attended, Call
+from regard.attention.carry import CarryState
 from regard.attention.mask import Edges
 from regard.attention.score import Streaming
-from regard.attention.select import LogSelect
+from regard.attention.select import LogSelect, Monotonic
 
 __all__ = ["Reference"]
 
@@ -49,17 +54,36 @@ def parts(call: Call, *, stream: bool) -> Attended:
     mask = None
     if call.mask is not None:
         mask = call.mask.dense(query.shape[-2], value.shape[-2], at=call.at, device=scores.device)
-    weights, log_prob = call.select(scores, query=query, mask=mask, at=call.at)
+    after: CarryState | None = None
+    if isinstance(call.select, Monotonic):
+        weights, log_prob, after = _aligned(call, call.select, scores, mask, state)
+    else:
+        weights, log_prob = call.select(scores, query=query, mask=mask, at=call.at)
     if getattr(call.read, "log_space", False):
         assert isinstance(call.select, LogSelect)
         log_prob = call.select.log_weights(scores, mask)
     context = call.read(weights, value, at=call.at)  # (*batch, Q, Dv)
     if call.carry is not None and state is not None:
-        state = call.carry.update(raw, weights, value, state)
+        state = call.carry.update(raw, weights, value, state) if after is None else after
     if isinstance(call.mask, Edges):
         wide = getattr(call.select, "per_feature", False)
         weights = call.mask.of_edges(weights, features=wide)
     return Attended(context, weights, log_prob, state)
+
+
+def _aligned(
+    call: Call, select: Monotonic, scores: Tensor, mask: Tensor | None, state: CarryState | None
+) -> tuple[Tensor, None, CarryState | None]:
+    """A select that goes on from an alignment: over all queries, or one step from the state."""
+    query, key, _ = call.tensors
+    energies = None
+    if select.chunk is not None:
+        energies = select.chunk(query, select.chunk.prepare(key), at=call.at)
+    if state is None:
+        weights, _ = select(scores, mask=mask, energies=energies)
+        return weights, None, None
+    weights, alignment = select.align(scores, state.value, mask, energies)
+    return weights, None, replace(state, value=alignment)
 
 
 def _takes_features(score: object) -> bool:

@@ -23,5 +23,6 @@ from regard.attention.score.location_aware import LocationAware as LocationAware
 from regard.attention.score.pairwise import Biaffine as Biaffine
 from regard.attention.score.pairwise import Trilinear as Trilinear
 from regard.attention.score.relative import RelativeKeys as RelativeKeys
+from regard.attention.score.sinusoid import RelativeSinusoid as RelativeSinusoid
 from regard.attention.score.split import SplitLinear as SplitLinear
 from regard.attention.score.uniform import Uniform as Uniform

@@ -6,6 +6,8 @@ from regard.attention.select.features import FeatureSoftmax as FeatureSoftmax
 from regard.attention.select.hard import Hard as Hard
 from regard.attention.select.local import LocalMonotonic as LocalMonotonic
 from regard.attention.select.local import LocalPredictive as LocalPredictive
+from regard.attention.select.monotonic import Monotonic as Monotonic
+from regard.attention.select.monotonic import MonotonicChunkwise as MonotonicChunkwise
 from regard.attention.select.simple import Identity as Identity
 from regard.attention.select.simple import OverQueries as OverQueries
 from regard.attention.select.simple import Sharpen as Sharpen

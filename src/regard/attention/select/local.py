@@ -21,14 +21,16 @@ class LocalMonotonic:
     .. math:: w_{ij} = \mathrm{softmax}_{j \in [p_i - D,\, p_i + D]}(e_{ij}), \quad
               p_i = at + stride \cdot i
 
-    A decoder says `at`, the number of the target word. Where that is past the end of the source by
-    more than D nothing is looked at; the released code holds it at the last word, which is
-    `at=min(t, length - 1)`.
+    A decoder says `at`, the number of the target word. As printed, nothing is looked at where that
+    is past the end of the source by more than D. In the authors' code the window stops at the last
+    word: `clamp=True` is :math:`p_i = \min(at + stride \cdot i,\, S - 1)`.
 
     Args:
         reach: D, how far the window reaches on each side; 10 in the paper.
         stride: how far the window moves from one query of a call to the next: 0 where they are the
             hypotheses of one step, which all stand at `at`.
+        clamp: hold p at the last key. S is the number of keys of a row, with a mask the place
+            behind the last key that it allows (under `Lengths` the length).
 
     Shapes:
         scores (*batch, Q, K) to weights (*batch, Q, K): rows add up to 1, empty rows are zeros
@@ -36,6 +38,7 @@ class LocalMonotonic:
 
     reach: int
     stride: int = 1
+    clamp: bool = False
     sums: ClassVar[str] = "over keys"
 
     def __post_init__(self) -> None:
@@ -56,6 +59,11 @@ class LocalMonotonic:
     ) -> tuple[Tensor, Tensor | None]:
         """Normalize within the window."""
         queries, keys = scores.shape[-2:]
+        if self.clamp:
+            place = torch.arange(keys, device=scores.device)
+            center = self.centers(scores, at, _lengths(keys, mask, place))
+            inside = (place - center[..., None]).abs() <= self.reach
+            return masked_softmax(scores, inside if mask is None else inside & mask), None
         each = torch.arange(queries, device=scores.device)[:, None]
         offset = offsets(queries, keys, at, scores.device) + (1 - self.stride) * each
         inside = offset.abs() <= self.reach
@@ -63,13 +71,25 @@ class LocalMonotonic:
             inside = inside.unsqueeze(-3)
         return masked_softmax(scores, inside if mask is None else inside & mask), None
 
-    def centers(self, query: Tensor, at: int | Tensor) -> Float[Tensor, "*#batch query"]:
-        """The position of each query, as a number that broadcasts to (*batch, Q)."""
-        each = torch.arange(query.shape[-2], device=query.device, dtype=torch.float32) * self.stride
-        if not isinstance(at, Tensor):
-            return each + at
-        place = at[..., None] + each
-        return place.unsqueeze(-2) if query.dim() - 1 > place.dim() else place
+    def centers(
+        self, query: Tensor, at: int | Tensor, lengths: int | Tensor
+    ) -> Float[Tensor, "*#batch query"]:
+        """The position of each query, as a number that broadcasts to (*batch, Q).
+
+        Shapes:
+            lengths: S, a number or a tensor that broadcasts to (*batch, Q)
+        """
+        center = torch.arange(query.shape[-2], device=query.device, dtype=torch.float32)
+        center = center * self.stride
+        if isinstance(at, Tensor):
+            center = at[..., None] + center
+            center = center.unsqueeze(-2) if query.dim() - 1 > center.dim() else center
+        else:
+            center = center + at
+        if not self.clamp:
+            return center
+        last = torch.as_tensor(lengths, device=center.device) - 1
+        return torch.minimum(center, last.to(center.dtype))
 
 
 class LocalPredictive(nn.Module):
@@ -137,10 +157,7 @@ class LocalPredictive(nn.Module):
             raise RequestError("LocalPredictive expected the queries, came none; pass query=")
         keys = scores.shape[-1]
         place = torch.arange(keys, device=scores.device)
-        lengths: int | Tensor = keys
-        if mask is not None and keys:
-            lengths = torch.where(mask, place + 1, 0).amax(-1)
-        center = self.centers(query, lengths)[..., None]
+        center = self.centers(query, _lengths(keys, mask, place))[..., None]
         inside = (place - center.detach().floor()).abs() <= self.reach
         weights = masked_softmax(scores, inside if mask is None else inside & mask)
         gauss = torch.exp(-((place - center) ** 2) / (2 * self.sigma**2))
@@ -149,6 +166,13 @@ class LocalPredictive(nn.Module):
     def extra_repr(self) -> str:
         """Say the window."""
         return f"reach={self.reach}"
+
+
+def _lengths(keys: int, mask: Tensor | None, place: Tensor) -> int | Tensor:
+    """S: the number of keys, or the place behind the last one that a mask allows, (*batch, Q)."""
+    if mask is None or not keys:
+        return keys
+    return torch.where(mask, place + 1, 0).amax(-1)
 
 
 def _check(reach: int, least: int, name: str) -> None:
