@@ -1,0 +1,58 @@
+"""A hook of mkdocs: the mathematics of docstrings, written as Sphinx writes it, becomes MathML.
+
+Browsers draw MathML themselves, so that no page asks the network for a renderer. `.. math::` with
+the indented lines below it, and :math:`…` in a line.
+"""
+
+import re
+import textwrap
+from typing import Any
+
+from latex2mathml.converter import convert
+from markdown import Markdown
+from markdown.extensions import Extension
+from markdown.preprocessors import Preprocessor
+
+BLOCK = re.compile(r"^(?P<indent>[ ]*)\.\. math::(?P<first>.*)$")
+STARS = re.compile(r"(?<![\w`])\(\*(?=\w)")  # a shape, (*batch, K, D), and no emphasis
+INLINE = re.compile(r":math:`([^`]+)`", re.S)
+
+
+class Mathematics(Preprocessor):
+    """Formulas go where Markdown leaves them alone, before it reads the text."""
+
+    def run(self, lines: list[str]) -> list[str]:
+        found: list[str] = []
+        at = 0
+        while at < len(lines):
+            block = BLOCK.match(lines[at])
+            at += 1
+            if not block:
+                found.append(lines[at - 1])
+                continue
+            indent, formula = block["indent"], [block["first"].strip()]
+            while at < len(lines) and (
+                lines[at].startswith(indent + " ") or (not lines[at].strip() and formula == [""])
+            ):
+                formula.append(lines[at].strip())
+                at += 1
+            found += ["", indent + self._kept(" ".join(formula), "block"), ""]
+        found = [line if ">>>" in line else STARS.sub(r"(\*", line) for line in found]
+        text = INLINE.sub(lambda m: self._kept(m[1], "inline"), "\n".join(found))
+        return text.split("\n")
+
+    def _kept(self, formula: str, display: str) -> str:
+        formula = textwrap.dedent(formula).strip().replace("\n", " ")
+        return str(self.md.htmlStash.store(convert(formula, display=display)))
+
+
+class MathExtension(Extension):
+    """Before fences (25) and HTML blocks (20) are read."""
+
+    def extendMarkdown(self, md: Markdown) -> None:
+        md.preprocessors.register(Mathematics(md), "regard_math", 30)
+
+
+def on_config(config: Any) -> Any:
+    config.markdown_extensions.append(MathExtension())
+    return config
