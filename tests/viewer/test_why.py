@@ -19,7 +19,10 @@ def loaded(request, tmp_path_factory):
 
 def test_every_head_is_asked_and_the_model_is_as_before(loaded):
     before = {n: p.clone() for n, p in loaded.model.state_dict().items()}
+    versions = [p._version for p in loaded.model.parameters()]
     output, score, effects = why(loaded, TEXT)
+    # not written even for a moment: other threads may be using the model
+    assert [p._version for p in loaded.model.parameters()] == versions
     best = look(loaded, TEXT)
     assert output == best.output
     length = len(loaded.predict([TEXT])[0].tokens)

@@ -5,9 +5,10 @@ everywhere alike, or where it looked with the places exchanged, and the same out
 what changes nothing did not matter for it. `edited` sets a row by hand.
 """
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -44,9 +45,12 @@ class Effect:
 def why(loaded: Loaded, text: str, target: str | None = None) -> tuple[str, float, list[Effect]]:
     """The output, its log-probability, and the effect of each change, the largest first.
 
+    The changes are made to a copy of the model, so that others may use it meanwhile.
+
     Args:
         target: the output to score; the model's best where None.
     """
+    loaded = replace(loaded, model=copy.deepcopy(loaded.model))
     model: Any = loaded.model
     source, _ = _side(loaded.tokenizers["source"], text, "input")
     ids = torch.tensor([source], device=next(model.parameters()).device)
