@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from regard.attention import Additive
 from regard.attention._recorder import active, note
 from regard.attention._short import ready
-from regard.decode.panels import Linear, Panels, plain
+from regard.decode.panels import Linear, Panels, known, plain
 from regard.layers.rnn import RESETS, UPDATES, Gated
 from regard.models.rnnsearch import RNNsearch
 from regard.native.gate import Function, Struct, declare
@@ -134,7 +134,7 @@ class PackedRecurrent(Panels):
         lengths = self._lengths(source, lengths)
         if not source.numel() or int(lengths.min()) < 1:
             return model.encode(source, lengths)
-        source = self._known(source, len(model.embed_source.weight), "source")
+        source = known(source, len(model.embed_source.weight), "source")
         n = model.recurrent.hidden
         embedding = model.embed_source.weight
         states = embedding.new_zeros(*source.shape, 2 * n)
@@ -158,7 +158,7 @@ class PackedRecurrent(Panels):
             return model.step(tokens, decoding)
         batch, width = tokens.shape
         state = decoding.carried["state"].contiguous()
-        tokens = self._known(tokens, model.target, "tokens")
+        tokens = known(tokens, model.target, "tokens")
         new = torch.empty_like(state)
         logits = state.new_empty(batch, width, model.target)
         attention: Any = model.attention

@@ -18,7 +18,7 @@ from regard.errors import RequestError
 from regard.native.gate import Function, declare
 from regard.protocols import Output, lengths_of
 
-__all__ = ["PRECISIONS", "Linear", "Panels", "plain"]
+__all__ = ["PRECISIONS", "Linear", "Panels", "known", "plain"]
 
 PRECISIONS = ("float32", "bfloat16", "int8")
 PANEL = 32
@@ -39,6 +39,19 @@ def plain(attention: Any, score: type) -> bool:
     if kinds != (score, Softmax, WeightedSum) or attention.position or attention.carry:
         return False
     return attention.read.scale is None
+
+
+def known(ids: Tensor, words: int | None, name: str) -> Tensor:
+    """Ids as C reads them.
+
+    Raises:
+        RequestError: one is negative, or not in a vocabulary of so many words.
+    """
+    low, high = (int(x) for x in ids.aminmax()) if ids.numel() else (0, 0)
+    if low < 0 or (words is not None and high >= words):
+        wrong, most = low if low < 0 else high, "up" if words is None else f"to {words - 1}"
+        raise RequestError(f"{name}: expected ids from 0 {most}, got {wrong}")
+    return ids.long().contiguous()
 
 
 class Panels(nn.Module):
@@ -88,16 +101,6 @@ class Panels(nn.Module):
                 f"lengths: expected {rows} numbers from 0 to {columns}, got {found.tolist()}"
             )
         return found
-
-    @staticmethod
-    def _known(ids: Tensor, words: int, name: str) -> Tensor:
-        """Ids as C reads them; those that are not in a vocabulary are refused."""
-        ids = ids.long().contiguous()
-        low, high = (int(x) for x in ids.aminmax()) if ids.numel() else (0, 0)
-        if low < 0 or high >= words > 0:
-            wrong = low if low < 0 else high
-            raise RequestError(f"{name}: expected ids from 0 to {words - 1}, got {wrong}")
-        return ids
 
     def _run(self, function: Function, plan: Any, call: Any, work: int) -> None:
         function(plan, call, native.threads(work))
