@@ -12,6 +12,7 @@ from regard.attention import (
     FeatureSum,
     Gather,
     Lengths,
+    Monotonic,
     PreviousWeights,
     Window,
     attend,
@@ -78,7 +79,8 @@ def test_scores(score, size, mask):
 )  # fmt: skip
 def test_other_parts(kind, name, size, mask):
     part = {"position": POSITIONS, "select": SELECTS, "read": READS, "carry": CARRIES}[kind]
-    empty(size, mask, **{kind: part[name]()})
+    walks = {"select": Monotonic()} if name == "alignment" else {}  # it goes on from its alignment
+    empty(size, mask, **{kind: part[name]()}, **walks)
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -160,7 +160,7 @@ def _by_blocks(query: Tensor, center: Tensor, plan: _Plan) -> Tensor:
     rows = batch * (2 * plan.reach + 1) * (plan.key.shape[2] + plan.value.shape[2])
     width = max(1, BLOCK // max(1, rows))
     found = []
-    for i in range(0, queries, width):
+    for i in range(0, max(queries, 1), width):  # of none, too: the graph goes on
         block = (query[:, i : i + width], center[:, i : i + width], plan)
         if torch.is_grad_enabled() and queries > width:
             found.append(
@@ -168,7 +168,7 @@ def _by_blocks(query: Tensor, center: Tensor, plan: _Plan) -> Tensor:
             )
         else:
             found.append(_block(*block))
-    return torch.cat(found, 1) if found else plan.value.new_zeros(batch, 0, plan.value.shape[2])
+    return torch.cat(found, 1)
 
 
 def _block(query: Tensor, center: Tensor, plan: _Plan) -> Tensor:
@@ -182,7 +182,8 @@ def _block(query: Tensor, center: Tensor, plan: _Plan) -> Tensor:
     where = (where + keys * torch.arange(batch, device=key.device)[:, None, None]).reshape(-1)
     if plan.kept is not None:
         inside = inside & plan.kept.reshape(-1)[where].view_as(inside)
-    windows = key.flatten(0, 1).index_select(0, where).view(*inside.shape, -1)  # (B, q, w, D)
+    windows = key.flatten(0, 1).index_select(0, where)
+    windows = windows.view(*inside.shape, key.shape[-1])  # (B, q, w, D)
     if plan.v is None:
         scores = torch.matmul(windows, (query * plan.scale)[..., None])[..., 0]
     else:
@@ -193,7 +194,7 @@ def _block(query: Tensor, center: Tensor, plan: _Plan) -> Tensor:
         weights = weights * torch.exp(-(far**2) / (2 * plan.sigma**2)).to(weights.dtype)
     if plan.rate:
         weights = dropout(weights, plan.rate)
-    windows = value.flatten(0, 1).index_select(0, where).view(*inside.shape, -1)
+    windows = value.flatten(0, 1).index_select(0, where).view(*inside.shape, value.shape[-1])
     return torch.matmul(weights.to(value.dtype)[..., None, :], windows)[..., 0, :]
 
 

@@ -174,6 +174,8 @@ class MonotonicChunkwise(Monotonic):
     ) -> Tensor:
         """Share each key's chance out over the chunk that ends there."""
         width, keys = self.width, alignment.shape[-1]
+        if not keys:
+            return alignment
         allowed = energies.detach() > -torch.inf
         if mask is not None:
             allowed = allowed & mask
