@@ -22,6 +22,7 @@ from regard.attention.memory import Memory
 from regard.attention.read import WeightedSum
 from regard.attention.score import Additive
 from regard.attention.select import Softmax
+from regard.native.followed import followed
 from regard.native.gemm import unhooked
 
 if TYPE_CHECKING:
@@ -40,11 +41,10 @@ def short(layer: "Attention", query: Tensor, memory: Memory) -> Attended | None:
     if (
         seen is None
         or seen.table is None
-        or type(query) not in _PLAIN
         or not unforced()
         or (watched and not grad)
         or torch.is_autocast_enabled("cpu")
-        or torch._C._are_functorch_transforms_active()
+        or followed(query) is not None
     ):
         return None
     try:

@@ -22,6 +22,8 @@ __all__ = ["RAW", "refuse", "refuse_keys", "refuse_projection"]
 
 RAW = (AttributeError, IndexError, RuntimeError, TypeError)
 """What comes out of a call whose arguments do not fit together."""
+_FOLLOWED = ("functorch", "vmap", "forward mode", "forward AD")
+"""Words of what a part cannot do under a transform, whatever the sizes."""
 
 
 def refuse(call: Call) -> None:
@@ -52,7 +54,7 @@ def refuse_keys(score: Any, key: object) -> None:
         raise RequestError(f"{name} expected keys (*batch, K, size), came {tuple(key.shape)}")
     try:
         with torch.no_grad():
-            score.prepare(key[..., :2, :])
+            score.prepare(_blank(key))
     except RAW as error:
         raise RequestError(_unfit(score, f"keys of {key.shape[-1]}", error)) from None
 
@@ -199,7 +201,7 @@ def _alike(call: Call) -> str | None:
 
 def _parts(call: Call) -> str | None:
     """Each part by itself, on the first two queries and keys: nothing large is made to say this."""
-    query, key, value = (x[..., :2, :] for x in call.tensors)
+    query, key, value = (_blank(x) for x in call.tensors)
     sizes = f"queries of {query.shape[-1]} and keys of {key.shape[-1]}"
     small = replace(call, query=query, key=key, value=value, prepared=None, state=None, mask=None)
     part: Any = call.score
@@ -236,8 +238,16 @@ def _parts(call: Call) -> str | None:
     except RequestError as error:
         return str(error)
     except RAW as error:
+        if any(word in str(error) for word in _FOLLOWED):
+            return None
         return _unfit(part, sizes, error)
     return None
+
+
+def _blank(x: Tensor) -> Tensor:
+    """Two rows of zeros: what does not fit does not fit by its sizes, whoever follows the call."""
+    shape = (*x.shape[:-2], min(2, x.shape[-2]), x.shape[-1])
+    return torch.zeros(shape, dtype=x.dtype, device=x.device)
 
 
 def _unfit(part: Any, sizes: str, error: Exception) -> str:

@@ -91,11 +91,12 @@ class Attention(nn.Module):
         Shapes:
             key (*batch, K, key_dim), value (*batch, K, value_dim) or None for the keys themselves
         """
+        own = _memory_mask(mask, key)
         try:
             return Memory(
                 key,
                 key if value is None else value,
-                _memory_mask(mask, key),
+                own,
                 self.score.prepare(key),
             )
         except RAW:
@@ -293,6 +294,7 @@ class MultiHead(nn.Module):
         weight = self.query.weight
         return (
             not torch.compiler.is_compiling()
+            and isinstance(weight, Tensor)  # of a quantized layer it is a method
             and weight.is_cpu
             and weight.dtype == torch.float32
             and packs({**self.attention.parts, "mask": self.attention.mask}, longest)
@@ -305,7 +307,8 @@ class MultiHead(nn.Module):
 
         def heads(layer: nn.Module, x: Packed) -> Packed:
             projected = linear(layer, x.tensor)
-            return x.with_tensor(projected.unflatten(-1, (self.heads, -1)))  # (N, H, D)
+            size = projected.shape[-1] // self.heads
+            return x.with_tensor(projected.unflatten(-1, (self.heads, size)))  # (N, H, D)
 
         always = self.attention.mask
         parts = {**self.attention.parts, "mask": _joined(always, mask), "name": self, **given}
@@ -329,7 +332,8 @@ class MultiHead(nn.Module):
 
     def _split(self, x: Tensor) -> Tensor:
         """(*batch, N, H * D) to (*batch, H, N, D)."""
-        return x.view(*x.shape[:-1], self.heads, -1).transpose(-3, -2)
+        size = x.shape[-1] // self.heads  # -1 says nothing of an empty batch
+        return x.view(*x.shape[:-1], self.heads, size).transpose(-3, -2)
 
     def extra_repr(self) -> str:
         """Say the number of heads."""
@@ -346,9 +350,11 @@ def _joined(always: Mask | None, now: Mask | Tensor | None) -> Mask | None:
 
 def _memory_mask(mask: Mask | Tensor | None, key: Tensor) -> Mask | None:
     """What `remember` was given, as a mask over (*batch, Q, K)."""
+    if isinstance(mask, Tensor) and mask.dtype != torch.bool and not mask.dtype.is_floating_point:
+        mask = Lengths(mask)
+    if type(mask) is Lengths and isinstance(key, Tensor) and key.dim() > 1:
+        mask.fits(0, key.shape[-2])  # once: a decoder's steps do not look again
     if mask is None or isinstance(mask, Mask):
         return mask
-    if mask.dtype != torch.bool and not mask.dtype.is_floating_point:
-        return Lengths(mask)
     as_mask(mask)  # refuses float masks with a sentence
     return Dense(mask.unsqueeze(-2)) if mask.dim() == key.dim() - 1 else Dense(mask)

@@ -8,7 +8,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard import native
+from regard.native.followed import followed
 from regard.native.gate import Function
+from regard.native.twice import asked
 
 __all__ = ["BITS", "FEW", "drawn", "dropout", "dropout_add", "dropout_relu"]
 
@@ -40,7 +42,7 @@ def dropout(x: Float[Tensor, "..."], p: float, training: bool = True) -> Float[T
     if not training or p == 0.0:
         return x
     threshold = round(p * BITS)
-    if x.device.type != "cpu" or not 0 < threshold < BITS or x.numel() < 1024:
+    if x.device.type != "cpu" or not 0 < threshold < BITS or x.numel() < 1024 or followed(x):
         return F.dropout(x, p, training)
     if _in_c(x):
         dropped: Tensor = _dropout(x, None, _seed(), threshold)
@@ -80,6 +82,7 @@ def _in_c(x: Tensor) -> bool:
     return (
         x.device.type == "cpu"
         and x.numel() >= FEW
+        and followed(x) is None
         and x.dtype in (torch.float32, torch.bfloat16)
         and native.lacks("regard_dropout") is None
     )
@@ -162,6 +165,8 @@ def _save_out(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 def _passed_on(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     (out,) = ctx.saved_tensors
+    if asked():  # PyTorch's own operators, which can be differentiated again
+        return grad * ((out > 0) * _scale(ctx.threshold)).to(grad.dtype), None, None
     return _passed(grad, out, ctx.threshold), None, None
 
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from regard import native
+from regard.native.followed import followed
 from regard.native.gate import Function
 
 __all__ = ["add_product", "linear", "pays", "product", "unhooked"]
@@ -48,7 +49,7 @@ def pays(*tensors: Tensor) -> bool:
         )
         and _wins()
         and not torch.is_autocast_enabled("cpu")
-        and not torch._C._are_functorch_transforms_active()
+        and followed() is None
     )
 
 

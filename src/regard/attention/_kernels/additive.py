@@ -19,8 +19,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.attention._kernels import triton
+from regard.attention._kernels import plain, triton
 from regard.attention._kernels.cpu import additive as native
+from regard.native.twice import again, asked
 
 __all__ = ["additive_scores", "score_blocks"]
 
@@ -121,9 +122,12 @@ class _Scores(torch.autograd.Function):
         return scores if gate.small else scores.add_(v.sum())
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
         query, key, v = ctx.saved_tensors
         (grad,) = grads
+        if asked():
+            wanted = again(plain.additive_scores, (query, key, v), grads, ctx.needs_input_grad)
+            return wanted[0], wanted[1], wanted[2]
         batch, queries, dim = query.shape
         keys = key.shape[1]
         grad_query, grad_key = torch.empty_like(query), torch.zeros_like(key)

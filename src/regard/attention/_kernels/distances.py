@@ -12,10 +12,17 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["Near", "inverse", "inverse_backward"]
+__all__ = ["Near", "distance", "inverse", "inverse_backward"]
 
 NEAR = 1 / 16  # of the square of the query's length
 TOGETHER = 1 << 14  # near pairs whose differences are made at once
+
+
+def distance(difference: Tensor) -> Tensor:
+    """The norm along the last axis; where it is 0 its derivatives, second ones too, are 0."""
+    square = difference.square().sum(-1)
+    none = square == 0
+    return torch.where(none, 1.0, square).sqrt().masked_fill(none, 0.0)
 
 
 class Near(NamedTuple):

@@ -16,6 +16,7 @@ from regard.attention.score import DotLike
 from regard.attention.select import Softmax
 from regard.errors import RequestError
 from regard.native.dropout import BITS
+from regard.native.followed import followed
 
 __all__ = ["Dots", "knows", "packed"]
 
@@ -106,6 +107,8 @@ def packed(
         return None
     most = int(queries.max()), int(keys.max())
     if query.dim() not in (2, 3) or not query.dim() == key.dim() == value.dim():
+        return None
+    if followed(query, key, value) is not None:
         return None
     if _unfit([query, key, value], *most, _rate(call)) is not None:
         return None
@@ -215,8 +218,6 @@ def _unfit(tensors: list[Tensor], queries: int, keys: int, rate: float) -> str |
         return "it is empty"
     if torch.compiler.is_compiling() or torch.compiler.is_exporting():
         return "a graph of PyTorch's own operators is asked for"
-    if torch._C._are_functorch_transforms_active():
-        return "C is not for transforms of functions"
     return None
 
 

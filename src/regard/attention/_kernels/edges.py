@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard import native
-from regard.attention._kernels import triton
+from regard.attention._kernels import plain, triton
 from regard.attention._kernels.segment import refuses_edges
 from regard.attention._kernels.table import Attended, Call
 from regard.attention.mask import Edges
@@ -24,6 +24,7 @@ from regard.attention.score import SplitLinear
 from regard.attention.select import Softmax
 from regard.native.constant import constant
 from regard.native.gate import Function
+from regard.native.twice import again, asked
 
 __all__ = ["EdgeWise"]
 
@@ -240,8 +241,10 @@ def _(
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    left, right, value, seed, _, _, back, targets, places, slope, rate = inputs
-    ctx.save_for_backward(*output, left, right, value, seed, back, targets, places)
+    left, right, value, seed, offsets, sources, back, targets, places, slope, rate = inputs
+    ctx.save_for_backward(
+        *output, left, right, value, seed, back, targets, places, offsets, sources
+    )
     ctx.slope, ctx.rate = slope, rate
     ctx.set_materialize_grads(False)
 
@@ -249,7 +252,12 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> N
 def _gradients(ctx: Any, grad: Tensor | None, _: Tensor | None) -> tuple[Tensor | None, ...]:
     if grad is None:
         return (None,) * 11
-    found = _backward(grad, *ctx.saved_tensors, ctx.slope, ctx.rate)
+    *saved, offsets, sources = ctx.saved_tensors
+    if asked():
+        inputs = (*saved[2:6], offsets, sources)
+        wanted = ctx.needs_input_grad
+        return again(plain.edges, (*inputs, None, None, None, ctx.slope, ctx.rate), (grad,), wanted)
+    found = _backward(grad, *saved, ctx.slope, ctx.rate)
     return (*found, *(None,) * 8)
 
 

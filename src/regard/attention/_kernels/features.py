@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from regard import native
-from regard.attention._kernels import triton
+from regard.attention._kernels import plain, triton
 from regard.attention._kernels.blocks import features_blocks, features_blocks_backward
 from regard.attention._kernels.spans import spans
 from regard.attention._kernels.table import Attended, Call
@@ -29,6 +29,7 @@ from regard.attention.read.features import check_features
 from regard.attention.score import FeatureAdditive
 from regard.attention.select import FeatureSoftmax
 from regard.native.gate import Function, Struct
+from regard.native.twice import again, asked
 
 __all__ = ["FeatureWise", "feature_attention"]
 
@@ -271,7 +272,11 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> N
 
 
 def _grads(ctx: Any, grad: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:
-    grads = _backward(grad, *ctx.saved_tensors, ctx.scale, ctx.bound)
+    *inputs, context, total = ctx.saved_tensors
+    if asked():
+        given = (*inputs, ctx.scale, ctx.bound)
+        return again(plain.features, given, (grad,), ctx.needs_input_grad)
+    grads = _backward(grad, *inputs, context, total, ctx.scale, ctx.bound)
     return (*grads, None, None, None, None, None)
 
 

@@ -13,7 +13,9 @@ import torch
 from torch import Tensor
 
 from regard import native
+from regard.native.followed import followed
 from regard.native.gate import Function
+from regard.native.twice import asked
 
 __all__ = ["halves"]
 
@@ -49,6 +51,7 @@ def _fits(x: Tensor, vector: Tensor) -> bool:
         and x.device.type == "cpu"
         and x.dtype == vector.dtype == torch.float32
         and x.transpose(0, 1).is_contiguous()
+        and followed(x, vector) is None
         and native.lacks("regard_halves") is None
     )
 
@@ -87,7 +90,10 @@ def _save(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
 
 
 def _gradients(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
-    of_x, of_vector = _backward(grad, *ctx.saved_tensors)
+    x, vector = ctx.saved_tensors
+    if asked():  # PyTorch's own operators, which can be differentiated again
+        return grad[..., None] * vector, (grad[..., None] * x).sum(0)
+    of_x, of_vector = _backward(grad, x, vector)
     return of_x, of_vector
 
 

@@ -22,6 +22,7 @@ from regard.attention.select import LocalMonotonic, LocalPredictive, masked_soft
 from regard.native.constant import constant
 from regard.native.dropout import dropout
 from regard.native.gate import Function
+from regard.native.twice import again, asked
 
 __all__ = ["Local"]
 
@@ -285,8 +286,19 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 
 def _gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    found = _backward(grad, *ctx.saved_tensors, *ctx.numbers)
+    inputs = ctx.saved_tensors
+    if asked():
+        return again(_once_more, (*inputs, *ctx.numbers), (grad,), ctx.needs_input_grad)
+    found = _backward(grad, *inputs, *ctx.numbers)
     return (*found, None, None, None, None)
+
+
+def _once_more(
+    query: Tensor, key: Tensor, value: Tensor, center: Tensor, kept: Tensor | None,
+    reach: int, scale: float, sigma: float,
+) -> Tensor:  # fmt: skip
+    """The same in PyTorch's own operators, for derivatives of derivatives."""
+    return _block(query, center, _Plan(key, value, kept, None, reach, scale, sigma, 0.0))
 
 
 _forward.register_autograd(_gradients, setup_context=_save)

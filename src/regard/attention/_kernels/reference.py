@@ -17,6 +17,7 @@ class Reference:
     """Every combination of parts. In float64 it is what the other kernels are tested against."""
 
     name = "reference"
+    plain = True
 
     def refuses(self, call: Call) -> str | None:
         """Never."""

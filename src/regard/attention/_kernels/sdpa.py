@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from regard.attention._kernels import plain
 from regard.attention._kernels.table import Attended, Call, forced
 from regard.attention._kernels.window import Windowed
 from regard.attention.mask import Causal, Edges
 from regard.attention.read import WeightedSum
-from regard.attention.score import DotLike
+from regard.attention.score import DotLike, NegativeSquaredEuclidean
 from regard.attention.select import Softmax, masked_softmax
 from regard.native.dropout import dropout
 
@@ -78,6 +79,10 @@ class Sdpa:
             query, key, value = _even(query, key, value)
         kernel = _plain if rate and query.device.type == "cpu" else F.scaled_dot_product_attention
         low = _slow_backward(query, key, value)
+        # its squares reach beyond what autocast's half precision holds
+        low |= type(call.score) is NegativeSquaredEuclidean and torch.is_autocast_enabled(
+            query.device.type
+        )
         context = (partial(_in_fp32, kernel) if low else kernel)(
             _as_four(query, batch),
             _as_four(key, batch),
@@ -87,6 +92,7 @@ class Sdpa:
             is_causal=causal,
             scale=scale / call.select.temperature,
         )
+        plain.differentiable(context)
         if width != value.shape[-1]:
             context = context[..., :width]
         dtype = call.tensors[2].dtype
@@ -127,7 +133,7 @@ def _in_fp32(
     kernel: Callable[..., Tensor], query: Tensor, key: Tensor, value: Tensor, **how: Any
 ) -> Tensor:
     """The kernel in fp32, whatever autocast says."""
-    with torch.autocast("cpu", enabled=False):
+    with torch.autocast(query.device.type, enabled=False):
         return kernel(query.float(), key.float(), value.float(), **how)
 
 

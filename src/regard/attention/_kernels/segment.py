@@ -15,6 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
+from regard.attention._kernels import plain
 from regard.attention._kernels.csr import compressed
 from regard.attention._kernels.table import Attended, Call
 from regard.attention.mask import Edges
@@ -22,6 +23,8 @@ from regard.attention.read import WeightedSum
 from regard.attention.score import Additive, DotLike, SplitLinear
 from regard.attention.select import Softmax
 from regard.native.dropout import dropout
+from regard.native.followed import followed
+from regard.native.twice import again, asked
 
 __all__ = [
     "Segment",
@@ -40,6 +43,7 @@ class Segment:
     """Any score that one query and one key decide, on the edges of a graph only."""
 
     name = "segment"
+    plain = True
 
     def refuses(self, call: Call) -> str | None:
         """All but a score of pairs, a softmax and a weighted sum over `Edges`."""
@@ -58,6 +62,7 @@ class Segment:
         mask, read, value = call.mask, call.read, call.tensors[2]
         assert isinstance(mask, Edges)
         assert isinstance(read, WeightedSum)
+        mask = mask.to(value.device)
         weights = edge_weights(call)
         dropped = dropout(weights, read.dropout) if read.dropout and read.training else weights
         return Attended(edge_sum(dropped, value, mask).to(value.dtype), weights)
@@ -87,6 +92,7 @@ def edge_weights(call: Call) -> Float[Tensor, "*batch edge"]:
     assert isinstance(mask, Edges)
     assert isinstance(select, Softmax)
     mask.fits(query.shape[-2], value.shape[-2])
+    mask = mask.to(query.device)
     scores = _scores(call, mask)
     if select.temperature != 1.0:
         scores = scores / select.temperature
@@ -136,6 +142,9 @@ def edge_sum(
     weights, value = _alike(weights, value)
     flat = weights.expand(*batch, -1).reshape(math.prod(batch), weights.shape[-1])
     rows = value.expand(*batch, -1, -1).reshape(math.prod(batch), *value.shape[-2:])
+    if followed(flat, rows) is not None:
+        made = plain.edge_sum(flat, rows, edges.targets, edges.sources, edges.queries)
+        return made.reshape(*batch, *made.shape[-2:])
     found: Tensor = _Sum.apply(flat, rows, *_graph(edges, rows.shape[-2]))  # type: ignore[no-untyped-call]
     return found.reshape(*batch, *found.shape[-2:])
 
@@ -149,6 +158,8 @@ def edge_dot(
         x.expand(*batch, -1, -1).reshape(math.prod(batch), *x.shape[-2:])
         for x in _alike(query, key)
     )
+    if followed(query, key) is not None:
+        return plain.edge_dot(query, key, edges.targets, edges.sources).reshape(*batch, len(edges))
     found: Tensor = _Dot.apply(query, key, *_graph(edges, key.shape[-2]))  # type: ignore[no-untyped-call]
     return found.reshape(*batch, len(edges))
 
@@ -176,7 +187,10 @@ class _Sum(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         weights, value, *graph = ctx.saved_tensors
-        _, sources, targets, back, order = graph
+        offsets, sources, targets, back, order = graph
+        if asked():
+            inputs = (weights, value, targets, sources, len(offsets) - 1)
+            return again(plain.edge_sum, inputs, grads, ctx.needs_input_grad)
         grad = grads[0].contiguous()
         of_weights = of_value = None
         if ctx.needs_input_grad[0]:
@@ -197,6 +211,9 @@ class _Dot(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         query, key, *graph = ctx.saved_tensors
         offsets, sources, targets, back, order = graph
+        if asked():
+            inputs = (query, key, targets, sources)
+            return again(plain.edge_dot, inputs, grads, ctx.needs_input_grad)
         grad = grads[0].contiguous()
         of_query = of_key = None
         if ctx.needs_input_grad[0]:
@@ -251,6 +268,9 @@ def _edge_additive(query: Tensor, key: Tensor, v: Tensor, edges: Edges) -> Tenso
     query, key, v = _alike(query, key, v)
     query = query.expand(*batch, -1, -1).reshape(math.prod(batch), *query.shape[-2:])
     key = key.expand(*batch, -1, -1).reshape(math.prod(batch), *key.shape[-2:])
+    if followed(query, key, v) is not None:
+        made = plain.edge_additive(query, key, v, edges.targets, edges.sources)
+        return made.reshape(*batch, len(edges))
     found: Tensor = _AdditiveEdges.apply(query, key, v, edges.targets, edges.sources)  # type: ignore[no-untyped-call]
     return found.reshape(*batch, len(edges))
 
@@ -271,6 +291,9 @@ class _AdditiveEdges(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         query, key, v, targets, sources = ctx.saved_tensors
+        if asked():
+            inputs = (query, key, v, targets, sources)
+            return again(plain.edge_additive, inputs, grads, ctx.needs_input_grad)
         of_query, of_key, of_v = (torch.zeros_like(x) for x in (query, key, v))
         for e in _blocks(query, len(targets)):
             g = grads[0][:, e]

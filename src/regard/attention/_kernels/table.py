@@ -17,6 +17,7 @@ from regard.attention.read import Read
 from regard.attention.score import Score
 from regard.attention.select import Select
 from regard.errors import RequestError, nearest
+from regard.native.followed import followed
 
 __all__ = [
     "Attended",
@@ -79,7 +80,12 @@ class Call:
 
 @runtime_checkable
 class Kernel(Protocol):
-    """One way to compute the operation."""
+    """One way to compute the operation.
+
+    One that says `plain = True` does all of it in PyTorch's own operators: it is taken where
+    somebody must see them (transforms of `torch.func`, derivatives in forward mode, tensors
+    without numbers).
+    """
 
     name: str
 
@@ -153,18 +159,31 @@ def kernels(name: str) -> Iterator[None]:
 
 def choose(call: Call) -> Kernel:
     """The forced kernel, or the first of the table that can do the call."""
-    wanted = forced()
+    wanted, watched = forced(), _followed(call)
     for kernel in table():
         if wanted is not None:
             if kernel.name != wanted:
                 continue
-            reason = kernel.refuses(call)
+            reason = watched if watched and not _is_plain(kernel) else kernel.refuses(call)
             if reason is not None:
                 raise RequestError(f"kernels({wanted!r}) was asked for, but {reason}")
             return kernel
+        if watched is not None and not _is_plain(kernel):
+            continue
         if kernel.refuses(call) is None:
             return kernel
     raise AssertionError("the reference kernel does everything")
+
+
+def _followed(call: Call) -> str | None:
+    """Why only plain kernels can do it, in a clause."""
+    if call.query is None or call.key is None or call.value is None:
+        return followed()
+    return followed(call.query, call.key, call.value)
+
+
+def _is_plain(kernel: Kernel) -> bool:
+    return getattr(kernel, "plain", False)
 
 
 class Explanation(NamedTuple):
@@ -186,12 +205,13 @@ class Explanation(NamedTuple):
 
 def explain_call(call: Call) -> Explanation:
     """The choice that `choose` would make, with the reasons."""
-    kernel = choose(call)
+    kernel, watched = choose(call), _followed(call)
     over = []
     for other in table():
         if other.name == kernel.name:
             break
-        over.append((other.name, other.refuses(call) or "another kernel was forced"))
+        reason = watched if watched and not _is_plain(other) else other.refuses(call)
+        over.append((other.name, reason or "another kernel was forced"))
     # A kernel with several roads (C, PyTorch blocks) says which one: `road(call) -> str`.
     road = kernel.road(call) if hasattr(kernel, "road") else ""
     return Explanation(kernel.name, tuple(over), road)

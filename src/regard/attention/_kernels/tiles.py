@@ -18,10 +18,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.attention._kernels import plain
 from regard.attention._kernels.distances import Near, inverse, inverse_backward
 from regard.attention._kernels.dropped import Dropping
 from regard.attention._kernels.offsets import add_by_offset, sum_by_offset
 from regard.attention._kernels.region import Region
+from regard.native.twice import again, asked
 
 __all__ = ["Terms", "attend_by_tiles"]
 
@@ -201,11 +203,16 @@ class _Tiles(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        work = _Work(*ctx.saved_tensors, *ctx.rest)
+        tensors = ctx.saved_tensors  # asked for once: a checkpoint gives them once
+        if asked():
+            own: list[Any] = [None if x is None else x.detach() for x in tensors]
+            rest = _twice(_Work(*own, *ctx.rest))
+            return again(plain.tiles, (*tensors, *rest), grads, ctx.needs_input_grad)
+        work = _Work(*tensors, *ctx.rest)
         (grad,) = grads
         given: list[Tensor | None] = [
             torch.zeros_like(tensor) if need else None
-            for tensor, need in zip(ctx.saved_tensors, ctx.needs_input_grad, strict=False)
+            for tensor, need in zip(tensors, ctx.needs_input_grad, strict=False)
         ]
         query, key, value, relative, values, bias, slopes = given
         for tile in work.tiles():
@@ -257,6 +264,21 @@ class _Tiles(torch.autograd.Function):
                 if relative is not None:
                     _add(relative, tile, torch.matmul(sums.transpose(1, 2), tile.query))
         return (*given, None, None, None, None, None)
+
+
+@torch.no_grad()
+def _twice(work: _Work) -> tuple[Any, ...]:
+    """What `plain.tiles` needs beside the tensors: all pairs that are seen, all that are kept."""
+    rows, queries, keys = len(work.query), work.query.shape[1], work.key.shape[1]
+    scores = work.query.new_zeros(rows, queries, keys)
+    factors = None
+    if work.dropping is not None:
+        factors = torch.zeros_like(scores)
+        for tile in work.tiles():  # drawn in the same order
+            part = factors[tile.rows, tile.queries, tile.keys]
+            part.copy_(work.dropping.factors(part))
+    work.region.hide(scores, slice(0, rows), 0, 0)
+    return scores == 0, factors, work.region.at, work.scale, work.heads, work.inverse
 
 
 def _add(total: Tensor, tile: _Tile, part: Tensor) -> None:

@@ -12,8 +12,11 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from regard.errors import RequestError
+from regard.native.followed import followed
 
 __all__ = ["Causal", "Dense", "Lengths", "Mask", "Window", "as_mask"]
+
+_INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
 class Mask(ABC):
@@ -28,6 +31,13 @@ class Mask(ABC):
         self, queries: int, keys: int, *, at: int | Tensor, device: torch.device
     ) -> Bool[Tensor, "..."]:
         """The mask as a bool tensor that broadcasts to (*batch, Q, K)."""
+
+    def fits(self, queries: int, keys: int) -> None:  # noqa: B027, most fit all
+        """Refuse a call with so many queries and keys, where that can be said at no cost.
+
+        Raises:
+            RequestError: where the mask is for others.
+        """
 
     def over_heads(self, batch_axes: int) -> "Mask":
         """The same mask for scores that have a head axis behind their `batch_axes` batch axes."""
@@ -64,10 +74,50 @@ class Lengths(Mask):
     Shapes:
         lengths (*batch), integers; the mask (*batch, 1, K)
 
+    Raises:
+        RequestError: for lengths that are no integers; on a CPU for negative ones, and at a call
+            for more than there are keys (on a GPU to look would be to wait for it; there a length
+            below 0 is none and one beyond the keys all).
+
     Source: no single one; what every toolkit does with padding.
     """
 
     lengths: Int[Tensor, "*batch"]
+
+    def __post_init__(self) -> None:
+        lengths = self.lengths
+        if not isinstance(lengths, Tensor):
+            raise RequestError(
+                f"Lengths expected a tensor of integers, came {type(lengths).__name__}; "
+                "give torch.tensor(lengths)"
+            )
+        if lengths.dtype not in _INTEGERS:
+            got = str(lengths.dtype).removeprefix("torch.")
+            todo = "lengths.long() rounds down"
+            if lengths.dtype == torch.bool:
+                todo = "a bool mask of keys is given as mask[:, None], one of pairs as it is"
+            raise RequestError(f"Lengths expected a tensor of integers, came {got}; {todo}")
+        if torch.compiler.is_compiling():
+            return
+        most = -1
+        if lengths.is_cpu and lengths.numel() and followed(lengths) is None:
+            least, most = (int(end) for end in torch.aminmax(lengths))
+            if least < 0:
+                raise RequestError(f"Lengths expected lengths of 0 or more, came {least}")
+        self.__dict__["_most"] = most
+
+    def fits(self, queries: int, keys: int) -> None:
+        if torch.compiler.is_compiling():
+            return
+        most = self.__dict__.get("_most", -1)
+        if most > keys:
+            raise RequestError(f"Lengths expected lengths of at most {keys} keys, came {most}")
+
+    def _of(self, lengths: Tensor) -> "Lengths":
+        """The same lengths in another place or order: nothing is looked at again."""
+        found = object.__new__(Lengths)
+        found.__dict__.update(self.__dict__, lengths=lengths)
+        return found
 
     def dense(
         self, queries: int, keys: int, *, at: int | Tensor, device: torch.device
@@ -76,16 +126,16 @@ class Lengths(Mask):
         return positions < self.lengths.to(device)[..., None, None]  # (*batch, 1, K)
 
     def over_heads(self, batch_axes: int) -> Mask:
-        return Lengths(self.lengths[..., None])
+        return self._of(self.lengths[..., None])
 
     def to(self, device: torch.device | str) -> Mask:
-        return Lengths(self.lengths.to(device))
+        return self._of(self.lengths.to(device))
 
     def rows(self, index: Int[Tensor, " n"]) -> Mask:
-        return Lengths(self.lengths.index_select(0, index))
+        return self._of(self.lengths.index_select(0, index))
 
     def select(self, index: Int[Tensor, "..."]) -> Mask:
-        return Lengths(take(self.lengths, index))
+        return self._of(take(self.lengths, index))
 
 
 @dataclass(frozen=True)
@@ -187,6 +237,10 @@ class _Pair(Mask):
     first: Mask
     second: Mask
 
+    def fits(self, queries: int, keys: int) -> None:
+        self.first.fits(queries, keys)
+        self.second.fits(queries, keys)
+
     def over_heads(self, batch_axes: int) -> Mask:
         return type(self)(self.first.over_heads(batch_axes), self.second.over_heads(batch_axes))
 
@@ -224,6 +278,9 @@ class _Either(_Pair):
 @dataclass(frozen=True, eq=False)
 class _Not(Mask):
     mask: Mask
+
+    def fits(self, queries: int, keys: int) -> None:
+        self.mask.fits(queries, keys)
 
     def dense(
         self, queries: int, keys: int, *, at: int | Tensor, device: torch.device

@@ -1,7 +1,8 @@
 """The edges of a graph: each node looks at its neighbors."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from typing import Any, Generic, TypeVar, overload
 
 import torch
 from jaxtyping import Bool, Int
@@ -11,6 +12,34 @@ from regard.attention.mask.base import Mask
 from regard.errors import RequestError
 
 __all__ = ["Edges"]
+
+
+_T = TypeVar("_T")
+
+
+class _known(Generic[_T]):
+    """A property that is computed once, as `functools.cached_property`.
+
+    A compiler can look into it (that of Python 3.11 has a lock), and what a tracer made of it,
+    tensors without numbers, is not kept.
+    """
+
+    def __init__(self, make: Callable[[Any], _T]) -> None:
+        self.make, self.name, self.__doc__ = make, make.__name__, make.__doc__
+
+    @overload
+    def __get__(self, edges: None, owner: type) -> "_known[_T]": ...
+    @overload
+    def __get__(self, edges: "Edges", owner: type) -> _T: ...
+    def __get__(self, edges: "Edges | None", owner: type) -> "_T | _known[_T]":
+        if edges is None:
+            return self
+        value = self.make(edges)
+        if not torch.compiler.is_compiling():
+            first = value[0] if isinstance(value, tuple) else value
+            if type(first) in (Tensor, int):
+                edges.__dict__[self.name] = value
+        return value
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +101,7 @@ class Edges(Mask):
                     "Edges expected the sources of each query in rising order, each once and none "
                     "negative; Edges.of(pairs, nodes) sorts"
                 )
+        self.__dict__["keys"] = int(sources.max()) + 1 if len(sources) else 0
 
     @classmethod
     def of(
@@ -91,6 +121,12 @@ class Edges(Mask):
             keys: how many keys where they are not the same nodes.
             loops: let every node look at itself too, as graph attention does.
         """
+        if pairs.dtype.is_floating_point or pairs.dtype == torch.bool or pairs.dim() != 2:
+            raise RequestError(
+                "Edges.of expected pairs as integers (2, edge), came "
+                f"{str(pairs.dtype).removeprefix('torch.')} {tuple(pairs.shape)}; ids of nodes are "
+                "whole numbers, pairs.long() makes them so"
+            )
         keys = nodes if keys is None else keys
         source, target = pairs.long()
         if loops:
@@ -122,28 +158,28 @@ class Edges(Mask):
         """How many nodes look."""
         return len(self.offsets) - 1
 
-    @cached_property
+    @_known
     def keys(self) -> int:
         """How many keys there must be at least."""
         return int(self.sources.max()) + 1 if len(self.sources) else 0
 
-    @cached_property
+    @_known
     def targets(self) -> Int[Tensor, " edge"]:
         """The query of each edge."""
         each = torch.arange(self.queries, device=self.offsets.device)
         return torch.repeat_interleave(each, self.offsets.diff(), output_size=len(self.sources))
 
-    @cached_property
+    @_known
     def narrow(self) -> Int[Tensor, " edge"]:
         """The sources in 32 bits: half the memory to read."""
         return self.sources.int()
 
-    @cached_property
+    @_known
     def order(self) -> Int[Tensor, " edge"]:
         """The edges sorted by key, as places in this order: the reversed graph, for gradients."""
         return torch.argsort(self.sources, stable=True)
 
-    @cached_property
+    @_known
     def reversed(self) -> tuple[Tensor, Tensor]:
         """The query and the place of each edge in the reversed graph, in 32 bits."""
         return self.targets[self.order].int(), self.order.int()
@@ -155,7 +191,7 @@ class Edges(Mask):
             return known
         return torch.cat([known, known[-1:].expand(keys + 1 - len(known))])
 
-    @cached_property
+    @_known
     def _back(self) -> Tensor:
         return _offsets(self.sources, self.keys)
 
@@ -184,7 +220,11 @@ class Edges(Mask):
     def to(self, device: torch.device | str) -> "Edges":
         if self.sources.device == torch.device(device):
             return self
-        return Edges(self.offsets.to(device), self.sources.to(device))
+        moved = object.__new__(Edges)  # the same numbers need not be looked at again
+        moved.__dict__.update(
+            offsets=self.offsets.to(device), sources=self.sources.to(device), keys=self.keys
+        )
+        return moved
 
     def __and__(self, other: Mask | Tensor) -> Mask:
         if isinstance(other, Edges) and other.queries == self.queries:
@@ -208,6 +248,6 @@ class Edges(Mask):
 
 def _offsets(rows: Tensor, count: int) -> Tensor:
     """Where each of `count` rows begins among sorted or unsorted row numbers."""
-    offsets = torch.zeros(count + 1, dtype=torch.int64, device=rows.device)
-    torch.cumsum(torch.bincount(rows, minlength=count), 0, out=offsets[1:])
-    return offsets
+    # not bincount, whose size a compiler does not know
+    counts = rows.new_zeros(count + 1).scatter_add_(0, rows + 1, torch.ones_like(rows))
+    return counts.cumsum(0)

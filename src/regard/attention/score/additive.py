@@ -11,6 +11,7 @@ from regard.attention._kernels.additive import additive_scores
 from regard.attention._kernels.cpu import additive as native
 from regard.attention.score.base import AdditiveForm
 from regard.errors import RequestError
+from regard.native.followed import followed
 
 __all__ = ["Additive"]
 
@@ -67,7 +68,7 @@ class Additive(nn.Module):
             return projected
         if projected.dtype in (torch.bfloat16, torch.float16):
             projected = projected.float()
-        plain = self.features is None and type(projected) is Tensor
+        plain = self.features is None and followed(projected) is None
         if not plain or projected.numel() == 0 or native.refuses(projected) is not None:
             return projected
         return projected, native.pack(projected)

@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.attention._kernels.distances import distance
 from regard.attention.score.base import DotForm
 
 __all__ = ["InverseEuclidean", "NegativeSquaredEuclidean"]
@@ -36,9 +37,8 @@ class InverseEuclidean(nn.Module):
         features: Tensor | None = None,
     ) -> Float[Tensor, "*batch q k"]:
         """The equation as it is written, from the differences of all pairs."""
-        difference = query.unsqueeze(-2) - key.unsqueeze(-3)  # (*batch, Q, K, D)
-        distance: Tensor = torch.linalg.vector_norm(difference, dim=-1)
-        return 1 / (1 + distance)
+        difference = _wide(query).unsqueeze(-2) - _wide(key).unsqueeze(-3)  # (*batch, Q, K, D)
+        return (1 / (1 + distance(difference))).to(query.dtype)
 
 
 class NegativeSquaredEuclidean(nn.Module):
@@ -75,6 +75,7 @@ class NegativeSquaredEuclidean(nn.Module):
 
         A distance does not depend on the origin, but the rounding error of the squares does.
         """
+        query, key = _wide(query), _wide(key)
         origin = key.detach().mean(dim=-2, keepdim=True).nan_to_num(0.0, 0.0, 0.0)
         query, key = query - origin, key - origin
         norm, ones = query.square().sum(-1, keepdim=True), torch.ones_like(key[..., :1])
@@ -93,9 +94,14 @@ class NegativeSquaredEuclidean(nn.Module):
         features: Tensor | None = None,
     ) -> Float[Tensor, "*batch q k"]:
         """The equation as it is written, from the differences of all pairs."""
-        difference = query.unsqueeze(-2) - key.unsqueeze(-3)  # (*batch, Q, K, D)
+        difference = _wide(query).unsqueeze(-2) - _wide(key).unsqueeze(-3)  # (*batch, Q, K, D)
         return -self.scale * difference.square().sum(-1)
 
     def extra_repr(self) -> str:
         """Say the scale where it is one's own."""
         return f"scale={self.scale}" if self.scale != 1.0 else ""
+
+
+def _wide(x: Tensor) -> Tensor:
+    """Half precision in single: a square ends at 65,504 there, which is that of 256."""
+    return x.float() if x.dtype == torch.float16 else x

@@ -39,7 +39,10 @@ class Location(nn.Module):
     ) -> Float[Tensor, "*batch q k"]:
         """One score a position, whatever the key there."""
         keys, size = key.shape[-2], self.table.out_features
-        scores = F.linear(query, self.table.weight[:keys])  # (*batch, Q, min(K, max_length))
+        if type(self.table) is nn.Linear:
+            scores = F.linear(query, self.table.weight[:keys])  # (*batch, Q, min(K, max_length))
+        else:  # another layer was put in its place, a quantized one say
+            scores = self.table(query)[..., :keys]
         if keys > size:
             scores = F.pad(scores, (0, keys - size), value=-math.inf)
         return scores.expand(*torch.broadcast_shapes(query.shape[:-2], key.shape[:-2]), -1, -1)

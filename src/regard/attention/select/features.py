@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.attention.select.base import OverAllKeys
-from regard.attention.select.softmax import masked_softmax
+from regard.attention.select.softmax import masked_softmax, sharpened
 from regard.errors import RequestError
 
 __all__ = ["FeatureSoftmax"]
@@ -58,6 +58,7 @@ class FeatureSoftmax(OverAllKeys):
                 f"{tuple(scores.shape)}; take a feature-wise score such as FeatureAdditive, or "
                 "Softmax"
             )
-        if self.temperature != 1.0:
-            scores = scores / self.temperature
-        return masked_softmax(scores, None if mask is None else mask.unsqueeze(-1), -2), None
+        weights = masked_softmax(
+            sharpened(scores, self.temperature), None if mask is None else mask.unsqueeze(-1), -2
+        )
+        return weights.to(scores.dtype), None

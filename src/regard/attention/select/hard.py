@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.attention.select.base import OverAllKeys
-from regard.attention.select.softmax import masked_log_softmax
+from regard.attention.select.softmax import masked_log_softmax, narrowed, sharpened
 from regard.errors import RequestError
 
 __all__ = ["Hard"]
@@ -66,7 +66,8 @@ class Hard(OverAllKeys, nn.Module):
         """Choose; the log-probability is of what was chosen."""
         if scores.shape[-1] == 0:  # no key to choose
             return scores.detach(), scores.sum(-1)
-        logs = masked_log_softmax(scores / self.temperature, mask)
+        logs = masked_log_softmax(sharpened(scores, self.temperature), mask)
+        logs = narrowed(logs, scores.dtype)
         chances = logs.detach()
         if self.choices[0 if self.training else 1] == "sample":
             # The first of exponential clocks with these rates to ring is a sample of them.

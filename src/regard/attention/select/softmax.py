@@ -10,7 +10,7 @@ from torch import Tensor
 from regard.attention.select.base import OverAllKeys
 from regard.errors import RequestError
 
-__all__ = ["Softmax", "masked_log_softmax", "masked_softmax"]
+__all__ = ["Softmax", "masked_log_softmax", "masked_softmax", "narrowed", "sharpened"]
 
 
 @dataclass(frozen=True)
@@ -42,15 +42,28 @@ class Softmax(OverAllKeys):
         at: int | Tensor = 0,
     ) -> tuple[Tensor, Tensor | None]:
         """Exponentiate and normalize."""
-        if self.temperature != 1.0:
-            scores = scores / self.temperature
-        return masked_softmax(scores, mask), None
+        return masked_softmax(sharpened(scores, self.temperature), mask).to(scores.dtype), None
 
     def log_weights(
         self, scores: Float[Tensor, "..."], mask: Bool[Tensor, "..."] | None = None
     ) -> Float[Tensor, "..."]:
         """Log-weights, for reads in log space."""
-        return masked_log_softmax(scores / self.temperature, mask)
+        return narrowed(masked_log_softmax(sharpened(scores, self.temperature), mask), scores.dtype)
+
+
+def sharpened(scores: Float[Tensor, "..."], temperature: float) -> Float[Tensor, "..."]:
+    """Scores over a temperature; those of half precision in single, where 65,504 is not the end."""
+    if temperature == 1.0:
+        return scores
+    return (scores.float() if scores.dtype == torch.float16 else scores) / temperature
+
+
+def narrowed(logs: Float[Tensor, "..."], dtype: torch.dtype) -> Float[Tensor, "..."]:
+    """Logarithms in another precision: what is finite stays so."""
+    if logs.dtype == dtype:
+        return logs
+    hidden = logs == -torch.inf
+    return logs.clamp_min(torch.finfo(dtype).min).to(dtype).masked_fill(hidden, -torch.inf)
 
 
 def masked_softmax(

@@ -10,6 +10,7 @@ from torch import Tensor
 from regard.attention.select.base import OverAllKeys
 from regard.attention.select.softmax import masked_log_softmax, masked_softmax
 from regard.errors import RequestError
+from regard.native.followed import followed
 
 __all__ = ["Entmax15", "Sparsemax", "TopK"]
 
@@ -137,21 +138,33 @@ def _projected(onto: Any, scores: Tensor, mask: Tensor | None) -> Tensor:
     top = scores.detach().masked_fill(hidden, torch.finfo(scores.dtype).min).amax(-1, keepdim=True)
     # `where`, not masked_fill of the difference: -inf minus a number has no place in a graph
     scores = torch.where(hidden, top + OUT, scores) - top
-    weights: Tensor = onto.apply(scores)
+    weights: Tensor = (onto.apply if followed(scores) is None else onto.plain)(scores)
     return weights.masked_fill(hidden, 0.0).to(dtype)
 
 
 class _Sparsemax(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, scores: Tensor) -> Tensor:
+        weights = (scores - _Sparsemax.threshold(scores)).clamp_min_(0)
+        ctx.save_for_backward(weights)
+        return weights
+
+    @staticmethod
+    def threshold(scores: Tensor) -> Tensor:
         best = scores.sort(-1, descending=True).values
         above = best.cumsum(-1) - 1  # (…, K): sum of the r best, less the 1 they share
         rank = torch.arange(1, scores.shape[-1] + 1, device=scores.device, dtype=scores.dtype)
-        size = (rank * best > above).sum(-1, keepdim=True)
-        threshold = above.gather(-1, size - 1) / size
-        weights = (scores - threshold).clamp_min_(0)
-        ctx.save_for_backward(weights)
-        return weights
+        size = (rank * best > above).sum(-1, keepdim=True).clamp_min(1)  # 0: of NaN
+        return above.gather(-1, size - 1) / size
+
+    @staticmethod
+    def plain(scores: Tensor) -> Tensor:
+        """In operators that know derivatives of every kind: the mean of the support, once more."""
+        given = scores.detach()
+        support = given > _Sparsemax.threshold(given)
+        count = support.sum(-1, keepdim=True)
+        threshold = (torch.where(support, scores, 0.0).sum(-1, keepdim=True) - 1) / count
+        return torch.where(support, scores - threshold, 0.0)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Tensor:
@@ -166,15 +179,31 @@ class _Entmax15(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, scores: Tensor) -> Tensor:
         half = scores / 2
+        weights = (half - _Entmax15.threshold(half)).clamp_min_(0).square_()
+        ctx.save_for_backward(weights)
+        return weights
+
+    @staticmethod
+    def threshold(half: Tensor) -> Tensor:
         best = half.sort(-1, descending=True).values
-        rank = torch.arange(1, scores.shape[-1] + 1, device=scores.device, dtype=scores.dtype)
+        rank = torch.arange(1, half.shape[-1] + 1, device=half.device, dtype=half.dtype)
         mean = best.cumsum(-1) / rank
         spread = best.square().cumsum(-1) - rank * mean.square()  # sum of squares around the mean
         threshold = mean - ((1 - spread) / rank).clamp_min_(0).sqrt_()
-        size = (threshold <= best).sum(-1, keepdim=True)
-        weights = (half - threshold.gather(-1, size - 1)).clamp_min_(0).square_()
-        ctx.save_for_backward(weights)
-        return weights
+        size = (threshold <= best).sum(-1, keepdim=True).clamp_min(1)  # 0: of NaN
+        return threshold.gather(-1, size - 1)
+
+    @staticmethod
+    def plain(scores: Tensor) -> Tensor:
+        """In operators that know derivatives of every kind: the threshold of the support."""
+        half = scores / 2
+        given = half.detach()
+        support = given > _Entmax15.threshold(given)
+        count = support.sum(-1, keepdim=True)
+        mean = torch.where(support, half, 0.0).sum(-1, keepdim=True) / count
+        spread = torch.where(support, half - mean, 0.0).square().sum(-1, keepdim=True)
+        threshold = mean - ((1 - spread) / count).sqrt()
+        return torch.where(support, half - threshold, 0.0).square()
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Tensor:

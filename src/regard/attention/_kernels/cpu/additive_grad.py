@@ -5,16 +5,35 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from regard.attention._kernels import plain
 from regard.attention._kernels.cpu import additive_calls as calls
-from regard.native.once import once
+from regard.native.twice import again, asked
 
-__all__ = ["Attend", "Scores", "shared", "step"]
+__all__ = ["Attend", "Scores", "attend_again", "scores_again", "shared", "step"]
 
 KEPT = 1 << 21
 """Weights (8 MiB of them) up to which the backward pass keeps them; beyond, it makes them again."""
 
 WAIT = 8
 """Steps whose shares of a gradient wait for one product."""
+
+
+def scores_again(query: Tensor, key: Tensor, _: Tensor | None, v: Tensor, heads: int) -> Tensor:
+    return plain.additive_scores(query, key, v, heads)
+
+
+def attend_again(
+    query: Tensor, key: Tensor, _: Tensor | None, v: Tensor, value: Tensor,
+    mask: Tensor | None, lengths: Tensor | None, scale: float, heads: int,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    return plain.additive_attend(query, key, v, value, mask, lengths, scale, heads)
+
+
+def _step(
+    query: Tensor, key: Tensor, value: Tensor, weight: Tensor, v: Tensor, lengths: Tensor | None,
+    scale: float,
+) -> Tensor:  # fmt: skip
+    return plain.additive_attend(query @ weight.mT, key, v, value, None, lengths, scale, 1)[0]
 
 
 class Scores(torch.autograd.Function):
@@ -27,9 +46,11 @@ class Scores(torch.autograd.Function):
         return calls.scores(query, key, packed, v, heads)
 
     @staticmethod
-    @once
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         query, key, packed, v = ctx.saved_tensors
+        if asked():
+            inputs = (query, key, packed, v, ctx.heads)
+            return again(scores_again, inputs, grads, ctx.needs_input_grad)
         found = calls.scores_backward(query, key, packed, v, grads[0], ctx.heads)
         return found[0], found[1], None, found[2], None
 
@@ -113,7 +134,6 @@ class _Collect(torch.autograd.Function):
         return tuple(x.view_as(x) for x in tensors)
 
     @staticmethod
-    @once
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         found = []
         for grad, more, shape in zip(grads, ctx.sums.take(), ctx.shapes, strict=False):
@@ -178,10 +198,12 @@ class _Step(torch.autograd.Function):
         return context
 
     @staticmethod
-    @once
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         query, projected, key, value, weight, v, packed, lengths, weights = ctx.saved_tensors
         (grad,), (scale, sums) = grads, ctx.rest
+        if asked():
+            rest = (lengths, scale)
+            return again(_step, (query, key, value, weight, v, *rest), grads, ctx.needs_input_grad)
         into = sums.open(key)
         if sums.v is None:
             sums.v = v.new_zeros(v.shape)
@@ -212,10 +234,12 @@ class Attend(torch.autograd.Function):
         return context, weights if need_weights else None
 
     @staticmethod
-    @once
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         query, key, packed, v, value, mask, lengths, weights, lse = ctx.saved_tensors
         grad, (scale, heads) = grads[0], ctx.rest
+        if asked():
+            inputs = (query, key, packed, v, value, mask, lengths, scale, heads)
+            return again(attend_again, inputs, grads, ctx.needs_input_grad)
         if grad is None:
             grad = query.new_zeros(*query.shape[:2], value.shape[2])
         into = None

@@ -6,8 +6,10 @@ import torch
 from torch import Tensor
 
 from regard import native
+from regard.attention._kernels import plain
 from regard.native.dropout import BITS, drawn
 from regard.native.gate import Function, Struct
+from regard.native.twice import again, asked
 
 __all__ = ["CALL", "dots"]
 
@@ -128,8 +130,11 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> N
     ctx.rest = queries, keys, scale, threshold
 
 
-def _gradients(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-    found = _backward(*ctx.saved_tensors, grad, *ctx.rest)
+def _gradients(ctx: Any, grad: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:
+    *inputs, kept = ctx.saved_tensors
+    if asked():
+        return again(plain.dots, (*inputs, *ctx.rest), (grad,), ctx.needs_input_grad)
+    found = _backward(*inputs, kept, grad, *ctx.rest)
     return *found, None, None, None, None, None, None
 
 
