@@ -59,17 +59,18 @@ def test_fsdp(case, sharded):
     torch_features.compare_sharded(case, sharded[str(case)], WORLD)
 
 
+class Broken(nn.Module):
+    """A score that autograd cannot follow."""
+
+    def prepare(self, key):
+        return key
+
+    def forward(self, query, key, *, at=0, features=None):
+        return (query @ key.mT).detach()
+
+
 def test_a_feature_that_fails_is_seen():
-    """The grid has teeth: a score that autograd cannot follow fails where it should."""
-
-    class Broken(nn.Module):
-        def prepare(self, key):
-            return key
-
-        def forward(self, query, key, *, at=0, features=None):
-            return (query @ key.mT).detach()
-
     case = Case("Broken", "Attention", {"score": Broken})
-    FEATURES["copies"](case)  # the same in each copy, and by the reference
+    FEATURES["copies"](case)  # as wrong in each copy and in the reference
     with pytest.raises(AssertionError):
         FEATURES["jvp"](case)

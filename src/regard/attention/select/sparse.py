@@ -120,7 +120,9 @@ class TopK(OverAllKeys):
         if mask is not None:
             ranked = ranked.masked_fill(~mask, -torch.inf)
         best = ranked.topk(self.k, dim=-1).indices
-        kept = torch.zeros_like(ranked, dtype=torch.bool).scatter_(-1, best, True)
+        # a source and not a number, which `vmap` has no rule for
+        kept = torch.zeros_like(ranked, dtype=torch.bool)
+        kept = kept.scatter(-1, best, torch.ones_like(best, dtype=torch.bool))
         return kept if mask is None else kept & mask
 
 
