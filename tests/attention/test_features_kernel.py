@@ -327,8 +327,17 @@ def test_autocast_computes_in_fp32():
     assert x.grad.isfinite().all()
 
 
-def test_gradients_of_gradients_are_refused_with_a_sentence():
-    x = torch.randn(1, 3, 6, requires_grad=True)
-    (grad,) = torch.autograd.grad(layer_of(None)(x, x).context.sum(), x, create_graph=True)
-    with pytest.raises(RuntimeError, match="features_backward"):
-        grad.sum().backward()
+@pytest.mark.parametrize("mask", [None, Causal(), Lengths(torch.tensor([3, 0])), "dense"])
+def test_gradients_of_gradients_are_those_of_the_reference(mask):
+    """Limits of both kinds, and a mask of pairs."""
+    if mask == "dense":
+        mask = Dense(torch.rand(2, 3, 3, generator=torch.Generator().manual_seed(1)) < 0.6)
+    layer, x = layer_of(mask), torch.randn(2, 3, 6, requires_grad=True)
+
+    def twice():
+        (grad,) = torch.autograd.grad(layer(x, x).context.square().sum(), x, create_graph=True)
+        return torch.autograd.grad(grad.square().sum(), x)[0]
+
+    found = twice()
+    with kernels("reference"):
+        torch.testing.assert_close(found, twice(), atol=1e-4, rtol=1e-4)

@@ -7,6 +7,7 @@ from torch.autograd import forward_ad
 __all__ = ["followed"]
 
 _PLAIN = (Tensor, nn.Parameter)
+_transforms = torch._C._are_functorch_transforms_active
 
 
 def followed(*tensors: Tensor) -> str | None:
@@ -15,9 +16,21 @@ def followed(*tensors: Tensor) -> str | None:
     A compiler or exporter is none of the reasons: it takes the operators of `torch.library`, which
     neither transforms of functions nor forward-mode derivatives can see through.
     """
+    if torch.compiler.is_dynamo_compiling():
+        return None
+    if not (_transforms() or forward_ad._current_level >= 0):
+        for x in tensors:
+            if type(x) not in _PLAIN or x.is_meta:
+                break
+        else:
+            return None
+    return _reason(tensors)
+
+
+def _reason(tensors: tuple[Tensor, ...]) -> str | None:
     if torch.compiler.is_compiling():
         return None
-    if torch._C._are_functorch_transforms_active():
+    if _transforms():
         return "a transform of torch.func is at work, which needs PyTorch's own operators"
     if forward_ad._current_level >= 0:
         return "derivatives in forward mode are asked for, which need PyTorch's own operators"

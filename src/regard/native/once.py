@@ -15,7 +15,7 @@ __all__ = ["once"]
 
 _SAID = (
     "{} computes its gradient outside autograd, which therefore cannot differentiate it again; "
-    "what can: attention under regard.attention.kernels('reference') and PyTorch's own layers"
+    "what can: attention, and PyTorch's own layers"
 )
 
 Backward = Callable[..., Any]

@@ -107,7 +107,7 @@ class Lengths(Mask):
         self.__dict__["_most"] = most
 
     def fits(self, queries: int, keys: int) -> None:
-        if torch.compiler.is_compiling():
+        if torch.compiler.is_dynamo_compiling():  # a graph is for any lengths
             return
         most = self.__dict__.get("_most", -1)
         if most > keys:
