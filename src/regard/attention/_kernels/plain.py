@@ -222,7 +222,7 @@ def differentiable(context: Tensor) -> None:
     PyTorch has no derivative of them; a hook of the kernel's node makes other ones where they are
     asked for. It costs 2 us forward where something is learnt, and nothing elsewhere.
     """
-    if not context.requires_grad or torch.compiler.is_compiling():
+    if torch.compiler.is_compiling():
         return
     node = context.grad_fn
     if node is not None and type(node).__name__.startswith("ScaledDotProduct"):

@@ -92,7 +92,8 @@ class Sdpa:
             is_causal=causal,
             scale=scale / call.select.temperature,
         )
-        plain.differentiable(context)
+        if context.requires_grad:
+            plain.differentiable(context)
         if width != value.shape[-1]:
             context = context[..., :width]
         dtype = call.tensors[2].dtype

@@ -159,7 +159,7 @@ def kernels(name: str) -> Iterator[None]:
 
 def choose(call: Call) -> Kernel:
     """The forced kernel, or the first of the table that can do the call."""
-    wanted, watched = forced(), _followed(call)
+    wanted, watched = forced(), followed(call.query, call.key, call.value)
     for kernel in table():
         if wanted is not None:
             if kernel.name != wanted:
@@ -173,13 +173,6 @@ def choose(call: Call) -> Kernel:
         if kernel.refuses(call) is None:
             return kernel
     raise AssertionError("the reference kernel does everything")
-
-
-def _followed(call: Call) -> str | None:
-    """Why only plain kernels can do it, in a clause."""
-    if call.query is None or call.key is None or call.value is None:
-        return followed()
-    return followed(call.query, call.key, call.value)
 
 
 def _is_plain(kernel: Kernel) -> bool:
@@ -205,7 +198,7 @@ class Explanation(NamedTuple):
 
 def explain_call(call: Call) -> Explanation:
     """The choice that `choose` would make, with the reasons."""
-    kernel, watched = choose(call), _followed(call)
+    kernel, watched = choose(call), followed(call.query, call.key, call.value)
     over = []
     for other in table():
         if other.name == kernel.name:
