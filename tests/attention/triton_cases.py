@@ -30,6 +30,47 @@ def check(got, expected, low, exact, *, forward=2e-6, backward=1e-5):
         near(x.grad, y.grad, backward)
 
 
+def check_twice(got, expected, low, exact):
+    """Second derivatives: the gradient of the gradients' squares."""
+    twice = []
+    for context, leaves_ in ((got, low), (expected, exact)):
+        weight = torch.linspace(-1, 1, context.numel()).to(context).view(context.shape)
+        first = torch.autograd.grad((context * weight).sum(), leaves_, create_graph=True)
+        squares = sum(g.square().sum() for g in first)
+        twice.append(torch.autograd.grad(squares, leaves_))
+    for x, y in zip(*twice, strict=True):
+        near(x, y, 1e-4)
+
+
+def test_second_derivatives():
+    from regard.attention._kernels.triton.additive import additive_scores
+    from regard.attention._kernels.triton.edges import edge_attention
+    from regard.attention._kernels.triton.features import feature_attention
+
+    low, exact = leaves(torch.randn(2, 3, 4, 5), torch.randn(1, 3, 6, 5), torch.randn(3, 5))
+    query, key, v = exact
+    expected = torch.tanh(query.unsqueeze(-2) + key.unsqueeze(-3)) @ v[:, None, :, None]
+    check_twice(additive_scores(*low), expected.squeeze(-1), low, exact)
+
+    low, exact = leaves(*(torch.randn(2, 6, 5) for _ in range(3)))
+    start = torch.zeros(2, 6, dtype=torch.int32, device=DEVICE)
+    place = torch.arange(6, device=DEVICE, dtype=torch.int32)
+    got = feature_attention(*low, start, (start + 1 + place), None, 5.0, 5.0)
+    query, key, value = exact
+    f = 5 * torch.tanh((query.unsqueeze(-2) + key.unsqueeze(-3)) / 5)
+    hidden = torch.ones(6, 6, dtype=torch.bool).triu(1)[..., None]
+    weights = torch.softmax(f.masked_fill(hidden, -torch.inf), -2)
+    check_twice(got, (weights * value.unsqueeze(-3)).sum(-2), low, exact)
+
+    adjacent, arrays = graph(5, 7, 0.5)
+    low, exact = leaves(torch.randn(2, 5, 3), torch.randn(2, 7, 3), torch.randn(2, 7, 3, 4))
+    got = edge_attention(*low, torch.zeros(1, dtype=torch.int64), *arrays, 0.2, 0.0)
+    e = F.leaky_relu(exact[0][:, :, None] + exact[1][:, None], 0.2)  # (B, Q, K, H)
+    seen = adjacent[None, :, :, None]
+    weights = torch.softmax(e.masked_fill(~seen, -1e30), 2) * seen
+    check_twice(got, torch.einsum("bqkh,bkhd->bqhd", weights, exact[2]), low, exact)
+
+
 def near(got, expected, bound):
     assert got.isfinite().all()
     error = (got.detach().cpu().double() - expected.detach()).abs().max()

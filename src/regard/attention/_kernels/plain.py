@@ -32,6 +32,11 @@ __all__ = [
 _WORD = (1 << 32) - 1
 
 
+def _wide(*tensors: Tensor) -> list[Tensor]:
+    """In single precision at least."""
+    return [x.float() if x.element_size() < 4 else x for x in tensors]
+
+
 def additive_scores(query: Tensor, key: Tensor, v: Tensor, heads: int = 1) -> Tensor:
     r"""The perceptron score, :math:`v^\top \tanh(q_i + k_j)`.
 
@@ -39,6 +44,7 @@ def additive_scores(query: Tensor, key: Tensor, v: Tensor, heads: int = 1) -> Te
         query (B, Q, D), key (B, K, D), v (D,), or (heads, D) for rows of as many heads in turn, to
         (B, Q, K)
     """
+    query, key, v = _wide(query, key, v)
     hidden = torch.tanh(query[:, :, None] + key[:, None])  # (B, Q, K, D)
     if v.dim() == 1:
         scores: Tensor = hidden @ v
@@ -107,6 +113,7 @@ def edges(
     back: Tensor | None, towards: Tensor | None, places: Tensor | None, slope: float, rate: float,
 ) -> Tensor:  # fmt: skip
     """Graph attention over edges; arguments and shapes as the operator `regard::edges`."""
+    left, right, value = _wide(left, right, value)
     batch, queries, heads = left.shape
     count = len(sources)
     targets = torch.repeat_interleave(
@@ -167,6 +174,7 @@ def features(
     mask: Tensor | None, scale: float, bound: float,
 ) -> Tensor:  # fmt: skip
     """Feature-wise attention; arguments and shapes as the operator `regard::features`."""
+    query, key, value = _wide(query, key, value)
     scores = bound * torch.tanh((query[:, :, None] + key[:, None]) / scale)  # (B, Q, K, D)
     place, sees = torch.arange(key.shape[1], device=key.device), mask
     for inside in (
