@@ -16,6 +16,9 @@ from regard.attention import (
     Cosine,
     Dot,
     Edges,
+    FeatureAdditive,
+    FeatureSoftmax,
+    FeatureSum,
     InverseEuclidean,
     Lengths,
     LocalPredictive,
@@ -23,6 +26,7 @@ from regard.attention import (
     Packed,
     RelativeKeys,
     RelativeValues,
+    Sparsemax,
     SplitLinear,
     WeightedSum,
     attend,
@@ -320,3 +324,42 @@ def test_an_error_of_a_part_under_a_transform_stays_what_it_is():
         vmap(lambda y: attend(y, y, score=Own()).context)(x)
     with pytest.raises(RequestError, match="of one size, came queries of 4 and keys of 3"):
         vmap(lambda y: attend(y, y.mT).context)(x)
+
+
+COMPILED = {
+    "dot": lambda: Attention(),
+    "additive": lambda: Attention(Additive(8, 8, 4)),
+    "features": lambda: Attention(
+        FeatureAdditive(8, 8, 8), select=FeatureSoftmax(), read=FeatureSum()
+    ),
+    "sparse": lambda: Attention(select=Sparsemax()),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.nohook
+@pytest.mark.parametrize("kind", COMPILED)
+def test_transforms_within_a_compiled_graph(kind):
+    """C's operators have no derivative in forward mode: PyTorch takes them for constants."""
+    layer, x = COMPILED[kind](), torch.randn(3, 5, 8)
+
+    def run(x):
+        return layer(x, x).context
+
+    def along(run):
+        return jvp(run, (x,), (torch.ones_like(x),))[1]
+
+    compiled = torch.compile(run, fullgraph=True, backend="aot_eager")
+    try:
+        same([compiled(x)], [run(x)], atol=1e-6, rtol=1e-5)  # a graph is there already
+        for transform in (
+            along,
+            lambda run: vmap(run)(x),
+            lambda run: grad(lambda y: run(y).square().sum())(x),
+        ):
+            whole = torch.compile(
+                lambda transform=transform: transform(run), fullgraph=True, backend="aot_eager"
+            )
+            same([whole()], [transform(run)], atol=1e-5, rtol=1e-4)
+    finally:
+        torch._dynamo.reset()
