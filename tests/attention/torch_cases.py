@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from regard.attention import (
     ALiBi,
+    Alignment,
     Attended,
     Attention,
     Block,
@@ -93,6 +94,8 @@ def _others() -> dict[str, dict[str, Any]]:
                 slots = {"score": combine.SCORES["feature additive"], **WIDE}
             if isinstance(part, Gather):
                 slots["select"] = Hard
+            if isinstance(part, Alignment):
+                slots["select"] = combine.SELECTS["monotonic"]
             if isinstance(part, Coverage | PreviousWeights):
                 slots["score"] = combine.SCORES["additive with features"]
             found[type(part).__name__] = slots
