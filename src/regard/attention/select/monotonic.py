@@ -68,7 +68,7 @@ class Monotonic(OverAllKeys, nn.Module):
         for when, mode in (("training", training), ("evaluation", evaluation)):
             if mode not in ("expected", "hard"):
                 raise RequestError(f'{name} expected {when}="expected" or "hard", came {mode!r}')
-        self.offset = nn.Parameter(torch.tensor(float(offset)))  # r
+        self.offset = nn.Parameter(torch.tensor([float(offset)]))  # r; FSDP2 shards no scalar
         self.chunk: Score | None = None
         self.noise, self.generator = noise, generator
         self.modes: tuple[Mode, Mode] = (training, evaluation)
