@@ -29,7 +29,10 @@ def train(
         bool, typer.Option("--fresh", help="Throw away what is in the folder.")
     ] = False,
     dry: Annotated[
-        bool, typer.Option("--dry", help="Build everything, run one batch, stop.")
+        bool,
+        typer.Option(
+            "--dry", help="Build everything, run one batch, decode and score two examples."
+        ),
     ] = False,
     show: Annotated[
         bool,

@@ -49,6 +49,7 @@ class Graphs(Task):
     name: ClassVar[str] = "graphs"
     metric: ClassVar[str] = "accuracy"
     tokenized: ClassVar[bool] = False
+    data_types: ClassVar[Mapping[str, Any]] = {"path": str | list[str] | dict[str, str | list[str]]}
 
     def __init__(
         self,
@@ -72,6 +73,7 @@ class Graphs(Task):
         Raises:
             RequestError: an unknown key, no such file, or a file that is no graph.
         """
+        self.check_data(config)
         for key in config:
             if key not in ("path",):
                 raise RequestError(f"data: graphs have no {key!r}: {nearest(key, ('path',))}")

@@ -30,7 +30,7 @@ from regard.train.stream import Stream
 from regard.train.validate import Validation
 from regard.train.work import Work
 
-__all__ = ["Built", "build", "default_folder", "fit"]
+__all__ = ["Built", "build", "default_folder", "fit", "validation_of"]
 
 _talk = logging.getLogger("regard.train")
 
@@ -85,7 +85,7 @@ def fit(
     optimizer = optim.build(settings.optimizer, built.model.parameters())
     work = Work(
         folder, built.model, built.task, optimizer, schedule.build(settings.schedule), settings,
-        _validation(recipe, built), bar=progress,
+        validation_of(recipe, built), bar=progress,
     )  # fmt: skip
     try:
         _introduce(recipe, built, work)
@@ -112,6 +112,11 @@ def build(recipe: Recipe, folder: Path | None = None) -> Built:
         raise RequestError(
             f"{recipe.where('train.final')}: train.final is {settings.final!r}, "
             f"but train.{settings.final} makes none"
+        )
+    if settings.device == "cuda" and not torch.cuda.is_available():
+        raise RequestError(
+            f"{recipe.where('train.device')}: train.device: expected a GPU with CUDA, and PyTorch "
+            "finds none here; 'auto' takes what there is"
         )
     random.seed(settings.seed)
     np.random.seed(settings.seed)  # noqa: NPY002
@@ -155,7 +160,8 @@ def _run(work: Work, built: Built) -> None:
         )
 
 
-def _validation(recipe: Recipe, built: Built) -> Validation | None:
+def validation_of(recipe: Recipe, built: Built) -> Validation | None:
+    """What judges the model on dev while it learns; None where nothing does."""
     s, task = built.settings.validate, built.task
     if built.data.dev is None or not len(built.data.dev) or not s.every:
         if built.settings.schedule.get("name") == "plateau":

@@ -37,7 +37,7 @@ from regard.train.state import (
 from regard.train.stream import Micro, Place
 from regard.train.validate import Validation
 
-__all__ = ["Progress", "Work", "minimized"]
+__all__ = ["Progress", "Work", "device_of", "minimized"]
 
 ASK_EVERY = 10
 """Steps after which several processes ask each other whether to stop."""
@@ -113,7 +113,7 @@ class Work:
         self.checkpoint = folder / "checkpoints" / "last.ckpt"
         self.first = rank() == 0
         # As `begin` will say; a training that had ended before only needs its last scores.
-        self.device = _device(settings)
+        self.device = device_of(settings)
         bf16 = settings.precision == "bf16"
         self.precision: Callable[[], Any] = (
             partial(torch.autocast, self.device.type, torch.bfloat16) if bf16 else nullcontext
@@ -393,6 +393,7 @@ def _due(step: int, every: int) -> bool:
     return every > 0 and step % every == 0
 
 
-def _device(settings: Training) -> torch.device:
+def device_of(settings: Training) -> torch.device:
+    """Where a training runs."""
     found = torch.accelerator.current_accelerator() if settings.device != "cpu" else None
     return found if found is not None and torch.accelerator.is_available() else torch.device("cpu")
