@@ -24,11 +24,11 @@ class Range:
         (True, False, 'from 0 to below 1')
     """
 
-    low: float
-    high: float
+    low: float | int
+    high: float | int
     open: str = ""
 
-    def __contains__(self, value: float) -> bool:
+    def __contains__(self, value: float | int) -> bool:
         above = self.low < value if self.open == "low" else self.low <= value
         below = value < self.high if self.open == "high" else value <= self.high
         return above and below

@@ -79,7 +79,8 @@ def parse(text: str, name: str, *, prefix: str = "", line: int = 0) -> tuple[Any
             depth += isinstance(event, yaml.CollectionStartEvent)
             depth -= isinstance(event, yaml.CollectionEndEvent)
             if depth > DEPTH:
-                at = f"{name}:{event.start_mark.line + 1 + line}"
+                start = event.start_mark.line if event.start_mark else 0
+                at = f"{name}:{start + 1 + line}"
                 raise RequestError(f"{at}: expected at most {DEPTH} levels of lists and mappings")
             if getattr(event, "anchor", None) or getattr(event, "tag", None):
                 start = event.start_mark.line if event.start_mark else 0

@@ -30,9 +30,7 @@ def train(
     ] = False,
     dry: Annotated[
         bool,
-        typer.Option(
-            "--dry", help="Build everything, run one batch, decode and score two examples."
-        ),
+        typer.Option("--dry", help="Build everything, run one batch, score two examples."),
     ] = False,
     show: Annotated[
         bool,
