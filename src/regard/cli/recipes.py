@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from regard import recipe
+from regard._files import replace_file
 from regard.cli._common import Json, columns, emit, print_result, say
 from regard.errors import RegardError, RequestError, nearest
 
@@ -110,8 +111,8 @@ def _copy(names: list[str], force: bool, json: bool) -> None:
     if target.exists() and not force:
         raise RequestError(f"{target} exists; --force writes over it")
     text = found.file.read_text(encoding="utf-8")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(text.replace(f"regard train {found.name}", f"regard train {target}"), "utf-8")
+    own = text.replace(f"regard train {found.name}", f"regard train {target}")
+    replace_file(target, lambda beside: beside.write_text(own, "utf-8"))
     if json:
         emit({"name": found.name, "file": str(target)})
     else:

@@ -28,6 +28,9 @@ def train(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Throw away what is in the folder.")
     ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Train even where another process trains there.")
+    ] = False,
     dry: Annotated[
         bool,
         typer.Option("--dry", help="Build everything, run one batch, score two examples."),
@@ -67,7 +70,7 @@ def train(
 
         numbers = seeds_of(seeds)
         found_all = fit_seeds(
-            recipe, changes or [], numbers, output, tiny=tiny, fresh=fresh, jobs=0
+            recipe, changes or [], numbers, output, tiny=tiny, fresh=fresh, force=force, jobs=0
         )
         _result(found_all, as_json)
     else:
@@ -75,7 +78,7 @@ def train(
         from regard.train.run import default_folder
 
         folder = output or default_folder(found)
-        metrics = fit(found, folder, fresh=fresh, progress=not as_json)
+        metrics = fit(found, folder, fresh=fresh, force=force, progress=not as_json)
         if metrics:  # empty in all processes but the first
             _result({"folder": str(folder), **metrics}, as_json)
 

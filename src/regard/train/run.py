@@ -5,6 +5,7 @@ import logging
 import random
 import shutil
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ import torch
 from torch import nn
 
 from regard import catalog, decode, tasks
+from regard._files import replace_file
 from regard._malloc import keep_freed_memory
 from regard._recipe.layers import flat
 from regard.data.batch import plan
@@ -22,10 +24,10 @@ from regard.recipe import Recipe, load
 from regard.tasks import Prediction
 from regard.train import engine, optim, schedule
 from regard.train.finish import finish
+from regard.train.lock import locked
 from regard.train.phase import check_linear_start
 from regard.train.settings import Training
 from regard.train.start import begin_from, fill
-from regard.train.state import replace_file
 from regard.train.stream import Stream
 from regard.train.validate import Validation
 from regard.train.work import Work
@@ -53,7 +55,12 @@ def default_folder(recipe: Recipe) -> Path:
 
 
 def fit(
-    recipe: Recipe, folder: Path | str | None = None, *, fresh: bool = False, progress: bool = True
+    recipe: Recipe,
+    folder: Path | str | None = None,
+    *,
+    fresh: bool = False,
+    force: bool = False,
+    progress: bool = True,
 ) -> dict[str, Any]:
     """Train a recipe into a folder, or continue what is there; give its metrics.
 
@@ -61,20 +68,29 @@ def fit(
         recipe: see `regard.recipe.load`.
         folder: `runs/<recipe>` where not given.
         fresh: throw away what is there.
+        force: train even where another process trains into the folder.
         progress: show a bar on a terminal.
 
     Raises:
-        RequestError: the recipe is wrong, or the folder is another recipe's.
+        RequestError: the recipe is wrong, the folder is another recipe's, or another process trains
+            into it.
         KeyboardInterrupt: after an interruption, when everything is saved.
     """
     folder = Path(folder) if folder is not None else default_folder(recipe)
     recipe.check()
-    if fresh and engine.rank() == 0:
-        _clear(folder)
     finished = None if fresh else _finished(recipe, folder)
-    if finished is not None:
-        _talk.info("%s is finished already; --fresh trains it again", folder)
-        return finished
+    if finished is None:
+        with locked(folder, force=force) if engine.rank() == 0 else nullcontext():
+            if fresh and engine.rank() == 0:
+                _clear(folder)
+            finished = None if fresh else _finished(recipe, folder)  # it may have ended just now
+            if finished is None:
+                return _fit(recipe, folder, progress)
+    _talk.info("%s is finished already; --fresh trains it again", folder)
+    return finished
+
+
+def _fit(recipe: Recipe, folder: Path, progress: bool) -> dict[str, Any]:
     settings = Training.of(recipe.train)
     keep_freed_memory()
     if settings.threads:
@@ -282,7 +298,7 @@ def _note(recipe: Recipe, folder: Path, tokenizers: Mapping[str, Tokenizer]) -> 
     for side, tokenizer in tokenizers.items():
         path = folder / ("tokenizer.json" if shared else f"tokenizer.{side}.json")
         if not path.is_file():
-            tokenizer.save(path)
+            replace_file(path, tokenizer.save)
     text = recipe.dump()
     replace_file(folder / "recipe.yaml", lambda path: path.write_text(text, encoding="utf-8"))
 

@@ -29,6 +29,7 @@ from regard.train.shards import copy_weights, like, sharded, whole
 from regard.train.state import (
     load_checkpoint,
     random_state,
+    restoring,
     save_checkpoint,
     save_weights,
     set_random_state,
@@ -125,7 +126,8 @@ class Work:
         self._sum: Tensor | None = None
         self._tokens = 0
         self._random: list[dict[str, Any]] | None = None
-        length = self._restore() if self.checkpoint.is_file() else 0
+        with restoring(self.checkpoint):
+            length = self._restore() if self.checkpoint.is_file() else 0
         self.log = Log(folder / "log.jsonl" if self.first else None, length=length, bar=bar)
 
     # -- what the engine calls
