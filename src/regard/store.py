@@ -19,7 +19,10 @@ import torch
 from torch import nn
 
 from regard import __version__, _card, _weights, catalog, decode, tasks
+from regard._recipe.check import check_keys, hints_of
 from regard._recipe.reader import dump
+from regard._recipe.trial import shape_of
+from regard.data.plain_json import read_json
 from regard.data.tokenize import Tokenizer
 from regard.errors import RegardError, RequestError, nearest
 from regard.tasks import Prediction, Task
@@ -203,15 +206,15 @@ def from_pretrained(folder: str | Path) -> Loaded:
         from regard.convert import load_foreign
 
         return load_foreign(folder)
-    model = _build(config["model"], folder / CONFIG)
-    _weights.unpack(model, folder, config["weights"])
-    spec = dict(config["task"])
-    task = tasks.load(spec.pop("name"))
-    try:
-        made, decoder = task(**spec), decode.build(config["decode"])
-    except TypeError as error:
-        raise RequestError(f"{folder / CONFIG}: {error}") from error
+    made, decoder = _make(config, folder / CONFIG)
+    model = _build(config["model"], folder, config["weights"])
     tokenizers = _read_tokenizers(folder) if made.tokenized else {}
+    for side, tokenizer in tokenizers.items():
+        if len(tokenizer) > config["model"].get(side, len(tokenizer)):
+            raise RequestError(
+                f"{folder}: the {side} tokenizer has {len(tokenizer)} tokens, and {CONFIG} says "
+                f"{side}: {config['model'][side]}: they are of different models"
+            )
     return Loaded(model.eval(), made, tokenizers, decoder, config, folder)
 
 
@@ -325,7 +328,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
             "`regard train RECIPE -o FOLDER` makes one"
         )
     try:
-        config = json.loads(path.read_text("utf-8"))
+        config = read_json(path.read_text("utf-8"))
     except (ValueError, UnicodeDecodeError) as error:
         raise RequestError(f"{path} is not JSON: {error}") from error
     if not isinstance(config, dict):
@@ -347,8 +350,20 @@ def _read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
-def _build(spec: Mapping[str, Any], path: Path) -> nn.Module:
-    keywords = dict(spec)
+def _make(config: Mapping[str, Any], path: Path) -> tuple[Task, Any]:
+    """Task and decoder."""
+    spec = dict(config["task"])
+    task = tasks.load(spec.pop("name"))
+    try:
+        check_keys(spec, hints_of(task), section="task", where=lambda key: "")
+        return task(**spec), decode.build(config["decode"])
+    except (RequestError, TypeError) as error:
+        raise RequestError(f"{path}: {error}") from error
+
+
+def _build(spec: Mapping[str, Any], folder: Path, noted: Mapping[str, Any]) -> nn.Module:
+    """The model with its weights; nothing of its size is made before they are known to fit."""
+    keywords, path = dict(spec), folder / CONFIG
     name = keywords.pop("name")
     if name not in catalog.names():
         raise RequestError(f"{path}: no model {name!r}; {nearest(name, catalog.names())}")
@@ -359,11 +374,17 @@ def _build(spec: Mapping[str, Any], path: Path) -> nn.Module:
             raise RequestError(
                 f"{path}: model.{key} is no argument of {name}; {nearest(key, known)}"
             )
+    check_keys(keywords, hints_of(made), section="model", where=lambda key: str(path))
     try:
+        shaped = shape_of(made, keywords)
+        tensors = _weights.fitting(shaped.state_dict(), folder, noted)
         with torch.random.fork_rng(devices=[]):  # loading must not move the caller's random numbers
             model: nn.Module = made(**keywords)
-    except (TypeError, ValueError) as error:
+    except RequestError:
+        raise
+    except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
         raise RequestError(f"{path}: cannot build {name}: {error}") from error
+    _weights.fill(model, tensors)
     return model
 
 

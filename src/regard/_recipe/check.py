@@ -11,7 +11,7 @@ from typing import Any, Union, get_args, get_type_hints
 from regard._recipe.ranges import within
 from regard.errors import RequestError, nearest
 
-__all__ = ["check", "check_keys", "defaults"]
+__all__ = ["check", "check_keys", "defaults", "hints_of"]
 
 Where = Callable[[str], str]
 
@@ -44,7 +44,7 @@ def check(
     """
     typed = dict(values)
     parameters, open_ended = _parameters(target, given)
-    hints = _hints(target)
+    hints = hints_of(target)
     name = getattr(target, "__name__", str(target))
     for key, value in values.items():
         dotted = f"{section}.{key}"
@@ -67,7 +67,7 @@ def check_keys(values: Any, types: Mapping[str, Any], *, section: str, where: Wh
     """Refuse values of another type than their keys have, and numbers out of range.
 
     Args:
-        values: the section; a key that is null, or has no type here, is passed over.
+        values: the section; a key that is null is passed over.
         types: of each key; a mapping is that of a section inside.
         section: the dotted name of the section, for the error.
         where: gives `file:line` of a dotted key, or "".
@@ -80,13 +80,15 @@ def check_keys(values: Any, types: Mapping[str, Any], *, section: str, where: Wh
         raise RequestError(f"{place}{section}: expected keys with values, came {values!r}")
     for key, value in values.items():
         dotted = f"{section}.{key}"
-        if value is None or key not in types:
+        kind = types.get(key)
+        if value is None:
             continue
-        if isinstance(types[key], Mapping):
-            check_keys(value, types[key], section=dotted, where=where)
-        else:
-            _typed(value, types[key], dotted, where)
-            within(dotted, value, where)
+        if isinstance(kind, Mapping):
+            check_keys(value, kind, section=dotted, where=where)
+            continue
+        if kind is not None:
+            _typed(value, kind, dotted, where)
+        within(dotted, value, where)
 
 
 def defaults(target: Callable[..., Any], given: Iterable[str] = ()) -> dict[str, Any]:
@@ -117,7 +119,8 @@ def _parameters(
     return named, any(p.kind is inspect.Parameter.VAR_KEYWORD for p in found.values())
 
 
-def _hints(target: Callable[..., Any]) -> dict[str, Any]:
+def hints_of(target: Callable[..., Any]) -> dict[str, Any]:
+    """The type of each parameter; none where they cannot be known at run time."""
     plain = is_dataclass(target) or not inspect.isclass(target)
     try:
         return get_type_hints(target if plain else target.__init__, include_extras=True)
