@@ -356,7 +356,7 @@ def _make(config: Mapping[str, Any], path: Path) -> tuple[Task, Any]:
     task = tasks.load(spec.pop("name"))
     try:
         check_keys(spec, hints_of(task), section="task", where=lambda key: "")
-        return task(**spec), decode.build(config["decode"])
+        return task.of_folder(spec), decode.build(config["decode"])
     except (RequestError, TypeError) as error:
         raise RequestError(f"{path}: {error}") from error
 

@@ -11,7 +11,7 @@ from regard.errors import RequestError
 if TYPE_CHECKING:
     from regard.store import Loaded
 
-__all__ = ["Changes", "Folder", "Others", "Threads", "open_folder"]
+__all__ = ["Changes", "Folder", "OfGraph", "Others", "Threads", "open_folder"]
 
 Folder = Annotated[
     str, typer.Argument(metavar="FOLDER", help="A trained folder, or a shipped name: de-en-small.")
@@ -25,6 +25,10 @@ Changes = Annotated[
 Threads = Annotated[
     int | None,
     typer.Option(min=1, metavar="N", help="CPU threads; fewer is faster on a busy machine."),
+]
+OfGraph = Annotated[
+    str | None,
+    typer.Option("--graph", metavar="FILE", help="Whose nodes the inputs name; default: its own."),
 ]
 Others = Annotated[
     list[str] | None,
@@ -40,10 +44,11 @@ def open_folder(
     n_best: int = 1,
     threads: int | None = None,
     others: Sequence[str] | None = None,
+    graph: str | None = None,
 ) -> "Loaded":
     """Load a folder and lay changes over its decoder (`size=1`, `decode.size=1`) and its task.
 
-    With `others`, their models and this one become one ensemble.
+    With `others`, their models and this one become one ensemble; `graph` is where nodes are.
 
     Raises:
         RequestError: no such folder, or no such setting.
@@ -71,8 +76,12 @@ def open_folder(
         spec = {**loaded.config["task"], **task}
         name = spec.pop("name")
         try:
-            made = tasks.load(name)(**spec)
+            made = tasks.load(name).of_folder(spec)
         except TypeError as error:
             raise RequestError(f"--set task.{next(iter(task))}: {error}") from error
         loaded = replace(loaded, task=made)
+    if graph is not None:
+        if not hasattr(loaded.task, "on"):
+            raise RequestError(f"--graph: the task {loaded.task.name} has no graph")
+        loaded = replace(loaded, task=loaded.task.on(graph))
     return loaded.with_decoder(n_best, **decode)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from regard.cli._common import Json, emit, print_result, say
-from regard.cli._folder import Changes, Folder, Others, Threads, open_folder
+from regard.cli._folder import Changes, Folder, OfGraph, Others, Threads, open_folder
 from regard.errors import RequestError
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ def predict(
     changes: Changes = None,
     others: Others = None,
     threads: Threads = None,
+    graph: OfGraph = None,
 ) -> None:
     """Use a model: one output line for each input line.
 
@@ -91,7 +92,7 @@ def predict(
     """
     if texts and input:
         raise RequestError("give texts or --input, not both")
-    loaded = open_folder(folder, changes, n_best, threads, others)
+    loaded = open_folder(folder, changes, n_best, threads, others, graph)
     words = _words(loaded, replace_unknown or lexicon is not None, lexicon, attention, head, align)
     refused = total = 0
     given = _inputs(texts, input)

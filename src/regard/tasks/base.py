@@ -171,6 +171,15 @@ class Task(ABC):
         """
         check_keys(config, self.data_types, section="data", where=where)
 
+    def noted(self, section: Mapping[str, Any]) -> dict[str, Any]:
+        """The task's section of a recipe as a model folder keeps it."""
+        return dict(section)
+
+    @classmethod
+    def of_folder(cls, spec: Mapping[str, Any]) -> "Task":
+        """The task from its section in a model folder, without `name`."""
+        return cls(**spec)
+
     @abstractmethod
     def data(
         self,
