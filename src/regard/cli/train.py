@@ -1,12 +1,14 @@
 """`regard train`: a recipe in, a folder out; run it again to continue."""
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from regard.cli._common import Json, columns, emit, print_result, say
+from regard.errors import RequestError
 
 if TYPE_CHECKING:
     from regard.recipe import Recipe
@@ -31,6 +33,9 @@ def train(
     force: Annotated[
         bool, typer.Option("--force", help="Train even where another process trains there.")
     ] = False,
+    processes: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Train in so many processes of this machine.")
+    ] = 1,
     dry: Annotated[
         bool,
         typer.Option("--dry", help="Build everything, run one batch, score two examples."),
@@ -65,6 +70,16 @@ def train(
         from regard.train.dry import dry as run_dry
 
         _result(run_dry(found.check()), as_json)
+    elif processes > 1:
+        if seeds is not None:
+            raise RequestError("--processes: expected one training, and --seeds asks for several")
+        from regard.train.launch import launch
+
+        given = {"--tiny": tiny, "--fresh": fresh, "--force": force, "--json": as_json}
+        words = [recipe, *(changes or []), *(name for name, own in given.items() if own)]
+        where = [] if output is None else ["-o", str(output)]
+        if code := launch(["train", *words, *where], processes):
+            sys.exit(code)  # they have said why
     elif seeds is not None:
         from regard.train.seeds import fit_seeds, seeds_of
 

@@ -369,10 +369,11 @@ class Work:
             return
 
         def stop(number: int, frame: Any) -> None:
-            if self.interrupted:
+            if self.interrupted and not processes.is_parallel():
                 raise KeyboardInterrupt("interrupted twice: stopped without saving")
+            if self.first and not self.interrupted:  # of several each is told twice: see `launch`
+                _talk.info("interrupted: saving after this step (once more: stop at once)")
             self.interrupted = True
-            _talk.info("interrupted: saving after this step (once more: stop at once)")
 
         before = {n: signal.signal(n, stop) for n in (signal.SIGINT, signal.SIGTERM)}
         try:
