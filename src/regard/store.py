@@ -7,7 +7,6 @@ A folder holds `config.json`, `model.safetensors`, `tokenizer.json` (or one per 
 import inspect
 import json
 import logging
-import math
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -22,7 +21,7 @@ from regard import __version__, _card, _weights, catalog, decode, tasks
 from regard._recipe.check import check_keys, hints_of
 from regard._recipe.reader import dump
 from regard._recipe.trial import shape_of
-from regard.data.plain_json import read_json
+from regard.data.plain_json import plain_value, read_json
 from regard.data.tokenize import Tokenizer
 from regard.errors import RegardError, RequestError, nearest
 from regard.tasks import Prediction, Task
@@ -55,6 +54,11 @@ class Loaded:
     decoder: Any
     config: dict[str, Any]
     folder: Path
+
+    def __repr__(self) -> str:
+        name = self.config.get("model", {}).get("name", type(self.model).__name__)
+        count = sum(p.numel() for p in self.model.parameters())
+        return f"Loaded({name}, {count:,} parameters, {self.task.name}, {str(self.folder)!r})"
 
     def predict(
         self,
@@ -175,12 +179,12 @@ def save_pretrained(
         "format": FORMAT,
         "regard": __version__,
         "model": {**sections["model"], **_sizes(model)},
-        "task": _plain(dict(task)),
+        "task": plain_value(dict(task)),
         "decode": sections["decode"],
         "data": sections["data"],
         "weights": noted,
     }
-    measured = _plain(dict(metrics or {}))
+    measured = plain_value(dict(metrics or {}))
     files: dict[str, bytes] = {
         _weights.FILE: weights,
         RECIPE: _recipe_text(recipe, sections).encode(),
@@ -255,7 +259,7 @@ def shipped() -> list[str]:
 def _sections(recipe: Any) -> dict[str, Any]:
     names = ("model", "task", "data", "train", "decode", "expect")
     get = recipe.get if isinstance(recipe, Mapping) else recipe.section
-    found = {name: _plain(get(name) or {}) for name in names}
+    found = {name: plain_value(get(name) or {}) for name in names}
     return {**found, "decode": found["decode"] or {"name": "beam"}}
 
 
@@ -264,25 +268,6 @@ def _recipe_text(recipe: Any, sections: Mapping[str, Any]) -> str:
     return (f"# regard train {name}\n" if name else "") + dump(
         {k: v for k, v in sections.items() if v}
     )
-
-
-def _plain(value: Any) -> Any:
-    """`value` as JSON can hold it: paths become text, numbers of other libraries plain ones."""
-    if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
-    if isinstance(value, Path):
-        return value.as_posix()
-    if value is None or isinstance(value, (str, bool, int)):
-        return value
-    if hasattr(value, "item"):
-        value = value.item()
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, int):
-        return value
-    raise RequestError(f"a model folder holds plain data, got a {type(value).__name__}: {value!r}")
 
 
 def _json(value: Any) -> bytes:

@@ -69,10 +69,23 @@ def _row(name: str) -> dict[str, Any]:
         "name": name,
         "model": str(found.model.get("name", "-")),
         "task": str(found.task.get("name", "-")),
-        "data": str(found.data.get("path") or found.data.get("train") or "-"),
+        "data": _files_of(
+            found.data.get("path") or found.data.get("train") or found.task.get("graph")
+        ),
         "expect": found.expect,
         "file": str(found.file),
     }
+
+
+def _files_of(told: Any) -> str:
+    """The files that a recipe names, in words that fit a table."""
+    if isinstance(told, dict) and "file" in told:
+        return str(told["file"])
+    several = list(told.values()) if isinstance(told, dict) else told
+    if not isinstance(several, list):
+        return str(told or "-")
+    first = _files_of(several[0]) if several else "-"
+    return f"{first} and {len(several) - 1} more" if len(several) > 1 else first
 
 
 def _ranges(expect: dict[str, Any]) -> str:

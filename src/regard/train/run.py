@@ -4,6 +4,7 @@ import json
 import logging
 import random
 import shutil
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
@@ -222,12 +223,13 @@ def _introduce(recipe: Recipe, built: Built, work: Work) -> None:
         f"{recipe.model['name']} with {count:,} parameters; {len(built.data.train):,} examples"
         + (f"; vocabulary {sizes}" if sizes else "")
     )
-    reasons: dict[str, list[str]] = {}
-    for path, reason in explain(built.model).items():
-        reasons.setdefault(str(reason), []).append(path)
-    for said, paths in reasons.items():
-        more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-        work.log.say(f"kernel of {paths[0] or 'the model'}{more}: {said}")
+    reasons = {path: str(reason) for path, reason in explain(built.model).items()}
+    if reasons:
+        taken = Counter(said.partition(" ")[0] for said in reasons.values())
+        kernels = ", ".join(f"{name} ({count})" for name, count in taken.items())
+        work.log.say(f"attention by the kernels {kernels}; -v says why")
+    for path, said in reasons.items():
+        _talk.debug("kernel of %s: %s", path or "the model", said)
     if work.progress.step:
         work.log.say(f"continuing after step {work.progress.step}")
 
