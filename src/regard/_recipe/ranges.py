@@ -74,6 +74,7 @@ RANGES: Mapping[str, Mapping[str, Range]] = {
         **dict.fromkeys(("extra", "first", "linear", "reach"), Range(0, 1_000_000)),
         **dict.fromkeys(("balance", "slope"), FACTOR),
         "start": Range(-1000, 1000),
+        "attention": LAYERS,  # which decoder layers attend
     },
     "task": {
         "smoothing": SHARE,
@@ -116,6 +117,9 @@ RANGES: Mapping[str, Mapping[str, Range]] = {
         **dict.fromkeys(("final", "start", "warmup"), FACTOR),
         "dim": WIDTH,
         "every": POSITIVE,
+        "factor": Range(0, 1, "low"),
+        "least": Range(0, 1),
+        "threshold": POSITIVE,
     },
     "data": {
         **dict.fromkeys(("last_words", "limit", "max_length"), SOME),

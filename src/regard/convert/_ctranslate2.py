@@ -76,7 +76,7 @@ def _limit(loaded: "Loaded", positions: int) -> str:
     source = "len(pieces)" if getattr(loaded.model, "reads_end", True) else "(len(pieces) + 1)"
     grown = f"math.ceil({decoder.max_ratio} * {source}) + {decoder.max_extra - 1}"
     most = positions if decoder.max_length is None else min(positions, decoder.max_length)
-    return f"min({most}, {grown})"
+    return f"min({most - 1}, {grown})"
 
 
 def _fill(spec: Any, made: Anatomy, positions: int) -> None:

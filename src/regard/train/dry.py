@@ -14,9 +14,10 @@ from regard import decode
 from regard.data.batch import plan
 from regard.recipe import Recipe
 from regard.train import optim
+from regard.train.engine import device_of
 from regard.train.run import Built, build, validation_of
 from regard.train.stream import Stream
-from regard.train.work import device_of, minimized
+from regard.train.work import minimized
 
 __all__ = ["dry"]
 

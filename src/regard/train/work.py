@@ -20,7 +20,7 @@ from regard._malloc import hand_back
 from regard.errors import RegardError
 from regard.train import phase, processes
 from regard.train.average import Average, Last
-from regard.train.engine import rank
+from regard.train.engine import device_of, rank
 from regard.train.log import Log
 from regard.train.optim import clip_each
 from regard.train.schedule import Point, Schedule, ended
@@ -38,7 +38,7 @@ from regard.train.state import (
 from regard.train.stream import Micro, Place
 from regard.train.validate import Validation
 
-__all__ = ["Progress", "Work", "device_of", "minimized"]
+__all__ = ["Progress", "Work", "minimized"]
 
 ASK_EVERY = 10
 """Steps after which several processes ask each other whether to stop."""
@@ -394,9 +394,3 @@ def minimized(task: Any, model: nn.Module, batch: Any, update: int) -> tuple[Ten
 
 def _due(step: int, every: int) -> bool:
     return every > 0 and step % every == 0
-
-
-def device_of(settings: Training) -> torch.device:
-    """Where a training runs."""
-    found = torch.accelerator.current_accelerator() if settings.device != "cpu" else None
-    return found if found is not None and torch.accelerator.is_available() else torch.device("cpu")
