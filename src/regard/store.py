@@ -213,11 +213,11 @@ def from_pretrained(folder: str | Path) -> Loaded:
     made, decoder = _make(config, folder / CONFIG)
     model = _build(config["model"], folder, config["weights"])
     tokenizers = _read_tokenizers(folder) if made.tokenized else {}
-    for side, tokenizer in tokenizers.items():
-        if len(tokenizer) > config["model"].get(side, len(tokenizer)):
+    for side, size in (made.model_arguments(tokenizers) if tokenizers else {}).items():
+        if size > config["model"].get(side, size):
             raise RequestError(
-                f"{folder}: the {side} tokenizer has {len(tokenizer)} tokens, and {CONFIG} says "
-                f"{side}: {config['model'][side]}: they are of different models"
+                f"{folder}: its tokenizers need a model with {side}: {size}, and {CONFIG} says "
+                f"{config['model'][side]}: they are of different models"
             )
     return Loaded(model.eval(), made, tokenizers, decoder, config, folder)
 

@@ -264,7 +264,7 @@ LIES = {
         lambda f: Tokenizer.train(
             [" ".join(f"w{i}" for i in range(200))], kind="words", size=300
         ).save(f / "tokenizer.json"),
-        "tokens, and config.json says",
+        "its tokenizers need a model with source: 204, and config.json",
     ),
 }
 
