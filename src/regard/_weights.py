@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from regard.errors import RequestError, nearest
 
-__all__ = ["DTYPES", "FILE", "pack", "unpack"]
+__all__ = ["DTYPES", "FILE", "fill", "fitting", "pack"]
 
 FILE = "model.safetensors"
 DTYPES = {"float32": torch.float32, "float16": torch.float16}
@@ -30,16 +30,27 @@ def pack(model: nn.Module, dtype: str) -> tuple[bytes, dict[str, Any]]:
     return content, {"dtype": dtype, "tied": tied, "sha256": hashlib.sha256(content).hexdigest()}
 
 
-def unpack(model: nn.Module, folder: Path, noted: Mapping[str, Any]) -> None:
-    """Fill `model`, which keeps its own dtype and its tied weights, from the folder's file.
+def fitting(
+    wanted: Mapping[str, Tensor], folder: Path, noted: Mapping[str, Any]
+) -> dict[str, Tensor]:
+    """The tensors of the folder's file, if they are those of a model.
+
+    Args:
+        wanted: the model's, of which only the shapes count.
+        noted: what `pack` noted in `config.json`.
 
     Raises:
         RequestError: the file is missing, damaged, or does not fit the model.
     """
-    tensors, path = _read(folder, noted), folder / FILE
-    wanted = model.state_dict()
+    tensors = _read(folder, noted)
     for problem in _differences(wanted, tensors):
-        raise RequestError(f"{path} does not fit config.json: {problem}")
+        raise RequestError(f"{folder / FILE} does not fit config.json: {problem}")
+    return tensors
+
+
+def fill(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Give a model, which keeps its own dtype and its tied weights, tensors that fit it."""
+    wanted = model.state_dict()
     for name, tensor in tensors.items():
         wanted[name].copy_(tensor)
 
@@ -73,9 +84,14 @@ def _read(folder: Path, noted: Mapping[str, Any]) -> dict[str, Tensor]:
         pickles = sorted(p.name for p in folder.iterdir() if p.suffix in PICKLES)
         also = f"; {pickles[0]} there is a pickle, which is never read" if pickles else ""
         raise RequestError(f"{folder} has no {FILE}{also}")
-    content = path.read_bytes()
     expected = noted.get("sha256")
-    if expected and hashlib.sha256(content).hexdigest() != expected:
+    if not isinstance(expected, str):
+        raise RequestError(
+            f"{folder / 'config.json'} notes no weights.sha256, so that nothing says whether it "
+            f"belongs to {FILE}; save the model again"
+        )
+    content = path.read_bytes()
+    if hashlib.sha256(content).hexdigest() != expected:
         raise RequestError(
             f"{path} is damaged or belongs to another config.json: its SHA-256 is not the one "
             "noted there; copy the folder again, or save the model again"

@@ -90,6 +90,7 @@ def compare(
     systems: Sequence[System],
     *,
     data: str | None = None,
+    columns: Mapping[str, str | int] | None = None,
     split: str = "test",
     metrics: Sequence[str] = (),
     samples: int = 1000,
@@ -98,6 +99,7 @@ def compare(
 
     Args:
         data: a file to score on; each folder's own data where not given.
+        columns: which column of it is what; as in each folder's training where not given.
         split: of the folders' own data.
         metrics: which scores; all where not given.
         samples: of the bootstrap and of the randomization.
@@ -108,7 +110,7 @@ def compare(
     """
     if len(systems) < 2:
         raise RequestError("expected two systems or more to compare; --vary makes several of one")
-    answers = [_answered(system, data, split) for system in systems]
+    answers = [_answered(system, data, columns, split) for system in systems]
     first = answers[0]
     for other in answers[1:]:
         _same(first, other)
@@ -154,13 +156,15 @@ def scored(
     return Scored(examples, scores, dict(read.problems.counts), time.monotonic() - started)
 
 
-def _answered(system: System, data: str | None, split: str) -> _Answers:
+def _answered(
+    system: System, data: str | None, columns: Mapping[str, str | int] | None, split: str
+) -> _Answers:
     from regard import store
 
     found: dict[str, list[Score]] = {}
     for folder in system.folders:
         loaded = store.load(str(folder))
-        seen = scored(loaded, data, None, split)
+        seen = scored(loaded, data, columns, split)
         for name, score in seen.scores.items():
             found.setdefault(name, []).append(score)
     return _Answers(system.name, found, list(seen.examples.references), _about(loaded))

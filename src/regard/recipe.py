@@ -92,8 +92,12 @@ class Recipe:
     def check(self) -> "Recipe":
         """Check every section against the constructors. Imports the model's class, so torch.
 
+        Everything is then made as far as that needs no data: task, decoder, optimizer, schedule,
+        and the model without memory for its weights.
+
         Raises:
-            RequestError: an unknown key, a missing one or a value of another type, with its place.
+            RequestError: an unknown key, a missing one, a value of another type or out of range, or
+                one that its constructor refuses; with its place.
         """
         for section, (target, given) in self._targets.items():
             values = {
@@ -102,6 +106,9 @@ class Recipe:
             typed = check(values, target, section=section, where=self.where, given=given)
             self._at(section).update(typed)
         self._check_expect()
+        from regard._recipe.trial import try_out
+
+        try_out(self)
         return self
 
     def _at(self, section: str) -> dict[str, Any]:

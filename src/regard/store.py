@@ -7,7 +7,6 @@ A folder holds `config.json`, `model.safetensors`, `tokenizer.json` (or one per 
 import inspect
 import json
 import logging
-import math
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -19,7 +18,10 @@ import torch
 from torch import nn
 
 from regard import __version__, _card, _weights, catalog, decode, tasks
+from regard._recipe.check import check_keys, hints_of
 from regard._recipe.reader import dump
+from regard._recipe.trial import shape_of
+from regard.data.plain_json import plain_value, read_json
 from regard.data.tokenize import Tokenizer
 from regard.errors import RegardError, RequestError, nearest
 from regard.tasks import Prediction, Task
@@ -52,6 +54,11 @@ class Loaded:
     decoder: Any
     config: dict[str, Any]
     folder: Path
+
+    def __repr__(self) -> str:
+        name = self.config.get("model", {}).get("name", type(self.model).__name__)
+        count = sum(p.numel() for p in self.model.parameters())
+        return f"Loaded({name}, {count:,} parameters, {self.task.name}, {str(self.folder)!r})"
 
     def predict(
         self,
@@ -172,12 +179,12 @@ def save_pretrained(
         "format": FORMAT,
         "regard": __version__,
         "model": {**sections["model"], **_sizes(model)},
-        "task": _plain(dict(task)),
+        "task": plain_value(dict(task)),
         "decode": sections["decode"],
         "data": sections["data"],
         "weights": noted,
     }
-    measured = _plain(dict(metrics or {}))
+    measured = plain_value(dict(metrics or {}))
     files: dict[str, bytes] = {
         _weights.FILE: weights,
         RECIPE: _recipe_text(recipe, sections).encode(),
@@ -203,15 +210,15 @@ def from_pretrained(folder: str | Path) -> Loaded:
         from regard.convert import load_foreign
 
         return load_foreign(folder)
-    model = _build(config["model"], folder / CONFIG)
-    _weights.unpack(model, folder, config["weights"])
-    spec = dict(config["task"])
-    task = tasks.load(spec.pop("name"))
-    try:
-        made, decoder = task(**spec), decode.build(config["decode"])
-    except TypeError as error:
-        raise RequestError(f"{folder / CONFIG}: {error}") from error
+    made, decoder = _make(config, folder / CONFIG)
+    model = _build(config["model"], folder, config["weights"])
     tokenizers = _read_tokenizers(folder) if made.tokenized else {}
+    for side, size in (made.model_arguments(tokenizers) if tokenizers else {}).items():
+        if size > config["model"].get(side, size):
+            raise RequestError(
+                f"{folder}: its tokenizers need a model with {side}: {size}, and {CONFIG} says "
+                f"{config['model'][side]}: they are of different models"
+            )
     return Loaded(model.eval(), made, tokenizers, decoder, config, folder)
 
 
@@ -252,7 +259,7 @@ def shipped() -> list[str]:
 def _sections(recipe: Any) -> dict[str, Any]:
     names = ("model", "task", "data", "train", "decode", "expect")
     get = recipe.get if isinstance(recipe, Mapping) else recipe.section
-    found = {name: _plain(get(name) or {}) for name in names}
+    found = {name: plain_value(get(name) or {}) for name in names}
     return {**found, "decode": found["decode"] or {"name": "beam"}}
 
 
@@ -261,25 +268,6 @@ def _recipe_text(recipe: Any, sections: Mapping[str, Any]) -> str:
     return (f"# regard train {name}\n" if name else "") + dump(
         {k: v for k, v in sections.items() if v}
     )
-
-
-def _plain(value: Any) -> Any:
-    """`value` as JSON can hold it: paths become text, numbers of other libraries plain ones."""
-    if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
-    if isinstance(value, Path):
-        return value.as_posix()
-    if value is None or isinstance(value, (str, bool, int)):
-        return value
-    if hasattr(value, "item"):
-        value = value.item()
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, int):
-        return value
-    raise RequestError(f"a model folder holds plain data, got a {type(value).__name__}: {value!r}")
 
 
 def _json(value: Any) -> bytes:
@@ -325,7 +313,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
             "`regard train RECIPE -o FOLDER` makes one"
         )
     try:
-        config = json.loads(path.read_text("utf-8"))
+        config = read_json(path.read_text("utf-8"))
     except (ValueError, UnicodeDecodeError) as error:
         raise RequestError(f"{path} is not JSON: {error}") from error
     if not isinstance(config, dict):
@@ -347,8 +335,20 @@ def _read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
-def _build(spec: Mapping[str, Any], path: Path) -> nn.Module:
-    keywords = dict(spec)
+def _make(config: Mapping[str, Any], path: Path) -> tuple[Task, Any]:
+    """Task and decoder."""
+    spec = dict(config["task"])
+    task = tasks.load(spec.pop("name"))
+    try:
+        check_keys(spec, hints_of(task), section="task", where=lambda key: "")
+        return task.of_folder(spec), decode.build(config["decode"])
+    except (RequestError, TypeError) as error:
+        raise RequestError(f"{path}: {error}") from error
+
+
+def _build(spec: Mapping[str, Any], folder: Path, noted: Mapping[str, Any]) -> nn.Module:
+    """The model with its weights; nothing of its size is made before they are known to fit."""
+    keywords, path = dict(spec), folder / CONFIG
     name = keywords.pop("name")
     if name not in catalog.names():
         raise RequestError(f"{path}: no model {name!r}; {nearest(name, catalog.names())}")
@@ -359,11 +359,17 @@ def _build(spec: Mapping[str, Any], path: Path) -> nn.Module:
             raise RequestError(
                 f"{path}: model.{key} is no argument of {name}; {nearest(key, known)}"
             )
+    check_keys(keywords, hints_of(made), section="model", where=lambda key: str(path))
     try:
+        shaped = shape_of(made, keywords)
+        tensors = _weights.fitting(shaped.state_dict(), folder, noted)
         with torch.random.fork_rng(devices=[]):  # loading must not move the caller's random numbers
             model: nn.Module = made(**keywords)
-    except (TypeError, ValueError) as error:
+    except RequestError:
+        raise
+    except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
         raise RequestError(f"{path}: cannot build {name}: {error}") from error
+    _weights.fill(model, tensors)
     return model
 
 

@@ -2,6 +2,7 @@
 
 import pickle
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from regard import store
+from regard.data.tokenize import Tokenizer
 from regard.errors import RequestError
 from tests.store import toy
 
@@ -234,3 +236,70 @@ def test_a_prefix_is_kept(loaded):
 def test_one_text_is_not_a_list(loaded):
     with pytest.raises(RequestError, match=r"write \[text\]"):
         loaded.predict("die Datei")
+
+
+# -- sizes that are lies
+
+
+def _lie(**changes):
+    return lambda f: toy.edit(f, **changes)
+
+
+LIES = {
+    "layers": (_lie(model__layers=10**9), "model.layers: expected a number from 1 to 1,000, came"),
+    "layers as 1e9": (_lie(model__layers=1e9), "model.layers: expected a whole number, came 1"),
+    "a width": (_lie(model__hidden=900_000), "has shape"),
+    "a text": (_lie(model__hidden="wide"), "model.hidden: expected a whole number, came 'wide'"),
+    "a beam": (_lie(decode__size=10**9), "decode.size: expected a number from 1 to 1,000, came 1"),
+    "a ratio": (_lie(decode__max_ratio=1e18), "decode.max_ratio: expected a number from 0 to 100"),
+    "a length": (_lie(decode__max_length=10**12), "decode.max_length: expected a number from 1 t"),
+    "smoothing": (_lie(task__smoothing=1e9), "task.smoothing: expected a number from 0 to below"),
+    "no sha256": (_lie(weights__sha256=None), "notes no weights.sha256"),
+    "a null": (lambda f: toy.edit(f, weights={"dtype": "float32", "sha256": 5}), "notes no weigh"),
+    "deep": (
+        lambda f: (f / "config.json").write_text("[" * 100_000 + "]" * 100_000),
+        "config.json is not JSON: lists and objects inside each other",
+    ),
+    "another vocabulary": (
+        lambda f: Tokenizer.train(
+            [" ".join(f"w{i}" for i in range(200))], kind="words", size=300
+        ).save(f / "tokenizer.json"),
+        "its tokenizers need a model with source: 204, and config.json",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LIES)
+def test_sizes_are_checked_before_anything_is_built(case, tmp_path, monkeypatch):
+    break_it, said = LIES[case]
+    copy = toy.make(tmp_path / "copy")  # a transformer
+    store.load(copy)
+    break_it(copy)
+
+    def real(module):  # a weight that takes memory
+        raise AssertionError(f"{type(module).__name__} was built")
+
+    def reset(module):
+        if module.weight.device.type != "meta":
+            real(module)
+
+    monkeypatch.setattr(torch.nn.Linear, "reset_parameters", reset)
+    if case == "another vocabulary":  # that is seen when the model is there
+        monkeypatch.undo()
+    began = time.monotonic()
+    with pytest.raises(RequestError, match=re.escape(said)) as caught:
+        store.load(copy)
+    assert str(caught.value).startswith(str(copy))
+    assert time.monotonic() - began < 5
+
+
+def test_swapped_weights_are_noticed_also_without_a_sum_to_compare_with(tmp_path):
+    folder = toy.make(tmp_path / "model")
+    tensors = load_file(folder / "model.safetensors")
+    a, b = [n for n, t in tensors.items() if t.shape == (16,) and n.endswith("weight")][:2]
+    save_file({**tensors, a: tensors[b] + 1, b: tensors[a]}, folder / "model.safetensors")
+    with pytest.raises(RequestError, match="its SHA-256 is not the one"):
+        store.load(folder)
+    toy.edit(folder, weights__sha256=None)
+    with pytest.raises(RequestError, match="notes no weights"):
+        store.load(folder)

@@ -161,7 +161,10 @@ def test_what_the_section_data_does_not_have_is_said(tmp_path, data):
         ({"path": str(data), "max_length": 3}, "data has no key 'max_length'"),
         ({"path": str(data), "columns": {"txt": 1}}, r"data\.columns has no key 'txt'.*text"),
         ({"path": str(data), "tokenizer": {"knd": 1}}, "no key 'knd'.*kind"),
-        ({"path": str(data), "tokenizer": {"min_count": "x"}}, "min_count is 'x'; it must be"),
+        (
+            {"path": str(data), "tokenizer": {"min_count": "x"}},
+            "min_count: expected a whole number, came 'x'",
+        ),
         ({"path": str(data), "tokenizer": {"min_count": 999}}, r"txt: no word .* 999 times"),
         ({"train": "-"}, "read twice: give a file, not '-'"),
         ({}, "data.path is not given"),

@@ -3,6 +3,7 @@ import pytest
 import torch
 from torch import nn
 
+from regard.errors import RegardError
 from regard.train.average import Average, Last, average
 from regard.train.state import (
     load_weights,
@@ -103,7 +104,7 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
         beside.write_text("ne")
         raise OSError("disk full")
 
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(RegardError, match="file: could not be written: disk full"):
         replace_file(path, half)
     assert path.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["file"]

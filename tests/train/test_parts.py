@@ -251,7 +251,7 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
         path.write_text("ha")
         raise OSError("disk full")
 
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(RegardError, match="file: could not be written: disk full"):
         replace_file(file, fail)
     assert file.read_text() == "old"
     assert list(file.parent.iterdir()) == [file]

@@ -4,11 +4,14 @@ import inspect
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import is_dataclass
+from functools import lru_cache
+from types import UnionType
 from typing import Any, Union, get_args, get_type_hints
 
+from regard._recipe.ranges import within
 from regard.errors import RequestError, nearest
 
-__all__ = ["check", "defaults"]
+__all__ = ["check", "check_keys", "defaults", "hints_of"]
 
 Where = Callable[[str], str]
 
@@ -22,7 +25,7 @@ def check(
     given: Iterable[str] = (),
     extra: Iterable[str] = ("name",),
 ) -> dict[str, Any]:
-    """Refuse what `target` would not take: unknown keys, missing ones, values of another type.
+    """Refuse what `target` would not take: unknown and missing keys, wrong types, wrong numbers.
 
     Args:
         values: the section, e.g. `{"name": "rnnsearch", "hidden": 256}`.
@@ -41,13 +44,14 @@ def check(
     """
     typed = dict(values)
     parameters, open_ended = _parameters(target, given)
-    hints = _hints(target)
+    hints = hints_of(target)
     name = getattr(target, "__name__", str(target))
     for key, value in values.items():
         dotted = f"{section}.{key}"
         if key in parameters:
             if key in hints:
                 typed[key] = _typed(value, hints[key], dotted, where)
+            within(dotted, value, where)
         elif key not in set(extra) and not open_ended:
             near = nearest(key, parameters)
             raise RequestError(
@@ -57,6 +61,34 @@ def check(
         if parameter.default is inspect.Parameter.empty and key not in values:
             raise RequestError(f"{where(section)}: {name} needs a value for {section}.{key}")
     return typed
+
+
+def check_keys(values: Any, types: Mapping[str, Any], *, section: str, where: Where) -> None:
+    """Refuse values of another type than their keys have, and numbers out of range.
+
+    Args:
+        values: the section; a key that is null is passed over.
+        types: of each key; a mapping is that of a section inside.
+        section: the dotted name of the section, for the error.
+        where: gives `file:line` of a dotted key, or "".
+
+    Raises:
+        RequestError: with the place, what was expected, and what came.
+    """
+    if not isinstance(values, Mapping):
+        place = f"{where(section)}: ".removeprefix(": ")
+        raise RequestError(f"{place}{section}: expected keys with values, came {values!r}")
+    for key, value in values.items():
+        dotted = f"{section}.{key}"
+        kind = types.get(key)
+        if value is None:
+            continue
+        if isinstance(kind, Mapping):
+            check_keys(value, kind, section=dotted, where=where)
+            continue
+        if kind is not None:
+            _typed(value, kind, dotted, where)
+        within(dotted, value, where)
 
 
 def defaults(target: Callable[..., Any], given: Iterable[str] = ()) -> dict[str, Any]:
@@ -87,7 +119,8 @@ def _parameters(
     return named, any(p.kind is inspect.Parameter.VAR_KEYWORD for p in found.values())
 
 
-def _hints(target: Callable[..., Any]) -> dict[str, Any]:
+def hints_of(target: Callable[..., Any]) -> dict[str, Any]:
+    """The type of each parameter; none where they cannot be known at run time."""
     plain = is_dataclass(target) or not inspect.isclass(target)
     try:
         return get_type_hints(target if plain else target.__init__, include_extras=True)
@@ -97,12 +130,10 @@ def _hints(target: Callable[..., Any]) -> dict[str, Any]:
 
 def _typed(value: Any, hint: Any, key: str, where: Where) -> Any:
     """The value, checked; only a whole number may change, to the float that its type asks for."""
-    from pydantic import TypeAdapter, ValidationError
-    from pydantic.errors import PydanticUserError
+    from pydantic import ValidationError
 
-    try:
-        adapter: TypeAdapter[Any] = TypeAdapter(hint)
-    except PydanticUserError:  # a type that no YAML can write: its constructor will say
+    adapter = _adapter(hint)
+    if adapter is None:  # a type that no YAML can write: its constructor will say
         return value
     try:
         # Through JSON, where strict means: a list may be a tuple, and "no" is never False.
@@ -110,11 +141,24 @@ def _typed(value: Any, hint: Any, key: str, where: Where) -> Any:
     except ValidationError as error:
         problem = error.errors()[0]
         at = ".".join(str(part) for part in problem["loc"] if isinstance(part, int))
+        place = f"{where(key)}: ".removeprefix(": ")
         raise RequestError(
-            f"{where(key)}: {key}{'.' + at if at else ''}: expected {_expected(hint)}, "
+            f"{place}{key}{'.' + at if at else ''}: expected {_expected(hint)}, "
             f"came {value!r} ({problem['msg'].lower()})"
         ) from None
     return found if isinstance(found, float) else value
+
+
+@lru_cache(maxsize=512)
+def _adapter(hint: Any) -> Any:
+    """What validates values of a type; None if nothing can."""
+    from pydantic import TypeAdapter
+    from pydantic.errors import PydanticUserError
+
+    try:
+        return TypeAdapter(hint)
+    except PydanticUserError:
+        return None
 
 
 def _expected(hint: Any) -> str:
@@ -132,7 +176,7 @@ def _expected(hint: Any) -> str:
         return names[hint]
     parts = get_args(hint)
     kind = getattr(hint, "__origin__", None)
-    if parts and kind in (None, Union):  # int | None
+    if parts and (kind in (None, Union) or isinstance(hint, UnionType)):  # int | None
         return " or ".join(_expected(part) for part in parts)
     if parts and str(kind) == "typing.Literal":
         return "one of " + ", ".join(str(part) for part in parts)

@@ -18,6 +18,10 @@ __all__ = ["Lines", "dump", "parse", "scalar"]
 Lines = dict[str, int]
 """Dotted key -> line number, counted from 1."""
 
+DEPTH = 50
+"""Levels of lists and mappings; no recipe needs more than five."""
+DIGITS = 1000
+
 _INT = re.compile(r"[-+]?[0-9]+(?:_[0-9]+)*")
 _FLOAT = re.compile(
     r"[-+]?(?:\.[0-9]+|[0-9]+(?:_[0-9]+)*(?:\.(?:[0-9]+(?:_[0-9]+)*)?)?)(?:[eE][-+]?[0-9]+)?"
@@ -42,7 +46,7 @@ def scalar(text: str) -> Any:
     if text in _WORDS:
         return _WORDS[text]
     if _INT.fullmatch(text):
-        return int(text)
+        return int(text) if len(text) <= DIGITS else float(text)  # no setting's range has it
     if _FLOAT.fullmatch(text):
         return float(text)
     if re.fullmatch(r"0x[0-9a-fA-F]+|0o[0-7]+", text):
@@ -66,11 +70,18 @@ def parse(text: str, name: str, *, prefix: str = "", line: int = 0) -> tuple[Any
         line: added to every line number.
 
     Raises:
-        RequestError: the text is not YAML, has a key twice, an anchor, a tag, or a key that is not
-            a plain word.
+        RequestError: the text is not YAML, has a key twice, an anchor, a tag, a key that is not a
+            plain word, or more than `DEPTH` levels.
     """
+    depth = 0
     try:
         for event in yaml.parse(text, _Loader):
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            if depth > DEPTH:
+                start = event.start_mark.line if event.start_mark else 0
+                at = f"{name}:{start + 1 + line}"
+                raise RequestError(f"{at}: expected at most {DEPTH} levels of lists and mappings")
             if getattr(event, "anchor", None) or getattr(event, "tag", None):
                 start = event.start_mark.line if event.start_mark else 0
                 at = f"{name}:{start + 1 + line}"

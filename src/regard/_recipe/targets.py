@@ -53,7 +53,7 @@ def _name(recipe: "Recipe", section: str, values: Any, known: Any, usual: str | 
     name = values.get("name", usual)
     if name is None:
         raise RequestError(f"{recipe.where(section)}: {section} needs a name: {', '.join(known)}")
-    if name not in known:
+    if not isinstance(name, str) or name not in known:
         at, near = recipe.where(f"{section}.name"), nearest(str(name), known)
         raise RequestError(f"{at}: {section} has no {name!r}: {near}")
-    return str(name)
+    return name

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from regard._files import said_of
 from regard.errors import RegardError, RequestError
 
 __all__ = [
@@ -211,8 +212,9 @@ def explain_failure(error: BaseException) -> tuple[str, int]:
         return _usage(error), RequestError.exit_code
     if isinstance(error, FileNotFoundError | IsADirectoryError | NotADirectoryError):
         return f"{error.filename}: {_lower(error.strerror)}", RequestError.exit_code
-    if isinstance(error, OSError) and error.filename is not None:
-        return f"{error.filename}: {_lower(error.strerror)}", RegardError.exit_code
+    if isinstance(error, OSError) and error.strerror:
+        place = f"{error.filename}: " if error.filename is not None else ""
+        return place + said_of(error), RegardError.exit_code
     if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in _EXTRAS:
         package = (error.name or "").partition(".")[0]
         extra = _EXTRAS[package]

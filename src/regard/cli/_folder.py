@@ -6,12 +6,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.errors import RequestError
+from regard.errors import RequestError, nearest
 
 if TYPE_CHECKING:
     from regard.store import Loaded
 
-__all__ = ["Changes", "Folder", "Others", "Threads", "open_folder"]
+__all__ = [
+    "Changes",
+    "Columns",
+    "Folder",
+    "OfGraph",
+    "Others",
+    "Threads",
+    "named_columns",
+    "open_folder",
+]
 
 Folder = Annotated[
     str, typer.Argument(metavar="FOLDER", help="A trained folder, or a shipped name: de-en-small.")
@@ -25,6 +34,14 @@ Changes = Annotated[
 Threads = Annotated[
     int | None,
     typer.Option(min=1, metavar="N", help="CPU threads; fewer is faster on a busy machine."),
+]
+Columns = Annotated[
+    str | None,
+    typer.Option("--columns", metavar="source=A,target=B", help="Default: the folder's."),
+]
+OfGraph = Annotated[
+    str | None,
+    typer.Option("--graph", metavar="FILE", help="Whose nodes the inputs name; default: its own."),
 ]
 Others = Annotated[
     list[str] | None,
@@ -40,10 +57,11 @@ def open_folder(
     n_best: int = 1,
     threads: int | None = None,
     others: Sequence[str] | None = None,
+    graph: str | None = None,
 ) -> "Loaded":
     """Load a folder and lay changes over its decoder (`size=1`, `decode.size=1`) and its task.
 
-    With `others`, their models and this one become one ensemble.
+    With `others`, their models and this one become one ensemble; `graph` is where nodes are.
 
     Raises:
         RequestError: no such folder, or no such setting.
@@ -71,8 +89,29 @@ def open_folder(
         spec = {**loaded.config["task"], **task}
         name = spec.pop("name")
         try:
-            made = tasks.load(name)(**spec)
+            made = tasks.load(name).of_folder(spec)
         except TypeError as error:
             raise RequestError(f"--set task.{next(iter(task))}: {error}") from error
         loaded = replace(loaded, task=made)
+    if graph is not None:
+        if not hasattr(loaded.task, "on"):
+            raise RequestError(f"--graph: the task {loaded.task.name} has no graph")
+        loaded = replace(loaded, task=loaded.task.on(graph))
     return loaded.with_decoder(n_best, **decode)
+
+
+def named_columns(text: str | None) -> dict[str, str | int]:
+    """`source=de,target=2` as a mapping.
+
+    Raises:
+        RequestError: something else.
+    """
+    found: dict[str, str | int] = {}
+    for part in (text or "").split(",") if text else ():
+        side, equals, column = part.partition("=")
+        if not equals or not column:
+            raise RequestError(f"--columns: expected source=NAME,target=NAME, got {text!r}")
+        if side.strip() not in ("source", "target"):
+            raise RequestError(f"--columns: {side!r}; {nearest(side, ('source', 'target'))}")
+        found[side.strip()] = int(column) if column.isdecimal() else column
+    return found

@@ -1,6 +1,5 @@
 """What `regard data` finds in files: rows, lengths, duplicates, leaks, problems."""
 
-import json
 import random
 from array import array
 from collections.abc import Mapping
@@ -9,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from regard.data import Problems, Row, read
-from regard.data.formats import COLUMNS, format_of
-from regard.data.formats.text import lines
+from regard.data import Problems, Row, read, stories
+from regard.data.formats import COLUMNS, FORMATS, format_of
+from regard.data.formats.jsonl import objects
+from regard.data.formats.text import lines, regular
 from regard.data.sources import find, splits
 from regard.errors import RequestError
 
@@ -21,6 +21,10 @@ SAMPLES = 3
 PERCENTILES = {"min": 0, "median": 50, "p95": 95, "p99": 99, "max": 100}
 LABELS = 0.5
 """A column with a smaller share of distinct values holds labels: equal ones are no leaks."""
+
+
+ORDER = ("train", "train-10k", "dev", "valid", "val", "test")
+"""Of the splits of a bAbI task."""
 
 
 class Column:
@@ -110,7 +114,7 @@ def inspect(
         header: whether a TSV file has a heading line.
     """
     place = find(path)
-    files = splits(place) if place.is_dir() else {place.name: place}
+    files, format = _files(place, format)
     read_splits = {}
     for name, file in files.items():
         chosen = columns or column_names(file, format, header)
@@ -120,6 +124,18 @@ def inspect(
         "splits": {name: split.summary() for name, split in read_splits.items()},
         "leaks": _leaks(read_splits),
     }
+
+
+def _files(place: Path, format: str | None) -> tuple[dict[str, Path], str | None]:
+    """The file of each split, and the format of all of them where the folder tells it."""
+    if not place.is_dir():
+        babi = stories.NAME.fullmatch(place.name) is not None
+        return {place.name: place}, format or ("babi" if babi else None)
+    told = [m for f in place.iterdir() if (m := stories.NAME.fullmatch(f.name)) is not None]
+    if format in (None, "babi") and told:  # a file for each task and split
+        told.sort(key=lambda m: (int(m[1][2:]), ORDER.index(m[2])))
+        return {f"{m[1]} {m[2]}": place / m[0] for m in told}, "babi"
+    return splits(place), format
 
 
 def column_names(file: Path, format: str | None, header: bool) -> dict[str, str | int]:
@@ -137,24 +153,20 @@ def column_names(file: Path, format: str | None, header: bool) -> dict[str, str 
         return {name: name for name in COLUMNS[chosen]}
     if chosen == "moses":
         beside = sorted(file.parent.glob(f"{file.name}.*"))
+        if not beside:
+            known = ", ".join(name for name in FORMATS if name != "moses")
+            raise RequestError(f"{regular(file)}: its name tells no format; say --format ({known})")
         return {(end := f.name.removesuffix(".gz").rpartition(".")[2]): end for f in beside}
+    if chosen == "jsonl":
+        found = next((value for _, value in objects(file, Problems(shown=0))), None)
+        if found is None:
+            raise RequestError(f"{file}: expected a JSON object a line, there is none")
+        return {name: name for name, v in found.items() if isinstance(v, str)}
     first = next((text for _, text in lines(file, Problems()) if text), None)
     if first is None:
         raise RequestError(f"{file}: expected at least one line, it has none")
-    if chosen == "jsonl":
-        return {name: name for name, v in _object(file, first).items() if isinstance(v, str)}
     cells = first.split("\t")
     return {c: c for c in cells} if header else {str(i + 1): i + 1 for i in range(len(cells))}
-
-
-def _object(file: Path, line: str) -> dict[str, Any]:
-    try:
-        value = json.loads(line)
-    except ValueError:
-        value = None
-    if not isinstance(value, dict):
-        raise RequestError(f"{file}:1: expected a JSON object, got {line[:40]!r}")
-    return value
 
 
 def _leaks(found: Mapping[str, Split]) -> list[dict[str, Any]]:
@@ -163,6 +175,8 @@ def _leaks(found: Mapping[str, Split]) -> list[dict[str, Any]]:
     names = list(found)
     for i, later in enumerate(names):
         for earlier in names[:i]:
+            if later.partition(" ")[0] != earlier.partition(" ")[0] and " " in later:
+                continue  # another task of bAbI
             a, b = found[earlier], found[later]
             shared = {"row": _shared(a.rows, b.rows)}
             for name, column in b.columns.items():

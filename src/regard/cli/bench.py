@@ -1,15 +1,14 @@
 """`regard bench`: measurements in pairs, as ratios; the programs are those under `benchmarks/`."""
 
 import importlib
-import os
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from regard._files import replace_file
 from regard.cli._common import Json, columns, emit, print_result, say
 from regard.errors import RequestError, nearest
 
@@ -171,12 +170,4 @@ def _write(path: Path, results: list[dict[str, Any]]) -> None:
     import json
 
     text = "".join(json.dumps(result, ensure_ascii=False) + "\n" for result in results)
-    handle, name = tempfile.mkstemp(dir=path.resolve().parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    replace_file(path, lambda beside: beside.write_text(text, encoding="utf-8"))

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from regard.cli._common import Json, emit, print_result, say
+from regard.cli._folder import Columns, named_columns
 from regard.compare import System, is_folder, markdown, variations
 from regard.compare import compare as compare_systems
 from regard.errors import RequestError
@@ -32,6 +33,7 @@ def compare(
     data: Annotated[
         str | None, typer.Option(metavar="FILE", help="Score on this file; default: their own.")
     ] = None,
+    sides: Columns = None,
     split: Annotated[str, typer.Option(help="Of their own data.")] = "test",
     metric: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Which scores; default: all.")
@@ -47,7 +49,7 @@ def compare(
     the first system the difference and its p by approximate randomization.
 
     Examples:
-        regard compare runs/first runs/second --data test.tsv.gz
+        regard compare runs/first runs/second --data test.tsv.gz --columns source=de,target=en
         regard compare translation/transformer-tiny-multi30k --vary model.heads=1,4,16
         regard compare graphs/gat-cora graphs/gcn-cora --seeds 1-10
     """
@@ -64,7 +66,10 @@ def compare(
             ]
     if (changes or vary or seeds) and all(map(is_folder, named)):
         raise RequestError("changes, --vary and --seeds are for recipes; these are trained folders")
-    result = compare_systems(systems, data=data, split=split, metrics=metric or (), samples=samples)
+    result = compare_systems(
+        systems, data=data, columns=named_columns(sides), split=split, metrics=metric or (),
+        samples=samples,
+    )  # fmt: skip
     if as_json:
         emit(result)
     else:

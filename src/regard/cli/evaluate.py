@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli._common import Json, columns, emit, print_result, say
-from regard.cli._folder import Changes, Folder, Others, Threads, open_folder
+from regard.cli._folder import Changes, Columns, Folder, Others, Threads, named_columns, open_folder
+from regard.cli._progress import counted
 from regard.compare import scored
-from regard.errors import RequestError, nearest
+from regard.errors import RequestError
 
 if TYPE_CHECKING:
     from regard.store import Loaded
@@ -25,10 +26,7 @@ def evaluate(
             metavar="FILE", help="TSV with a heading line, or JSONL; .gz too; or a folder."
         ),
     ] = None,
-    named: Annotated[
-        str | None,
-        typer.Option("--columns", metavar="source=A,target=B", help="Default: the folder's."),
-    ] = None,
+    named: Columns = None,
     split: Annotated[
         str, typer.Option(help="Of the folder's own data, or of a data folder.")
     ] = "test",
@@ -52,7 +50,8 @@ def evaluate(
         regard evaluate runs/first --with runs/second     # an ensemble
     """
     loaded = open_folder(folder, changes, threads=threads, others=others)
-    result = measure(loaded, data, _columns(named), split)
+    with counted(loaded, "examples") as watched:
+        result = measure(watched, data, named_columns(named), split)
     ranges = _expected(loaded) if check else {}
     outside = _outside(result["metrics"], ranges)
     if check:
@@ -86,19 +85,6 @@ def measure(
         "examples": len(found.examples),
         "seconds": round(found.seconds, 3),
     }
-
-
-def _columns(text: str | None) -> dict[str, str | int]:
-    """`source=de,target=2` as a mapping."""
-    found: dict[str, str | int] = {}
-    for part in (text or "").split(",") if text else ():
-        side, equals, column = part.partition("=")
-        if not equals or not column:
-            raise RequestError(f"--columns: expected source=NAME,target=NAME, got {text!r}")
-        if side.strip() not in ("source", "target"):
-            raise RequestError(f"--columns: {side!r}; {nearest(side, ('source', 'target'))}")
-        found[side.strip()] = int(column) if column.isdecimal() else column
-    return found
 
 
 def _expected(loaded: "Loaded") -> dict[str, Any]:

@@ -4,13 +4,14 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from regard.cli._common import Json, emit, print_result, say
-from regard.cli._folder import Changes, Threads, open_folder
+from regard.cli._folder import Changes, OfGraph, Threads, open_folder
 from regard.cli._views import PAGES, put
 from regard.cli._views import serve as serve_view
 from regard.errors import RequestError
@@ -82,6 +83,7 @@ def look(
     ] = False,
     changes: Changes = None,
     threads: Threads = None,
+    graph: OfGraph = None,
     as_json: Json = False,
 ) -> None:
     """Show what a model attends to: in the terminal, in a page, or as PNG, PDF or SVG.
@@ -111,10 +113,9 @@ def look(
     if not kept and not inputs:
         raise RequestError("expected an INPUT to look at, got none")
     inputs = inputs or []
+    opened = partial(open_folder, folder, changes, threads=threads, graph=graph)
     if kept or show or serve:
-        view = _kept(folder) if kept else _view(
-            folder, open_folder(folder, changes, threads=threads), inputs, target, measure
-        )  # fmt: skip
+        view = _kept(folder) if kept else _view(folder, opened(), inputs, target, measure)
         if serve:
             serve_view(view, port)
             return
@@ -123,21 +124,19 @@ def look(
         return
     kind = kind or "cross"
     if _shows_itself(folder):
-        _own(folder, open_folder(folder, changes, threads=threads), inputs, output,
-             width=_width(width), as_json=as_json)  # fmt: skip
+        _own(folder, opened(), inputs, output, width=_width(width), as_json=as_json)
         return
     if why:
-        loaded = open_folder(folder, changes, threads=threads)
+        loaded = opened()
         for text in inputs:
             _why(loaded, text, target, as_json=as_json)
         return
     if output is not None and output.suffix.lower() in PAGES:
-        _page(folder, open_folder(folder, changes, threads=threads), inputs, output, target,
-              measure, as_json=as_json)  # fmt: skip
+        _page(folder, opened(), inputs, output, target, measure, as_json=as_json)
         return
     if output is not None:
         check_format(output)
-    loaded = open_folder(folder, changes, threads=threads)
+    loaded = opened()
     for number, text in enumerate(inputs, start=1):
         seen = observe(loaded, text, hypothesis=hypothesis, target=target, measure=measure)
         chosen = _chosen(seen, layer, head, kind)

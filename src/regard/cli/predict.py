@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from regard.cli._common import Json, emit, print_result, say
-from regard.cli._folder import Changes, Folder, Others, Threads, open_folder
+from regard.cli._folder import Changes, Folder, OfGraph, Others, Threads, open_folder
+from regard.cli._progress import counted
 from regard.errors import RequestError
 
 if TYPE_CHECKING:
@@ -73,13 +74,15 @@ def predict(
     changes: Changes = None,
     others: Others = None,
     threads: Threads = None,
+    graph: OfGraph = None,
 ) -> None:
     """Use a model: one output line for each input line.
 
     An empty line stays empty; a line that is refused (too long, not UTF-8) gives an empty line and
-    is counted on stderr. With --json each output is one object: input, output, score, log_prob (the
-    sum of its tokens' scores), tokens, alternatives. With --align a line is followed by ||| and
-    links i-j of input and output words, counted from 0; JSON has them as `alignment`.
+    is counted on stderr; where all are refused, the exit code is 1. With --json each output is one
+    object: input, output, score, log_prob (the sum of its tokens' scores), tokens, alternatives.
+    With --align a line is followed by ||| and links i-j of input and output words, counted from 0;
+    JSON has them as `alignment`.
 
     Examples:
         regard predict de-en-small "Das Fenster wird geschlossen."
@@ -91,12 +94,35 @@ def predict(
     """
     if texts and input:
         raise RequestError("give texts or --input, not both")
-    loaded = open_folder(folder, changes, n_best, threads, others)
+    loaded = open_folder(folder, changes, n_best, threads, others, graph)
     words = _words(loaded, replace_unknown or lexicon is not None, lexicon, attention, head, align)
-    refused = total = 0
     given = _inputs(texts, input)
     if hasattr(loaded.task, "inputs"):  # an input may be several lines
         given = _joined(given, loaded.task.inputs)
+    with counted(loaded, "lines", quiet=sys.stdout.isatty()) as watched:
+        total, refused = _predict(
+            watched, given, words, prefix=prefix, must=must, never=never, as_json=as_json,
+            align=align,
+        )  # fmt: skip
+    if refused:
+        say(f"{refused} of {total} lines were refused and gave an empty line")
+        if refused == total:
+            raise typer.Exit(1)
+
+
+def _predict(
+    loaded: "Loaded",
+    given: Iterator[Line],
+    words: Callable[[list["Prediction"]], list["Prediction"]],
+    *,
+    prefix: str | None,
+    must: list[str] | None,
+    never: list[str] | None,
+    as_json: bool,
+    align: bool,
+) -> tuple[int, int]:
+    """Write what each line gives; count the lines, and those that were refused."""
+    refused = total = 0
     for lines in _chunks(given):
         good = [line.text for line in lines if not line.refused]
         wanted, unwanted = ([own] * len(good) if own else None for own in (must, never))
@@ -110,8 +136,7 @@ def predict(
                 say(f"line {total} is refused: {reason}")
             _write(line, prediction, reason, as_json, align)
         sys.stdout.flush()
-    if refused:
-        say(f"{refused} of {total} lines were refused and gave an empty line")
+    return total, refused
 
 
 def _words(
@@ -169,7 +194,7 @@ def _inputs(texts: Sequence[str] | None, input: str | None) -> Iterator[Line]:
         for text in texts:
             if os.path.isfile(text):
                 say(f"{text} is taken as a text; the file of that name is read by -i {text}")
-        yield from map(Line, texts)
+        yield from map(_given, texts)
     elif input is None or input == "-":
         if sys.stdin.isatty():
             say("reading from the terminal, one input a line; Ctrl-D ends")
@@ -177,6 +202,15 @@ def _inputs(texts: Sequence[str] | None, input: str | None) -> Iterator[Line]:
     else:
         with open(input, "rb") as file:
             yield from _lines(file.readline)
+
+
+def _given(text: str) -> Line:
+    """A text of the command line; its bytes may be no UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return Line(os.fsencode(text).decode("utf-8", "replace"), "not UTF-8")
+    return Line(text)
 
 
 def _joined(

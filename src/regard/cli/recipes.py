@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from regard import recipe
+from regard._files import replace_file
 from regard.cli._common import Json, columns, emit, print_result, say
 from regard.errors import RegardError, RequestError, nearest
 
@@ -68,10 +69,23 @@ def _row(name: str) -> dict[str, Any]:
         "name": name,
         "model": str(found.model.get("name", "-")),
         "task": str(found.task.get("name", "-")),
-        "data": str(found.data.get("path") or found.data.get("train") or "-"),
+        "data": _files_of(
+            found.data.get("path") or found.data.get("train") or found.task.get("graph")
+        ),
         "expect": found.expect,
         "file": str(found.file),
     }
+
+
+def _files_of(told: Any) -> str:
+    """The files that a recipe names, in words that fit a table."""
+    if isinstance(told, dict) and "file" in told:
+        return str(told["file"])
+    several = list(told.values()) if isinstance(told, dict) else told
+    if not isinstance(several, list):
+        return str(told or "-")
+    first = _files_of(several[0]) if several else "-"
+    return f"{first} and {len(several) - 1} more" if len(several) > 1 else first
 
 
 def _ranges(expect: dict[str, Any]) -> str:
@@ -110,8 +124,8 @@ def _copy(names: list[str], force: bool, json: bool) -> None:
     if target.exists() and not force:
         raise RequestError(f"{target} exists; --force writes over it")
     text = found.file.read_text(encoding="utf-8")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(text.replace(f"regard train {found.name}", f"regard train {target}"), "utf-8")
+    own = text.replace(f"regard train {found.name}", f"regard train {target}")
+    replace_file(target, lambda beside: beside.write_text(own, "utf-8"))
     if json:
         emit({"name": found.name, "file": str(target)})
     else:

@@ -1,12 +1,14 @@
 """`regard train`: a recipe in, a folder out; run it again to continue."""
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from regard.cli._common import Json, columns, emit, print_result, say
+from regard.errors import RequestError
 
 if TYPE_CHECKING:
     from regard.recipe import Recipe
@@ -28,8 +30,15 @@ def train(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Throw away what is in the folder.")
     ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Train even where another process trains there.")
+    ] = False,
+    processes: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Train in so many processes of this machine.")
+    ] = 1,
     dry: Annotated[
-        bool, typer.Option("--dry", help="Build everything, run one batch, stop.")
+        bool,
+        typer.Option("--dry", help="Build everything, run one batch, score two examples."),
     ] = False,
     show: Annotated[
         bool,
@@ -61,12 +70,22 @@ def train(
         from regard.train.dry import dry as run_dry
 
         _result(run_dry(found.check()), as_json)
+    elif processes > 1:
+        if seeds is not None:
+            raise RequestError("--processes: expected one training, and --seeds asks for several")
+        from regard.train.launch import launch
+
+        given = {"--tiny": tiny, "--fresh": fresh, "--force": force, "--json": as_json}
+        words = [recipe, *(changes or []), *(name for name, own in given.items() if own)]
+        where = [] if output is None else ["-o", str(output)]
+        if code := launch(["train", *words, *where], processes):
+            sys.exit(code)  # they have said why
     elif seeds is not None:
         from regard.train.seeds import fit_seeds, seeds_of
 
         numbers = seeds_of(seeds)
         found_all = fit_seeds(
-            recipe, changes or [], numbers, output, tiny=tiny, fresh=fresh, jobs=0
+            recipe, changes or [], numbers, output, tiny=tiny, fresh=fresh, force=force, jobs=0
         )
         _result(found_all, as_json)
     else:
@@ -74,7 +93,7 @@ def train(
         from regard.train.run import default_folder
 
         folder = output or default_folder(found)
-        metrics = fit(found, folder, fresh=fresh, progress=not as_json)
+        metrics = fit(found, folder, fresh=fresh, force=force, progress=not as_json)
         if metrics:  # empty in all processes but the first
             _result({"folder": str(folder), **metrics}, as_json)
 

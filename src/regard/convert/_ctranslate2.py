@@ -64,7 +64,19 @@ def write(loaded: "Loaded", out: Path, quantization: str | None = None) -> None:
     spec.optimize(quantization=quantization)
     spec.save(str(out))
     size = getattr(loaded.decoder, "size", 1)
-    manual(loaded, out, "ctranslate2", size=size, length=loaded.decoder.length, positions=positions)
+    manual(
+        loaded, out, "ctranslate2", size=size, length=loaded.decoder.length, positions=positions,
+        limit=_limit(loaded, positions),
+    )  # fmt: skip
+
+
+def _limit(loaded: "Loaded", positions: int) -> str:
+    """How long an output may be, as Python counts it from `pieces`; EOS is none of them there."""
+    decoder = loaded.decoder
+    source = "len(pieces)" if getattr(loaded.model, "reads_end", True) else "(len(pieces) + 1)"
+    grown = f"math.ceil({decoder.max_ratio} * {source}) + {decoder.max_extra - 1}"
+    most = positions if decoder.max_length is None else min(positions, decoder.max_length)
+    return f"min({most - 1}, {grown})"
 
 
 def _fill(spec: Any, made: Anatomy, positions: int) -> None:

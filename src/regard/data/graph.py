@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from regard.data.graph_checks import CLASSES, check_features, whole
 from regard.data.neighbors import Compressed
 from regard.errors import RequestError
 from regard.layers.sparse import Rows
@@ -42,6 +43,21 @@ class SparseRows:
         row, column = np.nonzero(dense)
         return cls(row, column, dense[row, column].astype(np.float32), (len(dense), dense.shape[1]))
 
+    @classmethod
+    def sorted(
+        cls, row: NDArray[Any], column: NDArray[Any], value: NDArray[Any], shape: NDArray[Any]
+    ) -> "SparseRows":
+        """From nonzeros in any order."""
+        row, column = whole(row, "x_row"), whole(column, "x_col")
+        if not len(row) == len(column) == len(value) or len(shape) != 2:
+            raise RequestError(
+                "expected x_row, x_col and x_val of one length and x_shape of two numbers, came "
+                f"{len(row)}, {len(column)}, {len(value)} and {len(shape)}"
+            )
+        order = np.lexsort((column, row))
+        value = value[order].astype(np.float32)
+        return cls(row[order], column[order], value, (int(shape[0]), int(shape[1])))
+
     def __len__(self) -> int:
         return self.shape[0]
 
@@ -51,19 +67,27 @@ class SparseRows:
         return np.searchsorted(self.row, np.arange(self.shape[0] + 1))
 
     def normalized(self) -> "SparseRows":
-        """Rows that add up to 1, as papers on citation graphs feed them; empty ones stay."""
-        total = np.bincount(self.row, self.value, self.shape[0])
+        """Rows whose absolute values add up to 1, as papers on citation graphs feed counts.
+
+        Empty ones stay.
+        """
+        total = np.bincount(self.row, np.abs(self.value), self.shape[0])
         value = self.value / np.where(total == 0, 1, total)[self.row]
         return SparseRows(self.row, self.column, value.astype(np.float32), self.shape)
 
     def take(self, rows: NDArray[np.int64]) -> Rows:
         """Some rows, as a layer reads them."""
+        some = self.some(rows)
+        r, c, v = (torch.from_numpy(x) for x in (some.row, some.column, some.value))
+        return Rows(r, c, v, some.shape)
+
+    def some(self, rows: NDArray[np.int64]) -> "SparseRows":
+        """Some rows, in that order."""
         counts = self.offsets[rows + 1] - self.offsets[rows]
         row = np.repeat(np.arange(len(rows)), counts)
         ends = np.cumsum(counts)
         at = self.offsets[rows][row] + np.arange(len(row)) - (ends - counts)[row]
-        r, c, v = (torch.from_numpy(x) for x in (row, self.column[at], self.value[at]))
-        return Rows(r, c, v, (len(rows), self.shape[1]))
+        return SparseRows(row, self.column[at], self.value[at], (len(rows), self.shape[1]))
 
     def dense(self) -> NDArray[np.float32]:
         """All of it; values of one place add up."""
@@ -87,6 +111,7 @@ class Graph:
         names: of the classes; their numbers where the data has none.
         starts: where the graphs begin that this one was joined of.
         titles: what those are called.
+        nodes: what the nodes are called; their numbers where the data has no names.
 
     Shapes:
         edges (2, E), features (N, F), labels (N,) or (N, C)
@@ -99,9 +124,15 @@ class Graph:
     names: Sequence[str] = field(default=())
     starts: Sequence[int] = (0,)
     titles: Sequence[str] = ("",)
+    nodes: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         nodes = len(self)
+        check_features(self.features)
+        if self.labels.size and self.classes > CLASSES:
+            raise RequestError(
+                f"a graph expected classes from 0 to {CLASSES - 1:,}, came {int(self.labels.max())}"
+            )
         if not isinstance(self.edges, Compressed) and not (
             self.edges.ndim == 2 and len(self.edges) == 2
         ):
@@ -115,6 +146,7 @@ class Graph:
         if isinstance(self.edges, Compressed):
             if len(self.edges) != nodes:
                 raise RequestError(f"a graph of {nodes} nodes has edges of {len(self.edges)}")
+            self.edges.check()
         else:
             ids.insert(0, ("an edge", self.edges))
         for what, index in ids:
@@ -154,6 +186,15 @@ class Graph:
     def name(self, label: int) -> str:
         """What a class is called."""
         return self.names[label] if label < len(self.names) else str(label)
+
+    def called(self, node: int) -> str:
+        """The name of a node."""
+        return self.nodes[node] if self.nodes else str(node)
+
+    @cached_property
+    def places(self) -> Mapping[str, int]:
+        """The number of each node by its name."""
+        return {name: node for node, name in reversed(list(enumerate(self.nodes)))}
 
     def told(self, node: int) -> str:
         """The right classes of a node, as text."""
@@ -199,6 +240,8 @@ class Graph:
             np.concatenate([graph.rows.pairs() + s for s, graph in placed], 1), features,
             np.concatenate([graph.labels for graph in graphs]), splits,
             max((graph.names for graph in graphs), key=len), starts, titles or [""] * len(graphs),
+            [g.called(i) for g in graphs for i in range(len(g))]
+            if any(graph.nodes for graph in graphs) else (),
         )  # fmt: skip
 
     @classmethod
@@ -268,26 +311,27 @@ def graph_of_arrays(found: Mapping[str, NDArray[Any]]) -> Graph:
     missing = [key for key in KEYS if key not in found]
     if missing:
         raise RequestError(f"expected the arrays {', '.join(KEYS)}; {missing[0]} is missing")
-    labels = found["y"]
+    labels = whole(found["y"], "y")
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
+    if labels.ndim not in (1, 2):
+        raise RequestError(f"expected y (N,) or (N, C), came {labels.shape}")
     if "x" in found:
+        if found["x"].ndim != 2:
+            raise RequestError(f"expected features x (N, F), came {found['x'].shape}")
         features = SparseRows.of(found["x"])
     elif all(key in found for key in FEATURES):
-        row, column, value, shape = (found[key] for key in FEATURES)
-        order = np.lexsort((column, row))
-        features = SparseRows(
-            row[order].astype(np.int64), column[order].astype(np.int64),
-            value[order].astype(np.float32), (int(shape[0]), int(shape[1])),
-        )  # fmt: skip
+        features = SparseRows.sorted(*(found[key] for key in FEATURES))
     else:
         raise RequestError(f"expected features as x or as {', '.join(FEATURES)}")
     splits = {}
     for split in INDICES:
         if INDICES[split] in found:
-            splits[split] = found[INDICES[split]].astype(np.int64)
+            splits[split] = whole(found[INDICES[split]], INDICES[split])
         elif MASKS[split] in found:
             splits[split] = np.flatnonzero(found[MASKS[split]])
     names = tuple(str(name) for name in found["names"]) if "names" in found else ()
     kind = np.uint8 if labels.ndim == 2 else np.int64
-    return Graph(found["edge_index"].astype(np.int64), features, labels.astype(kind), splits, names)
+    return Graph(
+        whole(found["edge_index"], "edge_index"), features, labels.astype(kind), splits, names
+    )

@@ -1,19 +1,24 @@
 """Graphs in files: `.npz`, folders of mapped arrays, lists of edges, and the format of PPI."""
 
+import hashlib
 import json
+import math
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
+from zipfile import BadZipFile, ZipFile, ZipInfo
 
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.data.formats.text import regular
 from regard.data.graph import INDICES, Graph, SparseRows, both_ways, graph_of_arrays
 from regard.data.neighbors import Compressed
+from regard.data.plain_json import read_json
 from regard.errors import RequestError
 
-__all__ = ["read", "write_folder"]
+__all__ = ["mark_of", "read", "write_folder"]
 
 
 def read(path: Path) -> Graph:
@@ -34,18 +39,72 @@ def read(path: Path) -> Graph:
             return _folder(path)
         if path.suffix == ".npz":
             return graph_of_arrays(_arrays(path))
-    except (RequestError, KeyError, ValueError, IndexError, OSError) as error:
-        said = str(error)
+    except KeyError as error:
+        raise RequestError(f"{path}: {error} is missing") from None
+    except (
+        RequestError, ValueError, IndexError, OSError, TypeError, AttributeError, MemoryError,
+        OverflowError,
+    ) as error:  # fmt: skip
+        said = str(error) or type(error).__name__
         raise RequestError(said if said.startswith(str(path)) else f"{path}: {said}") from None
     raise RequestError(f"{path}: expected a graph as a .npz file or as a folder ({_FOLDERS_SAID})")
 
 
+def mark_of(path: Path) -> str:
+    """What the contents of a graph's file, or of the files of its folder, add up to.
+
+    Of a file of more than 64 MB its size, beginning and end count.
+    """
+    total = hashlib.sha256()
+    for file in sorted(path.iterdir()) if path.is_dir() else [path]:
+        if file.is_file():
+            total.update(_mark(file, file.stat().st_mtime_ns, file.stat().st_size, path.is_dir()))
+    return total.hexdigest()
+
+
+@lru_cache(maxsize=64)
+def _mark(file: Path, changed: int, size: int, named: bool) -> bytes:
+    total = hashlib.sha256((file.name if named else "").encode() + size.to_bytes(8))
+    with file.open("rb") as content:
+        total.update(content.read(_WHOLE))
+        if size > _WHOLE:
+            content.seek(-_WHOLE, 2)
+            total.update(content.read())
+    return total.digest()
+
+
+_WHOLE = 1 << 26
+
+
 def _arrays(path: Path) -> dict[str, NDArray[Any]]:
     try:
-        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+        with regular(path).open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+            for member in file.zip.infolist():
+                _check_size(file.zip, member)
             return {key: file[key] for key in file.files}
     except (OSError, EOFError, ValueError, BadZipFile, AttributeError) as error:
         raise RequestError(f"expected a .npz file of plain arrays ({error})") from None
+
+
+def _check_size(archive: ZipFile, member: ZipInfo) -> None:
+    """Refuse an array whose header claims more than its file has: NumPy would make room for it."""
+    with archive.open(member) as file:
+        version = np.lib.format.read_magic(file)
+        one = np.lib.format.read_array_header_1_0
+        shape, _, dtype = (one if version == (1, 0) else np.lib.format.read_array_header_2_0)(file)
+    if (size := math.prod(shape) * dtype.itemsize) > member.file_size:
+        raise ValueError(
+            f"{member.filename} says that it is {shape} of {dtype}, {size:,} bytes, and has "
+            f"{member.file_size:,}"
+        )
+    if member.file_size > INFLATED * max(member.compress_size, 1):
+        raise ValueError(
+            f"{member.filename} is said to be {member.file_size:,} bytes when unpacked"
+        )
+
+
+INFLATED = 1100
+"""Deflate makes nothing smaller than by a factor of 1032."""
 
 
 def _folder(path: Path) -> Graph:
@@ -75,13 +134,13 @@ def write_folder(graph: Graph, path: Path) -> None:
         np.save(path / f"{name}.npy", array)
     about = {
         "nodes": len(graph), "features": graph.features.shape[1], "looped": rows.looped,
-        "names": list(graph.names),
+        "names": list(graph.names), "ids": list(graph.nodes),
     }  # fmt: skip
     (path / "graph.json").write_text(json.dumps(about))
 
 
 def _mapped(path: Path) -> Graph:
-    about = json.loads((path / "graph.json").read_text())
+    about = read_json((path / "graph.json").read_text())
 
     def array(name: str) -> Any:
         return np.load(path / f"{name}.npy", mmap_mode="r", allow_pickle=False)
@@ -94,7 +153,9 @@ def _mapped(path: Path) -> Graph:
         features = SparseRows(array("x_row"), array("x_col"), array("x_val"), shape)
     splits = {k: np.asarray(array(v)) for k, v in INDICES.items() if (path / f"{v}.npy").is_file()}
     rows = Compressed(array("offsets"), array("sources"), bool(about["looped"]))
-    return Graph(rows, features, array("y"), splits, tuple(about["names"]))
+    return Graph(
+        rows, features, array("y"), splits, tuple(about["names"]), nodes=tuple(about.get("ids", ()))
+    )
 
 
 # -- PPI
@@ -107,12 +168,12 @@ def _ppi(path: Path) -> Graph:
         file = path / f"{name}_graph.json"
         if not file.is_file():
             continue
-        told = json.loads(file.read_text())
+        told = read_json(file.read_text())
         ends = [(link["source"], link["target"]) for link in told["links"]]
         pairs = np.array(ends, np.int64).reshape(-1, 2).T
         pairs = pairs if told.get("directed") else both_ways(pairs)
         x, y, of = (
-            np.load(path / f"{name}_{what}.npy", allow_pickle=False)
+            np.load(path / f"{name}_{what}.npy", mmap_mode="r", allow_pickle=False)
             for what in ("feats", "labels", "graph_id")
         )
         for one in np.unique(of):

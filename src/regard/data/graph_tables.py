@@ -60,7 +60,8 @@ def read_tables(folder: Path) -> Graph:
     names = sorted({label for label in told if label}, key=_as_number)
     places = {name: i for i, name in enumerate(names)}
     labels = np.array([places.get(label, -1) for label in told], np.int64)
-    return Graph(pairs, _features(nodes, len(ids)), labels, _splits(nodes), tuple(names))
+    features, splits = _features(nodes, len(ids)), _splits(nodes)
+    return Graph(pairs, features, labels, splits, tuple(names), nodes=tuple(ids))
 
 
 def _as_number(text: str) -> tuple[bool, float, str]:

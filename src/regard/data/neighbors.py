@@ -13,6 +13,8 @@ from regard.layers.hops import Hops
 
 __all__ = ["Compressed"]
 
+_BLOCK = 1 << 20
+
 
 @dataclass(frozen=True, eq=False)
 class Compressed:
@@ -41,6 +43,25 @@ class Compressed:
         offsets = np.zeros(nodes + 1, np.int64)
         np.cumsum(np.bincount(target, minlength=nodes), out=offsets[1:])
         return cls(offsets, source, looped=bool((source == target).any()))
+
+    def check(self) -> None:
+        """Refuse offsets that do not rise from 0 to the last edge, and neighbors that are no node.
+
+        Raises:
+            RequestError: with the first of them.
+        """
+        offsets, last = np.asarray(self.offsets), len(self.sources)
+        rising = len(offsets) > 0 and offsets[0] == 0 and (np.diff(offsets) >= 0).all()
+        if not rising or offsets[-1] != last:
+            raise RequestError(f"a graph expected offsets that rise from 0 to its {last} edges")
+        for start in range(0, last, _BLOCK):
+            block = np.asarray(self.sources[start : start + _BLOCK])
+            if block.min() < 0 or block.max() >= len(self):
+                wrong = int(block.min()) if block.min() < 0 else int(block.max())
+                raise RequestError(
+                    f"a graph of {len(self)} nodes has an edge with node {wrong}; "
+                    f"nodes are 0 to {len(self) - 1}"
+                )
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

@@ -3,7 +3,6 @@
 A document's words are places in its text, so that an answer is always given as it was written.
 """
 
-import json
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
@@ -18,6 +17,7 @@ from regard.data import formats
 from regard.data.formats.cbt import BLANK
 from regard.data.formats.jsonl import objects
 from regard.data.formats.text import Row
+from regard.data.plain_json import read_json
 from regard.data.problems import Problems
 from regard.errors import RequestError, nearest
 
@@ -128,7 +128,7 @@ def parse(text: str) -> Question:
     stripped = text.strip()
     if stripped.startswith("{"):
         try:
-            fields = json.loads(stripped)
+            fields = read_json(stripped)
         except ValueError as error:
             raise ValueError(f"not JSON: {error}") from None
         return question(fields, given=text)
@@ -204,7 +204,7 @@ def question(
     answers = _texts(fields, "answers") or _texts(fields, "answer")
     starts = fields.get("starts") or []
     if isinstance(starts, str):
-        starts = json.loads(starts)
+        starts = read_json(starts)
     if not starts:
         starts = [text.find(answer) for answer in answers]
     if len(starts) != len(answers) or not all(isinstance(s, int) for s in starts):
@@ -219,7 +219,7 @@ def _texts(fields: Mapping[str, Any], name: str, between: str = "") -> list[str]
     """One text, several, several in JSON, or several with something between."""
     value = fields.get(name)
     if isinstance(value, str) and name == "answers":
-        value = json.loads(value)
+        value = read_json(value)
     if isinstance(value, str):
         value = value.split(between) if between else [value]
     if not isinstance(value, (list, tuple, type(None))):

@@ -34,7 +34,7 @@ def find(path: str | Path) -> Path:
         return given
     for place in places():
         candidate = place / given
-        if candidate.exists() or (candidate.parent.is_dir() and _beginnings(candidate)):
+        if os.path.lexists(candidate) or (candidate.parent.is_dir() and _beginnings(candidate)):
             return candidate
     looked = ", ".join(str(place) for place in places())
     near = nearest(str(path), _known())
@@ -67,9 +67,21 @@ def splits(folder: Path) -> dict[str, Path]:
 
 
 def _beginnings(path: Path) -> list[Path]:
-    """The files `path.<something>` beside each other, sorted."""
+    """The files `path.<something>` beside each other, sorted.
+
+    Whatever has the name of a data file counts: a folder or a pipe of that name is said to be one
+    when it is read, not passed over.
+    """
     name = path.name + "."
-    return sorted(f for f in path.parent.glob("*") if f.name.startswith(name) and f.is_file())
+    beside = (f for f in path.parent.glob("*") if f.name.startswith(name))
+    return sorted(f for f in beside if _is_file(f) or format_of(f) != "moses")
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a loop of links
+        return False
 
 
 def _known() -> list[str]:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
+from regard._recipe.ranges import within
 from regard.decode.beam import Beam
 from regard.decode.ensemble import Ensemble
 from regard.decode.greedy import Greedy
@@ -62,6 +63,7 @@ def build(config: Mapping[str, Any] | None = None, **overrides: Any) -> Decoder:
         if key not in kinds:
             raise RequestError(f"decode.{key}: {name!r} has no such key; {nearest(key, kinds)}")
         given[key] = _of_kind(key, value, kinds[key])
+        within(f"decode.{key}", given[key])
     return DECODERS[name](**given)
 
 

@@ -1,7 +1,7 @@
 """What a task is, what its data looks like to a trainer, and what a prediction holds."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from regard._recipe.check import check_keys
 from regard.data.batch import PairBatch, collate
 from regard.data.packed import Packed
 from regard.data.problems import Problems
@@ -154,6 +155,30 @@ class Task(ABC):
     tokenized: ClassVar[bool] = True
     """Does a model folder of this task hold tokenizers?"""
     lower_is_better: ClassVar[frozenset[str]] = frozenset({"loss", "perplexity", "per", "wer"})
+    data_types: ClassVar[Mapping[str, Any]]
+    """Of each key of `data:` its type; a mapping is that of a section inside."""
+
+    def check_data(
+        self, config: Mapping[str, Any], where: Callable[[str], str] = lambda key: ""
+    ) -> None:
+        """Refuse a `data:` section with a value of another type than its key has, or out of range.
+
+        Args:
+            where: gives `file:line` of a dotted key, or "".
+
+        Raises:
+            RequestError: with the place, what was expected, and what came.
+        """
+        check_keys(config, self.data_types, section="data", where=where)
+
+    def noted(self, section: Mapping[str, Any]) -> dict[str, Any]:
+        """The task's section of a recipe as a model folder keeps it."""
+        return dict(section)
+
+    @classmethod
+    def of_folder(cls, spec: Mapping[str, Any]) -> "Task":
+        """The task from its section in a model folder, without `name`."""
+        return cls(**spec)
 
     @abstractmethod
     def data(

@@ -17,13 +17,27 @@ from regard.data.tokenize import Tokenizer
 from regard.errors import RequestError, nearest
 from regard.tasks.base import Examples
 
-__all__ = ["Config", "Texts", "encode", "read"]
+__all__ = ["TYPES", "Config", "Texts", "encode", "read", "refuse_unknown"]
 
 log = logging.getLogger(__name__)
 
 _KEYS = ("path", "columns", "tokenizer", "max_length", "header", "format", "limit")
 _SIDES = ("source", "target")
 _TOKENIZER = ("kind", "size", "lowercase")
+_OF_ONE = {"kind": str, "size": int, "lowercase": bool}
+TYPES: Mapping[str, Any] = {
+    "path": str,
+    **dict.fromkeys(sources.SPLITS, str | dict[str, str]),
+    "columns": dict[str, str | int],
+    "tokenizer": {
+        **_OF_ONE, "shared": bool, "min_count": int, "source": _OF_ONE, "target": _OF_ONE,
+    },
+    "max_length": int,
+    "header": bool,
+    "format": str,
+    "limit": int | dict[str, int],
+}  # fmt: skip
+"""Of each key of a `data:` section its type."""
 
 Pairs = Callable[..., tuple[list[tuple[str, str]], list[str]]]
 
@@ -91,12 +105,12 @@ class Config:
         Raises:
             RequestError: an unknown key, side or split, with the nearest one.
         """
-        _check("data", config, (*_KEYS, *sources.SPLITS))
+        refuse_unknown("data", config, (*_KEYS, *sources.SPLITS))
         named = config.get("columns") or {}
-        _check("data.columns", named, _SIDES)
+        refuse_unknown("data.columns", named, _SIDES)
         limit = config.get("limit")
         limits = {"train": limit} if isinstance(limit, int) else dict(limit or {})
-        _check("data.limit", limits, tuple(sources.SPLITS))
+        refuse_unknown("data.limit", limits, tuple(sources.SPLITS))
         if not config.get("path") and not any(config.get(split) for split in sources.SPLITS):
             raise RequestError("data.path is not given: a folder, or a file (or data.train, …)")
         tokenizers, shared = _tokenizers(config.get("tokenizer") or {}, tokenizer)
@@ -121,7 +135,7 @@ class Config:
         Raises:
             RequestError: nothing is there, or none of the splits.
         """
-        _check("splits", dict.fromkeys(splits), tuple(sources.SPLITS))
+        refuse_unknown("splits", dict.fromkeys(splits), tuple(sources.SPLITS))
         found: dict[str, Any] = {}
         if self.path is not None:
             place = sources.find(self.path)
@@ -215,7 +229,8 @@ def encode(
     return examples if len(kept) == len(longest) else examples.subset(kept.tolist())
 
 
-def _check(where: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
+def refuse_unknown(where: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
+    """Refuse keys that a section does not have, with the nearest one that it has."""
     for key in given:
         if key not in known:
             raise RequestError(f"{where} has no key {key!r}: {nearest(str(key), known)}")
@@ -229,11 +244,11 @@ def _tokenizers(
     What is said of a side overrides what is said of both, and that what the task has as default.
     Sides that are to differ cannot share.
     """
-    _check("data.tokenizer", given, (*_TOKENIZER, "shared", *_SIDES))
+    refuse_unknown("data.tokenizer", given, (*_TOKENIZER, "shared", *_SIDES))
     sides: dict[str, dict[str, Any]] = {}
     for side in _SIDES:
         layers = (default, default.get(side, {}), given, given.get(side) or {})
-        _check(f"data.tokenizer.{side}", given.get(side) or {}, _TOKENIZER)
+        refuse_unknown(f"data.tokenizer.{side}", given.get(side) or {}, _TOKENIZER)
         sides[side] = {k: layer[k] for layer in layers for k in _TOKENIZER if k in layer}
     alike = sides["source"] == sides["target"]
     shared = given.get("shared", alike and not any(side in given for side in _SIDES))

@@ -42,6 +42,7 @@ class Generation(Task):
             where they are wanted. They change what training minimizes, and no other loss.
     """
 
+    data_types: ClassVar[Mapping[str, Any]] = corpus.TYPES
     columns: ClassVar[dict[str, str | int]] = {"source": "source", "target": "target"}
     """Columns where a recipe names none."""
     header: ClassVar[bool] = True
@@ -93,6 +94,7 @@ class Generation(Task):
         Raises:
             RequestError: see `corpus`.
         """
+        self.check_data(config)
         found = corpus.Config.of(config, self.columns, self.header, self.tokenizer)
         problems = Problems()
         texts = {

@@ -1,6 +1,8 @@
 """Graphs: the class of each node, from its own features and what its neighbors have."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from copy import copy
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -14,7 +16,9 @@ from torch.nn import functional as F
 from regard.data import graph_files, sources
 from regard.data.batch import plan
 from regard.data.graph import BETWEEN, Graph, both_ways
+from regard.data.graph_files import mark_of
 from regard.data.problems import Problems
+from regard.data.scaling import KINDS, Scaling
 from regard.data.tokenize import Tokenizer
 from regard.errors import RequestError, nearest
 from regard.metrics import Score, accuracy
@@ -24,6 +28,8 @@ from regard.tasks.nodes import NodePrediction, Nodes, Wholes, World, looked_at
 
 __all__ = ["Graphs"]
 
+SEVERAL = 10_000
+"""Names among which the nearest one is looked for."""
 
 Paths = str | Sequence[str]
 
@@ -37,29 +43,39 @@ class Graphs(Task):
             of its own (inductive), all of whose labelled nodes are asked about. Of several,
             training takes whole ones, as many as `train.batch.tokens` nodes allow. `data.path`
             may say it instead. A trained folder needs it again to predict, for a node is nothing
-            without its neighbors.
-        normalize: feature rows are scaled to add up to 1 (as the citation graphs' papers do).
+            without its neighbors; it notes where the graph was, and knows it again.
+        normalize: how features are scaled, one of `data.scaling.KINDS`: `auto` divides rows of
+            counts by their sum (`l1`, as the citation graphs' papers do) and leaves other features
+            as they are; `standard`; `none`. true is `l1`, false `none`.
         loops: every node looks at itself too.
         undirected: an edge that is listed in one direction counts in both.
         neighbors: at most so many in each layer while training, the last layer first, drawn anew
             at each step (Hamilton et al. 2017); all where not given. For large graphs, with
             `train.batch.tokens` nodes a step.
+        files: what a trained folder notes of each of the graph's files; see `noted`.
     """
 
     name: ClassVar[str] = "graphs"
     metric: ClassVar[str] = "accuracy"
     tokenized: ClassVar[bool] = False
+    data_types: ClassVar[Mapping[str, Any]] = {"path": str | list[str] | dict[str, str | list[str]]}
 
     def __init__(
         self,
         graph: Paths | Mapping[str, Paths],
-        normalize: bool = True,
+        normalize: bool | str = "auto",
         loops: bool = True,
         undirected: bool = False,
         neighbors: Sequence[int] | None = None,
+        files: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
+        if not isinstance(normalize, bool) and normalize not in KINDS:
+            hint = nearest(normalize, KINDS)
+            raise RequestError(f"task.normalize: there is no {normalize!r}: {hint}")
         self.graph, self.neighbors = graph, neighbors
         self.normalize, self.loops, self.undirected = normalize, loops, undirected
+        self.files = dict(files or {})
+        self.asked: str | None = None
 
     def data(
         self,
@@ -72,11 +88,11 @@ class Graphs(Task):
         Raises:
             RequestError: an unknown key, no such file, or a file that is no graph.
         """
+        self.check_data(config)
         for key in config:
             if key not in ("path",):
                 raise RequestError(f"data: graphs have no {key!r}: {nearest(key, ('path',))}")
-        graph = config.get("path") or self.graph
-        world = self.world(graph)
+        world = self.world(config.get("path"))
         known = world.graph.splits
         kinds = {
             "train": Wholes if len(world.graph.starts) > 1 else Nodes,
@@ -141,7 +157,9 @@ class Graphs(Task):
     ) -> list[Prediction]:
         """The classes of each node, other classes as alternatives, and where it looked.
 
-        Texts are node numbers: `12`, or `FILE:12` for a node of another graph with such features.
+        Texts are names of nodes, as the data has them, else their numbers; of several graphs
+        `GRAPH:12` is a node of the one that `task.graph` calls so. No text opens a file: nodes of
+        another graph are those of a task that is `on` it.
         """
         if isinstance(texts, Nodes):
             return self._of_nodes(model, texts, tokens)
@@ -155,26 +173,50 @@ class Graphs(Task):
 
     def find(self, text: str) -> tuple[World, int] | str:
         """The node that a text names, in its graph; or why there is none."""
-        file, colon, number = text.rpartition(":")
-        first = 0
+        world = self.world(self.asked)
+        graph = world.graph
+        part, colon, name = text.strip().rpartition(":")
+        first, end = 0, len(graph)
+        if colon and part in graph.titles:
+            at = list(graph.titles).index(part)
+            first, end = graph.starts[at], [*graph.starts, end][at + 1]
+        else:
+            name = text.strip()
+        if graph.nodes:
+            found = graph.places.get(name, -1)
+            if not first <= found < end:
+                found = next((i for i in range(first, end) if graph.nodes[i] == name), -1)
+            if found < 0:
+                some = nearest(name, graph.nodes[first:end]) if end - first <= SEVERAL else ""
+                return f"the graph has no node {name!r}; {some}".removesuffix("; ")
+            return world, found
         try:
-            world = self.world()
-            if colon and file in world.graph.titles:
-                part = list(world.graph.titles).index(file)
-                first = world.graph.starts[part]
-                end = [*world.graph.starts, len(world.graph)][part + 1]
-            else:
-                world = self.world(file) if colon else world
-                end = len(world.graph)
-        except RequestError as error:
-            return str(error)
-        try:
-            node = int(number)
+            node = int(name)
         except ValueError:
-            return f"expected the number of a node, came {number!r}"
+            return f"expected the number of a node, came {name!r}"
         if not 0 <= node < end - first:
             return f"the graph has the nodes 0 to {end - first - 1}, not {node}"
         return world, first + node
+
+    def on(self, graph: str) -> "Graphs":
+        """This task for the nodes of another graph with such features, or of its own moved."""
+        made = copy(self)
+        made.asked = graph
+        return made
+
+    def noted(self, section: Mapping[str, Any]) -> dict[str, Any]:
+        """The task's section as a model folder keeps it: how features are scaled, where files are.
+
+        Each file comes with what its contents add up to: it is known again wherever it is.
+        """
+        found = {path: str(sources.find(path).resolve()) for _, path in _paths(self.graph)}
+        files = {path: {"at": at, "mark": mark_of(Path(at))} for path, at in found.items()}
+        return {**section, "normalize": self.world().scaling.kind, "files": files}
+
+    @classmethod
+    def of_folder(cls, spec: Mapping[str, Any]) -> "Graphs":
+        """From the section in a model folder; one without `normalize` divides rows by their sum."""
+        return cls(**{"normalize": "l1", **spec})
 
     def _of_nodes(self, model: nn.Module, nodes: Nodes, tokens: int) -> list[Prediction]:
         """The best class or classes alone, for many nodes."""
@@ -226,26 +268,65 @@ class Graphs(Task):
     def world(self, graph: Paths | Mapping[str, Paths] | None = None) -> World:
         """The graph, or graphs that were joined to one, read once while the files stay the same.
 
+        Args:
+            graph: another one than the task's own; features are scaled as in that one.
+
         Raises:
             RequestError: no such file, or one that is no graph.
         """
-        graph = self.graph if graph is None else graph
-        told = graph.items() if isinstance(graph, Mapping) else [("", graph)]
         files = []
-        for split, paths in told:
-            if split and split not in sources.SPLITS:
-                hint = nearest(split, sources.SPLITS)
-                raise RequestError(f"task.graph has no split {split!r}: {hint}")
-            for path in [paths] if isinstance(paths, str) else paths:
-                file = sources.find(path)
-                files.append((split, path, str(file), file.stat().st_mtime_ns))
-        return _read(tuple(files), self.normalize, self.loops, self.undirected)
+        for split, path in _paths(self.graph if graph is None else graph):
+            file = self._place(path) if graph is None else sources.find(path)
+            files.append((split, path, str(file), file.stat().st_mtime_ns))
+        made = _read(tuple(files), self.loops, self.undirected, self.normalize)
+        if graph is None or made.scaling.kind != "standard" or self._is_own(files):
+            return made
+        return replace(made, scaling=self.world().scaling)  # the numbers of the training's nodes
+
+    def _place(self, path: str) -> Path:
+        """Where a file of the task's own graph is."""
+        note = self.files.get(path)
+        if note is None:
+            return sources.find(path)
+        tried, there = [], [Path(note.get("at", path))]
+        with suppress(RequestError):
+            there.insert(0, sources.find(path))
+        for file in there:
+            if file.exists():
+                if mark_of(file) == note.get("mark"):
+                    return file
+                tried.append(str(file))
+        said = f"{tried[0]} is another now" if tried else f"it was at {note.get('at')}"
+        raise RequestError(
+            f"the model reads the neighbors of nodes from the graph {path} that it was trained on: "
+            f"{said}; --graph FILE says where a graph is"
+        )
+
+    def _is_own(self, files: Sequence[tuple[str, str, str, int]]) -> bool:
+        """Whether these files are the graph that was trained on, wherever they are."""
+        own = sorted(note.get("mark", "") for note in self.files.values())
+        return bool(own) and own == sorted(mark_of(Path(file)) for _, _, file, _ in files)
+
+
+def _paths(graph: Paths | Mapping[str, Paths]) -> list[tuple[str, str]]:
+    """Pairs of a split ("" for all) and a path."""
+    told = graph.items() if isinstance(graph, Mapping) else [("", graph)]
+    found = []
+    for split, paths in told:
+        if split and split not in sources.SPLITS:
+            hint = nearest(split, sources.SPLITS)
+            raise RequestError(f"task.graph has no split {split!r}: {hint}")
+        found += [(split, path) for path in ([paths] if isinstance(paths, str) else paths)]
+    if not found:
+        raise RequestError("task.graph names no file")
+    return found
 
 
 @lru_cache(maxsize=4)
 def _read(
-    files: tuple[tuple[str, str, str, int], ...], normalize: bool, loops: bool, undirected: bool
-) -> World:
+    files: tuple[tuple[str, str, str, int], ...], loops: bool, undirected: bool,
+    normalize: bool | str,
+) -> World:  # fmt: skip
     graphs = []
     for split, _, file, _ in files:
         graph = graph_files.read(Path(file))
@@ -253,7 +334,7 @@ def _read(
             graph = replace(graph, edges=both_ways(graph.rows.pairs()))
         graphs.append(_only(graph, split) if split else graph)
     graph = Graph.join(graphs, [path for _, path, _, _ in files])
-    return World(graph, normalize, loops)
+    return World(graph, Scaling.of(normalize, graph), loops)
 
 
 def _only(graph: Graph, split: str) -> Graph:

@@ -64,6 +64,7 @@ class Language(Task):
 
     name: ClassVar[str] = "language"
     metric: ClassVar[str] = "perplexity"
+    data_types: ClassVar[Mapping[str, Any]] = corpus.TYPES
 
     def __init__(self, context: int = 100, block: int = 64) -> None:
         for name, value in (("context", context), ("block", block)):
@@ -89,16 +90,13 @@ class Language(Task):
         Raises:
             RequestError: an unknown key, nothing there, or a text without a line.
         """
+        self.check_data(config)
         for key in config:
             if key not in KEYS:
                 raise RequestError(f"data has no key {key!r}: {nearest(str(key), KEYS)}")
         column = _column(config.get("columns") or {})
         vocabulary = dict(config.get("tokenizer") or {})
         least = vocabulary.pop("min_count", 1)
-        if not isinstance(least, int) or least < 1:
-            raise RequestError(
-                f"data.tokenizer.min_count is {least!r}; it must be a number from 1 up"
-            )
         rest = {k: v for k, v in config.items() if k not in ("columns", "tokenizer")}
         found = corpus.Config.of(
             {**rest, "tokenizer": vocabulary}, {}, True, {"kind": "words", "size": 10_000}

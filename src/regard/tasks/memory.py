@@ -22,6 +22,7 @@ from regard.errors import RequestError, nearest
 from regard.metrics import Score
 from regard.metrics.stories import task_errors
 from regard.protocols import UNK
+from regard.tasks import corpus
 from regard.tasks.base import Data, Examples, Prediction, Task
 from regard.tasks.stories import Stories, Written
 
@@ -70,6 +71,13 @@ class Memory(Task):
 
     name: ClassVar[str] = "memory"
     metric: ClassVar[str] = "error"
+    data_types: ClassVar[Mapping[str, Any]] = {
+        **corpus.TYPES,
+        **dict.fromkeys(sources.SPLITS, str),
+        "limit": int,
+        "size": str | int,
+        "tasks": str | list[str | int],
+    }
     lower_is_better: ClassVar[frozenset[str]] = Task.lower_is_better | {"error", "failed"}
 
     def __init__(self, facts: int = 50) -> None:
@@ -95,6 +103,7 @@ class Memory(Task):
         Raises:
             RequestError: an unknown key, nothing there, or a split without a question.
         """
+        self.check_data(config)
         problems = Problems()
         found = {
             split: [q for task, file in several for q in self._read(task, file, config, problems)]

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from regard.attention import Edges, watch
 from regard.data.graph import Graph, SparseRows
+from regard.data.scaling import Scaling
 from regard.layers.hops import Hops
 from regard.layers.sparse import Rows
 from regard.tasks.base import Examples, Prediction
@@ -24,12 +25,12 @@ class World:
     """A graph as models read it.
 
     Args:
-        normalize: feature rows are scaled to add up to 1.
+        scaling: of the features.
         loops: every node looks at itself too.
     """
 
     graph: Graph
-    normalize: bool = True
+    scaling: Scaling = field(default_factory=Scaling)
     loops: bool = True
 
     @property
@@ -68,17 +69,15 @@ class World:
     @cached_property
     def _rows(self) -> SparseRows | NDArray[np.floating]:
         rows = self.graph.features
-        return rows.normalized() if self.normalize and isinstance(rows, SparseRows) else rows
+        return self.scaling.of_sparse(rows) if isinstance(rows, SparseRows) else rows
 
     def _features(self, nodes: NDArray[np.int64]) -> Rows | Tensor:
         rows = self._rows
         if isinstance(rows, SparseRows):
             return rows.take(nodes)
-        chosen = torch.from_numpy(np.asarray(rows[nodes], np.float32))
-        if self.normalize:
-            total = chosen.sum(1, keepdim=True)
-            chosen = chosen / torch.where(total == 0, 1.0, total)
-        return chosen
+        if rows is not self.graph.features:  # scaled already
+            return torch.from_numpy(rows[nodes])
+        return torch.from_numpy(self.scaling.of_dense(np.asarray(rows[nodes])))
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,8 +158,8 @@ class Nodes(Examples):
 
     @cached_property
     def texts(self) -> list[str]:  # type: ignore[override]
-        """The numbers of the nodes."""
-        return [str(node) for node in self.index]
+        """The names of the nodes."""
+        return [self.world.graph.called(node) for node in self.index.tolist()]
 
     @cached_property
     def references(self) -> list[list[str]]:  # type: ignore[override]
@@ -214,6 +213,7 @@ class Looked:
         attention: path of the module.
         nodes: its neighbors.
         weights: of each head.
+        names: of the neighbors, where nodes have names.
 
     Shapes:
         nodes (n,), weights (head, n)
@@ -222,12 +222,14 @@ class Looked:
     attention: str
     nodes: NDArray[np.int64]
     weights: Tensor
+    names: Sequence[str] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Plain values: neighbors by falling weight, the mean over heads."""
         mean = self.weights.mean(0)
         order = torch.sort(mean, descending=True, stable=True).indices.tolist()
-        rows = [{"node": int(self.nodes[i]), "weight": round(float(mean[i]), 5)} for i in order]
+        named = self.names or self.nodes.tolist()
+        rows = [{"node": named[i], "weight": round(float(mean[i]), 5)} for i in order]
         return {"attention": self.attention, "neighbors": rows}
 
 
@@ -271,6 +273,8 @@ def looked_at(
         for name, edges, weights in layers:
             first, end = edges.offsets[row : row + 2].tolist()
             heads = weights.reshape(-1, weights.shape[-1])
-            own.append(Looked(name, read[edges.sources[first:end].numpy()], heads[:, first:end]))
+            near = read[edges.sources[first:end].numpy()]
+            names = [world.graph.nodes[i] for i in near] if world.graph.nodes else ()
+            own.append(Looked(name, near, heads[:, first:end], names))
         found.append(own)
     return logits, found

@@ -26,7 +26,7 @@ from regard.errors import RequestError, nearest
 from regard.metrics import Score, accuracy
 from regard.metrics.squad import exact_match, span_f1
 from regard.protocols import PAD
-from regard.tasks import _guesses
+from regard.tasks import _guesses, corpus
 from regard.tasks.base import Data, Examples, Prediction, Task
 from regard.tasks.questions import QuestionBatch, Questions, Words, sizes_of
 
@@ -37,6 +37,7 @@ log = logging.getLogger(__name__)
 _KEYS = ("path", "columns", "format", "tokenizer", "limit", "last_words", *sources.SPLITS)
 _TOKENIZER = ("size", "lowercase", "kind")
 _FILE = ("file", "only", "without")
+_ENTRY = str | dict[str, Any]
 _COUNTED = 1_500_000
 """Words that word vectors are counted over, about."""
 _POINTERS = {"word": 1, "span": 2}
@@ -60,6 +61,11 @@ class Reading(Task):
 
     name: ClassVar[str] = "reading"
     metric: ClassVar[str] = "accuracy"
+    data_types: ClassVar[Mapping[str, Any]] = {
+        **corpus.TYPES,
+        **dict.fromkeys(sources.SPLITS, _ENTRY | list[_ENTRY]),
+        "last_words": int,
+    }
 
     def __init__(
         self,
@@ -102,8 +108,9 @@ class Reading(Task):
         Raises:
             RequestError: unknown keys, no such file, or nothing to read in one.
         """
-        _check("data", config, _KEYS)
-        _check("data.tokenizer", config.get("tokenizer") or {}, _TOKENIZER)
+        self.check_data(config)
+        corpus.refuse_unknown("data", config, _KEYS)
+        corpus.refuse_unknown("data.tokenizer", config.get("tokenizer") or {}, _TOKENIZER)
         problems = Problems()
         known: dict[Any, list[reading.Question]] = {}  # a file may be in two splits
         read = {
@@ -141,7 +148,7 @@ class Reading(Task):
         found: list[reading.Question] = []
         for entry in files:
             told = {"file": entry} if not isinstance(entry, Mapping) else dict(entry)
-            _check(f"data.{split}", told, _FILE)
+            corpus.refuse_unknown(f"data.{split}", told, _FILE)
             path = sources.find(told.get("file", ""))
             if path not in known:
                 named = {key: config.get(key) for key in ("format", "columns")}
@@ -318,12 +325,6 @@ class Reading(Task):
             return {**found, **(_guesses.of_words(asked) if asked else {})}
         found = {"em": exact_match(outputs, right), "f1": span_f1(outputs, right)}
         return {**found, **(_guesses.of_spans(asked) if asked else {})}
-
-
-def _check(where: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
-    for key in given:
-        if key not in known:
-            raise RequestError(f"{where} has no key {key!r}: {nearest(str(key), known)}")
 
 
 def _files(config: Mapping[str, Any], splits: Sequence[str]) -> list[tuple[str, list[Any]]]:

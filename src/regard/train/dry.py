@@ -1,29 +1,43 @@
-"""A dry run: everything is built, one step is made, nothing is written."""
+"""A dry run: one step is made, a few examples are decoded and scored; nothing is written."""
 
 import logging
 import resource
 import sys
 import time
+from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import torch
 
+from regard import decode
 from regard.data.batch import plan
 from regard.recipe import Recipe
 from regard.train import optim
-from regard.train.run import build
+from regard.train.engine import device_of
+from regard.train.run import Built, build, validation_of
 from regard.train.stream import Stream
 from regard.train.work import minimized
 
 __all__ = ["dry"]
 
+FEW = 2
+"""Examples that are decoded and scored."""
+
 _talk = logging.getLogger("regard.train")
 
 
 def dry(recipe: Recipe) -> dict[str, Any]:
-    """Build all that a recipe describes, make one step; say shapes, parameters, memory, time."""
+    """Build all that a recipe describes and go all its ways once: a step, validation, last scores.
+
+    What passes can be trained, decoded and scored. Shapes, parameters, memory and time are said.
+
+    Raises:
+        RequestError: the recipe is wrong, or this machine lacks what it asks for.
+    """
     built = build(recipe)
-    s, model = built.settings, built.model.train()
+    s, device = built.settings, device_of(built.settings)
+    model = built.model.to(device).train()
     stream = Stream(
         built.data.train, plan, tokens=s.batch.tokens, seed=s.seed, accumulate=s.batch.accumulate
     )
@@ -35,10 +49,13 @@ def dry(recipe: Recipe) -> dict[str, Any]:
         if isinstance(value, torch.Tensor)
     }
     started = time.monotonic()
-    total, count = minimized(built.task, model, micro.batch, 0)
+    bf16 = s.precision == "bf16"
+    with torch.autocast(device.type, torch.bfloat16) if bf16 else nullcontext():
+        total, count = minimized(built.task, model, micro.batch.to(device), 0)
     (total / int(count)).backward()
     optimizer.step()
     seconds = time.monotonic() - started
+    scores = _judged(recipe, built, device)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # kB; bytes on macOS
     peak //= 1024 if sys.platform == "darwin" else 1
     result = {
@@ -54,9 +71,31 @@ def dry(recipe: Recipe) -> dict[str, Any]:
         "batches": len(plan(built.data.train.sizes, tokens=s.batch.tokens, seed=s.seed, epoch=0)),
         "shapes": shapes,
         "loss": float(total.detach()) / int(count),
+        "scored": scores,
         "seconds": round(seconds, 3),
         "memory_mb": peak // 1024,
     }
     for key, value in result.items():
         _talk.info("%s: %s", key, value)
     return result
+
+
+def _judged(recipe: Recipe, built: Built, device: torch.device) -> list[str]:
+    """Judge the model on a few examples of dev and of test as a training would; give the scores."""
+    few = {
+        split: part.subset(range(min(FEW, len(part))))
+        for split in ("dev", "test")
+        if (part := getattr(built.data, split)) is not None and len(part)
+    }
+    validation = validation_of(recipe, built._replace(data=replace(built.data, **few)))
+    if validation is not None:
+        validation(built.model, device, nullcontext)
+    last = few.get("test")
+    if last is None:
+        return []
+    built.model.eval()
+    found = built.task.predict(
+        built.model, last, decode.build(recipe.decode), built.data.tokenizers,
+        tokens=built.settings.validate.tokens,
+    )  # fmt: skip
+    return list(built.task.score(found, last))

@@ -22,7 +22,7 @@ from torch.optim import Optimizer
 from regard.train.settings import Training
 from regard.train.stream import Micro
 
-__all__ = ["Work", "rank", "run", "world"]
+__all__ = ["Work", "device_of", "rank", "run", "world"]
 
 
 @runtime_checkable
@@ -70,6 +70,12 @@ def world() -> int:
 def rank() -> int:
     """Which of them this is."""
     return int(os.environ.get("RANK", "0"))
+
+
+def device_of(settings: Training) -> torch.device:
+    """Where a training runs."""
+    found = torch.accelerator.current_accelerator() if settings.device != "cpu" else None
+    return found if found is not None and torch.accelerator.is_available() else torch.device("cpu")
 
 
 def run(work: Work, micros: Iterable[Micro]) -> None:

@@ -57,8 +57,9 @@ def finish(recipe: Recipe, folder: Path, built: "Built", work: Work) -> dict[str
         "machine": platform.machine(),
     }
     store.save_pretrained(
-        folder, built.model, task=recipe.task, tokenizers=built.data.tokenizers, recipe=recipe,
-        metrics=_finite(metrics), dtype=built.settings.dtype,
+        folder, built.model, task=built.task.noted(recipe.task),
+        tokenizers=built.data.tokenizers, recipe=recipe, metrics=_finite(metrics),
+        dtype=built.settings.dtype,
     )  # fmt: skip
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)
     scores = "  ".join(f"{key} {value:.2f}" for key, value in metrics["metrics"].items())

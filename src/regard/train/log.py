@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from regard._files import said_of
+from regard.errors import RegardError
+
 __all__ = ["Log"]
 
 _talk = logging.getLogger("regard.train")
@@ -30,7 +33,7 @@ class Log:
         self._file = None
         if file is not None:
             file.parent.mkdir(parents=True, exist_ok=True)
-            self._file = file.open("ab")
+            self._file = file.open("ab", buffering=0)  # nothing is left over to fail in `close`
             self._file.truncate(min(length, self._file.tell()))
         self._bar = _Bar() if bar and file is not None and sys.stderr.isatty() else None
         self._said = 0.0
@@ -43,8 +46,13 @@ class Log:
     def write(self, **values: Any) -> None:
         """Write one line of JSON."""
         if self._file:
-            self._file.write(json.dumps(_finite(values)).encode() + b"\n")
-            self._file.flush()
+            line = json.dumps(_finite(values)).encode() + b"\n"
+            try:
+                while line:
+                    line = line[self._file.write(line) :]
+            except OSError as error:
+                name = self._file.name
+                raise RegardError(f"{name}: could not be written: {said_of(error)}") from error
 
     def train(self, values: Mapping[str, Any], progress: float) -> None:
         """Log an interval of training; say it, though not more than about once in five seconds."""

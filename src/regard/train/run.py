@@ -4,7 +4,9 @@ import json
 import logging
 import random
 import shutil
+from collections import Counter
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +15,7 @@ import torch
 from torch import nn
 
 from regard import catalog, decode, tasks
+from regard._files import replace_file
 from regard._malloc import keep_freed_memory
 from regard._recipe.layers import flat
 from regard.data.batch import plan
@@ -22,15 +25,15 @@ from regard.recipe import Recipe, load
 from regard.tasks import Prediction
 from regard.train import engine, optim, schedule
 from regard.train.finish import finish
+from regard.train.lock import locked
 from regard.train.phase import check_linear_start
 from regard.train.settings import Training
 from regard.train.start import begin_from, fill
-from regard.train.state import replace_file
 from regard.train.stream import Stream
 from regard.train.validate import Validation
 from regard.train.work import Work
 
-__all__ = ["Built", "build", "default_folder", "fit"]
+__all__ = ["Built", "build", "default_folder", "fit", "validation_of"]
 
 _talk = logging.getLogger("regard.train")
 
@@ -53,7 +56,12 @@ def default_folder(recipe: Recipe) -> Path:
 
 
 def fit(
-    recipe: Recipe, folder: Path | str | None = None, *, fresh: bool = False, progress: bool = True
+    recipe: Recipe,
+    folder: Path | str | None = None,
+    *,
+    fresh: bool = False,
+    force: bool = False,
+    progress: bool = True,
 ) -> dict[str, Any]:
     """Train a recipe into a folder, or continue what is there; give its metrics.
 
@@ -61,20 +69,29 @@ def fit(
         recipe: see `regard.recipe.load`.
         folder: `runs/<recipe>` where not given.
         fresh: throw away what is there.
+        force: train even where another process trains into the folder.
         progress: show a bar on a terminal.
 
     Raises:
-        RequestError: the recipe is wrong, or the folder is another recipe's.
+        RequestError: the recipe is wrong, the folder is another recipe's, or another process trains
+            into it.
         KeyboardInterrupt: after an interruption, when everything is saved.
     """
     folder = Path(folder) if folder is not None else default_folder(recipe)
     recipe.check()
-    if fresh and engine.rank() == 0:
-        _clear(folder)
     finished = None if fresh else _finished(recipe, folder)
-    if finished is not None:
-        _talk.info("%s is finished already; --fresh trains it again", folder)
-        return finished
+    if finished is None:
+        with locked(folder, force=force) if engine.rank() == 0 else nullcontext():
+            if fresh and engine.rank() == 0:
+                _clear(folder)
+            finished = None if fresh else _finished(recipe, folder)  # it may have ended just now
+            if finished is None:
+                return _fit(recipe, folder, progress)
+    _talk.info("%s is finished already; --fresh trains it again", folder)
+    return finished
+
+
+def _fit(recipe: Recipe, folder: Path, progress: bool) -> dict[str, Any]:
     settings = Training.of(recipe.train)
     keep_freed_memory()
     if settings.threads:
@@ -85,7 +102,7 @@ def fit(
     optimizer = optim.build(settings.optimizer, built.model.parameters())
     work = Work(
         folder, built.model, built.task, optimizer, schedule.build(settings.schedule), settings,
-        _validation(recipe, built), bar=progress,
+        validation_of(recipe, built), bar=progress,
     )  # fmt: skip
     try:
         _introduce(recipe, built, work)
@@ -112,6 +129,11 @@ def build(recipe: Recipe, folder: Path | None = None) -> Built:
         raise RequestError(
             f"{recipe.where('train.final')}: train.final is {settings.final!r}, "
             f"but train.{settings.final} makes none"
+        )
+    if settings.device == "cuda" and not torch.cuda.is_available():
+        raise RequestError(
+            f"{recipe.where('train.device')}: train.device: expected a GPU with CUDA, and PyTorch "
+            "finds none here; 'auto' takes what there is"
         )
     random.seed(settings.seed)
     np.random.seed(settings.seed)  # noqa: NPY002
@@ -155,7 +177,8 @@ def _run(work: Work, built: Built) -> None:
         )
 
 
-def _validation(recipe: Recipe, built: Built) -> Validation | None:
+def validation_of(recipe: Recipe, built: Built) -> Validation | None:
+    """What judges the model on dev while it learns; None where nothing does."""
     s, task = built.settings.validate, built.task
     if built.data.dev is None or not len(built.data.dev) or not s.every:
         if built.settings.schedule.get("name") == "plateau":
@@ -200,12 +223,13 @@ def _introduce(recipe: Recipe, built: Built, work: Work) -> None:
         f"{recipe.model['name']} with {count:,} parameters; {len(built.data.train):,} examples"
         + (f"; vocabulary {sizes}" if sizes else "")
     )
-    reasons: dict[str, list[str]] = {}
-    for path, reason in explain(built.model).items():
-        reasons.setdefault(str(reason), []).append(path)
-    for said, paths in reasons.items():
-        more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-        work.log.say(f"kernel of {paths[0] or 'the model'}{more}: {said}")
+    reasons = {path: str(reason) for path, reason in explain(built.model).items()}
+    if reasons:
+        taken = Counter(said.partition(" ")[0] for said in reasons.values())
+        kernels = ", ".join(f"{name} ({count})" for name, count in taken.items())
+        work.log.say(f"attention by the kernels {kernels}; -v says why")
+    for path, said in reasons.items():
+        _talk.debug("kernel of %s: %s", path or "the model", said)
     if work.progress.step:
         work.log.say(f"continuing after step {work.progress.step}")
 
@@ -276,7 +300,7 @@ def _note(recipe: Recipe, folder: Path, tokenizers: Mapping[str, Tokenizer]) -> 
     for side, tokenizer in tokenizers.items():
         path = folder / ("tokenizer.json" if shared else f"tokenizer.{side}.json")
         if not path.is_file():
-            tokenizer.save(path)
+            replace_file(path, tokenizer.save)
     text = recipe.dump()
     replace_file(folder / "recipe.yaml", lambda path: path.write_text(text, encoding="utf-8"))
 

@@ -11,11 +11,11 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
+from regard._files import replace_file
 from regard.errors import RequestError
 from regard.recipe import Recipe, load
 from regard.train.engine import world
 from regard.train.run import default_folder, fit
-from regard.train.state import replace_file
 
 __all__ = ["at_once", "fit_seeds", "seeds_of", "summary"]
 
@@ -62,6 +62,7 @@ def fit_seeds(
     *,
     tiny: bool = False,
     fresh: bool = False,
+    force: bool = False,
     jobs: int = 1,
 ) -> dict[str, Any]:
     """Train a recipe once for each seed into `folder/seed-N`; write `folder/seeds.json`.
@@ -76,7 +77,7 @@ def fit_seeds(
     recipe = load(name, overrides, tiny=tiny)
     root = folder or default_folder(recipe)
     jobs = min(jobs or at_once(recipe), len(seeds))
-    work = [(name, (*overrides, f"train.seed={seed}"), root / f"seed-{seed}", tiny, fresh)
+    work = [(name, (*overrides, f"train.seed={seed}"), root / f"seed-{seed}", tiny, fresh, force)
             for seed in seeds]  # fmt: skip
     each: dict[int, Mapping[str, float]] = {}
     if jobs == 1:
@@ -106,9 +107,10 @@ def fit_seeds(
 
 
 def _fit(
-    name: str, overrides: Sequence[str], folder: Path, tiny: bool, fresh: bool
+    name: str, overrides: Sequence[str], folder: Path, tiny: bool, fresh: bool, force: bool
 ) -> dict[str, float]:
-    found: dict[str, float] = fit(load(name, overrides, tiny=tiny), folder, fresh=fresh)["metrics"]
+    recipe = load(name, overrides, tiny=tiny)
+    found: dict[str, float] = fit(recipe, folder, fresh=fresh, force=force)["metrics"]
     return found
 
 

@@ -2,21 +2,24 @@
 
 import os
 import random
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from regard._files import replace_file
 from regard.errors import RegardError
 
 __all__ = [
     "load_checkpoint",
     "load_weights",
     "random_state",
-    "replace_file",
+    "restoring",
     "save_checkpoint",
     "save_weights",
     "set_random_state",
@@ -25,20 +28,37 @@ __all__ = [
 ]
 
 
-def replace_file(path: Path, write: Callable[[Path], Any]) -> None:
-    """Let `write` make a file beside `path`, then put it in place at once: never half a file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        write(beside)
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
-
-
 def save_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
     """Save what resuming needs, at once."""
-    replace_file(path, lambda beside: torch.save(dict(state), beside))
+
+    def write(beside: Path) -> None:
+        failed: list[OSError] = []
+        with open(beside, "wb") as file:
+            try:
+                torch.save(dict(state), cast(BinaryIO, _Watched(file, failed)))
+            except RuntimeError:
+                if failed:  # torch says "unexpected pos" where the disk is full
+                    raise failed[0] from None
+                raise
+
+    replace_file(path, write)
+
+
+class _Watched:
+    """A file that keeps what went wrong while it was written to: torch does not pass it on."""
+
+    def __init__(self, file: BinaryIO, failed: list[OSError]) -> None:
+        self.file, self.failed = file, failed
+
+    def write(self, content: Any) -> int:
+        try:
+            return self.file.write(content)
+        except OSError as error:
+            self.failed.append(error)
+            raise
+
+    def flush(self) -> None:
+        self.file.flush()
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
@@ -47,14 +67,28 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     Raises:
         RegardError: the file cannot be read.
     """
-    try:
+    with restoring(path):
         state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:
-        why = str(error).partition("\n")[0]
-        raise RegardError(
-            f"{path}: cannot read this checkpoint ({why}); --fresh starts over"
-        ) from None
     return state
+
+
+@contextmanager
+def restoring(path: Path) -> Iterator[None]:
+    """Say of whatever goes wrong with a checkpoint that it is damaged.
+
+    What torch says of such files is advice to load them in a way that runs the code in them.
+
+    Raises:
+        RegardError: anything went wrong.
+    """
+    try:
+        yield
+    except RegardError:
+        raise
+    except Exception as error:
+        raise RegardError(
+            f"{path}: this checkpoint is damaged, or none of this training; --fresh starts over"
+        ) from error
 
 
 def random_state() -> dict[str, Any]:
@@ -96,10 +130,20 @@ def set_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
 
 def save_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
     """Save weights as safetensors, at once."""
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
-    replace_file(path, lambda beside: save_file(plain, beside))
+
+    def write(beside: Path) -> None:
+        try:
+            save_file(plain, beside)
+        except SafetensorError as error:
+            if number := re.search(r"os error (\d+)", str(error)):
+                raise OSError(int(number[1]), os.strerror(int(number[1]))) from None
+            raise
+
+    replace_file(path, write)
 
 
 def load_weights(path: Path) -> dict[str, Tensor]:

@@ -20,7 +20,7 @@ from regard._malloc import hand_back
 from regard.errors import RegardError
 from regard.train import phase, processes
 from regard.train.average import Average, Last
-from regard.train.engine import rank
+from regard.train.engine import device_of, rank
 from regard.train.log import Log
 from regard.train.optim import clip_each
 from regard.train.schedule import Point, Schedule, ended
@@ -29,6 +29,7 @@ from regard.train.shards import copy_weights, like, sharded, whole
 from regard.train.state import (
     load_checkpoint,
     random_state,
+    restoring,
     save_checkpoint,
     save_weights,
     set_random_state,
@@ -113,7 +114,7 @@ class Work:
         self.checkpoint = folder / "checkpoints" / "last.ckpt"
         self.first = rank() == 0
         # As `begin` will say; a training that had ended before only needs its last scores.
-        self.device = _device(settings)
+        self.device = device_of(settings)
         bf16 = settings.precision == "bf16"
         self.precision: Callable[[], Any] = (
             partial(torch.autocast, self.device.type, torch.bfloat16) if bf16 else nullcontext
@@ -125,7 +126,8 @@ class Work:
         self._sum: Tensor | None = None
         self._tokens = 0
         self._random: list[dict[str, Any]] | None = None
-        length = self._restore() if self.checkpoint.is_file() else 0
+        with restoring(self.checkpoint):
+            length = self._restore() if self.checkpoint.is_file() else 0
         self.log = Log(folder / "log.jsonl" if self.first else None, length=length, bar=bar)
 
     # -- what the engine calls
@@ -367,10 +369,11 @@ class Work:
             return
 
         def stop(number: int, frame: Any) -> None:
-            if self.interrupted:
+            if self.interrupted and not processes.is_parallel():
                 raise KeyboardInterrupt("interrupted twice: stopped without saving")
+            if self.first and not self.interrupted:  # of several each is told twice: see `launch`
+                _talk.info("interrupted: saving after this step (once more: stop at once)")
             self.interrupted = True
-            _talk.info("interrupted: saving after this step (once more: stop at once)")
 
         before = {n: signal.signal(n, stop) for n in (signal.SIGINT, signal.SIGTERM)}
         try:
@@ -391,8 +394,3 @@ def minimized(task: Any, model: nn.Module, batch: Any, update: int) -> tuple[Ten
 
 def _due(step: int, every: int) -> bool:
     return every > 0 and step % every == 0
-
-
-def _device(settings: Training) -> torch.device:
-    found = torch.accelerator.current_accelerator() if settings.device != "cpu" else None
-    return found if found is not None and torch.accelerator.is_available() else torch.device("cpu")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from regard._files import replace_file
 from regard.errors import RequestError, nearest
 from regard.viewer.sides import Side
 
@@ -175,8 +176,7 @@ class View:
 
         target = Path(path)
         content = dump(self, code=code, top_k=top_k)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(content)
+        replace_file(target, lambda beside: beside.write_bytes(content))
         return target
 
     def page(self, path: str | Path, *, code: str | None = None, top_k: int | None = None) -> Path:
@@ -185,8 +185,7 @@ class View:
 
         target = Path(path)
         content = page(self, code=code, top_k=top_k)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(content)
+        replace_file(target, lambda beside: beside.write_bytes(content))
         return target
 
     def serve(self, port: int = 0, **options: Any) -> "Live":

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from regard._files import replace_file
 from regard.errors import RequestError, nearest
 from regard.viewer._page import Page, Panel, style
 
@@ -134,8 +135,8 @@ def _inches(width: float | str | None) -> float | None:
 
 def _save(figure: "Figure", path: Path) -> None:
     metadata = {".pdf": {"CreationDate": None, "Creator": "regard"}, ".svg": {"Date": None}}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, format=path.suffix[1:].lower(), metadata=metadata.get(path.suffix.lower()))
+    form, about = path.suffix[1:].lower(), metadata.get(path.suffix.lower())
+    replace_file(path, lambda beside: figure.savefig(beside, format=form, metadata=about))
 
 
 def _matplotlib() -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from rich.text import Text
 
+from regard.data.graph import Graph
 from regard.errors import RequestError
 from regard.store import Loaded
 from regard.tasks.nodes import Looked, NodePrediction, looked_at
@@ -33,12 +34,18 @@ class NodeLook:
     Args:
         node: its number.
         around: of the node and its neighbors, where each looked in each layer.
+        graph: which it is of.
     """
 
     model: str
     node: int
     found: NodePrediction
     around: dict[int, list[Looked]]
+    graph: Graph
+
+    def called(self, node: int) -> str:
+        """The name of a node."""
+        return self.graph.called(node)
 
     @property
     def layers(self) -> Sequence[Looked]:
@@ -59,7 +66,7 @@ class NodeLook:
 
     def text(self, *, colour: bool = True) -> Text:
         """A table for each layer, and the classes, for a terminal."""
-        made = Text(f"node {self.node} of {self.model}\n")
+        made = Text(f"node {self.called(self.node)} of {self.model}\n")
         for number, layer in enumerate(self.layers, 1):
             rows = self.rows(layer)
             heads = len(layer.weights)
@@ -68,7 +75,8 @@ class NodeLook:
             made.append("neighbor".rjust(10) + "".join(name.rjust(7) for name in names) + "\n")
             top = top_of([max(values) for _, values in rows])
             for node, values in rows[:MOST]:
-                made.append(("itself" if node == self.node else str(node)).rjust(10))
+                name = "itself" if node == self.node else self.called(node)
+                made.append(name.rjust(10) if len(name) <= 10 else name[:9] + "…")
                 for value in values:
                     made.append(" ")
                     made.append(f"{value:6.3f}", shading(value, top) if colour else None)
@@ -83,7 +91,7 @@ class NodeLook:
             {
                 "attention": layer.attention,
                 "neighbors": [
-                    {"node": node, "weight": round(values[0], 5),
+                    {"node": self._plain(node), "weight": round(values[0], 5),
                      "heads": [round(value, 5) for value in values[1:] or values]}
                     for node, values in self.rows(layer)
                 ],
@@ -91,10 +99,15 @@ class NodeLook:
             for layer in self.layers
         ]  # fmt: skip
         return {
-            "input": self.found.input, "output": self.found.output, "node": self.node,
+            "input": self.found.input, "output": self.found.output,
+            "node": self._plain(self.node),
             "classes": [{"class": c, "probability": p} for c, p in self.classes],
             "layers": layers,
         }  # fmt: skip
+
+    def _plain(self, node: int) -> int | str:
+        """A node as JSON has it: its name, or its number where it has none."""
+        return self.graph.nodes[node] if self.graph.nodes else node
 
 
 def look(loaded: Loaded, text: str) -> NodeLook:
@@ -114,7 +127,7 @@ def look(loaded: Loaded, text: str) -> NodeLook:
     near = np.unique(np.concatenate([layer.nodes for layer in found.looked]))
     near = np.concatenate([[node], near[near != node]])[:PAGE]
     _, looks = looked_at(loaded.model, world, near)
-    return NodeLook(name, node, found, dict(zip(near.tolist(), looks, strict=True)))
+    return NodeLook(name, node, found, dict(zip(near.tolist(), looks, strict=True)), world.graph)
 
 
 def view(looks: Sequence[NodeLook], *, folder: str = "") -> View:
@@ -141,10 +154,10 @@ def view(looks: Sequence[NodeLook], *, folder: str = "") -> View:
             maps.append(Map.of(
                 layer.attention, len(sides), len(sides), weights, kind="edges", layer=number + 1
             ))  # fmt: skip
-        sides.append(Side([str(node) for node in nodes], "nodes", edges=sorted(joined)))
+        sides.append(Side([one.called(node) for node in nodes], "nodes", edges=sorted(joined)))
         name, probability = one.classes[0]
         runs.append(Run(
-            kept, input=f"node {one.node}", output=name, model=one.model, folder=folder,
+            kept, input=f"node {one.called(one.node)}", output=name, model=one.model, folder=folder,
             score=probability,
         ))  # fmt: skip
     return View(sides, maps, runs, f"{folder or looks[0].model} · {runs[0].input}")
@@ -170,14 +183,15 @@ def draw(one: NodeLook, path: str | Path, *, width: float | str | None = None) -
                 axis.set_axis_off()
                 if column < len(rows[0][1]):
                     name = f"head {column}" if column else f"layer {number}, mean"
-                    _circle(axis, one.node, [(n, values[column]) for n, values in rows], name)
+                    _circle(axis, one, [(n, values[column]) for n, values in rows], name)
         name, probability = one.classes[0]
-        made.suptitle(f"{one.model} · node {one.node} · {name} {probability:.2f}")
+        made.suptitle(f"{one.model} · node {one.called(one.node)} · {name} {probability:.2f}")
         figures._save(made, Path(path))
 
 
-def _circle(axis: Any, node: int, rows: Sequence[tuple[int, float]], name: str) -> None:
+def _circle(axis: Any, one: NodeLook, rows: Sequence[tuple[int, float]], name: str) -> None:
     """A node in the middle of its neighbors."""
+    node = one.node
     top = top_of([weight for _, weight in rows])
     own = dict(rows).get(node, 0.0)
     others = sorted((n, weight) for n, weight in rows if n != node)
@@ -187,9 +201,17 @@ def _circle(axis: Any, node: int, rows: Sequence[tuple[int, float]], name: str) 
         colour = tuple(c / 255 for c in shade(0.25 * top + 0.75 * weight, top))
         axis.plot([0, x], [0, y], color=colour, linewidth=0.4 + 6 * weight / top, zorder=1)
         axis.text(
-            1.22 * x, 1.22 * y, str(other), ha="center", va="center", color=INK, fontsize="x-small"
-        )
+            1.22 * x,
+            1.22 * y,
+            one.called(other),
+            ha="center",
+            va="center",
+            color=INK,
+            fontsize="x-small",
+        )  # fmt: skip
     middle = tuple(c / 255 for c in shade(own, top))
     axis.scatter([0], [0], s=260, color=[middle], edgecolors=MARK, zorder=2)
-    axis.text(0, 0, str(node), ha="center", va="center", color=ink_on(own, top), fontsize="x-small")
+    axis.text(
+        0, 0, one.called(node), ha="center", va="center", color=ink_on(own, top), fontsize="x-small"
+    )
     axis.set(xlim=(-1.5, 1.5), ylim=(-1.5, 1.5), aspect="equal", title=name)

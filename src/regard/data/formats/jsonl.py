@@ -1,11 +1,11 @@
 """JSON lines: one object a line, columns are its keys."""
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from regard.data.formats.text import Column, Row, lines
+from regard.data.plain_json import read_json
 from regard.data.problems import Problems
 from regard.errors import RequestError, nearest
 
@@ -59,7 +59,7 @@ def objects(path: str | Path, problems: Problems) -> Iterator[tuple[int, dict[st
             problems.add(file, number, "empty")
             continue
         try:
-            value = json.loads(text)
+            value = read_json(text)
         except ValueError as error:
             problems.add(file, number, "not JSON", str(error))
             continue

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from regard.data.formats.text import Column, Row, check_columns
+from regard.data.formats.text import Column, Row, check_columns, regular
+from regard.data.plain_json import read_json
 from regard.data.problems import Problems
 from regard.errors import RequestError
 
@@ -51,14 +52,12 @@ def read(
 def _json(path: str | Path, problems: Problems) -> Any:
 
     try:
-        raw = Path(path).read_bytes()
+        raw = regular(path).read_bytes()
         text = (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("utf-8-sig")
-    except FileNotFoundError:
-        raise RequestError(f"there is no file {path}") from None
     except (OSError, EOFError, UnicodeDecodeError) as error:
         raise RequestError(f"{path}: damaged or not UTF-8: {error}") from error
     try:
-        return json.loads(text)
+        return read_json(text)
     except ValueError as error:
         raise RequestError(f"{path} is not JSON: {error}") from error
 

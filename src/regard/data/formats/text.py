@@ -1,6 +1,7 @@
 """Lines of a text file, gzip or not, from a path or from standard input."""
 
 import gzip
+import stat
 import sys
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +13,7 @@ from typing import cast
 from regard.data.problems import Problems
 from regard.errors import RequestError, nearest
 
-__all__ = ["Column", "Row", "check_columns", "lines"]
+__all__ = ["Column", "Row", "check_columns", "lines", "regular"]
 
 LONGEST = 1 << 20
 """Bytes of a line; no example of any task is longer, and no file needs more memory than this."""
@@ -67,14 +68,41 @@ def lines(path: str | Path, problems: Problems) -> Iterator[tuple[int, str | Non
                     yield number, None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise RequestError(f"{path}: damaged gzip file after line {number}: {error}") from error
+
+
+def regular(path: str | Path) -> Path:
+    """The path, if there is a file that ends: no folder, no pipe, no device, no loop of links.
+
+    Raises:
+        RequestError: what is there instead.
+    """
+    found = Path(path)
+    try:
+        mode = found.stat().st_mode
     except FileNotFoundError:
         raise RequestError(f"there is no file {path}") from None
-    except IsADirectoryError:
-        raise RequestError(f"{path} is a folder; a file was expected") from None
+    except OSError as error:  # a loop of links, a folder that may not be entered
+        why = (error.strerror or str(error)).lower()
+        raise RequestError(f"{path}: a file was expected: {why}") from None
+    if not stat.S_ISREG(mode):
+        kind = next((said for told, said in _KINDS.items() if told(mode)), "no file")
+        raise RequestError(f"{path} is {kind}; a file was expected")
+    return found
+
+
+_KINDS = {
+    stat.S_ISDIR: "a folder",
+    stat.S_ISFIFO: "a pipe",
+    stat.S_ISSOCK: "a socket",
+    stat.S_ISCHR: "a device",
+    stat.S_ISBLK: "a device",
+}
 
 
 def _opened(path: str | Path) -> BufferedIOBase:
     """A binary file; unzipped if its first two bytes say gzip, whatever its name."""
+    if str(path) != "-":
+        regular(path)
     raw = sys.stdin.buffer if str(path) == "-" else open(path, "rb")  # noqa: SIM115
     file = cast(BufferedReader, raw)
     if file.peek(2)[:2] == b"\x1f\x8b":

@@ -1,0 +1,172 @@
+"""How large or small a number in a recipe, or in a model folder's `config.json`, may be.
+
+Constructors say the types; the ranges stand here, once for all of them, by the section a setting is
+in and its name. Upper ends are far above everything that was ever trained: they are there so that
+a folder from somewhere else cannot ask for a billion layers.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from regard.errors import RequestError
+
+__all__ = ["RANGES", "Range", "range_of", "within"]
+
+
+@dataclass(frozen=True)
+class Range:
+    """Numbers from `low` to `high`; `open` leaves out the ends that it names: "low", "high".
+
+    Example:
+        >>> 1 in Range(0, 1), 1 in Range(0, 1, "high"), str(Range(0, 1, "high"))
+        (True, False, 'from 0 to below 1')
+    """
+
+    low: float | int
+    high: float | int
+    open: str = ""
+
+    def __contains__(self, value: float | int) -> bool:
+        above = self.low < value if self.open == "low" else self.low <= value
+        below = value < self.high if self.open == "high" else value <= self.high
+        return above and below
+
+    def __str__(self) -> str:
+        low = f"above {self.low:,}" if self.open == "low" else f"from {self.low:,}"
+        return f"{low} to {'below ' if self.open == 'high' else ''}{self.high:,}"
+
+
+NUMBER = Range(-(10**9), 10**9)
+"""Every number of which nothing else is said."""
+SEED = Range(0, 2**32 - 1)  # NumPy's
+WIDTH = Range(1, 1_000_000)
+LAYERS = Range(1, 1000)
+HEADS = Range(1, 10_000)
+LENGTH = Range(1, 1_000_000)
+SHARE = Range(0, 1, "high")
+"""What is dropped, mixed or smoothed: all of it would leave nothing."""
+FACTOR = Range(0, 10**9)
+POSITIVE = Range(0, 10**9, "low")
+COUNT = Range(0, 10**9)
+SOME = Range(1, 10**9)
+TOKENS = Range(0, 100_000)
+"""Of an output: what a decoder may write."""
+
+RANGES: Mapping[str, Mapping[str, Range]] = {
+    "model": {
+        **dict.fromkeys(("source", "target"), Range(1, 100_000_000)),
+        **dict.fromkeys(
+            ("align", "dim", "embed", "expert_hidden", "head_dim", "hidden", "maxout", "rank",
+             "value_head_dim"), WIDTH,
+        ),
+        **dict.fromkeys(("decoder_layers", "hops", "layers", "sets"), LAYERS),
+        **dict.fromkeys(("heads", "output_heads"), HEADS),
+        **dict.fromkeys(("experts", "k"), WIDTH),
+        **dict.fromkeys(
+            ("attention_dropout", "dropout", "hidden_dropout", "noise"), SHARE,
+        ),
+        **dict.fromkeys(("longest", "max_length", "memory"), LENGTH),
+        **dict.fromkeys(("clip", "window"), LENGTH),
+        **dict.fromkeys(("epsilon", "ratio", "scale"), POSITIVE),
+        **dict.fromkeys(("decoder", "dilations", "encoder", "kernel"), WIDTH),
+        **dict.fromkeys(("extra", "first", "linear", "reach"), Range(0, 1_000_000)),
+        **dict.fromkeys(("balance", "slope"), FACTOR),
+        "start": Range(-1000, 1000),
+        "attention": LAYERS,  # which decoder layers attend
+    },
+    "task": {
+        "smoothing": SHARE,
+        **dict.fromkeys(
+            ("anonymous", "block", "context", "facts", "longest", "max_document", "max_source"),
+            SOME,
+        ),
+        **dict.fromkeys(("numbers", "vectors"), FACTOR),
+        "neighbors": SOME,
+    },
+    "task.guided": {"head": SOME, "weight": FACTOR},
+    "task.scheduled": {"floor": Range(0, 1), "k": POSITIVE, "slope": FACTOR},
+    "task.risk": {
+        "after": COUNT,
+        "alpha": POSITIVE,
+        "samples": Range(1, 100_000),
+        "weight": Range(0, 1),
+    },
+    "decode": {
+        "size": Range(1, 1000),
+        "n_best": Range(1, 100_000),
+        "patience": Range(1, 10**9),
+        **dict.fromkeys(("coverage", "diversity", "length"), FACTOR),
+        "max_ratio": Range(0, 100),
+        "max_length": Range(1, 100_000),
+        **dict.fromkeys(("max_extra", "min_length", "no_repeat"), TOKENS),
+        "repetition": Range(1, 10**9),
+        "temperature": FACTOR,
+        "top_k": COUNT,
+        "top_p": Range(0, 1, "low"),
+        "seed": SEED,
+    },
+    "train": {"seed": SEED, "threads": Range(1, 1024)},
+    "train.optimizer": {
+        **dict.fromkeys(("eps", "lr", "weight_decay"), FACTOR),
+        **dict.fromkeys(("betas", "momentum"), SHARE),
+        "rho": Range(0, 1),
+    },
+    "train.schedule": {
+        **dict.fromkeys(("final", "start", "warmup"), FACTOR),
+        "dim": WIDTH,
+        "every": POSITIVE,
+        "factor": Range(0, 1, "low"),
+        "least": Range(0, 1),
+        "threshold": POSITIVE,
+    },
+    "data": {
+        **dict.fromkeys(("last_words", "limit", "max_length"), SOME),
+        "columns": SOME,
+    },
+    "data.tokenizer": {"min_count": SOME, "size": Range(5, 100_000_000)},
+}  # fmt: skip
+"""Section -> setting -> what its numbers may be, those in a list or under keys too."""
+
+
+def range_of(key: str) -> Range:
+    """The range of a setting by its dotted key; of something inside it, that of what it is in.
+
+    Example:
+        >>> str(range_of("model.layers")), str(range_of("data.tokenizer.source.size"))
+        ('from 1 to 1,000', 'from 5 to 100,000,000')
+        >>> range_of("data.limit.train") == range_of("data.limit")
+        True
+    """
+    parts = key.split(".")
+    for last in range(len(parts) - 1, 0, -1):
+        for end in range(last, 0, -1):
+            section = RANGES.get(".".join(parts[:end]), {})
+            if parts[last] in section:
+                return section[parts[last]]
+    return NUMBER
+
+
+def within(key: str, value: Any, where: Callable[[str], str] = lambda key: "") -> None:
+    """Refuse a value with a number that its setting cannot have; NaN and infinity are in no range.
+
+    Args:
+        key: the dotted key.
+        value: a number, or a list or mapping of whatever depth that holds some.
+        where: gives the place of a dotted key, for the error; "" for none.
+
+    Raises:
+        RequestError: the key, what was expected, what came.
+    """
+    if isinstance(value, Mapping):
+        for name, item in value.items():
+            within(f"{key}.{name}", item, where)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            within(key, item, where)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        bounds = range_of(key)
+        if not (math.isfinite(value) and value in bounds):
+            place = f"{where(key)}: ".removeprefix(": ")
+            raise RequestError(f"{place}{key}: expected a number {bounds}, came {value!r}")

@@ -1,0 +1,77 @@
+"""All that a recipe describes, made without data and without memory: what fails, fails here."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from regard.errors import RequestError
+
+if TYPE_CHECKING:
+    from regard.recipe import Recipe
+
+__all__ = ["shape_of", "try_out"]
+
+SIZE = 100
+"""Of both vocabularies, where nothing was read yet."""
+
+_KEY = re.compile(r"[a-z]+(?:\.\w+)+(?=[: ])")
+_REFUSALS = (ArithmeticError, AssertionError, LookupError, RuntimeError, TypeError, ValueError)
+"""What constructors say with: theirs, and those of what they call."""
+
+
+def try_out(recipe: "Recipe") -> None:
+    """Make task, decoder, schedule, optimizer and model; the model's weights take no memory.
+
+    Raises:
+        RequestError: one of them refuses its settings; with the place.
+    """
+    import torch
+
+    from regard import catalog, decode, tasks
+    from regard.train import optim, schedule
+
+    with _placed(recipe, "task"):
+        task = tasks.load(recipe.task["name"])(**_arguments(recipe.task))
+    task.check_data(recipe.data, recipe.where)
+    with _placed(recipe, "decode"):
+        decode.build(recipe.decode)
+    with _placed(recipe, "train.schedule"):
+        factor = schedule.build(recipe.train.get("schedule") or {})
+        for point in (schedule.Point(1, 0.0, 0.0), schedule.Point(1000, 3.0, 1.0)):
+            float(factor(point))
+    with _placed(recipe, "train.optimizer"):
+        optim.build(recipe.train.get("optimizer") or {}, [torch.nn.Parameter(torch.zeros(1))])
+    with _placed(recipe, "model"):
+        sizes = {"source": SIZE, "target": getattr(task, "pointers", SIZE)}
+        shape_of(catalog.load(recipe.model["name"]), {**sizes, **_arguments(recipe.model)})
+
+
+def shape_of(model: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+    """The model with weights that have shapes and no values: nothing of their size is allocated."""
+    import torch
+
+    with torch.random.fork_rng(devices=[]), torch.device("meta"):
+        return model(**arguments)
+
+
+def _arguments(section: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in section.items() if key != "name"}
+
+
+@contextmanager
+def _placed(recipe: "Recipe", section: str) -> Iterator[None]:
+    """Put the place of a section, or of the key it speaks of, before what is wrong with it."""
+    try:
+        yield
+    except RequestError as error:
+        said = str(error)
+        key = _KEY.match(said)
+        place = recipe.where(key[0] if key else section)
+        head = said if said.startswith(place) else f"{place}: {said}"
+        raise RequestError(head) from None
+    except _REFUSALS as error:
+        why = str(error).partition("\n")[0] or type(error).__name__
+        raise RequestError(
+            f"{recipe.where(section)}: {section}: these settings do not go together ({why})"
+        ) from None
