@@ -172,11 +172,10 @@ def test_ids_that_are_not_in_the_vocabulary_are_refused():
 @pytest.mark.parametrize(
     "make", [a_transformer, an_rnnsearch, lambda: RNNencdec(203, 203, hidden=8)]
 )
-@pytest.mark.parametrize("wrong", [203, -1])
-def test_every_decoder_refuses_ids_that_are_in_no_vocabulary(make, wrong):
+def test_every_decoder_refuses_negative_ids(make):
     source, lengths = sources()
-    source[2, 1] = wrong
-    with pytest.raises(RequestError, match=f"source: expected ids from 0 to 202, got {wrong}"):
+    source[2, 1] = -1
+    with pytest.raises(RequestError, match="source: expected ids from 0 up, got -1"):
         Greedy()(make(), source, lengths)
 
 

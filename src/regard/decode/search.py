@@ -129,7 +129,7 @@ class Decoder(ABC):
             rules: more rules than the decoder's own (see `rules`), `Avoid` for one.
         """
         if not source.is_floating_point():
-            known(source, getattr(model, "source", None), "source")
+            known(source, None, "source")  # how many there are, each model knows
         lengths = lengths_of(source, lengths)
         prefixes = None if prefix is None else [[start] if len(start) else [] for start in prefix]
         starts = [own[0] if own else [] for own in _checked("prefix", prefixes, len(source))]
