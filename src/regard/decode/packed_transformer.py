@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from regard.attention import Causal, ScaledDot
 from regard.attention._recorder import active, note
 from regard.attention.mask import take
-from regard.decode.panels import Linear, Panels, plain
+from regard.decode.panels import Linear, Panels, known, plain
 from regard.layers.feedforward import FeedForward
 from regard.layers.norm import PreNorm
 from regard.models.marian import Activated, Marian
@@ -164,6 +164,7 @@ class PackedTransformer(Panels):
         """Read sources (B, S): states (B, S, D), zeros at padding, and each layer's memory."""
         model = self.model
         lengths = self._lengths(source, lengths)
+        source = known(source, len(model.embed_source.weight), "source")
         if isinstance(model, Marian) and not model.reads_end:
             lengths = (lengths - 1).clamp(min=1)
         x = model._embed(model.embed_source, source, 0).contiguous()

@@ -41,16 +41,16 @@ def plain(attention: Any, score: type) -> bool:
     return attention.read.scale is None
 
 
-def known(ids: Tensor, words: int | None, name: str) -> Tensor:
+def known(ids: Tensor, words: int, name: str) -> Tensor:
     """Ids as C reads them.
 
     Raises:
         RequestError: one is negative, or not in a vocabulary of so many words.
     """
     low, high = (int(x) for x in ids.aminmax()) if ids.numel() else (0, 0)
-    if low < 0 or (words is not None and high >= words):
-        wrong, most = low if low < 0 else high, "up" if words is None else f"to {words - 1}"
-        raise RequestError(f"{name}: expected ids from 0 {most}, got {wrong}")
+    if ids.numel() and (low < 0 or high >= words):
+        wrong = low if low < 0 else high
+        raise RequestError(f"{name}: expected ids from 0 to {words - 1}, got {wrong}")
     return ids.long().contiguous()
 
 

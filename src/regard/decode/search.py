@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from regard.decode.hypothesis import Hypothesis
 from regard.decode.packed import PRECISIONS, packed
-from regard.decode.panels import Panels, known
+from regard.decode.panels import Panels
 from regard.decode.penalties import PENALTIES
 from regard.decode.rules import Phrases, Rule, no_repeat, repetition
 from regard.errors import RequestError, nearest
@@ -128,8 +128,6 @@ class Decoder(ABC):
             must: for each sentence, sequences of ids that its output must have (`Beam` alone).
             rules: more rules than the decoder's own (see `rules`), `Avoid` for one.
         """
-        if not source.is_floating_point():
-            known(source, None, "source")  # how many there are, each model knows
         lengths = lengths_of(source, lengths)
         prefixes = None if prefix is None else [[start] if len(start) else [] for start in prefix]
         starts = [own[0] if own else [] for own in _checked("prefix", prefixes, len(source))]
