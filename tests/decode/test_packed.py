@@ -169,13 +169,13 @@ def test_ids_that_are_not_in_the_vocabulary_are_refused():
             fast.encode(source, lengths)
 
 
-@pytest.mark.parametrize(
-    "make", [a_transformer, an_rnnsearch, lambda: RNNencdec(203, 203, hidden=8)]
-)
-def test_every_decoder_refuses_negative_ids(make):
+@needs_c
+@MODELS
+@pytest.mark.parametrize("wrong", [203, -1])
+def test_decoders_refuse_ids_that_are_in_no_vocabulary(make, wrong):
     source, lengths = sources()
-    source[2, 1] = -1
-    with pytest.raises(RequestError, match="source: expected ids from 0 up, got -1"):
+    source[2, 1] = wrong
+    with pytest.raises(RequestError, match=f"source: expected ids from 0 to 202, got {wrong}"):
         Greedy()(make(), source, lengths)
 
 
