@@ -89,7 +89,7 @@ def test_as_many_words_are_right_as_it_says():
         ({"choose": "worst"}, "choose is 'worst'"),
         ({"decay": "sigmoid", "k": 0.5}, "k is 0.5; with decay sigmoid it is from 1 up"),
         ({"decay": "exponential", "k": 2.0}, "from 0 to 1"),
-        ({"floor": 2.0}, "floor is from 0 to 1"),
+        ({"floor": 2.0}, r"task\.scheduled\.floor: expected a number from 0 to 1"),
         ({"slop": 1.0}, "no setting 'slop'"),
     ],
 )

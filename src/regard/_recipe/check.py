@@ -54,12 +54,12 @@ def check(
             within(dotted, value, where)
         elif key not in set(extra) and not open_ended:
             near = nearest(key, parameters)
-            raise RequestError(
-                f"{where(dotted)}: {name} has no setting {key!r} ({section}): {near}"
-            )
+            place = f"{where(dotted)}: ".removeprefix(": ")
+            raise RequestError(f"{place}{name} has no setting {key!r} ({section}): {near}")
     for key, parameter in parameters.items():
         if parameter.default is inspect.Parameter.empty and key not in values:
-            raise RequestError(f"{where(section)}: {name} needs a value for {section}.{key}")
+            place = f"{where(section)}: ".removeprefix(": ")
+            raise RequestError(f"{place}{name} needs a value for {section}.{key}")
     return typed
 
 

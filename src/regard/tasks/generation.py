@@ -223,7 +223,7 @@ def _settings(kind: type[Any], given: Mapping[str, Any] | None, name: str) -> An
     """Settings of one kind from a recipe's keys; None where there are none."""
     if given is None:
         return None
-    return kind(**check(given, kind, section=f"task.{name}", where=lambda key: "recipe", extra=()))
+    return kind(**check(given, kind, section=f"task.{name}", where=lambda key: "", extra=()))
 
 
 @dataclass(frozen=True)
