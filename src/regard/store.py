@@ -21,6 +21,7 @@ from regard import __version__, _card, _weights, catalog, decode, tasks
 from regard._recipe.check import check_keys, hints_of
 from regard._recipe.reader import dump
 from regard._recipe.trial import shape_of
+from regard._upgrade import upgrade
 from regard.data.plain_json import plain_value, read_json
 from regard.data.tokenize import Tokenizer
 from regard.errors import RegardError, RequestError, nearest
@@ -31,8 +32,8 @@ __all__ = ["FORMAT", "Loaded", "find", "from_pretrained", "load", "save_pretrain
 
 log = logging.getLogger(__name__)
 
-FORMAT = 1
-"""The folder format this version writes; folders of a later one are refused."""
+FORMAT = 2
+"""The folder format this version writes; earlier ones are read, later ones are refused."""
 
 CONFIG, RECIPE, METRICS, CARD = "config.json", "recipe.yaml", "metrics.json", "README.md"
 SHIPPED = Path(__file__).parent / "shipped" / "models"
@@ -320,8 +321,8 @@ def _read_config(folder: Path) -> dict[str, Any]:
         raise RequestError(f"{path}: expected an object, got {type(config).__name__}")
     if "model_type" in config:  # Hugging Face's
         return config
-    made = config.get("format", FORMAT)
-    if not isinstance(made, int) or made > FORMAT:
+    made = config.get("format", 1)
+    if type(made) is not int or not 1 <= made <= FORMAT:
         raise RequestError(
             f"{path} has format {made}, made by regard {config.get('regard', 'of a later day')};"
             f" this is regard {__version__}, which reads up to {FORMAT}: update it"
@@ -332,7 +333,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
     for key in ("model", "task"):
         if not isinstance(config[key].get("name"), str):
             raise RequestError(f"{path}: {key}.name is missing")
-    return config
+    return upgrade(config)
 
 
 def _make(config: Mapping[str, Any], path: Path) -> tuple[Task, Any]:

@@ -20,7 +20,7 @@ FLOORS = [
 ]
 # Tables of names and readers of files: they import nothing heavy, and anyone may ask them.
 ANYONE = {"catalog", "_catalog", "_recipe"}
-PRIVATE_OF = {"_card": "store", "_weights": "store", "_recipe": "recipe"}
+PRIVATE_OF = {"_card": "store", "_weights": "store", "_upgrade": "store", "_recipe": "recipe"}
 LIGHT = ["catalog.py", "recipe.py", "errors.py", "__init__.py", "cli/app.py"]
 HEAVY = {"torch", "pytorch_lightning", "tokenizers", "sacrebleu", "matplotlib", "numpy", "pydantic"}
 

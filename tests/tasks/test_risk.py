@@ -121,9 +121,7 @@ def test_it_raises_the_expected_bleu_of_what_the_model_writes():
 
 def test_what_makes_no_sense_is_refused():
     of = tasks.load("translation")
-    with pytest.raises(
-        RequestError, match=r"task\.risk\.weight: expected a number from 0 to 1"
-    ):
+    with pytest.raises(RequestError, match=r"task\.risk\.weight: expected a number from 0 to 1"):
         of(risk={"weight": 2.0})
     with pytest.raises(RequestError, match=r"task\.risk\.samples: expected a number from 1 to"):
         of(risk={"samples": 0})
