@@ -164,8 +164,8 @@ def test_copies_are_whole_and_their_own(reader, pointers, how):
 
 @every
 def test_save_and_load(reader, pointers, tmp_path):
-    model, batch = build(reader, pointers, torch.float32), asked()
-    words = Tokenizer.train(["a b c d e f g h i"], kind="words", size=SIZE)
+    words, batch = Tokenizer.train(["a b c d e f g h i"], kind="words", size=SIZE), asked()
+    model = catalog.load(reader)(len(words), pointers, **catalog.entry(reader).tiny).eval()
     store.save_pretrained(
         tmp_path / "folder",
         model,

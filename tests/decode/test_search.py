@@ -204,7 +204,7 @@ def test_nan_is_said(decoder):
         ({"name": "greedy", "size": 3}, "'greedy' has no such key"),
         ({"size": "512x"}, "decode.size: expected a whole number, got '512x'"),
         ({"size": True}, "expected a whole number"),
-        ({"size": 0}, "decode.size: expected 1 or more, got 0"),
+        ({"size": 0}, "decode.size: expected a number from 1 to 1,000, came 0"),
         ({"penalty": "wu"}, "decode.penalty: no length penalty 'wu'; valid: gnmt, power"),
         ({"length": -0.5}, "decode.length"),
         ({"max_length": 2, "min_length": 3}, "decode.max_length"),
