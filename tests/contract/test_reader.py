@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard import catalog, store
+from regard import catalog, store, tasks
 from regard.attention import watch
 from regard.data.tokenize import Tokenizer
 from regard.protocols import Output, Reader
@@ -165,7 +165,8 @@ def test_copies_are_whole_and_their_own(reader, pointers, how):
 @every
 def test_save_and_load(reader, pointers, tmp_path):
     words, batch = Tokenizer.train(["a b c d e f g h i"], kind="words", size=SIZE), asked()
-    model = catalog.load(reader)(len(words), pointers, **catalog.entry(reader).tiny).eval()
+    source = tasks.load("reading")().model_arguments({"source": words})["source"]
+    model = catalog.load(reader)(source, pointers, **catalog.entry(reader).tiny).eval()
     store.save_pretrained(
         tmp_path / "folder",
         model,
