@@ -244,7 +244,7 @@ def test_extremes_are_finite_where_the_truth_is(level):
 @needs_c
 @pytest.mark.parametrize("level", LEVELS)
 def test_products_of_features_that_are_all_large_stay_finite(level, reciprocal):
-    """Up to the bound of each road, where all of two or four factors are as large as they can be."""
+    """Up to the bound of each road, where all factors of a product are as large as they can be."""
     v = torch.randn(64, generator=torch.Generator().manual_seed(1))
     with native.at_level(level):
         for step in range(1, 180):
