@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from regard import native
+from regard.decode import packed_recurrent
 from regard.decode.packed import packed
 from regard.decode.packed_recurrent import _READ, _READ_CALL
 from regard.decode.panels import Panels
@@ -19,7 +20,7 @@ SPANS = "lengths, offsets or spans that are out of range"
 @pytest.fixture
 def unchecked(monkeypatch):
     """Packed models whose Python lets everything through."""
-    monkeypatch.setattr(Panels, "_known", staticmethod(lambda ids, words, name: ids))
+    monkeypatch.setattr(packed_recurrent, "known", lambda ids, words, name: ids)
     monkeypatch.setattr(Panels, "_lengths", staticmethod(lambda source, lengths: lengths))
 
 
