@@ -241,4 +241,7 @@ def check(bench: Bench, chosen: "list[Mutant]") -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
