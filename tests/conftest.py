@@ -7,9 +7,13 @@ import random
 import sys
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 settings.register_profile("regard", deadline=None, derandomize=True, print_blob=True)
+# For who asks only whether a test fails (tools/mutants.py): no smaller example is looked for.
+settings.register_profile(
+    "unshrunk", settings.get_profile("regard"), phases=(Phase.explicit, Phase.generate)
+)
 settings.load_profile("regard")
 
 

@@ -223,12 +223,19 @@ def test_against_the_equation_in_numpy():
 
 @needs_c
 @pytest.mark.parametrize("level", LEVELS)
-def test_extremes_are_finite_where_the_truth_is(level):
-    large = torch.tensor([0.0, 43.0, -43.0, 43.5, -60.0, 88.0, 1e3, -1e3, 3e38, -3e38, 1e-38])
+@pytest.mark.parametrize(
+    "large",
+    [
+        [0.0, 43.0, -43.0, 43.5, -60.0, 88.0, 1e3, -1e3, 3e38, -3e38, 1e-38],
+        [0.0, 42.9, -42.9, 43.1, -43.1, 44.4, -44.4, 45.5, -45.5],  # where e^2x leaves fp32
+    ],
+)
+def test_extremes_are_finite_where_the_truth_is(large, level):
+    large = torch.tensor(large)
     query, key = large[None, :, None].repeat(1, 1, 33), large[None, :, None].repeat(1, 1, 33)
     v = torch.linspace(-2, 2, 33)
     v[:3] = torch.tensor([0.0, 1e-30, -1e-38])
-    weight = torch.rand(1, 11, 11)
+    weight = torch.rand(1, len(large), len(large))
     expected, expected_grads = grads(exact, [x.double() for x in (query, key, v)], weight.double())
     with native.at_level(level):
         found, found_grads = grads(c.scores, [query, key, v], weight)
@@ -239,6 +246,18 @@ def test_extremes_are_finite_where_the_truth_is(level):
     for a, b in zip(found_grads, expected_grads, strict=True):
         assert a.isfinite().all()
         assert error(a, b) <= 1e-5
+
+
+@needs_c
+@pytest.mark.parametrize("level", LEVELS)
+def test_products_of_features_that_are_all_large_stay_finite(level, reciprocal):
+    """Up to the bound of each road, where all factors of a product are as large as they can be."""
+    v = torch.randn(64, generator=torch.Generator().manual_seed(1))
+    with native.at_level(level):
+        for step in range(1, 180):
+            x = torch.full((1, 3, 64), step / 4)
+            found = c.scores(x, x[:, :2], v)
+            assert error(found, exact(x, x[:, :2], v)) <= 2e-6, step / 4
 
 
 @needs_c
@@ -255,14 +274,15 @@ def test_infinity_and_nan_are_what_tanh_makes_of_them(level):
 
 
 @needs_c
-def test_long_sequences_go_by_chunks(monkeypatch):
-    """More queries than a chunk has, and weights made again from the log-sum-exp."""
+@pytest.mark.parametrize("queries", [700, 513])
+def test_long_sequences_go_by_chunks(queries, monkeypatch):
+    """More queries than a chunk (of 512) has, and weights made again from the log-sum-exp."""
     monkeypatch.setattr(additive_grad, "KEPT", 0)
     g = torch.Generator().manual_seed(1)
-    shapes = ((2, 700, 8), (2, 90, 8), (8,), (2, 90, 5))
+    shapes = ((2, queries, 8), (2, 90, 8), (8,), (2, 90, 5))
     inputs = [torch.randn(*shape, generator=g) for shape in shapes]
     lengths = torch.tensor([90, 31])
-    weight = torch.randn(2, 700, 5, generator=g)
+    weight = torch.randn(2, queries, 5, generator=g)
 
     def ours(query, key, v, value):
         return c.attend(query, key, v, value, lengths=lengths, scale=0.7)[0]
@@ -273,6 +293,33 @@ def test_long_sequences_go_by_chunks(monkeypatch):
         return torch.softmax(scores, -1) @ value
 
     found, found_grads = grads(ours, inputs, weight)
+    expected, expected_grads = grads(truth, [x.double() for x in inputs], weight.double())
+    assert error(found, expected) <= 2e-6
+    for a, b in zip(found_grads, expected_grads, strict=True):
+        assert error(a, b) <= 1e-5
+
+
+@needs_c
+@pytest.mark.parametrize("kept", [0, 1 << 21])
+@pytest.mark.parametrize("layout", ["turned", "apart", "broadcast"])
+def test_masks_are_read_by_their_strides(layout, kept, monkeypatch):
+    monkeypatch.setattr(additive_grad, "KEPT", kept)
+    g = torch.Generator().manual_seed(1)
+    inputs = [torch.randn(*s, generator=g) for s in ((2, 9, 8), (2, 13, 8), (8,), (2, 13, 5))]
+    weight = torch.randn(2, 9, 5, generator=g)
+    allowed = torch.rand(2, 13, 18, generator=g) > 0.4
+    mask = {
+        "turned": allowed[..., :9].mT,
+        "apart": allowed.mT.contiguous().mT[..., ::2].mT,
+        "broadcast": allowed[1, :, :1].T.expand(2, 9, 13),
+    }[layout]
+    assert mask.stride() != (117, 13, 1)
+
+    def truth(query, key, v, value):
+        scores = exact(query, key, v).masked_fill(~mask, -torch.inf)
+        return torch.softmax(scores, -1) @ value
+
+    found, found_grads = grads(lambda *x: c.attend(*x, mask=mask)[0], inputs, weight)
     expected, expected_grads = grads(truth, [x.double() for x in inputs], weight.double())
     assert error(found, expected) <= 2e-6
     for a, b in zip(found_grads, expected_grads, strict=True):

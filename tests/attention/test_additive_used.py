@@ -215,6 +215,23 @@ def test_heads_of_their_own():
     torch.testing.assert_close(wide.float(), expected)
 
 
+def test_gradients_of_heads_of_their_own():
+    """Each head has a v, and each v the gradient of its own head alone."""
+    torch.manual_seed(1)
+    layer = MultiHead(12, 3, Attention(score=Additive(4, 4, 8, bias=True, heads=3)))
+    exact = MultiHead(12, 3, Attention(score=Additive(4, 4, 8, bias=True, heads=3))).double()
+    exact.load_state_dict(layer.state_dict())
+    x, y, mask = torch.randn(2, 5, 12), torch.randn(2, 7, 12), Lengths(torch.tensor([7, 3]))
+    weight, found = torch.randn(2, 5, 12), []
+    for one, name in ((layer, "streaming"), (exact, "reference")):
+        dtype = one.out.weight.dtype
+        with kernels(name):
+            context = one(x.to(dtype), y.to(dtype), mask=mask).context
+        found.append(torch.autograd.grad((context * weight).sum(), list(one.parameters())))
+    for ours, expected in zip(*found, strict=True):
+        torch.testing.assert_close(ours.double(), expected, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("queries", [1, 3])
 @pytest.mark.parametrize("heads", [1, 2])
 def test_features_of_a_carry_need_no_reference(queries, heads):

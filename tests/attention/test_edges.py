@@ -432,3 +432,18 @@ def test_halves_of_nodes_whose_heads_lie_side_by_side(level, heads, dim):
     torch.testing.assert_close(ours.double(), slow, rtol=1e-5, atol=1e-5)
     for one, two in zip(grads, expected, strict=True):
         torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.skipif(native.library() is None, reason="no compiled library")
+def test_threads_share_the_gradient_of_halves(monkeypatch):
+    torch.manual_seed(0)
+    x, vector = torch.randn(3000, 8, 8, requires_grad=True), torch.randn(8, 8, requires_grad=True)
+    upstream = torch.randn(8, 3000, 1)
+    monkeypatch.setattr(native, "threads", lambda work: 3)
+    found = torch.autograd.grad(halves(x.transpose(0, 1), vector), [x, vector], upstream)
+    expected = torch.autograd.grad(
+        torch.einsum("nhd,hd->hn", x.double(), vector.double())[..., None], [x, vector],
+        upstream.double(),
+    )  # fmt: skip
+    for one, two in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-4)

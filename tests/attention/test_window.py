@@ -15,6 +15,8 @@ from regard.attention import (
     Documents,
     Lengths,
     ScaledDot,
+    Softmax,
+    WeightedSum,
     Window,
     attend,
     explain,
@@ -22,6 +24,8 @@ from regard.attention import (
 )
 from regard.attention._kernels import tiles
 from regard.attention._kernels.region import Region
+from regard.attention._kernels.table import Call
+from regard.attention._kernels.window import Windowed
 from regard.errors import RequestError
 from tests.attention.test_relative import compare
 
@@ -99,6 +103,13 @@ def test_when_it_is_taken():
     with kernels("sdpa"):  # whoever asks for it gets it
         forced = attend(x, x, mask=Window(2, 2)).context
     torch.testing.assert_close(forced, attend(x, x, mask=Window(2, 2)).context)
+
+
+@pytest.mark.parametrize(("keys", "pays"), [(30, True), (29, False)])
+def test_it_pays_from_six_windows_on(keys, pays):
+    x = torch.randn(1, keys, 4)
+    parts = {"score": ScaledDot(), "select": Softmax(), "read": WeightedSum()}
+    assert Windowed.pays(Call(**parts, mask=Window(2, 2), query=x, key=x, value=x)) is pays
 
 
 def test_a_region_cut_to_tiles_is_the_mask():

@@ -1,11 +1,12 @@
 """Dropout by words of bits."""
 
+import numpy as np
 import pytest
 import torch
 
 from regard import native
 from regard.layers.dropout import Dropout, dropout, dropout_add, dropout_relu
-from regard.native.dropout import FEW
+from regard.native.dropout import FEW, _dropout
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
@@ -23,6 +24,25 @@ def test_rate_scale_and_gradient(dtype, p):
     )
     y.sum().backward()
     torch.testing.assert_close(x.grad, y.detach())
+
+
+@pytest.mark.skipif(native.library() is None, reason="no compiled library")
+@pytest.mark.parametrize("seed", [3, (5 << 32) + 9])
+def test_what_is_kept_is_the_hash_that_the_kernel_names(seed):
+    """In NumPy: block b of 32 numbers, hash g decides on b * 32 + g and on b * 32 + 16 + g."""
+    count, threshold = 3 * FEW + 31, 20_000
+    x = np.arange((count + 31) // 32 * 16, dtype=np.uint32)
+    with np.errstate(over="ignore"):
+        x = x * np.uint32(0x9E3779B1) + np.uint32(seed & 0xFFFFFFFF)
+        x ^= x >> np.uint32(16)
+        x *= np.uint32(0x7FEB352D)
+        x ^= (x >> np.uint32(15)) ^ np.uint32(seed >> 32)
+        x *= np.uint32(0x846CA68B)
+        x ^= x >> np.uint32(16)
+    halves = np.stack([x & np.uint32(0xFFFF), x >> np.uint32(16)]).reshape(2, -1, 16)
+    kept = (halves.transpose(1, 0, 2).reshape(-1) >= threshold)[:count]
+    found = _dropout(torch.ones(count), None, torch.tensor([seed]), threshold)
+    assert np.array_equal(found.numpy() != 0, kept)
 
 
 def test_elements_are_independent_of_their_neighbours():

@@ -132,6 +132,18 @@ def test_inputs_that_are_not_aligned_are_copied():
 def test_outputs_that_are_not_aligned_are_refused():
     with pytest.raises(BrokenContract, match="scores"):
         additive_calls._SCORES(*arguments(scores=misaligned(torch.empty(2, 3, 5))))
+    ids = torch.frombuffer(np.zeros(12, dtype=np.uint8), dtype=torch.int64, offset=4)
+    with pytest.raises(BrokenContract, match="ids"):  # aligned for 32 bits, not for 64
+        top._BEST(0, torch.randn(1, 5), torch.empty(1, 1), ids[None], 1)
+
+
+def test_what_a_table_of_addresses_points_to_is_laid_out_as_said():
+    x = torch.randn(3, 4)
+    assert gate.expect("x", x, torch.float32, (3, 4)) == x.data_ptr()
+    for wrong in (torch.randn(4, 3).t(), x.double(), x[:2], x.to("meta"), torch._neg_view(x),
+                  misaligned(x)):  # fmt: skip
+        with pytest.raises(BrokenContract, match=r"x: expected contiguous torch.float32 \(3, 4\)"):
+            gate.expect("x", wrong, torch.float32, (3, 4))
 
 
 @needs_c
