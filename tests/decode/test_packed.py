@@ -14,6 +14,7 @@ from regard.decode import Beam, Ensemble, Greedy, Sample
 from regard.decode.packed import PackedRecurrent, PackedTransformer, packed, refuses
 from regard.decode.top import leading, log_probabilities, top
 from regard.errors import RequestError
+from regard.layers.rnn import Gated
 from regard.models.marian import Marian
 from regard.models.rnnsearch import RNNencdec, RNNsearch
 from regard.models.transformer import Transformer
@@ -53,6 +54,7 @@ VARIANTS = {
     "rnnsearch-odd": lambda: biased(
         an_rnnsearch(embed=30, hidden=50, align=37, maxout=25, reset="after")
     ),
+    "rnnsearch-keep": lambda: keeping(biased(an_rnnsearch())),
     "post": a_transformer,
     "pre": lambda: a_transformer(norm="pre", positions="halves", tied="none"),
     "learned": lambda: a_transformer(positions="learned", heads=2, head_dim=16, decoder_layers=1),
@@ -67,6 +69,14 @@ def biased(model):
         for name, p in model.named_parameters():
             if name.endswith("bias"):
                 p.normal_(std=0.2)
+    return model
+
+
+def keeping(model):
+    """Gated units whose update gate says what is kept, as PyTorch's does."""
+    for one in model.modules():
+        if isinstance(one, Gated):
+            one.update = "keep"
     return model
 
 

@@ -97,6 +97,8 @@ def arguments(**changes):
         ({"key": torch.randn(3, 5, 8)}, r"\(3, 5, 8\)"),
         ({"key": torch.randn(2, 8, 5).mT}, r"strides \(40, 1, 5\)"),
         ({"query": torch.randn(2, 3, 16)[..., ::2]}, r"strides \(48, 16, 2\)"),
+        ({"key": torch.randn(2, 5, 12)[..., :8]}, r"strides \(60, 12, 1\)"),
+        ({"key": torch.randn(2, 12, 12)[..., :8], "scores": torch.empty(2, 3, 12)}, "144, 12, 1"),
         ({"packed": torch.randn(2, 5, 47)}, "packed"),
         ({"v": torch.randn(9)}, r"v: f32 \({heads \* d}\) came as float32 \(9,\)"),
         ({"heads": 2}, "heads = 2"),
@@ -108,6 +110,16 @@ def arguments(**changes):
 def test_what_is_not_as_declared_is_refused(changes, said):
     with pytest.raises(BrokenContract, match=said.replace("[b q d]", r"\[b q d\]")):
         additive_calls._SCORES(*arguments(**changes))
+
+
+@needs_c
+def test_rows_may_lie_in_a_longer_memory():
+    query, v, longer = torch.randn(2, 3, 8), torch.randn(8), torch.randn(2, 9, 8)
+    there, dense = torch.empty(2, 3, 5), torch.empty(2, 3, 5)
+    given = {"query": query, "v": v}
+    additive_calls._SCORES(*arguments(**given, key=longer[:, 2:7], scores=there))
+    additive_calls._SCORES(*arguments(**given, key=longer[:, 2:7].clone(), scores=dense))
+    assert torch.equal(there, dense)
 
 
 def misaligned(x):
@@ -173,6 +185,15 @@ def test_a_struct_holds_its_tensors():
     made = pair(one, None)
     assert (made.a, made.size, made.twice, made.b) == (one.data_ptr(), 3, 6, None)
     assert made.held[0] is one
+    gate._STRUCTS.pop()
+
+
+def test_numbers_in_a_struct_are_64_bits_wide():
+    """So that nothing is padded, whatever stands beside them."""
+    mixed = Struct("mixed", "rate: float", "count: int", "n: long", "scale: double")
+    assert [getattr(mixed.kind, name).offset for name in mixed.fields] == [0, 8, 16, 24]
+    made = mixed(0.1, -3, 1 << 40, 0.3)
+    assert (made.rate, made.count, made.n, made.scale) == (0.1, -3, 1 << 40, 0.3)
     gate._STRUCTS.pop()
 
 
