@@ -36,7 +36,7 @@ def test_an_even_window_had_one_place_more():
     torch.manual_seed(0)
     layer = Transformer(9, 9, dim=8, heads=2, layers=1, hidden=8, window=5).encoder[0]
     mask = layer.self_attention.attention.mask
-    assert mask.dense(9, 9, at=0, device="cpu")[4].sum() == 5
+    assert mask.dense(9, 9, at=0, device=torch.device("cpu"))[4].sum() == 5
 
 
 def test_a_folder_of_the_first_format_is_read(tmp_path):
