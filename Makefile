@@ -55,7 +55,7 @@ test: lint  ## lint, types, and the fast tests with every shape annotation check
 	exit $$failed
 
 slow: setup-test  ## the slow tests
-	@$(STEP) slow -- env $(PYTEST) -m "slow and not gpu" $(ARGS)
+	@$(STEP) slow -- env $(PYTEST) -n $(JOBS) -m "slow and not gpu" $(ARGS)
 
 # Whole: every test that meets C (about 25 minutes on 2 cores). Quick: what CI runs, 5 minutes.
 SANITIZED := tests/native tests/attention tests/layers tests/decode tests/tasks/test_loss.py tests/train
