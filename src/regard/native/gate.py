@@ -30,7 +30,7 @@ in the same way and compared with `sizeof` and `offsetof` of C when the library 
 What tensors hold (ids, lengths, offsets) C checks itself, before it reads by them; `failed` says
 what it found. Inputs whose addresses are not aligned, or that are negated views, are copied.
 
-Checks are compiled into one expression a function: about 0.3 µs a tensor.
+Checks are compiled into one expression a function: about 1 µs a tensor, its address included.
 """
 
 import ctypes
