@@ -1,6 +1,6 @@
 """The few shapes that models can have. Tasks and decoders speak to these and to nothing else."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -13,18 +13,80 @@ __all__ = [
     "EOS",
     "PAD",
     "UNK",
+    "Classifier",
     "Decoding",
     "Encoded",
     "Generator",
+    "Inputs",
     "LanguageModel",
     "Output",
     "Reader",
     "StartsLinear",
     "lengths_of",
+    "unpacked",
 ]
 
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
 """The first four ids of every vocabulary: padding, start, end, unknown."""
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """What an encoder reads: a sentence, a sound, a picture or a document, in one form.
+
+    Args:
+        values: ids, or what stands in their place (see Shapes).
+        lengths: how many of them are real in each row; the rest is padding on the right. Not given:
+            the ids before the padding, or all of what is no ids.
+        extras: further tensors by name, with one row for each example: characters, marks of a
+            predicate, lengths of the sentences of a document.
+
+    Shapes:
+        values: ids (B, T), sentences of a document (B, S, W), frames (B, T, D), regions (B, L, D)
+        or images (B, C, H, W); lengths (B,) int64
+    """
+
+    values: Tensor
+    lengths: Tensor | None = None
+    extras: Mapping[str, Tensor] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def to(self, device: Any, non_blocking: bool = False) -> "Inputs":
+        """The same inputs on another device."""
+        return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def rows(self, index: Tensor) -> "Inputs":
+        """The examples `index` (n,), in that order."""
+        return self._map(lambda tensor: tensor.index_select(0, index.to(tensor.device)))
+
+    def pin_memory(self) -> "Inputs":
+        """The same inputs in page-locked memory, which a GPU copies from while it computes."""
+        return self._map(Tensor.pin_memory)
+
+    def _map(self, change: Callable[[Tensor], Tensor]) -> "Inputs":
+        return Inputs(
+            change(self.values),
+            None if self.lengths is None else change(self.lengths),
+            {name: change(tensor) for name, tensor in self.extras.items()},
+        )
+
+
+def unpacked(
+    source: "Tensor | Inputs", lengths: Tensor | None = None
+) -> tuple[Tensor, Tensor | None]:
+    """(values, lengths) of `Inputs`, or of a tensor with the lengths given beside it.
+
+    Lengths of ids that nobody gave are the number of ids before the padding; of frames and regions
+    they stay None: all are real.
+    """
+    if isinstance(source, Inputs):
+        lengths = source.lengths if lengths is None else lengths
+        source = source.values
+    if lengths is None and not source.is_floating_point() and source.dim() == 2:
+        lengths = (source != PAD).sum(1)
+    return source, lengths
 
 
 class Output(NamedTuple):
@@ -113,6 +175,21 @@ class Generator(Protocol):
 
     def step(self, tokens: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
         """Read tokens (B, beam); give logits (B, beam, V) of the next ones."""
+        ...
+
+
+@runtime_checkable
+class Classifier(Protocol):
+    """Gives scores of classes for each input: logits (B, num_classes), before the softmax.
+
+    For several labels at once each logit is a class's own, before the sigmoid. What a loss adds
+    (a penalty) is in `Output.extra`.
+    """
+
+    normalized: bool
+
+    def __call__(self, source: Tensor | Inputs, lengths: Tensor | None = None) -> Output:
+        """Read sources: ids (B, T), or `Inputs`; logits (B, num_classes)."""
         ...
 
 
