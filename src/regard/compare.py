@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 from regard.errors import RequestError, nearest
 
 if TYPE_CHECKING:
+    from regard.data.dataset import Dataset
     from regard.metrics import Score, Sums
     from regard.store import Loaded
-    from regard.tasks import Examples
 
 __all__ = ["Scored", "System", "compare", "is_folder", "markdown", "scored", "variations"]
 
@@ -43,7 +43,7 @@ class Scored:
         seconds: of predicting and scoring.
     """
 
-    examples: "Examples"
+    examples: "Dataset"
     scores: Mapping[str, "Score"]
     problems: Mapping[str, int]
     seconds: float
@@ -146,12 +146,12 @@ def scored(
         config["columns"] = {**(config.get("columns") or {}), **columns}
         if any(isinstance(column, str) for column in columns.values()):
             config["header"] = True
-    read = loaded.task.data(config, tokenizers=loaded.tokenizers, splits=(split,))
+    read = loaded.task.data(config, loaded.fields, splits=(split,))
     examples = getattr(read, split, None)
     if examples is None or not len(examples):
         raise RequestError(f"{data or config.get('path')} has no example in its {split} split")
     started = time.monotonic()
-    predictions = loaded.task.predict(loaded.model, examples, loaded.decoder, loaded.tokenizers)
+    predictions = loaded.task.predict(loaded.model, examples, loaded.decoder, loaded.fields)
     scores = loaded.task.score(predictions, examples)
     return Scored(examples, scores, dict(read.problems.counts), time.monotonic() - started)
 

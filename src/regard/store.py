@@ -25,8 +25,10 @@ from regard._upgrade import upgrade
 from regard.data.plain_json import plain_value, read_json
 from regard.data.tokenize import Tokenizer
 from regard.errors import RegardError, RequestError, nearest
+from regard.fields import Field
+from regard.fields.files import NAMES, files_of, read_fields
 from regard.tasks import Prediction, Task
-from regard.tasks.generation import Generation
+from regard.tasks.given import as_fields, tokenizers_of
 
 __all__ = ["FORMAT", "Loaded", "find", "from_pretrained", "load", "save_pretrained", "shipped"]
 
@@ -45,16 +47,21 @@ class Loaded:
 
     Args:
         model: in evaluation mode, float32, on the CPU until `to` is called.
-        tokenizers: by side, `source` and `target`; the same object where they are shared.
+        fields: the columns of its data with what they learned in training, by name.
         config: what `config.json` says.
     """
 
     model: nn.Module
     task: Task
-    tokenizers: dict[str, Tokenizer]
+    fields: dict[str, Field]
     decoder: Any
     config: dict[str, Any]
     folder: Path
+
+    @property
+    def tokenizers(self) -> dict[str, Tokenizer]:
+        """Those of the texts among the fields; the same object where they are shared."""
+        return tokenizers_of(self.fields)
 
     def __repr__(self) -> str:
         name = self.config.get("model", {}).get("name", type(self.model).__name__)
@@ -85,11 +92,9 @@ class Loaded:
             prefix = [prefix] * len(texts)
         wishes = {"must": must, "never": never}
         asked: dict[str, Any] = {name: own for name, own in wishes.items() if own is not None}
-        if asked and not isinstance(self.task, Generation):
-            raise RequestError(f"{next(iter(asked))}: the task {self.task.name} writes no text")
         return self.task.predict(
             self.model, list(texts), self.with_decoder(n_best, **overrides).decoder,
-            self.tokenizers, prefix=prefix, **asked,
+            self.fields, prefix=prefix, **asked,
         )  # fmt: skip
 
     @overload
@@ -127,7 +132,7 @@ class Loaded:
             RequestError: another task, or a tokenizer that is not this one's.
         """
         for other in others:
-            if type(other.task) is not type(self.task) or not isinstance(self.task, Generation):
+            if other.task.name != self.task.name or not self.task.options:
                 raise RequestError(
                     f"{other.folder} is of the task {other.task.name}, and {self.folder} of"
                     f" {self.task.name}: only models that write the same kind of text go together"
@@ -152,7 +157,7 @@ def save_pretrained(
     model: nn.Module,
     *,
     task: Mapping[str, Any],
-    tokenizers: Mapping[str, Tokenizer],
+    fields: Mapping[str, Any],
     recipe: Any,
     metrics: Mapping[str, Any] | None = None,
     dtype: str = "float32",
@@ -164,7 +169,8 @@ def save_pretrained(
         folder: made if it is not there.
         model: a model of the catalogue, built as `recipe.model` says.
         task: the recipe's task section, `{"name": ..., ...}`.
-        tokenizers: `source` and `target`; saved once where they are the same object.
+        fields: of its data by name; a `Tokenizer` stands for the text that has it. Texts with one
+            vocabulary are saved once.
         recipe: a `Recipe`, or its sections as a mapping.
         metrics: the scores, as `evaluate` gives them.
         dtype: of the saved weights; `float16` halves the file and is read back as float32.
@@ -192,8 +198,9 @@ def save_pretrained(
         METRICS: _json(measured),
         CARD: _card.text(folder.name, config, sections, measured, model, card or {}).encode(),
     }
-    for name, tokenizer in _tokenizer_files(tokenizers).items():
-        files[name] = (tokenizer.to_json() + "\n").encode()
+    declared = tasks.load(task["name"]).of_folder({k: v for k, v in task.items() if k != "name"})
+    for name, text in files_of(as_fields(fields, declared.fields())).items():
+        files[name] = text.encode()
     files[CONFIG] = _json(config)  # last: a folder without it is not a model folder
     _write(folder, files)
     return folder
@@ -213,14 +220,9 @@ def from_pretrained(folder: str | Path) -> Loaded:
         return load_foreign(folder)
     made, decoder = _make(config, folder / CONFIG)
     model = _build(config["model"], folder, config["weights"])
-    tokenizers = _read_tokenizers(folder) if made.tokenized else {}
-    for side, size in (made.model_arguments(tokenizers) if tokenizers else {}).items():
-        if size > config["model"].get(side, size):
-            raise RequestError(
-                f"{folder}: its tokenizers need a model with {side}: {size}, and {CONFIG} says "
-                f"{config['model'][side]}: they are of different models"
-            )
-    return Loaded(model.eval(), made, tokenizers, decoder, config, folder)
+    fields = _read_fields(made, folder)
+    _check_sizes(made, fields, config["model"], folder)
+    return Loaded(model.eval(), made, fields, decoder, config, folder)
 
 
 def load(folder_or_name: str | Path) -> Loaded:
@@ -281,12 +283,6 @@ def _sizes(model: nn.Module) -> dict[str, int]:
     return {side: size for side, size in found.items() if isinstance(size, int)}
 
 
-def _tokenizer_files(tokenizers: Mapping[str, Tokenizer]) -> dict[str, Tokenizer]:
-    if len({id(tokenizer) for tokenizer in tokenizers.values()}) == 1:
-        return {"tokenizer.json": next(iter(tokenizers.values()))}
-    return {f"tokenizer.{side}.json": tokenizer for side, tokenizer in tokenizers.items()}
-
-
 def _write(folder: Path, files: Mapping[str, bytes]) -> None:
     """All files complete under temporary names first, then each into its place in one move."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -300,7 +296,8 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> None:
                     os.fsync(out.fileno())
             for file in files:
                 os.replace(ready / file, folder / file)
-            for old in set(folder.glob("tokenizer*.json")) - {folder / file for file in files}:
+            there = {old for pattern in NAMES for old in folder.glob(pattern)}
+            for old in there - {folder / file for file in files}:
                 old.unlink()
     except OSError as error:
         raise RegardError(f"could not write {folder}: {error}") from error
@@ -374,13 +371,24 @@ def _build(spec: Mapping[str, Any], folder: Path, noted: Mapping[str, Any]) -> n
     return model
 
 
-def _read_tokenizers(folder: Path) -> dict[str, Tokenizer]:
-    shared = folder / "tokenizer.json"
-    paths = {"source": shared, "target": shared}
-    if not shared.is_file():
-        paths = {side: folder / f"tokenizer.{side}.json" for side in paths}
-    for path in paths.values():
-        if not path.is_file():
-            raise RequestError(f"{folder} has neither tokenizer.json nor {path.name}")
-    read = {path: Tokenizer.load(path) for path in set(paths.values())}
-    return {side: read[path] for side, path in paths.items()}
+def _read_fields(task: Task, folder: Path) -> dict[str, Field]:
+    try:
+        return read_fields(task.fields(), folder)
+    except FileNotFoundError as error:
+        name = Path(error.filename).name
+        also = "neither tokenizer.json nor" if name.startswith("tokenizer.") else "no"
+        raise RequestError(f"{folder} has {also} {name}") from None
+
+
+def _check_sizes(
+    task: Task, fields: Mapping[str, Field], spec: Mapping[str, Any], folder: Path
+) -> None:
+    """Refuse fields that know more than the model was built for."""
+    if not any(one.saved for one in fields.values()):
+        return
+    for name, size in task.model_arguments(fields).items():
+        if size > spec.get(name, size):
+            raise RequestError(
+                f"{folder}: its tokenizers need a model with {name}: {size}, and {CONFIG} says "
+                f"{spec[name]}: they are of different models"
+            )

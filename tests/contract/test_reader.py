@@ -171,7 +171,7 @@ def test_save_and_load(reader, pointers, tmp_path):
         tmp_path / "folder",
         model,
         task={"name": "reading"},
-        tokenizers={"source": words, "target": words},
+        fields={"source": words, "target": words},
         recipe={
             "model": {"name": reader, **catalog.entry(reader).tiny},
             "task": {"name": "reading"},

@@ -15,7 +15,7 @@ def test_save_and_load(name, tmp_path):
         tmp_path / "folder",
         model,
         task={"name": "translation"},
-        tokenizers={"source": words, "target": words},
+        fields={"source": words, "target": words},
         recipe={
             "model": {"name": name, **catalog.entry(name).tiny},
             "task": {"name": "translation"},

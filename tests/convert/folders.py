@@ -36,7 +36,7 @@ def make(folder: Path, form: str) -> regard.store.Loaded:
         for parameter in model.parameters():
             parameter.mul_(0.5 if parameter.dim() > 1 else 1.0)  # less wild: rounding stays small
     store.save_pretrained(
-        folder, model, task=plan["task"], tokenizers=words, recipe=plan,
+        folder, model, task=plan["task"], fields=words, recipe=plan,
     )  # fmt: skip
     return regard.load(folder)
 

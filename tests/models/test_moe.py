@@ -169,7 +169,7 @@ def test_the_penalty_counts_while_training_alone():
     torch.manual_seed(5)
     output = model(batch.source, batch.target_in, batch.source_lengths)
     torch.manual_seed(5)
-    total, _ = task.training_loss(model, batch, 0)
+    total, _ = task.loss(model, batch, 0)
     torch.manual_seed(5)
     without, _ = task.loss(model, batch)
     penalty = float(output.extra["penalty"])

@@ -15,6 +15,7 @@ FLOORS = [
     {"protocols"},
     {"models"},
     {"data", "metrics", "decode"},
+    {"fields"},
     {"tasks"},
     {"train", "viewer", "store", "recipe", "compare", "convert", "serve", "cli"},
 ]

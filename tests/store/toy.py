@@ -69,7 +69,7 @@ def make(
     words = tokenizers(name == "transformer", kind)
     plan = recipe(name)
     return store.save_pretrained(
-        folder, model or model_of(name, words, seed), task=plan["task"], tokenizers=words,
+        folder, model or model_of(name, words, seed), task=plan["task"], fields=words,
         recipe=plan, **options,
     )  # fmt: skip
 

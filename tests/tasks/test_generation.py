@@ -8,7 +8,7 @@ from regard import catalog, decode, tasks
 from regard.data.packed import Packed
 from regard.data.tokenize import Tokenizer
 from regard.errors import RequestError
-from regard.tasks.base import Examples, Prediction
+from regard.tasks import PairDataset, Prediction
 from tests.tasks.echo import Echo
 
 TEXTS = ["das ist ein langer Satz mit Punkt .", "kurz", "", "noch ein Satz !", "   ", "ja ja"]
@@ -100,7 +100,7 @@ def test_what_each_output_must_and_must_not_have(task, echo):
 
 def test_examples_are_predicted_from_their_tokens(task, echo):
     packed = TOKENIZER.encode_all(TEXTS[:2])
-    examples = Examples(packed, packed, TEXTS[:2], [[t] for t in TEXTS[:2]])
+    examples = PairDataset(packed, packed, TEXTS[:2], [[t] for t in TEXTS[:2]])
     found = task.predict(echo, examples, GREEDY, BOTH)
     assert [p.output for p in found] == TEXTS[:2]
     assert task.score(found, examples)["chrf"].value == pytest.approx(100.0)
@@ -121,7 +121,7 @@ def test_many_at_once_are_as_one_by_one(task, name):
 def test_the_loss_is_summed_over_real_tokens_in_any_batch():
     task = tasks.load("translation")(smoothing=0.1)
     rows = Packed.rows([[5, 6, 7], [8], [9, 10]])
-    examples = Examples(rows, rows, ["", "", ""], [[""]] * 3)
+    examples = PairDataset(rows, rows, ["", "", ""], [[""]] * 3)
     model = Echo(12, 12, sure=3.0)
     whole, count = task.loss(model, examples.collate([0, 1, 2]))
     parts = [task.loss(model, examples.collate([i])) for i in range(3)]
@@ -136,7 +136,7 @@ def test_the_loss_is_summed_over_real_tokens_in_any_batch():
 
 def test_models_that_give_log_probabilities(task):
     rows = Packed.rows([[5, 6, 7]])
-    batch = Examples(rows, rows, [""], [[""]]).collate([0])
+    batch = PairDataset(rows, rows, [""], [[""]]).collate([0])
     model = Echo(12, 12, sure=3.0)
     plain, _ = task.loss(model, batch)
     forward = model.forward
@@ -157,7 +157,7 @@ def test_wrong_settings(arguments, message):
 def test_translation_scores_with_the_settings_in_the_signature():
     task = tasks.load("translation")(lowercase=True, tokenize="intl")
     rows = Packed.rows([[5]])
-    examples = Examples(rows, rows, ["x"], [["The Cat sat on the mat"]])
+    examples = PairDataset(rows, rows, ["x"], [["The Cat sat on the mat"]])
     scores = task.score([Prediction("x", "the cat sat on the mat")], examples)
     assert scores["bleu"].value == pytest.approx(100.0)
     assert "case:lc" in scores["bleu"].signature

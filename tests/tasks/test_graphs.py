@@ -104,7 +104,9 @@ def test_one_pass_gives_the_loss_and_scores_of_predicting(file):
     torch.manual_seed(0)
     model = GAT(**data.sizes).eval()
     some = data.dev.subset([1, 4, 7])
-    total, count, scores = task.judge(model, data.dev, some, tokens=3, device=torch.device("cpu"))
+    total, count, scores = task.judge(
+        model, data.dev, some, None, {}, tokens=3, device=torch.device("cpu")
+    )
     loss, _ = task.loss(model, data.dev.collate(range(10)))
     right = task.score(task.predict(model, some, None, {}), some)
     assert (total, count) == (pytest.approx(loss.item()), 10)
@@ -158,7 +160,9 @@ def test_nodes_of_several_classes(file, tmp_path):
     right, wrong = (said & (true > 0)).sum(), (said != (true > 0)).sum()
     found = task.score(task.predict(model, data.test, None, {}), data.test)
     assert found["micro_f1"].value == pytest.approx(200 * right / (2 * right + wrong))
-    judged = task.judge(model, data.test, data.test, tokens=99, device=torch.device("cpu"))[2]
+    judged = task.judge(
+        model, data.test, data.test, None, {}, tokens=99, device=torch.device("cpu")
+    )[2]
     assert judged == {name: pytest.approx(score.value) for name, score in found.items()}
 
 

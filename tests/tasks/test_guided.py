@@ -42,7 +42,7 @@ def trained(task, updates=40):
     optimizer = torch.optim.Adam(model.parameters(), 5e-3)
     generator = torch.Generator().manual_seed(1)
     for update in range(updates):
-        total, count = task.training_loss(model, reversing(32, 8, generator), update)
+        total, count = task.loss(model, reversing(32, 8, generator), update)
         optimizer.zero_grad()
         (total / count).backward()
         optimizer.step()
@@ -167,7 +167,5 @@ def test_a_trained_folder_does_not_need_the_links(tmp_path):
     model = toy.model_of("rnnsearch", words)
     recipe = toy.recipe("rnnsearch")
     recipe["task"] |= {"guided": {"alignments": "gone"}}
-    store.save_pretrained(
-        tmp_path / "m", model, task=recipe["task"], tokenizers=words, recipe=recipe
-    )
+    store.save_pretrained(tmp_path / "m", model, task=recipe["task"], fields=words, recipe=recipe)
     assert store.load(tmp_path / "m").translate("ein Hund") is not None

@@ -15,7 +15,6 @@ from regard.errors import RequestError
 from regard.models.memn2n_lm import MemN2NLM
 from regard.protocols import EOS, PAD, UNK
 from regard.tasks.language import Judged, Language
-from regard.train.validate import loss_of
 from tests.cli.run import run
 
 NAMES = ("ann", "bob", "cy", "dee")
@@ -89,7 +88,7 @@ def test_loss_and_perplexity_are_those_of_every_prefix(data, context, block):
     made = task.data({"path": str(data)})
     model, dev = model_of(made, task, memory=6), made.dev
     expected = slow(model, dev.ids.tolist())
-    total, count = loss_of(model, task, dev, tokens=50, device=torch.device("cpu"))
+    total, count, _ = task.judge(model, dev, None, None, {}, tokens=50, device=torch.device("cpu"))
     assert count == len(expected)
     assert total == pytest.approx(-sum(expected), rel=1e-6)
     found = task.predict(model, dev, None, made.tokenizers, tokens=50)

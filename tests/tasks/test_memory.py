@@ -41,7 +41,7 @@ def data(tmp_path_factory):
 def folder(data, tmp_path_factory):
     path = tmp_path_factory.mktemp("memn2n")
     asked = [
-        f"data.path={data}", "train.epochs=24", "train.linear_start=4", "train.batch.tokens=32",
+        f"data.path={data}", "train.epochs=24", "task.linear_start=4", "train.batch.tokens=32",
         "train.validate.every=0", "model.dim=20", "model.hops=2", "train.optimizer.lr=0.01",
     ]  # fmt: skip
     train.fit(recipe.load("memory/memn2n-babi", asked), path, progress=False)

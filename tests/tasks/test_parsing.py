@@ -11,7 +11,7 @@ from regard.decode.hypothesis import Hypothesis
 from regard.errors import RequestError
 from regard.models.transformer import Transformer
 from regard.protocols import EOS
-from regard.tasks.base import Prediction
+from regard.tasks import Prediction
 
 TREES = """(TOP (S (NP-SBJ (DT The) (NN dog)) (VP (VBZ runs)) (. .)))
 (TOP (S (NP (PRP It)) (VP (VBZ runs) (PRT (RP away)) (SBAR (-NONE- 0))) (. .)))

@@ -3,7 +3,7 @@ import pytest
 from regard import tasks
 from regard.data import sources
 from regard.errors import RequestError
-from regard.tasks.base import Prediction
+from regard.tasks import Prediction
 
 LINES = "read\tR EH D | R IY D\nIt's\tIH T S\ncat\tK AE T\n"
 

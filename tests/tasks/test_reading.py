@@ -123,7 +123,7 @@ def test_data(files, caplog):
     assert dict(data.problems.counts) == {"answer not in the document": 1}
     assert "train.txt:11: answer not in the document ('Eve')" in caplog.text
     assert "test: 1 of 1 answers are not in their document" in caplog.text
-    assert data.sizes == {"source": len(data.tokenizers["source"]) + 256, "target": 1}
+    assert data.sizes == {"source": len(data.tokenizers["document"]) + 256, "target": 1}
     pooled = {"train": [str(files / "train.txt"), {"file": str(files / "dev.txt"), "only": [1, 1]}]}
     assert len(Reading().data(pooled).train) == 3
     left = {"train": {"file": str(files / "train.txt"), "without": [2, 3]}}
@@ -161,7 +161,7 @@ def test_wrong_settings():
 
 
 def test_single_inputs_and_what_is_refused():
-    task, tokenizers = Reading(max_document=10), {"source": tokenizer()}
+    task, tokenizers = Reading(max_document=10), {"document": tokenizer()}
     s = torch.full((11,), 0.1)
     texts = [
         "a b a ||| XXXXX ||| a|b", "", "a b ||| no blank", "what",
@@ -218,7 +218,7 @@ def test_a_model_is_prepared(files):
     data = task.data({"path": str(files)})
     model = AoA(**data.sizes, embed=4, hidden=3)
     task.prepare(model, data)
-    size = len(data.tokenizers["source"])
+    size = len(data.tokenizers["document"])
     lengths = model.embed.weight[4:size].norm(dim=1)
     assert torch.allclose(lengths[lengths > 0], torch.tensor(0.2))
     assert not model.embed.weight[0].any()

@@ -72,14 +72,14 @@ def test_the_risk_by_hand():
 def test_it_is_mixed_with_the_cross_entropy_and_counted_by_sentences():
     model, batch = build("rnnsearch"), batch_of(mixed())
     of = tasks.load("translation")
-    plain, count = of().training_loss(model, batch, 0)
-    risk, _ = of(risk={"weight": 1.0, "samples": 3}).training_loss(model, batch, 0)
-    half, _ = of(risk={"weight": 0.25, "samples": 3}).training_loss(model, batch, 0)
+    plain, count = of().loss(model, batch, 0)
+    risk, _ = of(risk={"weight": 1.0, "samples": 3}).loss(model, batch, 0)
+    half, _ = of(risk={"weight": 0.25, "samples": 3}).loss(model, batch, 0)
     assert float(half) == pytest.approx(0.75 * float(plain) + 0.25 * float(risk), rel=1e-6)
     assert 0 < float(risk) / count < 1  # a mean of 1 - BLEU
-    other, _ = of(risk={"weight": 1.0, "samples": 3}).training_loss(model, batch, 1)
+    other, _ = of(risk={"weight": 1.0, "samples": 3}).loss(model, batch, 1)
     assert float(other) != float(risk)  # another update, other samples
-    later, _ = of(risk={"samples": 3, "after": 5}).training_loss(model, batch, 4)
+    later, _ = of(risk={"samples": 3, "after": 5}).loss(model, batch, 4)
     assert torch.equal(later, plain)
 
 
@@ -109,7 +109,7 @@ def test_it_raises_the_expected_bleu_of_what_the_model_writes():
     before = expected_bleu(model, made, right)
     optimizer = torch.optim.Adam(model.parameters(), 1e-2)
     for update in range(40):
-        loss, count = task.training_loss(model, made, update)
+        loss, count = task.loss(model, made, update)
         optimizer.zero_grad()
         (loss / count).backward()
         optimizer.step()

@@ -323,8 +323,12 @@ def _work(folder, losses=None, task=_loss, **settings):
     made = Training(**settings)
     torch.manual_seed(5)
     model = nn.Linear(2, 1)
+    hooks = SimpleNamespace(
+        loss=lambda model, batch, step: task(model, batch), phases=lambda model: (),
+        after_update=lambda model: None,
+    )  # fmt: skip
     return Work(
-        folder, model, SimpleNamespace(loss=task), optim.build(made.optimizer, model.parameters()),
+        folder, model, hooks, optim.build(made.optimizer, model.parameters()),
         schedule.build(made.schedule), made, Scores(losses) if losses is not None else None,
         bar=False,
     )  # fmt: skip

@@ -29,7 +29,7 @@ def asked(data, *changes):
         "memory/memn2n-babi",
         [
             f"data.path={data}", "model.dim=8", "model.hops=2", "train.epochs=6",
-            "train.linear_start=2", "train.batch.tokens=6", "train.log=1",
+            "task.linear_start=2", "train.batch.tokens=6", "train.log=1",
             "train.validate.every=3", "train.schedule.start=1", "train.schedule.every=1", *changes,
         ],
     )  # fmt: skip
@@ -103,7 +103,7 @@ def test_an_interrupted_training_ends_in_the_same_weights(data, tmp_path, monkey
 
 
 def test_patience_ends_the_linear_phase_and_then_the_training(data, tmp_path, selects):
-    changes = ("train.validate.patience=2", "train.epochs=30", "train.linear_start=20")
+    changes = ("train.validate.patience=2", "train.epochs=30", "task.linear_start=20")
     with_zero = (*changes, "train.optimizer.lr=0.0")  # nothing ever gets better
     train.fit(asked(data, *with_zero), tmp_path / "a", progress=False)
     # Validations at 3, 6, 9: the first is the best, after two more the phase ends; and again.
@@ -112,10 +112,9 @@ def test_patience_ends_the_linear_phase_and_then_the_training(data, tmp_path, se
     assert metrics["training"]["ended"] == "no better error in 2 validations"
 
 
-def test_a_model_that_cannot_is_refused(tmp_path):
-    wrong = recipe.load("translation/rnnsearch-multi30k", ["train.linear_start=1"])
-    from regard.train.phase import check_linear_start
+def test_a_model_that_cannot_is_refused(data, tmp_path):
+    from regard.tasks.linear import linear_start
 
-    with pytest.raises(RequestError, match=r"train\.linear_start is for models whose"):
-        check_linear_start(wrong, torch.nn.Linear(1, 1), 1.0)
-    check_linear_start(wrong, torch.nn.Linear(1, 1), 0.0)
+    with pytest.raises(RequestError, match=r"task\.linear_start is for models whose"):
+        linear_start(torch.nn.Linear(1, 1), 1.0)
+    assert linear_start(torch.nn.Linear(1, 1), 0.0) == ()

@@ -82,7 +82,7 @@ RANGES: Mapping[str, Mapping[str, Range]] = {
             ("anonymous", "block", "context", "facts", "longest", "max_document", "max_source"),
             SOME,
         ),
-        **dict.fromkeys(("numbers", "vectors"), FACTOR),
+        **dict.fromkeys(("linear_start", "numbers", "vectors"), FACTOR),
         "neighbors": SOME,
     },
     "task.guided": {"head": SOME, "weight": FACTOR},

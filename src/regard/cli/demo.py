@@ -119,7 +119,7 @@ def _pronounce(
 
 def _unseen(loaded: "Loaded") -> list[dict[str, Any]]:
     """`WORDS` with what the dictionary says of them."""
-    data = loaded.task.data(loaded.config["data"], loaded.tokenizers, splits=("test",))
+    data = loaded.task.data(loaded.config["data"], loaded.fields, splits=("test",))
     assert data.test is not None  # the recipe's data has a test split
     places = {word: place for place, word in enumerate(data.test.texts)}
     there = [places[word] for word in WORDS if word in places]
@@ -170,7 +170,7 @@ def _translate(show: Any) -> tuple["Loaded | None", dict[str, Any]]:
 def _sample(loaded: "Loaded", name: str) -> list[tuple[str, list[str]]]:
     """Outputs and references of a bundled file's dev and test sentences."""
     config = {"path": name, "columns": {"source": "de", "target": "en"}, "header": True}
-    data = loaded.task.data(config, loaded.tokenizers, splits=("dev", "test"))
+    data = loaded.task.data(config, loaded.fields, splits=("dev", "test"))
     pairs: list[tuple[str, list[str]]] = []
     for split in (data.dev, data.test):
         if split is not None:

@@ -97,8 +97,7 @@ def predict(
     loaded = open_folder(folder, changes, n_best, threads, others, graph)
     words = _words(loaded, replace_unknown or lexicon is not None, lexicon, attention, head, align)
     given = _inputs(texts, input)
-    if hasattr(loaded.task, "inputs"):  # an input may be several lines
-        given = _joined(given, loaded.task.inputs)
+    given = _joined(given, loaded.task.join)  # an input may be several lines
     with counted(loaded, "lines", quiet=sys.stdout.isatty()) as watched:
         total, refused = _predict(
             watched, given, words, prefix=prefix, must=must, never=never, as_json=as_json,
@@ -153,9 +152,8 @@ def _words(
             raise RequestError("--attention and --head say what aligns: expected with --align")
         return lambda found: found
     from regard.tasks import words
-    from regard.tasks.generation import Generation
 
-    if not isinstance(loaded.task, Generation):
+    if not loaded.task.options:
         raise RequestError(f"--align: the task {loaded.task.name} writes no text to align")
     known = words.read_lexicon(lexicon) if lexicon is not None else {}
 

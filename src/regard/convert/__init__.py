@@ -56,7 +56,7 @@ def convert(path: str | Path, origin: str, folder: str | Path) -> Path:
     model = {"name": "marian", **found.spec}
     task = {"name": "translation"}
     return store.save_pretrained(
-        folder, found.model, task=task, tokenizers=found.tokenizers,
+        folder, found.model, task=task, fields=found.tokenizers,
         recipe={"model": model, "task": task, "decode": found.decode},
         card={"data": f"Converted from {found.origin}, {Path(path).name}."},
     )  # fmt: skip
@@ -71,6 +71,7 @@ def load_foreign(folder: Path) -> "Loaded":
     from regard import decode, tasks
     from regard.convert._huggingface import read
     from regard.store import Loaded
+    from regard.tasks.given import as_fields
 
     found = read(folder, unpickle=False)
     config = {
@@ -81,7 +82,8 @@ def load_foreign(folder: Path) -> "Loaded":
         "data": {},
     }  # fmt: skip
     task, decoder = tasks.load("translation")(), decode.build(found.decode)
-    return Loaded(found.model, task, found.tokenizers, decoder, config, folder)
+    fields = as_fields(found.tokenizers, task.fields())
+    return Loaded(found.model, task, fields, decoder, config, folder)
 
 
 def export(

@@ -3,9 +3,13 @@
 from importlib import import_module
 
 from regard.errors import RequestError, nearest
-from regard.tasks.base import Data, Examples, Prediction, Task
+from regard.tasks.base import Task
+from regard.tasks.given import Data
+from regard.tasks.pairs import PairDataset
+from regard.tasks.phases import Phase
+from regard.tasks.prediction import Prediction
 
-__all__ = ["TASKS", "Data", "Examples", "Prediction", "Task", "load"]
+__all__ = ["TASKS", "Data", "PairDataset", "Phase", "Prediction", "Task", "load"]
 
 TASKS = {
     "translation": "regard.tasks.translation:Translation",

@@ -1,162 +1,63 @@
-"""What a task is, what its data looks like to a trainer, and what a prediction holds."""
+"""What a task is: every hook that training, predicting and scoring call, each with its default."""
 
+import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Self
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from regard._recipe.check import check_keys
-from regard.data.batch import PairBatch, collate
-from regard.data.packed import Packed
+from regard.data.batch import plan
+from regard.data.dataset import Column, Dataset, Table
 from regard.data.problems import Problems
-from regard.data.tokenize import Tokenizer
+from regard.errors import RequestError
+from regard.fields import Field, TextField
 from regard.metrics import Score
-from regard.metrics.alignment import Link
+from regard.tasks import corpus
+from regard.tasks.given import Asked, Data, as_fields, sides
+from regard.tasks.phases import Phase
+from regard.tasks.prediction import Prediction
 
-__all__ = ["Data", "Examples", "Prediction", "Task"]
+__all__ = ["Task"]
 
+log = logging.getLogger(__name__)
 
-class Examples:
-    """Pairs of token sequences with the texts they came from.
-
-    Args:
-        source, target: ids without BOS and EOS.
-        texts: the source of each example.
-        references: every right output of each example, the trained one first.
-        links: of each example, pairs of a source and a target place that are aligned: (n, 2).
-    """
-
-    def __init__(
-        self,
-        source: Packed,
-        target: Packed,
-        texts: Sequence[str],
-        references: Sequence[list[str]],
-        links: Sequence[NDArray[np.int64]] | None = None,
-    ) -> None:
-        self.source, self.target = source, target
-        self.texts, self.references, self.links = texts, references, links
-        self.sizes: NDArray[np.int64] = np.stack([source.sizes, target.sizes], 1) + 1
-        """Tokens of source and target, EOS counted: (n, 2)."""
-
-    def __len__(self) -> int:
-        return len(self.sizes)
-
-    def count(self, indices: Sequence[int]) -> int:
-        """The real target tokens of some examples, EOS counted."""
-        return int(self.sizes[list(indices), 1].sum())
-
-    def collate(self, indices: Sequence[int]) -> PairBatch:
-        """Those examples as one padded batch."""
-        batch = collate(self.source, self.target, indices)
-        if self.links is None:
-            return batch
-        links = [self.links[i] for i in indices]
-        return replace(batch, links=torch.from_numpy(numbered(links)))
-
-    def subset(self, indices: Sequence[int]) -> "Examples":
-        """Some examples, in that order."""
-        at = np.asarray(indices, np.int64)
-        return Examples(
-            self.source.take(at),
-            self.target.take(at),
-            [self.texts[i] for i in indices],
-            [self.references[i] for i in indices],
-            None if self.links is None else [self.links[i] for i in indices],
-        )
-
-
-def numbered(links: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Links of several examples in one array, each with its example's number in front: (n, 3)."""
-    rows = np.repeat(np.arange(len(links)), [len(own) for own in links])
-    return np.concatenate([rows[:, None], np.concatenate(links)], 1)
-
-
-@dataclass(frozen=True)
-class Data:
-    """What `Task.data` read. A split that was not asked for or is not there is None.
-
-    `sizes` are what the model's constructor must know where tokenizers do not say it.
-    """
-
-    train: Examples | None
-    dev: Examples | None
-    test: Examples | None
-    tokenizers: dict[str, Tokenizer]
-    problems: Problems
-    sizes: Mapping[str, int] | None = None
-
-
-NO_TRAIL = torch.zeros(0, 2, dtype=torch.int64)
-"""The trail of what was not decoded step by step."""
-
-
-@dataclass(frozen=True, eq=False)
-class Prediction:
-    """The output for one input, with its runners-up.
-
-    Args:
-        score: of the best hypothesis, as the decoder ranks it; None where nothing was decoded.
-        tokens, token_scores: its pieces (with the end token if it ended by itself) and the
-            log-probability of each.
-        alternatives: the other hypotheses, best first, each a prediction of its own.
-        trail: where the hypothesis stood in the beam at each step (`decode.Hypothesis`).
-        refused: why the input was not decoded, "" if it was (or was empty).
-        ids: of `tokens`.
-        alignment: pairs of a source word and the output word it is linked to, both counted from 0;
-            None where nobody asked (see `tasks.words`).
-    """
-
-    input: str
-    output: str
-    score: float | None = None
-    tokens: list[str] = field(default_factory=list)
-    token_scores: list[float] = field(default_factory=list)
-    alternatives: list["Prediction"] = field(default_factory=list)
-    trail: Tensor = NO_TRAIL
-    refused: str = ""
-    ids: list[int] = field(default_factory=list)
-    alignment: tuple[Link, ...] | None = None
-
-    @property
-    def log_prob(self) -> float | None:
-        """What the tokens' scores add up to; `score` is this over the decoder's length penalty."""
-        return sum(self.token_scores) if self.token_scores else None
-
-    def as_json(self) -> dict[str, Any]:
-        """Plain values: input, output, scores, tokens with theirs, alternatives, alignments."""
-        return {"input": self.input, **self._hypothesis(), "alternatives": self._others()}
-
-    def _hypothesis(self) -> dict[str, Any]:
-        pairs = zip(self.tokens, self.token_scores, strict=True)
-        tokens = [{"token": token, "score": score} for token, score in pairs]
-        made = {"output": self.output, "score": self.score, "log_prob": self.log_prob}
-        links = {} if self.alignment is None else {"alignment": [list(x) for x in self.alignment]}
-        return {**made, "tokens": tokens, **links}
-
-    def _others(self) -> list[dict[str, Any]]:
-        return [other._hypothesis() for other in self.alternatives]
+BETWEEN = "|||"
+"""What stands between the inputs of an example that has several, where they are one text."""
 
 
 class Task(ABC):
     """A kind of work: from files to examples, from a model to a loss, predictions and scores.
 
-    A task holds settings only; it belongs to no model and keeps nothing between calls.
+    A task holds settings only; it belongs to no model and keeps nothing between calls. A new task
+    names its `fields`, its `loss`, its `outputs` and its `score`; everything else has a default.
     """
 
     name: ClassVar[str]
     metric: ClassVar[str]
     """The score that early stopping goes by unless the recipe says otherwise."""
-    tokenized: ClassVar[bool] = True
-    """Does a model folder of this task hold tokenizers?"""
     lower_is_better: ClassVar[frozenset[str]] = frozenset({"loss", "perplexity", "per", "wer"})
-    data_types: ClassVar[Mapping[str, Any]]
-    """Of each key of `data:` its type; a mapping is that of a section inside."""
+    columns: ClassVar[Mapping[str, str | int]] = {}
+    """The column of a field that is not called as the field is, where a recipe names none."""
+    header: ClassVar[bool] = True
+    """Whether TSV files have a heading line where a recipe does not say."""
+    options: ClassVar[frozenset[str]] = frozenset()
+    """What `predict` can be asked for each input beside the input itself, as `prefix`."""
+    most: ClassVar[int | None] = 256
+    """The most inputs that are answered at once; None: as many as the budget of tokens allows."""
+
+    # -- data
+
+    @abstractmethod
+    def fields(self) -> dict[str, Field]:
+        """The columns of its data by name, inputs first."""
+
+    @property
+    def data_types(self) -> Mapping[str, Any]:
+        """Of each key of `data:` its type; a mapping is that of a section inside."""
+        return corpus.types(self.fields())
 
     def check_data(
         self, config: Mapping[str, Any], where: Callable[[str], str] = lambda key: ""
@@ -171,45 +72,272 @@ class Task(ABC):
         """
         check_keys(config, self.data_types, section="data", where=where)
 
+    def data(
+        self,
+        config: Mapping[str, Any],
+        fields: Mapping[str, Any] | None = None,
+        splits: Sequence[str] = ("train", "dev", "test"),
+    ) -> Data:
+        """Read the splits, leaving out (and reporting) lines that are empty, too long or broken.
+
+        Args:
+            config: the keys of `corpus.Config`.
+            fields: those of a trained model; learned from the training split where not given.
+            splits: which of train, dev and test to read.
+
+        Raises:
+            RequestError: see `corpus`.
+        """
+        self.check_data(config)
+        found = corpus.Config.of(config, self.fields(), self.columns, self.header)
+        problems = Problems()
+        rows = {
+            split: corpus.read(path, found, self.examples, split, problems)
+            for split, path in found.files(splits).items()
+        }
+        if fields is None:
+            if "train" not in rows:
+                raise RequestError(f"there is no training file to learn {_learned(found)} from")
+            known = corpus.learn(found, rows["train"])
+        else:
+            known = {**found.fields, **as_fields(fields, found.fields)}
+        self.extend(rows, found, known)
+        made: dict[str, Dataset] = {}
+        for split, own in rows.items():
+            columns, kept = corpus.encode(own, found, known, split, problems)
+            made[split] = self.dataset(columns, kept)
+        train, dev, test = (made.get(split) for split in ("train", "dev", "test"))
+        return Data(train, dev, test, known, problems)
+
+    def examples(
+        self, values: Mapping[str, Any], *, training: bool
+    ) -> Iterable[tuple[Mapping[str, Any], list[str]]]:
+        """The examples of one row: values of each field, and every right output.
+
+        By default the row is one example, and its target is right.
+        """
+        fields = self.fields()
+        right = [fields[n].written(values[n]) for n in fields if fields[n].target and n in values]
+        return [(values, right[:1])]
+
+    def extend(  # noqa: B027  (a hook: by default nothing)
+        self, rows: Mapping[str, corpus.Rows], config: corpus.Config, fields: Mapping[str, Field]
+    ) -> None:
+        """Read what belongs to the rows and is in other files, into `rows[split].extras`."""
+
+    def dataset(self, columns: Mapping[str, Column], rows: corpus.Rows) -> Dataset:
+        """The examples of a split from the encoded columns of its fields."""
+        inputs, targets = sides(self.fields())
+        texts = [
+            f" {BETWEEN} ".join(map(str, of))
+            for of in zip(*(rows.values[n] for n in inputs), strict=True)
+        ]
+        return Table(columns, inputs, texts, rows.references, targets[0] if targets else None)
+
+    def model_arguments(self, fields: Mapping[str, Any]) -> dict[str, int]:
+        """What a model's constructor must know of the data."""
+        known = as_fields(fields, self.fields())
+        return {k: v for one in known.values() for k, v in one.arguments().items()}
+
+    # -- learning
+
+    def prepare(self, model: nn.Module, data: Data) -> None:  # noqa: B027
+        """Give a model what it starts from beside its own random numbers; by default nothing."""
+
+    def phases(self, model: nn.Module) -> Sequence[Phase]:
+        """What training goes through before its main phase; by default nothing.
+
+        Raises:
+            RequestError: a phase was asked for that the model cannot be in.
+        """
+        return ()
+
+    @abstractmethod
+    def loss(self, model: nn.Module, batch: Any, step: int | None = None) -> tuple[Tensor, int]:
+        """(the sum of the losses, what it is a sum over).
+
+        Args:
+            step: how many updates were made before; None: the model is judged, not trained, and
+                the loss has nothing in it that only training wants.
+        """
+
+    def after_update(self, model: nn.Module) -> None:  # noqa: B027
+        """Change weights after an update (norm constraints); by default nothing."""
+
+    @torch.no_grad()
+    def judge(
+        self,
+        model: nn.Module,
+        dev: Any,
+        sample: Any,
+        decoder: Any,
+        fields: Mapping[str, Any],
+        *,
+        tokens: int,
+        device: torch.device,
+    ) -> tuple[float, int, dict[str, float]]:
+        """(the sum of the losses on dev, what it is a sum over, the scores of `sample`).
+
+        Args:
+            sample: examples of dev that are predicted; None: no scores.
+        """
+        total, count = 0.0, 0
+        for indices in plan(dev.sizes, tokens=tokens, shuffle=False):
+            part, size = self.loss(model, dev.collate(indices).to(device))
+            total += float(part)
+            count += int(size)
+        if sample is None or not len(sample):
+            return total, count, {}
+        found = self.predict(model, sample, decoder, fields, tokens=tokens)
+        scores = self.score(found, sample)
+        return total, count, {name: float(score.value) for name, score in scores.items()}
+
+    # -- predicting
+
+    def join(self, lines: Iterator[str]) -> Iterator[str]:
+        """Single inputs of the lines of a file; by default each line is one."""
+        return lines
+
+    def asked(self, texts: Sequence[str], fields: Mapping[str, Field]) -> Asked:
+        """Inputs that a user gave, read and encoded as the fields say.
+
+        Several inputs of one example stand in one text, divided by `|||` or by tabs.
+        """
+        inputs, _ = sides(self.fields())
+        refused = [Prediction(text, "") for text in texts]
+        values: dict[str, list[Any]] = {name: [] for name in inputs}
+        places = []
+        for place, text in enumerate(texts):
+            if not text.strip():
+                continue
+            try:
+                row = self._row(text, inputs, fields)
+            except ValueError as error:
+                refused[place] = Prediction(text, "", refused=str(error))
+                continue
+            places.append(place)
+            for name in inputs:
+                values[name].append(row[name])
+        if not places:
+            return Asked(None, places, refused)
+        told: list[tuple[int, str, str]] = []
+        columns = {
+            name: fields[name].encode(values[name], lambda *of: told.append(of), fields, values)
+            for name in inputs
+        }
+        return Asked(
+            Table(columns, inputs, [texts[i] for i in places], [[] for _ in places]),
+            places,
+            refused,
+        )
+
+    def predict(
+        self,
+        model: nn.Module,
+        texts: Sequence[str] | Dataset,
+        decoder: Any,
+        fields: Mapping[str, Any],
+        *,
+        tokens: int = 4096,
+        **asked: Any,
+    ) -> list[Prediction]:
+        """Predict each input, in input order; inputs of like length are answered together.
+
+        An empty text gives an empty output; one that cannot be read says why in `refused`.
+
+        Args:
+            model: it stays where it is and in the mode it is in.
+            texts: one input each, or a data set.
+            decoder: for tasks that write.
+            fields: those of the model.
+            tokens: the most padded tokens answered at once.
+            asked: for each text what is wanted of its output; see `options`.
+
+        Raises:
+            RequestError: something is asked that this task cannot do.
+        """
+        wanted = {name: value for name, value in asked.items() if value is not None}
+        for name in wanted:
+            if name not in self.options:
+                raise RequestError(f"{name}: the task {self.name} cannot use it: it writes no text")
+        known = as_fields(fields, self.fields())
+        if isinstance(texts, Sequence):
+            given = self.asked(list(texts), known)
+        else:
+            given = Asked(texts, range(len(texts)), [Prediction("", "")] * len(texts))
+        found = list(given.refused)
+        if given.dataset is None:
+            return found
+        with torch.no_grad():
+            for indices in self.batches(given.dataset, tokens):
+                at = {
+                    n: [several[given.places[i]] for i in indices] for n, several in wanted.items()
+                }
+                made = self.outputs(model, given.dataset, indices, decoder, known, **at)
+                for i, prediction in zip(indices, made, strict=True):
+                    found[given.places[i]] = prediction
+        return found
+
+    def batches(self, dataset: Any, tokens: int) -> list[list[int]]:
+        """Which examples are answered together."""
+        return plan(dataset.sizes, tokens=tokens, shuffle=False, rows=self.most)
+
+    @abstractmethod
+    def outputs(
+        self,
+        model: nn.Module,
+        dataset: Any,
+        indices: Sequence[int],
+        decoder: Any,
+        fields: Mapping[str, Field],
+        **asked: Any,
+    ) -> list[Prediction]:
+        """What a model gives for some examples of a data set, in their order."""
+
+    @abstractmethod
+    def score(self, predictions: Sequence[Prediction], examples: Any) -> dict[str, Score]:
+        """The official scores of predictions for these examples."""
+
+    # -- model folders
+
     def noted(self, section: Mapping[str, Any]) -> dict[str, Any]:
         """The task's section of a recipe as a model folder keeps it."""
         return dict(section)
 
     @classmethod
-    def of_folder(cls, spec: Mapping[str, Any]) -> "Task":
+    def of_folder(cls, spec: Mapping[str, Any]) -> Self:
         """The task from its section in a model folder, without `name`."""
         return cls(**spec)
 
-    @abstractmethod
-    def data(
-        self,
-        config: Mapping[str, Any],
-        tokenizers: dict[str, Tokenizer] | None = None,
-        splits: Sequence[str] = ("train", "dev", "test"),
-    ) -> Data:
-        """Read what a recipe's `data:` section names; tokenizers are trained unless given."""
+    def on(self, graph: str) -> "Task":
+        """This task for the nodes of another graph.
 
-    @abstractmethod
-    def model_arguments(self, tokenizers: Mapping[str, Tokenizer]) -> dict[str, int]:
-        """What a model's constructor must know of the data."""
+        Raises:
+            RequestError: it has no graph.
+        """
+        raise RequestError(f"--graph: the task {self.name} has no graph")
 
-    @abstractmethod
-    def loss(self, model: nn.Module, batch: PairBatch) -> tuple[Tensor, int]:
-        """(the sum of the losses, how many tokens it is a sum over)."""
+    # -- parts
 
-    @abstractmethod
-    def predict(
-        self,
-        model: nn.Module,
-        texts: Sequence[str] | Examples,
-        decoder: Any,
-        tokenizers: Mapping[str, Tokenizer],
-        *,
-        tokens: int = 4096,
-        prefix: Sequence[str | None] | None = None,
-    ) -> list[Prediction]:
-        """Predict each text, in input order."""
+    def _row(self, text: str, inputs: Sequence[str], fields: Mapping[str, Field]) -> dict[str, Any]:
+        """The values of one example's inputs.
 
-    @abstractmethod
-    def score(self, predictions: Sequence[Prediction], examples: Examples) -> dict[str, Score]:
-        """The official scores of predictions for these examples."""
+        Raises:
+            ValueError: another number of inputs, or one that cannot be read.
+        """
+        cells = [text]
+        if len(inputs) > 1:
+            cells = text.split("\t" if "\t" in text else BETWEEN)
+        if len(cells) != len(inputs):
+            named = f" {BETWEEN} ".join(inputs)
+            raise ValueError(f"expected {len(inputs)} inputs, {named}; got {len(cells)}")
+        row: dict[str, Any] = {}
+        for name, cell in zip(inputs, cells, strict=True):
+            row[name] = fields[name].read(cell, row)
+        return row
+
+
+def _learned(config: corpus.Config) -> str:
+    """What is learned from the training split, in words."""
+    texts = [one for one in config.fields.values() if isinstance(one, TextField)]
+    return "the tokenizers" if len(texts) == len(config.fields) else "the fields"

@@ -1,9 +1,8 @@
-"""From a recipe's `data:` section to examples: files, rows, tokenizers, what is left out, why."""
+"""From a recipe's `data:` section to examples: files, rows, fields, what is left out and why."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,59 +11,78 @@ from numpy.typing import NDArray
 
 from regard.data import formats, sources
 from regard.data.batch import some
+from regard.data.dataset import Column
 from regard.data.problems import Problems
-from regard.data.tokenize import Tokenizer
 from regard.errors import RequestError, nearest
-from regard.tasks.base import Examples
+from regard.fields import Bad, Field, TextField
+from regard.fields.text import TextColumn
 
-__all__ = ["TYPES", "Config", "Texts", "encode", "read", "refuse_unknown"]
+__all__ = [
+    "TYPES",
+    "Config",
+    "Rows",
+    "encode",
+    "learn",
+    "read",
+    "refuse_unknown",
+    "shared",
+    "types",
+]
 
 log = logging.getLogger(__name__)
 
 _KEYS = ("path", "columns", "tokenizer", "max_length", "header", "format", "limit")
-_SIDES = ("source", "target")
-_TOKENIZER = ("kind", "size", "lowercase")
+_TOKENIZER = ("kind", "size", "lowercase", "min_count")
 _OF_ONE = {"kind": str, "size": int, "lowercase": bool}
 TYPES: Mapping[str, Any] = {
     "path": str,
     **dict.fromkeys(sources.SPLITS, str | dict[str, str]),
     "columns": dict[str, str | int],
-    "tokenizer": {
-        **_OF_ONE, "shared": bool, "min_count": int, "source": _OF_ONE, "target": _OF_ONE,
-    },
+    "tokenizer": {**_OF_ONE, "shared": bool, "min_count": int},
     "max_length": int,
     "header": bool,
     "format": str,
     "limit": int | dict[str, int],
-}  # fmt: skip
+}
 """Of each key of a `data:` section its type."""
 
-Pairs = Callable[..., tuple[list[tuple[str, str]], list[str]]]
+Values = Mapping[str, Any]
+Examples = Callable[..., Iterable[tuple[Values, list[str]]]]
+
+
+def types(fields: Mapping[str, Field]) -> Mapping[str, Any]:
+    """Of each key of a `data:` section its type, for a task with these fields."""
+    texts = {name: _OF_ONE for name, own in fields.items() if isinstance(own, TextField)}
+    return {**TYPES, "tokenizer": {**TYPES["tokenizer"], **texts}}
 
 
 @dataclass
-class Texts:
-    """Pairs as read, with where they stand: row n came from line `lines[n]` of `file`.
+class Rows:
+    """Examples as read, with where they stand: number n came from line `lines[n]` of `file`.
 
-    `links` are those of `Examples`, where a task has read some.
+    Args:
+        values: of each field.
+        references: every right output of each example, the trained one first.
+        extras: what a task has read beside the fields, by name.
     """
 
     file: str = ""
-    source: list[str] = field(default_factory=list)
-    target: list[str] = field(default_factory=list)
+    values: dict[str, list[Any]] = field(default_factory=dict)
     references: list[list[str]] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
-    links: Sequence[NDArray[np.int64]] | None = None
+    extras: dict[str, Sequence[Any]] = field(default_factory=dict)
 
-    def pick(self, at: Sequence[int]) -> "Texts":
-        """Some of the rows."""
-        return Texts(
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def pick(self, at: Sequence[int]) -> "Rows":
+        """Some of the examples."""
+        return Rows(
             self.file,
-            [self.source[i] for i in at],
-            [self.target[i] for i in at],
+            {name: [several[i] for i in at] for name, several in self.values.items()},
             [self.references[i] for i in at],
             [self.lines[i] for i in at],
-            None if self.links is None else [self.links[i] for i in at],
+            {name: [several[i] for i in at] for name, several in self.extras.items()},
         )
 
 
@@ -74,11 +92,11 @@ class Config:
 
     Args:
         path: a folder with `train.*`, `dev.*`, `test.*`, or one file (see `files`).
-        given: explicit files of single splits: a path, or one file for each side (Moses).
-        columns: for `source` and `target`, the column's name or its number from 1.
-        tokenizers: for each side `kind`, `size`, `lowercase`.
-        shared: one tokenizer over both sides.
-        max_length: longer training examples, in tokens of either side, are left out.
+        given: explicit files of single splits: a path, or one file for each field (Moses).
+        columns: for each field the column's name or its number from 1.
+        fields: the task's, as the section wants their tokenizers.
+        shared: one vocabulary for all texts.
+        max_length: longer training examples, in tokens of any text, are left out.
         limit: at most so many rows of a split, spread evenly over it.
     """
 
@@ -87,7 +105,7 @@ class Config:
     columns: dict[str, str | int]
     header: bool
     format: str | None
-    tokenizers: dict[str, dict[str, Any]]
+    fields: dict[str, Field]
     shared: bool
     max_length: int
     limit: dict[str, int]
@@ -96,31 +114,36 @@ class Config:
     def of(
         cls,
         config: Mapping[str, Any],
-        columns: Mapping[str, str | int],
-        header: bool,
-        tokenizer: Mapping[str, Any],
+        fields: Mapping[str, Field],
+        columns: Mapping[str, str | int] | None = None,
+        header: bool = True,
     ) -> "Config":
         """Check the keys of a `data:` section and fill in what it does not say.
 
+        Args:
+            fields: the task's.
+            columns: of fields whose column is not called as they are.
+            header: whether TSV files have a heading line where the section does not say.
+
         Raises:
-            RequestError: an unknown key, side or split, with the nearest one.
+            RequestError: an unknown key, field or split, with the nearest one.
         """
         refuse_unknown("data", config, (*_KEYS, *sources.SPLITS))
         named = config.get("columns") or {}
-        refuse_unknown("data.columns", named, _SIDES)
+        refuse_unknown("data.columns", named, tuple(fields))
         limit = config.get("limit")
         limits = {"train": limit} if isinstance(limit, int) else dict(limit or {})
         refuse_unknown("data.limit", limits, tuple(sources.SPLITS))
         if not config.get("path") and not any(config.get(split) for split in sources.SPLITS):
             raise RequestError("data.path is not given: a folder, or a file (or data.train, …)")
-        tokenizers, shared = _tokenizers(config.get("tokenizer") or {}, tokenizer)
+        configured, shared = _tokenizers(config.get("tokenizer") or {}, fields)
         return cls(
             path=config.get("path"),
             given={s: config[s] for s in sources.SPLITS if config.get(s)},
-            columns={**columns, **named},
+            columns={**{name: name for name in fields}, **(columns or {}), **named},
             header=config.get("header", header),
             format=config.get("format"),
-            tokenizers=tokenizers,
+            fields=configured,
             shared=shared,
             max_length=config.get("max_length") or 256,
             limit=limits,
@@ -145,7 +168,7 @@ class Config:
                 found[splits[0] if len(splits) == 1 else "train"] = place
         for split, file in self.given.items():
             if isinstance(file, Mapping):
-                found[split] = {side: sources.find(one) for side, one in file.items()}
+                found[split] = {name: sources.find(one) for name, one in file.items()}
             else:
                 found[split] = sources.find(file)
         there = {split: found[split] for split in splits if split in found}
@@ -161,72 +184,119 @@ class Config:
         file = self.files([split])[split]
         return self.header and (self.format or formats.format_of(file)) == "tsv"
 
-    def train_tokenizers(self, texts: Texts) -> dict[str, Tokenizer]:
-        """Learn the tokenizers of both sides from the training texts."""
-        sides = {"source": texts.source, "target": texts.target}
-        if self.shared:
-            both = Tokenizer.train(chain(*sides.values()), **self.tokenizers["source"])
-            return {"source": both, "target": both}
-        return {
-            side: Tokenizer.train(rows, **self.tokenizers[side]) for side, rows in sides.items()
-        }
-
 
 def read(
-    path: "Path | Mapping[str, Path]", config: Config, pairs: Pairs, split: str, problems: Problems
-) -> Texts:
-    """Read one split; lines without text on a side are reported and left out."""
-    texts = Texts()
+    path: "Path | Mapping[str, Path]",
+    config: Config,
+    examples: Examples,
+    split: str,
+    problems: Problems,
+) -> Rows:
+    """Read one split; rows with a cell that cannot be read are reported and left out.
+
+    Args:
+        examples: what a row gives: pairs of the values of each field and the right outputs.
+    """
+    found = Rows(values={name: [] for name in config.fields})
     rows = formats.read(path, config.columns, config.format, config.header, problems)
     for row in rows:
-        source, target = row.fields["source"].strip(), row.fields["target"].strip()
-        texts.file = row.file
-        if not source or not target:
-            problems.add(row.file, row.line, "empty", "no source" if not source else "no target")
-            continue
-        learned, right = pairs(source, target, training=split == "train")
-        for one, other in learned:
-            texts.source.append(one)
-            texts.target.append(other)
-            texts.references.append(right)
-            texts.lines.append(row.line)
-    problems.report(texts.file)
+        found.file = row.file
+        values: dict[str, Any] = {}
+        for name, one in config.fields.items():
+            try:
+                values[name] = one.read(row.fields[name], values)
+            except Bad as bad:
+                detail = bad.detail or (f"no {name}" if bad.what == "empty" else name)
+                problems.add(row.file, row.line, bad.what, detail)
+                break
+        else:
+            for example, right in examples(values, training=split == "train"):
+                for name in config.fields:
+                    found.values[name].append(example[name])
+                found.references.append(right)
+                found.lines.append(row.line)
+    problems.report(found.file)
     limit = config.limit.get(split)
-    if limit is not None and limit < len(texts.source):
-        return texts.pick(some(len(texts.source), limit))
-    return texts
+    return found.pick(some(len(found), limit)) if limit is not None else found
+
+
+def learn(config: Config, rows: Rows) -> dict[str, Field]:
+    """The fields, with what the training split says."""
+    found = dict(config.fields)
+    texts = _texts(found)
+    if config.shared and texts:
+        first = texts[next(iter(texts))]
+        every = [texts[name].written(value) for name in texts for value in rows.values[name]]
+        one = first.learn(every)
+        found.update({name: own.sharing(one) for name, own in texts.items()})
+    for name, own in found.items():
+        if not own.learned or not isinstance(own, TextField):
+            found[name] = own.learn(rows.values[name])
+    return shared(found)
+
+
+def shared(fields: Mapping[str, Field]) -> dict[str, Field]:
+    """Fields where a text `of` another has its vocabulary."""
+    found = dict(fields)
+    for name, own in fields.items():
+        if isinstance(own, TextField) and own.of is not None:
+            first = found[own.of]
+            assert isinstance(first, TextField)
+            found[name] = own.sharing(first)
+    return found
 
 
 def encode(
-    texts: Texts,
+    rows: Rows,
     config: Config,
-    tokenizers: Mapping[str, Tokenizer],
+    fields: Mapping[str, Field],
     split: str,
     problems: Problems,
-) -> Examples:
-    """Turn texts into examples; in training, those longer than `max_length` are left out.
+) -> tuple[dict[str, Column], Rows]:
+    """Turn rows into columns; in training, those longer than `max_length` are left out.
 
-    Dev and test stay whole: a score is of every sentence, however long.
+    Dev and test stay whole: a score is of every example, however long.
     """
-    source = tokenizers["source"].encode_all(texts.source)
-    target = tokenizers["target"].encode_all(texts.target)
-    longest: NDArray[np.int64] = np.maximum(source.sizes, target.sizes) + 1
+    columns: dict[str, Column] = {}
+    for name, own in fields.items():
+
+        def report(at: int, what: str, detail: str, name: str = name) -> None:
+            problems.add(rows.file, rows.lines[at], what, f"{name}: {detail}")
+
+        columns[name] = own.encode(rows.values[name], report, fields, rows.values)
+    sizes = [one.ids.sizes for one in columns.values() if isinstance(one, TextColumn)]
+    if sizes:
+        columns, rows = _fitting(columns, rows, np.stack(sizes, 1), config, split, problems)
+    problems.report(rows.file)
+    if not len(rows):
+        told = f": {dict(problems.counts)} lines were left out" if len(problems) else ""
+        raise RequestError(f"{rows.file or split} has no usable line{told}")
+    return columns, rows
+
+
+def _fitting(
+    columns: dict[str, Column],
+    rows: Rows,
+    sizes: NDArray[np.int64],
+    config: Config,
+    split: str,
+    problems: Problems,
+) -> tuple[dict[str, Column], Rows]:
+    """What has a token of every text, and in training is not too long."""
+    longest: NDArray[np.int64] = sizes.max(1) + 1
     over = longest > config.max_length if split == "train" else np.zeros(len(longest), bool)
     # A text of control characters alone may come to no token at all.
-    void = (source.sizes == 0) | (target.sizes == 0)
+    void = (sizes == 0).any(1)
     for i in np.flatnonzero(over | void).tolist():
         if void[i]:
-            problems.add(texts.file, texts.lines[i], "empty", "no tokens")
+            problems.add(rows.file, rows.lines[i], "empty", "no tokens")
         else:
             detail = f"{longest[i]} tokens, at most {config.max_length}"
-            problems.add(texts.file, texts.lines[i], "too long", detail)
-    problems.report(texts.file)
+            problems.add(rows.file, rows.lines[i], "too long", detail)
     kept = np.flatnonzero(~(over | void))
-    if len(kept) == 0:
-        told = f": {dict(problems.counts)} lines were left out" if len(problems) else ""
-        raise RequestError(f"{texts.file or split} has no usable line{told}")
-    examples = Examples(source, target, texts.source, texts.references, texts.links)
-    return examples if len(kept) == len(longest) else examples.subset(kept.tolist())
+    if len(kept) == len(longest):
+        return columns, rows
+    return {name: one.take(kept) for name, one in columns.items()}, rows.pick(kept.tolist())
 
 
 def refuse_unknown(where: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
@@ -236,24 +306,32 @@ def refuse_unknown(where: str, given: Mapping[str, Any], known: Sequence[str]) -
             raise RequestError(f"{where} has no key {key!r}: {nearest(str(key), known)}")
 
 
-def _tokenizers(
-    given: Mapping[str, Any], default: Mapping[str, Any]
-) -> tuple[dict[str, dict[str, Any]], bool]:
-    """What each side's tokenizer is trained with, and whether it is one for both.
+def _texts(fields: Mapping[str, Field]) -> dict[str, TextField]:
+    """The texts that have a vocabulary of their own."""
+    return {n: f for n, f in fields.items() if isinstance(f, TextField) and f.of is None}
 
-    What is said of a side overrides what is said of both, and that what the task has as default.
-    Sides that are to differ cannot share.
+
+def _tokenizers(
+    given: Mapping[str, Any], fields: Mapping[str, Field]
+) -> tuple[dict[str, Field], bool]:
+    """The fields with the tokenizers that are wanted, and whether all texts have one vocabulary.
+
+    What is said of a field overrides what is said of all, and that what the task has as default.
+    Texts that are to differ cannot share.
     """
-    refuse_unknown("data.tokenizer", given, (*_TOKENIZER, "shared", *_SIDES))
-    sides: dict[str, dict[str, Any]] = {}
-    for side in _SIDES:
-        layers = (default, default.get(side, {}), given, given.get(side) or {})
-        refuse_unknown(f"data.tokenizer.{side}", given.get(side) or {}, _TOKENIZER)
-        sides[side] = {k: layer[k] for layer in layers for k in _TOKENIZER if k in layer}
-    alike = sides["source"] == sides["target"]
-    shared = given.get("shared", alike and not any(side in given for side in _SIDES))
-    if shared and not alike:
+    texts = _texts(fields)
+    refuse_unknown("data.tokenizer", given, (*_TOKENIZER, "shared", *texts))
+    common = {key: given[key] for key in _TOKENIZER if key in given}
+    made: dict[str, TextField] = {}
+    for name, own in texts.items():
+        told = given.get(name) or {}
+        refuse_unknown(f"data.tokenizer.{name}", told, _TOKENIZER)
+        made[name] = own.configured({**common, **told})
+    settings = [(one.settings, one.min_count) for one in made.values()]
+    alike = len(settings) > 1 and all(one == settings[0] for one in settings)
+    one_for_all = given.get("shared", alike and not any(name in given for name in texts))
+    if one_for_all and len(settings) > 1 and not alike:
         raise RequestError(
             "data.tokenizer: shared: true needs the same kind, size and lowercase on both sides"
         )
-    return sides, shared
+    return {**fields, **made}, bool(one_for_all)

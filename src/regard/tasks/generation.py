@@ -2,7 +2,7 @@
 
 import logging
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -13,21 +13,27 @@ from torch import Tensor, nn
 
 from regard._recipe.check import check
 from regard.data.batch import PairBatch, plan
+from regard.data.dataset import Dataset
 from regard.data.packed import Packed
-from regard.data.problems import Problems
 from regard.data.tokenize import Tokenizer
 from regard.decode.rules import Avoid, Rule
 from regard.errors import RequestError
+from regard.fields import Field, TextField
 from regard.layers.project import deferring
 from regard.protocols import EOS, PAD, UNK
 from regard.tasks import corpus
-from regard.tasks.base import Data, Examples, Prediction, Task
+from regard.tasks.base import Task
+from regard.tasks.given import Asked, as_fields, device_of, tokenizers_of
 from regard.tasks.guided import Guided
 from regard.tasks.loss import smoothed_cross_entropy
+from regard.tasks.pairs import PairDataset
+from regard.tasks.prediction import Prediction
 from regard.tasks.risk import Risk
 from regard.tasks.scheduled import Scheduled
 
 __all__ = ["Generation"]
+
+SIDES = ("source", "target")
 
 log = logging.getLogger(__name__)
 
@@ -42,12 +48,10 @@ class Generation(Task):
             where they are wanted. They change what training minimizes, and no other loss.
     """
 
-    data_types: ClassVar[Mapping[str, Any]] = corpus.TYPES
-    columns: ClassVar[dict[str, str | int]] = {"source": "source", "target": "target"}
-    """Columns where a recipe names none."""
-    header: ClassVar[bool] = True
+    columns: ClassVar[Mapping[str, str | int]] = {"source": "source", "target": "target"}
+    options: ClassVar[frozenset[str]] = frozenset({"prefix", "must", "never"})
     tokenizer: ClassVar[dict[str, Any]] = {"kind": "bpe", "size": 8000}
-    """Tokenizers where a recipe says nothing else."""
+    """Tokenizers where a recipe says nothing else: of both sides, or of `source` and `target`."""
 
     def __init__(
         self,
@@ -68,8 +72,8 @@ class Generation(Task):
 
     @abstractmethod
     def pairs(
-        self, source: str, target: str, *, training: bool
-    ) -> tuple[list[tuple[str, str]], list[str]]:
+        self, source: str, target: Any, *, training: bool
+    ) -> tuple[list[tuple[str, Any]], list[str]]:
         """The pairs to learn from one row, and all its right outputs."""
 
     def rules(
@@ -78,66 +82,65 @@ class Generation(Task):
         """What outputs of these sources must keep to, whatever is asked; by default nothing."""
         return ()
 
-    def data(
-        self,
-        config: Mapping[str, Any],
-        tokenizers: dict[str, Tokenizer] | None = None,
-        splits: Sequence[str] = ("train", "dev", "test"),
-    ) -> Data:
-        """Read the splits, leaving out (and reporting) lines that are empty, too long or broken.
+    # -- data
 
-        Args:
-            config: the keys of `corpus.Config`.
-            tokenizers: those of a trained model; trained on the training split where not given.
-            splits: which of train, dev and test to read.
+    def fields(self) -> dict[str, Field]:
+        """A text that is read and a text that is written."""
+        return {side: TextField(target=side == "target", **self._cut(side)) for side in SIDES}
 
-        Raises:
-            RequestError: see `corpus`.
-        """
-        self.check_data(config)
-        found = corpus.Config.of(config, self.columns, self.header, self.tokenizer)
-        problems = Problems()
-        texts = {
-            split: corpus.read(path, found, self.pairs, split, problems)
-            for split, path in found.files(splits).items()
-        }
-        if tokenizers is None:
-            if "train" not in texts:
-                raise RequestError("there is no training file to learn the tokenizers from")
-            tokenizers = found.train_tokenizers(texts["train"])
-        if self.guided and "train" in texts:
-            rows = texts["train"]
-            first = 2 if found.has_header("train") else 1
-            texts["train"].links = self.guided.read(
-                [line - first for line in rows.lines],
-                list(zip(rows.source, rows.target, strict=True)),
-                tokenizers,
+    def _cut(self, side: str) -> dict[str, Any]:
+        """The settings of a side's tokenizer."""
+        told = {**self.tokenizer, **self.tokenizer.get(side, {})}
+        named = {"tokenizer": told["kind"], "lowercase": told.get("lowercase", False)}
+        return {**named, **({"size": told["size"]} if "size" in told else {})}
+
+    def examples(
+        self, values: Mapping[str, Any], *, training: bool
+    ) -> Iterator[tuple[Mapping[str, Any], list[str]]]:
+        """The pairs of a row."""
+        learned, right = self.pairs(values["source"], values["target"], training=training)
+        for source, target in learned:
+            yield {"source": source, "target": target}, right
+
+    def extend(
+        self, rows: Mapping[str, corpus.Rows], config: corpus.Config, fields: Mapping[str, Field]
+    ) -> None:
+        """Read the alignments that guide attention, where there are some."""
+        if self.guided and "train" in rows:
+            train = rows["train"]
+            first = 2 if config.has_header("train") else 1
+            train.extras["links"] = self.guided.read(
+                [line - first for line in train.lines],
+                list(zip(train.values["source"], train.values["target"], strict=True)),
+                tokenizers_of(fields),
             )
-        examples = {
-            split: corpus.encode(rows, found, tokenizers, split, problems)
-            for split, rows in texts.items()
-        }
-        train, dev, test = (examples.get(split) for split in ("train", "dev", "test"))
-        return Data(train, dev, test, tokenizers, problems)
 
-    def model_arguments(self, tokenizers: Mapping[str, Tokenizer]) -> dict[str, int]:
+    def dataset(self, columns: Mapping[str, Any], rows: corpus.Rows) -> PairDataset:
+        """Pairs of ids."""
+        source, target = columns["source"].ids, columns["target"].ids
+        links = rows.extras.get("links")
+        return PairDataset(source, target, rows.values["source"], rows.references, links)
+
+    def model_arguments(self, fields: Mapping[str, Any]) -> dict[str, int]:
         """The sizes of both vocabularies."""
-        return {side: len(tokenizers[side]) for side in ("source", "target")}
+        known = tokenizers_of(as_fields(fields, self.fields()))
+        return {side: len(known[side]) for side in SIDES}
 
-    def loss(self, model: nn.Module, batch: PairBatch) -> tuple[Tensor, int]:
-        """Teacher-forced cross-entropy: (its sum over the real target tokens, their number)."""
-        with deferring(_whole()):
-            output = model(batch.source, batch.target_in, batch.source_lengths)
-        return self._cross_entropy(model, output.logits, batch), batch.count
+    # -- learning
 
-    def training_loss(self, model: nn.Module, batch: PairBatch, update: int) -> tuple[Tensor, int]:
-        """What a step takes down: the cross-entropy, with what the model and settings add to it.
+    def loss(
+        self, model: nn.Module, batch: PairBatch, step: int | None = None
+    ) -> tuple[Tensor, int]:
+        """Teacher-forced cross-entropy: (its sum over the real target tokens, their number).
 
-        Args:
-            update: how many steps were made before.
+        In training (`step` is given) with what the model and the settings add to it.
         """
+        if step is None:
+            with deferring(_whole()):
+                output = model(batch.source, batch.target_in, batch.source_lengths)
+            return self._cross_entropy(model, output.logits, batch), batch.count
         if self.scheduled:
-            batch = self.scheduled.mixed(model, batch, update)
+            batch = self.scheduled.mixed(model, batch, step)
         watching = self.guided.watching(model) if self.guided else nullcontext()
         with watching as seen, deferring(_whole()):
             output = model(batch.source, batch.target_in, batch.source_lengths)
@@ -146,9 +149,9 @@ class Generation(Task):
             total = total + output.extra["penalty"] * batch.count
         if self.guided and seen is not None:
             total = total + self.guided.loss(seen, batch)
-        if self.risk and update >= self.risk.after:
+        if self.risk and step >= self.risk.after:
             weight = self.risk.weight
-            total = (1.0 - weight) * total + weight * self.risk.loss(model, batch, update)
+            total = (1.0 - weight) * total + weight * self.risk.loss(model, batch, step)
         return total, batch.count
 
     def _cross_entropy(self, model: nn.Module, logits: Any, batch: PairBatch) -> Tensor:
@@ -157,17 +160,36 @@ class Generation(Task):
             logits, batch.target_out, self.smoothing, normalized=normalized
         )
 
+    # -- predicting
+
+    def asked(self, texts: Sequence[str], fields: Mapping[str, Field]) -> Asked:
+        """Sources in ids; of those that are empty or too long nothing is decoded."""
+        source = tokenizers_of(fields)["source"].encode_all(texts)
+        sizes = (source.sizes + 1).tolist()
+        refused = [self._undecoded(text, size) for text, size in zip(texts, sizes, strict=True)]
+        _tell_refused(refused, self.max_source)
+        places = [i for i, size in enumerate(sizes) if 1 < size <= self.max_source]
+        at = np.asarray(places, np.int64)
+        nothing = Packed.rows([[] for _ in places])
+        given = PairDataset(source.take(at), nothing, [texts[i] for i in places], [[]] * len(at))
+        return Asked(given if places else None, places, refused)
+
+    def batches(self, dataset: PairDataset, tokens: int) -> list[list[int]]:
+        """By the length of sources alone; those that are too long are left out."""
+        sizes = dataset.source.sizes + 1
+        decoded = np.flatnonzero((sizes > 1) & (sizes <= self.max_source))
+        found = plan(sizes[decoded, None], tokens=tokens, shuffle=False, rows=self.most)
+        return [decoded[batch].tolist() for batch in found]
+
     def predict(
         self,
         model: nn.Module,
-        texts: Sequence[str] | Examples,
+        texts: Sequence[str] | Dataset,
         decoder: Any,
-        tokenizers: Mapping[str, Tokenizer],
+        fields: Mapping[str, Any],
         *,
         tokens: int = 4096,
-        prefix: Sequence[str | None] | None = None,
-        must: Sequence[Sequence[str]] | None = None,
-        never: Sequence[Sequence[str]] | None = None,
+        **asked: Any,
     ) -> list[Prediction]:
         """Predict each text, in input order; inputs of like length are decoded together.
 
@@ -176,47 +198,60 @@ class Generation(Task):
 
         Args:
             model: a `Generator`; it stays where it is and in the mode it is in.
-            texts: one input each; `Examples` have theirs in tokens already.
-            tokenizers: for `source` and `target`.
+            texts: one input each; a `PairDataset` has its sources in ids already.
             decoder: called as `decoder(model, source, lengths)`, and with `prefix`, `must` and
                 `rules` where something is asked.
+            fields: `source` and `target`.
             tokens: the most padded source tokens decoded at once.
-            prefix: for each text, what its output must begin with.
-            must, never: for each text, words or phrases that its output must and must not have, cut
-                in pieces as the tokenizer cuts them; `never` holds however the output is cut.
+            asked: `prefix`: for each text, what its output must begin with. `must`, `never`: for
+                each text, words or phrases that its output must and must not have, cut in pieces
+                as the tokenizer cuts them; `never` holds however the output is cut.
         """
-        inputs = list(texts.texts) if isinstance(texts, Examples) else list(texts)
-        if isinstance(texts, Examples):
-            source = texts.source
-        else:
-            source = tokenizers["source"].encode_all(inputs)
-        asked = _Asked.of(tokenizers["target"], len(inputs), prefix, must, never)
-        sizes = source.sizes + 1
-        results = [
-            self._undecoded(text, size) for text, size in zip(inputs, sizes.tolist(), strict=True)
+        known = as_fields(fields, self.fields())
+        found = texts if isinstance(texts, Sequence) else texts.texts
+        _check_asked(len(found), asked, tokenizers_of(known)["target"])
+        made = super().predict(model, texts, decoder, known, tokens=tokens, **asked)
+        if isinstance(texts, PairDataset):
+            sizes = (texts.source.sizes + 1).tolist()
+            for i, size in enumerate(sizes):
+                if not 1 < size <= self.max_source:
+                    made[i] = self._undecoded(texts.texts[i], size)
+            _tell_refused(made, self.max_source)
+        return made
+
+    def outputs(
+        self,
+        model: nn.Module,
+        dataset: PairDataset,
+        indices: Sequence[int],
+        decoder: Any,
+        fields: Mapping[str, Field],
+        **asked: Any,
+    ) -> list[Prediction]:
+        """The hypotheses of some sources."""
+        at, tokenizers = np.asarray(indices, np.int64), tokenizers_of(fields)
+        told = _Asked.of(tokenizers["target"], len(at), **asked).told()
+        if own := self.rules(dataset.source.take(at), tokenizers, decoder):
+            told["rules"] = [*told.get("rules", ()), *own]
+        hypotheses = _decode(model, dataset.source, at, decoder, told)
+        return [
+            _prediction(dataset.texts[i], found, tokenizers["target"])
+            for i, found in zip(indices, hypotheses, strict=True)
         ]
-        refused = sum(bool(result.refused) for result in results)
-        if refused:
-            log.warning(
-                "%d of %d inputs have more than %d tokens and are refused",
-                refused, len(inputs), self.max_source,
-            )  # fmt: skip
-        decoded = np.flatnonzero((sizes > 1) & (sizes <= self.max_source))
-        for batch in plan(sizes[decoded, None], tokens=tokens, shuffle=False, rows=256):
-            at = decoded[batch]
-            told = asked.at(at.tolist())
-            if own := self.rules(source.take(at), tokenizers, decoder):
-                told["rules"] = [*told.get("rules", ()), *own]
-            hypotheses = _decode(model, source, at, decoder, told)
-            for place, found in zip(at.tolist(), hypotheses, strict=True):
-                results[place] = _prediction(inputs[place], found, tokenizers["target"])
-        return results
 
     def _undecoded(self, text: str, size: int) -> Prediction:
         """What stands for an input until, or unless, it is decoded."""
         over = size > self.max_source
         reason = f"too long: {size} tokens, at most {self.max_source}" if over else ""
         return Prediction(text, "", refused=reason)
+
+
+def _tell_refused(found: Sequence[Prediction], limit: int) -> None:
+    refused = sum(one.refused.startswith("too long") for one in found)
+    if refused:
+        log.warning(
+            "%d of %d inputs have more than %d tokens and are refused", refused, len(found), limit
+        )
 
 
 def _settings(kind: type[Any], given: Mapping[str, Any] | None, name: str) -> Any:
@@ -226,13 +261,24 @@ def _settings(kind: type[Any], given: Mapping[str, Any] | None, name: str) -> An
     return kind(**check(given, kind, section=f"task.{name}", where=lambda key: "", extra=()))
 
 
+def _check_asked(count: int, asked: Mapping[str, Any], target: Tokenizer) -> None:
+    """Refuse what is not asked for each input, or cannot be written, before anything is decoded."""
+    for name, own in asked.items():
+        if own is not None and len(own) != count:
+            raise RequestError(f"expected a {name} for each of {count} inputs, got {len(own)}")
+    for name in ("must", "never"):
+        for some in asked.get(name) or ():
+            for phrase in some:
+                _ids(target, name, phrase)
+
+
 @dataclass(frozen=True)
 class _Asked:
-    """What is asked of the outputs: beginnings and phrases in ids, and phrases in letters."""
+    """What is asked of the outputs of some inputs, in ids."""
 
     prefix: Packed | None
-    must: Sequence[Sequence[Sequence[int]]] | None
-    never: Sequence[Sequence[str]] | None
+    must: list[list[list[int]]] | None
+    never: list[list[str]] | None
     spelled: Sequence[str]
 
     @classmethod
@@ -240,19 +286,15 @@ class _Asked:
         cls,
         target: Tokenizer,
         count: int,
-        prefix: Sequence[str | None] | None,
-        must: Sequence[Sequence[str]] | None,
-        never: Sequence[Sequence[str]] | None,
+        prefix: Sequence[str | None] | None = None,
+        must: Sequence[Sequence[str]] | None = None,
+        never: Sequence[Sequence[str]] | None = None,
     ) -> "_Asked":
-        given = {"prefix": prefix, "must": must, "never": never}
-        for name, own in given.items():
-            if own is not None and len(own) != count:
-                raise RequestError(f"expected a {name} for each of {count} inputs, got {len(own)}")
         wanted, unwanted = (
             None if own is None else [[_ids(target, name, p) for p in some] for some in own]
             for name, own in (("must", must), ("never", never))
         )
-        spelled = target.spelled()
+        spelled = target.spelled() if unwanted is not None else []
         return cls(
             None if prefix is None else target.encode_all([p or "" for p in prefix]),
             wanted,
@@ -261,15 +303,15 @@ class _Asked:
             spelled,
         )  # fmt: skip
 
-    def at(self, places: Sequence[int]) -> dict[str, Any]:
-        """What a decoder is told of the inputs at some places."""
+    def told(self) -> dict[str, Any]:
+        """What a decoder is told of the inputs."""
         told: dict[str, Any] = {}
         if self.prefix is not None:
-            told["prefix"] = [self.prefix[i].tolist() for i in places]
+            told["prefix"] = [ids.tolist() for ids in self.prefix]
         if self.must is not None:
-            told["must"] = [self.must[i] for i in places]
+            told["must"] = self.must
         if self.never is not None:
-            told["rules"] = [Avoid([self.never[i] for i in places], self.spelled)]
+            told["rules"] = [Avoid(self.never, self.spelled)]
         return told
 
 
@@ -284,7 +326,7 @@ def _decode(
     model: nn.Module, source: Packed, at: np.ndarray, decoder: Any, told: Mapping[str, Any]
 ) -> list[list[Any]]:
     """The hypotheses of the sources at some places."""
-    device = next((p.device for p in model.parameters()), torch.device("cpu"))
+    device = device_of(model)
     ids = torch.from_numpy(source.padded(at, PAD, EOS)).to(device)
     lengths = torch.from_numpy(source.sizes_at(at) + 1).to(device)
     found: list[list[Any]] = decoder(model, ids, lengths, **told)

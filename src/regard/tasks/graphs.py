@@ -1,11 +1,8 @@
 """Graphs: the class of each node, from its own features and what its neighbors have."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from copy import copy
 from dataclasses import replace
-from functools import lru_cache
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,25 +10,20 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.data import graph_files, sources
 from regard.data.batch import plan
-from regard.data.graph import BETWEEN, Graph, both_ways
-from regard.data.graph_files import mark_of
+from regard.data.graph import BETWEEN
 from regard.data.problems import Problems
-from regard.data.scaling import KINDS, Scaling
-from regard.data.tokenize import Tokenizer
 from regard.errors import RequestError, nearest
+from regard.fields import Field
+from regard.fields.graph import GraphField, Paths, World
 from regard.metrics import Score, accuracy
 from regard.metrics.labels import f1_of_counts, micro_f1
-from regard.tasks.base import Data, Examples, Prediction, Task
-from regard.tasks.nodes import NodePrediction, Nodes, Wholes, World, looked_at
+from regard.tasks.base import Task
+from regard.tasks.given import Asked, Data, device_of
+from regard.tasks.nodes import NodePrediction, Nodes, Wholes, looked_at
+from regard.tasks.prediction import Prediction
 
 __all__ = ["Graphs"]
-
-SEVERAL = 10_000
-"""Names among which the nearest one is looked for."""
-
-Paths = str | Sequence[str]
 
 
 class Graphs(Task):
@@ -57,8 +49,6 @@ class Graphs(Task):
 
     name: ClassVar[str] = "graphs"
     metric: ClassVar[str] = "accuracy"
-    tokenized: ClassVar[bool] = False
-    data_types: ClassVar[Mapping[str, Any]] = {"path": str | list[str] | dict[str, str | list[str]]}
 
     def __init__(
         self,
@@ -69,18 +59,22 @@ class Graphs(Task):
         neighbors: Sequence[int] | None = None,
         files: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
-        if not isinstance(normalize, bool) and normalize not in KINDS:
-            hint = nearest(normalize, KINDS)
-            raise RequestError(f"task.normalize: there is no {normalize!r}: {hint}")
-        self.graph, self.neighbors = graph, neighbors
-        self.normalize, self.loops, self.undirected = normalize, loops, undirected
-        self.files = dict(files or {})
-        self.asked: str | None = None
+        self.neighbors = neighbors
+        self.graph = GraphField(graph, normalize, loops, undirected, files)
+
+    def fields(self) -> dict[str, Field]:
+        """A node, and its class or classes."""
+        return {"node": self.graph}
+
+    @property
+    def data_types(self) -> Mapping[str, Any]:
+        """Of each key of `data:` its type."""
+        return {"path": str | list[str] | dict[str, str | list[str]]}
 
     def data(
         self,
         config: Mapping[str, Any],
-        tokenizers: dict[str, Tokenizer] | None = None,
+        fields: Mapping[str, Any] | None = None,
         splits: Sequence[str] = ("train", "dev", "test"),
     ) -> Data:
         """Read the graphs and their splits.
@@ -92,24 +86,24 @@ class Graphs(Task):
         for key in config:
             if key not in ("path",):
                 raise RequestError(f"data: graphs have no {key!r}: {nearest(key, ('path',))}")
-        world = self.world(config.get("path"))
+        world = self.graph.world(config.get("path"))
         known = world.graph.splits
         kinds = {
             "train": Wholes if len(world.graph.starts) > 1 else Nodes,
             "dev": Nodes,
             "test": Nodes,
         }
-        found = {
-            split: kind(world, known[split], self.neighbors) if split in known else None
+        train, dev, test = (
+            kind(world, known[split], self.neighbors) if split in known else None
             for split, kind in kinds.items()
-        }
-        return Data(**found, tokenizers={}, problems=Problems(), sizes=world.sizes)
+        )
+        return Data(train, dev, test, self.fields(), Problems(), world.sizes)
 
-    def model_arguments(self, tokenizers: Mapping[str, Tokenizer]) -> dict[str, int]:
+    def model_arguments(self, fields: Mapping[str, Any]) -> dict[str, int]:
         """Features and classes, from the graph."""
-        return self.world().sizes
+        return self.graph.arguments()
 
-    def loss(self, model: nn.Module, batch: Any) -> tuple[Tensor, int]:
+    def loss(self, model: nn.Module, batch: Any, step: int | None = None) -> tuple[Tensor, int]:
         """Cross-entropy, summed over the nodes asked about; see `of_logits`."""
         return self.of_logits(batch.logits(model), batch.labels), batch.count
 
@@ -122,8 +116,8 @@ class Graphs(Task):
 
     @torch.no_grad()
     def judge(
-        self, model: nn.Module, dev: Nodes, sample: Nodes | None, *, tokens: int,
-        device: torch.device,
+        self, model: nn.Module, dev: Nodes, sample: Nodes | None, decoder: Any,
+        fields: Mapping[str, Any], *, tokens: int, device: torch.device,
     ) -> tuple[float, int, dict[str, float]]:  # fmt: skip
         """Loss, nodes and scores from one pass over dev; scores are of the nodes in `sample`."""
         total, counts = 0.0, np.zeros(5, np.int64)
@@ -144,94 +138,75 @@ class Graphs(Task):
             scores["micro_f1"] = f1_of_counts(*sets)
         return total, len(dev), scores
 
-    @torch.no_grad()
-    def predict(
+    def asked(self, texts: Sequence[str], fields: Mapping[str, Field]) -> Asked:
+        """Nodes by name, as the data has them, else by number.
+
+        Of several graphs `GRAPH:12` is a node of the one that `task.graph` calls so. No text opens
+        a file: nodes of another graph are those of a task that is `on` it.
+        """
+        asked = [self.graph.find(text) for text in texts]
+        refused = [
+            Prediction(text, "", refused=found if isinstance(found, str) else "")
+            for text, found in zip(texts, asked, strict=True)
+        ]
+        places = [i for i, found in enumerate(asked) if not isinstance(found, str)]
+        if not places:
+            return Asked(None, places, refused)
+        world = self.graph.world(self.graph.other)
+        nodes = Nodes(world, np.array([found[1] for found in asked if not isinstance(found, str)]))
+        nodes.given = [texts[i] for i in places]
+        return Asked(nodes, places, refused)
+
+    def batches(self, dataset: Nodes, tokens: int) -> list[list[int]]:
+        """So many nodes at once; one by one where it is shown where each looks."""
+        size = tokens if dataset.given is None else 1
+        return [list(range(i, min(i + size, len(dataset)))) for i in range(0, len(dataset), size)]
+
+    def outputs(
         self,
         model: nn.Module,
-        texts: Sequence[str] | Examples,
+        dataset: Nodes,
+        indices: Sequence[int],
         decoder: Any,
-        tokenizers: Mapping[str, Tokenizer],
-        *,
-        tokens: int = 4096,
-        prefix: Sequence[str | None] | None = None,
+        fields: Mapping[str, Field],
+        **asked: Any,
     ) -> list[Prediction]:
-        """The classes of each node, other classes as alternatives, and where it looked.
-
-        Texts are names of nodes, as the data has them, else their numbers; of several graphs
-        `GRAPH:12` is a node of the one that `task.graph` calls so. No text opens a file: nodes of
-        another graph are those of a task that is `on` it.
-        """
-        if isinstance(texts, Nodes):
-            return self._of_nodes(model, texts, tokens)
-        named = list(texts.texts if isinstance(texts, Examples) else texts)
-        asked = [self.find(text) for text in named]
+        """The best class or classes; for single nodes with the others, and where each looked."""
+        if dataset.given is not None:
+            return [
+                self._of_node(model, dataset.given[i], dataset.world, int(dataset.index[i]))
+                for i in indices
+            ]
+        part = dataset.subset(indices)
+        graph = dataset.world.graph
+        logits = part.collate(range(len(part))).to(device_of(model)).logits(model).cpu()
         return [
-            Prediction(text, "", refused=found) if isinstance(found, str)
-            else self._of_node(model, text, *found)
-            for text, found in zip(named, asked, strict=True)
-        ]  # fmt: skip
-
-    def find(self, text: str) -> tuple[World, int] | str:
-        """The node that a text names, in its graph; or why there is none."""
-        world = self.world(self.asked)
-        graph = world.graph
-        part, colon, name = text.strip().rpartition(":")
-        first, end = 0, len(graph)
-        if colon and part in graph.titles:
-            at = list(graph.titles).index(part)
-            first, end = graph.starts[at], [*graph.starts, end][at + 1]
-        else:
-            name = text.strip()
-        if graph.nodes:
-            found = graph.places.get(name, -1)
-            if not first <= found < end:
-                found = next((i for i in range(first, end) if graph.nodes[i] == name), -1)
-            if found < 0:
-                some = nearest(name, graph.nodes[first:end]) if end - first <= SEVERAL else ""
-                return f"the graph has no node {name!r}; {some}".removesuffix("; ")
-            return world, found
-        try:
-            node = int(name)
-        except ValueError:
-            return f"expected the number of a node, came {name!r}"
-        if not 0 <= node < end - first:
-            return f"the graph has the nodes 0 to {end - first - 1}, not {node}"
-        return world, first + node
+            Prediction(text, BETWEEN.join(graph.name(label) for label in ids), score, ids=ids)
+            for text, ids, score in zip(part.texts, *_chosen(logits, graph.several), strict=True)
+        ]
 
     def on(self, graph: str) -> "Graphs":
         """This task for the nodes of another graph with such features, or of its own moved."""
         made = copy(self)
-        made.asked = graph
+        made.graph = self.graph.on(graph)
         return made
 
-    def noted(self, section: Mapping[str, Any]) -> dict[str, Any]:
-        """The task's section as a model folder keeps it: how features are scaled, where files are.
+    def world(self, graph: Any = None) -> World:
+        """The graph, or another one that is scaled as it is."""
+        return self.graph.world(graph)
 
-        Each file comes with what its contents add up to: it is known again wherever it is.
-        """
-        found = {path: str(sources.find(path).resolve()) for _, path in _paths(self.graph)}
-        files = {path: {"at": at, "mark": mark_of(Path(at))} for path, at in found.items()}
-        return {**section, "normalize": self.world().scaling.kind, "files": files}
+    def find(self, text: str) -> tuple[World, int] | str:
+        """The node that a text names, in its graph; or why there is none."""
+        return self.graph.find(text)
+
+    def noted(self, section: Mapping[str, Any]) -> dict[str, Any]:
+        """The task's section as a model folder keeps it: see `GraphField.noted`."""
+        return {**section, **self.graph.noted()}
 
     @classmethod
     def of_folder(cls, spec: Mapping[str, Any]) -> "Graphs":
         """From the section in a model folder; one without `normalize` divides rows by their sum."""
         return cls(**{"normalize": "l1", **spec})
-
-    def _of_nodes(self, model: nn.Module, nodes: Nodes, tokens: int) -> list[Prediction]:
-        """The best class or classes alone, for many nodes."""
-        device = next(model.parameters()).device
-        found: list[Prediction | None] = [None] * len(nodes.index)
-        graph = nodes.world.graph
-        for start in range(0, len(nodes.index), tokens):
-            part = nodes.subset(range(start, min(start + tokens, len(nodes.index))))
-            logits = part.collate(range(len(part))).to(device).logits(model).cpu()
-            for i, (text, ids, score) in enumerate(
-                zip(part.texts, *_chosen(logits, graph.several), strict=True)
-            ):
-                said = BETWEEN.join(graph.name(label) for label in ids)
-                found[start + i] = Prediction(text, said, score, ids=ids)
-        return [one for one in found if one is not None]
 
     def _of_node(self, model: nn.Module, text: str, world: World, node: int) -> Prediction:
         graph = world.graph
@@ -254,93 +229,16 @@ class Graphs(Task):
         best = NodePrediction(text, said, score, ids=chosen, looked=looked[0])
         return replace(best, alternatives=others)
 
-    def score(self, predictions: Sequence[Prediction], examples: Examples) -> dict[str, Score]:
+    def score(self, predictions: Sequence[Prediction], examples: Nodes) -> dict[str, Score]:
         """Accuracy; where nodes have several classes, of all of them at once, and micro-F1."""
         outputs = [prediction.output for prediction in predictions]
         right = [r[0] for r in examples.references]
         scores = {"accuracy": accuracy(outputs, right)}
-        if isinstance(examples, Nodes) and examples.world.graph.several:
+        if examples.world.graph.several:
             scores["micro_f1"] = micro_f1(
                 [_split(output) for output in outputs], [_split(one) for one in right]
             )
         return scores
-
-    def world(self, graph: Paths | Mapping[str, Paths] | None = None) -> World:
-        """The graph, or graphs that were joined to one, read once while the files stay the same.
-
-        Args:
-            graph: another one than the task's own; features are scaled as in that one.
-
-        Raises:
-            RequestError: no such file, or one that is no graph.
-        """
-        files = []
-        for split, path in _paths(self.graph if graph is None else graph):
-            file = self._place(path) if graph is None else sources.find(path)
-            files.append((split, path, str(file), file.stat().st_mtime_ns))
-        made = _read(tuple(files), self.loops, self.undirected, self.normalize)
-        if graph is None or made.scaling.kind != "standard" or self._is_own(files):
-            return made
-        return replace(made, scaling=self.world().scaling)  # the numbers of the training's nodes
-
-    def _place(self, path: str) -> Path:
-        """Where a file of the task's own graph is."""
-        note = self.files.get(path)
-        if note is None:
-            return sources.find(path)
-        tried, there = [], [Path(note.get("at", path))]
-        with suppress(RequestError):
-            there.insert(0, sources.find(path))
-        for file in there:
-            if file.exists():
-                if mark_of(file) == note.get("mark"):
-                    return file
-                tried.append(str(file))
-        said = f"{tried[0]} is another now" if tried else f"it was at {note.get('at')}"
-        raise RequestError(
-            f"the model reads the neighbors of nodes from the graph {path} that it was trained on: "
-            f"{said}; --graph FILE says where a graph is"
-        )
-
-    def _is_own(self, files: Sequence[tuple[str, str, str, int]]) -> bool:
-        """Whether these files are the graph that was trained on, wherever they are."""
-        own = sorted(note.get("mark", "") for note in self.files.values())
-        return bool(own) and own == sorted(mark_of(Path(file)) for _, _, file, _ in files)
-
-
-def _paths(graph: Paths | Mapping[str, Paths]) -> list[tuple[str, str]]:
-    """Pairs of a split ("" for all) and a path."""
-    told = graph.items() if isinstance(graph, Mapping) else [("", graph)]
-    found = []
-    for split, paths in told:
-        if split and split not in sources.SPLITS:
-            hint = nearest(split, sources.SPLITS)
-            raise RequestError(f"task.graph has no split {split!r}: {hint}")
-        found += [(split, path) for path in ([paths] if isinstance(paths, str) else paths)]
-    if not found:
-        raise RequestError("task.graph names no file")
-    return found
-
-
-@lru_cache(maxsize=4)
-def _read(
-    files: tuple[tuple[str, str, str, int], ...], loops: bool, undirected: bool,
-    normalize: bool | str,
-) -> World:  # fmt: skip
-    graphs = []
-    for split, _, file, _ in files:
-        graph = graph_files.read(Path(file))
-        if undirected:
-            graph = replace(graph, edges=both_ways(graph.rows.pairs()))
-        graphs.append(_only(graph, split) if split else graph)
-    graph = Graph.join(graphs, [path for _, path, _, _ in files])
-    return World(graph, Scaling.of(normalize, graph), loops)
-
-
-def _only(graph: Graph, split: str) -> Graph:
-    """A graph all of whose labelled nodes are of one split."""
-    known = graph.labels >= 0 if not graph.several else np.ones(len(graph), bool)
-    return replace(graph, splits={split: np.flatnonzero(known)})
 
 
 def _chosen(logits: Tensor, several: bool) -> tuple[list[list[int]], list[float]]:

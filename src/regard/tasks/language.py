@@ -10,15 +10,18 @@ import torch
 from torch import Tensor, nn
 
 from regard.data import running
-from regard.data.batch import plan
 from regard.data.problems import Problems
-from regard.data.tokenize import Tokenizer
 from regard.errors import RequestError, nearest
+from regard.fields import Field, TextField
 from regard.metrics import Score, perplexity
 from regard.protocols import UNK
 from regard.tasks import corpus
-from regard.tasks.base import Data, Examples, Prediction, Task
+from regard.tasks.base import Task
+from regard.tasks.given import Asked, Data, as_fields, device_of, tokenizers_of
+from regard.tasks.linear import linear_start
 from regard.tasks.loss import smoothed_cross_entropy
+from regard.tasks.phases import Phase
+from regard.tasks.prediction import Prediction
 from regard.tasks.stretches import StretchBatch, Stretches
 
 __all__ = ["Judged", "Language"]
@@ -60,22 +63,27 @@ class Language(Task):
             memory of the last words looks at.
         block: training examples are stretches of so many tokens, and longer lines are judged by so
             many at a time.
+        linear_start: passes over the data at first without the softmaxes inside the model.
     """
 
     name: ClassVar[str] = "language"
     metric: ClassVar[str] = "perplexity"
-    data_types: ClassVar[Mapping[str, Any]] = corpus.TYPES
+    most = None
 
-    def __init__(self, context: int = 100, block: int = 64) -> None:
+    def __init__(self, context: int = 100, block: int = 64, linear_start: float = 0.0) -> None:
         for name, value in (("context", context), ("block", block)):
             if value < 1:
                 raise RequestError(f"task.{name} is {value}; it must be 1 or more")
-        self.context, self.block = context, block
+        self.context, self.block, self.linear_start = context, block, linear_start
+
+    def fields(self) -> dict[str, Field]:
+        """Running text."""
+        return {"text": TextField("words", 10_000)}
 
     def data(
         self,
         config: Mapping[str, Any],
-        tokenizers: dict[str, Tokenizer] | None = None,
+        fields: Mapping[str, Any] | None = None,
         splits: Sequence[str] = ("train", "dev", "test"),
     ) -> Data:
         """Read texts: every line ends in EOS, and lines follow each other as they stand.
@@ -85,7 +93,7 @@ class Language(Task):
                 NAME}`), or trees; `format` where the name does not tell it; `limit`: the first so
                 many lines (rows) of the training text, or of each split; `tokenizer`: `kind`
                 (words), `size` (10,000), `lowercase`, `min_count`.
-            tokenizers: those of a trained model.
+            fields: those of a trained model.
 
         Raises:
             RequestError: an unknown key, nothing there, or a text without a line.
@@ -94,13 +102,11 @@ class Language(Task):
         for key in config:
             if key not in KEYS:
                 raise RequestError(f"data has no key {key!r}: {nearest(str(key), KEYS)}")
-        column = _column(config.get("columns") or {})
-        vocabulary = dict(config.get("tokenizer") or {})
-        least = vocabulary.pop("min_count", 1)
-        rest = {k: v for k, v in config.items() if k not in ("columns", "tokenizer")}
-        found = corpus.Config.of(
-            {**rest, "tokenizer": vocabulary}, {}, True, {"kind": "words", "size": 10_000}
-        )
+        declared = self.fields()
+        column = (config.get("columns") or {}).get("text")
+        found = corpus.Config.of(config, declared)
+        text = found.fields["text"]
+        assert isinstance(text, TextField)
         read = {
             split: partial(
                 running.lines, path, format=found.format, column=column, header=found.header,
@@ -108,35 +114,41 @@ class Language(Task):
             )
             for split, path in found.files(splits).items()
         }  # fmt: skip
-        if tokenizers is None:
+        if fields is None:
             if "train" not in read:
                 raise RequestError("there is no training file to learn the vocabulary from")
             if str(read["train"].args[0]) == "-":
                 raise RequestError("a training text is read twice: give a file, not '-'")
-            words = running.vocabulary(
-                lambda: read["train"](_Silent()), found.tokenizers["source"], least
-            )
+            least = text.min_count
+            words = running.vocabulary(lambda: read["train"](_Silent()), text.settings, least)
             if least > 1 and len(words) == UNK + 1:
                 file = read["train"].args[0]
                 raise RequestError(f"{file}: no word of it occurs {least} times (min_count)")
-            tokenizers = {"source": words, "target": words}
+            fields = {"text": words}
+        known = as_fields(fields, declared)
+        tokenizer = tokenizers_of(known)["text"]
         problems, made = Problems(), {}
         for split, lines in read.items():
-            text = running.encode(lines(problems), tokenizers["source"], keep=split != "train")
+            encoded = running.encode(lines(problems), tokenizer, keep=split != "train")
             problems.report(str(lines.args[0]))
-            if not len(text.words):
+            if not len(encoded.words):
                 told = f": {dict(problems.counts)}" if len(problems) else ""
                 raise RequestError(f"{lines.args[0]} has no line of text{told}")
             if split == "train":
-                made[split] = Stretches.blocks(text, self.block, self.context)
+                made[split] = Stretches.blocks(encoded, self.block, self.context)
             else:
-                made[split] = Stretches.of_lines(text, self.context)
+                made[split] = Stretches.of_lines(encoded, self.context)
         train, dev, test = (made.get(split) for split in ("train", "dev", "test"))
-        return Data(train, dev, test, tokenizers, problems)
+        return Data(train, dev, test, known, problems)
 
-    def model_arguments(self, tokenizers: Mapping[str, Tokenizer]) -> dict[str, int]:
+    def model_arguments(self, fields: Mapping[str, Any]) -> dict[str, int]:
         """One vocabulary: what is read is what is foretold."""
-        return {side: len(tokenizers[side]) for side in ("source", "target")}
+        words = tokenizers_of(as_fields(fields, self.fields()))["text"]
+        return {"source": len(words), "target": len(words)}
+
+    def phases(self, model: nn.Module) -> Sequence[Phase]:
+        """The linear start, where it is wanted."""
+        return linear_start(model, self.linear_start)
 
     def prepare(self, model: nn.Module, data: Data) -> None:
         """See that stretches are read with as much as the model looks at.
@@ -151,7 +163,7 @@ class Language(Task):
                 f"give task.context={memory} or model.memory={self.context}"
             )
 
-    def loss(self, model: nn.Module, batch: Any) -> tuple[Tensor, int]:
+    def loss(self, model: nn.Module, batch: Any, step: int | None = None) -> tuple[Tensor, int]:
         """Cross-entropy, summed over the tokens of the stretches."""
         normalized = bool(getattr(model, "normalized", False))
         parts = [
@@ -162,42 +174,48 @@ class Language(Task):
         ]
         return torch.stack(parts).sum(), batch.count
 
-    @torch.no_grad()
-    def predict(
+    def asked(self, texts: Sequence[str], fields: Mapping[str, Field]) -> Asked:
+        """Texts that know nothing of each other; an empty one gives an empty output."""
+        refused = [Prediction(text, "") for text in texts]
+        places = [i for i, text in enumerate(texts) if text.strip()]
+        if not places:
+            return Asked(None, places, refused)
+        lines = ((i, texts[i]) for i in places)
+        encoded = running.encode(lines, tokenizers_of(fields)["text"], keep=True)
+        made = Stretches.of_lines(encoded, self.context, apart=True)
+        return Asked(made, places, refused)
+
+    def outputs(
         self,
         model: nn.Module,
-        texts: Sequence[str] | Examples,
+        dataset: Stretches,
+        indices: Sequence[int],
         decoder: Any,
-        tokenizers: Mapping[str, Tokenizer],
-        *,
-        tokens: int = 4096,
-        prefix: Sequence[str | None] | None = None,
+        fields: Mapping[str, Field],
+        **asked: Any,
     ) -> list[Prediction]:
-        """Judge texts: the output is the log-probability of each, its end included.
+        """Texts judged: the output is the log-probability of each, its end included.
 
-        Texts know nothing of each other, and come with what is likeliest behind them; lines of
-        `Stretches` follow each other. An empty text gives an empty output.
+        Texts that stand alone come with what is likeliest behind them.
         """
-        if prefix is not None:
-            raise RequestError(f"prefix: the task {self.name} writes no text")
-        vocabulary = tokenizers["target"]
-        if isinstance(texts, Stretches):
-            return self._judged(model, texts, vocabulary, tokens, more=0)
-        given = list(texts.texts if isinstance(texts, Examples) else texts)
-        results = [Prediction(text, "") for text in given]
-        places = [i for i, text in enumerate(given) if text.strip()]
-        if places:
-            lines = ((i, given[i]) for i in places)
-            text = running.encode(lines, vocabulary, keep=True)
-            stretches = Stretches.of_lines(text, self.context, apart=True)
-            found = self._judged(model, stretches, vocabulary, tokens, more=NEXT)
-            for place, judged in zip(places, found, strict=True):
-                results[place] = judged
-        return results
+        words, device = tokenizers_of(fields)["text"], device_of(model)
+        batch = dataset.collate(indices).to(device)
+        sizes = torch.as_tensor(dataset.sizes[indices, 0], device=device)
+        scores, likely = self._scored(model, batch, sizes, NEXT if dataset.apart else 0)
+        gold, made = batch.target.tolist(), list[Prediction]()
+        for row, i in enumerate(indices):
+            size = int(dataset.sizes[i, 0])
+            own, ids = scores[row, :size].tolist(), gold[row][:size]
+            total = math.fsum(own)
+            following = [(words.vocabulary[k], p) for p, k in likely[row]]
+            made.append(Judged(
+                dataset.texts[i], f"{total:.4f}", total, words.tokens(ids), own, ids=ids,
+                words=0 if dataset.words is None else int(dataset.words[i]), following=following,
+            ))  # fmt: skip
+        return made
 
-    def score(self, predictions: Sequence[Prediction], examples: Examples) -> dict[str, Score]:
+    def score(self, predictions: Sequence[Prediction], examples: Stretches) -> dict[str, Score]:
         """Perplexity per word."""
-        assert isinstance(examples, Stretches)
         assert examples.words is not None
         return {
             "perplexity": perplexity(
@@ -216,27 +234,6 @@ class Language(Task):
         for start in range(0, width, self.block):
             count = min(self.block, width - start)
             yield start, model(batch.tokens[:, start : start + before + count], count).logits
-
-    def _judged(
-        self, model: nn.Module, texts: Stretches, words: Tokenizer, tokens: int, *, more: int
-    ) -> list[Prediction]:
-        device = next((p.device for p in model.parameters()), torch.device("cpu"))
-        made: list[Prediction] = [Prediction("", "")] * len(texts)
-        for indices in plan(texts.sizes, tokens=tokens, shuffle=False):
-            batch = texts.collate(indices).to(device)
-            sizes = torch.as_tensor(texts.sizes[indices, 0], device=device)
-            scores, likely = self._scored(model, batch, sizes, more)
-            gold = batch.target.tolist()
-            for row, i in enumerate(indices):
-                size = int(texts.sizes[i, 0])
-                own, ids = scores[row, :size].tolist(), gold[row][:size]
-                total = math.fsum(own)
-                made[i] = Judged(
-                    texts.texts[i], f"{total:.4f}", total, words.tokens(ids), own, ids=ids,
-                    words=0 if texts.words is None else int(texts.words[i]),
-                    following=[(words.vocabulary[k], p) for p, k in likely[row]],
-                )  # fmt: skip
-        return made
 
     def _scored(
         self, model: nn.Module, batch: StretchBatch, sizes: Tensor, more: int
@@ -265,11 +262,3 @@ class _Silent(Problems):
 
     def report(self, file: str) -> None:
         """Say nothing."""
-
-
-def _column(columns: Mapping[str, Any]) -> str | int | None:
-    for key in columns:
-        if key != "text":
-            raise RequestError(f"data.columns has no key {key!r}: {nearest(str(key), ('text',))}")
-    found: str | int | None = columns.get("text")
-    return found

@@ -14,17 +14,22 @@ from torch.nn import functional as F
 from regard.attention import watch
 from regard.data import sources, stories
 from regard.data.batch import some
-from regard.data.packed import Packed
 from regard.data.problems import Problems
-from regard.data.stories import Asked, Sheet
+from regard.data.stories import Asked
 from regard.data.tokenize import Tokenizer
 from regard.errors import RequestError, nearest
+from regard.fields import Field, StoryField, TextField
+from regard.fields.story import Written
 from regard.metrics import Score
 from regard.metrics.stories import task_errors
 from regard.protocols import UNK
-from regard.tasks import corpus
-from regard.tasks.base import Data, Examples, Prediction, Task
-from regard.tasks.stories import Stories, Written
+from regard.tasks import corpus, given
+from regard.tasks.base import Task
+from regard.tasks.given import Data, as_fields, device_of, tokenizers_of
+from regard.tasks.linear import linear_start
+from regard.tasks.phases import Phase
+from regard.tasks.prediction import Prediction
+from regard.tasks.stories import Stories
 
 __all__ = ["Answer", "Memory"]
 
@@ -67,28 +72,39 @@ class Memory(Task):
 
     Args:
         facts: so many of a story's last facts are kept, 50 in the paper.
+        linear_start: passes over the data at first without the softmaxes inside the model.
     """
 
     name: ClassVar[str] = "memory"
     metric: ClassVar[str] = "error"
-    data_types: ClassVar[Mapping[str, Any]] = {
-        **corpus.TYPES,
-        **dict.fromkeys(sources.SPLITS, str),
-        "limit": int,
-        "size": str | int,
-        "tasks": str | list[str | int],
-    }
     lower_is_better: ClassVar[frozenset[str]] = Task.lower_is_better | {"error", "failed"}
 
-    def __init__(self, facts: int = 50) -> None:
+    def __init__(self, facts: int = 50, linear_start: float = 0.0) -> None:
         if facts < 1:
             raise RequestError(f"task.facts is {facts}; it must be 1 or more")
-        self.facts = facts
+        self.facts, self.linear_start = facts, linear_start
+
+    def fields(self) -> dict[str, Field]:
+        """Facts, a question about them, and the answer; all have one vocabulary."""
+        question = TextField("words", 1 << 30, end=False, of="story")
+        answer = TextField("words", 1 << 30, end=False, of="story", target=True)
+        return {"story": StoryField(self.facts), "question": question, "answer": answer}
+
+    @property
+    def data_types(self) -> Mapping[str, Any]:
+        """Of each key of `data:` its type."""
+        return {
+            **corpus.TYPES,
+            **dict.fromkeys(sources.SPLITS, str),
+            "limit": int,
+            "size": str | int,
+            "tasks": str | list[str | int],
+        }
 
     def data(
         self,
         config: Mapping[str, Any],
-        tokenizers: dict[str, Tokenizer] | None = None,
+        fields: Mapping[str, Any] | None = None,
         splits: Sequence[str] = ("train", "dev", "test"),
     ) -> Data:
         """Read stories.
@@ -98,7 +114,7 @@ class Memory(Task):
                 `tasks`: numbers of bAbI tasks, all where not given; `size`: `1k` or `10k`;
                 `format` and `columns` of files that are not bAbI text; `limit`: at most so many
                 training questions of each task.
-            tokenizers: those of a trained model; a word unknown to them says nothing.
+            fields: those of a trained model; a word unknown to them says nothing.
 
         Raises:
             RequestError: an unknown key, nothing there, or a split without a question.
@@ -113,20 +129,28 @@ class Memory(Task):
             if "dev" not in found and "dev" in splits:
                 found["train"], found["dev"] = _held_out(found["train"])
             found["train"] = _limited(found["train"], config.get("limit"))
-        if tokenizers is None:
+        declared = self.fields()
+        if fields is None:
             if "train" not in found:
                 raise RequestError("there is no training file to learn the vocabulary from")
-            words = Tokenizer.train(_lines(found["train"]), kind="words", size=1 << 30)
-            tokenizers = {"source": words, "target": words}
-        made = self._questions(found, tokenizers)
+            story = declared["story"].learn(_lines(found["train"]))
+            known = corpus.shared({**declared, "story": story})
+        else:
+            known = as_fields(fields, declared)
+        made = self._questions(found, known)
         train, dev, test = (made.get(split) for split in ("train", "dev", "test"))
-        return Data(train, dev, test, tokenizers, problems)
+        return Data(train, dev, test, known, problems)
 
-    def model_arguments(self, tokenizers: Mapping[str, Tokenizer]) -> dict[str, int]:
+    def model_arguments(self, fields: Mapping[str, Any]) -> dict[str, int]:
         """One vocabulary: of facts and questions, and of answers."""
-        return {side: len(tokenizers[side]) for side in ("source", "target")}
+        words = tokenizers_of(as_fields(fields, self.fields()))["story"]
+        return {"source": len(words), "target": len(words)}
 
-    def loss(self, model: nn.Module, batch: Any) -> tuple[Tensor, int]:
+    def phases(self, model: nn.Module) -> Sequence[Phase]:
+        """The linear start, where it is wanted."""
+        return linear_start(model, self.linear_start)
+
+    def loss(self, model: nn.Module, batch: Any, step: int | None = None) -> tuple[Tensor, int]:
         """Cross-entropy, summed over the questions."""
         found = [
             (model(part.story, part.question, part.lengths).logits, part.answer)
@@ -135,44 +159,59 @@ class Memory(Task):
         logits, answers = (torch.cat(several) for several in zip(*found, strict=True))
         return F.cross_entropy(logits.float(), answers, reduction="sum"), batch.count
 
-    @torch.no_grad()
-    def predict(
-        self,
-        model: nn.Module,
-        texts: Sequence[str] | Examples,
-        decoder: Any,
-        tokenizers: Mapping[str, Tokenizer],
-        *,
-        tokens: int = 4096,
-        prefix: Sequence[str | None] | None = None,
-    ) -> list[Prediction]:
-        """Answer each text: sentences, the last of which is the question.
+    def asked(self, texts: Sequence[str], fields: Mapping[str, Field]) -> given.Asked:
+        """Sentences, the last of which is the question.
 
         An empty text gives an empty answer, one without a word is refused; a question without facts
-        is answered from itself alone. Answers to texts come with the facts looked at and with other
-        answers, those to `Stories` without.
+        is answered from itself alone.
         """
-        if isinstance(texts, Stories):
-            return self._answered(model, texts, texts.texts, tokenizers["target"], look=False)
-        named = list(texts.texts if isinstance(texts, Examples) else texts)
-        asked = [stories.told(text) for text in named]
+        asked = [stories.told(text) for text in texts]
         rows = [Asked(facts, question, "", "", "", "", 0) for facts, question in asked if question]
-        made = self._questions({"test": rows}, tokenizers)["test"] if rows else None
-        _tell_unknown(rows, tokenizers["source"])
-        known = [text for text, (_, question) in zip(named, asked, strict=True) if question]
-        answers = iter(
-            self._answered(model, made, known, tokenizers["target"], look=True) if made else []
-        )
+        _tell_unknown(rows, tokenizers_of(fields)["story"])
+        refused = [Prediction(text, "", refused=NONE if text.strip() else "") for text in texts]
+        places = [i for i, (_, question) in enumerate(asked) if question]
+        if not rows:
+            return given.Asked(None, places, refused)
+        made = self._questions({"test": rows}, fields)["test"]
+        made.given = [texts[i] for i in places]
+        return given.Asked(made, places, refused)
+
+    def batches(self, dataset: Stories, tokens: int) -> list[list[int]]:
+        """So many questions at once; one by one where it is shown what each looks at."""
+        size = ROWS if dataset.given is None else 1
+        return [list(range(i, min(i + size, len(dataset)))) for i in range(0, len(dataset), size)]
+
+    def outputs(
+        self,
+        model: nn.Module,
+        dataset: Stories,
+        indices: Sequence[int],
+        decoder: Any,
+        fields: Mapping[str, Field],
+        **asked: Any,
+    ) -> list[Prediction]:
+        """Answers; those to single texts come with the facts looked at and with other answers."""
+        look = dataset.given is not None
+        texts = dataset.texts if dataset.given is None else dataset.given
+        batch = dataset.collate(indices).to(device_of(model))
+        watching: AbstractContextManager[Mapping[str, Any]]
+        watching = watch(model) if look else nullcontext({})
+        with watching as seen:
+            logits = model(batch.story, batch.question, batch.lengths).logits.double()
+        logits[:, : UNK + 1] = -torch.inf  # none of these is an answer
+        scores = torch.log_softmax(logits, -1).cpu()
+        ranked = torch.sort(scores, stable=True, dim=-1, descending=True)
+        count = OTHERS if look else 1
+        looks = [seen[name].of(0)[0, 0].tolist() for name in seen] if look else []
+        values, ids = ranked.values[:, :count].tolist(), ranked.indices[:, :count].tolist()
+        words = tokenizers_of(fields)["story"]
         return [
-            next(answers)
-            if question
-            else Prediction(text, "", refused=NONE if text.strip() else "")
-            for text, (_, question) in zip(named, asked, strict=True)
+            _answer(dataset, row, texts[row], values[n], ids[n], words, looks)
+            for n, row in enumerate(indices)
         ]
 
-    def score(self, predictions: Sequence[Prediction], examples: Examples) -> dict[str, Score]:
+    def score(self, predictions: Sequence[Prediction], examples: Stories) -> dict[str, Score]:
         """The mean error over tasks, failed tasks, and each task's error."""
-        assert isinstance(examples, Stories)
         right = [r[0] for r in examples.references]
         return task_errors([p.output for p in predictions], right, examples.tasks)
 
@@ -218,15 +257,16 @@ class Memory(Task):
         return found
 
     def _questions(
-        self, found: Mapping[str, Sequence[Asked]], tokenizers: Mapping[str, Tokenizer]
+        self, found: Mapping[str, Sequence[Asked]], fields: Mapping[str, Field]
     ) -> dict[str, "Stories"]:
         """All splits on one sheet of sentences."""
-        index = {word: i for i, word in enumerate(tokenizers["source"].vocabulary) if i > UNK}
-        answers = {word: i for i, word in enumerate(tokenizers["target"].vocabulary) if i > UNK}
-        sheet = Sheet(index)
+        story = fields["story"]
+        assert isinstance(story, StoryField)
+        sheet = story.sheet()
+        answers = sheet.index
         kept = {
             split: (
-                Packed.rows([[sheet.add(f) for f in q.facts[-self.facts :]] for q in rows]),
+                story.kept(sheet, [q.facts for q in rows]),
                 np.array([sheet.add(q.question) for q in rows], np.int64),
                 np.array([answers.get(stories.answer_word(q.answer), UNK) for q in rows], np.int64),
             )
@@ -241,36 +281,6 @@ class Memory(Task):
             )
             for split, rows in found.items()
         }  # fmt: skip
-
-    def _answered(
-        self,
-        model: nn.Module,
-        questions: Stories,
-        texts: Sequence[str],
-        words: Tokenizer,
-        *,
-        look: bool,
-    ) -> list[Prediction]:
-        device = next(model.parameters()).device
-        found: list[Prediction] = []
-        for start in range(0, len(questions), 1 if look else ROWS):
-            rows = range(start, min(start + (1 if look else ROWS), len(questions)))
-            batch = questions.collate(rows).to(device)
-            watching: AbstractContextManager[Mapping[str, Any]]
-            watching = watch(model) if look else nullcontext({})
-            with watching as seen:
-                logits = model(batch.story, batch.question, batch.lengths).logits.double()
-            logits[:, : UNK + 1] = -torch.inf  # none of these is an answer
-            scores = torch.log_softmax(logits, -1).cpu()
-            ranked = torch.sort(scores, stable=True, dim=-1, descending=True)
-            count = OTHERS if look else 1
-            looks = [seen[name].of(0)[0, 0].tolist() for name in seen] if look else []
-            for row, values, ids in zip(
-                rows, ranked.values[:, :count].tolist(), ranked.indices[:, :count].tolist(),
-                strict=True,
-            ):  # fmt: skip
-                found.append(_answer(questions, row, texts[row], values, ids, words, looks))
-        return found
 
 
 OTHERS = 5

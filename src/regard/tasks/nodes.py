@@ -10,74 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from regard.attention import Edges, watch
-from regard.data.graph import Graph, SparseRows
-from regard.data.scaling import Scaling
-from regard.layers.hops import Hops
-from regard.layers.sparse import Rows
-from regard.tasks.base import Examples, Prediction
+from regard.attention import watch
+from regard.fields.graph import World
+from regard.tasks.prediction import Prediction
 
-__all__ = ["Looked", "NodeBatch", "NodePrediction", "Nodes", "Wholes", "World", "looked_at"]
-
-
-@dataclass(frozen=True, eq=False)
-class World:
-    """A graph as models read it.
-
-    Args:
-        scaling: of the features.
-        loops: every node looks at itself too.
-    """
-
-    graph: Graph
-    scaling: Scaling = field(default_factory=Scaling)
-    loops: bool = True
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """What a model must know: features of a node, and classes."""
-        return {"source": self.graph.features.shape[1], "target": self.graph.classes}
-
-    @cached_property
-    def features(self) -> Rows | Tensor:
-        """Of all nodes."""
-        return self._features(np.arange(len(self.graph)))
-
-    @cached_property
-    def edges(self) -> Edges:
-        """Of the whole graph."""
-        pairs = torch.from_numpy(self.graph.rows.pairs())
-        return Edges.of(pairs, len(self.graph), loops=self.loops)
-
-    def near(
-        self, nodes: NDArray[np.int64], depth: int, fanout: Sequence[int] | None = None
-    ) -> tuple[NDArray[np.int64], Rows | Tensor, Hops]:
-        """What a model of `depth` layers reads to answer for some nodes: ids, features, edges.
-
-        Args:
-            fanout: at most so many neighbors in each layer, the last layer first, drawn by
-                PyTorch's generator.
-        """
-        random = None
-        if fanout is not None:
-            random = np.random.default_rng(int(torch.randint(1 << 62, (1,))))
-        read, hops = self.graph.rows.hops(
-            nodes, depth, loops=self.loops, fanout=fanout, random=random
-        )
-        return read, self._features(read), hops
-
-    @cached_property
-    def _rows(self) -> SparseRows | NDArray[np.floating]:
-        rows = self.graph.features
-        return self.scaling.of_sparse(rows) if isinstance(rows, SparseRows) else rows
-
-    def _features(self, nodes: NDArray[np.int64]) -> Rows | Tensor:
-        rows = self._rows
-        if isinstance(rows, SparseRows):
-            return rows.take(nodes)
-        if rows is not self.graph.features:  # scaled already
-            return torch.from_numpy(rows[nodes])
-        return torch.from_numpy(self.scaling.of_dense(np.asarray(rows[nodes])))
+__all__ = ["Looked", "NodeBatch", "NodePrediction", "Nodes", "Wholes", "looked_at"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +83,7 @@ class NodeBatch:
         return self._kept[key]
 
 
-class Nodes(Examples):
+class Nodes:
     """Some nodes of a graph, each an example."""
 
     def __init__(
@@ -155,16 +92,21 @@ class Nodes(Examples):
         self.world, self.index, self.fanout = world, np.asarray(index, np.int64), fanout
         self.sizes = np.ones((len(index), 2), np.int64)
         self._batches: dict[tuple[int, ...], NodeBatch] = {}
+        self.given: list[str] | None = None
+        """Each node as a user named it: then it is shown where it looks."""
 
     @cached_property
-    def texts(self) -> list[str]:  # type: ignore[override]
+    def texts(self) -> list[str]:
         """The names of the nodes."""
         return [self.world.graph.called(node) for node in self.index.tolist()]
 
     @cached_property
-    def references(self) -> list[list[str]]:  # type: ignore[override]
+    def references(self) -> list[list[str]]:
         """What is right of each."""
         return [[self.world.graph.told(node)] for node in self.index.tolist()]
+
+    def __len__(self) -> int:
+        return len(self.sizes)
 
     def count(self, indices: Sequence[int]) -> int:
         """Each node counts once."""

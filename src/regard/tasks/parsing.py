@@ -7,16 +7,20 @@ from typing import Any, ClassVar
 import torch
 from torch import nn
 
+from regard.data.dataset import Dataset
 from regard.data.packed import Packed
 from regard.data.tokenize import Tokenizer
-from regard.data.trees import Tree, cleaned, escaped, linearized, rebuilt
+from regard.data.trees import Tree, escaped, rebuilt
 from regard.decode.rules import Rule
 from regard.decode.trees import Trees
 from regard.errors import RequestError
+from regard.fields import Field, TreeField
 from regard.metrics import Score, evalb
 from regard.protocols import UNK
-from regard.tasks.base import Data, Examples, Prediction
 from regard.tasks.generation import Generation
+from regard.tasks.given import Asked, Data
+from regard.tasks.pairs import PairDataset
+from regard.tasks.prediction import Prediction
 
 __all__ = ["Parsing"]
 
@@ -41,7 +45,7 @@ class Parsing(Generation):
 
     name: ClassVar[str] = "parsing"
     metric: ClassVar[str] = "f1"
-    columns: ClassVar[dict[str, str | int]] = {"source": "words", "target": "tree"}
+    columns: ClassVar[Mapping[str, str | int]] = {"source": "words", "target": "tree"}
     tokenizer: ClassVar[dict[str, Any]] = {
         "source": {"kind": "bpe", "size": 4000},
         "target": {"kind": "words"},
@@ -61,13 +65,16 @@ class Parsing(Generation):
             raise RequestError(f"task.numbers is {numbers}; it must be 0 (none) or more")
         self.tags, self.numbers, self.constrained = tags, numbers, constrained
 
+    def fields(self) -> dict[str, Field]:
+        """Words, and the tree of them."""
+        tree = TreeField(tags=self.tags, numbers=self.numbers, target=True, **self._cut("target"))
+        return {"source": super().fields()["source"], "target": tree}
+
     def pairs(
-        self, source: str, target: str, *, training: bool
-    ) -> tuple[list[tuple[str, str]], list[str]]:
+        self, source: str, target: Tree, *, training: bool
+    ) -> tuple[list[tuple[str, Tree]], list[str]]:
         """The words and brackets of a tree; its own words count, whatever `source` is."""
-        tree = cleaned(Tree.parse(target))
-        written = " ".join(linearized(tree, tags=self.tags, numbers=self.numbers))
-        return [(" ".join(tree.words()), written)], [str(tree)]
+        return [(" ".join(target.words()), target)], [str(target)]
 
     def rules(
         self, source: Packed, tokenizers: Mapping[str, Tokenizer], decoder: Any
@@ -97,25 +104,43 @@ class Parsing(Generation):
         reads = [i > UNK and symbol[0] not in "()" for i, symbol in enumerate(symbols)]
         model.get_buffer("reads").copy_(torch.tensor(reads))
 
+    def asked(self, texts: Sequence[str], fields: Mapping[str, Field]) -> Asked:
+        """Texts of words divided by blanks, written as treebanks write them."""
+        found = super().asked([" ".join(map(escaped, text.split())) for text in texts], fields)
+        return replace(
+            found, refused=[replace(p, input=t) for p, t in zip(found.refused, texts, strict=True)]
+        )
+
+    def outputs(
+        self,
+        model: nn.Module,
+        dataset: PairDataset,
+        indices: Sequence[int],
+        decoder: Any,
+        fields: Mapping[str, Field],
+        **asked: Any,
+    ) -> list[Prediction]:
+        """The trees of some sentences."""
+        found = super().outputs(model, dataset, indices, decoder, fields, **asked)
+        return [_as_tree(one) for one in found]
+
     def predict(
         self,
         model: nn.Module,
-        texts: Sequence[str] | Examples,
+        texts: Sequence[str] | Dataset,
         decoder: Any,
-        tokenizers: Mapping[str, Tokenizer],
+        fields: Mapping[str, Any],
         *,
         tokens: int = 4096,
         **asked: Any,
     ) -> list[Prediction]:
         """Predict the tree of each text of words divided by blanks; see `Generation.predict`."""
-        if isinstance(texts, Examples):
-            found = super().predict(model, texts, decoder, tokenizers, tokens=tokens, **asked)
-            return [_as_tree(one) for one in found]
-        plain = [" ".join(map(escaped, text.split())) for text in texts]
-        found = super().predict(model, plain, decoder, tokenizers, tokens=tokens, **asked)
-        return [replace(_as_tree(p), input=text) for p, text in zip(found, texts, strict=True)]
+        found = super().predict(model, texts, decoder, fields, tokens=tokens, **asked)
+        if not isinstance(texts, Sequence):
+            return found
+        return [replace(one, input=text) for one, text in zip(found, texts, strict=True)]
 
-    def score(self, predictions: Sequence[Prediction], examples: Examples) -> dict[str, Score]:
+    def score(self, predictions: Sequence[Prediction], examples: Any) -> dict[str, Score]:
         """EVALB by COLLINS.prm: of all sentences, and F1 of those of at most 40 words.
 
         A sentence that was refused counts as one without a bracket.

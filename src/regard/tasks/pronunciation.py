@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 
 from regard.errors import RequestError
 from regard.metrics import Score, per, wer
-from regard.tasks.base import Examples, Prediction
 from regard.tasks.generation import Generation
+from regard.tasks.prediction import Prediction
 
 __all__ = ["Pronunciation"]
 
@@ -52,7 +52,7 @@ class Pronunciation(Generation):
             return [(source, variant) for variant in right], right
         return [(source, variant) for variant in right[:1]], right
 
-    def score(self, predictions: Sequence[Prediction], examples: Examples) -> dict[str, Score]:
+    def score(self, predictions: Sequence[Prediction], examples: Any) -> dict[str, Score]:
         """PER and WER of the best outputs."""
         outputs, references = [p.output for p in predictions], examples.references
         return {"per": per(outputs, references), "wer": wer(outputs, references)}

@@ -1,7 +1,9 @@
 """Questions about documents, as a trainer sees examples."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,10 +13,10 @@ from torch import Tensor
 from regard.data.packed import Packed
 from regard.data.reading import Question
 from regard.data.tokenize import Tokenizer
+from regard.errors import RequestError
 from regard.protocols import PAD, UNK
-from regard.tasks.base import Examples
 
-__all__ = ["QuestionBatch", "Questions", "Words"]
+__all__ = ["QuestionBatch", "Questions", "Words", "sizes_of", "vocabulary"]
 
 
 class Words:
@@ -75,7 +77,7 @@ class QuestionBatch:
         return len(self.document)
 
 
-class Questions(Examples):
+class Questions:
     """Questions with their ids.
 
     Args:
@@ -114,6 +116,9 @@ class Questions(Examples):
         self.references = [one.answers for one in self.questions]
         self.sizes = np.stack([document.sizes, query.sizes], 1)
 
+    def __len__(self) -> int:
+        return len(self.sizes)
+
     @property
     def absent(self) -> NDArray[np.int64]:
         """The questions whose answer is not in the document."""
@@ -135,7 +140,7 @@ class Questions(Examples):
         )  # fmt: skip
         return made
 
-    def collate(self, indices: Sequence[int]) -> "QuestionBatch":  # type: ignore[override]
+    def collate(self, indices: Sequence[int]) -> QuestionBatch:
         """Those questions as one padded batch."""
         at = np.asarray(indices, np.int64)
         document, lengths = _padded(self.document, at)
@@ -165,3 +170,19 @@ def _padded(rows: Packed, at: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
 def sizes_of(words: Words, pointers: int) -> Mapping[str, int]:
     """What a reader's constructor must know."""
     return {"source": words.size + words.anonymous, "target": pointers}
+
+
+def vocabulary(questions: Sequence[Question], told: Mapping[str, Any]) -> Tokenizer:
+    """The commonest words of questions and their documents."""
+    kind = told.get("kind", "words")
+    if kind != "words":
+        raise RequestError(f"data.tokenizer.kind: reading points at words, not at {kind!r}")
+    lowercase, counts = bool(told.get("lowercase", False)), Counter[str]()
+    for one in questions:
+        counts.update(one.words)
+        counts.update(one.query)
+    if lowercase:
+        counts = sum((Counter({w.lower(): n}) for w, n in counts.items()), Counter[str]())
+    size = told.get("size", 10_000)
+    most = " ".join(word for word, _ in counts.most_common(size))
+    return Tokenizer.train([most], "words", size, lowercase)

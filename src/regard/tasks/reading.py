@@ -7,7 +7,6 @@ the most probable pair of a first and a last place, not too far apart.
 
 import logging
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -17,18 +16,20 @@ import torch
 from torch import Tensor, nn
 
 from regard.data import reading, sources
-from regard.data.batch import plan, some
+from regard.data.batch import some
 from regard.data.formats.cbt import BLANK
 from regard.data.problems import Problems
-from regard.data.tokenize import Tokenizer
 from regard.data.vectors import count_vectors
 from regard.errors import RequestError, nearest
+from regard.fields import Field, SpansField, TextField
 from regard.metrics import Score, accuracy
 from regard.metrics.squad import exact_match, span_f1
 from regard.protocols import PAD
 from regard.tasks import _guesses, corpus
-from regard.tasks.base import Data, Examples, Prediction, Task
-from regard.tasks.questions import QuestionBatch, Questions, Words, sizes_of
+from regard.tasks.base import Task
+from regard.tasks.given import Asked, Data, as_fields, device_of, tokenizers_of
+from regard.tasks.prediction import Prediction
+from regard.tasks.questions import QuestionBatch, Questions, Words, sizes_of, vocabulary
 
 __all__ = ["Reading"]
 
@@ -61,11 +62,6 @@ class Reading(Task):
 
     name: ClassVar[str] = "reading"
     metric: ClassVar[str] = "accuracy"
-    data_types: ClassVar[Mapping[str, Any]] = {
-        **corpus.TYPES,
-        **dict.fromkeys(sources.SPLITS, _ENTRY | list[_ENTRY]),
-        "last_words": int,
-    }
 
     def __init__(
         self,
@@ -91,10 +87,22 @@ class Reading(Task):
 
     # -- data
 
+    def fields(self) -> dict[str, Field]:
+        """A document, a query with the same vocabulary, and where the answer is."""
+        query = TextField("words", end=False, of="document")
+        answer = SpansField("document")
+        return {"document": TextField("words", 10_000, end=False), "query": query, "answer": answer}
+
+    @property
+    def data_types(self) -> Mapping[str, Any]:
+        """Of each key of `data:` its type."""
+        entries = dict.fromkeys(sources.SPLITS, _ENTRY | list[_ENTRY])
+        return {**corpus.TYPES, **entries, "last_words": int}
+
     def data(
         self,
         config: Mapping[str, Any],
-        tokenizers: dict[str, Tokenizer] | None = None,
+        fields: Mapping[str, Any] | None = None,
         splits: Sequence[str] = ("train", "dev", "test"),
     ) -> Data:
         """Read the splits.
@@ -112,18 +120,20 @@ class Reading(Task):
         corpus.refuse_unknown("data", config, _KEYS)
         corpus.refuse_unknown("data.tokenizer", config.get("tokenizer") or {}, _TOKENIZER)
         problems = Problems()
-        known: dict[Any, list[reading.Question]] = {}  # a file may be in two splits
+        seen: dict[Any, list[reading.Question]] = {}  # a file may be in two splits
         read = {
-            split: self._read(config, split, files, problems, known)
+            split: self._read(config, split, files, problems, seen)
             for split, files in _files(config, splits)
         }
-        if tokenizers is None:
+        declared = self.fields()
+        if fields is None:
             if "train" not in read:
                 raise RequestError("there is no training file to learn the vocabulary from")
-            one = _tokenizer(read["train"], config.get("tokenizer") or {})
-            tokenizers = {"source": one, "target": one}
-        words = Words(tokenizers["source"], self.anonymous)
-        made = {split: Questions(found, words, self.pointers) for split, found in read.items()}
+            words = vocabulary(read["train"], config.get("tokenizer") or {})
+            fields = {"document": words}
+        known = as_fields(fields, declared)
+        ids = self.words(known)
+        made = {split: Questions(found, ids, self.pointers) for split, found in read.items()}
         if "train" in made:
             made["train"] = _answerable(made["train"], problems)
         for split in set(made) - {"train"}:
@@ -133,8 +143,8 @@ class Reading(Task):
                     "in the loss", split, absent, len(made[split]),
                 )  # fmt: skip
         return Data(
-            made.get("train"), made.get("dev"), made.get("test"), tokenizers, problems,
-            sizes_of(words, self.pointers),
+            made.get("train"), made.get("dev"), made.get("test"), known, problems,
+            sizes_of(ids, self.pointers),
         )  # fmt: skip
 
     def _read(
@@ -169,9 +179,14 @@ class Reading(Task):
             raise RequestError(f"the {split} split has no usable question{told_problems}")
         return found
 
-    def model_arguments(self, tokenizers: Mapping[str, Tokenizer]) -> dict[str, int]:
+    def words(self, fields: Mapping[str, Any]) -> Words:
+        """What makes ids of the words of a document and its query."""
+        known = tokenizers_of(as_fields(fields, self.fields()))
+        return Words(known["document"], self.anonymous)
+
+    def model_arguments(self, fields: Mapping[str, Any]) -> dict[str, int]:
         """The vocabulary with the ids of unknown words, and how many pointers."""
-        return dict(sizes_of(Words(tokenizers["source"], self.anonymous), self.pointers))
+        return dict(sizes_of(self.words(fields), self.pointers))
 
     # -- learning
 
@@ -181,8 +196,7 @@ class Reading(Task):
         if not self.vectors:
             return
         train, weight = data.train, model.get_parameter("embed.weight")
-        assert isinstance(train, Questions)
-        size, dim = len(data.tokenizers["source"]), weight.shape[1]
+        size, dim = len(data.tokenizers["document"]), weight.shape[1]
         every = max(1, len(train.document.flat) // _COUNTED)  # windows of one text overlap
         rows = [train.document[i] for i in range(0, len(train), every)]
         scale = self.vectors * dim**0.5
@@ -190,7 +204,7 @@ class Reading(Task):
         weight[size:] = torch.randn_like(weight[size:]) * self.vectors
         weight[PAD] = 0.0
 
-    def loss(self, model: nn.Module, batch: Any) -> tuple[Tensor, int]:
+    def loss(self, model: nn.Module, batch: Any, step: int | None = None) -> tuple[Tensor, int]:
         r"""The sum of :math:`-\log \sum_{i \in gold} s_i` over pointers and questions.
 
         With `among: candidates` it is divided by what all candidates get, before the logarithm.
@@ -215,40 +229,45 @@ class Reading(Task):
 
     # -- answering
 
-    def inputs(self, lines: Iterator[str]) -> Iterator[str]:
+    def join(self, lines: Iterator[str]) -> Iterator[str]:
         """Single inputs of a file's lines: the numbered lines of a CBT file belong together."""
         return reading.blocks(lines)
 
-    @torch.no_grad()
-    def predict(
+    def asked(self, texts: Sequence[str], fields: Mapping[str, Field]) -> Asked:
+        """Questions as `data.reading.parse` takes them; what is none says why in `refused`."""
+        asked = [self._asked(text) for text in texts]
+        good = [one for one in asked if isinstance(one, reading.Question)]
+        made = Questions(good, self.words(fields), self.pointers) if good else None
+        refused = [
+            Prediction(text, "", refused=one if isinstance(one, str) else "")
+            for text, one in zip(texts, asked, strict=True)
+        ]
+        places = [i for i, one in enumerate(asked) if isinstance(one, reading.Question)]
+        return Asked(made, places, refused)
+
+    def outputs(
         self,
         model: nn.Module,
-        texts: Sequence[str] | Examples,
+        dataset: Questions,
+        indices: Sequence[int],
         decoder: Any,
-        tokenizers: Mapping[str, Tokenizer],
-        *,
-        tokens: int = 4096,
-        prefix: Sequence[str | None] | None = None,
+        fields: Mapping[str, Field],
+        **asked: Any,
     ) -> list[Prediction]:
-        """Answer each question; texts are what `data.reading.parse` takes.
+        """Answers; other candidates (the five best words or spans) are the alternatives.
 
-        An empty text gives an empty answer; one that is no question says why in `refused`. Scores
-        are log-probabilities; other candidates (the five best words or spans where there are none)
-        are the alternatives.
+        Scores are log-probabilities.
         """
-        if isinstance(texts, Questions):
-            return self._answer(model, texts, tokens)
-        inputs = list(texts.texts) if isinstance(texts, Examples) else list(texts)
-        asked = [self._asked(text) for text in inputs]
-        good = [one for one in asked if isinstance(one, reading.Question)]
-        made = Questions(good, Words(tokenizers["source"], self.anonymous), self.pointers)
-        answers = iter(self._answer(model, made, tokens) if good else [])
-        return [
-            next(answers)
-            if isinstance(one, reading.Question)
-            else Prediction(text, "", refused=one)
-            for text, one in zip(inputs, asked, strict=True)
-        ]
+        found = []
+        best = {1: self._words, 2: self._spans}[self.pointers]
+        batch = dataset.collate(indices).to(device_of(model))
+        logits = self._logits(model, batch).double().cpu()
+        for at, row in zip(indices, logits.numpy(), strict=True):
+            ranked = best(dataset, at, row[:, : len(dataset.document[at])])
+            first, *rest = (Prediction(dataset.texts[at], text, score) for text, score in ranked)
+            first.alternatives.extend(rest)
+            found.append(first)
+        return found
 
     def _asked(self, text: str) -> reading.Question | str:
         """The question, or why it is none."""
@@ -262,21 +281,6 @@ class Reading(Task):
             return f"too long: {len(found.places)} words, at most {self.max_document}"
         if self.answer == "word" and BLANK not in found.query:
             return f"the query has no {BLANK}"
-        return found
-
-    def _answer(self, model: nn.Module, examples: Questions, tokens: int) -> list[Prediction]:
-        device = next((p.device for p in model.parameters()), torch.device("cpu"))
-        found: list[Prediction] = [Prediction("", "")] * len(examples)
-        best = {1: self._words, 2: self._spans}[self.pointers]
-        for batch in plan(examples.sizes, tokens=tokens, shuffle=False, rows=256):
-            logits = self._logits(model, examples.collate(batch).to(device)).double().cpu()
-            for at, row in zip(batch, logits.numpy(), strict=True):
-                ranked = best(examples, at, row[:, : len(examples.document[at])])
-                first, *rest = (
-                    Prediction(examples.texts[at], text, score) for text, score in ranked
-                )
-                first.alternatives.extend(rest)
-                found[at] = first
         return found
 
     def _words(
@@ -312,14 +316,14 @@ class Reading(Task):
 
     # -- scores
 
-    def score(self, predictions: Sequence[Prediction], examples: Examples) -> dict[str, Score]:
+    def score(self, predictions: Sequence[Prediction], examples: Questions) -> dict[str, Score]:
         """Accuracy, or exact match and F1; beside them what is got without reading.
 
         `random` and `frequent` (the candidate that is most often in the document) for the cloze,
         `window_em` and `window_f1` (a sliding window) for spans.
         """
         outputs, right = [p.output for p in predictions], examples.references
-        asked = examples.questions if isinstance(examples, Questions) else []
+        asked = examples.questions
         if self.answer == "word":
             found = {"accuracy": accuracy(outputs, [r[0] if r else "" for r in right])}
             return {**found, **(_guesses.of_words(asked) if asked else {})}
@@ -363,21 +367,6 @@ def _ranged(
         for number, one in enumerate(found, 1)
         if all((a <= number <= b) == (key == "only") for key, (a, b) in ranges.items())
     ]
-
-
-def _tokenizer(questions: Sequence[reading.Question], told: Mapping[str, Any]) -> Tokenizer:
-    kind = told.get("kind", "words")
-    if kind != "words":
-        raise RequestError(f"data.tokenizer.kind: reading points at words, not at {kind!r}")
-    lowercase, counts = bool(told.get("lowercase", False)), Counter[str]()
-    for one in questions:
-        counts.update(one.words)
-        counts.update(one.query)
-    if lowercase:
-        counts = sum((Counter({w.lower(): n}) for w, n in counts.items()), Counter[str]())
-    size = told.get("size", 10_000)
-    most = " ".join(word for word, _ in counts.most_common(size))
-    return Tokenizer.train([most], "words", size, lowercase)
 
 
 def _answerable(train: Questions, problems: Problems) -> Questions:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from regard.data.formats.cbt import BLANK
 from regard.data.ngrams import NGrams
 from regard.data.reading import Question
-from regard.tasks.base import Prediction
+from regard.tasks.prediction import Prediction
 
 __all__ = ["Reranker", "global_model"]
 

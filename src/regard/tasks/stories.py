@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data.packed import Packed
+from regard.fields.story import StoryColumn, Written
 from regard.layers.sentences import Sentences
-from regard.protocols import PAD
-from regard.tasks.base import Examples
 
-__all__ = ["Stories", "StoryBatch", "Written"]
+__all__ = ["Stories", "StoryBatch"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,15 +64,7 @@ class StoryBatch:
         return len(self.index)
 
 
-@dataclass(frozen=True, eq=False)
-class Written:
-    """The sentences of all splits, as they were written and as ids (sentences, longest)."""
-
-    texts: list[str]
-    words: NDArray[np.int64]
-
-
-class Stories(Examples):
+class Stories:
     """Questions about stories, as a trainer sees examples.
 
     Args:
@@ -96,15 +87,20 @@ class Stories(Examples):
     ) -> None:
         self.sheet, self.story, self.question, self.answer = sheet, story, question, answer
         self.references, self.tasks = references, tasks
+        self.given: list[str] | None = None
+        """Each story with its question as a user gave it: then it is shown what was looked at."""
         self.sizes = np.ones((len(question), 2), np.int64)  # a batch is so many questions
 
     @property
-    def texts(self) -> list[str]:  # type: ignore[override]  # put together when asked for
+    def texts(self) -> list[str]:
         """Each story with its question."""
         return [
             " ".join(self.sheet.texts[i] for i in (*self.story[n], self.question[n]))
             for n in range(len(self))
         ]
+
+    def __len__(self) -> int:
+        return len(self.sizes)
 
     def count(self, indices: Sequence[int]) -> int:
         """Each question counts once."""
@@ -113,15 +109,9 @@ class Stories(Examples):
     def collate(self, indices: Sequence[int]) -> Any:
         """Those questions, each of their sentences once."""
         at = np.asarray(indices, np.int64)
-        places = self.story.padded(at, 0, 0)[:, :-1]
-        used, inverse = np.unique(np.append(places, 0), return_inverse=True)
-        words, asked = self.sheet.words[used], self.sheet.words[self.question[at]]
         return StoryBatch(
-            Sentences(
-                torch.from_numpy(_narrow(words)),
-                torch.from_numpy(inverse[:-1].reshape(places.shape)),
-            ),
-            torch.from_numpy(_narrow(asked)),
+            StoryColumn(self.sheet, self.story).sentences(at),
+            torch.from_numpy(self.sheet.rows(self.question[at])),
             torch.from_numpy(self.story.sizes_at(at)),
             torch.from_numpy(self.answer[at]),
             [int(i) for i in indices],
@@ -134,9 +124,3 @@ class Stories(Examples):
             self.sheet, self.story.take(at), self.question[at], self.answer[at],
             [self.references[i] for i in indices], [self.tasks[i] for i in indices],
         )  # fmt: skip
-
-
-def _narrow(words: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Without columns of padding alone."""
-    width = int((words != PAD).sum(1).max(initial=0))
-    return np.ascontiguousarray(words[:, : max(width, 1)])

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -11,7 +10,6 @@ from torch import Tensor
 
 from regard.data.running import Text
 from regard.protocols import PAD
-from regard.tasks.base import Examples
 
 __all__ = ["StretchBatch", "Stretches"]
 
@@ -39,7 +37,7 @@ class StretchBatch:
         return len(self.index)
 
 
-class Stretches(Examples):
+class Stretches:
     """Parts of a text in ids, each with what goes before it.
 
     Args:
@@ -49,6 +47,7 @@ class Stretches(Examples):
         context: C, how many ids before a stretch are read with it; one at least.
         texts: what was written, where a stretch is a line.
         words: how many words each line has.
+        apart: stretches know nothing of each other.
     """
 
     def __init__(
@@ -60,9 +59,11 @@ class Stretches(Examples):
         context: int,
         texts: Sequence[str] = (),
         words: NDArray[np.int64] | None = None,
+        apart: bool = False,
     ) -> None:
         self.ids, self.starts, self.stops, self.begins = ids, starts, stops, begins
         self.context, self.texts, self.words = context, texts, words
+        self.apart = apart
         self.references = [[text] for text in texts]
         self.sizes = np.stack([stops - starts] * 2, 1)
 
@@ -78,13 +79,16 @@ class Stretches(Examples):
         """A stretch a line; lines `apart` read nothing of those before them."""
         starts, stops = text.starts[:-1], text.starts[1:]
         begins = starts - 1 if apart else np.zeros_like(starts)
-        return cls(text.ids, starts, stops, begins, context, text.lines or (), text.words)
+        return cls(text.ids, starts, stops, begins, context, text.lines or (), text.words, apart)
+
+    def __len__(self) -> int:
+        return len(self.sizes)
 
     def count(self, indices: Sequence[int]) -> int:
         """Everything in a stretch is foretold."""
         return int(self.sizes[list(indices), 0].sum())
 
-    def collate(self, indices: Sequence[int]) -> Any:
+    def collate(self, indices: Sequence[int]) -> StretchBatch:
         """Those stretches, each with what goes before it."""
         at = np.asarray(indices, np.int64)
         starts, stops = self.starts[at, None], self.stops[at, None]
@@ -106,5 +110,5 @@ class Stretches(Examples):
         return Stretches(
             self.ids, self.starts[at], self.stops[at], self.begins[at], self.context,
             [self.texts[i] for i in indices] if self.texts else (),
-            None if self.words is None else self.words[at],
+            None if self.words is None else self.words[at], self.apart,
         )  # fmt: skip

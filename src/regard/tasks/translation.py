@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from regard.metrics import Score, bleu, chrf
-from regard.tasks.base import Examples, Prediction
 from regard.tasks.generation import Generation
+from regard.tasks.prediction import Prediction
 
 __all__ = ["Translation"]
 
@@ -43,7 +43,7 @@ class Translation(Generation):
         """One row is one pair."""
         return [(source, target)], [target]
 
-    def score(self, predictions: Sequence[Prediction], examples: Examples) -> dict[str, Score]:
+    def score(self, predictions: Sequence[Prediction], examples: Any) -> dict[str, Score]:
         """BLEU and chrF of the best outputs."""
         outputs, references = [p.output for p in predictions], examples.references
         return {

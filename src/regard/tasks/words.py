@@ -25,8 +25,8 @@ from regard.decode.search import frozen
 from regard.errors import RequestError
 from regard.metrics.alignment import Link, hard_alignment
 from regard.protocols import EOS, UNK
-from regard.tasks.base import Prediction
 from regard.tasks.looking import chosen, looked, looking
+from regard.tasks.prediction import Prediction
 
 __all__ = ["align", "read_lexicon", "replace_unknown", "word_weights"]
 

@@ -4,6 +4,7 @@ import logging
 import resource
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
@@ -12,12 +13,13 @@ import torch
 
 from regard import decode
 from regard.data.batch import plan
+from regard.data.dataset import Batch
+from regard.protocols import Inputs
 from regard.recipe import Recipe
 from regard.train import optim
 from regard.train.engine import device_of
 from regard.train.run import Built, build, validation_of
 from regard.train.stream import Stream
-from regard.train.work import minimized
 
 __all__ = ["dry"]
 
@@ -43,15 +45,11 @@ def dry(recipe: Recipe) -> dict[str, Any]:
     )
     optimizer = optim.build(s.optimizer, model.parameters())
     micro = next(iter(stream))
-    shapes = {
-        name: list(value.shape)
-        for name, value in vars(micro.batch).items()
-        if isinstance(value, torch.Tensor)
-    }
+    shapes = {name: list(value.shape) for name, value in _tensors(micro.batch)}
     started = time.monotonic()
     bf16 = s.precision == "bf16"
     with torch.autocast(device.type, torch.bfloat16) if bf16 else nullcontext():
-        total, count = minimized(built.task, model, micro.batch.to(device), 0)
+        total, count = built.task.loss(model, micro.batch.to(device), 0)
     (total / int(count)).backward()
     optimizer.step()
     seconds = time.monotonic() - started
@@ -80,6 +78,16 @@ def dry(recipe: Recipe) -> dict[str, Any]:
     return result
 
 
+def _tensors(batch: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    """The tensors of a batch, with their names."""
+    named = batch if isinstance(batch, Batch) else vars(batch)
+    for name, value in named.items():
+        if isinstance(value, Inputs):
+            yield name, value.values
+        elif isinstance(value, torch.Tensor):
+            yield name, value
+
+
 def _judged(recipe: Recipe, built: Built, device: torch.device) -> list[str]:
     """Judge the model on a few examples of dev and of test as a training would; give the scores."""
     few = {
@@ -95,7 +103,7 @@ def _judged(recipe: Recipe, built: Built, device: torch.device) -> list[str]:
         return []
     built.model.eval()
     found = built.task.predict(
-        built.model, last, decode.build(recipe.decode), built.data.tokenizers,
+        built.model, last, decode.build(recipe.decode), built.data.fields,
         tokens=built.settings.validate.tokens,
     )  # fmt: skip
     return list(built.task.score(found, last))

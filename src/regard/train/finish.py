@@ -58,7 +58,7 @@ def finish(recipe: Recipe, folder: Path, built: "Built", work: Work) -> dict[str
     }
     store.save_pretrained(
         folder, built.model, task=built.task.noted(recipe.task),
-        tokenizers=built.data.tokenizers, recipe=recipe, metrics=_finite(metrics),
+        fields=built.data.fields, recipe=recipe, metrics=_finite(metrics),
         dtype=built.settings.dtype,
     )  # fmt: skip
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)
@@ -117,7 +117,7 @@ def evaluate(recipe: Recipe, built: "Built", work: Work, test: Any) -> dict[str,
     started = time.monotonic()
     work.model.eval()
     found = built.task.predict(
-        work.model, test, decode.build(recipe.decode), built.data.tokenizers,
+        work.model, test, decode.build(recipe.decode), built.data.fields,
         tokens=built.settings.validate.tokens,
     )  # fmt: skip
     scores = built.task.score(found, test)
@@ -141,7 +141,7 @@ def _low_precisions(recipe: Recipe, built: "Built", work: Work, test: Any) -> di
     for precision in packed.PRECISIONS[1:]:
         outputs = built.task.predict(
             work.model, test, decode.build({**recipe.decode, "precision": precision}),
-            built.data.tokenizers, tokens=built.settings.validate.tokens,
+            built.data.fields, tokens=built.settings.validate.tokens,
         )  # fmt: skip
         scores = built.task.score(outputs, test)
         found[precision] = {name: float(score.value) for name, score in scores.items()}

@@ -1,4 +1,4 @@
-"""Linear start: a first phase without the softmaxes inside a model (Sukhbaatar et al. 2015, 4.4).
+"""The phases that a task puts before the main part of a training (`tasks.phases`).
 
 Which phase a step is in follows from its place and from what checkpoints keep, so a training that
 was interrupted continues as if it had not been.
@@ -6,69 +6,63 @@ was interrupted continues as if it had not been.
 
 from typing import TYPE_CHECKING
 
-from regard.errors import RequestError
-from regard.protocols import StartsLinear
-from regard.recipe import Recipe
-
 if TYPE_CHECKING:
-    from torch import nn
-
     from regard.train.work import Work
 
-__all__ = ["check_linear_start", "ends_early", "enter", "leave"]
-
-
-def check_linear_start(recipe: Recipe, model: "nn.Module", epochs: float) -> None:
-    """Refuse a linear start of a model that cannot.
-
-    Raises:
-        RequestError: the model has no softmaxes to take out.
-    """
-    if epochs and not isinstance(model, StartsLinear):
-        raise RequestError(
-            f"{recipe.where('train.linear_start')}: train.linear_start is for models whose inner "
-            f"softmaxes can be taken out (memn2n); {recipe.model['name']} is none"
-        )
+__all__ = ["ends_early", "enter", "leave"]
 
 
 def enter(work: "Work", epoch: float) -> tuple[int, float]:
     """Be in the phase of an epoch; give the updates and epochs that were made before it began.
 
-    After the linear phase the schedule starts anew, and no score of it counts as the best so far.
+    After a phase the schedule starts anew, and no score of it counts as the best so far.
     """
-    if not work.settings.linear_start:
+    if not work.phases:
         return 0, 0.0
     p = work.progress
-    end = work.settings.linear_start if p.linear_end is None else p.linear_end
-    linear = epoch < end
-    if linear != work.linear:
-        _set(work, linear)
-    if p.linear and not linear:
-        p.linear_end, p.linear_steps = epoch, p.step
-        p.best, p.bests, p.best_step, p.worse, p.losses = None, {}, 0, 0, []
-        if work.first:
-            (work.folder / "checkpoints" / "best.safetensors").unlink(missing_ok=True)
-        work.log.say(f"step {p.step}: the linear start ends; the softmaxes are in from now on")
-    p.linear = linear
-    return (0, 0.0) if linear else (p.linear_steps, p.linear_end or 0.0)
+    while p.phase < len(work.phases):
+        phase, (step, began) = work.phases[p.phase], p.phase_began
+        over = (phase.epochs is not None and epoch - began >= phase.epochs) or (
+            phase.steps is not None and p.step - step >= phase.steps
+        )
+        if not over:
+            break
+        _next(work, epoch)
+    _be_in(work, p.phase)
+    return p.phase_began
 
 
 def ends_early(work: "Work") -> bool:
-    """Patience has run out: in the linear phase that ends the phase, and not the training."""
-    if work.progress.linear:
-        work.progress.linear_end = work.progress.epoch
+    """Patience has run out: in a phase that ends the phase, and not the training."""
+    if work.progress.phase < len(work.phases):
+        _next(work, work.progress.epoch)
         return False
     return True
 
 
 def leave(work: "Work") -> None:
-    """However the training ended, what is judged and saved has its softmaxes."""
-    if work.linear:
-        _set(work, False)
+    """However the training ended, what is judged and saved is in no phase's mode."""
+    _be_in(work, len(work.phases))
 
 
-def _set(work: "Work", linear: bool) -> None:
+def _next(work: "Work", epoch: float) -> None:
+    """The phase after the present one begins."""
+    p, ended = work.progress, work.phases[work.progress.phase]
+    p.phase, p.phase_began = p.phase + 1, (p.step, epoch)
+    p.best, p.bests, p.best_step, p.worse, p.losses = None, {}, 0, 0, []
+    if work.first:
+        (work.folder / "checkpoints" / "best.safetensors").unlink(missing_ok=True)
+    work.log.say(f"step {p.step}: {ended.ended or f'{ended.name} ends'}")
+
+
+def _be_in(work: "Work", number: int) -> None:
+    """Put the models in the mode of a phase, out of that of another."""
+    if work.mode == number:
+        return
     for model in (work.model, work.trained):
-        if isinstance(model, StartsLinear):
-            model.linear_start(linear)
-    work.linear = linear
+        for n, phase in enumerate(work.phases):
+            if n != number:
+                phase.mode(model, False)
+        if number < len(work.phases):
+            work.phases[number].mode(model, True)
+    work.mode = number

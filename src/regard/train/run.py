@@ -7,6 +7,7 @@ import shutil
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,14 +20,14 @@ from regard._files import replace_file
 from regard._malloc import keep_freed_memory
 from regard._recipe.layers import flat
 from regard.data.batch import plan
-from regard.data.tokenize import Tokenizer
 from regard.errors import RegardError, RequestError, nearest
+from regard.fields import Field
+from regard.fields.files import files_of, read_fields
 from regard.recipe import Recipe, load
 from regard.tasks import Prediction
 from regard.train import engine, optim, schedule
 from regard.train.finish import finish
 from regard.train.lock import locked
-from regard.train.phase import check_linear_start
 from regard.train.settings import Training
 from regard.train.start import begin_from, fill
 from regard.train.stream import Stream
@@ -98,7 +99,7 @@ def _fit(recipe: Recipe, folder: Path, progress: bool) -> dict[str, Any]:
         torch.set_num_threads(settings.threads)
     built = build(recipe, folder)
     if engine.rank() == 0:
-        _note(recipe, folder, built.data.tokenizers)
+        _note(recipe, folder, built.data.fields)
     optimizer = optim.build(settings.optimizer, built.model.parameters())
     work = Work(
         folder, built.model, built.task, optimizer, schedule.build(settings.schedule), settings,
@@ -140,20 +141,28 @@ def build(recipe: Recipe, folder: Path | None = None) -> Built:
     torch.manual_seed(settings.seed)
     task = tasks.load(recipe.task["name"])(**_arguments(recipe.task))
     first = begin_from(settings.start) if settings.start else None
-    tokenizers = _tokenizers(folder) if folder else None
+    fields = _fields(task, folder) if folder else None
     if first is not None:
-        tokenizers = tokenizers or first.tokenizers
-    data = task.data(recipe.data, tokenizers=tokenizers)
+        fields = fields or first.fields
+    data = task.data(recipe.data, fields)
     if data.train is None or not len(data.train):
         raise RequestError(f"{recipe.where('data')}: there is no training example in the data")
-    sizes = data.sizes or task.model_arguments(data.tokenizers)
+    sizes = data.sizes or task.model_arguments(data.fields)
     model = catalog.load(recipe.model["name"])(**sizes, **_arguments(recipe.model))
-    check_linear_start(recipe, model, settings.linear_start)
-    if hasattr(task, "prepare"):  # what a model starts from beside its own random numbers
-        task.prepare(model, data)
+    _check_phases(recipe, task, model)
+    task.prepare(model, data)
     if first is not None:
         fill(model, first, recipe.where("train.start"))
     return Built(settings, task, data, model)
+
+
+def _check_phases(recipe: Recipe, task: Any, model: nn.Module) -> None:
+    """Refuse a phase that the model cannot be in, with its place in the recipe."""
+    try:
+        task.phases(model)
+    except RequestError as error:
+        key = str(error).split(" ", 1)[0]
+        raise RequestError(f"{recipe.where(key)}: {error}") from None
 
 
 def _arguments(section: Mapping[str, Any]) -> dict[str, Any]:
@@ -197,7 +206,7 @@ def validation_of(recipe: Recipe, built: Built) -> Validation | None:
             raise RequestError(f"{at}: train.validate.metric: there is no {metric!r} here: {near}")
     return Validation(
         tasks.load(recipe.task["name"])(**plain), built.data.dev, decode.build({"name": "greedy"}),
-        built.data.tokenizers, limit=s.examples, metric=metrics[0], lower=set(task.lower_is_better),
+        built.data.fields, limit=s.examples, metric=metrics[0], lower=set(task.lower_is_better),
         tokens=s.tokens, also=metrics[1:],
     )  # fmt: skip
 
@@ -248,7 +257,11 @@ def _clear(folder: Path) -> None:
         "README.md",
         "log.jsonl",
     )
-    for path in [*(folder / name for name in names), *folder.glob("tokenizer*.json")]:
+    for path in [
+        *(folder / name for name in names),
+        *folder.glob("tokenizer*.json"),
+        *folder.glob("field.*.json"),
+    ]:
         path.unlink(missing_ok=True)
 
 
@@ -293,27 +306,25 @@ def _compared(recipe: Recipe) -> dict[str, Any]:
     }
 
 
-def _note(recipe: Recipe, folder: Path, tokenizers: Mapping[str, Tokenizer]) -> None:
+def _note(recipe: Recipe, folder: Path, fields: Mapping[str, Field]) -> None:
     """Write what a later run compares with and continues from."""
     folder.mkdir(parents=True, exist_ok=True)
-    shared = len({id(t) for t in tokenizers.values()}) == 1
-    for side, tokenizer in tokenizers.items():
-        path = folder / ("tokenizer.json" if shared else f"tokenizer.{side}.json")
+    for name, text in files_of(fields).items():
+        path = folder / name
         if not path.is_file():
-            replace_file(path, tokenizer.save)
-    text = recipe.dump()
-    replace_file(folder / "recipe.yaml", lambda path: path.write_text(text, encoding="utf-8"))
+            replace_file(path, partial(_write, text))
+    replace_file(folder / "recipe.yaml", partial(_write, recipe.dump()))
 
 
-def _tokenizers(folder: Path) -> dict[str, Tokenizer] | None:
-    """Tokenizers of an earlier run in the folder."""
+def _write(text: str, path: Path) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
+def _fields(task: Any, folder: Path) -> dict[str, Field] | None:
+    """The fields of an earlier run in the folder, where all of their files are there."""
     if not (folder / "recipe.yaml").is_file():
         return None
-    shared = folder / "tokenizer.json"
-    if shared.is_file():
-        tokenizer = Tokenizer.load(shared)
-        return {"source": tokenizer, "target": tokenizer}
-    paths = {side: folder / f"tokenizer.{side}.json" for side in ("source", "target")}
-    if all(path.is_file() for path in paths.values()):
-        return {side: Tokenizer.load(path) for side, path in paths.items()}
-    return None
+    try:
+        return read_fields(task.fields(), folder)
+    except FileNotFoundError:
+        return None

@@ -11,7 +11,7 @@ __all__ = ["Batch", "Checkpoint", "Training", "Validate"]
 Count = Annotated[int, Field(ge=1)]
 Natural = Annotated[int, Field(ge=0)]
 Amount = Annotated[float, Field(gt=0)]
-_AMOUNTS = ("epochs", "cpu_seconds", "clip", "clip_each", "ema", "linear_start")
+_AMOUNTS = ("epochs", "cpu_seconds", "clip", "clip_each", "ema")
 
 
 @dataclass(frozen=True)
@@ -75,9 +75,6 @@ class Training:
             for training on, or on other data; `data.tokenizer` then counts for nothing.
         optimizer: `{name: adam, lr: 0.001, ...}`; see `train.optim`.
         schedule: `{name: inverse-sqrt, warmup: 4000}`; see `train.schedule`.
-        linear_start: epochs at the beginning, counted among `epochs`, in which a memory network
-            trains without the softmaxes of its hops; where `validate.patience` runs out in them,
-            fewer. The schedule then starts anew, and no score counts as the best so far.
         clip: largest norm of the gradient; 0: not clipped.
         clip_each: largest norm of each parameter's own gradient (Sukhbaatar et al. 2015); 0: not
             clipped.
@@ -100,7 +97,6 @@ class Training:
     start: str | None = None
     optimizer: Mapping[str, Any] = field(default_factory=lambda: {"name": "adam"})
     schedule: Mapping[str, Any] = field(default_factory=lambda: {"name": "constant"})
-    linear_start: Annotated[float, Field(ge=0)] = 0.0
     clip: Annotated[float, Field(ge=0)] = 0.0
     clip_each: Annotated[float, Field(ge=0)] = 0.0
     average: Natural = 0

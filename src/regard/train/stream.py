@@ -6,36 +6,13 @@ the token count of a whole step over all processes without asking.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
+from regard.data.dataset import Dataset
 
-__all__ = ["Examples", "Micro", "Place", "Stream"]
+__all__ = ["Micro", "Place", "Stream"]
 
 Plan = Callable[..., list[list[int]]]
-
-
-@runtime_checkable
-class Examples(Protocol):
-    """What a training needs of a data set; see `regard.data`."""
-
-    @property
-    def sizes(self) -> NDArray[np.int64]:
-        """(n, 2) tokens a side."""
-        ...
-
-    def __len__(self) -> int:
-        """How many there are."""
-        ...
-
-    def count(self, indices: list[int]) -> int:
-        """Tokens that the loss counts."""
-        ...
-
-    def collate(self, indices: list[int]) -> Any:
-        """A batch."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -75,7 +52,7 @@ class Stream:
 
     def __init__(
         self,
-        examples: Examples,
+        examples: Dataset,
         plan: Plan,
         *,
         tokens: int,

@@ -3,38 +3,14 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from torch import nn
 
-from regard.data.batch import plan, some
+from regard.data.batch import some
 
-__all__ = ["Judge", "Validation", "loss_of"]
-
-
-@runtime_checkable
-class Judge(Protocol):
-    """A task that gives the loss and the scores of one pass: where passes are all that it costs."""
-
-    def judge(
-        self, model: nn.Module, dev: Any, sample: Any, *, tokens: int, device: torch.device
-    ) -> tuple[float, int, dict[str, float]]:
-        """(the sum of the losses, what it is a sum over, scores of the examples in `sample`)."""
-        ...
-
-
-@torch.no_grad()
-def loss_of(
-    model: nn.Module, task: Any, examples: Any, *, tokens: int, device: torch.device
-) -> tuple[float, int]:
-    """The sum of the losses over all examples, and the tokens it counts."""
-    total, count = 0.0, 0
-    for indices in plan(examples.sizes, tokens=tokens, shuffle=False):
-        part, size = task.loss(model, examples.collate(indices).to(device))
-        total += float(part)
-        count += int(size)
-    return total, count
+__all__ = ["Validation"]
 
 
 class Validation:
@@ -44,7 +20,7 @@ class Validation:
         task: what is measured; its loss here is without label smoothing.
         dev: the examples; `limit` of them are decoded.
         decoder: greedy or beam.
-        tokenizers: of source and target.
+        fields: of the data.
         metric: the one that counts, `loss` or one that the task's score gives.
         also: others that must be no worse for weights to be the best.
         lower: the metrics that are better when lower.
@@ -56,7 +32,7 @@ class Validation:
         task: Any,
         dev: Any,
         decoder: Any,
-        tokenizers: Mapping[str, Any],
+        fields: Mapping[str, Any],
         *,
         limit: int,
         metric: str,
@@ -68,7 +44,7 @@ class Validation:
         self.task = task
         self.dev = dev
         self.decoder = decoder
-        self.tokenizers = tokenizers
+        self.fields = fields
         self.metric = metric
         self.metrics = (metric, *also)
         self._lower = {*lower, "loss", "perplexity"}
@@ -86,28 +62,13 @@ class Validation:
         training = model.training
         model.eval()
         with torch.no_grad(), precision():
-            if isinstance(self.task, Judge):
-                total, count, scores = self.task.judge(
-                    model, self.dev, self.sample, tokens=self.tokens, device=device
-                )
-            else:
-                total, count = loss_of(
-                    model, self.task, self.dev, tokens=self.tokens, device=device
-                )
-                scores = self._scores(model)
+            total, count, scores = self.task.judge(
+                model, self.dev, self.sample, self.decoder, self.fields, tokens=self.tokens,
+                device=device,
+            )  # fmt: skip
         model.train(training)
         loss = total / max(count, 1)
         return {"loss": loss, "perplexity": math.exp(min(loss, 100.0)), **scores}
-
-    def _scores(self, model: nn.Module) -> dict[str, float]:
-        """The task's scores of what the model decodes."""
-        if self.sample is None or not len(self.sample):
-            return {}
-        found = self.task.predict(
-            model, self.sample, self.decoder, self.tokenizers, tokens=self.tokens
-        )
-        scores = self.task.score(found, self.sample)
-        return {name: float(score.value) for name, score in scores.items()}
 
     def better(self, new: float, old: float | None) -> bool:
         """Is a score better than the best so far? One that is no number never is."""

@@ -38,7 +38,7 @@ from regard.train.state import (
 from regard.train.stream import Micro, Place
 from regard.train.validate import Validation
 
-__all__ = ["Progress", "Work", "minimized"]
+__all__ = ["Progress", "Work"]
 
 ASK_EVERY = 10
 """Steps after which several processes ask each other whether to stop."""
@@ -65,16 +65,19 @@ class Progress:
         self.wall = 0.0
         self.tokens = 0
         self.done = ""  # why it ended
-        self.linear = False  # in the phase of a linear start
-        self.linear_end: float | None = None  # the epoch and the step after which it ended
-        self.linear_steps = 0
+        self.phase = 0  # which of the task's phases; their number: the main one
+        self.phase_began = (0, 0.0)  # the step and the epoch that it began after
 
     def state(self) -> dict[str, Any]:
         """As plain values."""
         return {**vars(self), "place": (self.place.epoch, self.place.offset)}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """From plain values."""
+        """From plain values; an earlier version knew one phase, the linear start."""
+        if "linear_steps" in state:
+            state = {**state, "phase": int(not state["linear"] and state["linear_end"] is not None)}
+            state["phase_began"] = (state["linear_steps"], state.pop("linear_end") or 0.0)
+            state = {k: v for k, v in state.items() if k not in ("linear", "linear_steps")}
         vars(self).update({**state, "place": Place(*state["place"])})
 
 
@@ -120,7 +123,8 @@ class Work:
             partial(torch.autocast, self.device.type, torch.bfloat16) if bf16 else nullcontext
         )
         self.interrupted = False
-        self.linear: bool | None = None  # as the model is; see `phase`
+        self.phases = tuple(task.phases(model))
+        self.mode: int | None = None  # the phase whose mode the model is in; see `phase`
         self._base_lr = [float(group["lr"]) for group in optimizer.param_groups]
         self._norm: Tensor | float = 0.0
         self._sum: Tensor | None = None
@@ -162,7 +166,7 @@ class Work:
 
     def loss(self, micro: Micro) -> Tensor:
         """The sum of the losses of one micro-batch."""
-        total, _ = minimized(self.task, self.trained, micro.batch, self.progress.step)
+        total: Tensor = self.task.loss(self.trained, micro.batch, self.progress.step)[0]
         detached = total.detach()
         self._sum = detached if self._sum is None else self._sum + detached
         return total
@@ -194,6 +198,7 @@ class Work:
         """Log, validate, save; True when the training ends."""
         p, s = self.progress, self.settings
         p.step += 1
+        self.task.after_update(self.trained)
         p.place, p.epoch = micro.after, micro.until
         p.tokens += micro.count
         self._tokens += micro.count
@@ -381,15 +386,6 @@ class Work:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-
-
-def minimized(task: Any, model: nn.Module, batch: Any, update: int) -> tuple[Tensor, int]:
-    """What a step takes down, after so many updates: the loss, unless the task has one for it."""
-    if hasattr(task, "training_loss"):
-        total, count = task.training_loss(model, batch, update)
-    else:
-        total, count = task.loss(model, batch)
-    return total, count
 
 
 def _due(step: int, every: int) -> bool:

@@ -89,7 +89,7 @@ def look(loaded: Loaded, text: str) -> TextLook:
     (judged,) = loaded.predict([text])
     if not isinstance(judged, Judged):
         raise RequestError("the input is empty: there is nothing to look at")
-    model, words = loaded.model, loaded.tokenizers["source"]
+    model, words = loaded.model, loaded.tokenizers["text"]
     ids = [EOS, *judged.ids[:-1]]
     with torch.inference_mode(), watch(model) as seen:
         model(torch.tensor([ids], device=next(model.parameters()).device))

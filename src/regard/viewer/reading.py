@@ -13,7 +13,7 @@ from regard.attention import watch
 from regard.data.reading import Question, parse
 from regard.errors import RequestError
 from regard.store import Loaded
-from regard.tasks.questions import Questions, Words
+from regard.tasks.questions import Questions
 from regard.tasks.reading import Reading
 from regard.viewer._view import Map, Run, View
 from regard.viewer.palette import top_of
@@ -112,11 +112,11 @@ def look(loaded: Loaded, text: str) -> ReaderLook:
     """
     task = loaded.task
     assert isinstance(task, Reading)
-    refused = task.predict(loaded.model, [text], None, loaded.tokenizers)[0]
+    refused = task.predict(loaded.model, [text], None, loaded.fields)[0]
     if refused.refused or not text.strip():
         raise RequestError(refused.refused or "the input is empty: there is nothing to look at")
     asked = parse(text)
-    examples = Questions([asked], Words(loaded.tokenizers["source"], task.anonymous), task.pointers)
+    examples = Questions([asked], task.words(loaded.fields), task.pointers)
     batch = examples.collate([0]).to(next(loaded.model.parameters()).device)
     with watch(loaded.model) as seen, torch.inference_mode():
         loaded.model(batch.document, batch.query, batch.lengths, batch.query_lengths)

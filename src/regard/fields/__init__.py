@@ -1,0 +1,30 @@
+"""Fields: one kind of column of the data per file, from the cells of a file to a batch.
+
+A task declares its fields (`Task.fields`); what a field is told of the data it learns from the
+training split, and keeps in one file of the model folder.
+"""
+
+from regard.fields.base import Bad, Field, Report
+from regard.fields.graph import GraphField
+from regard.fields.label import LabelField, LabelsField
+from regard.fields.number import NumberField
+from regard.fields.spans import SpansField
+from regard.fields.story import StoryField
+from regard.fields.tags import TagsField
+from regard.fields.text import TextField
+from regard.fields.tree import TreeField
+
+__all__ = [
+    "Bad",
+    "Field",
+    "GraphField",
+    "LabelField",
+    "LabelsField",
+    "NumberField",
+    "Report",
+    "SpansField",
+    "StoryField",
+    "TagsField",
+    "TextField",
+    "TreeField",
+]

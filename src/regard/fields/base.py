@@ -1,0 +1,136 @@
+"""A field: one column of the data, and the only place that knows how its values are handled."""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from typing import Any, ClassVar, Self
+
+from regard.data.dataset import Column
+from regard.data.plain_json import read_json
+from regard.errors import RequestError
+
+__all__ = ["Bad", "Field", "Report"]
+
+Report = Callable[[int, str, str], None]
+"""Takes what is wrong with a value: its number, the kind in fixed words, the particulars."""
+
+
+class Bad(ValueError):
+    """A cell that cannot be read: its line is reported, counted and left out.
+
+    Args:
+        what: the kind in fixed words: "empty", "not a number".
+        detail: the particulars.
+    """
+
+    def __init__(self, what: str, detail: str = "") -> None:
+        super().__init__(f"{what} ({detail})" if detail else what)
+        self.what, self.detail = what, detail
+
+
+class Field(ABC):
+    """One column of the data.
+
+    A field is a value: `learn` gives a new one that knows the vocabulary, the labels or the
+    statistics of the training data. It reads cells, encodes them to arrays, decodes what a model
+    put out, is saved as one file of a model folder, and says what a model's constructor must know.
+
+    Args:
+        target: it is what is learned, and is not there when a model is used.
+        of: the field whose tokens or vocabulary this one refers to.
+    """
+
+    kind: ClassVar[str]
+    """The name of this kind of field."""
+    prefix: ClassVar[str] = "field"
+    """Its file in a model folder is `<prefix>.<name>.json`."""
+    saved: ClassVar[bool] = True
+    """Whether there is anything to save."""
+
+    def __init__(self, *, target: bool = False, of: str | None = None) -> None:
+        self.target, self.of = target, of
+
+    # -- reading
+
+    @abstractmethod
+    def read(self, cell: str, row: Mapping[str, Any]) -> Any:
+        """The value of a cell.
+
+        Args:
+            cell: as it stands in the file.
+            row: the values of the fields that were read before it.
+
+        Raises:
+            Bad: it has none.
+        """
+
+    def written(self, value: Any) -> str:
+        """A value as text: what a prediction is compared with."""
+        return str(value)
+
+    # -- learning
+
+    def learn(self, values: Sequence[Any]) -> Self:
+        """This field with what the values of the training data say; by default nothing."""
+        return copy(self)
+
+    @property
+    def learned(self) -> bool:
+        """Whether it knows all that it needs to encode."""
+        return True
+
+    def arguments(self) -> dict[str, int]:
+        """What a model's constructor is told, as `vocab_size` or `num_classes`."""
+        return {}
+
+    # -- encoding
+
+    @abstractmethod
+    def encode(
+        self, values: Sequence[Any], report: Report, fields: Mapping[str, "Field"], rows: Any = None
+    ) -> Column:
+        """All values as arrays.
+
+        Args:
+            values: as `read` gave them.
+            report: told of values that are kept but cannot be learned from.
+            fields: all fields of the task, by name.
+            rows: the values of all fields, by name, for a field that refers to another.
+        """
+
+    def decode(self, value: Any) -> str:
+        """What a model put out for one example, as text."""
+        return self.written(value)
+
+    # -- saving
+
+    def state(self) -> dict[str, Any]:
+        """What was learned, as plain values."""
+        return {}
+
+    def restored(self, state: Mapping[str, Any]) -> Self:
+        """This field with what was saved.
+
+        Raises:
+            KeyError, TypeError, ValueError: it is not what this kind of field saves.
+        """
+        return copy(self)
+
+    def dump(self) -> str:
+        """The contents of its file."""
+        return json.dumps({"kind": self.kind, **self.state()}, ensure_ascii=False, indent=1)
+
+    def load(self, text: str, file: str) -> Self:
+        """This field as its file has it.
+
+        Raises:
+            RequestError: the file is not JSON, or of another kind of field.
+        """
+        try:
+            state = read_json(text)
+            if not isinstance(state, dict) or state.get("kind") != self.kind:
+                raise ValueError(f"expected a field of kind {self.kind!r}")
+            return self.restored(state)
+        except (KeyError, TypeError, ValueError) as error:
+            raise RequestError(f"{file} holds no field of kind {self.kind!r}: {error}") from error

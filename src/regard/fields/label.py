@@ -1,0 +1,181 @@
+"""Labels: one class of a fixed set for each example, or several."""
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regard.errors import RequestError
+from regard.fields.base import Bad, Field, Report
+
+__all__ = ["ArrayColumn", "LabelField", "LabelsField"]
+
+UNSEEN = "unseen label"
+
+
+class ArrayColumn:
+    """Values of one size in an array (n, …).
+
+    Args:
+        known: whether each can be learned from.
+    """
+
+    def __init__(self, values: NDArray[Any], known: NDArray[np.bool_] | None = None) -> None:
+        self.values = values
+        self.known = np.ones(len(values), bool) if known is None else known
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """A value is no sequence."""
+        return np.ones(len(self), np.int64)
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """1 for what can be learned from."""
+        return self.known.astype(np.int64)
+
+    def take(self, indices: NDArray[np.int64]) -> "ArrayColumn":
+        """Some of the values."""
+        return ArrayColumn(self.values[indices], self.known[indices])
+
+    def collate(self, indices: NDArray[np.int64]) -> Tensor:
+        """Some of the values as a tensor (B, …)."""
+        return torch.from_numpy(self.values[indices])
+
+
+class _Named(Field):
+    """What labels of either kind have: a fixed list of names, in the order of the alphabet."""
+
+    def __init__(self, *, target: bool = True, of: str | None = None) -> None:
+        super().__init__(target=target, of=of)
+        self.names: list[str] = []
+
+    @property
+    def learned(self) -> bool:
+        """Whether the labels are known."""
+        return bool(self.names)
+
+    def arguments(self) -> dict[str, int]:
+        """`num_classes`."""
+        return {"num_classes": len(self.names)}
+
+    def state(self) -> dict[str, Any]:
+        """The names."""
+        return {"labels": self.names}
+
+    def restored(self, state: Mapping[str, Any]) -> Self:
+        """With the names that were saved."""
+        names = state["labels"]
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ValueError("expected a list of names under 'labels'")
+        return self._with(names)
+
+    def _with(self, names: Sequence[str]) -> Self:
+        made = copy(self)
+        made.names = list(names)
+        return made
+
+    def _named(self, names: set[str]) -> Self:
+        if not names:
+            raise RequestError("the training data has no label")
+        return self._with(sorted(names))
+
+
+class LabelField(_Named):
+    """One class for each example.
+
+    A batch has the number of the class, (B,) int64; -1 for a label that training never had, which
+    no loss counts and every score counts as an error.
+    """
+
+    kind: ClassVar[str] = "label"
+
+    def read(self, cell: str, row: Mapping[str, Any]) -> str:
+        """The label without white space at its ends."""
+        label = cell.strip()
+        if not label:
+            raise Bad("empty")
+        return label
+
+    def learn(self, values: Sequence[str]) -> Self:
+        """With the labels of the training data.
+
+        Raises:
+            RequestError: there is one label alone: nothing can be learned.
+        """
+        names = set(values)
+        if len(names) == 1:
+            only = names.pop()
+            raise RequestError(f"expected two labels or more in training, got {only!r} alone")
+        return self._named(names)
+
+    def encode(
+        self, values: Sequence[str], report: Report, fields: Mapping[str, Field], rows: Any = None
+    ) -> ArrayColumn:
+        """The number of each label."""
+        index = {name: i for i, name in enumerate(self.names)}
+        numbers = np.array([index.get(value, -1) for value in values], np.int64)
+        for i in np.flatnonzero(numbers < 0).tolist():
+            report(i, UNSEEN, f"{values[i]!r} is not in the training data")
+        return ArrayColumn(numbers, numbers >= 0)
+
+    def decode(self, value: int) -> str:
+        """The name of a number."""
+        return self.names[int(value)]
+
+
+class LabelsField(_Named):
+    """Any number of classes for each example, none too.
+
+    A batch has (B, num_classes) float32 of 0 and 1.
+
+    Args:
+        separator: what stands between two labels of a cell.
+    """
+
+    kind: ClassVar[str] = "labels"
+
+    def __init__(self, separator: str = ",", *, target: bool = True, of: str | None = None) -> None:
+        super().__init__(target=target, of=of)
+        self.separator = separator
+
+    def read(self, cell: str, row: Mapping[str, Any]) -> tuple[str, ...]:
+        """The labels in the order of the alphabet, each once."""
+        return tuple(sorted({one.strip() for one in cell.split(self.separator)} - {""}))
+
+    def written(self, value: Sequence[str]) -> str:
+        """Labels with the separator between them."""
+        return self.separator.join(value)
+
+    def learn(self, values: Sequence[Sequence[str]]) -> Self:
+        """With the labels of the training data."""
+        return self._named({name for value in values for name in value})
+
+    def encode(
+        self,
+        values: Sequence[Sequence[str]],
+        report: Report,
+        fields: Mapping[str, Field],
+        rows: Any = None,
+    ) -> ArrayColumn:
+        """A row of 0 and 1 for each example; labels that are unseen have no place in it."""
+        index = {name: i for i, name in enumerate(self.names)}
+        found = np.zeros((len(values), len(self.names)), np.float32)
+        for i, value in enumerate(values):
+            for name in value:
+                if name in index:
+                    found[i, index[name]] = 1.0
+                else:
+                    report(i, UNSEEN, f"{name!r} is not in the training data")
+        return ArrayColumn(found)
+
+    def decode(self, value: Sequence[int]) -> str:
+        """The names of some numbers."""
+        return self.written(sorted(self.names[int(i)] for i in value))

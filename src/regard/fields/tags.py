@@ -1,0 +1,134 @@
+"""Tags: one label for each word of a text."""
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from regard.data.packed import Packed
+from regard.errors import RequestError
+from regard.fields.base import Bad, Field, Report
+from regard.protocols import Inputs
+
+__all__ = ["IGNORED", "TagColumn", "TagsField"]
+
+IGNORED = -100
+"""The target of a padded place, and of a tag that training never had: `ignore_index` of PyTorch."""
+
+
+class TagColumn:
+    """The numbers of the tags of each text."""
+
+    def __init__(self, ids: Packed) -> None:
+        self.ids = ids
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Tags of each text."""
+        sizes: NDArray[np.int64] = self.ids.sizes
+        return sizes
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """The tags that can be learned from."""
+        known = np.concatenate([[0], np.cumsum(self.ids.flat != IGNORED)])
+        counts: NDArray[np.int64] = known[self.ids.starts[1:]] - known[self.ids.starts[:-1]]
+        return counts
+
+    def take(self, indices: NDArray[np.int64]) -> "TagColumn":
+        """Some of the texts' tags."""
+        return TagColumn(self.ids.take(indices))
+
+    def collate(self, indices: NDArray[np.int64]) -> Inputs:
+        """Numbers of tags (B, T), `IGNORED` at padding, and lengths."""
+        ids = self.ids.padded(indices, IGNORED, IGNORED)[:, :-1]
+        return Inputs(torch.from_numpy(ids), torch.from_numpy(self.ids.sizes_at(indices)))
+
+
+class TagsField(Field):
+    """One tag for each word of another field, divided by blanks: `B-PER I-PER O`.
+
+    Args:
+        of: the text whose words are tagged.
+        scheme: `bio` refuses an I- tag that continues nothing, and what is neither B-, I- nor O;
+            "" takes any tags.
+    """
+
+    kind: ClassVar[str] = "tags"
+
+    def __init__(self, of: str, scheme: str = "", *, target: bool = True) -> None:
+        super().__init__(target=target, of=of)
+        if scheme not in ("", "bio"):
+            raise RequestError(f"scheme is {scheme!r}; it must be 'bio' or ''")
+        self.scheme = scheme
+        self.names: list[str] = []
+
+    def read(self, cell: str, row: Mapping[str, Any]) -> list[str]:
+        """As many tags as the text has words."""
+        tags = cell.split()
+        if not tags:
+            raise Bad("empty")
+        words = len(row[self.of or ""].split()) if self.of in row else len(tags)
+        if len(tags) != words:
+            raise Bad("tags and words differ", f"{len(tags)} tags for {words} words")
+        if self.scheme == "bio":
+            for before, tag in zip(["O", *tags], tags, strict=False):
+                kind, _, name = tag.partition("-")
+                if not (tag == "O" or (kind in ("B", "I") and name)):
+                    raise Bad("not a BIO tag", repr(tag))
+                if kind == "I" and before.partition("-")[2] != name:
+                    raise Bad("not a BIO tag", f"{tag!r} behind {before!r}")
+        return tags
+
+    def written(self, value: Sequence[str]) -> str:
+        """Tags divided by blanks."""
+        return " ".join(value)
+
+    def learn(self, values: Sequence[Sequence[str]]) -> Self:
+        """With the tags of the training data, in the order of the alphabet."""
+        made = copy(self)
+        made.names = sorted({tag for value in values for tag in value})
+        return made
+
+    @property
+    def learned(self) -> bool:
+        """Whether the tags are known."""
+        return bool(self.names)
+
+    def arguments(self) -> dict[str, int]:
+        """`num_tags`."""
+        return {"num_tags": len(self.names)}
+
+    def encode(
+        self,
+        values: Sequence[Sequence[str]],
+        report: Report,
+        fields: Mapping[str, Field],
+        rows: Any = None,
+    ) -> TagColumn:
+        """The numbers of all tags."""
+        index = {name: i for i, name in enumerate(self.names)}
+        for i, value in enumerate(values):
+            if unseen := [tag for tag in value if tag not in index]:
+                report(i, "unseen tag", f"{unseen[0]!r} is not in the training data")
+        return TagColumn(Packed.rows([[index.get(t, IGNORED) for t in v] for v in values]))
+
+    def decode(self, value: Sequence[int]) -> str:
+        """The names of some numbers."""
+        return self.written([self.names[int(i)] for i in value])
+
+    def state(self) -> dict[str, Any]:
+        """The names of the tags."""
+        return {"tags": self.names}
+
+    def restored(self, state: Mapping[str, Any]) -> Self:
+        """With the tags that were saved."""
+        made = copy(self)
+        made.names = [str(name) for name in state["tags"]]
+        return made

@@ -1,0 +1,235 @@
+"""Text: a sentence, a word or a document, in subwords, words or characters."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from copy import copy
+from itertools import chain
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from regard.data.packed import Packed
+from regard.data.tokenize import Encoding, Tokenizer
+from regard.errors import RequestError
+from regard.fields.base import Bad, Field, Report
+from regard.protocols import EOS, PAD, UNK, Inputs
+
+__all__ = ["TextColumn", "TextField"]
+
+WORDS = ("words", "shapes")
+"""Kinds with one token for each word."""
+
+
+class TextColumn:
+    """Texts as ids, without BOS and EOS.
+
+    Args:
+        ids: of each text.
+        end: whether a batch has EOS behind each text.
+        letters: of the words of all texts end to end, the ids of their characters; None where they
+            are not wanted.
+    """
+
+    def __init__(self, ids: Packed, *, end: bool = True, letters: Packed | None = None) -> None:
+        self.ids, self.end, self.letters = ids, end, letters
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Tokens of each text, EOS among them where there is one: (n,)."""
+        return self.ids.sizes + int(self.end)
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """Every token counts."""
+        return self.sizes
+
+    def take(self, indices: NDArray[np.int64]) -> "TextColumn":
+        """Some of the texts."""
+        letters = self.letters
+        if letters is not None:
+            letters = letters.take(self._places(indices))
+        return TextColumn(self.ids.take(indices), end=self.end, letters=letters)
+
+    def collate(self, indices: NDArray[np.int64]) -> Inputs:
+        """Ids (B, T); with characters, `extras["characters"]` (B, T, C)."""
+        ids = self.ids.padded(indices, PAD, EOS if self.end else PAD)
+        ids = ids if self.end else ids[:, :-1]
+        lengths = self.ids.sizes_at(indices) + int(self.end)
+        extras = {}
+        if self.letters is not None:
+            words = self.letters.padded(self._places(indices), PAD, PAD)[:, :-1]
+            grid = np.zeros((*ids.shape, words.shape[1]), np.int64)
+            grid[np.arange(ids.shape[1]) < self.ids.sizes_at(indices)[:, None]] = words
+            extras["characters"] = torch.from_numpy(grid)
+        return Inputs(torch.from_numpy(ids), torch.from_numpy(lengths), extras)
+
+    def _places(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Of the words of some texts, among the words of all."""
+        own = [np.arange(self.ids.starts[i], self.ids.starts[i + 1]) for i in indices]
+        return np.concatenate([*own, np.zeros(0, np.int64)]).astype(np.int64)
+
+
+class TextField(Field):
+    """A text and its vocabulary.
+
+    Args:
+        tokenizer: `bpe`, `unigram`, `words`, `shapes` or `characters`; see `data.tokenize`.
+        size: of the vocabulary.
+        lowercase: letters are made small.
+        min_count: words that are rarer in the training data are unknown (kinds with words).
+        characters: batches have the characters of every word too (kinds with words).
+        end: batches have EOS behind each text.
+        target, of: see `Field`; a text `of` another one has its vocabulary.
+    """
+
+    kind: ClassVar[str] = "text"
+    prefix: ClassVar[str] = "tokenizer"
+
+    def __init__(
+        self,
+        tokenizer: str = "bpe",
+        size: int = 8000,
+        *,
+        lowercase: bool = False,
+        min_count: int = 1,
+        characters: bool = False,
+        end: bool = True,
+        target: bool = False,
+        of: str | None = None,
+    ) -> None:
+        super().__init__(target=target, of=of)
+        if characters and tokenizer not in WORDS:
+            raise RequestError(
+                f"characters: they are of words; expected a tokenizer of words, got {tokenizer!r}"
+            )
+        self.settings: dict[str, Any] = {"kind": tokenizer, "size": size, "lowercase": lowercase}
+        self.min_count, self.characters, self.end = min_count, characters, end
+        self._tokenizer: Tokenizer | None = None
+        self._letters: dict[str, int] = {}
+
+    @classmethod
+    def with_tokenizer(cls, tokenizer: Tokenizer, **settings: Any) -> "TextField":
+        """A text whose vocabulary is known."""
+        made = cls(tokenizer.kind, len(tokenizer), **settings)
+        made._tokenizer = tokenizer
+        return made
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """What cuts texts into tokens.
+
+        Raises:
+            RequestError: nothing was learned yet.
+        """
+        if self._tokenizer is None:
+            raise RequestError("the vocabulary of a text is not known before it was learned")
+        return self._tokenizer
+
+    def configured(self, settings: Mapping[str, Any]) -> Self:
+        """With other settings of the tokenizer: `kind`, `size`, `lowercase`, `min_count`."""
+        made = copy(self)
+        known = {key: value for key, value in settings.items() if key in self.settings}
+        made.settings = {**self.settings, **known}
+        made.min_count = settings.get("min_count", self.min_count)
+        return made
+
+    # -- the field
+
+    def read(self, cell: str, row: Mapping[str, Any]) -> str:
+        """The text without white space at its ends."""
+        text = cell.strip()
+        if not text:
+            raise Bad("empty")
+        return text
+
+    def learn(self, values: Sequence[Any]) -> Self:
+        """With a vocabulary of these texts."""
+        texts = [self.written(value) for value in values]
+        made = copy(self)
+        common = self._common(texts) if self.min_count > 1 else texts
+        made._tokenizer = Tokenizer.train(common, **self.settings)
+        if self.characters:
+            letters = sorted(set(chain.from_iterable(texts)) - {" "})
+            made._letters = {letter: i for i, letter in enumerate(letters, UNK + 1)}
+        return made
+
+    def sharing(self, other: "TextField") -> Self:
+        """With the vocabulary of another text."""
+        made = copy(self)
+        made._tokenizer, made._letters = other._tokenizer, other._letters
+        return made
+
+    @property
+    def learned(self) -> bool:
+        """Whether it has a vocabulary."""
+        return self._tokenizer is not None
+
+    def arguments(self) -> dict[str, int]:
+        """`vocab_size`, and `num_characters` where words come with their characters."""
+        found = {"vocab_size": len(self.tokenizer)}
+        return {**found, "num_characters": UNK + 1 + len(self._letters)} if self._letters else found
+
+    def encode(
+        self, values: Sequence[Any], report: Report, fields: Mapping[str, Field], rows: Any = None
+    ) -> TextColumn:
+        """The ids of all texts."""
+        texts = [self.written(value) for value in values]
+        ids = self.tokenizer.encode_all(texts)
+        letters = None
+        if self.characters:
+            words = [word for text in texts for word in text.split()]
+            letters = Packed.rows([[self._letters.get(c, UNK) for c in word] for word in words])
+        return TextColumn(ids, end=self.end, letters=letters)
+
+    def cut(self, text: str) -> Encoding:
+        """One text in tokens, with the place of each in it."""
+        return self.tokenizer.encode(text)
+
+    def decode(self, value: Any) -> str:
+        """The text of some ids."""
+        return self.tokenizer.decode(value)
+
+    # -- saving: the file of a text is its tokenizer's
+
+    def dump(self) -> str:
+        """The tokenizer as JSON, with the letters where words come with them."""
+        text = self.tokenizer.to_json()
+        if not self._letters:
+            return text
+        return json.dumps({"tokenizer": json.loads(text), "letters": list(self._letters)})
+
+    def load(self, text: str, file: str) -> Self:
+        """With the vocabulary of its file."""
+        made = copy(self)
+        try:
+            if self.characters:
+                state = json.loads(text)
+                letters = state["letters"]
+                made._letters = {letter: i for i, letter in enumerate(letters, UNK + 1)}
+                text = json.dumps(state["tokenizer"])
+            made._tokenizer = Tokenizer.from_json(text)
+        except RequestError:
+            raise
+        except Exception as error:  # the Rust library raises bare Exception
+            raise RequestError(f"{file} is not a tokenizer of regard: {error}") from error
+        return made
+
+    def _common(self, texts: Sequence[str]) -> list[str]:
+        """The words that are frequent enough, each as often as it is there."""
+        lowercase = self.settings["lowercase"]
+        counts = Counter(
+            word for text in texts for word in (text.lower() if lowercase else text).split()
+        )
+        kept = {word for word, count in counts.items() if count >= self.min_count}
+        if not kept:
+            raise RequestError(f"no word of the training texts occurs {self.min_count} times")
+        return [
+            " ".join(w for w in (text.lower() if lowercase else text).split() if w in kept)
+            for text in texts
+        ]

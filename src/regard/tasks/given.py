@@ -1,0 +1,87 @@
+"""What a task has read, and what it was asked."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from regard.data.problems import Problems
+from regard.data.tokenize import Tokenizer
+from regard.fields import Field, TextField
+from regard.tasks import corpus
+from regard.tasks.prediction import Prediction
+
+__all__ = ["Asked", "Data", "as_fields", "device_of", "sides", "tokenizers_of"]
+
+
+@dataclass(frozen=True)
+class Data:
+    """What `Task.data` read. A split that was not asked for or is not there is None.
+
+    Args:
+        fields: of the task, with what the training split says.
+        sizes: what the model's constructor must know where fields do not say it.
+    """
+
+    train: Any
+    dev: Any
+    test: Any
+    fields: dict[str, Field]
+    problems: Problems
+    sizes: Mapping[str, int] | None = None
+
+    @property
+    def tokenizers(self) -> dict[str, Tokenizer]:
+        """Those of the texts among the fields."""
+        return tokenizers_of(self.fields)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Inputs that a user gave, as a data set of those that can be answered.
+
+    Args:
+        dataset: None where none can.
+        places: which input each of its examples is.
+        refused: a prediction for each input, which says why it has no answer or is empty; replaced
+            by the answer where there is one.
+    """
+
+    dataset: Any
+    places: Sequence[int]
+    refused: list[Prediction]
+
+
+def as_fields(given: Mapping[str, Any], declared: Mapping[str, Field]) -> dict[str, Field]:
+    """Fields by name; a `Tokenizer` stands for the text that has it."""
+    found: dict[str, Field] = {}
+    for name, one in given.items():
+        if isinstance(one, Tokenizer):
+            own = declared.get(name)
+            plain = own if isinstance(own, TextField) else TextField()
+            one = plain.sharing(TextField.with_tokenizer(one))
+        found[name] = one
+    return (
+        corpus.shared({**{n: f for n, f in declared.items() if n not in found}, **found})
+        if found
+        else found
+    )
+
+
+def tokenizers_of(fields: Mapping[str, Field]) -> dict[str, Tokenizer]:
+    """The tokenizers of the texts among some fields."""
+    return {n: f.tokenizer for n, f in fields.items() if isinstance(f, TextField) and f.learned}
+
+
+def device_of(model: nn.Module) -> torch.device:
+    """Where a model's parameters are."""
+    return next((p.device for p in model.parameters()), torch.device("cpu"))
+
+
+def sides(fields: Mapping[str, Field]) -> tuple[list[str], list[str]]:
+    """The names of inputs and of targets."""
+    return [n for n, f in fields.items() if not f.target], [
+        n for n, f in fields.items() if f.target
+    ]

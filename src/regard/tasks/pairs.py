@@ -1,0 +1,69 @@
+"""Pairs of token sequences, as trainers and scorers see them."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from regard.data.batch import PairBatch, collate
+from regard.data.packed import Packed
+
+__all__ = ["PairDataset"]
+
+
+class PairDataset:
+    """Pairs of token sequences with the texts they came from.
+
+    Args:
+        source, target: ids without BOS and EOS.
+        texts: the source of each example.
+        references: every right output of each example, the trained one first.
+        links: of each example, pairs of a source and a target place that are aligned: (n, 2).
+    """
+
+    def __init__(
+        self,
+        source: Packed,
+        target: Packed,
+        texts: Sequence[str],
+        references: Sequence[list[str]],
+        links: Sequence[NDArray[np.int64]] | None = None,
+    ) -> None:
+        self.source, self.target = source, target
+        self.texts, self.references, self.links = texts, references, links
+        self.sizes: NDArray[np.int64] = np.stack([source.sizes, target.sizes], 1) + 1
+        """Tokens of source and target, EOS counted: (n, 2)."""
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def count(self, indices: Sequence[int]) -> int:
+        """The real target tokens of some examples, EOS counted."""
+        return int(self.sizes[list(indices), 1].sum())
+
+    def collate(self, indices: Sequence[int]) -> PairBatch:
+        """Those examples as one padded batch."""
+        batch = collate(self.source, self.target, indices)
+        if self.links is None:
+            return batch
+        links = [self.links[i] for i in indices]
+        return replace(batch, links=torch.from_numpy(numbered(links)))
+
+    def subset(self, indices: Sequence[int]) -> "PairDataset":
+        """Some examples, in that order."""
+        at = np.asarray(indices, np.int64)
+        return PairDataset(
+            self.source.take(at),
+            self.target.take(at),
+            [self.texts[i] for i in indices],
+            [self.references[i] for i in indices],
+            None if self.links is None else [self.links[i] for i in indices],
+        )
+
+
+def numbered(links: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Links of several examples in one array, each with its example's number in front: (n, 3)."""
+    rows = np.repeat(np.arange(len(links)), [len(own) for own in links])
+    return np.concatenate([rows[:, None], np.concatenate(links)], 1)
