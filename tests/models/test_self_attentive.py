@@ -126,15 +126,25 @@ def test_a_sentence_without_words_is_an_empty_matrix():
     assert read.context[0].any()
 
 
-def test_dropout_in_the_score_leaves_what_is_read():
-    source, lengths, _ = ragged()
-    net = model(score_dropout=0.5)
-    calm = net.embedding(source, lengths, need_weights=True)
-    dropped = net.train().embedding(source, lengths, need_weights=True)
-    assert not torch.allclose(dropped.weights, calm.weights)
-    net.queries.data.zero_()  # every word counts alike, whatever its key
-    even = net.embedding(source, lengths).context
-    torch.testing.assert_close(net.eval().embedding(source, lengths).context, even)
+def test_dropout_is_where_the_released_code_has_it(monkeypatch):
+    """Each dropout is made a factor, 1 + p, which shows where it is applied and where it is not."""
+    where = "regard.models.self_attentive"
+    monkeypatch.setattr(f"{where}.dropout", lambda x, p, training: x * (1 + p * training))
+    monkeypatch.setattr(
+        f"{where}.dropout_relu", lambda x, p, training: torch.relu(x) * (1 + p * training)
+    )
+    net = model(dropout=0.25, score_dropout=0.5)
+    p, ids = numbers(net), [5, 9, 4, 7]
+    xs = p["embed.weight"][ids]
+    states = np.concatenate([lstm(p, "lstm.ahead", xs), lstm(p, "lstm.back", xs[::-1])[::-1]], 1)
+    scores = p["queries"] @ (1.5 * np.tanh(p["key.weight"] @ (1.5 * states.T)))
+    m = np.stack([softmax(row) for row in scores]) @ states
+    hidden = np.maximum(0, p["ffn.weight"] @ (1.25 * m.flatten()) + p["ffn.bias"])
+    expected = p["output.weight"] @ (1.25 * hidden) + p["output.bias"]
+    found = net.train()(torch.tensor([ids])).logits[0].detach().numpy()
+    np.testing.assert_allclose(found, expected, atol=1e-10)
+    calm = net.eval()(torch.tensor([ids])).logits[0].detach().numpy()
+    np.testing.assert_allclose(calm, classified(p, embedding(p, ids)[1]), atol=1e-10)
 
 
 @pytest.mark.parametrize(

@@ -213,5 +213,5 @@ class SelfAttentive(nn.Module):
         keys = dropout(torch.tanh(self.key(scored)), self.score_dropout, self.training)
         queries = self.queries.expand(len(ids), -1, -1)
         memory = self.hops.remember(keys, states, mask=Lengths(lengths))
-        looked = self.hops(queries, memory, need_weights=need_weights)
+        looked: Attended = self.hops(queries, memory, need_weights=need_weights)
         return looked._replace(context=looked.context.to(states.dtype))
