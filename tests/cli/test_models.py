@@ -29,6 +29,7 @@ def test_the_catalogue_has_the_papers_and_their_axes():
         "moe",
         "transformer",
         "gcn",
+        "self-attentive",
         "marian",
         "gat",
     ]
@@ -39,7 +40,7 @@ def test_the_catalogue_has_the_papers_and_their_axes():
         assert entry.url.startswith("https://arxiv.org/abs/")
         widths = [v for k, v in entry.tiny.items() if isinstance(v, int) and k != "layers"]
         assert max(widths) <= 16
-    apart = {"memory", "language", "reading", "graphs"}
+    apart = {"memory", "language", "reading", "graphs", "classification"}
     generators = [name for name in catalog.names() if not apart & {*catalog.entry(name).tasks}]
     writes = [name for name in generators if "translation" in catalog.entry(name).tasks]
     assert catalog.names("translation") == catalog.names("pronunciation") == writes
@@ -49,6 +50,7 @@ def test_the_catalogue_has_the_papers_and_their_axes():
     assert catalog.names("memory") == ["memn2n"]
     assert catalog.names("reading") == ["as-reader", "aoa"]
     assert catalog.names("graphs") == ["gcn", "gat"]
+    assert catalog.names("classification") == ["self-attentive"]
     assert catalog.names("captions") == []
 
 
@@ -57,7 +59,9 @@ def test_each_class_takes_its_tiny_arguments(name):
     kind = catalog.load(name)
     names = inspect.signature(kind).parameters
     assert set(catalog.entry(name).tiny) <= set(names)
-    assert list(names)[:2] == ["source", "target"]
+    classifies = "classification" in catalog.entry(name).tasks
+    sizes = ["vocab_size", "num_classes"] if classifies else ["source", "target"]
+    assert list(names)[:2] == sizes
 
 
 @pytest.mark.parametrize("name", catalog.names())

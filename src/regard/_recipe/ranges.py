@@ -56,25 +56,25 @@ TOKENS = Range(0, 100_000)
 
 RANGES: Mapping[str, Mapping[str, Range]] = {
     "model": {
-        **dict.fromkeys(("source", "target"), Range(1, 100_000_000)),
+        **dict.fromkeys(("source", "target", "vocab_size", "num_classes"), Range(1, 100_000_000)),
         **dict.fromkeys(
-            ("align", "dim", "embed", "expert_hidden", "head_dim", "hidden", "maxout", "rank",
-             "value_head_dim"), WIDTH,
+            ("align", "dim", "embed", "expert_hidden", "ffn_dim", "head_dim", "hidden", "maxout",
+             "pruned", "rank", "value_head_dim"), WIDTH,
         ),
         **dict.fromkeys(("decoder_layers", "hops", "layers", "sets"), LAYERS),
         **dict.fromkeys(("heads", "output_heads"), HEADS),
         **dict.fromkeys(("experts", "k"), WIDTH),
         **dict.fromkeys(
-            ("attention_dropout", "dropout", "hidden_dropout", "noise"), SHARE,
+            ("attention_dropout", "dropout", "hidden_dropout", "noise", "score_dropout"), SHARE,
         ),
         **dict.fromkeys(("longest", "max_length", "memory"), LENGTH),
         **dict.fromkeys(("clip", "window"), LENGTH),
         **dict.fromkeys(("epsilon", "ratio", "scale"), POSITIVE),
         **dict.fromkeys(("decoder", "dilations", "encoder", "kernel"), WIDTH),
         **dict.fromkeys(("extra", "first", "linear", "reach"), Range(0, 1_000_000)),
-        **dict.fromkeys(("balance", "slope"), FACTOR),
+        **dict.fromkeys(("balance", "penalty", "slope"), FACTOR),
         "start": Range(-1000, 1000),
-        "attention": LAYERS,  # which decoder layers attend
+        "attention": WIDTH,  # of queries and keys; ConvS2S: which decoder layers attend
     },
     "task": {
         "smoothing": SHARE,

@@ -1,0 +1,269 @@
+"""What every classifier keeps to."""
+
+import copy
+import inspect
+import io
+import pickle
+from typing import NamedTuple
+
+import pytest
+import torch
+from safetensors.torch import load_model, save_model
+from torch import Tensor
+from torch.nn import functional as F
+
+from regard import catalog
+from regard.attention import watch
+from regard.protocols import PAD, Classifier, Inputs, Output
+from tests.contract.battery import SIZE, attentions
+from tests.contract.test_watch import check_sums, select_of
+
+CLASSES = 5
+VARIANTS = {
+    "self-attentive, pruned": ("self-attentive", {"pruned": [3, 2]}),
+    "self-attentive, as released": (
+        "self-attentive",
+        {"reduction": "mean", "score_dropout": 0.2},
+    ),
+}
+CASES = {name: (name, {}) for name in catalog.names(task="classification")} | VARIANTS
+every = pytest.mark.parametrize(("classifier", "settings"), CASES.values(), ids=CASES.keys())
+
+
+class Labeled(NamedTuple):
+    source: Tensor
+    lengths: Tensor
+    labels: Tensor
+
+
+def build(classifier, settings, dtype=torch.float64, seed=1, **changes):
+    torch.manual_seed(seed)
+    tiny = {**catalog.entry(classifier).tiny, **settings, **changes}
+    return catalog.load(classifier)(SIZE, CLASSES, **tiny).to(dtype).eval()
+
+
+def labeled(lengths=(6, 1, 4, 9), seed=4):
+    generator = torch.Generator().manual_seed(seed)
+    ids = torch.randint(4, SIZE, (len(lengths), max(lengths)), generator=generator)
+    sizes = torch.tensor(lengths)
+    source = ids.masked_fill(torch.arange(ids.shape[1]) >= sizes[:, None], PAD)
+    return Labeled(source, sizes, torch.randint(CLASSES, (len(lengths),), generator=generator))
+
+
+def loss_of(model, batch):
+    """The mean cross-entropy, and what the model adds to it."""
+    output = model(batch.source, batch.lengths)
+    loss = F.nll_loss if model.normalized else F.cross_entropy
+    return loss(output.logits.float(), batch.labels) + output.extra.get("penalty", 0.0)
+
+
+@every
+def test_it_is_a_classifier_whose_constructor_is_its_configuration(classifier, settings):
+    made, model, batch = catalog.load(classifier), build(classifier, settings), labeled()
+    assert made.__doc__
+    assert "Departs from the paper" in inspect.getmodule(made).__doc__
+    parameters = inspect.signature(made).parameters
+    assert list(parameters)[:2] == ["vocab_size", "num_classes"]
+    for given in list(parameters.values())[2:]:
+        assert given.kind == given.KEYWORD_ONLY
+        assert given.default is not given.empty, f"{given.name} has no default"
+        assert given.annotation is not given.empty, f"{given.name} says no type"
+    for key, value in catalog.entry(classifier).tiny.items():
+        assert key in parameters
+        assert not isinstance(value, int) or value <= 16
+    assert isinstance(model, Classifier)
+    assert isinstance(model.normalized, bool)
+    assert (model.vocab_size, model.num_classes) == (SIZE, CLASSES)
+    output = model(batch.source, batch.lengths)
+    assert isinstance(output, Output)
+    assert output.logits.shape == (4, CLASSES)
+    assert output.logits.dtype == torch.float64
+    for extra in (output.extra, model.train()(batch.source, batch.lengths).extra):
+        assert all(isinstance(value, Tensor) for value in extra.values())
+        assert all(value.dim() == 0 for name, value in extra.items() if name == "penalty")
+    assert set(model.state_dict()) <= {k for k, _ in model.named_parameters(remove_duplicate=False)}
+    assert len(str(model).splitlines()) <= 100
+
+
+@every
+def test_inputs_and_bare_tensors_give_the_same(classifier, settings):
+    model, batch = build(classifier, settings), labeled()
+    expected = model(batch.source, batch.lengths).logits
+    for given in (
+        (batch.source,),
+        (Inputs(batch.source),),
+        (Inputs(batch.source, batch.lengths),),
+        (Inputs(batch.source), batch.lengths),
+    ):
+        assert torch.equal(model(*given).logits, expected)
+    shorter = model(batch.source[-1:, :5]).logits
+    given = model(Inputs(batch.source[-1:]), torch.tensor([5])).logits
+    assert torch.allclose(given, shorter, atol=1e-12, rtol=0)
+
+
+@every
+def test_normalized_is_true_to_its_word(classifier, settings):
+    model = build(classifier, settings)
+    total = model(*labeled()[:2]).logits.exp().sum(-1)
+    assert torch.allclose(total, torch.ones_like(total), atol=1e-6) == model.normalized
+
+
+@every
+def test_gradients_reach_every_parameter(classifier, settings):
+    model, batch = build(classifier, settings).train(), labeled()
+    loss_of(model, batch).backward()
+    for path, parameter in model.named_parameters():
+        assert parameter.grad is not None, path
+        assert parameter.grad.any(), path
+        assert parameter.grad.isfinite().all(), path
+    assert not model.embed.weight.grad[PAD].any()
+
+
+@every
+def test_padding_and_neighbors_change_nothing(classifier, settings):
+    model, batch = build(classifier, settings), labeled()
+    logits = model(batch.source, batch.lengths).logits
+    wide = F.pad(batch.source, (0, 3))
+    for given in ((wide, batch.lengths), (wide,)):
+        assert torch.allclose(model(*given).logits, logits, atol=1e-12, rtol=0)
+    rubbish = wide.masked_fill(torch.arange(12) >= batch.lengths[:, None], 7)
+    assert torch.allclose(model(rubbish, batch.lengths).logits, logits, atol=1e-12, rtol=0)
+    for row, size in enumerate(batch.lengths.tolist()):
+        alone = model(batch.source[row : row + 1, :size]).logits
+        assert torch.allclose(alone[0], logits[row], atol=1e-12, rtol=0)
+
+
+@every
+def test_every_word_matters(classifier, settings):
+    model, batch = build(classifier, settings), labeled()
+    logits = model(batch.source, batch.lengths).logits
+    for place in range(batch.source.shape[1]):
+        there = place < batch.lengths
+        other = batch.source.clone()
+        other[there, place] = 4 + (other[there, place] - 3) % (SIZE - 4)
+        changed = model(other, batch.lengths).logits != logits
+        assert torch.equal(changed.any(1), there)
+
+
+@every
+@pytest.mark.parametrize("lengths", [(3, 0, 1), (0, 0), (0,)])
+def test_a_row_without_words_is_finite(classifier, settings, lengths):
+    model, sizes = build(classifier, settings), torch.tensor(lengths)
+    labels = torch.zeros(len(lengths), dtype=torch.int64)
+    for width in {max(lengths), 4}:  # a batch of no words at all may have no columns either
+        source = labeled((4,) * len(lengths)).source[:, :width]
+        source = source.masked_fill(torch.arange(width) >= sizes[:, None], PAD)
+        loss_of(model.train(), Labeled(source, sizes, labels)).backward()
+        for path, parameter in model.named_parameters():
+            assert parameter.grad.isfinite().all(), path
+        empty = model.eval()(source, sizes).logits[sizes == 0]
+        assert empty.isfinite().all()
+        assert torch.allclose(empty, empty[:1], atol=1e-12, rtol=0)
+
+
+@every
+def test_it_overfits_eight_examples(classifier, settings):
+    certain = {name: value for name, value in settings.items() if "dropout" not in name}
+    model = build(classifier, certain, torch.float32).train()
+    batch = labeled((5, 6, 7, 5, 6, 7, 5, 6))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
+    for _ in range(300):
+        loss = F.cross_entropy(model(batch.source, batch.lengths).logits, batch.labels)
+        if loss.item() < 0.05:
+            break
+        optimizer.zero_grad()
+        loss_of(model, batch).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+    assert loss.item() < 0.05
+    assert torch.equal(model.eval()(batch.source, batch.lengths).logits.argmax(-1), batch.labels)
+
+
+@every
+def test_every_attention_is_seen_and_adds_up(classifier, settings):
+    model, batch = build(classifier, settings), labeled((6, 0, 1, 9))
+    layers = attentions(model)
+    for training in (False, True):
+        with watch(model.train(training)) as seen:
+            model(batch.source, batch.lengths)
+        assert set(seen) == set(layers)
+        for path, record in seen.items():
+            check_sums(record.weights, select_of(layers[path]).sums)
+            if record.weights.shape[-1] == batch.source.shape[1]:
+                for row, size in enumerate(batch.lengths.tolist()):
+                    assert not record.weights[row, ..., size:].any(), path
+
+
+@every
+def test_watching_changes_nothing(classifier, settings):
+    model, batch = build(classifier, settings, torch.float32, dropout=0.3), labeled()
+    results = []
+    for watched in (False, True):
+        own = copy.deepcopy(model).train()
+        torch.manual_seed(7)
+        if watched:
+            with watch(own) as seen:
+                loss = loss_of(own, batch)
+            assert len(seen) == len(attentions(own))
+        else:
+            loss = loss_of(own, batch)
+        loss.backward()
+        results.append([loss.detach(), torch.get_rng_state(), *(p.grad for p in own.parameters())])
+    for without, within in zip(*results, strict=True):
+        assert torch.equal(without, within)
+
+
+@every
+def test_eval_mode_is_deterministic_and_forward_keeps_nothing(classifier, settings):
+    model, batch = build(classifier, settings, dropout=0.3), labeled()
+    before = {path: set(vars(m)) for path, m in model.named_modules()}
+    state = torch.get_rng_state()
+    first = model(batch.source, batch.lengths).logits
+    assert torch.equal(model(batch.source, batch.lengths).logits, first)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert {path: set(vars(m)) for path, m in model.named_modules()} == before
+    dropped = model.train()(batch.source, batch.lengths).logits
+    assert not torch.equal(dropped, first)
+
+
+@every
+@pytest.mark.parametrize("how", ["deepcopy", "pickle", "safetensors", "state_dict"])
+def test_copies_are_whole_and_their_own(classifier, settings, how, tmp_path):
+    model, batch = build(classifier, settings), labeled()
+    expected = model(batch.source, batch.lengths).logits
+    if how == "deepcopy":
+        other = copy.deepcopy(model)
+    elif how == "pickle":
+        other = pickle.loads(pickle.dumps(model))
+    else:
+        other = build(classifier, settings, seed=2)
+        assert not torch.equal(other(batch.source, batch.lengths).logits, expected)
+        if how == "safetensors":
+            save_model(model, str(tmp_path / "model.safetensors"))
+            load_model(other, tmp_path / "model.safetensors")
+        else:
+            buffer = io.BytesIO()
+            torch.save(model.state_dict(), buffer)
+            buffer.seek(0)
+            other.load_state_dict(torch.load(buffer, weights_only=True))
+    assert torch.equal(other(batch.source, batch.lengths).logits, expected)
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.add_(0.5)
+    assert torch.equal(model(batch.source, batch.lengths).logits, expected)
+    assert not torch.equal(other(batch.source, batch.lengths).logits, expected)
+
+
+@every
+def test_bf16(classifier, settings):
+    model, batch = build(classifier, settings, torch.float32), labeled((6, 0, 4, 9))
+    exact = model(batch.source, batch.lengths).logits
+    with torch.autocast("cpu", torch.bfloat16):
+        rough = model(batch.source, batch.lengths).logits
+        loss_of(model.train(), batch).backward()
+    assert rough.isfinite().all()
+    assert (rough.float() - exact).abs().max() < 0.1 * exact.std() + 0.02
+    assert all(p.grad.isfinite().all() for p in model.parameters())
+    low = build(classifier, settings, torch.bfloat16)(batch.source, batch.lengths).logits
+    assert low.dtype == torch.bfloat16
+    assert (low.float() - exact).abs().max() < 0.1
