@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 from regard import __version__, _card, _weights, catalog, decode, tasks
-from regard._recipe.check import check_keys, hints_of
+from regard._recipe.check import check_keys, given_by_data, hints_of
 from regard._recipe.reader import dump
 from regard._recipe.trial import shape_of
 from regard._upgrade import upgrade
@@ -32,7 +32,7 @@ __all__ = ["FORMAT", "Loaded", "find", "from_pretrained", "load", "save_pretrain
 
 log = logging.getLogger(__name__)
 
-FORMAT = 2
+FORMAT = 3
 """The folder format this version writes; earlier ones are read, later ones are refused."""
 
 CONFIG, RECIPE, METRICS, CARD = "config.json", "recipe.yaml", "metrics.json", "README.md"
@@ -214,11 +214,11 @@ def from_pretrained(folder: str | Path) -> Loaded:
     made, decoder = _make(config, folder / CONFIG)
     model = _build(config["model"], folder, config["weights"])
     tokenizers = _read_tokenizers(folder) if made.tokenized else {}
-    for side, size in (made.model_arguments(tokenizers) if tokenizers else {}).items():
-        if size > config["model"].get(side, size):
+    for name, size in (made.model_arguments(tokenizers) if tokenizers else {}).items():
+        if size > config["model"].get(name, size):
             raise RequestError(
-                f"{folder}: its tokenizers need a model with {side}: {size}, and {CONFIG} says "
-                f"{config['model'][side]}: they are of different models"
+                f"{folder}: its tokenizers need a model with {name}: {size}, and {CONFIG} says "
+                f"{config['model'][name]}: they are of different models"
             )
     return Loaded(model.eval(), made, tokenizers, decoder, config, folder)
 
@@ -276,9 +276,9 @@ def _json(value: Any) -> bytes:
 
 
 def _sizes(model: nn.Module) -> dict[str, int]:
-    """The vocabulary sizes a Generator was built with, where it has them."""
-    found = {side: getattr(model, side, None) for side in ("source", "target")}
-    return {side: size for side, size in found.items() if isinstance(size, int)}
+    """What the data said when the model was built: sizes of vocabularies, numbers of classes."""
+    found = {name: getattr(model, name, None) for name in given_by_data(type(model))}
+    return {name: size for name, size in found.items() if isinstance(size, int)}
 
 
 def _tokenizer_files(tokenizers: Mapping[str, Tokenizer]) -> dict[str, Tokenizer]:

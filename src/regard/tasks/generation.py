@@ -122,7 +122,7 @@ class Generation(Task):
 
     def model_arguments(self, tokenizers: Mapping[str, Tokenizer]) -> dict[str, int]:
         """The sizes of both vocabularies."""
-        return {side: len(tokenizers[side]) for side in ("source", "target")}
+        return {f"{side}_vocab_size": len(tokenizers[side]) for side in ("source", "target")}
 
     def loss(self, model: nn.Module, batch: PairBatch) -> tuple[Tensor, int]:
         """Teacher-forced cross-entropy: (its sum over the real target tokens, their number)."""

@@ -136,7 +136,7 @@ class Language(Task):
 
     def model_arguments(self, tokenizers: Mapping[str, Tokenizer]) -> dict[str, int]:
         """One vocabulary: what is read is what is foretold."""
-        return {side: len(tokenizers[side]) for side in ("source", "target")}
+        return {"vocab_size": len(tokenizers["source"])}
 
     def prepare(self, model: nn.Module, data: Data) -> None:
         """See that stretches are read with as much as the model looks at.

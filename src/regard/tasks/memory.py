@@ -124,7 +124,7 @@ class Memory(Task):
 
     def model_arguments(self, tokenizers: Mapping[str, Tokenizer]) -> dict[str, int]:
         """One vocabulary: of facts and questions, and of answers."""
-        return {side: len(tokenizers[side]) for side in ("source", "target")}
+        return {"vocab_size": len(tokenizers["source"]), "num_answers": len(tokenizers["target"])}
 
     def loss(self, model: nn.Module, batch: Any) -> tuple[Tensor, int]:
         """Cross-entropy, summed over the questions."""

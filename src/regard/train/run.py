@@ -147,7 +147,7 @@ def build(recipe: Recipe, folder: Path | None = None) -> Built:
     if data.train is None or not len(data.train):
         raise RequestError(f"{recipe.where('data')}: there is no training example in the data")
     sizes = data.sizes or task.model_arguments(data.tokenizers)
-    model = catalog.load(recipe.model["name"])(**sizes, **_arguments(recipe.model))
+    model = catalog.build(recipe.model["name"], sizes, _arguments(recipe.model))
     check_linear_start(recipe, model, settings.linear_start)
     if hasattr(task, "prepare"):  # what a model starts from beside its own random numbers
         task.prepare(model, data)
