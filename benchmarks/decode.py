@@ -24,7 +24,7 @@ LENGTH = 30
 @torch.inference_mode()
 def plain(model: Transformer, source: torch.Tensor, beam: int) -> torch.Tensor:
     """Beam search by the book, EOS forbidden."""
-    rows, width = len(source), model.target
+    rows, width = len(source), model.target_vocab_size
     decoding = model.start(model.encode(source))
     read = torch.full((rows, 1, 1), BOS)
     total = torch.zeros(rows, 1)
@@ -43,7 +43,7 @@ def plain(model: Transformer, source: torch.Tensor, beam: int) -> torch.Tensor:
 @torch.inference_mode()
 def uncached(model: Transformer, source: torch.Tensor, beam: int) -> torch.Tensor:
     """The same, with the whole prefix through the decoder at every step."""
-    rows, width = len(source), model.target
+    rows, width = len(source), model.target_vocab_size
     read = torch.full((rows, 1, 1), BOS)
     total = torch.zeros(rows, 1)
     for step in range(LENGTH):
@@ -66,7 +66,7 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     torch.manual_seed(1)
-    model = Transformer(8000, 8000, dim=256, heads=4, layers=3, hidden=1024).eval()
+    model = Transformer(8000, 8000, dim=256, heads=4, layers=3, ffn_dim=1024).eval()
     for batch in (1, 32):
         source = torch.randint(4, 8000, (batch, 20))
         source[:, -1] = EOS

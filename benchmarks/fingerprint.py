@@ -25,7 +25,7 @@ def main() -> None:
     rounds = parser.parse_args().rounds
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    model = Transformer(8000, 8000, dim=256, heads=4, layers=3, hidden=1024).eval()
+    model = Transformer(8000, 8000, dim=256, heads=4, layers=3, ffn_dim=1024).eval()
     source = torch.cat([torch.randint(4, 8000, (1, 31)), torch.tensor([[2]])], 1)
     size = sum(p.numel() for p in model.parameters())
     for precision in ("float32", "int8"):

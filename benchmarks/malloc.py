@@ -22,7 +22,7 @@ def work(keep: bool, precision: str) -> float:
     torch.manual_seed(0)
     if keep:
         keep_freed_memory()
-    model = Transformer(8000, 8000, dim=256, heads=4, layers=3, hidden=1024)
+    model = Transformer(8000, 8000, dim=256, heads=4, layers=3, ffn_dim=1024)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, fused=True)
     source, target = (torch.randint(4, 8000, (80, 25)) for _ in range(2))
     spent = []

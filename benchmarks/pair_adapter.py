@@ -40,8 +40,8 @@ class Regard(Base):
     def make(self, s):
         """The sizes of `common.SIZES`."""
         return Transformer(
-            s.vocab, s.vocab, dim=s.d, heads=s.heads, layers=s.layers, hidden=s.ffn,
-            dropout=s.dropout, attention_dropout=s.dropout, hidden_dropout=s.dropout,
+            s.vocab, s.vocab, dim=s.d, heads=s.heads, layers=s.layers, ffn_dim=s.ffn,
+            dropout=s.dropout, attention_dropout=s.dropout, activation_dropout=s.dropout,
         )  # fmt: skip
 
     def loss(self, batch):

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from regard._recipe import old_names
+
 __all__ = ["upgrade"]
 
 Config = dict[str, Any]
@@ -25,4 +27,9 @@ def _from_1(config: Config) -> Config:
     return {**config, "model": model}
 
 
-_STEPS = (_from_1,)
+def _from_2(config: Config) -> Config:
+    """Settings have the names that PyTorch, fairseq and Hugging Face give them."""
+    return {**config, "model": old_names.of_folder(config["model"])}
+
+
+_STEPS = (_from_1, _from_2)

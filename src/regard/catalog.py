@@ -12,9 +12,10 @@ from typing import Any
 from regard._catalog.entry import AXES, Entry
 from regard._catalog.generators import GENERATORS
 from regard._catalog.others import OTHERS
+from regard._recipe.check import given_by_data
 from regard.errors import RequestError, nearest
 
-__all__ = ["AXES", "ENTRIES", "Entry", "entry", "load", "names"]
+__all__ = ["AXES", "ENTRIES", "Entry", "build", "entry", "load", "names"]
 
 ENTRIES: tuple[Entry, ...] = tuple(sorted((*GENERATORS, *OTHERS), key=lambda row: row.year))
 """All rows, oldest paper first."""
@@ -47,3 +48,19 @@ def load(name: str) -> type[Any]:
     module, _, attribute = entry(name).target.partition(":")
     found: type[Any] = getattr(importlib.import_module(module), attribute)
     return found
+
+
+def build(name: str, data: Mapping[str, int], settings: Mapping[str, Any]) -> Any:
+    """Make a model of what the data say (sizes of vocabularies, classes) and its settings.
+
+    Raises:
+        RequestError: the data say other things than the model asks for.
+    """
+    made = load(name)
+    asked = given_by_data(made)
+    if set(data) != set(asked):
+        raise RequestError(
+            f"model.name: {name} is a model for {' and '.join(entry(name).tasks)}, built from "
+            f"{' and '.join(asked)}; this task's data give {' and '.join(data) or 'nothing'}"
+        )
+    return made(**data, **settings)

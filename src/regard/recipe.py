@@ -17,6 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from regard._recipe import old_names
 from regard._recipe.check import check, defaults
 from regard._recipe.layers import Layered, flat, override
 from regard._recipe.reader import dump, parse
@@ -99,6 +100,7 @@ class Recipe:
             RequestError: an unknown key, a missing one, a value of another type or out of range, or
                 one that its constructor refuses; with its place.
         """
+        self.layers.warn_of_old_names()
         for section, (target, given) in self._targets.items():
             values = {
                 k: v for k, v in self._at(section).items() if f"{section}.{k}" not in self._targets
@@ -189,10 +191,12 @@ def load(
     if not isinstance(small, dict):
         at = f"{_short(file)}:{lines['tiny']}"
         raise RequestError(f"{at}: tiny: expected keys with values, came {small!r}")
-    layers = Layered(values, lines, _short(file))
+    pairs = overrides if isinstance(overrides, Mapping) else dict(override(o) for o in overrides)
+    said = [values, *([small] if tiny else []), pairs]
+    old = old_names.of_recipe(_named("model", said))
+    layers = Layered(values, lines, _short(file), old)
     if tiny:
         layers.lay(small, {key: f"{_short(file)}:{line}" for key, line in _inside(lines, "tiny")})
-    pairs = overrides if isinstance(overrides, Mapping) else dict(override(o) for o in overrides)
     for key, value in pairs.items():
         written = [key, *(f"{key}.{inner}" for inner in _keys(value))]
         layers.lay({key: value}, dict.fromkeys(written, "command line"))
@@ -207,6 +211,17 @@ def load(
                 f"{layers.where(section)}: {section}: expected keys with values, came {value!r}"
             )
     return Recipe(_name(file) + ("-tiny" if tiny else ""), file, layers)
+
+
+def _named(section: str, layers: Sequence[Mapping[str, Any]]) -> Any:
+    """What the last of the layers that says it has as the `name` of a section."""
+    name = None
+    for layer in layers:
+        inside = layer.get(section)
+        if isinstance(inside, Mapping):
+            name = inside.get("name", name)
+        name = layer.get(f"{section}.name", name)
+    return name
 
 
 def _keys(value: Any) -> Iterator[str]:

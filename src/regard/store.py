@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 from regard import __version__, _card, _weights, catalog, decode, tasks
-from regard._recipe.check import check_keys, hints_of
+from regard._recipe.check import check_keys, given_by_data, hints_of
 from regard._recipe.reader import dump
 from regard._recipe.trial import shape_of
 from regard._upgrade import upgrade
@@ -34,7 +34,7 @@ __all__ = ["FORMAT", "Loaded", "find", "from_pretrained", "load", "save_pretrain
 
 log = logging.getLogger(__name__)
 
-FORMAT = 2
+FORMAT = 3
 """The folder format this version writes; earlier ones are read, later ones are refused."""
 
 CONFIG, RECIPE, METRICS, CARD = "config.json", "recipe.yaml", "metrics.json", "README.md"
@@ -278,9 +278,9 @@ def _json(value: Any) -> bytes:
 
 
 def _sizes(model: nn.Module) -> dict[str, int]:
-    """The vocabulary sizes a Generator was built with, where it has them."""
-    found = {side: getattr(model, side, None) for side in ("source", "target")}
-    return {side: size for side, size in found.items() if isinstance(size, int)}
+    """What the data said when the model was built: sizes of vocabularies, numbers of classes."""
+    found = {name: getattr(model, name, None) for name in given_by_data(type(model))}
+    return {name: size for name, size in found.items() if isinstance(size, int)}
 
 
 def _write(folder: Path, files: Mapping[str, bytes]) -> None:

@@ -194,7 +194,7 @@ def test_masks_may_lie_elsewhere(where):
 def models():
     return {
         "rnnsearch": RNNsearch(20, 20, embed=16, hidden=16, align=16, maxout=8),
-        "transformer": Transformer(20, 20, dim=32, heads=2, layers=2, hidden=64, dropout=0.0),
+        "transformer": Transformer(20, 20, dim=32, heads=2, layers=2, ffn_dim=64, dropout=0.0),
     }
 
 

@@ -5,6 +5,7 @@ import inspect
 import pytest
 
 from regard import catalog
+from regard._recipe.check import given_by_data
 from regard.cli._source import read_class
 from regard.errors import RequestError
 from tests.cli.run import run
@@ -54,14 +55,37 @@ def test_the_catalogue_has_the_papers_and_their_axes():
     assert catalog.names("captions") == []
 
 
+VOCABULARIES = ("source_vocab_size", "target_vocab_size")
+GIVEN = {
+    "classification": ("vocab_size", "num_classes"),
+    "graphs": ("in_features", "num_classes"),
+    "language": ("vocab_size",),
+    "memory": ("vocab_size", "num_answers"),
+    "parsing": VOCABULARIES,
+    "reading": ("vocab_size", "num_pointers"),
+    "translation": VOCABULARIES,
+}
+"""What the data of a task say to a model, under PyTorch's and Hugging Face's names."""
+
+
 @pytest.mark.parametrize("name", catalog.names())
 def test_each_class_takes_its_tiny_arguments(name):
     kind = catalog.load(name)
     names = inspect.signature(kind).parameters
     assert set(catalog.entry(name).tiny) <= set(names)
-    classifies = "classification" in catalog.entry(name).tasks
-    sizes = ["vocab_size", "num_classes"] if classifies else ["source", "target"]
-    assert list(names)[:2] == sizes
+    assert given_by_data(kind) == GIVEN[catalog.entry(name).tasks[0]]
+
+
+def test_a_model_for_another_task_is_refused_by_what_its_data_give():
+    gives = {"vocab_size": 9, "num_pointers": 1}
+    assert catalog.build("aoa", gives, {"embed": 4, "hidden": 3}).vocab_size == 9
+    said = (
+        "model.name: gcn is a model for graphs, built from in_features and num_classes; this "
+        "task's data give vocab_size and num_pointers"
+    )
+    with pytest.raises(RequestError) as caught:
+        catalog.build("gcn", gives, {})
+    assert str(caught.value) == said
 
 
 @pytest.mark.parametrize("name", catalog.names())

@@ -8,7 +8,7 @@ from tests.cli.run import run
 GOOD = """\
 # regard train translation/small
 # a second line
-model: {name: transformer, dim: 16, heads: 2, layers: 1, hidden: 16}
+model: {name: transformer, dim: 16, heads: 2, layers: 1, ffn_dim: 16}
 task:  {name: translation}
 data:  {path: mt/de-en, columns: {source: other, target: en}}
 train: {steps: 20}

@@ -55,7 +55,7 @@ def test_it_is_a_reader_whose_constructor_is_its_configuration(reader, pointers)
     made, model, batch = catalog.load(reader), build(reader, pointers), asked()
     assert made.__doc__
     assert "Departs from the paper" in inspect.getmodule(made).__doc__
-    assert list(inspect.signature(made).parameters)[:2] == ["source", "target"]
+    assert list(inspect.signature(made).parameters)[:2] == ["vocab_size", "num_pointers"]
     assert isinstance(model, Reader)
     output = model(*batch)
     assert isinstance(output, Output)
@@ -165,7 +165,7 @@ def test_copies_are_whole_and_their_own(reader, pointers, how):
 @every
 def test_save_and_load(reader, pointers, tmp_path):
     words, batch = Tokenizer.train(["a b c d e f g h i"], kind="words", size=SIZE), asked()
-    source = tasks.load("reading")().model_arguments({"source": words})["source"]
+    source = tasks.load("reading")().model_arguments({"source": words})["vocab_size"]
     model = catalog.load(reader)(source, pointers, **catalog.entry(reader).tiny).eval()
     store.save_pretrained(
         tmp_path / "folder",
@@ -179,7 +179,7 @@ def test_save_and_load(reader, pointers, tmp_path):
     )
     loaded = store.load(tmp_path / "folder").model
     assert torch.equal(loaded(*batch).logits, model(*batch).logits)
-    assert loaded.target == pointers
+    assert loaded.num_pointers == pointers
 
 
 @every

@@ -20,7 +20,7 @@ def test_it_is_a_generator_whose_constructor_is_its_configuration(name):
     assert made.__doc__
     assert "Departs from the paper" in inspect.getmodule(made).__doc__
     parameters = inspect.signature(made).parameters
-    assert list(parameters)[:2] == ["source", "target"]
+    assert list(parameters)[:2] == ["source_vocab_size", "target_vocab_size"]
     for given in list(parameters.values())[2:]:
         assert given.kind == given.KEYWORD_ONLY
         assert given.default is not given.empty, f"{given.name} has no default"
@@ -30,7 +30,7 @@ def test_it_is_a_generator_whose_constructor_is_its_configuration(name):
         assert not isinstance(value, int) or value <= 16
     model = build(name)
     assert isinstance(model, Generator)
-    assert (model.source, model.target) == (SIZE, SIZE)
+    assert (model.source_vocab_size, model.target_vocab_size) == (SIZE, SIZE)
     assert isinstance(model.normalized, bool)
 
 

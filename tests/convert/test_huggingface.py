@@ -117,7 +117,7 @@ def test_logits_are_theirs(tmp_path, kind, changes):
     torch.testing.assert_close(logits[..., order], expected, atol=1e-5, rtol=1e-5)
     if changes == OURS:
         assert order.tolist() == list(range(SIZE))  # nothing moves where nothing has to
-        assert loaded.model.target == SIZE
+        assert loaded.model.target_vocab_size == SIZE
 
 
 STOPS = [{"early_stopping": False}, {"early_stopping": True}, {"early_stopping": "never"}]

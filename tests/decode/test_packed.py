@@ -29,7 +29,7 @@ ERRORS = {"float32": 2e-5, "bfloat16": 0.06, "int8": 0.3}
 
 def a_transformer(kind=Transformer, **changes):
     torch.manual_seed(0)
-    sizes = {"dim": 64, "heads": 4, "layers": 2, "hidden": 96} | changes
+    sizes = {"dim": 64, "heads": 4, "layers": 2, "ffn_dim": 96} | changes
     return kind(203, 203, **sizes).eval()
 
 

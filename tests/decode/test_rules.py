@@ -227,7 +227,7 @@ def models():
     torch.manual_seed(0)
     small = {"dropout": 0.0}
     first = RNNsearch(11, 11, embed=8, hidden=8, align=8, maxout=8, **small)
-    second = Transformer(11, 11, dim=16, heads=2, layers=2, hidden=16, **small)
+    second = Transformer(11, 11, dim=16, heads=2, layers=2, ffn_dim=16, **small)
     for model in (first, second):
         for parameter in model.parameters():
             nn.init.normal_(parameter, std=0.5)

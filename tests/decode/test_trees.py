@@ -108,7 +108,7 @@ def random_model(kind):
     torch.manual_seed(1)
     if kind is Luong:
         return Luong(9, len(LARGE), embed=8, hidden=8, layers=1)
-    return Transformer(9, len(LARGE), dim=8, heads=2, layers=1, hidden=8, tied="none")
+    return Transformer(9, len(LARGE), dim=8, heads=2, layers=1, ffn_dim=8, tied="none")
 
 
 SOURCE = torch.full((6, 14), 5)

@@ -316,7 +316,7 @@ def test_what_does_not_fit_is_refused():
     with pytest.raises(RequestError, match="a hop and a memory"):
         MemN2N(V, V, hops=0)
     with pytest.raises(RequestError, match="0 to 4 linear units"):
-        MemN2NLM(V, V, dim=4, linear=5)
+        MemN2NLM(V, dim=4, linear=5)
 
 
 # -- the language model
@@ -325,11 +325,11 @@ def test_what_does_not_fit_is_refused():
 def language(**changes):
     torch.manual_seed(4)
     settings = {**catalog.entry("memn2n-lm").tiny, **changes}
-    return MemN2NLM(V, V, **settings).double().eval()
+    return MemN2NLM(V, **settings).double().eval()
 
 
 def test_the_language_model_is_as_large_as_the_papers():
-    assert sum(p.numel() for p in MemN2NLM(10_000, 10_000).parameters()) == 4_552_500
+    assert sum(p.numel() for p in MemN2NLM(10_000).parameters()) == 4_552_500
 
 
 @pytest.mark.parametrize("linear", [False, True])

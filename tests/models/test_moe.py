@@ -17,7 +17,7 @@ SIZES = {
     "hidden": 6,
     "experts": 4,
     "k": 2,
-    "expert_hidden": 5,
+    "ffn_dim": 5,
     "align": 3,
     "dropout": 0.0,
 }

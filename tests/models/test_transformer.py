@@ -17,7 +17,7 @@ from regard.protocols import BOS, EOS, PAD
 
 def tiny(**changes):
     torch.manual_seed(0)
-    kwargs = {"dim": 8, "heads": 2, "layers": 2, "hidden": 16, "dropout": 0.0} | changes
+    kwargs = {"dim": 8, "heads": 2, "layers": 2, "ffn_dim": 16, "dropout": 0.0} | changes
     return Transformer(20, 20, **kwargs).double().eval()
 
 
@@ -44,8 +44,8 @@ def core(**kwargs):
         ({"layers": 8}, 58_802_176),
         ({"dim": 256, "head_dim": 32}, 17_344_512),
         ({"dim": 1024, "head_dim": 128}, 125_927_424),
-        ({"hidden": 1024}, 31_506_432),
-        ({"hidden": 4096}, 69_292_032),
+        ({"ffn_dim": 1024}, 31_506_432),
+        ({"ffn_dim": 4096}, 69_292_032),
         ({"norm": "pre"}, 44_103_680),
     ],
 )
@@ -226,11 +226,11 @@ def test_parameters_of_relative_positions():
     assert core(positions="shaw", relative="keys") - plain == 405_504 // 2
 
 
-def test_thing_8_the_default_is_post_norm_without_attention_or_hidden_dropout():
+def test_thing_8_the_default_is_post_norm_without_attention_or_activation_dropout():
     kinds = {type(m).__name__ for m in tiny().modules()}
     assert "PostNorm" in kinds
     assert "PreNorm" not in kinds
-    assert default("attention_dropout") == default("hidden_dropout") == 0.0
+    assert default("attention_dropout") == default("activation_dropout") == 0.0
     # The output of a post-norm stack is normalized; that of a pre-norm one through its last norm.
     for norm in ("post", "pre"):
         states = tiny(norm=norm).encode(torch.tensor([[5, 6, 7, EOS]])).states
@@ -318,7 +318,15 @@ def test_deep_pre_norm_trains_without_warm_up_and_post_norm_does_not():
     def final_loss(norm):
         torch.manual_seed(0)
         model = Transformer(
-            24, 24, dim=64, heads=4, layers=12, decoder_layers=1, hidden=256, dropout=0.0, norm=norm
+            24,
+            24,
+            dim=64,
+            heads=4,
+            layers=12,
+            decoder_layers=1,
+            ffn_dim=256,
+            dropout=0.0,
+            norm=norm,
         )
         encoder = torch.nn.ModuleList([model.embed_source, model.encoder, model.encoder_norm])
         optimizer = torch.optim.Adam(encoder.parameters(), lr=1e-3, betas=(0.9, 0.98))
@@ -342,7 +350,7 @@ def test_relative_positions_hold_at_lengths_never_seen_and_sinusoids_do_not():
     def accuracy(positions):
         torch.manual_seed(0)
         model = Transformer(
-            14, 14, dim=64, heads=4, layers=2, decoder_layers=1, hidden=128, dropout=0.0,
+            14, 14, dim=64, heads=4, layers=2, decoder_layers=1, ffn_dim=128, dropout=0.0,
             positions=positions, clip=4,
         )  # fmt: skip
         read = torch.nn.Linear(64, 10)

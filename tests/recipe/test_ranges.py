@@ -83,7 +83,7 @@ def test_whatever_is_written_passes_or_is_refused_in_one_sentence(name):
 def test_checking_takes_no_memory_for_weights_and_draws_no_random_numbers(monkeypatch):
     name = "translation/transformer-tiny-multi30k"
     before = torch.get_rng_state()
-    huge = ["model.dim=1_000_000", "model.hidden=1_000_000", "model.heads=1000"]  # 32 TB
+    huge = ["model.dim=1_000_000", "model.ffn_dim=1_000_000", "model.heads=1000"]  # 32 TB
     recipe.load(name, huge).check()
     assert torch.equal(torch.get_rng_state(), before)
 

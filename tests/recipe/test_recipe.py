@@ -11,7 +11,7 @@ from regard.errors import RequestError
 
 TEXT = """\
 # regard train small
-model: {name: transformer, dim: 16, heads: 2, layers: 1, hidden: 16}
+model: {name: transformer, dim: 16, heads: 2, layers: 1, ffn_dim: 16}
 task: {name: translation, smoothing: 0.1}
 data: {path: mt/de-en, columns: {source: other, target: en}}
 train:
@@ -22,7 +22,7 @@ train:
 decode: {name: beam, size: 4}
 expect: {bleu: [1.0, 3.5]}
 tiny:
-  model.hidden: 8
+  model.ffn_dim: 8
   train: {steps: 3, optimizer.lr: 1}
   expect.bleu: [0, 100]
 """
@@ -64,11 +64,11 @@ def test_values_and_where_they_are_from(file):
 def test_tiny_lies_over_the_rest_and_the_command_line_over_both(file):
     found = recipe.load(file, ["train.steps=2"], tiny=True).check()
     assert found.name == "small-tiny"
-    assert found.model["hidden"] == 8
+    assert found.model["ffn_dim"] == 8
     assert found.train["steps"] == 2
     assert found.train["optimizer"] == {"name": "adam", "lr": 1, "betas": [0.9, 0.98]}
     assert found.expect == {"bleu": [0, 100]}
-    assert found.where("model.hidden") == "small.yaml:13"
+    assert found.where("model.ffn_dim") == "small.yaml:13"
     assert found.where("train.optimizer.lr") == "small.yaml:14"
     assert found.where("train.steps") == "command line"
     assert recipe.load(file).train["steps"] == 20000
@@ -93,8 +93,8 @@ def test_resolved_has_the_defaults_of_the_constructors(file):
     assert found["train"]["optimizer"]["lr"] == 0.0003
     assert found["decode"]["size"] == 4
     assert found["decode"]["length"] == 1.0
-    assert found["model"]["hidden"] == 16
-    assert not {"source", "target"} & set(found["model"])
+    assert found["model"]["ffn_dim"] == 16
+    assert not {"source_vocab_size", "target_vocab_size"} & set(found["model"])
     assert not any(isinstance(v, float) and math.isnan(v) for v in found["train"].values())
 
 
@@ -162,7 +162,7 @@ def test_every_error_has_its_place(file, old, new, said):
         ("train.log=-1", "command line: train.log: expected a whole number, came -1 "),
         ("train.precision=fp8", "command line: train.precision: expected one of fp32, bf16, came"),
         ("train.batch={tokens: [}", "command line: 'train.batch={tokens: [}':1: not YAML"),
-        ("model.source=3", "command line: Transformer has no setting 'source' (model)"),
+        ("model.vocab_size=3", "command line: Transformer has no setting 'vocab_size' (model)"),
     ],
 )
 def test_wrong_changes(file, override, said):
@@ -187,7 +187,7 @@ def test_null_is_the_default(file):
         (b"", "small.yaml:1: expected sections (model, task"),
         (b"- a\n", "small.yaml:1: expected sections"),
         (
-            TEXT.replace("tiny:", "tiny: 5 #").split("  model.hidden")[0].encode(),
+            TEXT.replace("tiny:", "tiny: 5 #").split("  model.ffn_dim")[0].encode(),
             "small.yaml:12: t",
         ),
         (TEXT.encode() + b"# caf\xe9\n", "small.yaml:16: not UTF-8"),
@@ -254,3 +254,49 @@ def test_a_whole_number_where_a_number_is_meant_reaches_the_model_as_one():
     values = (found.model["dropout"], found.train["clip"], found.model["hidden"])
     assert [type(value) for value in values] == [float, float, int]
     assert values == (0.0, 1.0, 8)
+
+
+# -- names of earlier versions
+
+OLD = TEXT.replace("ffn_dim", "hidden")
+
+
+def test_a_recipe_in_old_names_says_the_same_and_names_the_new_ones_once(file, caplog):
+    today = recipe.load(file, ["model.ffn_dim=4"], tiny=True).check()
+    file.write_text(OLD)
+    found = recipe.load(file, ["model.hidden=4"], tiny=True)
+    assert caplog.messages == []  # a recipe that is only listed is not criticized
+    found.check().check()
+    assert found.resolved() == today.resolved()
+    assert found.model["ffn_dim"] == 4
+    assert "hidden" not in found.model
+    assert found.where("model.ffn_dim") == "command line"
+    assert caplog.messages == ["command line: model.hidden is now called model.ffn_dim"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "tiny", "value", "place"),
+    [
+        ([], False, 16, "small.yaml:2"),
+        ([], True, 8, "small.yaml:13"),
+        (["model={hidden: 5}"], True, 5, "command line"),
+        (["model.ffn_dim=6"], True, 6, "command line"),
+        (["model={hidden: 7, name: marian}", "model.dim=8"], False, 7, "command line"),
+    ],
+)
+def test_an_old_name_is_laid_over_as_the_new_one_is(file, changes, tiny, value, place):
+    file.write_text(OLD)
+    found = recipe.load(file, changes, tiny=tiny)
+    assert (found.model["ffn_dim"], found.where("model.ffn_dim")) == (value, place)
+
+
+def test_a_name_that_another_model_still_has_stays(file):
+    file.write_text(OLD)
+    other = recipe.load(file, ["model={name: rnnsearch, hidden: 5, embed: 4}"])
+    assert other.model == {"name": "rnnsearch", "hidden": 5, "embed": 4}
+
+
+def test_the_old_name_beside_the_new_one_is_refused(file):
+    file.write_text(TEXT.replace("ffn_dim: 16}", "ffn_dim: 16, hidden: 8}"))
+    with pytest.raises(RequestError, match=r"small\.yaml:2: model\.hidden and model\.ffn_dim are"):
+        recipe.load(file)

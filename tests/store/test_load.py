@@ -86,7 +86,10 @@ WRONG = {
         lambda f: toy.edit(f, model__hiden=3),
         "model.hiden is no argument of rnnsearch; did you mean 'hidden'?",
     ),
-    "missing argument": (lambda f: toy.edit(f, model__target=None), "cannot build rnnsearch"),
+    "missing argument": (
+        lambda f: toy.edit(f, model__target_vocab_size=None),
+        "cannot build rnnsearch",
+    ),
     "unknown task": (lambda f: toy.edit(f, task__name="translatio"), "did you mean 'translation'?"),
     "unknown task setting": (lambda f: toy.edit(f, task__smoth=1), "smoth"),
     "unknown decoder": (lambda f: toy.edit(f, decode__name="beem"), "did you mean 'beam'?"),
@@ -248,8 +251,8 @@ def _lie(**changes):
 LIES = {
     "layers": (_lie(model__layers=10**9), "model.layers: expected a number from 1 to 1,000, came"),
     "layers as 1e9": (_lie(model__layers=1e9), "model.layers: expected a whole number, came 1"),
-    "a width": (_lie(model__hidden=900_000), "has shape"),
-    "a text": (_lie(model__hidden="wide"), "model.hidden: expected a whole number, came 'wide'"),
+    "a width": (_lie(model__ffn_dim=900_000), "has shape"),
+    "a text": (_lie(model__ffn_dim="wide"), "model.ffn_dim: expected a whole number, came 'wide'"),
     "a beam": (_lie(decode__size=10**9), "decode.size: expected a number from 1 to 1,000, came 1"),
     "a ratio": (_lie(decode__max_ratio=1e18), "decode.max_ratio: expected a number from 0 to 100"),
     "a length": (_lie(decode__max_length=10**12), "decode.max_length: expected a number from 1 t"),
@@ -264,7 +267,7 @@ LIES = {
         lambda f: Tokenizer.train(
             [" ".join(f"w{i}" for i in range(200))], kind="words", size=300
         ).save(f / "tokenizer.json"),
-        "its tokenizers need a model with source: 204, and config.json",
+        "its tokenizers need a model with source_vocab_size: 204, and config.json",
     ),
 }
 

@@ -132,7 +132,7 @@ def test_the_card_says_where_it_comes_from_and_how_good_it_is(tmp_path):
     wanted = [
         "# toy", "Attention Is All You Need", "https://arxiv.org/abs/1706.03762",
         "Three sentences.",         f"| bleu | {12.345:.2f} | `nrefs:1|version:2.6.0` |",
-        "hidden: 16", "## Limits", "CC0.", f"PyTorch {torch.__version__}",
+        "ffn_dim: 16", "## Limits", "CC0.", f"PyTorch {torch.__version__}",
     ]  # fmt: skip
     for words_of_it in wanted:
         assert words_of_it in text

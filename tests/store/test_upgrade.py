@@ -1,11 +1,12 @@
 """Folders of an earlier format give the answers that they gave."""
 
+import inspect
 import json
 
 import pytest
 import torch
 
-from regard import store
+from regard import catalog, store
 from regard._upgrade import _STEPS, upgrade
 from regard.errors import RequestError
 from regard.models.transformer import Transformer
@@ -34,7 +35,7 @@ def test_an_even_window_had_one_place_more():
     assert upgrade(config(name="transformer", window=5))["model"]["window"] == 5
     assert "window" not in upgrade(config(name="transformer"))["model"]
     torch.manual_seed(0)
-    layer = Transformer(9, 9, dim=8, heads=2, layers=1, hidden=8, window=5).encoder[0]
+    layer = Transformer(9, 9, dim=8, heads=2, layers=1, ffn_dim=8, window=5).encoder[0]
     mask = layer.self_attention.attention.mask
     assert mask.dense(9, 9, at=0, device=torch.device("cpu"))[4].sum() == 5
 
@@ -50,3 +51,39 @@ def test_a_folder_of_the_first_format_is_read(tmp_path):
         toy.edit(folder, format=wrong)
         with pytest.raises(RequestError, match=f"has format {wrong}"):
             store.load(folder)
+
+
+@pytest.mark.parametrize("name", catalog.names())
+def test_every_model_had_a_source_and_a_target(name):
+    model = {"name": name, "source": 9, "target": 9, **catalog.entry(name).tiny}
+    found = upgrade({**config(**model), "format": 2})["model"]
+    count = 1 if name == "memn2n-lm" else 2
+    sizes = list(inspect.signature(catalog.load(name)).parameters)[:count]
+    assert {"source", "target"} & set(found) == set()
+    assert [found[size] for size in sizes] == [9] * len(sizes)
+    del found["name"]
+    assert catalog.load(name)(**found) is not None
+
+
+def test_the_shipped_model_is_a_folder_of_the_first_format():
+    """It keeps the names of its day, so that reading them is tested on a real folder."""
+    plain = json.loads((store.find("de-en-small") / "config.json").read_text())
+    assert plain["format"] == 1
+    assert (plain["model"]["hidden"], plain["model"]["source"]) == (768, 8000)
+    loaded = store.load("de-en-small")
+    today = loaded.config["model"]
+    assert (today["ffn_dim"], today["source_vocab_size"]) == (768, 8000)
+    assert not {"hidden", "source", "target"} & set(today)
+    assert loaded.model.encoder[0].feedforward.into.out_features == 768
+
+
+@pytest.mark.parametrize("name", ["transformer", "rnnsearch"])
+def test_a_folder_with_the_names_of_format_2_gives_the_same_answers(name, tmp_path):
+    folder = toy.make(tmp_path / "old", name)
+    expected = store.load(folder).predict(["a dog"])[0].as_json()
+    path = folder / "config.json"
+    old = json.loads(path.read_text())
+    was = {"source_vocab_size": "source", "target_vocab_size": "target", "ffn_dim": "hidden"}
+    old["model"] = {was.get(key, key): value for key, value in old["model"].items()}
+    path.write_text(json.dumps({**old, "format": 2}))
+    assert store.load(folder).predict(["a dog"])[0].as_json() == expected

@@ -14,7 +14,8 @@ class Echo(nn.Module):
 
     def __init__(self, source: int, target: int, sure: float = 20.0) -> None:
         super().__init__()
-        self.source, self.target, self.normalized = source, target, False
+        self.source_vocab_size, self.target_vocab_size = source, target
+        self.normalized = False
         self.sure = nn.Parameter(torch.tensor(sure))
         self.calls: list[list[int]] = []
 
@@ -30,14 +31,14 @@ class Echo(nn.Module):
     def step(self, tokens: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
         source = decoding.memories["source"]
         at = min(decoding.step, source.shape[1] - 1)
-        logits = self.sure * F.one_hot(source[:, at], self.target)  # (B, V)
-        every = logits[:, None].expand(*tokens.shape, self.target)
+        logits = self.sure * F.one_hot(source[:, at], self.target_vocab_size)  # (B, V)
+        every = logits[:, None].expand(*tokens.shape, self.target_vocab_size)
         return every, decoding.advance(read=tokens)
 
     def forward(self, source: Tensor, target_in: Tensor, lengths: Tensor | None = None) -> Output:
         width = target_in.shape[1]
         heard = F.pad(source, (0, max(0, width - source.shape[1])), value=PAD)[:, :width]
-        return Output(self.sure * F.one_hot(heard, self.target).float())
+        return Output(self.sure * F.one_hot(heard, self.target_vocab_size).float())
 
 
 def write(folder: Path, **files: list[tuple[str, ...]]) -> Path:

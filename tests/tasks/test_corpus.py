@@ -47,7 +47,8 @@ def test_splits_become_examples(task, folder):
     batch = data.train.collate([2, 5])
     assert batch.count == data.train.count([2, 5])
     assert batch.source[1, batch.source_lengths[1] - 1] == EOS
-    assert task.model_arguments(data.tokenizers) == {"source": len(source), "target": len(source)}
+    told = {"source_vocab_size": len(source), "target_vocab_size": len(source)}
+    assert task.model_arguments(data.tokenizers) == told
 
 
 def test_examples_in_part(task, folder):

@@ -180,7 +180,7 @@ def test_what_the_section_data_does_not_have_is_said(tmp_path, data):
             Language(**settings)
     with pytest.raises(RequestError, match=r"task\.context is 5.*the last 9 words"):
         Language(context=5).prepare(
-            MemN2NLM(9, 9, dim=4, memory=9), Language(5).data({"path": str(data)})
+            MemN2NLM(9, dim=4, memory=9), Language(5).data({"path": str(data)})
         )
 
 

@@ -84,8 +84,8 @@ def test_the_treebank_scores_100_and_another_tree_less(folder):
 
 def test_predictions_have_the_words_of_the_input(folder):
     task, data = read(folder)
-    model = Transformer(**task.model_arguments(data.tokenizers), dim=8, heads=2, layers=1, hidden=8,
-                        tied="none")  # fmt: skip
+    model = Transformer(**task.model_arguments(data.tokenizers), dim=8, heads=2, layers=1,
+                        ffn_dim=8, tied="none")  # fmt: skip
     decoder = writing(data.tokenizers, "(NP XX )NP", "(S (NP XX XX )NP (VP XX XX")
     texts = ["Yes  (ok)\u00a0 !", "", "It\x1cruns"]
     found = task.predict(model, texts, decoder, data.tokenizers)
@@ -106,8 +106,8 @@ def test_predictions_have_the_words_of_the_input(folder):
 def test_an_untrained_model_writes_trees(folder, name):
     torch.manual_seed(2)
     task, data = read(folder)
-    model = Transformer(**task.model_arguments(data.tokenizers), dim=8, heads=2, layers=1, hidden=8,
-                        tied="none")  # fmt: skip
+    model = Transformer(**task.model_arguments(data.tokenizers), dim=8, heads=2, layers=1,
+                        ffn_dim=8, tied="none")  # fmt: skip
     decoder = decode.build({"name": name, "max_ratio": 4.0, "max_extra": 4})
     texts = ["The ☃ dog's unheard-of re-run !", "x", "yes " * 20]
     for one in task.predict(model, texts, decoder, data.tokenizers):
@@ -121,8 +121,8 @@ def test_an_untrained_model_writes_trees(folder, name):
 def test_long_inputs_are_refused_and_settings_checked(folder):
     task, data = read(folder, max_source=5)
     decoder = writing(data.tokenizers, "(NP XX )NP")
-    model = Transformer(**task.model_arguments(data.tokenizers), dim=8, heads=2, layers=1, hidden=8,
-                        tied="none")  # fmt: skip
+    model = Transformer(**task.model_arguments(data.tokenizers), dim=8, heads=2, layers=1,
+                        ffn_dim=8, tied="none")  # fmt: skip
     found = task.predict(model, ["dog " * 9], decoder, data.tokenizers)[0]
     assert found.refused.startswith("too long")
     with pytest.raises(RequestError, match="numbers is -1"):

@@ -123,7 +123,9 @@ def test_data(files, caplog):
     assert dict(data.problems.counts) == {"answer not in the document": 1}
     assert "train.txt:11: answer not in the document ('Eve')" in caplog.text
     assert "test: 1 of 1 answers are not in their document" in caplog.text
-    assert data.sizes == {"source": len(data.tokenizers["document"]) + 256, "target": 1}
+    assert data.sizes == {
+        "vocab_size": len(data.tokenizers["document"]) + 256, "num_pointers": 1,
+    }  # fmt: skip
     pooled = {"train": [str(files / "train.txt"), {"file": str(files / "dev.txt"), "only": [1, 1]}]}
     assert len(Reading().data(pooled).train) == 3
     left = {"train": {"file": str(files / "train.txt"), "without": [2, 3]}}

@@ -30,7 +30,7 @@ train:
   final: {final}
 """
 SIZES = {
-    "transformer": "dim: 16, heads: 2, layers: 1, hidden: 32",
+    "transformer": "dim: 16, heads: 2, layers: 1, ffn_dim: 32",
     "rnnsearch": "embed: 8, hidden: 8, align: 8, maxout: 8",
 }
 

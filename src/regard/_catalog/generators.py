@@ -220,7 +220,7 @@ GENERATORS: tuple[Entry, ...] = (
             "hidden": 12,
             "experts": 4,
             "k": 2,
-            "expert_hidden": 8,
+            "ffn_dim": 8,
             "align": 8,
             "dropout": 0.0,
         },
@@ -242,7 +242,7 @@ GENERATORS: tuple[Entry, ...] = (
             "sequences": "self, and distinctive in the decoder",
             **SOFT,
         },
-        tiny={"dim": 16, "heads": 2, "layers": 2, "hidden": 16, "dropout": 0.0},
+        tiny={"dim": 16, "heads": 2, "layers": 2, "ffn_dim": 16, "dropout": 0.0},
     ),
     Entry(
         name="marian",
@@ -262,6 +262,6 @@ GENERATORS: tuple[Entry, ...] = (
             "sequences": "self, and distinctive in the decoder",
             **SOFT,
         },
-        tiny={"dim": 16, "heads": 2, "layers": 2, "hidden": 16, "dropout": 0.0, "norm": "pre"},
+        tiny={"dim": 16, "heads": 2, "layers": 2, "ffn_dim": 16, "dropout": 0.0, "norm": "pre"},
     ),
 )

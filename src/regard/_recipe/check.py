@@ -11,7 +11,7 @@ from typing import Any, Union, get_args, get_type_hints
 from regard._recipe.ranges import within
 from regard.errors import RequestError, nearest
 
-__all__ = ["check", "check_keys", "defaults", "hints_of"]
+__all__ = ["check", "check_keys", "defaults", "given_by_data", "hints_of"]
 
 Where = Callable[[str], str]
 
@@ -28,7 +28,7 @@ def check(
     """Refuse what `target` would not take: unknown and missing keys, wrong types, wrong numbers.
 
     Args:
-        values: the section, e.g. `{"name": "rnnsearch", "hidden": 256}`.
+        values: the section, e.g. `{"name": "rnnsearch", "embed": 256}`.
         target: the class or function that gets them.
         section: the dotted name of the section, for the error.
         where: gives `file:line` of a dotted key.
@@ -99,6 +99,17 @@ def defaults(target: Callable[..., Any], given: Iterable[str] = ()) -> dict[str,
         if parameter.default is not inspect.Parameter.empty
     }
     return {key: value for key, value in found.items() if _writable(value)}
+
+
+def given_by_data(model: Callable[..., Any]) -> tuple[str, ...]:
+    """The arguments of a model that follow from the data; by the house's rule its positional ones.
+
+    Example:
+        >>> given_by_data(lambda vocab_size, num_classes, *, dim=8: None)
+        ('vocab_size', 'num_classes')
+    """
+    found = inspect.signature(model).parameters.values()
+    return tuple(p.name for p in found if p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def _writable(value: Any) -> bool:

@@ -1,5 +1,6 @@
 """A recipe as layers over each other (file, `tiny:`, command line), each value with its origin."""
 
+import logging
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Any
@@ -9,15 +10,32 @@ from regard.errors import RequestError
 
 __all__ = ["Layered", "flat", "override"]
 
+_talk = logging.getLogger("regard.recipe")
+
 
 class Layered:
-    """Nested values that remember where each came from."""
+    """Nested values that remember where each came from.
 
-    def __init__(self, values: Mapping[str, Any], lines: Lines, file: str) -> None:
-        """Start with what the file says."""
+    Args:
+        values: what the file says.
+        lines: of each dotted key.
+        file: what to call it.
+        old: dotted keys of earlier versions and what they are called today; they are stored under
+            the name of today.
+    """
+
+    def __init__(
+        self,
+        values: Mapping[str, Any],
+        lines: Lines,
+        file: str,
+        old: Mapping[str, str] | None = None,
+    ) -> None:
         self.values: dict[str, Any] = {}
         self.origin: dict[str, str] = {}
         self.file = file
+        self.old = dict(old or {})
+        self._renamed: dict[str, str] = {}  # old dotted key -> where it stands
         self.lay(values, {key: f"{file}:{line}" for key, line in lines.items()})
 
     def lay(self, values: Mapping[str, Any], origin: Mapping[str, str], prefix: str = "") -> None:
@@ -26,10 +44,21 @@ class Layered:
         A dotted key (`train.steps`) reaches inside. A mapping is merged key by key, unless it has a
         `name` other than the one there: then it replaces (another optimizer has other settings).
         """
+        self._laid: dict[str, str] = {}  # dotted key of today -> as it was written
         for key, value in values.items():
             self._set(key.split("."), value, prefix + key, origin)
 
     def _set(self, path: list[str], value: Any, written: str, origin: Mapping[str, str]) -> None:
+        said = ".".join(path)
+        if said in self.old:
+            self._renamed[said] = origin.get(written, self.file)
+            path = self.old[said].split(".")
+        other = self._laid.setdefault(".".join(path), said)
+        if other != said:
+            raise RequestError(
+                f"{origin.get(written, self.file)}: {said} and {other} are one setting, under its "
+                f"old name and under that of today: expected one of them"
+            )
         here = self.values
         for depth, part in enumerate(path[:-1]):
             inner = here.setdefault(part, {})
@@ -61,6 +90,12 @@ class Layered:
                 self._set([*path, *str(key).split(".")], item, f"{written}.{key}", origin)
         else:
             here[path[-1]] = deepcopy(value)
+
+    def warn_of_old_names(self) -> None:
+        """Say once of each old name that was met what it is called today."""
+        for key, place in self._renamed.items():
+            _talk.warning("%s: %s is now called %s", place, key, self.old[key])
+        self._renamed.clear()
 
     def where(self, key: str) -> str:
         """Where a dotted key was written, or the nearest thing above it, or the first one below."""

@@ -56,16 +56,19 @@ TOKENS = Range(0, 100_000)
 
 RANGES: Mapping[str, Mapping[str, Range]] = {
     "model": {
-        **dict.fromkeys(("source", "target", "vocab_size", "num_classes"), Range(1, 100_000_000)),
         **dict.fromkeys(
-            ("align", "dim", "embed", "expert_hidden", "ffn_dim", "head_dim", "hidden", "maxout",
+            ("in_features", "num_answers", "num_classes", "num_pointers", "source_vocab_size",
+             "target_vocab_size", "vocab_size"), Range(1, 100_000_000),
+        ),
+        **dict.fromkeys(
+            ("align", "dim", "embed", "ffn_dim", "head_dim", "hidden", "maxout",
              "pruned", "rank", "value_head_dim"), WIDTH,
         ),
         **dict.fromkeys(("decoder_layers", "hops", "layers", "sets"), LAYERS),
         **dict.fromkeys(("heads", "output_heads"), HEADS),
         **dict.fromkeys(("experts", "k"), WIDTH),
         **dict.fromkeys(
-            ("attention_dropout", "dropout", "hidden_dropout", "noise", "score_dropout"), SHARE,
+            ("attention_dropout", "activation_dropout", "dropout", "noise", "score_dropout"), SHARE,
         ),
         **dict.fromkeys(("longest", "max_length", "memory"), LENGTH),
         **dict.fromkeys(("clip", "window"), LENGTH),

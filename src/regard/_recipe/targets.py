@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from regard._recipe.check import given_by_data
 from regard.errors import RequestError, nearest
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ def targets(recipe: "Recipe") -> Targets:
 
     found: Targets = {}
     model = _name(recipe, "model", recipe.model, catalog.names())
-    found["model"] = catalog.load(model), ("source", "target")
+    made = catalog.load(model)
+    found["model"] = made, given_by_data(made)
     found["task"] = tasks.load(_name(recipe, "task", recipe.task, tasks.TASKS)), ()
     found["train"] = Training, ("batch", "validate", "checkpoint", "optimizer", "schedule")
     found["train.batch"] = Batch, ()

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from regard._recipe.check import given_by_data
 from regard.errors import RequestError
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["shape_of", "try_out"]
 
 SIZE = 100
-"""Of both vocabularies, where nothing was read yet."""
+"""Of vocabularies, classes and features, where nothing was read yet."""
 
 _KEY = re.compile(r"[a-z]+(?:\.\w+)+(?=[: ])")
 _REFUSALS = (ArithmeticError, AssertionError, LookupError, RuntimeError, TypeError, ValueError)
@@ -43,8 +44,11 @@ def try_out(recipe: "Recipe") -> None:
     with _placed(recipe, "train.optimizer"):
         optim.build(recipe.train.get("optimizer") or {}, [torch.nn.Parameter(torch.zeros(1))])
     with _placed(recipe, "model"):
-        sizes = {"source": SIZE, "target": getattr(task, "pointers", SIZE)}
-        shape_of(catalog.load(recipe.model["name"]), {**sizes, **_arguments(recipe.model)})
+        made = catalog.load(recipe.model["name"])
+        sizes = dict.fromkeys(given_by_data(made), SIZE)
+        if "num_pointers" in sizes:
+            sizes["num_pointers"] = getattr(task, "pointers", SIZE)
+        shape_of(made, {**sizes, **_arguments(recipe.model)})
 
 
 def shape_of(model: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:

@@ -75,8 +75,12 @@ def load_foreign(folder: Path) -> "Loaded":
 
     found = read(folder, unpickle=False)
     config = {
-        "model": {"name": "marian", "source": found.model.source, "target": found.model.target,
-                  **found.spec},
+        "model": {
+            "name": "marian",
+            "source_vocab_size": found.model.source_vocab_size,
+            "target_vocab_size": found.model.target_vocab_size,
+            **found.spec,
+        },
         "task": {"name": "translation"},
         "decode": found.decode,
         "data": {},

@@ -33,7 +33,7 @@ class Anatomy:
     model: Transformer
     dim: int
     heads: int
-    hidden: int
+    ffn_dim: int
     layers: int
     decoder_layers: int
     pre_norm: bool
@@ -79,7 +79,7 @@ def anatomy(model: nn.Module) -> Anatomy:
         model=model,
         dim=model.dim,
         heads=encoder.self_attention.heads,
-        hidden=feedforward.into.out_features,
+        ffn_dim=feedforward.into.out_features,
         layers=len(model.encoder),
         decoder_layers=len(model.decoder),
         pre_norm=isinstance(decoder.self_residual, PreNorm),

@@ -217,7 +217,7 @@ def step_graph(made: Anatomy, positions: int) -> Any:
         x = _fed(graph, path, layer, x)
     logits = graph.project(graph.last("decoder", x))
     flat = graph.put("Squeeze", logits, graph.constant([1]))
-    graph.leave("logits", ["batch", made.model.target], flat)
+    graph.leave("logits", ["batch", made.model.target_vocab_size], flat)
     return graph.model("step")
 
 

@@ -70,15 +70,15 @@ def _config(made: Anatomy, kind: str, positions: int) -> dict[str, Any]:
     each = {
         "layers": (made.layers, made.decoder_layers),
         "attention_heads": (made.heads, made.heads),
-        "ffn_dim": (made.hidden, made.hidden),
+        "ffn_dim": (made.ffn_dim, made.ffn_dim),
         "layerdrop": (0.0, 0.0),
     }
     return {
         "model_type": kind,
         "architectures": [CLASSES[kind]],
         "is_encoder_decoder": True,
-        "vocab_size": made.model.source,
-        "decoder_vocab_size": made.model.target,
+        "vocab_size": made.model.source_vocab_size,
+        "decoder_vocab_size": made.model.target_vocab_size,
         "d_model": made.dim,
         **{f"{s}_{k}": v for k, both in each.items() for s, v in zip(PLACES, both, strict=True)},
         "activation_function": theirs[made.activation],
@@ -133,7 +133,7 @@ def _weights(made: Anatomy, positions: int) -> dict[str, Tensor]:
         f"{path}.weight": state[f"{own}.weight"] for path, own in embeddings[made.tied].items()
     }
     bias = state.get("output.bias")
-    found[BIAS] = (torch.zeros(made.model.target) if bias is None else bias)[None]
+    found[BIAS] = (torch.zeros(made.model.target_vocab_size) if bias is None else bias)[None]
     found |= {f"model.{side}.embed_positions.weight": table for side in PLACES}
     return {name: tensor.detach().float().contiguous().clone() for name, tensor in found.items()}
 

@@ -40,12 +40,15 @@ class Ensemble(nn.Module):
         super().__init__()
         if not models:
             raise RequestError("an ensemble expects one model or more, got none")
-        sizes = {(getattr(m, "source", None), getattr(m, "target", None)) for m in models}
+        sizes = {
+            (getattr(m, "source_vocab_size", None), getattr(m, "target_vocab_size", None))
+            for m in models
+        }
         if len(sizes) > 1:
             shown = " and ".join(f"{s} -> {t}" for s, t in sorted(sizes, key=str))
             raise RequestError(f"an ensemble's models share vocabularies; got sizes {shown}")
         self.models = nn.ModuleList(models)  # type: ignore[arg-type]
-        self.source, self.target = next(iter(sizes))
+        self.source_vocab_size, self.target_vocab_size = next(iter(sizes))
         self._of = None if of is None else ref(of)
 
     @property

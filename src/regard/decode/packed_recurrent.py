@@ -158,9 +158,9 @@ class PackedRecurrent(Panels):
             return model.step(tokens, decoding)
         batch, width = tokens.shape
         state = decoding.carried["state"].contiguous()
-        tokens = known(tokens, model.target, "tokens")
+        tokens = known(tokens, model.target_vocab_size, "tokens")
         new = torch.empty_like(state)
-        logits = state.new_empty(batch, width, model.target)
+        logits = state.new_empty(batch, width, model.target_vocab_size)
         attention: Any = model.attention
         looks = state.new_zeros(batch, width, len(memory)) if active() else None
         call = _STEP_CALL(

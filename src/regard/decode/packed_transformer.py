@@ -198,7 +198,7 @@ class PackedTransformer(Panels):
         x = model._embed(model.embed_target, tokens[..., None], decoding.step).contiguous()
         block = x.new_empty(len(model.decoder), 2, rows, self._plan.inner)
         past = past.longer(block, sentences, width)
-        logits = x.new_empty(sentences, width, model.target)
+        logits = x.new_empty(sentences, width, model.target_vocab_size)
         count = len(past.blocks)
         blocks = (ctypes.c_int64 * count)(*(b.data_ptr() for b in past.blocks))
         sizes = (ctypes.c_int64 * count)(*(b.shape[2] for b in past.blocks))

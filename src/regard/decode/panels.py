@@ -67,7 +67,8 @@ class Panels(nn.Module):
     def __init__(self, model: nn.Module, precision: str = "float32") -> None:
         super().__init__()
         self._model = ref(model)  # what is kept for a model must not keep it
-        self.source, self.target = getattr(model, "source", None), getattr(model, "target", None)
+        self.source_vocab_size = getattr(model, "source_vocab_size", None)
+        self.target_vocab_size = getattr(model, "target_vocab_size", None)
         self.precision, self.level = precision, native.level()
         self._held: list[Tensor] = []
         self._kind = PRECISIONS.index(precision)

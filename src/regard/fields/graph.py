@@ -48,7 +48,7 @@ class World:
     @property
     def sizes(self) -> dict[str, int]:
         """What a model must know: features of a node, and classes."""
-        return {"source": self.graph.features.shape[1], "target": self.graph.classes}
+        return {"in_features": self.graph.features.shape[1], "num_classes": self.graph.classes}
 
     @cached_property
     def features(self) -> Rows | Tensor:

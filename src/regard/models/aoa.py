@@ -118,8 +118,8 @@ class AoA(ASReader):
 
     def __init__(
         self,
-        source: int,
-        target: int = 1,
+        vocab_size: int,
+        num_pointers: int = 1,
         *,
         embed: int = 384,
         hidden: int = 256,
@@ -128,5 +128,11 @@ class AoA(ASReader):
         reset: str = "before",
     ) -> None:
         super().__init__(
-            source, target, embed=embed, hidden=hidden, dropout=dropout, shared=shared, reset=reset
+            vocab_size,
+            num_pointers,
+            embed=embed,
+            hidden=hidden,
+            dropout=dropout,
+            shared=shared,
+            reset=reset,
         )

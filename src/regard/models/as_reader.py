@@ -65,8 +65,8 @@ class ASReader(nn.Module):
     """Points at the places of a document where the answer to a query stands.
 
     Args:
-        source: size of the vocabulary.
-        target: pointers: 1 for a word, 2 for the first and the last word of a span.
+        vocab_size: size of the vocabulary.
+        num_pointers: 1 for a word, 2 for the first and the last word of a span.
         embed: size of a word vector.
         hidden: H, of one direction.
         dropout: on word vectors and on states.
@@ -79,8 +79,8 @@ class ASReader(nn.Module):
 
     def __init__(
         self,
-        source: int,
-        target: int = 1,
+        vocab_size: int,
+        num_pointers: int = 1,
         *,
         embed: int = 384,
         hidden: int = 256,
@@ -89,16 +89,18 @@ class ASReader(nn.Module):
         reset: str = "before",
     ) -> None:
         super().__init__()
-        if target < 1:
-            raise RequestError(f"a reader expected 1 pointer or more, came {target}")
-        self.source, self.target, self.dropout = source, target, dropout
-        self.embed = Embed(source, embed, dropout=dropout)
+        if num_pointers < 1:
+            raise RequestError(f"a reader expected 1 pointer or more, came {num_pointers}")
+        self.vocab_size, self.num_pointers, self.dropout = vocab_size, num_pointers, dropout
+        self.embed = Embed(vocab_size, embed, dropout=dropout)
         nn.init.uniform_(self.embed.weight, -0.05, 0.05)
         self.embed.silence()
         self.document = BiGRU(embed, hidden, reset=reset)
         self.query = self.document if shared else BiGRU(embed, hidden, reset=reset)
         made = type(self).pointer
-        self.pointers = nn.ModuleList(made(2 * hidden, target > 1) for _ in range(target))
+        self.pointers = nn.ModuleList(
+            made(2 * hidden, num_pointers > 1) for _ in range(num_pointers)
+        )
 
     def forward(
         self,
@@ -110,7 +112,7 @@ class ASReader(nn.Module):
         """Log-probabilities of places: (B, T), or (B, pointers, T) where there are several."""
         read = self.read(document, query, lengths, query_lengths)
         found = [pointer(read) for pointer in self.pointers]
-        return Output(found[0] if self.target == 1 else torch.stack(found, 1), {})
+        return Output(found[0] if self.num_pointers == 1 else torch.stack(found, 1), {})
 
     def read(
         self,

@@ -42,7 +42,7 @@ class ByteNet(nn.Module):
     """Two stacks of residual blocks of dilated convolutions, one upon the other.
 
     Args:
-        source, target: vocabulary sizes.
+        source_vocab_size, target_vocab_size: sizes of the two vocabularies.
         dim: d, the width inside a block; the residual stream has 2 d.
         kernel: k, places a convolution sees; an odd number.
         dilations: r of each block of one set.
@@ -55,8 +55,8 @@ class ByteNet(nn.Module):
 
     def __init__(
         self,
-        source: int,
-        target: int,
+        source_vocab_size: int,
+        target_vocab_size: int,
         *,
         dim: int = 800,
         kernel: int = 3,
@@ -69,16 +69,17 @@ class ByteNet(nn.Module):
         super().__init__()
         if kernel % 2 == 0:
             raise RequestError(f"model.kernel: expected an odd number of places, got {kernel}")
-        self.source, self.target, self.ratio, self.extra = source, target, ratio, extra
-        self.embed_source = Embed(source, 2 * dim)
-        self.embed_target = Embed(target, 2 * dim)
+        self.source_vocab_size, self.target_vocab_size = source_vocab_size, target_vocab_size
+        self.ratio, self.extra = ratio, extra
+        self.embed_source = Embed(source_vocab_size, 2 * dim)
+        self.embed_target = Embed(target_vocab_size, 2 * dim)
         self.encoder, self.decoder = (
             nn.ModuleList(Block(dim, kernel, r, dropout) for _ in range(sets) for r in dilations)
             for _ in range(2)
         )
         self.norm = nn.LayerNorm(2 * dim, eps=1e-6)
         self.last = nn.Linear(2 * dim, 2 * dim)
-        self.output = nn.Linear(2 * dim, target)
+        self.output = nn.Linear(2 * dim, target_vocab_size)
 
     def unfolded(self, lengths: Tensor) -> Tensor:
         """|t^| of each source, at least its length: (B,)."""

@@ -47,7 +47,7 @@ class ConditionalGRU(nn.Module):
     """An additive attention between the two halves of a decoder's step.
 
     Args:
-        source, target: vocabulary sizes.
+        source_vocab_size, target_vocab_size: sizes of the two vocabularies.
         embed: m, size of a word vector, and of t.
         hidden: n, size of a state.
         align: n', size of the alignment perceptron; None: 2 n, as in the code.
@@ -60,8 +60,8 @@ class ConditionalGRU(nn.Module):
 
     def __init__(
         self,
-        source: int,
-        target: int,
+        source_vocab_size: int,
+        target_vocab_size: int,
         *,
         embed: int = 512,
         hidden: int = 1024,
@@ -70,9 +70,10 @@ class ConditionalGRU(nn.Module):
         scale: float | None = 0.01,
     ) -> None:
         super().__init__()
-        self.source, self.target, self.dropout, self.scale = source, target, dropout, scale
-        self.embed_source = Embed(source, embed, dropout=dropout)
-        self.embed_target = Embed(target, embed, zeros=(PAD, BOS), dropout=dropout)
+        self.source_vocab_size, self.target_vocab_size = source_vocab_size, target_vocab_size
+        self.dropout, self.scale = dropout, scale
+        self.embed_source = Embed(source_vocab_size, embed, dropout=dropout)
+        self.embed_target = Embed(target_vocab_size, embed, zeros=(PAD, BOS), dropout=dropout)
         self.encoder = BiGRU(embed, hidden, reset="after")
         self.initial = nn.Linear(2 * hidden, hidden)  # W_s
         self.word = nn.Linear(embed, 3 * hidden)  # GRU_1
@@ -83,7 +84,7 @@ class ConditionalGRU(nn.Module):
         self.second = Gated(hidden, reset="after")
         self.bias = nn.Parameter(torch.zeros(3 * hidden))  # of GRU_2: r, z, and n with U s
         self.readout = nn.Linear(hidden + embed + 2 * hidden, embed)  # U_o, V_o, C_o
-        self.output = nn.Linear(embed, target)  # W_o
+        self.output = nn.Linear(embed, target_vocab_size)  # W_o
         self._initialize()
 
     def _initialize(self) -> None:

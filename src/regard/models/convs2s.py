@@ -51,7 +51,7 @@ class ConvS2S(nn.Module):
     """A convolutional encoder, and a convolutional decoder that attends in its layers.
 
     Args:
-        source, target: vocabulary sizes.
+        source_vocab_size, target_vocab_size: sizes of the two vocabularies.
         embed: E, size of embeddings and of what attention compares.
         encoder: rows of (layers, width, kernel), bottom first; odd kernels.
         decoder: the same, for the decoder; as the encoder where not given.
@@ -64,8 +64,8 @@ class ConvS2S(nn.Module):
 
     def __init__(
         self,
-        source: int,
-        target: int,
+        source_vocab_size: int,
+        target_vocab_size: int,
         *,
         embed: int = 512,
         encoder: Blocks = ((10, 512, 3), (3, 768, 3), (2, 2048, 1)),
@@ -86,8 +86,12 @@ class ConvS2S(nn.Module):
                 f"attention expected one or more of the decoder's layers 1 to {len(above)}, came "
                 f"{attention}"
             )
-        self.source, self.target, self.dropout = source, target, dropout
-        self.embed_source, self.embed_target = Embed(source, embed), Embed(target, embed)
+        self.source_vocab_size, self.target_vocab_size = source_vocab_size, target_vocab_size
+        self.dropout = dropout
+        self.embed_source, self.embed_target = (
+            Embed(source_vocab_size, embed),
+            Embed(target_vocab_size, embed),
+        )
         self.position_source = LearnedPositions(embed, max_length)
         self.position_target = LearnedPositions(embed, max_length)
         keep = 1.0 - dropout
@@ -105,7 +109,7 @@ class ConvS2S(nn.Module):
             for number, (width, (after, kernel)) in zip(numbers, _chained(above), strict=True)
         )
         self.decoder_out = NormedLinear(above[-1][0], embed)
-        self.output = NormedLinear(embed, target, retain=keep)
+        self.output = NormedLinear(embed, target_vocab_size, retain=keep)
         for table in (self.embed_source.weight, self.embed_target.weight):
             nn.init.normal_(table, std=0.1)
         for table in (self.position_source.table, self.position_target.table):

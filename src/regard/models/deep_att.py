@@ -42,7 +42,7 @@ class DeepAtt(nn.Module):
     """A deep encoder in two columns and a deep decoder, with additive attention between.
 
     Args:
-        source, target: vocabulary sizes.
+        source_vocab_size, target_vocab_size: sizes of the two vocabularies.
         embed: size of a word vector.
         hidden: H, cells of a layer.
         layers: of each column of the encoder.
@@ -55,8 +55,8 @@ class DeepAtt(nn.Module):
 
     def __init__(
         self,
-        source: int,
-        target: int,
+        source_vocab_size: int,
+        target_vocab_size: int,
         *,
         embed: int = 256,
         hidden: int = 512,
@@ -66,10 +66,11 @@ class DeepAtt(nn.Module):
         dropout: float = 0.1,
     ) -> None:
         super().__init__()
-        self.source, self.target, self.dropout = source, target, dropout
+        self.source_vocab_size, self.target_vocab_size = source_vocab_size, target_vocab_size
+        self.dropout = dropout
         context = 10 * hidden // 4
-        self.embed_source = Embed(source, embed)
-        self.embed_target = Embed(target, embed)
+        self.embed_source = Embed(source_vocab_size, embed)
+        self.embed_target = Embed(target_vocab_size, embed)
         self.columns = nn.ModuleList(
             nn.ModuleList(Layer(3 * hidden if k else embed, hidden) for k in range(layers))
             for _ in range(2)
@@ -81,7 +82,7 @@ class DeepAtt(nn.Module):
         self.first = nn.Parameter(torch.empty(4 * hidden, hidden))  # U^1
         nn.init.orthogonal_(self.first)
         self.above = nn.ModuleList(Layer(3 * hidden, hidden) for _ in range(decoder_layers - 1))
-        self.output = nn.Linear(3 * hidden, target)
+        self.output = nn.Linear(3 * hidden, target_vocab_size)
 
     def encode(self, source: Tensor, lengths: Tensor | None = None) -> Encoded:
         """Both columns, then e: (B, S, 10 H / 4)."""

@@ -126,8 +126,8 @@ class GAT(nn.Module):
     """Layers of graph attention, the last one giving a score for each class.
 
     Args:
-        source: features of a node.
-        target: classes.
+        in_features: features of a node.
+        num_classes: classes.
         hidden: F' of each hidden layer: one number for all, or one for each.
         heads: K of each hidden layer.
         layers: how many, with the output layer.
@@ -138,8 +138,8 @@ class GAT(nn.Module):
 
     def __init__(
         self,
-        source: int,
-        target: int,
+        in_features: int,
+        num_classes: int,
         *,
         hidden: int | Sequence[int] = 8,
         heads: int = 8,
@@ -158,8 +158,8 @@ class GAT(nn.Module):
                 f"GAT expected a hidden size for each of its {layers - 1} hidden layers, "
                 f"came {hidden!r}"
             )
-        self.source, self.target = source, target
-        inputs = [source, *(heads * size for size in sizes)]
+        self.in_features, self.num_classes = in_features, num_classes
+        inputs = [in_features, *(heads * size for size in sizes)]
         layer = partial(
             GraphAttention, dropout=dropout, attention_dropout=attention_dropout, slope=slope,
             score=score,
@@ -168,7 +168,7 @@ class GAT(nn.Module):
             layer(before, size, heads, skip=skip and i > 0)
             for i, (before, size) in enumerate(zip(inputs, sizes, strict=False))
         )
-        self.out = layer(inputs[-1], target, output_heads, average=True)
+        self.out = layer(inputs[-1], num_classes, output_heads, average=True)
 
     @property
     def depth(self) -> int:

@@ -33,19 +33,25 @@ class GCN(nn.Module):
     """Layers of graph convolution, the last one giving a score for each class.
 
     Args:
-        source: features of a node.
-        target: classes.
+        in_features: features of a node.
+        num_classes: classes.
         hidden: size of the hidden layers.
         layers: how many, with the output layer.
         dropout: on the inputs of each layer.
     """
 
     def __init__(
-        self, source: int, target: int, *, hidden: int = 16, layers: int = 2, dropout: float = 0.5
+        self,
+        in_features: int,
+        num_classes: int,
+        *,
+        hidden: int = 16,
+        layers: int = 2,
+        dropout: float = 0.5,
     ) -> None:
         super().__init__()
-        self.source, self.target = source, target
-        sizes = [source, *[hidden] * (layers - 1), target]
+        self.in_features, self.num_classes = in_features, num_classes
+        sizes = [in_features, *[hidden] * (layers - 1), num_classes]
         self.projections = nn.ModuleList(
             SparseLinear(a, b, dropout=dropout) for a, b in pairwise(sizes)
         )

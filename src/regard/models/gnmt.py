@@ -45,7 +45,7 @@ class GNMT(nn.Module):
     """Stacked residual LSTMs with additive attention from the first decoder layer.
 
     Args:
-        source, target: vocabulary sizes.
+        source_vocab_size, target_vocab_size: sizes of the two vocabularies.
         embed: size of a word vector.
         hidden: H, cells of a layer (and of each direction of the first encoder layer).
         layers: of the encoder, the one that reads both ways among them; 2 or more.
@@ -59,8 +59,8 @@ class GNMT(nn.Module):
 
     def __init__(
         self,
-        source: int,
-        target: int,
+        source_vocab_size: int,
+        target_vocab_size: int,
         *,
         embed: int = 1024,
         hidden: int = 1024,
@@ -71,9 +71,10 @@ class GNMT(nn.Module):
         scale: float = 0.04,
     ) -> None:
         super().__init__()
-        self.source, self.target, self.embed, self.dropout = source, target, embed, dropout
-        self.embed_source = Embed(source, embed, dropout=dropout)
-        self.embed_target = Embed(target, embed, dropout=dropout)
+        self.source_vocab_size, self.target_vocab_size = source_vocab_size, target_vocab_size
+        self.embed, self.dropout = embed, dropout
+        self.embed_source = Embed(source_vocab_size, embed, dropout=dropout)
+        self.embed_target = Embed(target_vocab_size, embed, dropout=dropout)
         self.both = BiLSTM(embed, hidden, bias=True)
         self.encoder = nn.ModuleList(
             LSTM(hidden if i else 2 * hidden, hidden, bias=True) for i in range(layers - 1)
@@ -84,7 +85,7 @@ class GNMT(nn.Module):
             LSTM(2 * hidden, hidden, bias=True)
             for _ in range((layers if decoder_layers is None else decoder_layers) - 1)
         )
-        self.output = nn.Linear(hidden, target)
+        self.output = nn.Linear(hidden, target_vocab_size)
         for weight in self.parameters():
             nn.init.uniform_(weight, -scale, scale)
         self.embed_source.silence()

@@ -51,7 +51,7 @@ class LSTMA(nn.Module):
     """LSTMs from both ends, and one that attends and, if so asked, follows the words.
 
     Args:
-        source, target: vocabulary sizes.
+        source_vocab_size, target_vocab_size: sizes of the two vocabularies.
         embed: size of a word's or symbol's vector.
         hidden: H, cells of a layer (in each direction).
         layers: of the encoder, and of the decoder unless `decoder_layers` says otherwise.
@@ -71,8 +71,8 @@ class LSTMA(nn.Module):
 
     def __init__(
         self,
-        source: int,
-        target: int,
+        source_vocab_size: int,
+        target_vocab_size: int,
         *,
         embed: int = 512,
         hidden: int = 256,
@@ -103,11 +103,11 @@ class LSTMA(nn.Module):
                 f"layers as the decoder; came encoder={encoder!r}, layers={layers}, "
                 f"decoder_layers={deep}"
             )
-        self.source, self.target = source, target
+        self.source_vocab_size, self.target_vocab_size = source_vocab_size, target_vocab_size
         self.follow, self.dropout = follow, dropout
         self.reverse, self.handed, self.feed = encoder == "reversed", start == "encoder", feed
-        self.embed_source = Embed(source, embed, dropout=dropout)
-        self.embed_target = Embed(target, embed, dropout=dropout)
+        self.embed_source = Embed(source_vocab_size, embed, dropout=dropout)
+        self.embed_target = Embed(target_vocab_size, embed, dropout=dropout)
         self.encoder: nn.Module
         if encoder == "both":
             self.encoder = nn.ModuleList(
@@ -122,8 +122,8 @@ class LSTMA(nn.Module):
         self.attention = Attention(score=Additive(hidden, self.size, align))  # W_2, W_1, v
         wide = hidden + self.size + seen
         self.combine = nn.Linear(wide, hidden) if readout == "deep" else None  # W_c
-        self.output = nn.Linear(wide if self.combine is None else hidden, target)  # W_o
-        self.register_buffer("reads", torch.zeros(target, dtype=torch.int64))
+        self.output = nn.Linear(wide if self.combine is None else hidden, target_vocab_size)  # W_o
+        self.register_buffer("reads", torch.zeros(target_vocab_size, dtype=torch.int64))
         for name, weight in self.named_parameters():
             if weight.dim() > 1 and "embed" not in name:
                 nn.init.xavier_uniform_(weight)

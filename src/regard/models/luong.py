@@ -87,7 +87,7 @@ class Luong(nn.Module):
     """Stacked LSTMs with attention after each decoder step.
 
     Args:
-        source, target: vocabulary sizes.
+        source_vocab_size, target_vocab_size: sizes of the two vocabularies.
         embed: size of a word vector.
         hidden: H, cells of a layer.
         layers: of the encoder, and of the decoder.
@@ -104,8 +104,8 @@ class Luong(nn.Module):
 
     def __init__(
         self,
-        source: int,
-        target: int,
+        source_vocab_size: int,
+        target_vocab_size: int,
         *,
         embed: int = 1000,
         hidden: int = 1000,
@@ -124,17 +124,17 @@ class Luong(nn.Module):
                 raise RequestError(
                     f"no {what} of Luong is called {given!r}; {nearest(given, known)}"
                 )
-        self.source, self.target = source, target
+        self.source_vocab_size, self.target_vocab_size = source_vocab_size, target_vocab_size
         self.embed, self.feed, self.reverse, self.dropout = embed, feed, reverse, dropout
-        self.embed_source = Embed(source, embed, dropout=dropout)
-        self.embed_target = Embed(target, embed, dropout=dropout)
+        self.embed_source = Embed(source_vocab_size, embed, dropout=dropout)
+        self.embed_target = Embed(target_vocab_size, embed, dropout=dropout)
         self.encoder = LSTM(embed, hidden, layers, dropout=dropout)
         self.decoder = LSTM(embed + hidden if feed else embed, hidden, layers, dropout=dropout)
         self.attention = Attention(
             SCORES[score](hidden, max_length), select=SELECTS[attention](hidden, reach)
         )
         self.combine = nn.Linear(2 * hidden, hidden, bias=False)  # W_c
-        self.output = nn.Linear(hidden, target, bias=False)  # W_s
+        self.output = nn.Linear(hidden, target_vocab_size, bias=False)  # W_s
         for weight in self.parameters():
             nn.init.uniform_(weight, -0.1, 0.1)
         self.embed_source.silence()

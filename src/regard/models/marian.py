@@ -54,13 +54,13 @@ class Marian(Transformer):
     """Attention only, with biases: an encoder and a decoder of `layers` layers each.
 
     Args:
-        source, target: vocabulary sizes.
+        source_vocab_size, target_vocab_size: sizes of the two vocabularies.
         dim: d.
         heads: of each attention.
         layers: of the encoder, and of the decoder unless `decoder_layers` says otherwise.
-        hidden: width inside the feed-forward layer.
+        ffn_dim: width inside the feed-forward layer.
         dropout: on every sub-layer's output and on the embedded input.
-        attention_dropout, hidden_dropout: on weights and inside the feed-forward layer.
+        attention_dropout, activation_dropout: on weights and inside the feed-forward layer.
         norm: "post" (Marian, fairseq) or "pre" (OpenNMT-py).
         positions: the sinusoid "grouped" (Marian), "halves" (fairseq) or "sinusoid", as printed;
             or "learned".
@@ -76,17 +76,17 @@ class Marian(Transformer):
 
     def __init__(
         self,
-        source: int,
-        target: int,
+        source_vocab_size: int,
+        target_vocab_size: int,
         *,
         dim: int = 512,
         heads: int = 8,
         layers: int = 6,
         decoder_layers: int | None = None,
-        hidden: int = 2048,
+        ffn_dim: int = 2048,
         dropout: float = 0.1,
         attention_dropout: float = 0.0,
-        hidden_dropout: float = 0.0,
+        activation_dropout: float = 0.0,
         norm: str = "post",
         positions: str = "grouped",
         first: int = 0,
@@ -104,16 +104,16 @@ class Marian(Transformer):
             if given not in known:
                 raise RequestError(f"no {name} is called {given!r}; {nearest(given, known)}")
         super().__init__(
-            source,
-            target,
+            source_vocab_size,
+            target_vocab_size,
             dim=dim,
             heads=heads,
             layers=layers,
             decoder_layers=decoder_layers,
-            hidden=hidden,
+            ffn_dim=ffn_dim,
             dropout=dropout,
             attention_dropout=attention_dropout,
-            hidden_dropout=hidden_dropout,
+            activation_dropout=activation_dropout,
             norm=norm,
             tied=tied,
         )
@@ -126,7 +126,7 @@ class Marian(Transformer):
         )
         _give_bias(self.output)
         for layer in (*self.encoder, *self.decoder):
-            layer.feedforward = Activated(dim, hidden, hidden_dropout, activation)
+            layer.feedforward = Activated(dim, ffn_dim, activation_dropout, activation)
         for module in self.modules():
             if isinstance(module, MultiHead):
                 for projection in (module.query, module.key, module.value, module.out):
@@ -151,8 +151,8 @@ class Activated(FeedForward):
         activation: one of `ACTIVATIONS`.
     """
 
-    def __init__(self, dim: int, hidden: int, dropout: float, activation: str) -> None:
-        super().__init__(dim, hidden, dropout)
+    def __init__(self, dim: int, ffn_dim: int, dropout: float, activation: str) -> None:
+        super().__init__(dim, ffn_dim, dropout)
         self.activation = activation
 
     def forward(self, x: Tensor) -> Tensor:

@@ -114,7 +114,8 @@ class MemN2N(nn.Module):
     """Answers a question by looking at the facts of a story, several times over.
 
     Args:
-        source, target: words, and words that may be answers; one vocabulary where tables are tied.
+        vocab_size: words.
+        num_answers: words that may be answers; `vocab_size` where tables are tied.
         dim: d.
         hops: K, how often the facts are looked at.
         tying: which tables are one: `adjacent` or `layer-wise`.
@@ -132,8 +133,8 @@ class MemN2N(nn.Module):
 
     def __init__(
         self,
-        source: int,
-        target: int,
+        vocab_size: int,
+        num_answers: int,
         *,
         dim: int = 50,
         hops: int = 3,
@@ -156,29 +157,30 @@ class MemN2N(nn.Module):
                 raise RequestError(f"MemN2N has no {what} {name!r}: {nearest(name, table)}")
         if hops < 1 or memory < 1:
             raise RequestError(f"MemN2N needs a hop and a memory, came {hops} and {memory}")
-        if tying == "adjacent" and source != target:
+        if tying == "adjacent" and vocab_size != num_answers:
             raise RequestError(
                 f"MemN2N ties words and answers (tying: adjacent), so both need one vocabulary, "
-                f"came {source} words and {target} answers; data.tokenizer.shared, or layer-wise"
+                f"came {vocab_size} words and {num_answers} answers; "
+                "data.tokenizer.shared, or layer-wise"
             )
-        if match and source != target:
+        if match and vocab_size != num_answers:
             raise RequestError(
-                f"MemN2N with match needs one vocabulary of words and answers, came {source} "
-                f"and {target}"
+                f"MemN2N with match needs one vocabulary of words and answers, came {vocab_size} "
+                f"and {num_answers}"
             )
-        self.source, self.target, self.dim = source, target, dim
+        self.vocab_size, self.num_answers, self.dim = vocab_size, num_answers, dim
         self.encoding, self.longest, self.noise, self.activation = (
             encoding, longest, noise, activation,
         )  # fmt: skip
         self.wiring = TYINGS[tying](hops)
         times = 1 + max(self.wiring.values)
         tables = max(times, 1 + self.wiring.question)
-        self.words = nn.Parameter(torch.randn(source, tables * dim) * scale)
+        self.words = nn.Parameter(torch.randn(vocab_size, tables * dim) * scale)
         self.times = nn.Parameter(torch.randn(memory, times * dim) * scale)
         self.hops = nn.ModuleList(Attention(score=Dot()) for _ in range(hops))
         own = not self.wiring.tied
         self.between = nn.Linear(dim, dim, bias=False) if own else None
-        self.out = nn.Linear(dim, target, bias=False) if own else None
+        self.out = nn.Linear(dim, num_answers, bias=False) if own else None
         for layer in (self.between, self.out):
             if layer is not None:
                 nn.init.normal_(layer.weight, std=scale)
@@ -229,7 +231,7 @@ class MemN2N(nn.Module):
         logits = F.linear(state, words[:, -self.dim :]) if self.out is None else self.out(state)
         if self.match is not None:
             named = story.words[story.places].flatten(1)
-            logits = logits + self.match(state, named, query, self.target)
+            logits = logits + self.match(state, named, query, self.num_answers)
         return Output(logits, {})
 
     def _encode(self, sentences: Tensor, table: Tensor) -> Tensor:

@@ -34,7 +34,7 @@ class MemN2NLM(nn.Module):
     """Predicts a word by looking at the last ones, several times over.
 
     Args:
-        source, target: words that are read, and written.
+        vocab_size: size of the vocabulary.
         dim: d.
         hops: K.
         memory: N, how many words are looked at.
@@ -47,8 +47,7 @@ class MemN2NLM(nn.Module):
 
     def __init__(
         self,
-        source: int,
-        target: int,
+        vocab_size: int,
         *,
         dim: int = 150,
         hops: int = 6,
@@ -64,16 +63,16 @@ class MemN2NLM(nn.Module):
                 f"MemN2NLM needs a hop, a memory and 0 to {dim} linear units, came hops={hops}, "
                 f"memory={memory}, linear={linear}"
             )
-        self.source, self.target, self.dim = source, target, dim
+        self.vocab_size, self.dim = vocab_size, dim
         self.count, self.memory, self.linear, self.first = hops, memory, kept, start
-        self.keys = nn.Embedding(source, dim)  # A
-        self.values = nn.Embedding(source, dim)  # C
+        self.keys = nn.Embedding(vocab_size, dim)  # A
+        self.values = nn.Embedding(vocab_size, dim)  # C
         self.attention = Attention(
             score=Dot(), position=_KeyTimes(memory, dim), read=_ValueTimes(memory, dim),
             mask=Window(left=memory - 1, right=0),
         )  # fmt: skip
         self.between = nn.Linear(dim, dim, bias=False)  # H
-        self.out = nn.Linear(dim, target, bias=False)  # W
+        self.out = nn.Linear(dim, vocab_size, bias=False)  # W
         for parameter in self.parameters():
             nn.init.normal_(parameter, std=scale)
 

@@ -48,12 +48,12 @@ class MoE(nn.Module):
     """Five LSTM layers and two mixtures of experts.
 
     Args:
-        source, target: vocabulary sizes.
+        source_vocab_size, target_vocab_size: sizes of the two vocabularies.
         dim: D, features of every layer's input and output.
         hidden: cells of an LSTM.
         experts: E, in each of the two mixtures.
         k: how many experts work on a token.
-        expert_hidden: units of an expert.
+        ffn_dim: units of an expert.
         align: size of the attention's projections.
         balance: w, the weight of the penalties.
         dropout: on the output of every embedding, LSTM and mixture.
@@ -63,20 +63,21 @@ class MoE(nn.Module):
 
     def __init__(
         self,
-        source: int,
-        target: int,
+        source_vocab_size: int,
+        target_vocab_size: int,
         *,
         dim: int = 512,
         hidden: int = 2048,
         experts: int = 2048,
         k: int = 4,
-        expert_hidden: int = 2048,
+        ffn_dim: int = 2048,
         align: int = 512,
         balance: float = 0.01,
         dropout: float = 0.4,
     ) -> None:
         super().__init__()
-        self.source, self.target, self.dim = source, target, dim
+        self.source_vocab_size, self.target_vocab_size = source_vocab_size, target_vocab_size
+        self.dim = dim
         self.balance, self.dropout = balance, dropout
         if hidden < dim:
             raise RequestError(f"model.hidden: expected dim={dim} cells or more, got {hidden}")
@@ -86,10 +87,10 @@ class MoE(nn.Module):
             return LSTM(inputs, hidden, bias=True, project=project)
 
         def mixture() -> Experts:
-            return Experts(dim, expert_hidden, experts, k)
+            return Experts(dim, ffn_dim, experts, k)
 
-        self.embed_source = Embed(source, dim, dropout=dropout)
-        self.embed_target = Embed(target, dim, dropout=dropout)
+        self.embed_source = Embed(source_vocab_size, dim, dropout=dropout)
+        self.embed_target = Embed(target_vocab_size, dim, dropout=dropout)
         self.both = BiLSTM(dim, hidden, bias=True, project=project)
         self.second, self.encoder_experts, self.third = lstm(dim), mixture(), lstm(dim)
         self.query = nn.Linear(dim, align, bias=False)  # W
@@ -97,7 +98,7 @@ class MoE(nn.Module):
         self.v = nn.Parameter(torch.ones(align))
         self.attention = Attention(score=Dot())
         self.first, self.decoder_experts, self.last = lstm(2 * dim), mixture(), lstm(dim)
-        self.output = nn.Linear(dim, target)
+        self.output = nn.Linear(dim, target_vocab_size)
 
     def encode(self, source: Tensor, lengths: Tensor | None = None) -> Encoded:
         """Annotations (B, S, D); `extra` has the experts' penalty."""

@@ -46,7 +46,7 @@ class RNNEncoderDecoder(nn.Module):
     """A gated encoder and a gated decoder with one vector between them.
 
     Args:
-        source, target: vocabulary sizes.
+        source_vocab_size, target_vocab_size: sizes of the two vocabularies.
         embed: size of a word vector: the rank of the input matrices.
         hidden: H, gated units on both sides.
         maxout: M, maxout units of two inputs.
@@ -59,8 +59,8 @@ class RNNEncoderDecoder(nn.Module):
 
     def __init__(
         self,
-        source: int,
-        target: int,
+        source_vocab_size: int,
+        target_vocab_size: int,
         *,
         embed: int = 100,
         hidden: int = 1000,
@@ -71,9 +71,12 @@ class RNNEncoderDecoder(nn.Module):
     ) -> None:
         super().__init__()
         rank = embed if rank is None else rank
-        self.source, self.target, self.dropout = source, target, dropout
-        self.embed_source = Embed(source, embed, dropout=dropout)
-        self.embed_target = Embed(target, embed, zeros=(PAD, BOS), dropout=dropout)  # e(y_0) = 0
+        self.source_vocab_size, self.target_vocab_size = source_vocab_size, target_vocab_size
+        self.dropout = dropout
+        self.embed_source = Embed(source_vocab_size, embed, dropout=dropout)
+        self.embed_target = Embed(
+            target_vocab_size, embed, zeros=(PAD, BOS), dropout=dropout
+        )  # e(y_0) = 0
         self.encoder = GRU(embed, hidden, reset="before", update="keep")
         self.summary = nn.Linear(hidden, hidden)  # V
         self.initial = nn.Linear(hidden, hidden)  # V'
@@ -81,7 +84,9 @@ class RNNEncoderDecoder(nn.Module):
         self.context = nn.Linear(hidden, 3 * hidden, bias=False)  # C_r, C_z, C
         self.recurrent = Gated(hidden, reset="after", update="keep")  # U'_r, U'_z, U'
         self.readout = Maxout(2 * hidden + embed, maxout)  # O_h, O_y, O_c
-        self.output = nn.Sequential(nn.Linear(maxout, rank, bias=False), nn.Linear(rank, target))
+        self.output = nn.Sequential(
+            nn.Linear(maxout, rank, bias=False), nn.Linear(rank, target_vocab_size)
+        )
         for module in self.modules():
             if isinstance(module, nn.Linear | Embed):
                 nn.init.normal_(module.weight, std=scale)

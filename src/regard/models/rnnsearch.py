@@ -48,8 +48,8 @@ class _GatedDecoder(nn.Module):
 
     def __init__(
         self,
-        source: int,
-        target: int,
+        source_vocab_size: int,
+        target_vocab_size: int,
         *,
         embed: int,
         hidden: int,
@@ -60,16 +60,16 @@ class _GatedDecoder(nn.Module):
         scale: float | None,
     ) -> None:
         super().__init__()
-        self.source, self.target = source, target
+        self.source_vocab_size, self.target_vocab_size = source_vocab_size, target_vocab_size
         self.dropout, self.scale = dropout, scale
-        self.embed_source = Embed(source, embed, dropout=dropout)
-        self.embed_target = Embed(target, embed, dropout=dropout)
+        self.embed_source = Embed(source_vocab_size, embed, dropout=dropout)
+        self.embed_target = Embed(target_vocab_size, embed, dropout=dropout)
         self.initial = nn.Linear(hidden, hidden)  # W_s
         self.word = nn.Linear(embed, 3 * hidden)  # W_r, W_z, W
         self.context = nn.Linear(context, 3 * hidden, bias=False)  # C_r, C_z, C
         self.recurrent = Gated(hidden, reset=reset, update="take")  # U_r, U_z, U
         self.readout = Maxout(hidden + embed + context, maxout)  # U_o, V_o, C_o
-        self.output = nn.Linear(maxout, target)  # W_o
+        self.output = nn.Linear(maxout, target_vocab_size)  # W_o
 
     def _initialize(self) -> None:
         """Appendix B.1: biases 0, all matrices N(0, scale²) but the orthogonal recurrent ones."""
@@ -94,7 +94,7 @@ class RNNsearch(_GatedDecoder):
     """The encoder-decoder that searches: additive attention over a bidirectional GRU.
 
     Args:
-        source, target: vocabulary sizes.
+        source_vocab_size, target_vocab_size: sizes of the two vocabularies.
         embed: m, size of a word vector.
         hidden: n, size of a state.
         align: n', size of the alignment perceptron.
@@ -107,8 +107,8 @@ class RNNsearch(_GatedDecoder):
 
     def __init__(
         self,
-        source: int,
-        target: int,
+        source_vocab_size: int,
+        target_vocab_size: int,
         *,
         embed: int = 620,
         hidden: int = 1000,
@@ -119,7 +119,7 @@ class RNNsearch(_GatedDecoder):
         scale: float | None = 0.01,
     ) -> None:
         super().__init__(
-            source, target, embed=embed, hidden=hidden, maxout=maxout,
+            source_vocab_size, target_vocab_size, embed=embed, hidden=hidden, maxout=maxout,
             context=2 * hidden, reset=reset, dropout=dropout, scale=scale,
         )  # fmt: skip
         self.encoder = BiGRU(embed, hidden, reset=reset, update="take")
@@ -181,8 +181,8 @@ class RNNencdec(_GatedDecoder):
 
     def __init__(
         self,
-        source: int,
-        target: int,
+        source_vocab_size: int,
+        target_vocab_size: int,
         *,
         embed: int = 620,
         hidden: int = 1000,
@@ -192,7 +192,7 @@ class RNNencdec(_GatedDecoder):
         scale: float | None = 0.01,
     ) -> None:
         super().__init__(
-            source, target, embed=embed, hidden=hidden, maxout=maxout,
+            source_vocab_size, target_vocab_size, embed=embed, hidden=hidden, maxout=maxout,
             context=hidden, reset=reset, dropout=dropout, scale=scale,
         )  # fmt: skip
         self.encoder = GRU(embed, hidden, reset=reset, update="take")

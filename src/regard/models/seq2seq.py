@@ -34,7 +34,7 @@ class Seq2Seq(nn.Module):
     """Two stacks of LSTMs; the first one's last state starts the second.
 
     Args:
-        source, target: vocabulary sizes.
+        source_vocab_size, target_vocab_size: sizes of the two vocabularies.
         embed: size of a word vector.
         hidden: H, cells of a layer.
         layers: L of each stack.
@@ -47,8 +47,8 @@ class Seq2Seq(nn.Module):
 
     def __init__(
         self,
-        source: int,
-        target: int,
+        source_vocab_size: int,
+        target_vocab_size: int,
         *,
         embed: int = 1000,
         hidden: int = 1000,
@@ -58,13 +58,13 @@ class Seq2Seq(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.source, self.target = source, target
+        self.source_vocab_size, self.target_vocab_size = source_vocab_size, target_vocab_size
         self.reverse, self.dropout = reverse, dropout
-        self.embed_source = Embed(source, embed, dropout=dropout)
-        self.embed_target = Embed(target, embed, dropout=dropout)
+        self.embed_source = Embed(source_vocab_size, embed, dropout=dropout)
+        self.embed_target = Embed(target_vocab_size, embed, dropout=dropout)
         self.encoder = LSTM(embed, hidden, layers, bias=bias, dropout=dropout)
         self.decoder = LSTM(embed, hidden, layers, bias=bias, dropout=dropout)
-        self.output = nn.Linear(hidden, target, bias=bias)
+        self.output = nn.Linear(hidden, target_vocab_size, bias=bias)
         for weight in self.parameters():
             nn.init.uniform_(weight, -0.08, 0.08)
         self.embed_source.silence()

@@ -70,13 +70,13 @@ class Transformer(nn.Module):
     """Attention only: an encoder and a decoder of `layers` layers each.
 
     Args:
-        source, target: vocabulary sizes.
+        source_vocab_size, target_vocab_size: sizes of the two vocabularies.
         dim: d_model.
         heads: h; each has d_k = `head_dim` (dim / heads) and d_v = `value_head_dim` (d_k).
         layers: N of the encoder, and of the decoder unless `decoder_layers` says otherwise.
-        hidden: d_ff.
+        ffn_dim: d_ff, the width inside the feed-forward layer.
         dropout: on every sub-layer's output and on the embedded input.
-        attention_dropout, hidden_dropout: on weights and inside the FFN; 0 in the paper.
+        attention_dropout, activation_dropout: on weights and inside the FFN; 0 in the paper.
         norm: "post" as printed, or "pre".
         positions: "sinusoid" as printed, "halves" as in the authors' code, "learned", "shaw"
             (relative ones, in self-attention) or "none".
@@ -87,7 +87,7 @@ class Transformer(nn.Module):
             as in the big one.
         window: r, how many positions self-attention may look at: its own, r // 2 before and
             (r - 1) // 2 behind (in the decoder none behind); None: all.
-        tied: one matrix for both embeddings and the output (needs source == target), "output" for
+        tied: one matrix for both embeddings and the output (needs one vocabulary), "output" for
             the decoder's embedding and output only, or "none".
     """
 
@@ -95,19 +95,19 @@ class Transformer(nn.Module):
 
     def __init__(
         self,
-        source: int,
-        target: int,
+        source_vocab_size: int,
+        target_vocab_size: int,
         *,
         dim: int = 512,
         heads: int = 8,
         layers: int = 6,
         decoder_layers: int | None = None,
-        hidden: int = 2048,
+        ffn_dim: int = 2048,
         head_dim: int | None = None,
         value_head_dim: int | None = None,
         dropout: float = 0.1,
         attention_dropout: float = 0.0,
-        hidden_dropout: float = 0.0,
+        activation_dropout: float = 0.0,
         norm: str = "post",
         positions: str = "sinusoid",
         max_length: int = 1024,
@@ -118,10 +118,11 @@ class Transformer(nn.Module):
         tied: str = "all",
     ) -> None:
         super().__init__()
-        if tied == "all" and source != target:
+        if tied == "all" and source_vocab_size != target_vocab_size:
             raise RequestError(
                 f"tied='all' shares one embedding, so it expected one vocabulary; came "
-                f"source={source}, target={target}: share the tokenizer, or take tied='output'"
+                f"source_vocab_size={source_vocab_size}, target_vocab_size={target_vocab_size}: "
+                "share the tokenizer, or take tied='output'"
             )
         for given, name, known in (
             (norm, "norm", tuple(NORMS)),
@@ -136,14 +137,17 @@ class Transformer(nn.Module):
             raise RequestError(
                 f"window expected 1 position or more, or null for all; came {window}"
             )
-        self.source, self.target, self.dim, self.dropout = source, target, dim, dropout
+        self.source_vocab_size, self.target_vocab_size = source_vocab_size, target_vocab_size
+        self.dim, self.dropout = dim, dropout
 
         # === Embeddings ===
-        self.embed_target = nn.Embedding(target, dim, padding_idx=PAD)
+        self.embed_target = nn.Embedding(target_vocab_size, dim, padding_idx=PAD)
         self.embed_source = (
-            self.embed_target if tied == "all" else nn.Embedding(source, dim, padding_idx=PAD)
+            self.embed_target
+            if tied == "all"
+            else nn.Embedding(source_vocab_size, dim, padding_idx=PAD)
         )
-        self.output = nn.Linear(dim, target, bias=False)
+        self.output = nn.Linear(dim, target_vocab_size, bias=False)
         for embedding in (self.embed_target, self.embed_source):
             nn.init.normal_(embedding.weight, std=dim**-0.5)
             nn.init.zeros_(embedding.weight[PAD])
@@ -178,7 +182,7 @@ class Transformer(nn.Module):
             return multihead(Attention(score, read=read, mask=mask))
 
         def feedforward() -> FeedForward:
-            return FeedForward(dim, hidden, hidden_dropout)
+            return FeedForward(dim, ffn_dim, activation_dropout)
 
         def residual() -> Residual:
             return NORMS[norm](dim, dropout)
@@ -205,7 +209,7 @@ class Transformer(nn.Module):
     @classmethod
     def big(cls, vocabulary: int = 37_000, **changes: Any) -> "Transformer":
         """The big model: 176,283,648 parameters beside the embedding; dropout as for EN-DE."""
-        big: dict[str, Any] = {"dim": 1024, "heads": 16, "hidden": 4096, "dropout": 0.3}
+        big: dict[str, Any] = {"dim": 1024, "heads": 16, "ffn_dim": 4096, "dropout": 0.3}
         return cls(vocabulary, vocabulary, **(big | changes))
 
     def encode(self, source: Tensor, lengths: Tensor | None = None) -> Encoded:

@@ -124,7 +124,7 @@ class Generation(Task):
     def model_arguments(self, fields: Mapping[str, Any]) -> dict[str, int]:
         """The sizes of both vocabularies."""
         known = tokenizers_of(as_fields(fields, self.fields()))
-        return {side: len(known[side]) for side in SIDES}
+        return {f"{side}_vocab_size": len(known[side]) for side in SIDES}
 
     # -- learning
 

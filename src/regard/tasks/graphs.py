@@ -210,10 +210,10 @@ class Graphs(Task):
 
     def _of_node(self, model: nn.Module, text: str, world: World, node: int) -> Prediction:
         graph = world.graph
-        if world.sizes["source"] != getattr(model, "source", world.sizes["source"]):
+        if world.sizes["in_features"] != getattr(model, "in_features", world.sizes["in_features"]):
             return Prediction(text, "", refused=(
-                f"the model reads {getattr(model, 'source', 0)} features of a node, "
-                f"this graph has {world.sizes['source']}"
+                f"the model reads {getattr(model, 'in_features', 0)} features of a node, "
+                f"this graph has {world.sizes['in_features']}"
             ))  # fmt: skip
         logits, looked = looked_at(model, world, np.array([node]))
         logits = logits.double().cpu()

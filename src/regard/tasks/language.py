@@ -144,7 +144,7 @@ class Language(Task):
     def model_arguments(self, fields: Mapping[str, Any]) -> dict[str, int]:
         """One vocabulary: what is read is what is foretold."""
         words = tokenizers_of(as_fields(fields, self.fields()))["text"]
-        return {"source": len(words), "target": len(words)}
+        return {"vocab_size": len(words)}
 
     def phases(self, model: nn.Module) -> Sequence[Phase]:
         """The linear start, where it is wanted."""

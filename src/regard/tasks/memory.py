@@ -144,7 +144,7 @@ class Memory(Task):
     def model_arguments(self, fields: Mapping[str, Any]) -> dict[str, int]:
         """One vocabulary: of facts and questions, and of answers."""
         words = tokenizers_of(as_fields(fields, self.fields()))["story"]
-        return {"source": len(words), "target": len(words)}
+        return {"vocab_size": len(words), "num_answers": len(words)}
 
     def phases(self, model: nn.Module) -> Sequence[Phase]:
         """The linear start, where it is wanted."""

@@ -169,7 +169,7 @@ def _padded(rows: Packed, at: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
 
 def sizes_of(words: Words, pointers: int) -> Mapping[str, int]:
     """What a reader's constructor must know."""
-    return {"source": words.size + words.anonymous, "target": pointers}
+    return {"vocab_size": words.size + words.anonymous, "num_pointers": pointers}
 
 
 def vocabulary(questions: Sequence[Question], told: Mapping[str, Any]) -> Tokenizer:

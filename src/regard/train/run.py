@@ -148,7 +148,7 @@ def build(recipe: Recipe, folder: Path | None = None) -> Built:
     if data.train is None or not len(data.train):
         raise RequestError(f"{recipe.where('data')}: there is no training example in the data")
     sizes = data.sizes or task.model_arguments(data.fields)
-    model = catalog.load(recipe.model["name"])(**sizes, **_arguments(recipe.model))
+    model = catalog.build(recipe.model["name"], sizes, _arguments(recipe.model))
     _check_phases(recipe, task, model)
     task.prepare(model, data)
     if first is not None:
