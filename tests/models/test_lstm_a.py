@@ -181,4 +181,6 @@ def test_the_task_tells_it_which_symbols_are_words():
     task.prepare(plain, Data(None, None, None, as_fields(own, {}), Problems()))
     assert not plain.reads.any()
     with pytest.raises(RequestError, match=r"data\.tokenizer\.source\.kind=characters"):
-        task.prepare(net, Data(None, None, None, tokenizers("characters"), Problems()))
+        task.prepare(
+            net, Data(None, None, None, as_fields(tokenizers("characters"), {}), Problems())
+        )

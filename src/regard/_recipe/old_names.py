@@ -62,4 +62,5 @@ def of_folder(model: Mapping[str, Any]) -> dict[str, Any]:
 
 def of_recipe(model: Any) -> dict[str, str]:
     """Old dotted key -> today's, in a recipe with this model."""
-    return SECTIONS | {f"model.{old}": f"model.{new}" for old, new in MODELS.get(str(model), {}).items()}
+    names = MODELS.get(str(model), {})
+    return SECTIONS | {f"model.{old}": f"model.{new}" for old, new in names.items()}
