@@ -5,8 +5,7 @@ import torch
 
 from regard.attention import Additive, Attention, Sparsemax, kernels
 from regard.attention._kernels.cpu import additive
-from regard.native.once import once
-from regard.native.twice import again, asked
+from regard.native.once import once_differentiable
 
 
 class Cube(torch.autograd.Function):
@@ -18,7 +17,7 @@ class Cube(torch.autograd.Function):
         return x**3
 
     @staticmethod
-    @once
+    @once_differentiable
     def backward(ctx, grad):
         return 3 * ctx.saved_tensors[0] ** 2 * grad
 
@@ -32,7 +31,7 @@ class Blind(torch.autograd.Function):
         return x**3
 
     @staticmethod
-    @once
+    @once_differentiable
     def backward(ctx, grad):
         return ctx.saved_tensors[0] * grad
 
@@ -54,7 +53,7 @@ def test_a_second_derivative_beside_another_way_to_the_input_is_refused():
         torch.autograd.grad(Blind.apply(x), x, create_graph=True)
 
 
-@pytest.mark.skipif(additive.refuses() is not None, reason="no compiled library")
+@pytest.mark.skipif(additive.unsupported_reason() is not None, reason="no compiled library")
 @pytest.mark.parametrize("select", [None, Sparsemax()])
 @pytest.mark.parametrize("power", [1, 2])
 @pytest.mark.parametrize("step", [False, True])

@@ -73,7 +73,7 @@ def test_scales_are_numpys(tmp_path, kind, mapped):
         graph_files.write_folder(dense, tmp_path / "mapped")
     task = Graphs(str(tmp_path / ("mapped" if mapped else "papers")), normalize=kind)
     _, features, _ = task.world().near(np.arange(40), 0)
-    found = features if not hasattr(features, "times") else features.times(
+    found = features if not hasattr(features, "matmul") else features.matmul(
         features.value, __import__("torch").eye(4)
     )  # fmt: skip
     wanted = SCALES[kind](x.astype(np.float32).astype(np.float64))

@@ -32,6 +32,6 @@ def explain(model: nn.Module, *, need_weights: bool = False) -> dict[str, Explan
         parts = layer.parts
         if turns_only(parts["position"]):
             parts["position"] = None  # queries and keys are turned before any kernel sees them
-        mask = layer.mask if layer.usual_mask is None else layer.usual_mask
+        mask = layer.mask if layer.expected_mask is None else layer.expected_mask
         found[path] = explain_call(Call(**parts, mask=mask, need_weights=need_weights))
     return found

@@ -37,7 +37,7 @@ def weights_with_gradient(call: Call) -> Tensor:
     weights = _product(call, mask)
     if weights is not None:
         return weights
-    if Segment().refuses(call) is None:  # edge by edge, never all pairs of nodes
+    if Segment().unsupported_reason(call) is None:  # edge by edge, never all pairs of nodes
         return edge_weights(call)
     weights = Reference().run(replace(call, need_weights=True, read=_no_read, mask=mask)).weights
     assert weights is not None

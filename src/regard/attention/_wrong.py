@@ -81,9 +81,9 @@ def _tensors(call: Call) -> str | None:
     for name, x in given.items():
         if not isinstance(x, Tensor):
             kind = type(x).__name__
-            todo = "; packed sequences go to attend_packed, or to MultiHead all three"
+            todo = "; ragged sequences go to attend_ragged, or to MultiHead all three"
             return f"attend expected tensors, came {kind} for the {name}" + (
-                todo if kind == "Packed" else ""
+                todo if kind == "Ragged" else ""
             )
     if any(x.dim() < 2 for x in call.tensors):
         return (

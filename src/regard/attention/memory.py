@@ -56,11 +56,11 @@ class Memory:
     prepared: Any = None
     heads: bool = False
     _room: _Room | None = field(default=None, repr=False, compare=False)
-    _ready: Any = field(default=None, init=False, repr=False, compare=False)  # see `_short`
+    _step_plan: Any = field(default=None, init=False, repr=False, compare=False)  # see `_fast_step`
 
     def __getstate__(self) -> dict[str, Any]:
         """What is copied and pickled: addresses are of this object alone."""
-        return {**self.__dict__, "_ready": None}
+        return {**self.__dict__, "_step_plan": None}
 
     def __len__(self) -> int:
         """How many keys there are."""

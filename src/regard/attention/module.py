@@ -7,16 +7,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.attention._fast_step import fast_step
 from regard.attention._fit import check, check_heads
 from regard.attention._kernels.table import Attended
-from regard.attention._short import short
 from regard.attention._wrong import RAW, refuse_keys, refuse_projection
 from regard.attention.carry import Carry, CarryState
 from regard.attention.mask import Dense, Lengths, Mask, as_mask
 from regard.attention.memory import Memory
 from regard.attention.op import attend
-from regard.attention.packed import Packed, attend_packed, packs
 from regard.attention.position import Position
+from regard.attention.ragged import Ragged, attend_ragged, ragged_is_faster
 from regard.attention.read import Read, WeightedSum
 from regard.attention.score import ScaledDot, Score
 from regard.attention.select import Select, Softmax
@@ -65,8 +65,8 @@ class Attention(nn.Module):
         self.select = Softmax() if select is None else select
         self.read = WeightedSum() if read is None else read
         self.carry = carry
-        self.usual_mask: Mask | None = None
-        """What calls of this layer will bring, where `explain` is to reckon with it."""
+        self.expected_mask: Mask | None = None
+        """The mask that callers will pass; used only by `explain`."""
         check(self.score, self.select, self.read, position, carry)
 
     @property
@@ -121,7 +121,7 @@ class Attention(nn.Module):
         """Look: `layer(query, memory)` or `layer(query, key, value)`; see `attend`."""
         given = value is not None or mask is not None or state is not None
         if type(key) is Memory and not (given or need_weights):
-            step = short(self, query, key)
+            step = fast_step(self, query, key)
             if step is not None:
                 return step
         return attend(
@@ -175,7 +175,7 @@ class MultiHead(nn.Module):
 
     Shapes:
         query (*batch, Q, dim), key (*batch, K, key_dim), value (*batch, K, value_dim) to
-        context (*batch, Q, dim); weights (*batch, head, Q, K). Or `Packed` sequences: query
+        context (*batch, Q, dim); weights (*batch, head, Q, K). Or `Ragged` sequences: query
         (N, dim), key (M, key_dim), value (M, value_dim) to context (N, dim)
     """
 
@@ -235,9 +235,9 @@ class MultiHead(nn.Module):
 
     def forward(
         self,
-        query: Float[Tensor, "*batch q dim"] | Packed,
-        key: Tensor | Memory | Packed,
-        value: Tensor | Packed | None = None,
+        query: Float[Tensor, "*batch q dim"] | Ragged,
+        key: Tensor | Memory | Ragged,
+        value: Tensor | Ragged | None = None,
         *,
         mask: Mask | Tensor | None = None,
         state: CarryState | None = None,
@@ -246,18 +246,18 @@ class MultiHead(nn.Module):
     ) -> Attended:
         """Look with every head: `layer(query, memory)` or `layer(query, key, value)`.
 
-        With `Packed` sequences for all three it is `attend_packed`; nothing of what follows the
+        With `Ragged` sequences for all three it is `attend_ragged`; nothing of what follows the
         value but a mask goes with it then.
         """
-        if isinstance(query, Packed) or isinstance(key, Packed) or isinstance(value, Packed):
+        if isinstance(query, Ragged) or isinstance(key, Ragged) or isinstance(value, Ragged):
             read: Any = key if value is None else value
-            if isinstance(query, Packed) and isinstance(key, Packed) and isinstance(read, Packed):
+            if isinstance(query, Ragged) and isinstance(key, Ragged) and isinstance(read, Ragged):
                 given = {"state": state, "at": at, "need_weights": need_weights or None}
-                return self._packed(query, key, read, mask, given)
+                return self._ragged(query, key, read, mask, given)
             raise RequestError(
-                "MultiHead expected keys and values as packed as the queries are, came "
+                "MultiHead expected keys and values as ragged as the queries are, came "
                 f"{type(query).__name__}, {type(key).__name__} and {type(read).__name__}; for a "
-                "batch with padding give packed.padded()"
+                "batch with padding give ragged.padded()"
             )
         memory = key if isinstance(key, Memory) else self.remember(key, value)
         mask = _joined(self.attention.mask, mask)
@@ -285,11 +285,10 @@ class MultiHead(nn.Module):
         memory = key if isinstance(key, Memory) else self.remember(key)
         return self.attention.scores(self._heads(self.query, query), memory)
 
-    def packs(self, longest: int) -> bool:
-        """Whether `Packed` sequences of up to so many positions are one fast call here.
+    def ragged_is_faster(self, longest: int) -> bool:
+        """Whether `Ragged` sequences of at most `longest` positions are one fast C call.
 
-        Elsewhere (on a GPU, in a compiled graph, with other parts) a padded batch is the better
-        way.
+        Otherwise (on a GPU, in a compiled graph, with other parts) a padded batch is faster.
         """
         weight = self.query.weight
         return (
@@ -297,22 +296,22 @@ class MultiHead(nn.Module):
             and isinstance(weight, Tensor)  # of a quantized layer it is a method
             and weight.is_cpu
             and weight.dtype == torch.float32
-            and packs({**self.attention.parts, "mask": self.attention.mask}, longest)
+            and ragged_is_faster({**self.attention.parts, "mask": self.attention.mask}, longest)
         )
 
-    def _packed(
-        self, query: Packed, key: Packed, value: Packed, mask: Any, given: dict[str, Any]
+    def _ragged(
+        self, query: Ragged, key: Ragged, value: Ragged, mask: Any, given: dict[str, Any]
     ) -> Attended:
         """The same for sequences without padding."""
 
-        def heads(layer: nn.Module, x: Packed) -> Packed:
+        def heads(layer: nn.Module, x: Ragged) -> Ragged:
             projected = linear(layer, x.tensor)
             size = projected.shape[-1] // self.heads
             return x.with_tensor(projected.unflatten(-1, (self.heads, size)))  # (N, H, D)
 
         always = self.attention.mask
         parts = {**self.attention.parts, "mask": _joined(always, mask), "name": self, **given}
-        context = attend_packed(
+        context = attend_ragged(
             heads(self.query, query), heads(self.key, key), heads(self.value, value),
             **{name: part for name, part in parts.items() if part is not None},
         )  # fmt: skip
@@ -353,7 +352,7 @@ def _memory_mask(mask: Mask | Tensor | None, key: Tensor) -> Mask | None:
     if isinstance(mask, Tensor) and mask.dtype != torch.bool and not mask.dtype.is_floating_point:
         mask = Lengths(mask)
     if type(mask) is Lengths and isinstance(key, Tensor) and key.dim() > 1:
-        mask.fits(0, key.shape[-2])  # once: a decoder's steps do not look again
+        mask.check_shape(0, key.shape[-2])  # once: a decoder's steps do not look again
     if mask is None or isinstance(mask, Mask):
         return mask
     as_mask(mask)  # refuses float masks with a sentence

@@ -95,7 +95,7 @@ def attend(
             )
         check(score, select, read, position, carry)
         if mask is not None:
-            mask.fits(query.shape[-2], key.shape[-2])
+            mask.check_shape(query.shape[-2], key.shape[-2])
         if at is None:
             at = key.shape[-2] - query.shape[-2]
         if position is not None and turns_only(position):

@@ -32,7 +32,7 @@ class Mask(ABC):
     ) -> Bool[Tensor, "..."]:
         """The mask as a bool tensor that broadcasts to (*batch, Q, K)."""
 
-    def fits(self, queries: int, keys: int) -> None:  # noqa: B027, most fit all
+    def check_shape(self, queries: int, keys: int) -> None:  # noqa: B027, most fit all
         """Refuse a call with so many queries and keys, where that can be said at no cost.
 
         Raises:
@@ -106,7 +106,7 @@ class Lengths(Mask):
                 raise RequestError(f"Lengths expected lengths of 0 or more, came {least}")
         self.__dict__["_most"] = most
 
-    def fits(self, queries: int, keys: int) -> None:
+    def check_shape(self, queries: int, keys: int) -> None:
         if torch.compiler.is_dynamo_compiling():  # a graph is for any lengths
             return
         most = self.__dict__.get("_most", -1)
@@ -237,9 +237,9 @@ class _Pair(Mask):
     first: Mask
     second: Mask
 
-    def fits(self, queries: int, keys: int) -> None:
-        self.first.fits(queries, keys)
-        self.second.fits(queries, keys)
+    def check_shape(self, queries: int, keys: int) -> None:
+        self.first.check_shape(queries, keys)
+        self.second.check_shape(queries, keys)
 
     def over_heads(self, batch_axes: int) -> Mask:
         return type(self)(self.first.over_heads(batch_axes), self.second.over_heads(batch_axes))
@@ -279,8 +279,8 @@ class _Either(_Pair):
 class _Not(Mask):
     mask: Mask
 
-    def fits(self, queries: int, keys: int) -> None:
-        self.mask.fits(queries, keys)
+    def check_shape(self, queries: int, keys: int) -> None:
+        self.mask.check_shape(queries, keys)
 
     def dense(
         self, queries: int, keys: int, *, at: int | Tensor, device: torch.device

@@ -198,12 +198,12 @@ class Edges(Mask):
     def dense(
         self, queries: int, keys: int, *, at: int | Tensor, device: torch.device
     ) -> Bool[Tensor, "..."]:
-        self.fits(queries, keys)
+        self.check_shape(queries, keys)
         allowed = torch.zeros(queries, keys, dtype=torch.bool, device=device)
         allowed[self.targets.to(device), self.sources.to(device)] = True
         return allowed
 
-    def fits(self, queries: int, keys: int) -> None:
+    def check_shape(self, queries: int, keys: int) -> None:
         """Refuse a call whose queries and keys are not the graph's nodes."""
         if queries != self.queries or keys < self.keys:
             raise RequestError(
