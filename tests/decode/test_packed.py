@@ -11,7 +11,12 @@ import torch
 from regard import native
 from regard.attention import Sharpen, Softmax, watch
 from regard.decode import Beam, Ensemble, Greedy, Sample
-from regard.decode.packed import PackedRecurrent, PackedTransformer, packed
+from regard.decode.packed import (
+    PackedRecurrent,
+    PackedTransformer,
+    packed,
+    unsupported_reason,
+)
 from regard.decode.top import leading, log_probabilities, top
 from regard.errors import RequestError
 from regard.layers.rnn import Gated
