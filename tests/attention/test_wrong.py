@@ -255,7 +255,7 @@ def test_ragged(heads):
             attend_ragged(ragged, ragged, **part(3))
     other = Ragged.of([torch.randn(3, *heads, 6), torch.randn(2, *heads, 6)])
     with pytest.raises(RequestError, match=r"General with .* does not take queries of 6"):
-        attend_ragged(other, packed, score=General(4, 4))
+        attend_ragged(other, ragged, score=General(4, 4))
 
 
 def test_other_errors_stay_as_they_are():

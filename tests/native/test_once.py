@@ -6,6 +6,7 @@ import torch
 from regard.attention import Additive, Attention, Sparsemax, kernels
 from regard.attention._kernels.cpu import additive
 from regard.native.once import once_differentiable
+from regard.native.twice import double_backward, double_backward_wanted
 
 
 class Cube(torch.autograd.Function):
@@ -83,8 +84,8 @@ class Twice(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad):
         x, y = ctx.saved_tensors
-        if asked():
-            return again(lambda x, y: x * y**2, (x, y), (grad,), ctx.needs_input_grad)
+        if double_backward_wanted():
+            return double_backward(lambda x, y: x * y**2, (x, y), (grad,), ctx.needs_input_grad)
         return grad * y**2, 2 * grad * x * y
 
 
