@@ -21,8 +21,8 @@ from regard.data.scaling import KINDS, Scaling
 from regard.errors import RequestError, nearest
 from regard.fields.base import Bad, Field, Report
 from regard.fields.label import ArrayColumn
-from regard.layers.subgraph import SampledSubgraph
 from regard.layers.sparse import CSRMatrix
+from regard.layers.subgraph import SampledSubgraph
 
 __all__ = ["GraphField", "Paths", "World"]
 
