@@ -1,4 +1,4 @@
-"""Every attention mechanism as one operation of six parts, on the fastest kernel that can do it."""
+"""Every attention mechanism as one operation of six parts, on the fastest possible kernel."""
 
 from regard.attention._explain import explain as explain
 from regard.attention._kernels.table import Explanation as Explanation

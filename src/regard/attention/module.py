@@ -1,4 +1,4 @@
-"""Attention as modules: they own the parts' parameters and nothing else."""
+"""Attention as modules, which own the parameters of the parts and nothing else."""
 
 from dataclasses import replace
 from typing import Any
@@ -30,15 +30,15 @@ class Attention(nn.Module):
     """The operation with its parts chosen.
 
     Args:
-        score, position, mask, select, read, carry: the six parts. `mask` here is structure that
-            always holds (`Causal()`); what differs between calls is given at the call.
+        score, position, mask, select, read, carry: the six parts. `mask` applies to every call
+            (`Causal()`); pass masks that differ between calls in the call.
 
     Shapes:
         query (*batch, Q, query_dim), key (*batch, K, key_dim), value (*batch, K, value_dim) to
         context (*batch, Q, value_dim)
 
     Raises:
-        RequestError: for parts that do not go together.
+        RequestError: for parts that cannot be combined.
 
     Example:
         >>> from regard.attention import Additive
@@ -83,7 +83,7 @@ class Attention(nn.Module):
     def remember(
         self, key: Tensor, value: Tensor | None = None, mask: Mask | Tensor | None = None
     ) -> Memory:
-        """Do once what depends on the keys alone.
+        """Compute once what depends only on the keys.
 
         Args:
             mask: a Mask, a bool tensor (*batch, K) or (*batch, Q, K), or integer lengths (*batch).
@@ -104,7 +104,7 @@ class Attention(nn.Module):
             raise
 
     def extend(self, memory: Memory, key: Tensor, value: Tensor | None = None) -> Memory:
-        """A new Memory with more keys behind; see `Memory.append`."""
+        """A new Memory with keys appended; see `Memory.append`."""
         return memory.append(key, key if value is None else value, self.score.prepare(key))
 
     def forward(
@@ -118,7 +118,7 @@ class Attention(nn.Module):
         at: int | Tensor | None = None,
         need_weights: bool = False,
     ) -> Attended:
-        """Look: `layer(query, memory)` or `layer(query, key, value)`; see `attend`."""
+        """Attend: `layer(query, memory)` or `layer(query, key, value)`; see `attend`."""
         given = value is not None or mask is not None or state is not None
         if type(key) is Memory and not (given or need_weights):
             step = fast_step(self, query, key)
@@ -158,7 +158,7 @@ class Attention(nn.Module):
 
 
 class MultiHead(nn.Module):
-    r"""Several attentions side by side, each on its own projection (Vaswani et al. 2017, 3.2.2).
+    r"""Several attentions in parallel, each with its own projections (Vaswani et al. 2017, 3.2.2).
 
     .. math:: \mathrm{MultiHead}(Q, K, V) = [head_1; \dots; head_H]\, W^O, \quad
               head_h = \mathrm{Attention}(Q W^Q_h,\, K W^K_h,\, V W^V_h)
@@ -166,12 +166,12 @@ class MultiHead(nn.Module):
     Args:
         dim: size of queries and of the output.
         heads: H.
-        attention: what each head does; scaled dot product by default. Its parts meet projected
-            queries and keys of the head size and share their parameters over heads.
+        attention: the attention of each head; scaled dot product by default. Its parts receive
+            projected queries and keys of the head size and share their parameters over heads.
         key_dim, value_dim: sizes of keys and values, `dim` by default.
         head_dim: d_k of one head, `dim / heads` by default.
         value_head_dim: d_v of one head, d_k by default.
-        bias: biases in the four projections; the paper has none.
+        bias: whether the four projections have biases; the paper's have none.
 
     Shapes:
         query (*batch, Q, dim), key (*batch, K, key_dim), value (*batch, K, value_dim) to
@@ -217,7 +217,7 @@ class MultiHead(nn.Module):
     def remember(
         self, key: Tensor, value: Tensor | None = None, mask: Mask | Tensor | None = None
     ) -> Memory:
-        """Project keys and values once, split in heads; see `Attention.remember`."""
+        """Project keys and values once and split them into heads; see `Attention.remember`."""
         own = _memory_mask(mask, key)
         keys, values = self._key_value(key, value)
         return Memory(
@@ -244,10 +244,10 @@ class MultiHead(nn.Module):
         at: int | Tensor | None = None,
         need_weights: bool = False,
     ) -> Attended:
-        """Look with every head: `layer(query, memory)` or `layer(query, key, value)`.
+        """Attend with every head: `layer(query, memory)` or `layer(query, key, value)`.
 
-        With `Ragged` sequences for all three it is `attend_ragged`; nothing of what follows the
-        value but a mask goes with it then.
+        If all three are `Ragged` sequences, this is `attend_ragged`, and of the other arguments
+        only a mask is supported.
         """
         if isinstance(query, Ragged) or isinstance(key, Ragged) or isinstance(value, Ragged):
             read: Any = key if value is None else value
@@ -322,7 +322,7 @@ class MultiHead(nn.Module):
         return self._heads(self.key, key), values
 
     def _heads(self, projection: nn.Module, x: Tensor) -> Tensor:
-        """Project (*batch, N, size) and split it in heads."""
+        """Project (*batch, N, size) and split it into heads."""
         try:
             return self._split(linear(projection, x))
         except RAW:
@@ -331,7 +331,7 @@ class MultiHead(nn.Module):
 
     def _split(self, x: Tensor) -> Tensor:
         """(*batch, N, H * D) to (*batch, H, N, D)."""
-        size = x.shape[-1] // self.heads  # -1 says nothing of an empty batch
+        size = x.shape[-1] // self.heads  # -1 is ambiguous for an empty batch
         return x.view(*x.shape[:-1], self.heads, size).transpose(-3, -2)
 
     def extra_repr(self) -> str:
@@ -348,11 +348,11 @@ def _joined(always: Mask | None, now: Mask | Tensor | None) -> Mask | None:
 
 
 def _memory_mask(mask: Mask | Tensor | None, key: Tensor) -> Mask | None:
-    """What `remember` was given, as a mask over (*batch, Q, K)."""
+    """The mask given to `remember`, as a mask over (*batch, Q, K)."""
     if isinstance(mask, Tensor) and mask.dtype != torch.bool and not mask.dtype.is_floating_point:
         mask = Lengths(mask)
     if type(mask) is Lengths and isinstance(key, Tensor) and key.dim() > 1:
-        mask.check_shape(0, key.shape[-2])  # once: a decoder's steps do not look again
+        mask.check_shape(0, key.shape[-2])  # checked once, not at each step of a decoder
     if mask is None or isinstance(mask, Mask):
         return mask
     as_mask(mask)  # refuses float masks with a sentence
