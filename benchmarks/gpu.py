@@ -201,7 +201,7 @@ def machine() -> dict[str, object]:
         "torch": torch.__version__,
         "cuda": torch.version.cuda,
         "triton": installed,
-        "triton_refuses": triton.available(),
+        "triton_refuses": triton.unavailable_reason(),
     }
 
 

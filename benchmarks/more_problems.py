@@ -25,9 +25,9 @@ def additive_step(batch: int = 1, keys: int = 50, dim: int = 256) -> Problem:
     """Scores of one query a row over keys that were packed once, by the C function itself."""
     wrapper = package("regard.attention._kernels.cpu.additive_calls", "the C call")
     native = package("regard.native", "the C call")
-    lacks = native.lacks("regard_additive_scores")
-    if lacks is not None:
-        raise Missing(lacks)
+    reason = native.unavailable_reason("regard_additive_scores")
+    if reason is not None:
+        raise Missing(reason)
     leaves = additive(batch, 1, keys, dim)
     query, key, v = (leaves[name].detach() for name in ("query", "key", "v"))
     packed = wrapper.pack(key)
@@ -221,7 +221,7 @@ def ragged(batch: int, longest: int, heads: int = 8, dim: int = 64) -> Problem:
     Both come padded and give what is no padding: ours pays for packing, which a model that packs
     its batches does once for all layers.
     """
-    packed, packed_attend = part("Packed"), part("attend_packed")
+    packed, packed_attend = part("Ragged"), part("attend_ragged")
     generator = torch.Generator().manual_seed(6)
     lengths = torch.randint(min(20, longest), longest + 1, (batch,), generator=generator)
     most = int(lengths.max())

@@ -113,7 +113,7 @@ def table(rows: list[dict[str, Any]]) -> str:
         head = ["layer", "operations", "measured", "sequential", "measured", "path", "measured"]
         lines = [_complexity_cells(row) for row in rows]
     else:
-        head = ["row", "pass", "times naive", "asked", "times sigmoid", "memory", "error"]
+        head = ["row", "pass", "times naive", "target", "times sigmoid", "memory", "error"]
         lines = [_kernel_cells(row) for row in rows]
     text = [head, ["---"] * len(head), *lines]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in text)

@@ -1,4 +1,4 @@
-"""Make the pictures of docs/look.md: `python tools/gallery.py` (wants chromium and playwright)."""
+"""Take the screenshots of README.md and docs/look.md (needs chromium and playwright)."""
 
 import shutil
 import sys
@@ -8,6 +8,7 @@ from pathlib import Path
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 TEXT = "Klicken Sie auf die Schaltfläche, um die Datei zu speichern."
 SHOTS = {
+    "page": ("", "light"),  # of README.md
     "matrix": ("words=1&row=2", "light"),
     "lines": ("view=lines&at=0", "light"),
     "heads": ("view=heads&sort=-previous", "dark"),
@@ -40,8 +41,10 @@ def main() -> None:
             tab.wait_for_timeout(200)
             path = there / f"look-{name}.png"
             tab.screenshot(path=path)
-            few = Image.open(path).convert("RGB").quantize(256, Image.Quantize.FASTOCTREE)
-            few.save(path, optimize=True)
+            image = Image.open(path).convert("RGB")
+            if name != "page":  # 256 colors lose its palest cells
+                image = image.quantize(256, Image.Quantize.FASTOCTREE)
+            image.save(path, optimize=True)
             context.close()
         browser.close()
 

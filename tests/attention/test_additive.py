@@ -24,7 +24,7 @@ from tests.attention.reference import slow_attend
 LEVELS = ("AVX-512", "AVX2", "portable")
 SCALES = (1e-4, 0.05, 0.3, 1.0, 4.0, 12.0, 40.0, 300.0)
 
-needs_c = pytest.mark.skipif(c.refuses() is not None, reason=str(c.refuses()))
+needs_c = pytest.mark.skipif(c.unsupported_reason() is not None, reason=str(c.unsupported_reason()))
 
 
 def exact(query, key, v):
@@ -251,7 +251,7 @@ def test_extremes_are_finite_where_the_truth_is(large, level):
 @needs_c
 @pytest.mark.parametrize("level", LEVELS)
 def test_products_of_features_that_are_all_large_stay_finite(level, reciprocal):
-    """Up to the bound of each road, where all factors of a product are as large as they can be."""
+    """Up to the bound of each code path, where all factors of a product are largest."""
     v = torch.randn(64, generator=torch.Generator().manual_seed(1))
     with native.at_level(level):
         for step in range(1, 180):

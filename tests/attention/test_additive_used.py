@@ -16,7 +16,7 @@ from regard.attention import (
 from regard.attention._kernels.cpu import additive as c
 from regard.attention._kernels.cpu import additive_grad
 
-needs_c = pytest.mark.skipif(c.refuses() is not None, reason=str(c.refuses()))
+needs_c = pytest.mark.skipif(c.unsupported_reason() is not None, reason=str(c.unsupported_reason()))
 
 
 def error(found, expected):

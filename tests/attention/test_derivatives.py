@@ -23,14 +23,14 @@ from regard.attention import (
     Lengths,
     LocalPredictive,
     MultiHead,
-    Packed,
+    Ragged,
     RelativeKeys,
     RelativeValues,
     Sparsemax,
     SplitLinear,
     WeightedSum,
     attend,
-    attend_packed,
+    attend_ragged,
     explain,
     kernels,
 )
@@ -216,7 +216,7 @@ def test_packed_sequences():
     offsets = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
 
     def run(x):
-        packed = Packed(x, offsets)
+        packed = Ragged(x, offsets)
         return layer(packed, packed, packed).context
 
     found = second(run, [x], layer.parameters())
@@ -228,8 +228,8 @@ def test_packed_sequences():
     with kernels("reference"):
         same([along], [jvp(run, (x.detach(),), (torch.ones(13, 8),))[1]])
     inner = torch.randn(2, 13, 2, 8)  # under vmap offsets stay numbers
-    heads = vmap(lambda y: attend_packed(Packed(y, offsets), Packed(y, offsets)).tensor)(inner)
-    same(heads, [attend_packed(Packed(y, offsets), Packed(y, offsets)).tensor for y in inner],
+    heads = vmap(lambda y: attend_ragged(Ragged(y, offsets), Ragged(y, offsets)).tensor)(inner)
+    same(heads, [attend_ragged(Ragged(y, offsets), Ragged(y, offsets)).tensor for y in inner],
          atol=1e-5, rtol=1e-4)  # fmt: skip
 
 

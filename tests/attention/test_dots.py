@@ -14,13 +14,13 @@ from regard.attention import (
     General,
     Lengths,
     MultiHead,
-    Packed,
+    Ragged,
     ScaledDot,
     Softmax,
     WeightedSum,
     Window,
     attend,
-    attend_packed,
+    attend_ragged,
     explain,
     kernels,
     watch,
@@ -28,12 +28,14 @@ from regard.attention import (
 from regard.attention._kernels.cpu.dots import CALL, dots
 from regard.attention._kernels.dots import Dots
 from regard.attention._kernels.table import Call, choose
-from regard.attention.packed import packs
+from regard.attention.ragged import ragged_is_faster
 from regard.errors import RequestError
 
 from .reference import slow_attend
 
-pytestmark = pytest.mark.skipif(native.lacks(CALL) is not None, reason="no C functions here")
+pytestmark = pytest.mark.skipif(
+    native.unavailable_reason(CALL) is not None, reason="no C functions here"
+)
 
 LEVELS = ("AVX-512", "AVX2", "portable")
 
@@ -110,10 +112,10 @@ def test_a_temperature_divides_the_scores():
     torch.manual_seed(2)
     given = [torch.randn(2, n, 4, requires_grad=True) for n in (3, 5, 5)]
     select = Softmax(0.4)
-    packed = [Packed.of(list(x)) for x in given]
+    packed = [Ragged.of(list(x)) for x in given]
     with kernels("dots"):
         got = attend(*given, select=select).context
-        together = attend_packed(*packed, select=select).tensor
+        together = attend_ragged(*packed, select=select).tensor
     query, key, value = (x.detach().double() for x in given)
     expected = torch.softmax(query @ key.mT / 2.0 / 0.4, -1) @ value
     for found in (got, together.view(2, 3, 4)):
@@ -213,8 +215,8 @@ def test_it_is_taken_for_what_is_learnt_of_short_sequences():
     assert choose(call(mask=Causal())).name == "dots"
     assert choose(call(learns=False, read=WeightedSum(0.1))).name == "dots"
     for other, why in (
-        (call(learns=False), "nothing is learnt"),
-        (call(learns=False, read=WeightedSum(0.1).eval()), "nothing is learnt"),
+        (call(learns=False), "used only in training"),
+        (call(learns=False, read=WeightedSum(0.1).eval()), "used only in training"),
         (call(queries=1), "one query"),
         (call(queries=300, keys=300), "short sequences"),
         (call(size=300), "short sequences"),
@@ -222,11 +224,11 @@ def test_it_is_taken_for_what_is_learnt_of_short_sequences():
         (call(mask=Dense(torch.ones(9, 9, dtype=torch.bool))), "Dense"),
         (call(mask=Window(2, 2)), "Window"),
         (call(read=WeightedSum(1.0)), "all weights"),
-        (call(at=torch.tensor([0, 1])), "from row to row"),
+        (call(at=torch.tensor([0, 1])), "at different positions"),
     ):
         assert choose(other).name == "sdpa"
-        assert why in str(Dots().refuses(other))
-    assert "no tensors to say" in str(explain(Attention())[""])
+        assert why in str(Dots().unsupported_reason(other))
+    assert "training on short sequences" in str(explain(Attention())[""])
 
 
 @pytest.mark.nohook
@@ -239,7 +241,7 @@ def test_an_exported_graph_is_of_pytorch_s_own_operators(strict):
     torch.testing.assert_close(program.module()(x, x).context, layer(x, x).context)
 
 
-def test_transforms_of_functions_and_second_derivatives_take_another_road():
+def test_transforms_of_functions_and_second_derivatives_use_another_kernel():
     x = torch.randn(3, 5, 8)
     torch.func.vmap(torch.func.grad(lambda y: attend(y, y).context.sum()))(x)
     x.requires_grad_()
@@ -259,9 +261,9 @@ def test_transforms_of_functions_and_second_derivatives_take_another_road():
 def test_packed_sequences_are_one_call_and_as_one_by_one(score, mask):
     torch.manual_seed(8)
     score = General(6, 6) if score == "general" else score
-    query = Packed.of([torch.randn(n, 2, 6) for n in (3, 7, 1, 0, 12)])
-    key = Packed.of([torch.randn(n, 2, 6) for n in (5, 2, 9, 3, 0)])
-    value = Packed.of([torch.randn(n, 2, 4) for n in (5, 2, 9, 3, 0)])
+    query = Ragged.of([torch.randn(n, 2, 6) for n in (3, 7, 1, 0, 12)])
+    key = Ragged.of([torch.randn(n, 2, 6) for n in (5, 2, 9, 3, 0)])
+    value = Ragged.of([torch.randn(n, 2, 4) for n in (5, 2, 9, 3, 0)])
     for x in (query, key, value):
         x.tensor.requires_grad_()
     leaves = [x.tensor for x in (query, key, value)]
@@ -269,9 +271,9 @@ def test_packed_sequences_are_one_call_and_as_one_by_one(score, mask):
     if score is not None:
         parts["score"] = score
     with kernels("dots"):
-        one = attend_packed(query, key, value, **parts).tensor
+        one = attend_ragged(query, key, value, **parts).tensor
     with kernels("sdpa"):
-        two = attend_packed(query, key, value, **parts).tensor
+        two = attend_ragged(query, key, value, **parts).tensor
     torch.testing.assert_close(one, two, rtol=1e-5, atol=1e-6)
     grad = torch.randn_like(one)
     for a, b in zip(
@@ -285,25 +287,25 @@ def test_heads_over_packed_sequences_are_heads_over_a_padded_batch():
     layer = MultiHead(12, 3, Attention(mask=Causal()), bias=True)
     lengths = torch.tensor([5, 1, 8])
     x = torch.randn(3, 8, 12)
-    packed = Packed.from_padded(x, lengths)
-    assert layer.packs(8)
+    packed = Ragged.from_padded(x, lengths)
+    assert layer.ragged_is_faster(8)
     got = layer(packed, packed).context
     padded = layer(x, x, mask=Lengths(lengths)).context
-    torch.testing.assert_close(got, Packed.from_padded(padded, lengths).tensor)
-    with pytest.raises(RequestError, match="as packed as the queries"):
+    torch.testing.assert_close(got, Ragged.from_padded(padded, lengths).tensor)
+    with pytest.raises(RequestError, match="as ragged as the queries"):
         layer(packed, x)
     with pytest.raises(RequestError, match="takes no need_weights"):
         layer(packed, packed, need_weights=True)
 
 
 def test_nobody_packs_where_it_would_not_be_one_call():
-    assert packs({}, 100)
-    assert not packs({}, 1000)
-    assert not packs({"mask": Dense(torch.ones(1, 1, dtype=torch.bool))}, 100)
-    assert not packs({"read": WeightedSum(scale="root length")}, 100)
+    assert ragged_is_faster({}, 100)
+    assert not ragged_is_faster({}, 1000)
+    assert not ragged_is_faster({"mask": Dense(torch.ones(1, 1, dtype=torch.bool))}, 100)
+    assert not ragged_is_faster({"read": WeightedSum(scale="root length")}, 100)
     with kernels("sdpa"):
-        assert not packs({}, 100)
-    assert not MultiHead(8, 2).double().packs(10)
+        assert not ragged_is_faster({}, 100)
+    assert not MultiHead(8, 2).double().ragged_is_faster(10)
 
 
 @pytest.mark.parametrize("mask", [None, Causal()])
@@ -312,7 +314,7 @@ def test_watchers_see_packed_sequences_as_a_padded_batch(mask):
     layer = MultiHead(12, 3, Attention(mask=mask))
     sizes = torch.tensor([5, 1, 8]), torch.tensor([4, 2, 8])
     x, y = torch.randn(3, 8, 12), torch.randn(3, 8, 12)
-    packed = [Packed.from_padded(z, n) for z, n in zip((x, y), sizes, strict=True)]
+    packed = [Ragged.from_padded(z, n) for z, n in zip((x, y), sizes, strict=True)]
     with watch(layer) as seen:
         layer(*packed)
     (weights,) = seen[""].steps
@@ -345,8 +347,8 @@ def test_sizes_that_do_not_fit_are_refused_before_c_reads_them():
     x, y = torch.randn(2, 5, 8, requires_grad=True), torch.randn(2, 5, 6)
     with pytest.raises(RequestError, match="of one size"):
         attend(x, y, torch.randn(2, 5, 8))
-    three, four = Packed.of([torch.randn(3, 2, 8)]), Packed.of([torch.randn(4, 2, 8)])
+    three, four = Ragged.of([torch.randn(3, 2, 8)]), Ragged.of([torch.randn(4, 2, 8)])
     with pytest.raises(RequestError, match="of one size"):
-        attend_packed(three, Packed.of([torch.randn(4, 1, 8)]), four)
+        attend_ragged(three, Ragged.of([torch.randn(4, 1, 8)]), four)
     with pytest.raises(RequestError, match="a value for each key"):
-        attend_packed(three, four, Packed.of([torch.randn(3, 2, 8)]))
+        attend_ragged(three, four, Ragged.of([torch.randn(3, 2, 8)]))

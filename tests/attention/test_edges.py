@@ -30,7 +30,7 @@ from regard.attention._kernels.halves import halves
 from regard.attention._kernels.segment import edge_dot, edge_sum, segment_softmax
 from regard.errors import RequestError
 
-ROADS = ["reference", "segment"] + (["edges"] if native.library() is not None else [])
+BACKENDS = ["reference", "segment"] + (["edges"] if native.library() is not None else [])
 CPU = torch.device("cpu")
 
 
@@ -64,7 +64,7 @@ def slow_gat(query, key, value, left, right, pairs, slope=0.2, temperature=1.0):
 
 @settings(max_examples=40, deadline=None)
 @given(
-    road=st.sampled_from(ROADS),
+    backend=st.sampled_from(BACKENDS),
     nodes=st.integers(1, 9),
     extra=st.integers(0, 3),
     edges=st.integers(0, 40),
@@ -73,7 +73,7 @@ def slow_gat(query, key, value, left, right, pairs, slope=0.2, temperature=1.0):
     scale=st.sampled_from([1.0, 40.0]),
     seed=st.integers(0, 10**6),
 )
-def test_graph_attention_is_the_papers(road, nodes, extra, edges, heads, dim, scale, seed):
+def test_graph_attention_is_the_papers(backend, nodes, extra, edges, heads, dim, scale, seed):
     generator = torch.Generator().manual_seed(seed)
     pairs = torch.stack([
         torch.randint(nodes + extra, (edges,), generator=generator),
@@ -85,7 +85,7 @@ def test_graph_attention_is_the_papers(road, nodes, extra, edges, heads, dim, sc
     query = scale * torch.rand(heads, nodes, 3, generator=generator)
     key = scale * torch.randn(heads, nodes + extra, 4, generator=generator)
     value = torch.randn(heads, nodes + extra, dim, generator=generator)
-    with kernels(road):
+    with kernels(backend):
         found = attend(query, key, value, score=score, mask=graph, select=Softmax(0.7)).context
     for h in range(heads):
         x = [t[h].double().numpy() for t in (query, key, value)]
@@ -111,9 +111,9 @@ def test_c_is_as_exact_as_float32_can_be(level, heads, dim, spread, slope):
     torch.nn.init.ones_(score.query)
     torch.nn.init.ones_(score.key)
 
-    def both(road, dtype):
+    def both(backend, dtype):
         x = [t.to(dtype).requires_grad_() for t in (left, right, value)]
-        with kernels(road):
+        with kernels(backend):
             found = attend(*x, score=score.to(dtype), mask=graph).context
         return found.detach(), *torch.autograd.grad(found, x, grad.to(dtype))
 
@@ -130,7 +130,7 @@ def test_c_is_as_exact_as_float32_can_be(level, heads, dim, spread, slope):
     ScaledDot, lambda: Cosine(3.0), lambda: General(4, 4), lambda: Additive(4, 4, 6),
 ])  # fmt: skip
 @pytest.mark.parametrize("batch", [(2,), (3, 2)])
-def test_every_road_is_the_reference(make, batch):
+def test_every_backend_is_the_reference(make, batch):
     score = make()
     graph = a_graph(12, 40, 1)
     generator = torch.Generator().manual_seed(2)
@@ -141,17 +141,17 @@ def test_every_road_is_the_reference(make, batch):
         key = key.detach().expand(*batch, 12, 4).requires_grad_()
     query, value = query.requires_grad_(), value.requires_grad_()
 
-    def run(road):
-        with kernels(road):
+    def run(backend):
+        with kernels(backend):
             found = attend(query, key, value, score=score, mask=graph, select=Softmax(2.0))
         leaves = [query, key, value, *score.parameters()]
         return found.context, *torch.autograd.grad(found.context.square().sum(), leaves)
 
     want = run("reference")
-    for road in ROADS[1:]:
-        if road == "edges" and not isinstance(score, SplitLinear):
+    for backend in BACKENDS[1:]:
+        if backend == "edges" and not isinstance(score, SplitLinear):
             continue
-        for x, y in zip(run(road), want, strict=True):
+        for x, y in zip(run(backend), want, strict=True):
             torch.testing.assert_close(x, y, rtol=1e-4, atol=2e-5)
 
 
@@ -190,11 +190,11 @@ def test_segment_softmax_of_unsorted_segments():
     torch.testing.assert_close(found, torch.stack([want[0], torch.tensor(1.0), want[1], want[2]]))
 
 
-@pytest.mark.parametrize("road", ROADS)
-def test_nodes_without_neighbors_read_zeros(road):
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_nodes_without_neighbors_read_zeros(backend):
     graph = Edges.of(torch.tensor([[0], [2]]), 4)
     x = torch.randn(1, 4, 3, requires_grad=True)
-    with kernels(road):
+    with kernels(backend):
         context = attend(x, x, x, score=SplitLinear(3, 3, heads=1), mask=graph).context
     assert (context[0, [0, 1, 3]] == 0).all()
     torch.testing.assert_close(context[0, 2], x[0, 0])
@@ -202,8 +202,8 @@ def test_nodes_without_neighbors_read_zeros(road):
     assert x.grad.isfinite().all()
 
 
-@pytest.mark.parametrize("road", ROADS[1:])
-def test_dropout_drops_edges_and_keeps_the_mean(road):
+@pytest.mark.parametrize("backend", BACKENDS[1:])
+def test_dropout_drops_edges_and_keeps_the_mean(backend):
     graph = a_graph(200, 8000, 6)
     score = SplitLinear(2, 2, heads=4)
     layer = Attention(score, read=WeightedSum(0.6))
@@ -212,7 +212,7 @@ def test_dropout_drops_edges_and_keeps_the_mean(road):
 
     def run(seed):
         torch.manual_seed(seed)
-        with kernels(road):
+        with kernels(backend):
             return layer(nodes, nodes, value, mask=graph).context
 
     first = run(1)
@@ -253,8 +253,8 @@ def test_weights_come_edge_by_edge():
     x = torch.randn(2, 10, 3)
     found = layer(x, x, x, need_weights=True).weights
     assert found.shape == (2, len(graph))
-    for road in ("reference", "segment"):
-        with kernels(road):
+    for backend in ("reference", "segment"):
+        with kernels(backend):
             same = layer(x, x, x, need_weights=True).weights
         torch.testing.assert_close(same, found)
     with watch(layer) as seen:
@@ -265,7 +265,7 @@ def test_weights_come_edge_by_edge():
     torch.testing.assert_close(total, (graph.offsets.diff() > 0).float().expand(2, 10))
 
 
-def test_explain_names_the_road():
+def test_explain_names_the_backend():
     graph = a_graph(10, 30, 7)
     fast = "edges" if native.library() is not None else "segment"
     assert explain(Attention(SplitLinear(3, 3), mask=graph))[""].kernel == fast
@@ -287,8 +287,8 @@ def test_heads_around_edges():
     layer = MultiHead(8, 2, Attention(SplitLinear(4, 4, heads=2)))
     x = torch.randn(9, 8)
     want = None
-    for road in ROADS:
-        with kernels(road):
+    for backend in BACKENDS:
+        with kernels(backend):
             found = layer(x, x, mask=graph).context
         want = found if want is None else want
         torch.testing.assert_close(found, want)
@@ -343,8 +343,8 @@ def test_what_is_no_graph_is_refused():
         SplitLinear(2, 2, slope=-0.1)
     graph = a_graph(5, 9, 0)
     x = torch.randn(1, 4, 2)
-    for road in ROADS:
-        with kernels(road), pytest.raises(RequestError, match="of 5 queries"):
+    for backend in BACKENDS:
+        with kernels(backend), pytest.raises(RequestError, match="of 5 queries"):
             attend(x, x, x, score=SplitLinear(2, 2), mask=graph)
     with pytest.raises(RequestError, match=r"heads=3 expected (queries|keys)"):
         attend(x, x, x, score=SplitLinear(2, 2, heads=3))
@@ -388,12 +388,12 @@ def test_a_graph_that_is_read_in_blocks_is_read_whole(heads, dim, spread):
         score.key.mul_(spread)  # 60: no bound on a row's scores would do
     upstream = torch.randn(heads, nodes, dim)
     found = {}
-    for road in ("edges", "segment"):
+    for backend in ("edges", "segment"):
         rows = x.view(nodes, heads, dim).transpose(0, 1)
-        with kernels(road):
+        with kernels(backend):
             context = Attention(score=score)(rows, rows, mask=graph).context
         grads = torch.autograd.grad(context, [x, score.query, score.key], upstream)
-        found[road] = [context.detach(), *grads]
+        found[backend] = [context.detach(), *grads]
     for ours, slow in zip(*found.values(), strict=True):
         scale = slow.abs().max().item()
         torch.testing.assert_close(ours, slow, rtol=0, atol=3e-5 * scale)
@@ -408,8 +408,8 @@ def test_fewer_look_than_are_looked_at_or_more(queries, keys):
     tensors = [torch.randn(n, 7, requires_grad=True) for n in (queries, keys, keys)]
     score, upstream = SplitLinear(7, 7), torch.randn(queries, 7)
     found = []
-    for road in ("edges", "segment"):
-        with kernels(road):
+    for backend in ("edges", "segment"):
+        with kernels(backend):
             context = attend(*tensors, score=score, mask=graph).context
         found.append([context, *torch.autograd.grad(context, tensors, upstream)])
     for ours, slow in zip(*found, strict=True):

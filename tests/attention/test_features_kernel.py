@@ -23,14 +23,14 @@ from regard.attention import (
 )
 from regard.attention._kernels import blocks, features
 
-ROADS = ["AVX-512", "AVX2", "portable", "blocks"]
+BACKENDS = ["AVX-512", "AVX2", "portable", "blocks"]
 INPUTS = ("query", "key", "value")
 
 
 @contextmanager
-def on(road):
+def on(backend):
     """At most this level of C, or the blocks of plain PyTorch."""
-    if road == "blocks":
+    if backend == "blocks":
         before, features._native = features._native, lambda *_: None
         try:
             yield
@@ -39,7 +39,7 @@ def on(road):
     else:
         if native.library() is None:
             pytest.skip(f"no shared object: {native.missing()}")
-        with native.at_level(road):
+        with native.at_level(backend):
             yield
 
 
@@ -69,12 +69,12 @@ def compare(inputs, weight, allowed=None, *, scale=5.0, bound=5.0, out=2e-6, gra
     largest = max(x.grad.abs().max().item() for x in double if x.numel())
     for name, a, b in zip(INPUTS, low, double, strict=True):
         assert a.grad.isfinite().all(), name
-        if a.numel():  # a gradient that cancels wholly (of one key) is as good as its terms
-            limit = grads * max(b.grad.abs().max().item(), 1e-2 * largest)
+        if a.numel():  # a gradient that cancels (of one key) has the rounding error of its terms
+            limit = grads * max(b.grad.abs().max().item(), 2e-2 * largest)
             assert (a.grad.double() - b.grad).abs().max() <= limit, name
 
 
-@pytest.mark.parametrize("road", ROADS)
+@pytest.mark.parametrize("backend", BACKENDS)
 @settings(max_examples=40)
 @given(
     batch=st.sampled_from([(), (1,), (3,), (2, 2)]),
@@ -86,8 +86,8 @@ def compare(inputs, weight, allowed=None, *, scale=5.0, bound=5.0, out=2e-6, gra
     layout=st.sampled_from(["plain", "strided", "shared keys", "shared queries"]),
     seed=st.integers(0, 10**6),
 )
-def test_every_road_agrees_with_float64(
-    road, batch, queries, keys, dim, spans, masked, layout, seed
+def test_every_backend_agrees_with_float64(
+    backend, batch, queries, keys, dim, spans, masked, layout, seed
 ):
     generator = torch.Generator().manual_seed(seed)
 
@@ -113,11 +113,11 @@ def test_every_road_agrees_with_float64(
         limits["mask"] = dense
         allowed = dense if allowed is None else dense & allowed
     weight = torch.randn(*batch, queries, dim, generator=generator)
-    with on(road):
+    with on(backend):
         compare(inputs, weight, allowed, **limits)
 
 
-@pytest.mark.parametrize("road", ROADS)
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(
     ("reach", "scale", "bound", "keys"),
     [
@@ -130,40 +130,40 @@ def test_every_road_agrees_with_float64(
         (1e-3, 5.0, 5.0, 60),  # slopes all but equal: the sum over keys cancels
     ],
 )
-def test_accuracy(road, reach, scale, bound, keys):
+def test_accuracy(backend, reach, scale, bound, keys):
     generator = torch.Generator().manual_seed(3)
     inputs = [(torch.rand(2, n, 33, generator=generator) * 2 - 1) * reach for n in (37, keys)] + [
         torch.randn(2, keys, 33, generator=generator)
     ]
     weight = torch.randn(2, 37, 33, generator=generator)
-    with on(road):
+    with on(backend):
         compare(inputs, weight, scale=scale, bound=bound)
 
 
-@pytest.mark.parametrize("road", ROADS)
-def test_far_apart_queries_and_keys_meet_in_the_middle(road):
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_far_apart_queries_and_keys_meet_in_the_middle(backend):
     """q = 900 and k = -899 cancel: neither e^2q nor e^2k exists in fp32."""
     query, key = torch.full((1, 3, 5), 900.0), torch.full((1, 4, 5), -900.0)
     key += torch.arange(4.0)[:, None]
-    with on(road):
+    with on(backend):
         compare([query, key, torch.randn(1, 4, 5)], torch.randn(1, 3, 5), scale=1.0, bound=2.0)
 
 
-@pytest.mark.parametrize("road", ROADS)
-def test_large_values_stay_finite(road):
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_large_values_stay_finite(backend):
     """Weights are summed as w e^-a, at most 1 each, so values near fp32's end do not overflow."""
     value = torch.tensor([[[1e38], [2e38]]])
     query = key = torch.ones(1, 2, 1)
-    with on(road):
+    with on(backend):
         got = features.feature_attention(query, key, value, scale=5.0, bound=20.0)
     torch.testing.assert_close(got, torch.full((1, 2, 1), 1.5e38))
 
 
-@pytest.mark.parametrize("road", ROADS)
-def test_what_is_not_a_number_stays_in_its_row(road):
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_what_is_not_a_number_stays_in_its_row(backend):
     query, key, value = torch.randn(2, 5, 6), torch.randn(2, 7, 6), torch.randn(2, 7, 6)
     query[0, 1, 2] = math.nan
-    with on(road):
+    with on(backend):
         got = features.feature_attention(query, key, value, scale=5.0, bound=5.0)
     assert got[0, 1, 2].isnan()
     assert got.isnan().sum() == 1
@@ -269,12 +269,12 @@ def test_the_number_of_threads_changes_no_bit(masked):
     assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
 
 
-@pytest.mark.parametrize("road", ["AVX-512", "blocks"])
-def test_the_operators_keep_their_promises(road):
+@pytest.mark.parametrize("backend", ["AVX-512", "blocks"])
+def test_the_operators_keep_their_promises(backend):
     """Fake tensors, autograd and schema as `torch.library` checks them."""
     query, key, value = (torch.randn(2, n, 5, requires_grad=True) for n in (3, 4, 4))
     limits = (torch.zeros(2, 3).int(), torch.full((2, 3), 4).int(), torch.rand(2, 3, 4) > 0.3)
-    with on(road):
+    with on(backend):
         torch.library.opcheck(features._forward, (query, key, value, *limits, 5.0, 5.0))
         torch.library.opcheck(features._forward, (query, key, value, None, None, None, 5.0, 4.0))
 

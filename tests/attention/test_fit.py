@@ -97,7 +97,7 @@ CASES = [
 @pytest.mark.parametrize(("parts", "said"), CASES, ids=[said for _, said in CASES])
 def test_refused_when_built_and_when_called(parts, said):
     x = torch.randn(2, 3, 4)
-    for _ in range(2):  # what is known of classes is kept, the refusal is not
+    for _ in range(2):  # what is known of classes is kept, the unsupported_tiles_reason is not
         with pytest.raises(RequestError, match=said):
             Attention(**parts)
         with pytest.raises(RequestError, match=said):

@@ -40,7 +40,7 @@ SCORES = {
 
 
 @pytest.fixture(params=["C", "blocks"])
-def road(request, monkeypatch):
+def backend(request, monkeypatch):
     """Both ways of the kernel: the compiled one, and blocks of PyTorch, several of them."""
     if request.param == "C":
         if native.library() is None:
@@ -118,7 +118,7 @@ def test_local_attention_is_the_papers(kernel, queries, keys, reach, dim, kind, 
 @pytest.mark.parametrize("kind", ["local-p", "local-m", "clamped"])
 @pytest.mark.parametrize("masked", ["none", "lengths", "holes"])
 @pytest.mark.parametrize("heads", [False, True])
-def test_every_road_is_the_reference(road, score, kind, masked, heads):
+def test_every_backend_is_the_reference(backend, score, kind, masked, heads):
     torch.manual_seed(3)
     lead = (2, 3) if heads else (2,)
     query = torch.randn(*lead, 11, 6).transpose(-2, -1).contiguous().transpose(-2, -1)
@@ -270,7 +270,7 @@ def test_a_clamped_window_stays_at_the_last_word():
     assert found[1, 0].nonzero().flatten().tolist() == [2, 3]
 
 
-def test_dropout_and_low_precision(road):
+def test_dropout_and_low_precision(backend):
     torch.manual_seed(0)
     keys = torch.randn(1, 300, 8)
     layer = Attention(Dot(), select=LocalMonotonic(5), read=WeightedSum(0.5))

@@ -74,7 +74,7 @@ def test_what_a_decoder_does_to_lengths_looks_at_no_number(monkeypatch):
     for other in (mask.rows(index), mask.select(index), mask.over_heads(1), mask.to("cpu")):
         assert isinstance(other, Lengths)
         with pytest.raises(RequestError, match="at most 4 keys, came 5"):
-            other.fits(1, 4)
+            other.check_shape(1, 4)
     assert mask.rows(index).lengths.tolist() == [3, 5, 3]
 
 

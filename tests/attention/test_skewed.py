@@ -20,7 +20,7 @@ from regard.attention import (
     explain,
     kernels,
 )
-from regard.attention._kernels.skewed import skews
+from regard.attention._kernels.skewed import supports_skewed
 from regard.attention._kernels.table import Call
 
 
@@ -40,30 +40,30 @@ def test_it_is_the_reference(queries, keys, at, score, position):
     given = {"score": score, "position": position, "select": Softmax(temperature=1.7), "at": at}
     upstream = torch.randn(2, 3, queries, 8)
     found = []
-    for road in ("relative", "reference"):
-        with kernels(road):
+    for backend in ("relative", "reference"):
+        with kernels(backend):
             context = attend(query, key, value, **given).context
         found.append([context, *torch.autograd.grad(context, (query, key, value), upstream)])
     for ours, want in zip(*found, strict=True):
         torch.testing.assert_close(ours, want, rtol=1e-5, atol=1e-5)
 
 
-def test_which_road_is_told():
-    def road(read=None, **more):
+def test_explain_names_the_backend():
+    def backend(read=None, **more):
         layer = Attention(**more, **({} if read is None else {"read": read}))
         return str(explain(layer)[""])
 
-    assert "fused" in road(position=ALiBi(3))
-    assert "fused" not in road(position=ALiBi(3), read=WeightedSum(dropout=0.1))
-    assert "fused" not in road(score=RelativeKeys(2, 4))
+    assert "fused" in backend(position=ALiBi(3))
+    assert "fused" not in backend(position=ALiBi(3), read=WeightedSum(dropout=0.1))
+    assert "fused" not in backend(score=RelativeKeys(2, 4))
 
 
 def test_a_gradient_of_the_biases_needs_tiles():
     x, position = torch.randn(3, 8, 4), RelativeBias(2, 3)
     call = Call(ScaledDot(), Softmax(), WeightedSum(), position, query=x, key=x, value=x)
-    assert not skews(call)
+    assert not supports_skewed(call)
     with torch.no_grad():
-        assert skews(call)
+        assert supports_skewed(call)
 
 
 def test_what_is_masked_and_what_learns_goes_by_tiles_and_agrees():

@@ -118,13 +118,13 @@ def test_graph_attention_exports(strict):
     torch.testing.assert_close(program.module()(y), model(y))
 
 
-@pytest.mark.parametrize("road", ["C", "PyTorch"])
+@pytest.mark.parametrize("backend", ["C", "PyTorch"])
 @pytest.mark.parametrize("low", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("kind", ["local", "edges"])
-def test_under_autocast_it_is_what_the_reference_is(kind, low, road, monkeypatch):
-    if road == "C" and native.library() is None:
+def test_under_autocast_it_is_what_the_reference_is(kind, low, backend, monkeypatch):
+    if backend == "C" and native.library() is None:
         pytest.skip("no compiled library")
-    if road == "PyTorch":
+    if backend == "PyTorch":
         monkeypatch.setattr({"local": local, "edges": edges}[kind], "_available", lambda: False)
     if kind == "local":
         model, given = Local(True), (torch.tensor([20, 7]),)

@@ -55,11 +55,14 @@ def test_triton_is_not_imported_before_it_is_needed():
 
 def test_what_it_takes(monkeypatch):
     x = torch.randn(1, 2, 3)
-    assert not triton.takes(x)
+    assert not triton.supports(x)
     if not torch.cuda.is_available():
-        assert "no CUDA device" in triton.available() or "not installed" in triton.available()
+        assert (
+            "no CUDA device" in triton.unavailable_reason()
+            or "not installed" in triton.unavailable_reason()
+        )
     monkeypatch.setattr(triton, "find_spec", lambda name: None)
     triton._missing.cache_clear()
-    assert triton.available() == "Triton is not installed"
+    assert triton.unavailable_reason() == "Triton is not installed"
     triton._missing.cache_clear()
     assert Attention(Additive(3, 3, 4))(x, x).context.shape == (1, 2, 3)

@@ -27,9 +27,9 @@ from regard.attention import (
     LocalPredictive,
     MultiHead,
     NegativeSquaredEuclidean,
-    Packed,
     Pointer,
     PreviousWeights,
+    Ragged,
     RelativeBias,
     RelativeKeys,
     RelativeValues,
@@ -40,7 +40,7 @@ from regard.attention import (
     WeightedSum,
     Window,
     attend,
-    attend_packed,
+    attend_ragged,
     kernels,
 )
 from regard.attention._kernels.table import Call, table
@@ -226,22 +226,22 @@ def test_a_memory_of_another_layer(score, hidden, kernel, grad):
 
 @pytest.mark.nohook
 def test_what_the_shape_checks_refuse_first():
-    packed = Packed.of([torch.randn(3, D), torch.randn(2, D)])
-    with pytest.raises(RequestError, match=r"came Packed for the query; packed .* attend_packed"):
-        Attention()(packed, packed)
-    with pytest.raises(RequestError, match="came Packed for the key"):
-        Attention()(x(2, 5, D), packed)
-    with pytest.raises(RequestError, match="as packed as the queries are, came Tensor, Packed"):
-        MultiHead(D, 2)(x(2, 5, D), packed)
+    ragged = Ragged.of([torch.randn(3, D), torch.randn(2, D)])
+    with pytest.raises(RequestError, match=r"came Ragged for the query; ragged .* attend_ragged"):
+        Attention()(ragged, ragged)
+    with pytest.raises(RequestError, match="came Ragged for the key"):
+        Attention()(x(2, 5, D), ragged)
+    with pytest.raises(RequestError, match="as ragged as the queries are, came Tensor, Ragged"):
+        MultiHead(D, 2)(x(2, 5, D), ragged)
     with pytest.raises(RequestError, match=r"a query of \(\*batch, n, 8\), came \(8,\)"):
         MultiHead(D, 2)(x(D), x(2, 5, D))
 
 
 @pytest.mark.parametrize("heads", [(), (2,)])
-def test_packed(heads):
-    packed = Packed.of([torch.randn(3, *heads, 4), torch.randn(2, *heads, 4)])
+def test_ragged(heads):
+    ragged = Ragged.of([torch.randn(3, *heads, 4), torch.randn(2, *heads, 4)])
     with pytest.raises(RequestError, match="Pointer gives a number for each key"):
-        attend_packed(packed, packed, read=Pointer())
+        attend_ragged(ragged, ragged, read=Pointer())
     for mask in (
         Lengths(torch.tensor([2, 2])),
         Documents(torch.zeros(2, 3).long()) & Causal(),
@@ -249,13 +249,13 @@ def test_packed(heads):
         torch.ones(2, *heads, 3, 3).bool(),
     ):
         with pytest.raises(RequestError, match="holds in every sequence"):
-            attend_packed(packed, packed, mask=mask)
+            attend_ragged(ragged, ragged, mask=mask)
     for part in PARTS.values():
-        with pytest.raises(RequestError, match=r"heads=3 expected packed queries \(N, 3, dim\)"):
-            attend_packed(packed, packed, **part(3))
-    other = Packed.of([torch.randn(3, *heads, 6), torch.randn(2, *heads, 6)])
+        with pytest.raises(RequestError, match=r"heads=3 expected ragged queries \(N, 3, dim\)"):
+            attend_ragged(ragged, ragged, **part(3))
+    other = Ragged.of([torch.randn(3, *heads, 6), torch.randn(2, *heads, 6)])
     with pytest.raises(RequestError, match=r"General with .* does not take queries of 6"):
-        attend_packed(other, packed, score=General(4, 4))
+        attend_ragged(other, ragged, score=General(4, 4))
 
 
 def test_other_errors_stay_as_they_are():

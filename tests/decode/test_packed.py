@@ -11,7 +11,12 @@ import torch
 from regard import native
 from regard.attention import Sharpen, Softmax, watch
 from regard.decode import Beam, Ensemble, Greedy, Sample
-from regard.decode.packed import PackedRecurrent, PackedTransformer, packed, refuses
+from regard.decode.packed import (
+    PackedRecurrent,
+    PackedTransformer,
+    packed,
+    unsupported_reason,
+)
 from regard.decode.top import leading, log_probabilities, top
 from regard.errors import RequestError
 from regard.layers.rnn import Gated
@@ -338,7 +343,7 @@ def test_what_cannot_be_packed_runs_as_it_is_and_says_why():
         "activation is not in C": a_transformer(Marian, activation="gelu"),
     }
     for why, model in cases.items():
-        assert why in refuses(model)
+        assert why in unsupported_reason(model)
         assert packed(model) is model
         with pytest.raises(RequestError, match="int8 needs a decoder that can be packed, and"):
             packed(model, "int8")
@@ -362,7 +367,7 @@ def test_what_a_packed_model_looks_at_is_what_the_model_looks_at(make, level, mo
         with watch(model) as seen:
             watched = Beam(size=3)(model, source, lengths)
     with monkeypatch.context() as patch, watch(model) as expected:
-        patch.setattr(module, "refuses", lambda model: "unpacked")
+        patch.setattr(module, "unsupported_reason", lambda model: "unpacked")
         Beam(size=3)(model, source, lengths)
     for a, b in zip(plain, watched, strict=True):
         assert [(h.tokens, h.score) for h in a] == [(h.tokens, h.score) for h in b]
@@ -375,7 +380,7 @@ def test_what_a_packed_model_looks_at_is_what_the_model_looks_at(make, level, mo
             assert there.any()
             torch.testing.assert_close(found[there], step[there], rtol=1e-4, atol=1e-5)
     with watch(model, tiles=True):
-        assert "watches more" in refuses(model)
+        assert "watches more" in unsupported_reason(model)
 
 
 @needs_c

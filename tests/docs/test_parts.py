@@ -19,7 +19,7 @@ ROWS = {
 }
 NO_PARTS = {
     *("Attended", "Attention", "CarryState", "Explanation", "Memory", "MultiHead"),
-    *("Packed", "Record", "Seen"),  # what parts are given to, and what comes back
+    *("Ragged", "Record", "Seen"),  # what parts are given to, and what comes back
 }
 
 

@@ -4,14 +4,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.layers.sparse import Rows, SparseLinear
+from regard.layers.sparse import CSRMatrix, SparseLinear
 
 
 def rows_of(dense):
     row, column = dense.nonzero(as_tuple=True)
     order = torch.randperm(len(row))
     value = dense[row, column]
-    return Rows(row[order], column[order], value[order], tuple(dense.shape))
+    return CSRMatrix(row[order], column[order], value[order], tuple(dense.shape))
 
 
 @settings(max_examples=30, deadline=None)
@@ -37,10 +37,10 @@ def test_dropout_is_that_of_a_dense_input_and_its_gradient_fits():
     dense = (torch.rand(200, 50) < 0.3).double()
     layer = SparseLinear(50, 4, dropout=0.5).double()
     rows = rows_of(dense)
-    value = rows.dropped(0.5)
+    value = rows.dropout(0.5)
     assert set(value.tolist()) == {0.0, 2.0}
     assert 0.45 < (value == 0).double().mean() < 0.55
-    product = rows.times(value, layer.weight)
+    product = rows.matmul(value, layer.weight)
     kept = torch.zeros(200, 50, dtype=torch.float64)
     at = torch.repeat_interleave(torch.arange(200), rows.offsets.diff())
     kept[at, rows.column] = value
@@ -52,7 +52,7 @@ def test_dropout_is_that_of_a_dense_input_and_its_gradient_fits():
 
 
 def test_values_of_one_place_add_up():
-    rows = Rows(
+    rows = CSRMatrix(
         torch.tensor([0, 0]), torch.tensor([1, 1]), torch.tensor([2.0, 3.0], dtype=torch.float64),
         (1, 2),
     )  # fmt: skip

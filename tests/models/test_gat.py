@@ -11,7 +11,7 @@ from regard import catalog
 from regard.attention import Edges, explain, watch
 from regard.data.neighbors import Compressed
 from regard.errors import RequestError
-from regard.layers.sparse import Rows
+from regard.layers.sparse import CSRMatrix
 from regard.models.gat import GAT
 from regard.models.gcn import GCN
 
@@ -231,7 +231,7 @@ def test_what_the_answers_depend_on_gives_the_answers_of_the_whole_graph(name, s
     read = x[near]
     if sparse:
         row, column = read.nonzero(as_tuple=True)
-        read = Rows(row, column, read[row, column], tuple(read.shape))
+        read = CSRMatrix(row, column, read[row, column], tuple(read.shape))
     assert torch.allclose(model(read, hops).logits, whole[asked], atol=1e-6)
 
 

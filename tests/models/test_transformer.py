@@ -10,7 +10,7 @@ import torch
 from regard.attention import watch
 from regard.errors import RequestError
 from regard.layers.feedforward import FeedForward
-from regard.layers.rows import Rows
+from regard.layers.layout import BatchLayout
 from regard.models.transformer import Transformer
 from regard.protocols import BOS, EOS, PAD
 
@@ -200,7 +200,7 @@ def test_check_d_windows_reach_as_far_as_they_are_stacked():
     for count in (1, 2, 3):
         y = x
         for layer in model.encoder[:count]:
-            y = layer(y, Rows(torch.tensor([y.shape[1]]), y.shape[1]))
+            y = layer(y, BatchLayout(torch.tensor([y.shape[1]]), y.shape[1]))
         (grad,) = torch.autograd.grad(y[0, 6, 0], x)
         reached = grad[0].any(-1).nonzero().flatten().tolist()
         assert reached == list(range(6 - count, 7 + count))

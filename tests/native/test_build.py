@@ -188,7 +188,7 @@ def test_switched_off(fresh, monkeypatch):
     monkeypatch.setenv("REGARD_NATIVE", "0")
     assert native.library() is None
     assert native.missing() == "REGARD_NATIVE=0 switches it off"
-    assert c.refuses() == "no C, REGARD_NATIVE=0 switches it off"
+    assert c.unsupported_reason() == "no C, REGARD_NATIVE=0 switches it off"
 
 
 @pytest.mark.nohook

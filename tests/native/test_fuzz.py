@@ -27,11 +27,11 @@ from regard.attention import (
     Lengths,
     LocalPredictive,
     NegativeSquaredEuclidean,
-    Packed,
+    Ragged,
     ScaledDot,
     SplitLinear,
     Window,
-    attend_packed,
+    attend_ragged,
     kernels,
 )
 
@@ -175,12 +175,12 @@ def test_packed_batches_are_right(lengths, part, dtype, low, causal, layout, lea
     dtype = torch.float32 if low is not None else dtype
     layer = PARTS[part](16).to(dtype)
     x = laid_out(torch.randn(sum(lengths), 16).to(dtype), layout).detach().requires_grad_(learn)
-    rows = Packed(x, torch.tensor([0, *lengths]).cumsum(0))
+    rows = Ragged(x, torch.tensor([0, *lengths]).cumsum(0))
     mask = Causal() if causal else None
     with contextlib.ExitStack() as stack:
         if low is not None:
             stack.enter_context(torch.autocast("cpu", low))
-        context = attend_packed(rows, rows, score=layer.score, mask=mask).tensor
+        context = attend_ragged(rows, rows, score=layer.score, mask=mask).tensor
     if learn:
         context.float().sum().backward()
     at = 0

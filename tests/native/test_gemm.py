@@ -8,14 +8,14 @@ from regard import native
 from regard.native import gemm
 
 pytestmark = pytest.mark.skipif(
-    native.lacks("regard_gemm") is not None, reason="no C functions here"
+    native.unavailable_reason("regard_gemm") is not None, reason="no C functions here"
 )
 
 
 @pytest.fixture
 def here(monkeypatch):
-    """As on a machine where it pays."""
-    monkeypatch.setattr(gemm, "_wins", lambda: True)
+    """As on a machine where it is_faster."""
+    monkeypatch.setattr(gemm, "_machine_is_faster", lambda: True)
 
 
 def strided(rows, columns, layout):
@@ -115,6 +115,6 @@ def test_what_is_unusual_is_called_as_it_is(here):
 
 
 def test_elsewhere_pytorch_multiplies(monkeypatch):
-    monkeypatch.setattr(gemm, "_wins", lambda: False)
+    monkeypatch.setattr(gemm, "_machine_is_faster", lambda: False)
     layer = nn.Linear(64, 64)
     assert "_Linear" not in str(gemm.linear(layer, torch.randn(100, 64)).grad_fn)

@@ -5,8 +5,8 @@ import torch
 
 from regard.attention import Additive, Attention, Sparsemax, kernels
 from regard.attention._kernels.cpu import additive
-from regard.native.once import once
-from regard.native.twice import again, asked
+from regard.native.once import once_differentiable
+from regard.native.twice import double_backward, double_backward_wanted
 
 
 class Cube(torch.autograd.Function):
@@ -18,7 +18,7 @@ class Cube(torch.autograd.Function):
         return x**3
 
     @staticmethod
-    @once
+    @once_differentiable
     def backward(ctx, grad):
         return 3 * ctx.saved_tensors[0] ** 2 * grad
 
@@ -32,7 +32,7 @@ class Blind(torch.autograd.Function):
         return x**3
 
     @staticmethod
-    @once
+    @once_differentiable
     def backward(ctx, grad):
         return ctx.saved_tensors[0] * grad
 
@@ -54,7 +54,7 @@ def test_a_second_derivative_beside_another_way_to_the_input_is_refused():
         torch.autograd.grad(Blind.apply(x), x, create_graph=True)
 
 
-@pytest.mark.skipif(additive.refuses() is not None, reason="no compiled library")
+@pytest.mark.skipif(additive.unsupported_reason() is not None, reason="no compiled library")
 @pytest.mark.parametrize("select", [None, Sparsemax()])
 @pytest.mark.parametrize("power", [1, 2])
 @pytest.mark.parametrize("step", [False, True])
@@ -84,8 +84,8 @@ class Twice(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad):
         x, y = ctx.saved_tensors
-        if asked():
-            return again(lambda x, y: x * y**2, (x, y), (grad,), ctx.needs_input_grad)
+        if double_backward_wanted():
+            return double_backward(lambda x, y: x * y**2, (x, y), (grad,), ctx.needs_input_grad)
         return grad * y**2, 2 * grad * x * y
 
 

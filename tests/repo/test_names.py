@@ -1,16 +1,33 @@
-"""Every public name can be had after everything was imported, and is not hidden by a module."""
+"""Public names: each can be imported, none is hidden by a module, no two classes share one."""
 
+import ast
 import contextlib
 import importlib
 import inspect
 import types
+from collections import defaultdict
 
 import pytest
 
 import regard
-from tests.repo.tree import dotted, modules
+from tests.repo.tree import SOURCE, dotted, modules
 
 NAMES = sorted({dotted(path) for path in modules()} - {"regard", "regard.__main__"})
+
+SHARED = {
+    "Asked": {"data/stories.py", "tasks/given.py"},
+    "Batch": {"data/dataset.py", "train/settings.py"},
+    "Column": {"cli/_inspect.py", "data/dataset.py"},
+    "Cosine": {"attention/score/dot.py", "train/schedule.py"},
+    "Linear": {"decode/panels.py", "train/schedule.py"},
+    "Memory": {"attention/memory.py", "tasks/memory.py"},
+    "Packed": {"data/packed.py", "viewer/_codec.py"},
+    "Row": {"cli/app.py", "data/formats/text.py"},
+    "Score": {"attention/score/base.py", "metrics/score.py"},
+    "Words": {"tasks/questions.py", "viewer/picture.py"},
+    "Work": {"train/engine.py", "train/work.py"},
+}
+"""Public classes that still share a name, with their files. No row may be added."""
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +72,18 @@ def test_public_names_are_not_hidden_by_modules(everything, name):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_module_says_what_it_is(everything, name):
     assert name not in everything or (everything[name].__doc__ or "").strip()
+
+
+def test_no_two_public_classes_have_the_same_name():
+    """A reader who meets a class must not ask which of two it is."""
+    homes = defaultdict(set)
+    for path in modules():
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes[node.name].add(path.relative_to(SOURCE).as_posix())
+    assert len(homes) > 200
+    twice = {name: sorted(where) for name, where in homes.items() if len(where) > 1}
+    assert {name: at for name, at in twice.items() if not set(at) <= SHARED.get(name, set())} == {}
 
 
 def test_the_front_page(everything):

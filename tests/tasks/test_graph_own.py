@@ -13,6 +13,7 @@ from regard.data import graph_files
 from regard.data.graph import Graph
 from regard.data.scaling import Scaling
 from regard.errors import RequestError
+from regard.layers.sparse import CSRMatrix
 from regard.tasks.graphs import Graphs
 from tests.cli.run import run
 
@@ -73,7 +74,7 @@ def test_scales_are_numpys(tmp_path, kind, mapped):
         graph_files.write_folder(dense, tmp_path / "mapped")
     task = Graphs(str(tmp_path / ("mapped" if mapped else "papers")), normalize=kind)
     _, features, _ = task.world().near(np.arange(40), 0)
-    found = features if not hasattr(features, "times") else features.times(
+    found = features if not isinstance(features, CSRMatrix) else features.matmul(
         features.value, __import__("torch").eye(4)
     )  # fmt: skip
     wanted = SCALES[kind](x.astype(np.float32).astype(np.float64))

@@ -4,7 +4,7 @@ import torch
 from torch.nn import functional as F
 
 from regard import native
-from regard.layers.project import Deferred, deferring, project
+from regard.layers.project import DeferredLogits, deferring, project
 from regard.native.gate import Function
 from regard.tasks import loss as module
 from regard.tasks.loss import smoothed_cross_entropy
@@ -122,7 +122,7 @@ def deferred(rows=37, size=29, dim=16, dtype=torch.float64, *, bias=True):
     own = torch.randn(size, dtype=dtype, requires_grad=True) if bias else None
     gold = torch.randint(0, size, (rows,))
     gold[::5] = 0
-    return Deferred(states, weight, own), gold
+    return DeferredLogits(states, weight, own), gold
 
 
 def both(logits, gold, smoothing=0.1, level="AVX-512"):
@@ -202,7 +202,7 @@ def test_gradients_are_made_only_where_they_are_wanted(monkeypatch):
     monkeypatch.setattr(module, "_entropy", spy)
     with torch.no_grad():
         smoothed_cross_entropy(logits, gold)
-    smoothed_cross_entropy(Deferred(*(x.detach() for x in logits)), gold)
+    smoothed_cross_entropy(DeferredLogits(*(x.detach() for x in logits)), gold)
     smoothed_cross_entropy(logits, gold)
     assert written == [False, False, True]
 
@@ -228,7 +228,7 @@ def test_models_put_their_logits_off_only_where_asked_and_where_they_can():
     assert isinstance(project(layer, x), torch.Tensor)
     with deferring():
         off = project(layer, x)
-        assert isinstance(off, Deferred)
+        assert isinstance(off, DeferredLogits)
         with deferring(False):
             assert isinstance(project(layer, x), torch.Tensor)
         seen = layer.register_forward_hook(lambda *given: None)

@@ -1,4 +1,4 @@
-"""Every attention mechanism as one operation of six parts, on the fastest kernel that can do it."""
+"""Every attention mechanism as one operation of six parts, on the fastest possible kernel."""
 
 from regard.attention._explain import explain as explain
 from regard.attention._kernels.table import Explanation as Explanation
@@ -27,13 +27,13 @@ from regard.attention.module import Attention as Attention
 from regard.attention.module import MultiHead as MultiHead
 from regard.attention.op import Attended as Attended
 from regard.attention.op import attend as attend
-from regard.attention.packed import Packed as Packed
-from regard.attention.packed import attend_packed as attend_packed
 from regard.attention.position import ALiBi as ALiBi
 from regard.attention.position import DistanceMask as DistanceMask
 from regard.attention.position import Position as Position
 from regard.attention.position import RelativeBias as RelativeBias
 from regard.attention.position import Rotary as Rotary
+from regard.attention.ragged import Ragged as Ragged
+from regard.attention.ragged import attend_ragged as attend_ragged
 from regard.attention.read import FeatureSum as FeatureSum
 from regard.attention.read import Gather as Gather
 from regard.attention.read import Pointer as Pointer
@@ -119,10 +119,10 @@ __all__ = [
     "MultiHead",
     "NegativeSquaredEuclidean",
     "OverQueries",
-    "Packed",
     "Pointer",
     "Position",
     "PreviousWeights",
+    "Ragged",
     "Read",
     "Record",
     "RelativeBias",
@@ -146,7 +146,7 @@ __all__ = [
     "WeightedSum",
     "Window",
     "attend",
-    "attend_packed",
+    "attend_ragged",
     "explain",
     "kernels",
     "masked_softmax",

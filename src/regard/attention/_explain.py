@@ -1,4 +1,4 @@
-"""Which kernel an attention takes, and why the faster ones were not taken."""
+"""Which kernel an attention uses, and why the faster ones are not used."""
 
 from torch import nn
 
@@ -10,9 +10,9 @@ __all__ = ["explain"]
 
 
 def explain(model: nn.Module, *, need_weights: bool = False) -> dict[str, Explanation]:
-    """For each attention of a model, by module path: the kernel it takes, and why not a faster one.
+    """For each attention of a model, by module path: its kernel, and why no faster one is used.
 
-    Only the parts decide here; `kernels(...)` in force is respected.
+    Decided by the parts alone, without tensors. An enclosing `kernels(...)` is respected.
 
     Example:
         >>> from regard.attention import Additive
@@ -31,7 +31,7 @@ def explain(model: nn.Module, *, need_weights: bool = False) -> dict[str, Explan
             continue
         parts = layer.parts
         if turns_only(parts["position"]):
-            parts["position"] = None  # queries and keys are turned before any kernel sees them
-        mask = layer.mask if layer.usual_mask is None else layer.usual_mask
+            parts["position"] = None  # queries and keys are rotated before the kernel
+        mask = layer.mask if layer.expected_mask is None else layer.expected_mask
         found[path] = explain_call(Call(**parts, mask=mask, need_weights=need_weights))
     return found

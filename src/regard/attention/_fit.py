@@ -1,18 +1,18 @@
-"""Which parts go together: a senseless combination is refused with one sentence, naming both.
+"""Which parts can be combined: other combinations are an error that names both parts.
 
-Parts say what they are and need in class attributes (or properties), and nothing here knows a class
-by name. All are optional; a part without them is taken as it is.
+Parts declare their properties in class attributes (or properties); nothing here names a class. All
+declarations are optional; a part without them is not checked.
 
-    per_feature   score, select, read: works on (*batch, Q, K, D), one number a feature
+    per_feature   score, select, read: works on (*batch, Q, K, D), one number per feature
     one_hot       select: its weights choose one key; read: it needs such weights
     log_space     read: it needs the select's `log_weights`
     sums          select: "over queries" mixes queries, which a carry keeps apart
     turns         score: depends on angles and distances only; position: it turns queries and keys
-    biases        position: False where it leaves the scores alone (it then meets no kernel)
+    biases        position: False if it does not change scores (kernels then ignore it)
     feature_dim   carry: how many features of its state a score may see; score: how many it needs
-    aligns        select: it goes on from where the last step stopped; carry: it says where that was
-    heads         score, position, read: how many have parameters of their own; None or 1: all share
-    alone         score: `as_dot` looks at all keys, so that packed sequences each go by themselves
+    aligns        select: continues from the previous stop; carry: stores that stop
+    heads         score, position, read: heads with own parameters; None or 1: all share them
+    alone         score: `as_dot` depends on all keys, so ragged sequences are computed one by one
 """
 
 from functools import cache
@@ -26,10 +26,10 @@ _SAID = ("per_feature", "one_hot", "log_space", "turns", "feature_dim", "aligns"
 
 
 def check(score: Any, select: Any, read: Any, position: Any, carry: Any) -> None:
-    """Refuse parts that do not go together.
+    """Refuse parts that cannot be combined.
 
     Raises:
-        RequestError: one sentence with the names of both parts and what to take instead.
+        RequestError: names both parts and suggests another one.
     """
     kinds = (type(select), type(read), type(position), type(carry))
     if not (_asks_score((type(score),)) or _asks(kinds)):
@@ -45,10 +45,10 @@ def check(score: Any, select: Any, read: Any, position: Any, carry: Any) -> None
 
 
 def check_heads(heads: int, score: Any, position: Any, read: Any) -> None:
-    """Refuse what heads cannot be joined of, and parts for other heads.
+    """Refuse reads that heads cannot concatenate, and parts for another number of heads.
 
     Raises:
-        RequestError: for a read whose context is no vector of values, or a part with another
+        RequestError: for a read whose context is not a vector of values, or a part with another
             number of heads.
     """
     for part in (score, position, read):
@@ -66,18 +66,18 @@ def check_heads(heads: int, score: Any, position: Any, read: Any) -> None:
 
 
 def heads_of(part: Any) -> int | None:
-    """How many heads have parameters of their own in a part; None where all share them."""
+    """The number of heads with their own parameters in a part; None where all share them."""
     heads = getattr(part, "heads", None)
     return heads if isinstance(heads, int) and heads > 1 else None
 
 
 def turns_only(position: Any) -> bool:
-    """Whether a position changes queries and keys but no scores, so that no kernel need know it."""
+    """Whether a position changes queries and keys but not scores, so kernels can ignore it."""
     return not getattr(type(position), "biases", True)
 
 
 def _features(score: Any, select: Any, read: Any) -> str | None:
-    """One number a pair or one a feature: all three must mean the same."""
+    """Score, select and read must agree on one number per pair or one per feature."""
     wide = [part for part in (score, select, read) if _says(part, "per_feature")]
     narrow = [part for part in (score, select, read) if not _says(part, "per_feature")]
     if not wide or not narrow:
@@ -89,7 +89,7 @@ def _features(score: Any, select: Any, read: Any) -> str | None:
 
 
 def _reads(select: Any, read: Any) -> str | None:
-    """What a read asks of the weights."""
+    """What a read requires of the weights."""
     if _says(read, "one_hot") and not _says(select, "one_hot"):
         return (
             f"{_name(read)} takes the value of one chosen key but {_name(select)} gives weights to "
@@ -158,7 +158,7 @@ def _carries(score: Any, select: Any, carry: Any) -> str | None:
 
 @cache
 def _asks(kinds: tuple[type, ...]) -> bool:
-    """Whether parts of these classes ask for anything; mostly they do not, and that is known."""
+    """Whether parts of these classes declare anything; cached, because most do not."""
     return any(
         any(hasattr(kind, name) for name in _SAID) or getattr(kind, "sums", None) == "over queries"
         for kind in kinds
@@ -167,7 +167,7 @@ def _asks(kinds: tuple[type, ...]) -> bool:
 
 @cache
 def _asks_score(kinds: tuple[type, ...]) -> bool:
-    """Whether scores of this class may ask for anything."""
+    """Whether scores of this class may declare anything."""
     return any(hasattr(kind, "per_feature") or hasattr(kind, "feature_dim") for kind in kinds)
 
 

@@ -17,10 +17,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.attention._again import Again
-from regard.attention._kept import Kept, OnDisk, Shelf
 from regard.attention._kernels.table import Attended, Call
+from regard.attention._lazy_weights import LazyWeights
 from regard.attention._second import weights_of
+from regard.attention._stored_weights import DiskStore, DiskWeights, TopKWeights
 from regard.errors import RequestError, nearest
 
 __all__ = ["Record", "Seen", "scope", "watch"]
@@ -37,7 +37,7 @@ class Record:
 
     name: str
     heads: bool
-    kept: list[Tensor | Kept | OnDisk | Again] = field(default_factory=list)
+    kept: list[Tensor | TopKWeights | DiskWeights | LazyWeights] = field(default_factory=list)
     scopes: list[dict[str, int]] = field(default_factory=list)
     features: bool = False
 
@@ -126,7 +126,7 @@ class Seen(Mapping[str, Record]):
         *,
         top_k: int | None = None,
         dtype: torch.dtype | None = None,
-        shelf: Shelf | None = None,
+        shelf: DiskStore | None = None,
         tiles: bool = False,
     ) -> None:
         self.tiles = tiles
@@ -181,7 +181,7 @@ class Seen(Mapping[str, Record]):
         from regard.attention.module import MultiHead
 
         record = self._records.setdefault(name, Record(name, isinstance(owner, MultiHead)))
-        record.kept.append(Again(call))
+        record.kept.append(LazyWeights(call))
         record.scopes.append(dict(_scopes.get()))
 
     def add(
@@ -199,11 +199,11 @@ class Seen(Mapping[str, Record]):
         weights = weights.detach()
         if self._dtype is not None:
             weights = weights.to(self._dtype)
-        step: Tensor | Kept | OnDisk = weights
+        step: Tensor | TopKWeights | DiskWeights = weights
         if self._shelf is not None:
             step = self._shelf.put(weights)
         elif self._top_k is not None:
-            step = Kept(weights, self._top_k)
+            step = TopKWeights(weights, self._top_k)
         record.kept.append(step)
         record.scopes.append(scopes)
 
@@ -289,7 +289,7 @@ def watch(
         raise RequestError(f"top_k: expected 1 or more, and without `to`; got {top_k}")
     if tiles and (top_k is not None or to is not None or dtype is not None):
         raise RequestError("tiles: expected without top_k, dtype and to, which keep weights")
-    shelf = None if to is None else Shelf(Path(to))
+    shelf = None if to is None else DiskStore(Path(to))
     try:
         seen = Seen(model, only, top_k=top_k, dtype=dtype, shelf=shelf, tiles=tiles)
         with watching(seen):
@@ -326,7 +326,7 @@ def record(call: Call, attended: Attended, owner: object) -> None:
         name = seen.name_of(owner)
         if name is None:
             continue
-        if seen.tiles and Again.can(call):
+        if seen.tiles and LazyWeights.supports(call):
             seen.meet_again(name, call, owner)
             continue
         if weights is None:

@@ -1,7 +1,7 @@
-"""The second pass beside a kernel that keeps no weights: what it must have used, for watchers.
+"""Recompute the weights of a call for watchers, where its kernel stored none.
 
-Most calls of a translator are plain products with a softmax; these are done in three small steps
-instead of the reference's twelve, for a decoder's steps are so small that steps are what they cost.
+Most calls of a translator are a softmax of plain products. These take three operations instead of
+the reference's twelve, because the cost of a decoder's small steps is their number of operations.
 """
 
 import weakref
@@ -24,12 +24,12 @@ _biases: "weakref.WeakKeyDictionary[Lengths, tuple[tuple[object, ...], Tensor | 
 
 @torch.no_grad()
 def weights_of(call: Call) -> Tensor:
-    """The weights of a call, by the parts themselves; nothing is read, so nothing is drawn."""
+    """The weights of a call, computed by its parts; values are not read, so no dropout is drawn."""
     return weights_with_gradient(call)
 
 
 def weights_with_gradient(call: Call) -> Tensor:
-    """The same with a gradient to queries, keys and the parts' parameters: for losses on them."""
+    """The same with gradients to queries, keys and parameters, for losses on attention weights."""
     from regard.attention._kernels.reference import Reference
     from regard.attention._kernels.segment import Segment, edge_weights
 
@@ -37,7 +37,7 @@ def weights_with_gradient(call: Call) -> Tensor:
     weights = _product(call, mask)
     if weights is not None:
         return weights
-    if Segment().refuses(call) is None:  # edge by edge, never all pairs of nodes
+    if Segment().unsupported_reason(call) is None:  # edge by edge, never all pairs of nodes
         return edge_weights(call)
     weights = Reference().run(replace(call, need_weights=True, read=_no_read, mask=mask)).weights
     assert weights is not None
@@ -45,9 +45,9 @@ def weights_with_gradient(call: Call) -> Tensor:
 
 
 def _needed(call: Call) -> Mask | None:
-    """The mask, or None where it plainly hides nothing.
+    """The mask, or None where it is known to hide nothing.
 
-    The newest query alone sees a causal past whole; lengths that are all full hide nothing.
+    A causal mask hides nothing from the newest query; full lengths hide nothing.
     """
     query, _, value = call.tensors
     causal = type(call.mask) is Causal and call.mask.left is None
@@ -85,7 +85,7 @@ def _product(call: Call, mask: Mask | None) -> Tensor | None:
 def _bias(mask: Lengths, batch: torch.Size, keys: int, like: Tensor) -> Tensor | None:
     """Zero where the mask allows, the lowest number elsewhere; None where a row is empty.
 
-    A decoder has the same mask at every step: it is made once.
+    Cached, because a decoder has the same mask at every step.
     """
     made_for = (batch, keys, like.dtype, like.device)
     known = _biases.get(mask)
@@ -101,5 +101,5 @@ def _bias(mask: Lengths, batch: torch.Size, keys: int, like: Tensor) -> Tensor |
 
 
 def _no_read(weights: Tensor, value: Tensor, *, at: int | Tensor = 0) -> Tensor:
-    """The second pass wants weights only; it reads nothing and so draws no dropout."""
+    """A read that ignores the values and draws no dropout."""
     return weights

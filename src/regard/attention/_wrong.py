@@ -1,8 +1,8 @@
-"""What was wrong with a call that failed, looked for after the fact: good calls pay nothing.
+"""Error messages for failed calls, found after the failure, so valid calls pay nothing.
 
-A kernel says what PyTorch says ("The size of tensor a (2) must match …"). Here the arguments are
-looked at one after another, and what does not fit is said in one sentence. Where all of it fits the
-error is another one and stays as it was.
+A kernel raises PyTorch's errors ("The size of tensor a (2) must match …"). Here the arguments are
+checked one by one, and the first mismatch becomes one sentence. If there is none, the error has
+another cause and is raised unchanged.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ _FOLLOWED = ("functorch", "vmap", "forward mode", "forward AD")
 
 
 def refuse(call: Call) -> None:
-    """Say what does not fit.
+    """Raise an error that names the mismatch.
 
     Raises:
         RequestError: where something is found.
@@ -42,7 +42,7 @@ def refuse(call: Call) -> None:
 
 
 def refuse_keys(score: Any, key: object) -> None:
-    """Say what a score cannot make ready.
+    """Raise an error for keys that a score cannot prepare.
 
     Raises:
         RequestError: where something is found.
@@ -60,7 +60,7 @@ def refuse_keys(score: Any, key: object) -> None:
 
 
 def refuse_projection(layer: nn.Module, projection: nn.Module, x: object) -> None:
-    """Say what a layer cannot project.
+    """Raise an error for an input that a layer cannot project.
 
     Raises:
         RequestError: where something is found.
@@ -81,9 +81,9 @@ def _tensors(call: Call) -> str | None:
     for name, x in given.items():
         if not isinstance(x, Tensor):
             kind = type(x).__name__
-            todo = "; packed sequences go to attend_packed, or to MultiHead all three"
+            todo = "; ragged sequences go to attend_ragged, or to MultiHead all three"
             return f"attend expected tensors, came {kind} for the {name}" + (
-                todo if kind == "Packed" else ""
+                todo if kind == "Ragged" else ""
             )
     if any(x.dim() < 2 for x in call.tensors):
         return (
@@ -139,7 +139,7 @@ def _mask(call: Call) -> str | None:
 def _size(
     mask: Mask, scores: tuple[int, ...], at: int | Tensor, device: torch.device
 ) -> tuple[int, ...]:
-    """How large a mask is; where it can say so without memory for it, none is taken."""
+    """The size of a mask, without allocating it if possible."""
     try:
         made = mask.dense(*scores[-2:], at=at, device=torch.device("meta"))
     except RequestError:
@@ -150,7 +150,7 @@ def _size(
 
 
 def _single(mask: Mask | None) -> Iterator[Mask]:
-    """The masks that a mask is put together of."""
+    """The masks that a combined mask consists of."""
     if isinstance(mask, _Pair):
         yield from _single(mask.first)
         yield from _single(mask.second)
@@ -200,7 +200,7 @@ def _alike(call: Call) -> str | None:
 
 
 def _parts(call: Call) -> str | None:
-    """Each part by itself, on the first two queries and keys: nothing large is made to say this."""
+    """Run each part on the first two queries and keys, which needs little memory."""
     query, key, value = (_blank(x) for x in call.tensors)
     sizes = f"queries of {query.shape[-1]} and keys of {key.shape[-1]}"
     small = replace(call, query=query, key=key, value=value, prepared=None, state=None, mask=None)
@@ -245,13 +245,13 @@ def _parts(call: Call) -> str | None:
 
 
 def _blank(x: Tensor) -> Tensor:
-    """Two rows of zeros: what does not fit does not fit by its sizes, whoever follows the call."""
+    """Two rows of zeros, enough to find mismatched sizes under any transform."""
     shape = (*x.shape[:-2], min(2, x.shape[-2]), x.shape[-1])
     return torch.zeros(shape, dtype=x.dtype, device=x.device)
 
 
 def _unfit(part: Any, sizes: str, error: Exception) -> str:
-    """A part was given other sizes than it was built for."""
+    """A message for a part that was built for other sizes."""
     name = type(part).__name__
     said = ", ".join(f"{key} {tuple(x.shape)}" for key, x in _weights(part).items())
     if not said:
@@ -285,6 +285,6 @@ def _weights(part: Any) -> dict[str, Tensor]:
 
 
 def _widths(prepared: Any) -> list[int]:
-    """The sizes of what a score made of the keys."""
+    """The sizes of prepared keys."""
     found = prepared if isinstance(prepared, tuple) else (prepared,)
     return [x.shape[-1] for x in found if isinstance(x, Tensor)]

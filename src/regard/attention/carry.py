@@ -1,7 +1,7 @@
-"""What passes from one step to the next, as a value: modules keep nothing.
+"""State that is passed from step to step, as a value: modules store nothing.
 
-With a carry, queries are independent rows (the hypotheses of a beam) of one step, and time is a
-loop.
+With a carry, the queries of a call are independent rows (the hypotheses of a beam) of one step, and
+time is the caller's loop.
 """
 
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ __all__ = ["Alignment", "Carry", "CarryState", "Coverage", "IntraTemporal", "Pre
 
 @dataclass(frozen=True)
 class CarryState:
-    """The carried value and its re-ordering with the hypotheses; `heads` says it has that axis.
+    """The carried value, which can be re-ordered with the hypotheses; `heads`: it has a head axis.
 
     Shapes:
         value (*batch, [head,] query, key)
@@ -28,7 +28,7 @@ class CarryState:
     heads: bool = False
 
     def select(self, index: Tensor) -> "CarryState":
-        """Re-order the hypotheses: the query axis, or the last batch axis where they stand there.
+        """Re-order the hypotheses: the query axis, or the last batch axis if they are there.
 
         Shapes:
             value (B, [head,] beam, K): index (B, n); value (B, beam, [head,] 1, K): index (B, n)
@@ -63,7 +63,7 @@ class Carry(Protocol):
         ...
 
     def features(self, state: CarryState) -> Tensor | None:
-        """What the score may see of the state: (*batch, query, key, feature), or None."""
+        """The features of the state for the score: (*batch, query, key, feature), or None."""
         ...
 
     def adjust(self, scores: Tensor, state: CarryState) -> Tensor:
@@ -79,13 +79,13 @@ class Carry(Protocol):
 
 @dataclass(frozen=True)
 class PreviousWeights:
-    r"""The weights of the step before (Chorowski et al. 2015, eq. 5-8): :math:`\alpha_{t-1}`.
+    r"""The weights of the previous step (Chorowski et al. 2015, eq. 5-8): :math:`\alpha_{t-1}`.
 
-    A score with features sees them: `LocationAware`, or `Additive(..., features=1)`.
+    A score with features reads them: `LocationAware`, or `Additive(..., features=1)`.
 
     Args:
-        first: the key that all weight is on before the first step (0 in the authors' code, where
-            speech begins); None for no weight at all.
+        first: the key that has all weight before the first step (0 in the authors' code: the start
+            of the speech); None: all weights are zero.
 
     Shapes:
         the state (*batch, Q, K); features (*batch, Q, K, 1)
@@ -123,9 +123,9 @@ class PreviousWeights:
 
 @dataclass(frozen=True)
 class Coverage:
-    r"""How much was looked at (See et al. 2017, eq. 10): :math:`\sum_{\tau < t} \alpha_\tau`.
+    r"""The sum of all weights so far (See et al. 2017, eq. 10): :math:`\sum_{\tau < t} \alpha_\tau`.
 
-    A score with features sees it (their eq. 11 is `Additive(..., features=1)`); the coverage loss
+    A score with features reads it (their eq. 11 is `Additive(..., features=1)`); the coverage loss
     of their eq. 12 and Tu et al. (2016, linguistic coverage without fertility) take the state.
 
     Shapes:
@@ -135,7 +135,7 @@ class Coverage:
     feature_dim: ClassVar[int] = 1
 
     def start(self, query: Tensor, key: Tensor) -> CarryState:
-        """Nothing yet."""
+        """Zeros."""
         return _constant(query, key, 0.0)
 
     def features(self, state: CarryState) -> Tensor | None:
@@ -155,7 +155,7 @@ class Coverage:
 
 @dataclass(frozen=True)
 class IntraTemporal:
-    r"""Keys that scored high before score lower now (Paulus et al. 2018, eq. 2-4).
+    r"""Lowers the scores of keys that scored high before (Paulus et al. 2018, eq. 2-4).
 
     .. math:: e'_{tj} = \begin{cases} \exp(e_{tj}) & t = 1 \\
               \exp(e_{tj}) \big/ \sum_{\tau < t} \exp(e_{\tau j}) & t > 1 \end{cases}
@@ -179,14 +179,14 @@ class IntraTemporal:
         return None
 
     def adjust(self, scores: Tensor, state: CarryState) -> Tensor:
-        """Subtract what was scored so far."""
+        """Subtract the logarithm of the previous scores."""
         return scores - state.value.masked_fill(state.value == -torch.inf, 0.0)
 
     def update(
         self, scores: Tensor, weights: Tensor, value: Tensor, state: CarryState
     ) -> CarryState:
         """Add this step's scores, as logarithms."""
-        # Where there is no sum yet its logarithm is replaced: -inf and -inf have no derivative.
+        # Before the first step the logarithm is replaced: -inf minus -inf has no derivative.
         new = state.value == -torch.inf
         both = torch.logaddexp(state.value.masked_fill(new, 0.0), scores)
         return CarryState(torch.where(new, scores, both))
@@ -196,8 +196,8 @@ class IntraTemporal:
 class Alignment:
     r"""Where a monotonic attention stopped (Raffel et al. 2017): :math:`\alpha_{i-1}`.
 
-    `Monotonic` and `MonotonicChunkwise` go on from it, and say what it is after their step: of a
-    chunk's weights it is only the keys at which the chunk may end.
+    `Monotonic` and `MonotonicChunkwise` continue from it and return its new value. For chunks it
+    covers only the keys at which a chunk may end, not the weights of the whole chunk.
 
     Shapes:
         the state (*batch, Q, K): all of it on the first key before the first step
@@ -213,7 +213,7 @@ class Alignment:
         return state
 
     def features(self, state: CarryState) -> Tensor | None:
-        """None: the selection sees it."""
+        """None: the select reads the state itself."""
         return None
 
     def adjust(self, scores: Tensor, state: CarryState) -> Tensor:
@@ -223,7 +223,7 @@ class Alignment:
     def update(
         self, scores: Tensor, weights: Tensor, value: Tensor, state: CarryState
     ) -> CarryState:
-        """The state as it is: `attend` replaces it by the selection's alignment."""
+        """The unchanged state: `attend` replaces it with the alignment of the select."""
         return state
 
 

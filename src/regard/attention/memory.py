@@ -1,4 +1,4 @@
-"""What a query looks at: a value that holds everything which depends on the keys alone."""
+"""Keys and values for queries: a value with everything that depends only on the keys."""
 
 import math
 from collections.abc import Callable
@@ -16,10 +16,10 @@ __all__ = ["Memory"]
 
 @dataclass
 class _Room:
-    """The buffers behind a chain of appended memories, and how many keys are written in them.
+    """The buffers shared by a chain of appended memories, and how many keys they hold.
 
-    `buffers` follow `_leaves`; where one tensor serves as two of them, so does one buffer, and
-    `kinds` says which: leaf i is leaf `kinds[i]`.
+    `buffers` are in the order of `_leaves`. Leaves that share a tensor share a buffer: leaf i is
+    leaf `kinds[i]`.
     """
 
     used: int
@@ -28,23 +28,23 @@ class _Room:
 
     @property
     def capacity(self) -> int:
-        """How many keys the buffers hold."""
+        """How many keys fit in the buffers."""
         return self.buffers[0].shape[-2]
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Key-value pairs, made ready once by `layer.remember` for the attention layer that made them.
+    """Key-value pairs, prepared once by `layer.remember` for that attention layer.
 
-    A sentence, the facts of a story, the regions of an image, the neighbours of a node, and the
-    past of a decoder (the KV cache) are all memories. No module keeps one: two requests may share a
-    model.
+    A sentence, the facts of a story, the regions of an image, the neighbors of a node, and the
+    past of a decoder (the KV cache) are all memories. Modules do not store them, so concurrent
+    requests may share a model.
 
     Args:
-        key: keys as the score meets them (projected and split in heads by `MultiHead`).
-        value: what is read.
-        mask: which keys may be looked at at all, or None for all.
-        prepared: what the score made of the keys alone (`score.prepare`), or None.
+        key: keys as the score receives them (projected and split into heads by `MultiHead`).
+        value: the values.
+        mask: which keys may be looked at, or None for all.
+        prepared: the result of `score.prepare(key)`, or None.
 
     Shapes:
         key (*batch, [head,] K, key_dim), value (*batch, [head,] K, value_dim)
@@ -56,11 +56,11 @@ class Memory:
     prepared: Any = None
     heads: bool = False
     _room: _Room | None = field(default=None, repr=False, compare=False)
-    _ready: Any = field(default=None, init=False, repr=False, compare=False)  # see `_short`
+    _step_plan: Any = field(default=None, init=False, repr=False, compare=False)  # see `_fast_step`
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is copied and pickled: addresses are of this object alone."""
-        return {**self.__dict__, "_ready": None}
+        """The state to copy or pickle, without the addresses of this object's tensors."""
+        return {**self.__dict__, "_step_plan": None}
 
     def __len__(self) -> int:
         """How many keys there are."""
@@ -72,17 +72,17 @@ class Memory:
         return self.key.shape[: -3 if self.heads else -2]
 
     def append(self, key: Tensor, value: Tensor, prepared: Any = None) -> "Memory":
-        """Give a new Memory with these keys behind the old ones; the old one stays as it was.
+        """A new Memory with these keys appended; the old one stays unchanged.
 
-        Where no gradient is needed the new one may use spare room in the old one's buffer, so that
-        a cache of T steps costs O(T) copies and not O(T^2). Appending twice to the same old memory
-        would then write over what the first successor holds.
+        Without gradients the new one may use spare room in the old one's buffer, so a cache of T
+        steps costs O(T) copies instead of O(T^2). Therefore a memory can be extended only once: a
+        second time would overwrite the data of the first result.
 
         Shapes:
             key (*batch, [head,] N, key_dim), value (*batch, [head,] N, value_dim)
 
         Raises:
-            RequestError: when this memory was already appended to, or is masked, or shapes differ.
+            RequestError: if this memory was already extended, or has a mask, or shapes differ.
         """
         if self.mask is not None:
             raise RequestError(
@@ -123,10 +123,10 @@ class Memory:
         return self._of(_views(room), room)
 
     def select(self, index: Tensor) -> "Memory":
-        """Re-order along the last batch axis: how a cache follows the hypotheses of a beam.
+        """Re-order along the last batch axis, as a cache follows the hypotheses of a beam.
 
         Shapes:
-            batch (B,): index (n,); batch (B, beam): index (B, n), row b picks from its own beam
+            batch (B,): index (n,); batch (B, beam): index (B, n), row b selects from its own beam
         """
         if len(self.batch) != index.dim():
             raise RequestError(
@@ -142,11 +142,11 @@ class Memory:
         return self._pick(flat, index.shape, mask)
 
     def rows(self, index: Tensor) -> "Memory":
-        """Keep the rows `index` (n,) of the first batch axis, in that order."""
+        """Select the rows `index` (n,) of the first batch axis, in that order."""
         return self._pick(index, index.shape, None if self.mask is None else self.mask.rows(index))
 
     def to(self, *args: Any, **kwargs: Any) -> "Memory":
-        """Move (and cast) like `Tensor.to`; the mask keeps its own type."""
+        """Move (and cast) like `Tensor.to`; the mask keeps its dtype."""
         moved = self.key.to(*args, **kwargs)
         mask = None if self.mask is None else self.mask.to(moved.device)
         return self._map(lambda x: x.to(*args, **kwargs), mask)
@@ -184,7 +184,7 @@ class Memory:
         return replace(self._of(_each(kinds, lambda i: change(leaves[i])), None), mask=mask)
 
     def _of(self, leaves: list[Tensor], room: _Room | None) -> "Memory":
-        """This memory with other tensors, in the order of `_leaves`."""
+        """This memory with other tensors, given in the order of `_leaves`."""
         key, value, *rest = leaves
         prepared = self.prepared
         if isinstance(prepared, Tensor):
@@ -195,20 +195,20 @@ class Memory:
 
 
 def _leaves(key: Tensor, value: Tensor, prepared: Any) -> list[Tensor]:
-    """Key, value and what was prepared, as a flat list; what shares a tensor shares it here too."""
+    """Key, value and prepared keys as a flat list, which preserves shared tensors."""
     if isinstance(prepared, Tensor):
         return [key, value, prepared]
     return [key, value, *(prepared if isinstance(prepared, tuple) else ())]
 
 
 def _each(kinds: list[int], make: Callable[[int], Tensor]) -> list[Tensor]:
-    """Make a tensor for every leaf, once for those that share it."""
+    """Make a tensor for every leaf, only once for leaves that share one."""
     made = {i: make(i) for i in set(kinds)}
     return [made[i] for i in kinds]
 
 
 def _views(room: _Room) -> list[Tensor]:
-    """What is written of the buffers."""
+    """Views of the used part of the buffers."""
     return _each(room.kinds, lambda i: room.buffers[i][..., : room.used, :])
 
 

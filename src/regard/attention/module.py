@@ -1,4 +1,4 @@
-"""Attention as modules: they own the parts' parameters and nothing else."""
+"""Attention as modules, which own the parameters of the parts and nothing else."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,16 +7,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.attention._fast_step import fast_step
 from regard.attention._fit import check, check_heads
 from regard.attention._kernels.table import Attended
-from regard.attention._short import short
 from regard.attention._wrong import RAW, refuse_keys, refuse_projection
 from regard.attention.carry import Carry, CarryState
 from regard.attention.mask import Dense, Lengths, Mask, as_mask
 from regard.attention.memory import Memory
 from regard.attention.op import attend
-from regard.attention.packed import Packed, attend_packed, packs
 from regard.attention.position import Position
+from regard.attention.ragged import Ragged, attend_ragged, ragged_is_faster
 from regard.attention.read import Read, WeightedSum
 from regard.attention.score import ScaledDot, Score
 from regard.attention.select import Select, Softmax
@@ -30,15 +30,15 @@ class Attention(nn.Module):
     """The operation with its parts chosen.
 
     Args:
-        score, position, mask, select, read, carry: the six parts. `mask` here is structure that
-            always holds (`Causal()`); what differs between calls is given at the call.
+        score, position, mask, select, read, carry: the six parts. `mask` applies to every call
+            (`Causal()`); pass masks that differ between calls in the call.
 
     Shapes:
         query (*batch, Q, query_dim), key (*batch, K, key_dim), value (*batch, K, value_dim) to
         context (*batch, Q, value_dim)
 
     Raises:
-        RequestError: for parts that do not go together.
+        RequestError: for parts that cannot be combined.
 
     Example:
         >>> from regard.attention import Additive
@@ -65,8 +65,8 @@ class Attention(nn.Module):
         self.select = Softmax() if select is None else select
         self.read = WeightedSum() if read is None else read
         self.carry = carry
-        self.usual_mask: Mask | None = None
-        """What calls of this layer will bring, where `explain` is to reckon with it."""
+        self.expected_mask: Mask | None = None
+        """The mask that callers will pass; used only by `explain`."""
         check(self.score, self.select, self.read, position, carry)
 
     @property
@@ -83,7 +83,7 @@ class Attention(nn.Module):
     def remember(
         self, key: Tensor, value: Tensor | None = None, mask: Mask | Tensor | None = None
     ) -> Memory:
-        """Do once what depends on the keys alone.
+        """Compute once what depends only on the keys.
 
         Args:
             mask: a Mask, a bool tensor (*batch, K) or (*batch, Q, K), or integer lengths (*batch).
@@ -104,7 +104,7 @@ class Attention(nn.Module):
             raise
 
     def extend(self, memory: Memory, key: Tensor, value: Tensor | None = None) -> Memory:
-        """A new Memory with more keys behind; see `Memory.append`."""
+        """A new Memory with keys appended; see `Memory.append`."""
         return memory.append(key, key if value is None else value, self.score.prepare(key))
 
     def forward(
@@ -118,10 +118,10 @@ class Attention(nn.Module):
         at: int | Tensor | None = None,
         need_weights: bool = False,
     ) -> Attended:
-        """Look: `layer(query, memory)` or `layer(query, key, value)`; see `attend`."""
+        """Attend: `layer(query, memory)` or `layer(query, key, value)`; see `attend`."""
         given = value is not None or mask is not None or state is not None
         if type(key) is Memory and not (given or need_weights):
-            step = short(self, query, key)
+            step = fast_step(self, query, key)
             if step is not None:
                 return step
         return attend(
@@ -158,7 +158,7 @@ class Attention(nn.Module):
 
 
 class MultiHead(nn.Module):
-    r"""Several attentions side by side, each on its own projection (Vaswani et al. 2017, 3.2.2).
+    r"""Several attentions in parallel, each with its own projections (Vaswani et al. 2017, 3.2.2).
 
     .. math:: \mathrm{MultiHead}(Q, K, V) = [head_1; \dots; head_H]\, W^O, \quad
               head_h = \mathrm{Attention}(Q W^Q_h,\, K W^K_h,\, V W^V_h)
@@ -166,16 +166,16 @@ class MultiHead(nn.Module):
     Args:
         dim: size of queries and of the output.
         heads: H.
-        attention: what each head does; scaled dot product by default. Its parts meet projected
-            queries and keys of the head size and share their parameters over heads.
+        attention: the attention of each head; scaled dot product by default. Its parts receive
+            projected queries and keys of the head size and share their parameters over heads.
         key_dim, value_dim: sizes of keys and values, `dim` by default.
         head_dim: d_k of one head, `dim / heads` by default.
         value_head_dim: d_v of one head, d_k by default.
-        bias: biases in the four projections; the paper has none.
+        bias: whether the four projections have biases; the paper's have none.
 
     Shapes:
         query (*batch, Q, dim), key (*batch, K, key_dim), value (*batch, K, value_dim) to
-        context (*batch, Q, dim); weights (*batch, head, Q, K). Or `Packed` sequences: query
+        context (*batch, Q, dim); weights (*batch, head, Q, K). Or `Ragged` sequences: query
         (N, dim), key (M, key_dim), value (M, value_dim) to context (N, dim)
     """
 
@@ -217,7 +217,7 @@ class MultiHead(nn.Module):
     def remember(
         self, key: Tensor, value: Tensor | None = None, mask: Mask | Tensor | None = None
     ) -> Memory:
-        """Project keys and values once, split in heads; see `Attention.remember`."""
+        """Project keys and values once and split them into heads; see `Attention.remember`."""
         own = _memory_mask(mask, key)
         keys, values = self._key_value(key, value)
         return Memory(
@@ -235,29 +235,29 @@ class MultiHead(nn.Module):
 
     def forward(
         self,
-        query: Float[Tensor, "*batch q dim"] | Packed,
-        key: Tensor | Memory | Packed,
-        value: Tensor | Packed | None = None,
+        query: Float[Tensor, "*batch q dim"] | Ragged,
+        key: Tensor | Memory | Ragged,
+        value: Tensor | Ragged | None = None,
         *,
         mask: Mask | Tensor | None = None,
         state: CarryState | None = None,
         at: int | Tensor | None = None,
         need_weights: bool = False,
     ) -> Attended:
-        """Look with every head: `layer(query, memory)` or `layer(query, key, value)`.
+        """Attend with every head: `layer(query, memory)` or `layer(query, key, value)`.
 
-        With `Packed` sequences for all three it is `attend_packed`; nothing of what follows the
-        value but a mask goes with it then.
+        If all three are `Ragged` sequences, this is `attend_ragged`, and of the other arguments
+        only a mask is supported.
         """
-        if isinstance(query, Packed) or isinstance(key, Packed) or isinstance(value, Packed):
+        if isinstance(query, Ragged) or isinstance(key, Ragged) or isinstance(value, Ragged):
             read: Any = key if value is None else value
-            if isinstance(query, Packed) and isinstance(key, Packed) and isinstance(read, Packed):
+            if isinstance(query, Ragged) and isinstance(key, Ragged) and isinstance(read, Ragged):
                 given = {"state": state, "at": at, "need_weights": need_weights or None}
-                return self._packed(query, key, read, mask, given)
+                return self._ragged(query, key, read, mask, given)
             raise RequestError(
-                "MultiHead expected keys and values as packed as the queries are, came "
+                "MultiHead expected keys and values as ragged as the queries are, came "
                 f"{type(query).__name__}, {type(key).__name__} and {type(read).__name__}; for a "
-                "batch with padding give packed.padded()"
+                "batch with padding give ragged.padded()"
             )
         memory = key if isinstance(key, Memory) else self.remember(key, value)
         mask = _joined(self.attention.mask, mask)
@@ -285,11 +285,10 @@ class MultiHead(nn.Module):
         memory = key if isinstance(key, Memory) else self.remember(key)
         return self.attention.scores(self._heads(self.query, query), memory)
 
-    def packs(self, longest: int) -> bool:
-        """Whether `Packed` sequences of up to so many positions are one fast call here.
+    def ragged_is_faster(self, longest: int) -> bool:
+        """Whether `Ragged` sequences of at most `longest` positions are one fast C call.
 
-        Elsewhere (on a GPU, in a compiled graph, with other parts) a padded batch is the better
-        way.
+        Otherwise (on a GPU, in a compiled graph, with other parts) a padded batch is faster.
         """
         weight = self.query.weight
         return (
@@ -297,22 +296,22 @@ class MultiHead(nn.Module):
             and isinstance(weight, Tensor)  # of a quantized layer it is a method
             and weight.is_cpu
             and weight.dtype == torch.float32
-            and packs({**self.attention.parts, "mask": self.attention.mask}, longest)
+            and ragged_is_faster({**self.attention.parts, "mask": self.attention.mask}, longest)
         )
 
-    def _packed(
-        self, query: Packed, key: Packed, value: Packed, mask: Any, given: dict[str, Any]
+    def _ragged(
+        self, query: Ragged, key: Ragged, value: Ragged, mask: Any, given: dict[str, Any]
     ) -> Attended:
         """The same for sequences without padding."""
 
-        def heads(layer: nn.Module, x: Packed) -> Packed:
+        def heads(layer: nn.Module, x: Ragged) -> Ragged:
             projected = linear(layer, x.tensor)
             size = projected.shape[-1] // self.heads
             return x.with_tensor(projected.unflatten(-1, (self.heads, size)))  # (N, H, D)
 
         always = self.attention.mask
         parts = {**self.attention.parts, "mask": _joined(always, mask), "name": self, **given}
-        context = attend_packed(
+        context = attend_ragged(
             heads(self.query, query), heads(self.key, key), heads(self.value, value),
             **{name: part for name, part in parts.items() if part is not None},
         )  # fmt: skip
@@ -323,7 +322,7 @@ class MultiHead(nn.Module):
         return self._heads(self.key, key), values
 
     def _heads(self, projection: nn.Module, x: Tensor) -> Tensor:
-        """Project (*batch, N, size) and split it in heads."""
+        """Project (*batch, N, size) and split it into heads."""
         try:
             return self._split(linear(projection, x))
         except RAW:
@@ -332,7 +331,7 @@ class MultiHead(nn.Module):
 
     def _split(self, x: Tensor) -> Tensor:
         """(*batch, N, H * D) to (*batch, H, N, D)."""
-        size = x.shape[-1] // self.heads  # -1 says nothing of an empty batch
+        size = x.shape[-1] // self.heads  # -1 is ambiguous for an empty batch
         return x.view(*x.shape[:-1], self.heads, size).transpose(-3, -2)
 
     def extra_repr(self) -> str:
@@ -349,11 +348,11 @@ def _joined(always: Mask | None, now: Mask | Tensor | None) -> Mask | None:
 
 
 def _memory_mask(mask: Mask | Tensor | None, key: Tensor) -> Mask | None:
-    """What `remember` was given, as a mask over (*batch, Q, K)."""
+    """The mask given to `remember`, as a mask over (*batch, Q, K)."""
     if isinstance(mask, Tensor) and mask.dtype != torch.bool and not mask.dtype.is_floating_point:
         mask = Lengths(mask)
     if type(mask) is Lengths and isinstance(key, Tensor) and key.dim() > 1:
-        mask.fits(0, key.shape[-2])  # once: a decoder's steps do not look again
+        mask.check_shape(0, key.shape[-2])  # checked once, not at each step of a decoder
     if mask is None or isinstance(mask, Mask):
         return mask
     as_mask(mask)  # refuses float masks with a sentence

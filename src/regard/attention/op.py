@@ -50,25 +50,25 @@ def attend(
 
     Args:
         key: keys, or a `Memory` (which brings its values, mask and prepared keys).
-        value: what is read; the keys themselves by default.
+        value: the values; the keys by default.
         mask: what may be looked at: a `Mask` or a bool tensor, True = may be looked at.
-        state: the carry's value from the step before; None at the first step.
-        at: position of the first query among the keys, for the parts that know positions. Default
-            `K - Q`: right for self-attention, whole or cached. Cross-attention with such parts says
-            it.
-        need_weights: give the weights too, which may take another kernel (`explain` says which).
-        name: what a watcher calls this attention: a text, or the module that owns it.
+        state: the carry's value from the previous step; None at the first step.
+        at: position of the first query among the keys, for parts that use positions. The default,
+            `K - Q`, is right for self-attention, with or without a cache; cross-attention with such
+            parts must pass it.
+        need_weights: return the weights, which may need another kernel (see `explain`).
+        name: the name for watchers: a string, or the module that owns this attention.
 
     Shapes:
         query (*batch, Q, query_dim), key (*batch, K, key_dim), value (*batch, K, value_dim),
         mask (*batch, Q, K) or what broadcasts to it; context (*batch, Q, value_dim)
 
     Returns:
-        `Attended(context, weights, log_prob, state)`; a row with nothing to look at reads zeros and
+        `Attended(context, weights, log_prob, state)`; a row without allowed keys reads zeros and
         has finite gradients, with every kernel.
 
     Raises:
-        RequestError: when shapes or parts do not fit, or a mask is not bool.
+        RequestError: for mismatched shapes or parts, or a mask that is not bool.
 
     Example:
         >>> import torch; from regard.attention import Lengths
@@ -95,7 +95,7 @@ def attend(
             )
         check(score, select, read, position, carry)
         if mask is not None:
-            mask.fits(query.shape[-2], key.shape[-2])
+            mask.check_shape(query.shape[-2], key.shape[-2])
         if at is None:
             at = key.shape[-2] - query.shape[-2]
         if position is not None and turns_only(position):
@@ -124,7 +124,7 @@ def attend(
 
 
 def _counts(call: Call) -> int | Tensor:
-    """How many keys each query may look at: K, or (*batch, Q, 1) under a mask."""
+    """The number of keys that each query may look at: K, or (*batch, Q, 1) with a mask."""
     query, _, value = call.tensors
     keys = value.shape[-2]
     if call.mask is None:

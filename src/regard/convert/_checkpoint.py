@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from regard.convert._vocabulary import Side, words
+from regard.convert._vocabulary import ConvertedVocabulary, words
 from regard.data.tokenize import Tokenizer
 from regard.errors import RequestError
 from regard.models.marian import Marian
@@ -90,7 +90,7 @@ def checkpoint_in(path: Path, names: Sequence[str]) -> Path:
     return found
 
 
-def same_sides(source: Side, target: Side) -> dict[str, Tokenizer]:
+def same_sides(source: ConvertedVocabulary, target: ConvertedVocabulary) -> dict[str, Tokenizer]:
     """The tokenizers of both sides: one where the vocabulary is one."""
     one = words(source)
     return {"source": one, "target": one if source == target else words(target)}

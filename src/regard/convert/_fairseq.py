@@ -9,7 +9,7 @@ from typing import Any
 
 from regard.convert._checkpoint import Found, checkpoint_in, plain, same_sides
 from regard.convert._names import FAIRSEQ, assemble
-from regard.convert._vocabulary import Side, special
+from regard.convert._vocabulary import ConvertedVocabulary, special
 from regard.errors import RequestError, nearest
 
 __all__ = ["read"]
@@ -65,7 +65,7 @@ def read(path: Path) -> Found:
     content = plain(file)
     said = _settings(content, file)
     source, target = (
-        Side.of(
+        ConvertedVocabulary.of(
             names, *(special(names, token, file) for token in ("<pad>", "</s>", "</s>", "<unk>"))
         )
         for names in _dictionaries(file.parent, said)

@@ -15,7 +15,7 @@ OPSET = 17
 IR = 9
 
 
-class Graph:
+class OnnxGraph:
     """Nodes and constants as they are added; every method gives the name of what it computes."""
 
     def __init__(self, made: Anatomy) -> None:
@@ -153,7 +153,7 @@ class Graph:
 
 def encoder_graph(made: Anatomy, positions: int) -> Any:
     """From `source` (B, S) and `lengths` (B,) to each decoder layer's memory keys and values."""
-    graph = Graph(made)
+    graph = OnnxGraph(made)
     source = graph.enter("source", ["batch", "length"], whole=True)
     lengths = graph.enter("lengths", ["batch"], whole=True)
     size = graph.put("Gather", graph.put("Shape", source), graph.constant(1))
@@ -183,7 +183,7 @@ def encoder_graph(made: Anatomy, positions: int) -> Any:
 
 def step_graph(made: Anatomy, positions: int) -> Any:
     """From `tokens` (B, 1), `step` (), `lengths` (B,), memories and caches to `logits` (B, V)."""
-    graph = Graph(made)
+    graph = OnnxGraph(made)
     tokens = graph.enter("tokens", ["batch", 1], whole=True)
     step = graph.enter("step", [], whole=True)
     lengths = graph.enter("lengths", ["batch"], whole=True)
@@ -221,7 +221,7 @@ def step_graph(made: Anatomy, positions: int) -> Any:
     return graph.model("step")
 
 
-def _fed(graph: Graph, path: str, layer: Any, x: str) -> str:
+def _fed(graph: OnnxGraph, path: str, layer: Any, x: str) -> str:
     def feed(y: str) -> str:
         return graph.feed(f"{path}.feedforward", layer.feedforward, y)
 
@@ -240,25 +240,25 @@ def _value(name: str, shape: list[str | int], whole: bool) -> Any:
     )
 
 
-def _number(graph: Graph, value: float) -> str:
+def _number(graph: OnnxGraph, value: float) -> str:
     return graph.constant(value, np.float32)
 
 
-def _swish(graph: Graph, x: str) -> str:
+def _swish(graph: OnnxGraph, x: str) -> str:
     return graph.put("Mul", x, graph.put("Sigmoid", x))
 
 
-def _half_of(graph: Graph, x: str, inner: str) -> str:
+def _half_of(graph: OnnxGraph, x: str, inner: str) -> str:
     """The half of x, times 1 + inner."""
     half = graph.put("Mul", x, _number(graph, 0.5))
     return graph.put("Mul", half, graph.put("Add", inner, _number(graph, 1.0)))
 
 
-def _gelu(graph: Graph, x: str) -> str:
+def _gelu(graph: OnnxGraph, x: str) -> str:
     return _half_of(graph, x, graph.put("Erf", graph.put("Mul", x, _number(graph, 0.5**0.5))))
 
 
-def _gelu_tanh(graph: Graph, x: str) -> str:
+def _gelu_tanh(graph: OnnxGraph, x: str) -> str:
     cube = graph.put("Mul", graph.put("Pow", x, _number(graph, 3.0)), _number(graph, 0.044715))
     inner = graph.put("Mul", graph.put("Add", x, cube), _number(graph, math.sqrt(2 / math.pi)))
     return _half_of(graph, x, graph.put("Tanh", inner))

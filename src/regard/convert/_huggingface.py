@@ -17,7 +17,7 @@ from torch import Tensor
 from regard.convert import _sentencepiece
 from regard.convert._checkpoint import Found, plain
 from regard.convert._names import FAIRSEQ, assemble
-from regard.convert._vocabulary import Side, numbers, words
+from regard.convert._vocabulary import ConvertedVocabulary, numbers, words
 from regard.data.tokenize import Tokenizer
 from regard.errors import RequestError, nearest
 from regard.layers.position import sinusoid
@@ -124,7 +124,9 @@ def _ids(config: Mapping[str, Any], size: int, vocabulary: Mapping[str, int]) ->
     return _Ids(pad, start, end, vocabulary.get("<unk>", free))
 
 
-def _vocabularies(folder: Path, config: Mapping[str, Any]) -> tuple[Side, Side, dict[str, Any]]:
+def _vocabularies(
+    folder: Path, config: Mapping[str, Any]
+) -> tuple[ConvertedVocabulary, ConvertedVocabulary, dict[str, Any]]:
     """Both vocabularies in our order, and what reads texts with them.
 
     Marian's are `vocab.json` with `source.spm` and `target.spm`; what regard exported has its own
@@ -133,7 +135,7 @@ def _vocabularies(folder: Path, config: Mapping[str, Any]) -> tuple[Side, Side, 
     sizes = config["vocab_size"], config.get("decoder_vocab_size") or config["vocab_size"]
     apart = (folder / "target_vocab.json").is_file()
     files = {"source": "vocab.json", "target": "target_vocab.json" if apart else "vocab.json"}
-    sides: list[Side] = []
+    sides: list[ConvertedVocabulary] = []
     found: dict[str, Tokenizer] = {}
     for (name, file), size in zip(files.items(), sizes, strict=True):
         listed = _json(folder / file, {})
@@ -141,7 +143,7 @@ def _vocabularies(folder: Path, config: Mapping[str, Any]) -> tuple[Side, Side, 
         for token, i in listed.items():
             if i < size:
                 names[i] = token
-        side = Side.of(names, *_ids(config, size, listed))
+        side = ConvertedVocabulary.of(names, *_ids(config, size, listed))
         pieces, own = folder / f"{name}.spm", None
         if listed and pieces.is_file():
             own = _sentencepiece.read(pieces, side)

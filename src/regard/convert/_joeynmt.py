@@ -8,7 +8,7 @@ import yaml
 
 from regard.convert._checkpoint import Found, checkpoint_in, plain, same_sides
 from regard.convert._names import JOEYNMT, assemble
-from regard.convert._vocabulary import Side, special
+from regard.convert._vocabulary import ConvertedVocabulary, special
 from regard.errors import RequestError, nearest
 
 __all__ = ["read"]
@@ -96,7 +96,7 @@ def _spec(model: Mapping[str, Any], where: Path) -> dict[str, Any]:
     }
 
 
-def _side(folder: Path, data: Mapping[str, Any], key: str, name: str) -> Side:
+def _side(folder: Path, data: Mapping[str, Any], key: str, name: str) -> ConvertedVocabulary:
     """A vocabulary, a token a line, special ones among them."""
     written = (data.get(key) or {}).get("voc_file")
     file = folder / name if (folder / name).is_file() or not written else Path(written)
@@ -110,4 +110,6 @@ def _side(folder: Path, data: Mapping[str, Any], key: str, name: str) -> Side:
         ("eos", "</s>"),
         ("unk", "<unk>"),
     )
-    return Side.of(names, *(special(names, said.get(f"{k}_token", t), file) for k, t in tokens))
+    return ConvertedVocabulary.of(
+        names, *(special(names, said.get(f"{k}_token", t), file) for k, t in tokens)
+    )

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.convert._vocabulary import Side
+from regard.convert._vocabulary import ConvertedVocabulary
 from regard.errors import RequestError
 from regard.models.marian import Marian
 
@@ -140,8 +140,8 @@ JOEYNMT = Names(
 def assemble(
     names: Names,
     given: Mapping[str, Tensor],
-    source: Side,
-    target: Side,
+    source: ConvertedVocabulary,
+    target: ConvertedVocabulary,
     spec: Mapping[str, Any],
     table: Tensor | None = None,
 ) -> tuple[Marian, dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from regard.convert._checkpoint import Found, checkpoint_in, plain, same_sides
 from regard.convert._names import OPENNMT, assemble
-from regard.convert._vocabulary import Side, special
+from regard.convert._vocabulary import ConvertedVocabulary, special
 from regard.errors import RequestError, nearest
 
 __all__ = ["read"]
@@ -55,7 +55,7 @@ def read(path: Path) -> Found:
     vocabulary = content["vocab"]
     start = vocabulary.get("decoder_start_token", "<s>")
     source, target = (
-        Side.of(
+        ConvertedVocabulary.of(
             names, *(special(names, token, file) for token in ("<blank>", own, "</s>", "<unk>"))
         )
         for names, own in ((vocabulary["src"], "<s>"), (vocabulary["tgt"], start))

@@ -15,7 +15,7 @@ from typing import Any
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 
-from regard.convert._vocabulary import Side
+from regard.convert._vocabulary import ConvertedVocabulary
 from regard.data.tokenize import SPACE, SPECIALS, Tokenizer
 from regard.errors import RequestError
 from regard.protocols import UNK
@@ -32,7 +32,7 @@ FOREIGN = -1e3
 """The score of a letter of a piece that the model has not: below any way to cut it otherwise."""
 
 
-def read(path: Path, side: Side) -> Tokenizer:
+def read(path: Path, side: ConvertedVocabulary) -> Tokenizer:
     """The tokenizer that cuts text as the model does and counts as `side` does.
 
     Raises:
@@ -56,7 +56,9 @@ def read(path: Path, side: Side) -> Tokenizer:
     return Tokenizer.from_json(json.dumps(_layout(scores, rules, side), ensure_ascii=False))
 
 
-def _layout(scores: dict[str, float], rules: dict[int, Any], side: Side) -> dict[str, Any]:
+def _layout(
+    scores: dict[str, float], rules: dict[int, Any], side: ConvertedVocabulary
+) -> dict[str, Any]:
     """The JSON of a tokenizer."""
     inner = tokenizers.Tokenizer(models.Unigram([(SPECIALS[UNK], 0.0)], 0, False))
     steps: list[Any] = []

@@ -17,14 +17,14 @@ from regard.data.tokenize import SPECIALS, Tokenizer
 from regard.errors import RequestError
 from regard.protocols import BOS
 
-__all__ = ["NEVER", "Side", "numbers", "special", "words"]
+__all__ = ["NEVER", "ConvertedVocabulary", "numbers", "special", "words"]
 
 NEVER = -1e4
 """The logit that is taken from what is never an output: its probability is 0, also in float16."""
 
 
 @dataclass(frozen=True)
-class Side:
+class ConvertedVocabulary:
     """The vocabulary of a source or of a target.
 
     Args:
@@ -38,7 +38,9 @@ class Side:
     copied: bool
 
     @classmethod
-    def of(cls, names: Sequence[str], pad: int, start: int, end: int, unknown: int) -> "Side":
+    def of(
+        cls, names: Sequence[str], pad: int, start: int, end: int, unknown: int
+    ) -> "ConvertedVocabulary":
         """Arrange tokens, given in their order, by which of them are special there."""
         first = [pad, start, end, unknown]
         rest = [i for i in range(len(names)) if i not in first]
@@ -79,7 +81,7 @@ def special(names: Sequence[str], token: str, where: object) -> int:
     return list(names).index(token)
 
 
-def words(side: Side) -> Tokenizer:
+def words(side: ConvertedVocabulary) -> Tokenizer:
     """Texts are the tokens themselves, with spaces between."""
     inner = tokenizers.Tokenizer(
         models.WordLevel({name: i for i, name in enumerate(side.names)}, unk_token=SPECIALS[-1])

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from regard.data.graph_checks import CLASSES, check_features, whole
 from regard.data.neighbors import Compressed
 from regard.errors import RequestError
-from regard.layers.sparse import Rows
+from regard.layers.sparse import CSRMatrix
 
 __all__ = ["Graph", "SparseRows", "graph_of_arrays"]
 
@@ -75,11 +75,11 @@ class SparseRows:
         value = self.value / np.where(total == 0, 1, total)[self.row]
         return SparseRows(self.row, self.column, value.astype(np.float32), self.shape)
 
-    def take(self, rows: NDArray[np.int64]) -> Rows:
+    def take(self, rows: NDArray[np.int64]) -> CSRMatrix:
         """Some rows, as a layer reads them."""
         some = self.some(rows)
         r, c, v = (torch.from_numpy(x) for x in (some.row, some.column, some.value))
-        return Rows(r, c, v, some.shape)
+        return CSRMatrix(r, c, v, some.shape)
 
     def some(self, rows: NDArray[np.int64]) -> "SparseRows":
         """Some rows, in that order."""

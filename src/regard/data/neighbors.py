@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from regard.attention import Edges
 from regard.errors import RequestError
-from regard.layers.hops import Hops
+from regard.layers.subgraph import SampledSubgraph
 
 __all__ = ["Compressed"]
 
@@ -98,7 +98,7 @@ class Compressed:
         loops: bool = True,
         fanout: Sequence[int] | None = None,
         random: np.random.Generator | None = None,
-    ) -> tuple[NDArray[np.int64], Hops]:
+    ) -> tuple[NDArray[np.int64], SampledSubgraph]:
         """What `depth` layers need to answer for some nodes.
 
         Args:
@@ -138,7 +138,7 @@ class Compressed:
         degrees = self.degrees(near)
         if loops:
             degrees = degrees + 1 - (self._loops(near) if self.looped else 0)
-        return near, Hops(tuple(layers[::-1]), torch.from_numpy(degrees))
+        return near, SampledSubgraph(tuple(layers[::-1]), torch.from_numpy(degrees))
 
     def _loops(self, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
         """1 for each of these nodes that is its own neighbor."""

@@ -1,8 +1,8 @@
 """Models packed for decoding on a CPU: one call of C a step, in float32, bfloat16 or int8.
 
 A step of a small model is dozens of PyTorch calls on little work. `packed` lays a model's weights
-out once, in panels that C reads straight through. What a model cannot be packed for (another
-mechanism, a watcher, a GPU) runs as it is, and `refuses` says why.
+out once, in panels that C reads straight through. A model that cannot be packed (another
+mechanism, a watcher, a GPU) runs unpacked; `unsupported_reason` says why.
 
     float32   the model's own numbers: what differs is the order of sums
     bfloat16  weights rounded to eight bits of significand; the rest stays float32
@@ -29,12 +29,12 @@ from regard.models.rnnsearch import RNNsearch
 from regard.models.transformer import Transformer
 from regard.native.fingerprint import fingerprint
 
-__all__ = ["PRECISIONS", "PackedRecurrent", "PackedTransformer", "packed", "refuses"]
+__all__ = ["PRECISIONS", "PackedRecurrent", "PackedTransformer", "packed", "unsupported_reason"]
 
 _KINDS: dict[type, tuple[str, Any, Any]] = {
-    Transformer: ("regard_transformer_step", packed_transformer.refuses, PackedTransformer),
-    Marian: ("regard_transformer_step", packed_transformer.refuses, PackedTransformer),
-    RNNsearch: ("regard_recurrent_step", packed_recurrent.refuses, PackedRecurrent),
+    Transformer: ("regard_transformer_step", packed_transformer, PackedTransformer),
+    Marian: ("regard_transformer_step", packed_transformer, PackedTransformer),
+    RNNsearch: ("regard_recurrent_step", packed_recurrent, PackedRecurrent),
 }
 _KEPT: "WeakKeyDictionary[nn.Module, dict[str, tuple[int, Panels]]]" = WeakKeyDictionary()
 
@@ -62,7 +62,7 @@ def packed(model: Any, precision: str = "float32") -> Any:
         each = [packed(one, precision) for one in model.models]
         plain = all(one is own for one, own in zip(each, model.models, strict=True))
         return model if plain else Ensemble(each, of=model)
-    why = refuses(model)
+    why = unsupported_reason(model)
     if why is not None:
         if precision == "float32":
             return model
@@ -78,13 +78,13 @@ def packed(model: Any, precision: str = "float32") -> Any:
     return found[1]
 
 
-def refuses(model: Any) -> str | None:
+def unsupported_reason(model: Any) -> str | None:
     """Why a model is not packed, in a clause; None where it is."""
     kind = _KINDS.get(type(model))
     if kind is None:
         return f"{type(model).__name__} is no plain Transformer or RNNsearch"
-    step, refused, _ = kind
-    if native.lacks(step) is not None:
+    step, module, _ = kind
+    if native.unavailable_reason(step) is not None:
         return f"there is no C ({native.missing() or 'the function is not in it'})"
     if wants_calls():
         return "somebody watches more of its attention than weights"
@@ -93,5 +93,5 @@ def refuses(model: Any) -> str | None:
     for name, p in model.named_parameters():
         if p.device.type != "cpu" or p.dtype != torch.float32:
             return f"{name} is {p.dtype} on {p.device.type}"
-    why: str | None = refused(model)
+    why: str | None = module.unsupported_reason(model)
     return why

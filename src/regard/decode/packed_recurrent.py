@@ -13,15 +13,15 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention import Additive
+from regard.attention._fast_step import step_plan
 from regard.attention._recorder import active, note
-from regard.attention._short import ready
 from regard.decode.panels import Linear, Panels, known, plain
 from regard.layers.rnn import RESETS, UPDATES, Gated
 from regard.models.rnnsearch import RNNsearch
 from regard.native.gate import Function, Struct, declare
 from regard.protocols import Decoding, Encoded
 
-__all__ = ["PackedRecurrent", "refuses"]
+__all__ = ["PackedRecurrent", "unsupported_reason"]
 
 
 class _Unit(ctypes.Structure):
@@ -64,8 +64,8 @@ _STEP = Function("regard_recurrent_step", *_PLANNED)
 _READ = Function("regard_recurrent_read", *_PLANNED)
 
 
-def refuses(model: RNNsearch) -> str | None:
-    """What of an RNNsearch is not done in C, in a clause; None where all is."""
+def unsupported_reason(model: RNNsearch) -> str | None:
+    """Which part of an RNNsearch C does not support, in a clause, or None."""
     inner: Any = model.attention
     score = inner.score
     if not plain(inner, Additive) or inner.mask or score.heads != 1 or score.features is not None:
@@ -83,7 +83,7 @@ class PackedRecurrent(Panels):
     """A `Generator` whose `step` is one call; everything else is the model's.
 
     Args:
-        model: an `RNNsearch` that `refuses` does not refuse.
+        model: an `RNNsearch` for which `unsupported_reason` is None.
         precision: one of `PRECISIONS`.
     """
 
@@ -153,7 +153,7 @@ class PackedRecurrent(Panels):
         """One word a hypothesis: (B, beam) to logits (B, beam, V)."""
         model: RNNsearch = self.model
         memory = decoding.memories["source"]
-        seen = ready(model.attention, memory)
+        seen = step_plan(model.attention, memory)
         if seen is None or seen.table is None:
             return model.step(tokens, decoding)
         batch, width = tokens.shape

@@ -24,7 +24,7 @@ from regard.models.transformer import DecoderLayer, Transformer
 from regard.native.gate import Function, Struct, declare, expect
 from regard.protocols import Decoding, Encoded
 
-__all__ = ["PackedTransformer", "refuses"]
+__all__ = ["PackedTransformer", "unsupported_reason"]
 
 ACTIVATIONS = {"relu": 1, "swish": 2}
 
@@ -79,8 +79,8 @@ def _plan(layers: int) -> type[ctypes.Structure]:
     return type("_WholePlan", (_Plan,), {"_fields_": [("layer", _Layer * layers)]})
 
 
-def refuses(model: Any) -> str | None:
-    """What of a Transformer is not done in C, in a clause; None where all is."""
+def unsupported_reason(model: Any) -> str | None:
+    """Which part of a Transformer C does not support, in a clause, or None."""
     sizes = {layer.self_attention.query.out_features for layer in (*model.encoder, *model.decoder)}
     if len(sizes) != 1:
         return "it has no layers, or its layers differ in size"
@@ -119,7 +119,7 @@ class PackedTransformer(Panels):
     """A `Generator` whose `step` is one call; everything else is the model's.
 
     Args:
-        model: a `Transformer` that `refuses` does not refuse.
+        model: a `Transformer` for which `unsupported_reason` is None.
         precision: one of `PRECISIONS`.
     """
 

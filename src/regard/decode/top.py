@@ -26,7 +26,7 @@ def leading(logits: Tensor, first: int, count: int, normalized: bool) -> tuple[T
     """
     count = min(count, logits.shape[-1] - first)
     plain = logits.device.type == "cpu" and logits.dtype == torch.float32 and not normalized
-    if not plain or count > MOST or native.lacks(_BEST.name) is not None:
+    if not plain or count > MOST or native.unavailable_reason(_BEST.name) is not None:
         values, ids = top(log_probabilities(logits, normalized)[..., first:], count)
         return values, ids + first
     shape, size = logits.shape[:-1], logits.shape[-1]

@@ -21,8 +21,8 @@ from regard.data.scaling import KINDS, Scaling
 from regard.errors import RequestError, nearest
 from regard.fields.base import Bad, Field, Report
 from regard.fields.label import ArrayColumn
-from regard.layers.hops import Hops
-from regard.layers.sparse import Rows
+from regard.layers.sparse import CSRMatrix
+from regard.layers.subgraph import SampledSubgraph
 
 __all__ = ["GraphField", "Paths", "World"]
 
@@ -51,7 +51,7 @@ class World:
         return {"in_features": self.graph.features.shape[1], "num_classes": self.graph.classes}
 
     @cached_property
-    def features(self) -> Rows | Tensor:
+    def features(self) -> CSRMatrix | Tensor:
         """Of all nodes."""
         return self._features(np.arange(len(self.graph)))
 
@@ -63,7 +63,7 @@ class World:
 
     def near(
         self, nodes: NDArray[np.int64], depth: int, fanout: Sequence[int] | None = None
-    ) -> tuple[NDArray[np.int64], Rows | Tensor, Hops]:
+    ) -> tuple[NDArray[np.int64], CSRMatrix | Tensor, SampledSubgraph]:
         """What a model of `depth` layers reads to answer for some nodes: ids, features, edges.
 
         Args:
@@ -83,7 +83,7 @@ class World:
         rows = self.graph.features
         return self.scaling.of_sparse(rows) if isinstance(rows, SparseRows) else rows
 
-    def _features(self, nodes: NDArray[np.int64]) -> Rows | Tensor:
+    def _features(self, nodes: NDArray[np.int64]) -> CSRMatrix | Tensor:
         rows = self._rows
         if isinstance(rows, SparseRows):
             return rows.take(nodes)

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.native.once import once
+from regard.native.once import once_differentiable
 
 __all__ = ["affine", "recurrence", "tanh_"]
 
@@ -118,7 +118,7 @@ class _Recurrence(torch.autograd.Function):
         return states
 
     @staticmethod
-    @once
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         state, low, states, gates, candidates, touched = ctx.saved_tensors
         steps, rows, size = states.shape

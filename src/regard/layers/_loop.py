@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from regard.layers._gated import affine, tanh_
-from regard.native.once import once
+from regard.native.once import once_differentiable
 
 __all__ = ["Loop"]
 
@@ -81,7 +81,7 @@ class _Weights(torch.autograd.Function):
         return tuple(w.view_as(w) if w.dtype == dtype else w.to(dtype) for w in (weight, context))  # type: ignore[return-value]
 
     @staticmethod
-    @once
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         left = ctx.tape.take()
         if not left:
@@ -120,7 +120,7 @@ class _Step(torch.autograd.Function):
         return torch.lerp(n, state, z) if tape.keep else torch.lerp(state, n, z)
 
     @staticmethod
-    @once
+    @once_differentiable
     def backward(ctx: Any, dh: Tensor) -> tuple[Tensor | None, ...]:
         context, h, weight, context_weight, gate, n, y = ctx.saved_tensors
         tape, half = ctx.tape, weight.dtype

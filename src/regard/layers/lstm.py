@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.layers.dropout import dropout
-from regard.native.once import once
+from regard.native.once import once_differentiable
 
 __all__ = ["LSTM", "lstm_cell"]
 
@@ -149,7 +149,7 @@ class _Cell(torch.autograd.Function):
         return o * t, new
 
     @staticmethod
-    @once
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> States:
         s, g, t, c = ctx.saved_tensors
         dh, dc = grads

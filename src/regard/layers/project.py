@@ -1,8 +1,8 @@
-"""The last layer of a model: logits now, or put off until their loss is known.
+"""The last layer of a model: logits now, or computed in chunks inside the loss.
 
-Logits are the largest thing a training step makes: (B, T, V). A task that wants nothing of them but
-a cross-entropy runs its model inside `deferring()` and gets a `Deferred` in their place, of which
-`tasks.loss` makes the loss and all gradients some rows at a time.
+Logits (B, T, V) are the largest tensor of a training step. A task that only needs their
+cross-entropy runs its model inside `deferring()`. It then gets a `DeferredLogits`, from which
+`tasks.loss` computes the loss and all gradients in chunks of rows.
 """
 
 from collections.abc import Iterator
@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Deferred", "deferring", "project"]
+__all__ = ["DeferredLogits", "deferring", "project"]
 
 _deferring: ContextVar[bool] = ContextVar("regard_deferring", default=False)
 
 
-class Deferred(NamedTuple):
-    """Logits that are not made yet: a linear layer, and what goes into it.
+class DeferredLogits(NamedTuple):
+    """Logits that are not computed yet: a linear layer and its input.
 
     Shapes:
         states (*batch, D), weight (V, D), bias (V,) or None
@@ -32,7 +32,7 @@ class Deferred(NamedTuple):
 
 @contextmanager
 def deferring(wanted: bool = True) -> Iterator[None]:
-    """Models inside put their logits off, where they can."""
+    """Models in the block return `DeferredLogits` where they can."""
     token = _deferring.set(wanted)
     try:
         yield
@@ -41,7 +41,7 @@ def deferring(wanted: bool = True) -> Iterator[None]:
 
 
 def project(layer: nn.Module, states: Tensor) -> Any:
-    """`layer(states)`; inside `deferring()`, a `Deferred` for a plain linear layer.
+    """`layer(states)`; inside `deferring()`, a `DeferredLogits` for a plain linear layer.
 
     Shapes:
         states (*batch, D) to (*batch, V)
@@ -52,5 +52,5 @@ def project(layer: nn.Module, states: Tensor) -> Any:
         and not (layer._forward_hooks or layer._forward_pre_hooks)
         and not torch.compiler.is_compiling()
     ):
-        return Deferred(states, layer.weight, layer.bias)
+        return DeferredLogits(states, layer.weight, layer.bias)
     return layer(states)

@@ -1,4 +1,4 @@
-"""A linear layer over mostly empty rows: word counts, one-hot features of nodes."""
+"""A linear layer over sparse features: word counts, one-hot features of nodes."""
 
 import torch
 from jaxtyping import Float, Int
@@ -7,14 +7,14 @@ from torch import Tensor, nn
 from regard.attention._kernels.csr import compressed
 from regard.layers.dropout import dropout
 
-__all__ = ["Rows", "SparseLinear"]
+__all__ = ["CSRMatrix", "SparseLinear"]
 
 
-class Rows:
-    """Sparse rows (N, F) as a layer reads them, with their transpose for the backward pass.
+class CSRMatrix:
+    """A matrix (N, F) in compressed sparse rows, with its transpose for the backward pass.
 
     Args:
-        row, column, value: the nonzeros, in any order; those of one place add up.
+        row, column, value: the nonzeros in any order; duplicates are added.
         shape: (N, F).
     """
 
@@ -30,26 +30,28 @@ class Rows:
         self.value = value[order]
         row, self.column = row[order], column[order]
         self.offsets = _offsets(row, shape[0])
-        self.back = torch.argsort(self.column, stable=True)  # by column: the transpose's order
-        self.row = row[self.back]
-        self.back_offsets = _offsets(self.column, shape[1])
+        self.transpose_order = torch.argsort(
+            self.column, stable=True
+        )  # by column: the transpose's order
+        self.row = row[self.transpose_order]
+        self.transpose_offsets = _offsets(self.column, shape[1])
 
-    def to(self, device: torch.device | str) -> "Rows":
+    def to(self, device: torch.device | str) -> "CSRMatrix":
         """Move all of it."""
-        moved = object.__new__(Rows)
+        moved = object.__new__(CSRMatrix)
         vars(moved).update(
             {k: v.to(device) if isinstance(v, Tensor) else v for k, v in vars(self).items()}
         )
         return moved
 
-    def dropped(self, p: float) -> Float[Tensor, " nonzero"]:
-        """The values with dropout: what a zero becomes does not matter."""
+    def dropout(self, p: float) -> Float[Tensor, " nonzero"]:
+        """The values after dropout; a zero stays zero, so only nonzeros are drawn."""
         return dropout(self.value, p, training=p > 0)
 
-    def times(
+    def matmul(
         self, value: Float[Tensor, " nonzero"], weight: Float[Tensor, "f d"]
     ) -> Float[Tensor, "n d"]:
-        """The rows with these values, times a matrix."""
+        """The product of this matrix, with the given values, and a dense one."""
         product: Tensor = _Product.apply(weight, value, self)  # type: ignore[no-untyped-call]
         return product
 
@@ -60,19 +62,20 @@ def _offsets(index: Tensor, size: int) -> Tensor:
 
 
 class _Product(torch.autograd.Function):
-    """X W with gradients for W: the transpose of X is sorted once, not at every step."""
+    """X W with a gradient for W; the transpose of X is sorted once, not at every step."""
 
     @staticmethod
-    def forward(ctx: object, weight: Tensor, value: Tensor, rows: Rows) -> Tensor:
-        ctx.rows, ctx.value = rows, value  # type: ignore[attr-defined]
-        return compressed(rows.offsets, rows.column, value, rows.shape) @ weight
+    def forward(ctx: object, weight: Tensor, value: Tensor, matrix: CSRMatrix) -> Tensor:
+        ctx.matrix, ctx.value = matrix, value  # type: ignore[attr-defined]
+        return compressed(matrix.offsets, matrix.column, value, matrix.shape) @ weight
 
     @staticmethod
     def backward(ctx: object, *grads: Tensor) -> tuple[Tensor, None, None]:
-        rows, value = ctx.rows, ctx.value  # type: ignore[attr-defined]
-        shape = (rows.shape[1], rows.shape[0])
-        back = compressed(rows.back_offsets, rows.row, value[rows.back], shape)
-        return back @ grads[0].contiguous(), None, None
+        matrix, value = ctx.matrix, ctx.value  # type: ignore[attr-defined]
+        shape = (matrix.shape[1], matrix.shape[0])
+        value = value[matrix.transpose_order]
+        transpose = compressed(matrix.transpose_offsets, matrix.row, value, shape)
+        return transpose @ grads[0].contiguous(), None, None
 
 
 class SparseLinear(nn.Module):
@@ -93,9 +96,9 @@ class SparseLinear(nn.Module):
         self.weight = nn.Parameter(torch.empty(inputs, outputs))
         nn.init.xavier_uniform_(self.weight)
 
-    def forward(self, x: Rows | Float[Tensor, "n f"]) -> Float[Tensor, "n d"]:
-        """Multiply sparse rows, or dense ones."""
+    def forward(self, x: CSRMatrix | Float[Tensor, "n f"]) -> Float[Tensor, "n d"]:
+        """Multiply a sparse or a dense matrix."""
         p = self.dropout if self.training else 0.0
-        if isinstance(x, Rows):
-            return x.times(x.dropped(p), self.weight)
+        if isinstance(x, CSRMatrix):
+            return x.matmul(x.dropout(p), self.weight)
         return dropout(x, p, training=p > 0) @ self.weight

@@ -74,7 +74,9 @@ class ByteNet(nn.Module):
         self.embed_source = Embed(source_vocab_size, 2 * dim)
         self.embed_target = Embed(target_vocab_size, 2 * dim)
         self.encoder, self.decoder = (
-            nn.ModuleList(Block(dim, kernel, r, dropout) for _ in range(sets) for r in dilations)
+            nn.ModuleList(
+                ResidualBlock(dim, kernel, r, dropout) for _ in range(sets) for r in dilations
+            )
             for _ in range(2)
         )
         self.norm = nn.LayerNorm(2 * dim, eps=1e-6)
@@ -128,14 +130,14 @@ class ByteNet(nn.Module):
             x, past[str(i)] = block.step(x, decoding.carried[str(i)])
         return self._logits(x), decoding.advance(**past)
 
-    def _blocks(self) -> list["Block"]:
-        return [block for block in self.decoder if isinstance(block, Block)]
+    def _blocks(self) -> list["ResidualBlock"]:
+        return [block for block in self.decoder if isinstance(block, ResidualBlock)]
 
     def _logits(self, x: Tensor) -> Any:
         return project(self.output, torch.relu(self.last(torch.relu(self.norm(x)))))
 
 
-class Block(nn.Module):
+class ResidualBlock(nn.Module):
     """Down to d, a dilated convolution, up to 2d again; LayerNorm and ReLU before each."""
 
     def __init__(self, dim: int, kernel: int, dilation: int, dropout: float) -> None:

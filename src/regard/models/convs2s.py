@@ -98,7 +98,7 @@ class ConvS2S(nn.Module):
         # === Encoder ===
         self.encoder_in = NormedLinear(embed, below[0][0], retain=keep)
         self.encoder = nn.ModuleList(
-            Block(width, after, kernel, before=(kernel - 1) // 2, dropout=dropout)
+            EncoderBlock(width, after, kernel, before=(kernel - 1) // 2, dropout=dropout)
             for width, (after, kernel) in _chained(below)
         )
         self.encoder_out = NormedLinear(below[-1][0], embed)
@@ -124,7 +124,7 @@ class ConvS2S(nn.Module):
         real = real.transpose(-2, -1)  # (B, S, 1)
         e = self._drop(self.position_source(self.embed_source(source)))
         x = self.encoder_in(e)
-        for block in cast(Iterable[Block], self.encoder):
+        for block in cast(Iterable[EncoderBlock], self.encoder):
             x = block(x, real)
         z = self.encoder_out(x)
         looks = sum(block.attention is not None for block in self._blocks())
@@ -168,7 +168,7 @@ class ConvS2S(nn.Module):
         return dropout(x, self.dropout, self.training)
 
 
-class Block(nn.Module):
+class EncoderBlock(nn.Module):
     """Dropout, a convolution, a gated linear unit, and what came in: times sqrt(0.5)."""
 
     def __init__(self, width: int, after: int, kernel: int, *, before: int, dropout: float) -> None:
@@ -187,7 +187,7 @@ class Block(nn.Module):
         return x if self.change is None else self.change(x, weight)
 
 
-class DecoderBlock(Block):
+class DecoderBlock(EncoderBlock):
     """The same without a future, and if it looks with attention between unit and residual."""
 
     def __init__(

@@ -30,8 +30,8 @@ from regard.attention import Attention, Edges, SplitLinear, Uniform, WeightedSum
 from regard.attention.score import Score
 from regard.errors import RequestError, nearest
 from regard.layers.dropout import dropout
-from regard.layers.hops import Hops, edges_of
-from regard.layers.sparse import Rows, SparseLinear
+from regard.layers.sparse import CSRMatrix, SparseLinear
+from regard.layers.subgraph import SampledSubgraph, edges_of
 from regard.protocols import Output
 
 __all__ = ["GAT", "GraphAttention"]
@@ -92,7 +92,7 @@ class GraphAttention(nn.Module):
         self.project = SparseLinear(inputs, heads * hidden, dropout=dropout)
         part = SCORES[score](hidden, heads, slope) if isinstance(score, str) else score
         self.attention = Attention(score=part, read=WeightedSum(dropout=attention_dropout))
-        self.attention.usual_mask = _NO_EDGES
+        self.attention.expected_mask = _NO_EDGES
         self.bias = nn.Parameter(torch.zeros(hidden if average else heads * hidden))
         self.skip = nn.Linear(inputs, len(self.bias)) if skip else None  # V, b
         if self.skip is not None:
@@ -100,11 +100,11 @@ class GraphAttention(nn.Module):
             nn.init.zeros_(self.skip.bias)
 
     def forward(
-        self, x: Rows | Float[Tensor, "nodes inputs"], edges: Edges
+        self, x: CSRMatrix | Float[Tensor, "nodes inputs"], edges: Edges
     ) -> Float[Tensor, "lookers outputs"]:
         """Look at the neighbors; those who look are the first `edges.queries` nodes."""
         own: Tensor | float = 0.0
-        if self.skip is None or isinstance(x, Rows):
+        if self.skip is None or isinstance(x, CSRMatrix):
             h = self.project(x)
         else:
             x = dropout(x, self.dropout, self.training)  # the same for both projections
@@ -176,10 +176,10 @@ class GAT(nn.Module):
         return len(self.hidden) + 1
 
     def forward(
-        self, features: Rows | Float[Tensor, "nodes features"], edges: Edges | Hops
+        self, features: CSRMatrix | Float[Tensor, "nodes features"], edges: Edges | SampledSubgraph
     ) -> Output:
-        """Class scores of all nodes, or of those that `Hops` are of: logits (N, classes)."""
-        x: Rows | Tensor = features
+        """Class scores of all nodes, or of a `SampledSubgraph`'s seeds: logits (N, classes)."""
+        x: CSRMatrix | Tensor = features
         for i, layer in enumerate(self.hidden):
             x = F.elu(layer(x, edges_of(edges, i)))
         return Output(self.out(x, edges_of(edges, len(self.hidden))), {})

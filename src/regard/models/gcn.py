@@ -20,13 +20,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention import Edges
-from regard.layers.hops import Hops, edges_of
-from regard.layers.sparse import Rows, SparseLinear
+from regard.layers.sparse import CSRMatrix, SparseLinear
+from regard.layers.subgraph import SampledSubgraph, edges_of
 from regard.protocols import Output
 
 __all__ = ["GCN"]
 
-_norms: WeakKeyDictionary[Edges, Rows] = WeakKeyDictionary()
+_norms: WeakKeyDictionary[Edges, CSRMatrix] = WeakKeyDictionary()
 
 
 class GCN(nn.Module):
@@ -63,23 +63,23 @@ class GCN(nn.Module):
         return len(self.projections)
 
     def forward(
-        self, features: Rows | Float[Tensor, "nodes features"], edges: Edges | Hops
+        self, features: CSRMatrix | Float[Tensor, "nodes features"], edges: Edges | SampledSubgraph
     ) -> Output:
-        """Class scores of all nodes, or of those that `Hops` are of: logits (N, classes)."""
-        degrees = edges.degrees if isinstance(edges, Hops) else edges.offsets.diff()
-        h: Rows | Tensor = features
+        """Class scores of all nodes, or of a `SampledSubgraph`'s seeds: logits (N, classes)."""
+        degrees = edges.degrees if isinstance(edges, SampledSubgraph) else edges.offsets.diff()
+        h: CSRMatrix | Tensor = features
         last = self.depth - 1
         for i, (project, bias) in enumerate(zip(self.projections, self.biases, strict=True)):
             norm = _normalized(edges_of(edges, i), degrees)
             degrees = degrees[: norm.shape[0]]
             projected = project(h)
-            out = norm.times(norm.value.to(projected.dtype), projected) + bias
+            out = norm.matmul(norm.value.to(projected.dtype), projected) + bias
             h = out if i == last else torch.relu(out)
         assert isinstance(h, Tensor)
         return Output(h, {})
 
 
-def _normalized(edges: Edges, degrees: Tensor) -> Rows:
+def _normalized(edges: Edges, degrees: Tensor) -> CSRMatrix:
     """D^-1/2 (A + I) D^-1/2 as sparse rows, made once for edges that have their loops.
 
     Where only some neighbors of a node were drawn, they stand for all of them.
@@ -89,5 +89,5 @@ def _normalized(edges: Edges, degrees: Tensor) -> Rows:
         root = degrees.clamp(min=1).to(torch.float32).rsqrt()
         stands = degrees[:queries] / edges.offsets.diff().clamp(min=1)
         value = root[row] * root[column] * stands.to(torch.float32)[row]
-        _norms[edges] = Rows(row, column, value, (queries, len(degrees)))
+        _norms[edges] = CSRMatrix(row, column, value, (queries, len(degrees)))
     return _norms[edges]

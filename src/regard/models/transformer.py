@@ -46,10 +46,10 @@ from regard.attention import (
 from regard.errors import RequestError, nearest
 from regard.layers.dropout import dropout
 from regard.layers.feedforward import FeedForward
+from regard.layers.layout import BatchLayout
 from regard.layers.norm import PostNorm, PreNorm, Residual
 from regard.layers.position import LearnedPositions, NoPositions, Sinusoid
 from regard.layers.project import project
-from regard.layers.rows import Rows
 from regard.protocols import PAD, Decoding, Encoded, Output, lengths_of
 
 __all__ = ["Transformer"]
@@ -80,7 +80,7 @@ class Transformer(nn.Module):
         norm: "post" as printed, or "pre".
         positions: "sinusoid" as printed, "halves" as in the authors' code, "learned", "shaw"
             (relative ones, in self-attention) or "none".
-        max_length: rows of a learned position table.
+        max_length: layout of a learned position table.
         clip: c, the largest distance that relative positions tell apart.
         relative: what has relative vectors: "both" keys and values, or "keys" or "values" alone.
         relative_tables: one for each "head", as in Shaw's base model, or "shared" by all of a layer
@@ -214,24 +214,24 @@ class Transformer(nn.Module):
 
     def encode(self, source: Tensor, lengths: Tensor | None = None) -> Encoded:
         """Read sources (B, S): states (B, S, D)."""
-        rows = Rows(self._lengths(source, lengths), source.shape[1])
-        return Encoded(self._read(source, rows), rows.lengths)
+        layout = BatchLayout(self._lengths(source, lengths), source.shape[1])
+        return Encoded(self._read(source, layout), layout.lengths)
 
     def forward(self, source: Tensor, target_in: Tensor, lengths: Tensor | None = None) -> Output:
         """All positions at once: logits (B, T, V); at padding they mean nothing."""
         theirs, own = self._lengths(source, lengths), _ends(target_in)
         sizes = source.shape[1], target_in.shape[1]
-        packed = self._packs(theirs, own, sizes)
-        memory, rows = Rows(theirs, sizes[0], packed), Rows(own, sizes[1], packed)
+        ragged = self._trains_ragged(theirs, own, sizes)
+        memory, layout = BatchLayout(theirs, sizes[0], ragged), BatchLayout(own, sizes[1], ragged)
         states = self._read(source, memory)
-        x = rows.take(self._embed(self.embed_target, target_in, 0))
+        x = layout.unpad(self._embed(self.embed_target, target_in, 0))
         for layer in self.decoder:
-            x = layer(x, rows, states, memory)
-        return Output(project(self.output, rows.back(self.decoder_norm(x))), {})
+            x = layer(x, layout, states, memory)
+        return Output(project(self.output, layout.pad(self.decoder_norm(x))), {})
 
     def start(self, encoded: Encoded) -> Decoding:
         """Project the encoder's states once for each decoder layer; nothing is carried yet."""
-        mask = Rows(encoded.lengths, encoded.states.shape[1]).mask
+        mask = BatchLayout(encoded.lengths, encoded.states.shape[1]).mask
         memories = {
             str(i): layer.cross_attention.remember(encoded.states, mask=mask)
             for i, layer in enumerate(self._decoder())
@@ -251,21 +251,21 @@ class Transformer(nn.Module):
         """How much of each source is read."""
         return lengths_of(source, lengths)
 
-    def _read(self, source: Tensor, rows: Rows) -> Tensor:
-        """The encoder's states, of `rows`."""
-        x = rows.take(self._embed(self.embed_source, source, 0))
+    def _read(self, source: Tensor, layout: BatchLayout) -> Tensor:
+        """The encoder's states, in the given layout."""
+        x = layout.unpad(self._embed(self.embed_source, source, 0))
         for layer in self.encoder:
-            x = layer(x, rows)
+            x = layer(x, layout)
         states: Tensor = self.encoder_norm(x)
         return states
 
-    def _packs(self, source: Tensor, target: Tensor, sizes: tuple[int, int]) -> bool:
+    def _trains_ragged(self, source: Tensor, target: Tensor, sizes: tuple[int, int]) -> bool:
         """Whether to train without padding: where there is enough, and attention can do it."""
         attentions = (layer for layer in self.modules() if isinstance(layer, MultiHead))
         if not (
             self.training
             and torch.is_grad_enabled()
-            and all(layer.packs(max(sizes)) for layer in attentions)
+            and all(layer.ragged_is_faster(max(sizes)) for layer in attentions)
         ):
             return False
         real = int(source.sum()) + int(target.sum())
@@ -294,11 +294,11 @@ class EncoderLayer(nn.Module):
         self.self_attention, self.feedforward = attention, feedforward
         self.self_residual, self.feedforward_residual = residual(), residual()
 
-    def forward(self, x: Tensor, rows: Rows) -> Tensor:
+    def forward(self, x: Tensor, layout: BatchLayout) -> Tensor:
         """States of one layer to the next: (B, S, D), or without padding (N, D)."""
 
         def look(y: Tensor) -> Tensor:
-            context: Tensor = self.self_attention(rows(y), rows(y), mask=rows.mask).context
+            context: Tensor = self.self_attention(layout(y), layout(y), mask=layout.mask).context
             return context
 
         x = self.self_residual(x, look)
@@ -318,15 +318,17 @@ class DecoderLayer(nn.Module):
         self.self_residual, self.cross_residual = residual(), residual()
         self.feedforward_residual = residual()
 
-    def forward(self, x: Tensor, rows: Rows, states: Tensor, memory: Rows) -> Tensor:
+    def forward(
+        self, x: Tensor, layout: BatchLayout, states: Tensor, memory: BatchLayout
+    ) -> Tensor:
         """All positions at once: (B, T, D), with the encoder's states (B, S, D)."""
 
         def look(y: Tensor) -> Tensor:
-            context: Tensor = self.self_attention(rows(y), rows(y)).context
+            context: Tensor = self.self_attention(layout(y), layout(y)).context
             return context
 
         def look_across(y: Tensor) -> Tensor:
-            seen = self.cross_attention(rows(y), memory(states), mask=memory.mask)
+            seen = self.cross_attention(layout(y), memory(states), mask=memory.mask)
             context: Tensor = seen.context
             return context
 

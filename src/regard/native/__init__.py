@@ -1,8 +1,8 @@
 """Kernels in plain C, in one shared object: shipped, else built once into a cache, else none.
 
 Every `*.c` of this folder is compiled into the same object; a new mechanism joins by being here.
-Nothing needs a compiler: without one `library()` is None, `missing()` says why, and callers take
-their PyTorch road. `REGARD_NATIVE=0` switches all of it off.
+Nothing needs a compiler: without one `library()` is None, `missing()` says why, and callers use
+PyTorch instead. `REGARD_NATIVE=0` switches all of it off.
 
 How to add a function:
 
@@ -11,8 +11,9 @@ How to add a function:
    `regard.h`, `lanes.h`) and dispatch by level; whatever is not `REGARD_API` is `static`.
 2. Python: declare it, `X = Function("regard_x", "a: f32 (n)", "out: f32 (n) out", "n",
    "threads: threads")`, and call it, `X(a, out, native.threads(a.numel()))`: `gate.py` checks
-   types, shapes, strides and status. `native.lacks("regard_x")` says whether it is to be had, for
-   a compiler too. What tensors hold (ids, lengths, offsets) C checks before it reads by it.
+   types, shapes, strides and status. `native.unavailable_reason("regard_x")` says why the function
+   is not available (None: it is), also while a graph is compiled. C checks the contents of tensors
+   (ids, lengths, offsets) before it uses them as addresses.
 3. PyTorch: `data_ptr()` does not work while a graph is traced, so wrap the call as an operator:
 
        @torch.library.custom_op("regard::x", mutates_args=())
@@ -43,7 +44,7 @@ from regard.native._build import BuildError, cached, shipped
 from regard.native.constant import constant
 from regard.native.gate import Function
 
-__all__ = ["at_level", "lacks", "level", "library", "missing", "raw", "threads"]
+__all__ = ["at_level", "level", "library", "missing", "raw", "threads", "unavailable_reason"]
 
 FOLDER = Path(__file__).parent
 _LEVELS = ("portable", "AVX2", "AVX-512")
@@ -69,8 +70,8 @@ def raw(name: str) -> Any:
 
 
 @constant
-def lacks(name: str) -> str | None:
-    """Why a function is not to be had, in a clause; None where it is. A constant for compilers."""
+def unavailable_reason(name: str) -> str | None:
+    """Why a function is not available, in a clause, or None. A constant for compilers."""
     if raw(name) is not None:
         return None
     return f"no C, {missing() or f'{name} is not in it'}"

@@ -10,7 +10,7 @@
  * and at [padded] the row's largest |k|. The bounds of a tile of queries and keys say how it is done:
  *
  *   SMALL   |x| <= 0.6: an odd polynomial (1 - 2 / (1 + E) would lose the digits of a small tanh)
- *   PAIRED  the usual road, E <= 2^60 (the forward clamps E there and takes it for WIDE as well);
+ *   PAIRED  the usual path, E <= 2^60 (the forward clamps E there and takes it for WIDE as well);
  *           forward and up to `near` v goes into the queries: see in_range
  *   WIDE    E up to 2^126: one division a feature, for gradients of saturated tanh
  *   DIRECT  |q| or |k| beyond 43, where e^2q leaves fp32: e^-2|x| for each pair
@@ -63,15 +63,15 @@ static inline const float *packed_keys(const Additive *a, int64_t b) {
     return a->own_packed + (b - a->first_row) * a->keys * width(a->dim);
 }
 
-static inline int road(float query, float key) {
+static inline int path(float query, float key) {
     if (!(query <= OUT_OF_RANGE) || !(key <= OUT_OF_RANGE)) return DIRECT; /* NaN too */
     float sum = query + key;
     return sum <= POLYNOMIAL ? SMALL : sum <= ONE_PAIR ? PAIRED : WIDE;
 }
 
-/* The road forward, where numerators hold v times up to 2^60. */
+/* The path forward, where numerators hold v times up to 2^60. */
 static inline int way_of(float query, float key, float v) {
-    int way = road(query, key);
+    int way = path(query, key);
     return way != SMALL && !(v <= 0x1p60f) ? DIRECT : way;
 }
 

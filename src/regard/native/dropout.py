@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from regard import native
 from regard.native.followed import followed
 from regard.native.gate import Function
-from regard.native.twice import asked
+from regard.native.twice import double_backward_wanted
 
 __all__ = ["BITS", "FEW", "drawn", "dropout", "dropout_add", "dropout_relu"]
 
@@ -84,7 +84,7 @@ def _in_c(x: Tensor) -> bool:
         and x.numel() >= FEW
         and followed(x) is None
         and x.dtype in (torch.float32, torch.bfloat16)
-        and native.lacks("regard_dropout") is None
+        and native.unavailable_reason("regard_dropout") is None
     )
 
 
@@ -165,7 +165,7 @@ def _save_out(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 def _passed_on(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     (out,) = ctx.saved_tensors
-    if asked():  # PyTorch's own operators, which can be differentiated again
+    if double_backward_wanted():  # PyTorch's own operators, which can be differentiated again
         return grad * ((out > 0) * _scale(ctx.threshold)).to(grad.dtype), None, None
     return _passed(grad, out, ctx.threshold), None, None
 

@@ -14,7 +14,7 @@ from regard import native
 from regard.native.followed import followed
 from regard.native.gate import Function
 
-__all__ = ["add_product", "linear", "pays", "product", "unhooked"]
+__all__ = ["add_product", "is_faster", "linear", "product", "unhooked"]
 
 _GEMM = Function(
     "regard_gemm", "m", "n", "k", "a: f32 [m k] any", "stride a 0", "stride a 1",
@@ -27,15 +27,15 @@ ROWS = 64
 
 
 @cache
-def _wins() -> bool:
+def _machine_is_faster() -> bool:
     """Whether this machine is such a one."""
     found = native.library()
-    if found is None or native.lacks("regard_gemm") is not None:
+    if found is None or native.unavailable_reason("regard_gemm") is not None:
         return False
     return bool(found.regard_multiplies())
 
 
-def pays(*tensors: Tensor) -> bool:
+def is_faster(*tensors: Tensor) -> bool:
     """Whether products of these are faster here than in PyTorch: large matrices in float32."""
     return (
         not torch.compiler.is_compiling()
@@ -47,14 +47,14 @@ def pays(*tensors: Tensor) -> bool:
             and min(x.shape) >= ROWS
             for x in tensors
         )
-        and _wins()
+        and _machine_is_faster()
         and not torch.is_autocast_enabled("cpu")
         and followed() is None
     )
 
 
 def product(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
-    r""":math:`C = A B\,(+\,b)`, for what `pays`.
+    r""":math:`C = A B\,(+\,b)`, for what `is_faster`.
 
     Shapes:
         a (M, K), b (K, N), bias (N,), of any strides, to (M, N)
@@ -102,7 +102,7 @@ def linear(layer: nn.Module, x: Tensor) -> Tensor:
         and type(x) in _PLAIN  # first: in a graph of any size there is no number to compare
         and x.numel() >= ROWS * layer.in_features
         and x.dtype == torch.float32
-        and pays(layer.weight)
+        and is_faster(layer.weight)
         and unhooked(layer)
     ):
         rows = x.reshape(-1, layer.in_features)
@@ -134,4 +134,4 @@ class _Linear(torch.autograd.Function):
 
 
 def _times(a: Tensor, b: Tensor) -> Tensor:
-    return product(a, b) if pays(a, b) else a @ b
+    return product(a, b) if is_faster(a, b) else a @ b

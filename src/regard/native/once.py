@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["once"]
+__all__ = ["once_differentiable"]
 
 _SAID = (
     "{} computes its gradient outside autograd, which therefore cannot differentiate it again; "
@@ -21,7 +21,7 @@ _SAID = (
 Backward = Callable[..., Any]
 
 
-def once(backward: Backward) -> Backward:
+def once_differentiable(backward: Backward) -> Backward:
     """The backward of an autograd function, whose gradients refuse to be differentiated again.
 
     Raises:

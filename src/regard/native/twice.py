@@ -11,15 +11,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["again", "asked"]
+__all__ = ["double_backward", "double_backward_wanted"]
 
 
-def asked() -> bool:
+def double_backward_wanted() -> bool:
     """Whether the gradients of the backward pass that calls this are to be differentiated again."""
     return torch.is_grad_enabled() and not torch.compiler.is_compiling()  # which traces backward
 
 
-def again(
+def double_backward(
     plain: Callable[..., Tensor | tuple[Tensor, ...]],
     inputs: Sequence[Any],
     grads: Sequence[Tensor | None],

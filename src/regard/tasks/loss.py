@@ -7,10 +7,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard import native
-from regard.layers.linear import add_product, pays, product
-from regard.layers.project import Deferred
+from regard.layers.linear import add_product, is_faster, product
+from regard.layers.project import DeferredLogits
 from regard.native.gate import Function
-from regard.native.once import once
+from regard.native.once import once_differentiable
 from regard.protocols import PAD
 
 __all__ = ["smoothed_cross_entropy"]
@@ -26,7 +26,7 @@ _ENTROPY = Function(
 
 
 def smoothed_cross_entropy(
-    logits: Tensor | Deferred,
+    logits: Tensor | DeferredLogits,
     target: Tensor,
     smoothing: float = 0.0,
     *,
@@ -54,7 +54,7 @@ def smoothed_cross_entropy(
 
     Source: Szegedy et al. (2016), section 7, spread over the other words as tensor2tensor does it.
     """
-    if isinstance(logits, Deferred):
+    if isinstance(logits, DeferredLogits):
         return _of_deferred(logits, target.reshape(-1), smoothing)
     rows, gold = logits.reshape(-1, logits.shape[-1]), target.reshape(-1)
     if normalized:
@@ -79,7 +79,7 @@ def _of_log_probabilities(rows: Tensor, gold: Tensor, smoothing: float) -> Tenso
     return loss
 
 
-def _of_deferred(logits: Deferred, gold: Tensor, smoothing: float) -> Tensor:
+def _of_deferred(logits: DeferredLogits, gold: Tensor, smoothing: float) -> Tensor:
     states, weight, bias = logits
     states = states.reshape(-1, states.shape[-1])
     real = (gold != PAD).nonzero()[:, 0]
@@ -98,7 +98,7 @@ def _entropy(z: Tensor, gold: Tensor, parts: tuple[float, float], *, write: bool
     """The losses of rows of real tokens, (n,); with `write`, their gradient over the logits."""
     a, b = parts
     known = z.is_cpu and z.dtype in (torch.float32, torch.bfloat16)
-    if not known or native.lacks(_ENTROPY.name) is not None:
+    if not known or native.unavailable_reason(_ENTROPY.name) is not None:
         loss, lse = _losses(z, gold, parts)
         if write:
             _gradient(z, gold, lse, parts, out=z)
@@ -134,7 +134,7 @@ class _Projected(torch.autograd.Function):
             step = max(64, _BYTES // (len(weight) * dtype.itemsize))
             for start in range(0, len(gold), step):
                 part, here = low[start : start + step], gold[start : start + step]
-                fast = pays(part, narrow)
+                fast = is_faster(part, narrow)
                 z = product(part, narrow.t(), own) if fast else F.linear(part, narrow, own)
                 total += _entropy(z, here, parts, write=write).sum(dtype=total.dtype)
                 if not grads:
@@ -152,7 +152,7 @@ class _Projected(torch.autograd.Function):
         return total.to(_wide(states))
 
     @staticmethod
-    @once
+    @once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         of_states, of_weight, of_bias = ctx.saved_tensors
         scale = upstream.to(of_weight.dtype)
@@ -228,7 +228,7 @@ class _Smoothed(torch.autograd.Function):
         return loss.masked_fill(gold == PAD, 0.0).sum()
 
     @staticmethod
-    @once
+    @once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None]:
         rows, gold, lse = ctx.saved_tensors
         scale = (gold != PAD).to(lse.dtype) * upstream  # nothing where the target is padding

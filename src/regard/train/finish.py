@@ -135,7 +135,7 @@ def evaluate(recipe: Recipe, built: "Built", work: Work, test: Any) -> dict[str,
 def _low_precisions(recipe: Recipe, built: "Built", work: Work, test: Any) -> dict[str, Any]:
     """The scores where a packed decoder rounds its weights, for models that have one."""
     asked = recipe.decode.get("precision", "float32")
-    if asked != "float32" or packed.refuses(work.model) is not None:
+    if asked != "float32" or packed.unsupported_reason(work.model) is not None:
         return {}
     found = {}
     for precision in packed.PRECISIONS[1:]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.attention import Seen
-from regard.attention._again import Again
+from regard.attention._lazy_weights import LazyWeights
 from regard.errors import RequestError
 from regard.viewer._view import Map, Run, View
 from regard.viewer.sides import Side, side_of
@@ -97,11 +97,11 @@ def of_seen(seen: Seen, *, title: str = "", row: int = 0) -> View:
 class _Tiles:
     """One row of the batch of an attention whose weights are computed again on demand."""
 
-    again: Again
+    again: LazyWeights
     places: list[tuple[int, ...]]
 
     @classmethod
-    def of(cls, again: Again, row: int) -> "_Tiles":
+    def of(cls, again: LazyWeights, row: int) -> "_Tiles":
         """Whatever axes are behind the batch's are heads.
 
         Raises:
@@ -135,7 +135,7 @@ def _by_scope(record: Any, row: int) -> list[tuple[dict[str, int], Any]]:
     found: list[tuple[dict[str, int], Any]] = []
     for scope in order:
         some = record.within(scope)
-        if len(some.kept) == 1 and isinstance(some.kept[0], Again):
+        if len(some.kept) == 1 and isinstance(some.kept[0], LazyWeights):
             found.append((scope, _Tiles.of(some.kept[0], row)))
             continue
         first = some.steps[0]

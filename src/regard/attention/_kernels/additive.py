@@ -21,7 +21,7 @@ from torch import Tensor
 
 from regard.attention._kernels import plain, triton
 from regard.attention._kernels.cpu import additive as native
-from regard.native.twice import again, asked
+from regard.native.twice import double_backward, double_backward_wanted
 
 __all__ = ["additive_scores", "score_blocks"]
 
@@ -39,9 +39,9 @@ def additive_scores(
         query (*batch, Q, D), key (*batch, K, D), v (D,), or (heads, D) for a last batch axis of
         heads, to (*batch, Q, K); batch axes broadcast
     """
-    if native.refuses(query, key, v) is None:
+    if native.unsupported_reason(query, key, v) is None:
         return native.scores(query, key, v, packed=packed, heads=heads)
-    if triton.takes(query, key, v):
+    if triton.supports(query, key, v):
         return triton.additive_scores(query, key, v)
     return score_blocks(query, key, v)
 
@@ -125,8 +125,10 @@ class _Scores(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
         query, key, v = ctx.saved_tensors
         (grad,) = grads
-        if asked():
-            wanted = again(plain.additive_scores, (query, key, v), grads, ctx.needs_input_grad)
+        if double_backward_wanted():
+            wanted = double_backward(
+                plain.additive_scores, (query, key, v), grads, ctx.needs_input_grad
+            )
             return wanted[0], wanted[1], wanted[2]
         batch, queries, dim = query.shape
         keys = key.shape[1]

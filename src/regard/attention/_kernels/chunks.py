@@ -3,7 +3,7 @@
 import torch
 
 from regard.attention._kernels.table import Attended, Call
-from regard.attention._kernels.tiled import refusal, run
+from regard.attention._kernels.tiled import run, unsupported_tiles_reason
 
 __all__ = ["Chunks"]
 
@@ -19,13 +19,13 @@ class Chunks:
 
     name = "chunks"
 
-    def refuses(self, call: Call) -> str | None:
+    def unsupported_reason(self, call: Call) -> str | None:
         """What cannot be done by tiles, and tensors that have no low precision."""
         if call.query is not None and call.query.dtype not in (torch.bfloat16, torch.float16):
             return f"it is for bf16 and fp16 tensors, and these are {call.query.dtype}"
         if not hasattr(call.score, "as_dot"):
             return f"{type(call.score).__name__} is not a dot product"
-        return refusal(call)
+        return unsupported_tiles_reason(call)
 
     def run(self, call: Call) -> Attended:
         """By tiles, in the tensors' own precision."""

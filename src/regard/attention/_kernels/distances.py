@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["Near", "distance", "inverse", "inverse_backward"]
+__all__ = ["NearPairs", "distance", "inverse", "inverse_backward"]
 
 NEAR = 1 / 16  # of the square of the query's length
 TOGETHER = 1 << 14  # near pairs whose differences are made at once
@@ -25,20 +25,20 @@ def distance(difference: Tensor) -> Tensor:
     return torch.where(none, 1.0, square).sqrt().masked_fill(none, 0.0)
 
 
-class Near(NamedTuple):
+class NearPairs(NamedTuple):
     """The pairs too near to each other for the expansion: their row, query and key in the tile."""
 
     row: Tensor
     query: Tensor
     key: Tensor
 
-    def pieces(self) -> list["Near"]:
+    def pieces(self) -> list["NearPairs"]:
         """A few pairs at a time."""
         parts = zip(*(index.split(TOGETHER) for index in self), strict=True)
-        return [Near(*part) for part in parts]
+        return [NearPairs(*part) for part in parts]
 
 
-def inverse(products: Tensor, query: Tensor, key: Tensor, scale: float, out: Tensor) -> Near:
+def inverse(products: Tensor, query: Tensor, key: Tensor, scale: float, out: Tensor) -> NearPairs:
     """Turn the products into `scale / (1 + distance)` in place; the distances are written to `out`.
 
     Shapes:
@@ -47,7 +47,7 @@ def inverse(products: Tensor, query: Tensor, key: Tensor, scale: float, out: Ten
     own = query.square().sum(-1, keepdim=True)
     squares = torch.mul(products, -2, out=out).add_(own)
     squares += key.square().sum(-1).unsqueeze(1)
-    near = Near(*(squares < NEAR * own).nonzero(as_tuple=True))
+    near = NearPairs(*(squares < NEAR * own).nonzero(as_tuple=True))
     for some in near.pieces():
         difference = query[some.row, some.query] - key[some.row, some.key]
         squares[some] = difference.square().sum(-1)
@@ -59,7 +59,7 @@ def inverse(products: Tensor, query: Tensor, key: Tensor, scale: float, out: Ten
 def inverse_backward(
     grad: Tensor,
     distances: Tensor,
-    near: Near,
+    near: NearPairs,
     query: Tensor,
     key: Tensor,
     scale: float,

@@ -1,4 +1,4 @@
-"""Dot products of short sequences in C, for training: no padding is computed, no weight stored."""
+"""Dot-product attention over short sequences in C, for training: no padding, no stored weights."""
 
 from typing import NamedTuple, cast
 
@@ -18,39 +18,38 @@ from regard.errors import RequestError
 from regard.native.dropout import BITS
 from regard.native.followed import followed
 
-__all__ = ["Dots", "knows", "packed"]
+__all__ = ["Dots", "ragged", "supports_ragged"]
 
-_ALL = 1 << 40  # a query sees so many keys behind its own position: all
+_ALL = 1 << 40  # a query sees this many later keys: all of them
 PAIRS = 1 << 16
-"""Of a query and a key, in one head: with more, PyTorch's fused kernel is as fast. A quarter of it
-in bfloat16 with dropped weights, where PyTorch multiplies in bfloat16."""
+"""The most query-key pairs of a head: with more, PyTorch's fused kernel is as fast. A quarter of it
+in bfloat16 with dropout, where PyTorch multiplies in bfloat16."""
 _TYPES = (torch.float32, torch.bfloat16)
 SIZE = 256
-"""Of queries and values, the same."""
+"""The largest size of queries and values, for the same reason."""
 
 
 class Dots:
     """`softmax(s Q K^T) V` and its gradients, one head of one sequence after another.
 
-    Where nothing is to be learnt PyTorch's kernel has no weights to drop and no gradients to make,
-    and is as fast.
+    Used for training only: without dropout and gradients PyTorch's kernel is as fast.
     """
 
     name = "dots"
 
-    def refuses(self, call: Call) -> str | None:
-        """What `sdpa` refuses, other masks than lengths and the past, and what is long."""
+    def unsupported_reason(self, call: Call) -> str | None:
+        """What `sdpa` does not support, masks other than lengths and causal, long sequences."""
         if call.query is not None and not _learns(call):  # first: decoders ask at every step
-            return "nothing is learnt here"
-        reason = _parts(call)
+            return "used only in training, and no gradients or dropout are needed"
+        reason = _parts_reason(call)
         if reason is not None:
             return reason
         if call.query is None:
-            return "it is taken where short sequences are learnt from; there are no tensors to say"
-        return _misses(call)
+            return "used only when training on short sequences; decided by the tensors of a call"
+        return _padded_reason(call)
 
-    def road(self, call: Call) -> str:
-        """In what it is done."""
+    def backend(self, call: Call) -> str:
+        """Which instructions C uses."""
         return f"C, {native.level()}"
 
     def run(self, call: Call) -> Attended:
@@ -79,9 +78,9 @@ class Dots:
         return Attended(context.transpose(1, 2) if query.dim() == 4 else context[:, :, 0])
 
 
-def knows(call: Call) -> bool:
-    """Whether C has these parts for sequences without padding."""
-    if _parts(call) is not None or getattr(call.read, "scale", None) is not None:
+def supports_ragged(call: Call) -> bool:
+    """Whether C supports these parts for sequences without padding."""
+    if _parts_reason(call) is not None or getattr(call.read, "scale", None) is not None:
         return False
     if getattr(call.score, "alone", False):  # keys of other sequences would change its rounding
         return False
@@ -89,13 +88,13 @@ def knows(call: Call) -> bool:
     return known is not None and known.lengths is None
 
 
-def packed(
+def ragged(
     call: Call, query: Tensor, key: Tensor, value: Tensor, queries: Tensor, keys: Tensor
 ) -> Tensor | None:
-    """Attention within each of the sequences that lie behind one another, or None where C cannot.
+    """Attention within each of the concatenated sequences; None where C does not support it.
 
     Args:
-        call: the parts, which C `knows`.
+        call: the parts, which C supports (`supports_ragged`).
         queries, keys: how many each sequence has.
 
     Shapes:
@@ -110,7 +109,7 @@ def packed(
         return None
     if followed(query, key, value) is not None:
         return None
-    if _unfit([query, key, value], *most, _rate(call)) is not None:
+    if _tensors_reason([query, key, value], *most, _rate(call)) is not None:
         return None
     heads, kind = query.dim() == 3, value.dtype
     if heads:  # a score knows (head, rows, size) alone, C (rows, head, size)
@@ -140,25 +139,25 @@ def _attend(
     return dots(query, key, value, spans, queries, keys, scale, _rate(call))
 
 
-def _parts(call: Call) -> str | None:
-    """Why C does not know the parts, in a clause."""
-    reason = Sdpa().refuses(call)
+def _parts_reason(call: Call) -> str | None:
+    """Why C does not support the parts, in a clause; None where it does."""
+    reason = Sdpa().unsupported_reason(call)
     if reason is None:
-        reason = native.lacks(CALL)
+        reason = native.unavailable_reason(CALL)
     if reason is None and _mask(call.mask) is None:
-        reason = f"C knows lengths and the past, not {type(call.mask).__name__}"
+        reason = f"C supports the masks Lengths and Causal, not {type(call.mask).__name__}"
     return reason
 
 
 class _Known(NamedTuple):
-    """What C knows of a mask: how long rows are, how many keys behind its own a query sees."""
+    """A mask as C has it: lengths, and how many later keys a query may see."""
 
     lengths: Tensor | None
     right: int | None
 
 
 def _mask(mask: Mask | None) -> _Known | None:
-    """The mask in the terms of C, or None where it has others."""
+    """The mask in the form that C supports, or None."""
     lengths, right = None, None
     for factor in factors(mask):
         if type(factor) is Lengths and lengths is None:
@@ -171,58 +170,58 @@ def _mask(mask: Mask | None) -> _Known | None:
 
 
 def _rate(call: Call) -> float:
-    """How many of the weights are dropped."""
+    """The dropout rate of the weights."""
     read = call.read
     return read.dropout if isinstance(read, WeightedSum) and read.training else 0.0
 
 
 def _learns(call: Call) -> bool:
-    """Whether weights are dropped or gradients wanted."""
+    """Whether gradients or dropout are needed."""
     wanted = torch.is_grad_enabled() and any(x.requires_grad for x in call.tensors)
     return wanted or _rate(call) > 0
 
 
-def _misses(call: Call) -> str | None:
-    """Why the tensors of a padded call are not for C, in a clause."""
+def _padded_reason(call: Call) -> str | None:
+    """Why C does not support the tensors of a padded call, in a clause; None where it does."""
     query, key, value = call.tensors
     sizes, known = query.shape, _mask(call.mask)
     if query.dim() not in (3, 4) or not sizes[:-2] == key.shape[:-2] == value.shape[:-2]:
-        return "its batch axes are others than (batch,) or (batch, head)"
+        return "its batch axes are not (batch,) or (batch, head)"
     if sizes[-2] == 1:
         return "it has one query"
     if not isinstance(call.at, int):
-        return "positions differ from row to row"
+        return "its rows start at different positions"
     if call.prepared is not None and not isinstance(call.prepared, Tensor):
         return "its keys are prepared in another way"
     if known is not None and known.lengths is not None:
         shape = sizes[:1] if query.dim() == 3 else (sizes[0], 1)
         if known.lengths.shape != shape or not known.lengths.is_cpu:
             return "lengths differ from head to head"
-    return _unfit(list(call.tensors), sizes[-2], key.shape[-2], _rate(call))
+    return _tensors_reason(list(call.tensors), sizes[-2], key.shape[-2], _rate(call))
 
 
-def _unfit(tensors: list[Tensor], queries: int, keys: int, rate: float) -> str | None:
-    """Why no such tensors are for C, in a clause."""
+def _tensors_reason(tensors: list[Tensor], queries: int, keys: int, rate: float) -> str | None:
+    """Why C does not support these tensors, in a clause; None where it does."""
     query, _, value = tensors
     dtypes = {x.dtype for x in tensors}
     if len(dtypes) > 1 or not dtypes <= {torch.float32, torch.bfloat16}:
-        return f"{str(query.dtype).removeprefix('torch.')} is not done in C"
+        return f"{str(query.dtype).removeprefix('torch.')} is not supported in C"
     if not all(x.is_cpu for x in tensors):
-        return f"C is not for {query.device.type}"
+        return f"its tensors are on {query.device.type}, and C runs on the CPU"
     if round(rate * BITS) >= BITS:
         return "all weights are dropped"
     few = PAIRS // 4 if rate and query.dtype == torch.bfloat16 else PAIRS
     if queries * keys > few or max(query.shape[-1], value.shape[-1]) > SIZE:
-        return "it is for short sequences"
+        return "used only for short sequences"
     if any(x.numel() == 0 for x in tensors):
         return "it is empty"
     if torch.compiler.is_compiling() or torch.compiler.is_exporting():
-        return "a graph of PyTorch's own operators is asked for"
+        return "a compiler or exporter needs PyTorch's own operators"
     return None
 
 
 def _alike(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """All in one type that C has: under autocast a score's own projection gives another one."""
+    """All in one dtype that C supports: under autocast a projection may change it."""
     if query.dtype == key.dtype == value.dtype and query.dtype in _TYPES:
         return query, key, value
     dtype = torch.promote_types(torch.promote_types(query.dtype, key.dtype), value.dtype)

@@ -3,12 +3,12 @@
 import torch
 from torch import Tensor
 
-__all__ = ["Dropping"]
+__all__ = ["TileDropout"]
 
 BITS = 1 << 16
 
 
-class Dropping:
+class TileDropout:
     """One pass over the tiles, in an order that is the same forward and backward.
 
     Every tile draws its numbers behind the tile before, from a generator that starts with `seed`

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from regard import native
 from regard.attention._kernels import plain, triton
-from regard.attention._kernels.segment import refuses_edges
+from regard.attention._kernels.segment import unsupported_edges_reason
 from regard.attention._kernels.table import Attended, Call
 from regard.attention.mask import Edges
 from regard.attention.read import WeightedSum
@@ -24,7 +24,7 @@ from regard.attention.score import SplitLinear
 from regard.attention.select import Softmax
 from regard.native.constant import constant
 from regard.native.gate import Function
-from regard.native.twice import again, asked
+from regard.native.twice import double_backward, double_backward_wanted
 
 __all__ = ["EdgeWise"]
 
@@ -48,9 +48,9 @@ class EdgeWise:
 
     name = "edges"
 
-    def refuses(self, call: Call) -> str | None:
+    def unsupported_reason(self, call: Call) -> str | None:
         """Other parts, requests for the weights, float64, and where there is no shared object."""
-        why = refuses_edges(call)
+        why = unsupported_edges_reason(call)
         if why is not None:
             return why
         if type(call.score) is not SplitLinear:
@@ -64,8 +64,8 @@ class EdgeWise:
         if call.query is None:
             return None
         query, _, value = call.tensors
-        if query.is_cuda and triton.available() is not None:
-            return f"its tensors are on a GPU, and {triton.available()}"
+        if query.is_cuda and triton.unavailable_reason() is not None:
+            return f"its tensors are on a GPU, and {triton.unavailable_reason()}"
         if query.device.type not in ("cpu", "cuda"):
             return f"its tensors are on {query.device.type}"
         if torch.float64 in (query.dtype, value.dtype):
@@ -81,7 +81,7 @@ class EdgeWise:
         assert isinstance(read, WeightedSum)
         query, _, value = call.tensors
         queries, keys = query.shape[-2], value.shape[-2]
-        mask.fits(queries, keys)
+        mask.check_shape(queries, keys)
         mask = mask.to(value.device)
         assert isinstance(mask, Edges)
         left, right = score.query_half(query)[..., 0], call.keys[..., 0]
@@ -111,7 +111,10 @@ class EdgeWise:
 
 @constant
 def _available() -> bool:
-    return native.lacks(_FORWARD.name) is None and native.lacks(_BACKWARD.name) is None
+    return (
+        native.unavailable_reason(_FORWARD.name) is None
+        and native.unavailable_reason(_BACKWARD.name) is None
+    )
 
 
 def _learns(*tensors: Tensor) -> bool:
@@ -253,10 +256,12 @@ def _gradients(ctx: Any, grad: Tensor | None, _: Tensor | None) -> tuple[Tensor 
     if grad is None:
         return (None,) * 11
     *saved, offsets, sources = ctx.saved_tensors
-    if asked():
+    if double_backward_wanted():
         inputs = (*saved[2:6], offsets, sources)
         wanted = ctx.needs_input_grad
-        return again(plain.edges, (*inputs, None, None, None, ctx.slope, ctx.rate), (grad,), wanted)
+        return double_backward(
+            plain.edges, (*inputs, None, None, None, ctx.slope, ctx.rate), (grad,), wanted
+        )
     found = _backward(grad, *saved, ctx.slope, ctx.rate)
     return (*found, *(None,) * 8)
 

@@ -1,7 +1,7 @@
 """Inverse Euclidean distances by tiles; the negative squared ones are the fused kernel's."""
 
 from regard.attention._kernels.table import Attended, Call
-from regard.attention._kernels.tiled import refusal, run
+from regard.attention._kernels.tiled import run, unsupported_tiles_reason
 from regard.attention.score import InverseEuclidean
 
 __all__ = ["Euclidean"]
@@ -12,11 +12,11 @@ class Euclidean:
 
     name = "euclidean"
 
-    def refuses(self, call: Call) -> str | None:
+    def unsupported_reason(self, call: Call) -> str | None:
         """Other scores, and what cannot be done by tiles."""
         if type(call.score) is not InverseEuclidean:
             return f"{type(call.score).__name__} is no inverse distance"
-        return refusal(call)
+        return unsupported_tiles_reason(call)
 
     def run(self, call: Call) -> Attended:
         """By tiles."""

@@ -29,7 +29,7 @@ from regard.attention.read.features import check_features
 from regard.attention.score import FeatureAdditive
 from regard.attention.select import FeatureSoftmax
 from regard.native.gate import Function, Struct
-from regard.native.twice import again, asked
+from regard.native.twice import double_backward, double_backward_wanted
 
 __all__ = ["FeatureWise", "feature_attention"]
 
@@ -56,7 +56,7 @@ class FeatureWise:
 
     name = "features"
 
-    def refuses(self, call: Call) -> str | None:
+    def unsupported_reason(self, call: Call) -> str | None:
         """Other parts, requests for the weights, and scores that reach too far."""
         if type(call.score) is not FeatureAdditive:
             return f"{type(call.score).__name__} is not FeatureAdditive"
@@ -77,13 +77,13 @@ class FeatureWise:
             return f"its scores reach {reach:g} and it sums exponentials up to e^{BOUND:g}"
         return None
 
-    def road(self, call: Call) -> str:
+    def backend(self, call: Call) -> str:
         """In what it is done, and why not in C."""
-        if call.query is not None and triton.takes(*call.tensors):
+        if call.query is not None and triton.supports(*call.tensors):
             return "Triton"
-        if native.lacks(_WORK.name) is not None:
+        if native.unavailable_reason(_WORK.name) is not None:
             return f"PyTorch blocks: {native.missing()}"
-        if call.query is not None and (why := _unfit(*call.tensors)) is not None:
+        if call.query is not None and (why := _tensors_reason(*call.tensors)) is not None:
             return f"PyTorch blocks: {why}"
         return f"C, {native.level()}"
 
@@ -158,7 +158,7 @@ def feature_attention(
         key.to(dtype).expand(*batch, keys, features).reshape(rows, keys, features),
         value.to(dtype).expand(*batch, keys, features).reshape(rows, keys, features),
     )
-    if triton.takes(*flat):
+    if triton.supports(*flat):
         context = _on_gpu(*flat, start, stop, mask, scale, bound)
     else:
         context, _ = _forward(*flat, start, stop, mask, scale, bound)
@@ -273,9 +273,9 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> N
 
 def _grads(ctx: Any, grad: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:
     *inputs, context, total = ctx.saved_tensors
-    if asked():
+    if double_backward_wanted():
         given = (*inputs, ctx.scale, ctx.bound)
-        return again(plain.features, given, (grad,), ctx.needs_input_grad)
+        return double_backward(plain.features, given, (grad,), ctx.needs_input_grad)
     grads = _backward(grad, *inputs, context, total, ctx.scale, ctx.bound)
     return (*grads, None, None, None, None, None)
 
@@ -285,10 +285,10 @@ _forward.register_autograd(_grads, setup_context=_save)
 
 def _native(query: Tensor) -> bool:
     """Whether C is there, and for these tensors."""
-    return _unfit(query) is None and native.lacks(_WORK.name) is None
+    return _tensors_reason(query) is None and native.unavailable_reason(_WORK.name) is None
 
 
-def _unfit(*tensors: Tensor) -> str | None:
+def _tensors_reason(*tensors: Tensor) -> str | None:
     """Why C is not for these tensors."""
     for x in tensors:
         if x.device.type != "cpu":

@@ -46,7 +46,7 @@ class Flex:
 
     name = "flex"
 
-    def refuses(self, call: Call) -> str | None:
+    def unsupported_reason(self, call: Call) -> str | None:
         """All that is not on a GPU, other parts, and calls in which nothing can be left out."""
         if call.query is None:
             if not torch.cuda.is_available():
@@ -73,7 +73,7 @@ class Flex:
                 return f"{type(mask).__name__} is not a mask that it knows"
         if position is None and type(score) is not RelativeKeys and not _leaves_out(call.mask):
             return "there is no window, no documents and no distance: plain attention is faster"
-        return None if call.query is None else _unfit(call)
+        return None if call.query is None else _tensors_reason(call)
 
     def run(self, call: Call) -> Attended:
         """Bring all to (N, H, ·, D), make the blocks and the bias, go."""
@@ -104,7 +104,7 @@ def _leaves_out(mask: Mask | None) -> bool:
     return max(window_of(mask)) < math.inf or any(type(x) is Documents for x in factors(mask))
 
 
-def _unfit(call: Call) -> str | None:
+def _tensors_reason(call: Call) -> str | None:
     """What of the tensors it cannot do."""
     query, key, value = call.tensors
     if torch.compiler.is_compiling():

@@ -15,7 +15,7 @@ from torch import Tensor
 from regard import native
 from regard.native.followed import followed
 from regard.native.gate import Function
-from regard.native.twice import asked
+from regard.native.twice import double_backward_wanted
 
 __all__ = ["halves"]
 
@@ -52,7 +52,7 @@ def _fits(x: Tensor, vector: Tensor) -> bool:
         and x.dtype == vector.dtype == torch.float32
         and x.transpose(0, 1).is_contiguous()
         and followed(x, vector) is None
-        and native.lacks("regard_halves") is None
+        and native.unavailable_reason("regard_halves") is None
     )
 
 
@@ -91,7 +91,7 @@ def _save(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
 
 def _gradients(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
     x, vector = ctx.saved_tensors
-    if asked():  # PyTorch's own operators, which can be differentiated again
+    if double_backward_wanted():  # PyTorch's own operators, which can be differentiated again
         return grad[..., None] * vector, (grad[..., None] * x).sum(0)
     of_x, of_vector = _backward(grad, x, vector)
     return of_x, of_vector

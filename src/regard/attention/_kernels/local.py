@@ -22,7 +22,7 @@ from regard.attention.select import LocalMonotonic, LocalPredictive, masked_soft
 from regard.native.constant import constant
 from regard.native.dropout import dropout
 from regard.native.gate import Function
-from regard.native.twice import again, asked
+from regard.native.twice import double_backward, double_backward_wanted
 
 __all__ = ["Local"]
 
@@ -47,7 +47,7 @@ class Local:
 
     name = "local"
 
-    def refuses(self, call: Call) -> str | None:
+    def unsupported_reason(self, call: Call) -> str | None:
         """Selects without a window of their own, masks that differ between queries."""
         if not isinstance(call.select, LocalMonotonic | LocalPredictive):
             return f"{type(call.select).__name__} has no window of its own"
@@ -67,11 +67,11 @@ class Local:
         return None
 
     @classmethod
-    def pays(cls, call: Call) -> bool:
+    def is_faster(cls, call: Call) -> bool:
         """Whether a call has windows so narrow that scoring all pairs in C would take longer."""
         if not isinstance(call.select, LocalMonotonic | LocalPredictive):
             return False
-        if cls().refuses(call) is not None:
+        if cls().unsupported_reason(call) is not None:
             return False
         return call.key is None or FEW * (2 * call.select.reach + 1) <= call.key.shape[-2]
 
@@ -139,7 +139,10 @@ def _flat(x: Tensor, batch: torch.Size) -> Tensor:
 
 @constant
 def _available() -> bool:
-    return native.lacks(_FORWARD.name) is None and native.lacks(_BACKWARD.name) is None
+    return (
+        native.unavailable_reason(_FORWARD.name) is None
+        and native.unavailable_reason(_BACKWARD.name) is None
+    )
 
 
 class _Plan(NamedTuple):
@@ -287,8 +290,8 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 def _gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     inputs = ctx.saved_tensors
-    if asked():
-        return again(_once_more, (*inputs, *ctx.numbers), (grad,), ctx.needs_input_grad)
+    if double_backward_wanted():
+        return double_backward(_once_more, (*inputs, *ctx.numbers), (grad,), ctx.needs_input_grad)
     found = _backward(grad, *inputs, *ctx.numbers)
     return (*found, None, None, None, None)
 

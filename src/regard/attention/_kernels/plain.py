@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from regard.attention._kernels.distances import distance
 from regard.attention.select.softmax import masked_softmax
 from regard.native.dropout import BITS
-from regard.native.twice import again, asked
+from regard.native.twice import double_backward, double_backward_wanted
 
 __all__ = [
     "additive_attend",
@@ -239,7 +239,7 @@ def differentiable(context: Tensor) -> None:
 
 def _replaced(grads: tuple[Any, ...], outputs: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """Other gradients of a fused kernel, where they are to be differentiated again; else None."""
-    if not asked():
+    if not double_backward_wanted():
         return None
     node: Any = torch._C._current_autograd_node()
     if getattr(node, "_saved_dropout_p", 0.0):  # drawn inside the kernel, on a GPU
@@ -265,4 +265,4 @@ def _replaced(grads: tuple[Any, ...], outputs: tuple[Any, ...]) -> tuple[Any, ..
     wanted = [x is not None for x in grads[:3]]
     if not any(wanted) or outputs[0] is None:
         return None
-    return (*again(plain, (query, key, value), outputs[:1], wanted), *grads[3:])
+    return (*double_backward(plain, (query, key, value), outputs[:1], wanted), *grads[3:])

@@ -7,7 +7,7 @@ from torch import Tensor
 from regard.attention._kernels.table import Attended, Call
 from regard.attention.carry import CarryState
 from regard.attention.mask import Edges
-from regard.attention.score import Streaming
+from regard.attention.score import StreamLike
 from regard.attention.select import LogSelect, Monotonic
 
 __all__ = ["Reference"]
@@ -19,7 +19,7 @@ class Reference:
     name = "reference"
     plain = True
 
-    def refuses(self, call: Call) -> str | None:
+    def unsupported_reason(self, call: Call) -> str | None:
         """Never."""
         return None
 
@@ -39,7 +39,7 @@ def parts(call: Call, *, stream: bool) -> Attended:
         state = call.carry.start(query, key) if state is None else state
         features = call.carry.features(state) if _takes_features(call.score) else None
     if stream:
-        assert isinstance(call.score, Streaming)
+        assert isinstance(call.score, StreamLike)
         scores = (
             call.score.stream(query, keys)
             if features is None

@@ -1,8 +1,8 @@
 """Scores that know distances: relative keys and values, biases and penalties, by tiles."""
 
-from regard.attention._kernels.skewed import may_skew, skews
+from regard.attention._kernels.skewed import supports_skewed, supports_skewed_parts
 from regard.attention._kernels.table import Attended, Call
-from regard.attention._kernels.tiled import refusal, run
+from regard.attention._kernels.tiled import run, unsupported_tiles_reason
 from regard.attention.read import RelativeValues
 from regard.attention.score import RelativeKeys
 
@@ -18,7 +18,7 @@ class Relative:
 
     name = "relative"
 
-    def refuses(self, call: Call) -> str | None:
+    def unsupported_reason(self, call: Call) -> str | None:
         """What has nothing relative in it, and what cannot be done by tiles."""
         if (
             call.position is None
@@ -26,14 +26,14 @@ class Relative:
             and type(call.read) is not RelativeValues
         ):
             return "no part of it knows distances"
-        return refusal(call)
+        return unsupported_tiles_reason(call)
 
-    def road(self, call: Call) -> str:
+    def backend(self, call: Call) -> str:
         """By tiles, or by PyTorch's kernel where all is fixed and nothing is masked."""
-        if call.query is None and may_skew(call):
+        if call.query is None and supports_skewed_parts(call):
             return "tiles; with fixed biases and no mask PyTorch's fused kernel"
-        return "PyTorch's fused kernel, biases by strides" if skews(call) else "tiles"
+        return "PyTorch's fused kernel, biases by strides" if supports_skewed(call) else "tiles"
 
     def run(self, call: Call) -> Attended:
-        """By tiles, or as `road` says."""
+        """By tiles, or as `backend` says."""
         return run(call)

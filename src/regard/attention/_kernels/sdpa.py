@@ -29,7 +29,7 @@ class Sdpa:
 
     name = "sdpa"
 
-    def refuses(self, call: Call) -> str | None:
+    def unsupported_reason(self, call: Call) -> str | None:
         """Anything between the product and the softmax, and requests for the weights."""
         if not hasattr(call.score, "as_dot"):  # DotLike; isinstance of a protocol costs 10 us
             return f"{type(call.score).__name__} is not a dot product"
@@ -45,7 +45,7 @@ class Sdpa:
             return "it gives no weights, and need_weights=True"
         if isinstance(call.mask, Edges) and forced() is None:
             return "it would score all pairs of nodes, not the edges"
-        if call.mask is not None and forced() is None and Windowed.pays(call):
+        if call.mask is not None and forced() is None and Windowed.is_faster(call):
             return "its mask is a window, outside which it would compute as much as within"
         return None
 

@@ -24,16 +24,16 @@ from regard.attention.score import Additive, DotLike, SplitLinear
 from regard.attention.select import Softmax
 from regard.native.dropout import dropout
 from regard.native.followed import followed
-from regard.native.twice import again, asked
+from regard.native.twice import double_backward, double_backward_wanted
 
 __all__ = [
     "Segment",
     "edge_dot",
     "edge_sum",
     "edge_weights",
-    "refuses_edges",
     "segment_softmax",
     "shared_additive",
+    "unsupported_edges_reason",
 ]
 
 BLOCK = 1 << 18  # numbers gathered at once: 1 MiB in fp32
@@ -45,9 +45,9 @@ class Segment:
     name = "segment"
     plain = True
 
-    def refuses(self, call: Call) -> str | None:
+    def unsupported_reason(self, call: Call) -> str | None:
         """All but a score of pairs, a softmax and a weighted sum over `Edges`."""
-        why = refuses_edges(call)
+        why = unsupported_edges_reason(call)
         if why is not None:
             return why
         if type(call.read) is not WeightedSum:
@@ -73,7 +73,7 @@ def shared_additive(score: object) -> bool:
     return type(score) is Additive and score.features is None and score.v.dim() == 1
 
 
-def refuses_edges(call: Call) -> str | None:
+def unsupported_edges_reason(call: Call) -> str | None:
     """What neither way over the edges can do, in a clause."""
     if not isinstance(call.mask, Edges):
         return "the mask is not the edges of a graph"
@@ -91,7 +91,7 @@ def edge_weights(call: Call) -> Float[Tensor, "*batch edge"]:
     mask, select, (query, _, value) = call.mask, call.select, call.tensors
     assert isinstance(mask, Edges)
     assert isinstance(select, Softmax)
-    mask.fits(query.shape[-2], value.shape[-2])
+    mask.check_shape(query.shape[-2], value.shape[-2])
     mask = mask.to(query.device)
     scores = _scores(call, mask)
     if select.temperature != 1.0:
@@ -188,9 +188,9 @@ class _Sum(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         weights, value, *graph = ctx.saved_tensors
         offsets, sources, targets, back, order = graph
-        if asked():
+        if double_backward_wanted():
             inputs = (weights, value, targets, sources, len(offsets) - 1)
-            return again(plain.edge_sum, inputs, grads, ctx.needs_input_grad)
+            return double_backward(plain.edge_sum, inputs, grads, ctx.needs_input_grad)
         grad = grads[0].contiguous()
         of_weights = of_value = None
         if ctx.needs_input_grad[0]:
@@ -211,9 +211,9 @@ class _Dot(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         query, key, *graph = ctx.saved_tensors
         offsets, sources, targets, back, order = graph
-        if asked():
+        if double_backward_wanted():
             inputs = (query, key, targets, sources)
-            return again(plain.edge_dot, inputs, grads, ctx.needs_input_grad)
+            return double_backward(plain.edge_dot, inputs, grads, ctx.needs_input_grad)
         grad = grads[0].contiguous()
         of_query = of_key = None
         if ctx.needs_input_grad[0]:
@@ -291,9 +291,9 @@ class _AdditiveEdges(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         query, key, v, targets, sources = ctx.saved_tensors
-        if asked():
+        if double_backward_wanted():
             inputs = (query, key, v, targets, sources)
-            return again(plain.edge_additive, inputs, grads, ctx.needs_input_grad)
+            return double_backward(plain.edge_additive, inputs, grads, ctx.needs_input_grad)
         of_query, of_key, of_v = (torch.zeros_like(x) for x in (query, key, v))
         for e in _blocks(query, len(targets)):
             g = grads[0][:, e]

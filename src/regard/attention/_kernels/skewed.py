@@ -17,10 +17,10 @@ from regard.attention.position import ALiBi, DistanceMask, RelativeBias
 from regard.attention.read import WeightedSum
 from regard.attention.score import NegativeSquaredEuclidean
 
-__all__ = ["attend_skewed", "may_skew", "skews"]
+__all__ = ["attend_skewed", "supports_skewed", "supports_skewed_parts"]
 
 
-def may_skew(call: Call) -> bool:
+def supports_skewed_parts(call: Call) -> bool:
     """Whether its parts allow it, whatever the tensors and the mask are."""
     read = call.read
     return (
@@ -32,13 +32,13 @@ def may_skew(call: Call) -> bool:
     )
 
 
-def skews(call: Call) -> bool:
+def supports_skewed(call: Call) -> bool:
     """Whether a call that can be done by tiles is done so: fixed biases, and nothing masked.
 
     PyTorch's kernel on a CPU reads a mask by its strides. It has no gradient of a mask, takes
     values of the keys' size and no dropout.
     """
-    if call.query is None or call.mask is not None or not may_skew(call):
+    if call.query is None or call.mask is not None or not supports_skewed_parts(call):
         return False
     query, key, value = call.tensors
     learned = torch.is_grad_enabled() and _numbers(call).requires_grad

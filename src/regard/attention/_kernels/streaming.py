@@ -29,23 +29,23 @@ class Streaming:
 
     name = "streaming"
 
-    def refuses(self, call: Call) -> str | None:
+    def unsupported_reason(self, call: Call) -> str | None:
         """Scores without a `stream`."""
-        if not hasattr(call.score, "stream"):  # Streams; isinstance of a protocol costs 10 us
+        if not hasattr(call.score, "stream"):  # StreamLike; isinstance of a protocol costs 10 us
             return f"{type(call.score).__name__} has no blockwise form"
         if forced() is None and isinstance(call.mask, Edges):
             return "it would score all pairs of nodes, not the edges"
-        if forced() is None and Local.pays(call):
+        if forced() is None and Local.is_faster(call):
             return "its select has a window, outside which it would compute as much as within"
         return None
 
-    def road(self, call: Call) -> str:
+    def backend(self, call: Call) -> str:
         """In what it is done, and why not in C."""
         if not hasattr(call.score, "additive"):
             return "a form of its own"
-        if call.query is not None and triton.takes(*call.tensors):
+        if call.query is not None and triton.supports(*call.tensors):
             return "Triton"
-        why = native.refuses(*(call.tensors if call.query is not None else ()))
+        why = native.unsupported_reason(*(call.tensors if call.query is not None else ()))
         return f"C, {level()}" if why is None else f"PyTorch blocks: {why}"
 
     def run(self, call: Call) -> Attended:
@@ -68,7 +68,7 @@ def _fused(call: Call) -> bool:
             carry is None
             or (isinstance(carry, PreviousWeights | Coverage) and call.tensors[0].shape[-2] == 1)
         )
-        and native.refuses(*call.tensors) is None
+        and native.unsupported_reason(*call.tensors) is None
     )
 
 

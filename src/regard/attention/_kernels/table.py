@@ -1,4 +1,4 @@
-"""One table of implementations; `choose` takes the fastest that can, `explain` says why."""
+"""The table of kernels: `choose` picks the fastest that supports a call, `explain` says why."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -80,17 +80,16 @@ class Call:
 
 @runtime_checkable
 class Kernel(Protocol):
-    """One way to compute the operation.
+    """One implementation of the operation.
 
-    One that says `plain = True` does all of it in PyTorch's own operators: it is taken where
-    somebody must see them (transforms of `torch.func`, derivatives in forward mode, tensors
-    without numbers).
+    With `plain = True` a kernel uses PyTorch's own operators only. Such a kernel is required under
+    transforms of `torch.func`, for forward-mode derivatives and for meta tensors.
     """
 
     name: str
 
-    def refuses(self, call: Call) -> str | None:
-        """Why it cannot do this call (parts first; tensors where the call has them), or None."""
+    def unsupported_reason(self, call: Call) -> str | None:
+        """Why it cannot compute this call, in a clause (parts, then tensors); None where it can."""
         ...
 
     def run(self, call: Call) -> Attended:
@@ -102,19 +101,19 @@ _forced: ContextVar[str | None] = ContextVar("regard_kernel", default=None)
 
 
 def forced() -> str | None:
-    """The kernel that `kernels` asks for here, if any."""
+    """The kernel that an enclosing `kernels` block forces, if any."""
     # A compiler cannot trace context variables; a compiled graph takes the fastest kernel.
     return None if torch.compiler.is_compiling() else _forced.get()
 
 
 def unforced() -> bool:
-    """The same as a question, for callers outside of compiled graphs."""
+    """Whether no kernel is forced; for callers outside of compiled graphs."""
     return _forced.get() is None
 
 
 @cache
 def table() -> tuple[Kernel, ...]:
-    """The kernels, fastest first; what stands behind `reference` is only ever taken by force."""
+    """The kernels, fastest first; those after `reference` run only where they are forced."""
     from regard.attention._kernels.chunks import Chunks
     from regard.attention._kernels.dots import Dots
     from regard.attention._kernels.edges import EdgeWise
@@ -140,8 +139,8 @@ def kernels(name: str) -> Iterator[None]:
     """Force one kernel for every attention in the block, in this thread or task.
 
     Raises:
-        RequestError: for an unknown name; and by the attention itself where that kernel cannot do
-        it.
+        RequestError: for an unknown name; and by the attention itself where that kernel does
+        not support the call.
 
     Example:
         >>> with kernels("reference"):
@@ -158,21 +157,25 @@ def kernels(name: str) -> Iterator[None]:
 
 
 def choose(call: Call) -> Kernel:
-    """The forced kernel, or the first of the table that can do the call."""
+    """The forced kernel, or the first of the table that supports the call."""
     wanted, watched = forced(), followed(call.query, call.key, call.value)
     for kernel in table():
         if wanted is not None:
             if kernel.name != wanted:
                 continue
-            reason = watched if watched and not _is_plain(kernel) else kernel.refuses(call)
+            reason = _reason(kernel, call, watched)
             if reason is not None:
                 raise RequestError(f"kernels({wanted!r}) was asked for, but {reason}")
             return kernel
         if watched is not None and not _is_plain(kernel):
             continue
-        if kernel.refuses(call) is None:
+        if kernel.unsupported_reason(call) is None:
             return kernel
     raise AssertionError("the reference kernel does everything")
+
+
+def _reason(kernel: Kernel, call: Call, watched: str | None) -> str | None:
+    return watched if watched and not _is_plain(kernel) else kernel.unsupported_reason(call)
 
 
 def _is_plain(kernel: Kernel) -> bool:
@@ -180,18 +183,18 @@ def _is_plain(kernel: Kernel) -> bool:
 
 
 class Explanation(NamedTuple):
-    """Which kernel an attention takes, and why each faster one was not taken."""
+    """Which kernel an attention uses, and why each faster one was passed over."""
 
     kernel: str
     passed_over: tuple[tuple[str, str], ...]
-    road: str = ""
+    backend: str = ""
 
     def __str__(self) -> str:
         """One line."""
         reasons: dict[str, list[str]] = {}
         for name, why in self.passed_over:
             reasons.setdefault(why, []).append(name)
-        said = [self.road] if self.road else []
+        said = [self.backend] if self.backend else []
         said += [f"not {' or '.join(names)}: {why}" for why, names in reasons.items()]
         return f"{self.kernel}" + (f" ({'; '.join(said)})" if said else "")
 
@@ -203,8 +206,8 @@ def explain_call(call: Call) -> Explanation:
     for other in table():
         if other.name == kernel.name:
             break
-        reason = watched if watched and not _is_plain(other) else other.refuses(call)
+        reason = _reason(other, call, watched)
         over.append((other.name, reason or "another kernel was forced"))
-    # A kernel with several roads (C, PyTorch blocks) says which one: `road(call) -> str`.
-    road = kernel.road(call) if hasattr(kernel, "road") else ""
-    return Explanation(kernel.name, tuple(over), road)
+    # A kernel with several backends (C, PyTorch blocks) says which one: `backend(call) -> str`.
+    backend = kernel.backend(call) if hasattr(kernel, "backend") else ""
+    return Explanation(kernel.name, tuple(over), backend)

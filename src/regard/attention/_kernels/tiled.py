@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from regard.attention._kernels.region import Region
-from regard.attention._kernels.skewed import attend_skewed, skews
+from regard.attention._kernels.skewed import attend_skewed, supports_skewed
 from regard.attention._kernels.table import Attended, Call
 from regard.attention._kernels.tiles import Terms, attend_by_tiles
 from regard.attention.position import ALiBi, DistanceMask, RelativeBias
@@ -15,13 +15,13 @@ from regard.attention.read import RelativeValues, WeightedSum
 from regard.attention.score import DotLike, InverseEuclidean, RelativeKeys
 from regard.attention.select import Softmax
 
-__all__ = ["batch_of", "refusal", "run"]
+__all__ = ["batch_of", "run", "unsupported_tiles_reason"]
 
 _SCORES = (RelativeKeys, InverseEuclidean)
 _POSITIONS = (RelativeBias, DistanceMask, ALiBi)
 
 
-def refusal(call: Call) -> str | None:
+def unsupported_tiles_reason(call: Call) -> str | None:
     """Why a call cannot be done by tiles, or None."""
     if type(call.score) not in _SCORES and not hasattr(call.score, "as_dot"):
         return f"{type(call.score).__name__} is not a dot product"
@@ -89,7 +89,7 @@ def _run(call: Call, low: bool) -> Attended:
     queries, count = query.shape[-2], key.shape[-2]
     query, key, value = (_rows(x, batch, dtype) for x in (query, key, value))
     sizes = batch.numel() and queries and count and query.shape[-1] == value.shape[-1]
-    if not low and sizes and skews(call):
+    if not low and sizes and supports_skewed(call):
         context = attend_skewed(
             query, key, value, bias=terms.bias, slopes=terms.slopes, heads=terms.heads,
             scale=scale / temperature, at=call.at,

@@ -19,11 +19,11 @@ import torch
 from torch import Tensor
 
 from regard.attention._kernels import plain
-from regard.attention._kernels.distances import Near, inverse, inverse_backward
-from regard.attention._kernels.dropped import Dropping
+from regard.attention._kernels.distances import NearPairs, inverse, inverse_backward
+from regard.attention._kernels.dropped import TileDropout
 from regard.attention._kernels.offsets import add_by_offset, sum_by_offset
 from regard.attention._kernels.region import Region
-from regard.native.twice import again, asked
+from regard.native.twice import double_backward, double_backward_wanted
 
 __all__ = ["Terms", "attend_by_tiles"]
 
@@ -85,7 +85,7 @@ class _Tile:
         self.query = work.query[rows, start:stop] * work.scale
         self.key = work.key[rows, low:high]
         self.value = work.value[rows, low:high]
-        self.near: Near | None = None
+        self.near: NearPairs | None = None
 
     @cached_property
     def head(self) -> Tensor:
@@ -151,7 +151,7 @@ class _Work:
         self.query, self.key, self.value = query, key, value
         self.relative, self.values, self.bias, self.slopes = relative, values, bias, slopes
         self.scale, self.region, self.heads, self.inverse = scale, region, heads, inverse
-        self.dropping = None if drop is None else Dropping(*drop, query.device)
+        self.dropping = None if drop is None else TileDropout(*drop, query.device)
         self._scratch: dict[int, Tensor] = {}
 
     def scratch(self, which: int, shape: tuple[int, ...]) -> Tensor:
@@ -204,10 +204,10 @@ class _Tiles(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         tensors = ctx.saved_tensors  # asked for once: a checkpoint gives them once
-        if asked():
+        if double_backward_wanted():
             own: list[Any] = [None if x is None else x.detach() for x in tensors]
             rest = _twice(_Work(*own, *ctx.rest))
-            return again(plain.tiles, (*tensors, *rest), grads, ctx.needs_input_grad)
+            return double_backward(plain.tiles, (*tensors, *rest), grads, ctx.needs_input_grad)
         work = _Work(*tensors, *ctx.rest)
         (grad,) = grads
         given: list[Tensor | None] = [

@@ -4,7 +4,7 @@ from math import inf
 
 from regard.attention._kernels.region import Region, factors, window_of
 from regard.attention._kernels.table import Attended, Call
-from regard.attention._kernels.tiled import batch_of, refusal, run
+from regard.attention._kernels.tiled import batch_of, run, unsupported_tiles_reason
 from regard.attention.mask import Documents
 
 __all__ = ["Windowed"]
@@ -21,16 +21,16 @@ class Windowed:
 
     name = "window"
 
-    def refuses(self, call: Call) -> str | None:
+    def unsupported_reason(self, call: Call) -> str | None:
         """Masks without a limit on both sides; the rest is up to the tiles."""
         if not _limited(call):
             return "there is no window with a limit on both sides, nor documents"
-        return refusal(call)
+        return unsupported_tiles_reason(call)
 
     @classmethod
-    def pays(cls, call: Call) -> bool:
+    def is_faster(cls, call: Call) -> bool:
         """Whether a call leaves so few pairs that computing all of them would take longer."""
-        if not _limited(call) or refusal(call) is not None:
+        if not _limited(call) or unsupported_tiles_reason(call) is not None:
             return False
         if call.query is None or call.key is None:
             return True

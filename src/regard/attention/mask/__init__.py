@@ -1,4 +1,4 @@
-"""What may be looked at at all."""
+"""Masks: what may be looked at."""
 
 from regard.attention.mask.base import Causal as Causal
 from regard.attention.mask.base import Dense as Dense

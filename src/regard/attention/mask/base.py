@@ -1,7 +1,7 @@
-"""What may be looked at at all. `True` means *may be looked at*, as in PyTorch's own SDPA.
+"""Masks. `True` means *may be looked at*, as in PyTorch's SDPA.
 
-A mask is a structured object that a kernel can exploit without building it; masks combine with
-`&` (both), `|` (either) and `~` (not). A row that may look at nothing reads zeros, in every kernel.
+A mask is a structured object that kernels can use without materializing it. Masks combine with `&`
+(both), `|` (either) and `~` (not). A row without allowed keys reads zeros, with every kernel.
 """
 
 from abc import ABC, abstractmethod
@@ -20,10 +20,10 @@ _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
 class Mask(ABC):
-    """What each query may look at.
+    """Which keys each query may look at.
 
-    `dense` is the meaning; kernels may know better ways. `at` is the position of the first query
-    among the keys (an int, or one per row of the batch).
+    `dense` defines the mask; kernels may use more efficient forms. `at` is the position of the
+    first query among the keys (an int, or one per row of the batch).
     """
 
     @abstractmethod
@@ -32,23 +32,23 @@ class Mask(ABC):
     ) -> Bool[Tensor, "..."]:
         """The mask as a bool tensor that broadcasts to (*batch, Q, K)."""
 
-    def fits(self, queries: int, keys: int) -> None:  # noqa: B027, most fit all
-        """Refuse a call with so many queries and keys, where that can be said at no cost.
+    def check_shape(self, queries: int, keys: int) -> None:  # noqa: B027, most fit all
+        """Refuse a wrong number of queries or keys, where the check is free.
 
         Raises:
-            RequestError: where the mask is for others.
+            RequestError: if the mask is for other numbers.
         """
 
     def over_heads(self, batch_axes: int) -> "Mask":
-        """The same mask for scores that have a head axis behind their `batch_axes` batch axes."""
+        """The same mask for scores with a head axis after their `batch_axes` batch axes."""
         return self
 
     def to(self, device: torch.device | str) -> "Mask":
-        """Move what the mask holds."""
+        """Move the tensors of the mask."""
         return self
 
     def rows(self, index: Int[Tensor, " n"]) -> "Mask":
-        """Keep rows of the first batch axis."""
+        """Select rows of the first batch axis."""
         return self
 
     def select(self, index: Int[Tensor, "..."]) -> "Mask":
@@ -67,7 +67,7 @@ class Mask(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Lengths(Mask):
-    r"""Only the first `lengths` keys of each row: padding, said by what is not padding.
+    r"""Only the first `lengths` keys of each row: a padding mask.
 
     .. math:: M_{ij} = [\, j < n \,]
 
@@ -75,11 +75,11 @@ class Lengths(Mask):
         lengths (*batch), integers; the mask (*batch, 1, K)
 
     Raises:
-        RequestError: for lengths that are no integers; on a CPU for negative ones, and at a call
-            for more than there are keys (on a GPU to look would be to wait for it; there a length
-            below 0 is none and one beyond the keys all).
+        RequestError: for lengths that are not integers. On a CPU also for negative lengths, and in
+            a call for lengths above the number of keys; on a GPU, where checking would need a
+            synchronization, such lengths are clamped.
 
-    Source: no single one; what every toolkit does with padding.
+    Source: none in particular; the padding mask of every toolkit.
     """
 
     lengths: Int[Tensor, "*batch"]
@@ -106,7 +106,7 @@ class Lengths(Mask):
                 raise RequestError(f"Lengths expected lengths of 0 or more, came {least}")
         self.__dict__["_most"] = most
 
-    def fits(self, queries: int, keys: int) -> None:
+    def check_shape(self, queries: int, keys: int) -> None:
         if torch.compiler.is_dynamo_compiling():  # a graph is for any lengths
             return
         most = self.__dict__.get("_most", -1)
@@ -114,7 +114,7 @@ class Lengths(Mask):
             raise RequestError(f"Lengths expected lengths of at most {keys} keys, came {most}")
 
     def _of(self, lengths: Tensor) -> "Lengths":
-        """The same lengths in another place or order: nothing is looked at again."""
+        """The same lengths on another device or re-ordered, without checking them again."""
         found = object.__new__(Lengths)
         found.__dict__.update(self.__dict__, lengths=lengths)
         return found
@@ -140,7 +140,7 @@ class Lengths(Mask):
 
 @dataclass(frozen=True)
 class Window(Mask):
-    r"""Only keys at most `left` before and `right` behind the query's position; None: no limit.
+    r"""Only keys at most `left` before and `right` after the query's position; None: no limit.
 
     .. math:: M_{ij} = [\, p_i - left \le j \le p_i + right \,], \quad p_i = at + i
 
@@ -181,15 +181,15 @@ class Window(Mask):
 
 @dataclass(frozen=True)
 class Causal(Window):
-    r"""No key behind the query's own position.
+    r"""No key after the query's position.
 
     .. math:: M_{ij} = [\, j \le p_i \,], \quad p_i = at + i
 
-    With the default position of the first query (`K - Q`) it is aligned at the bottom right, so
-    that a cached step with one query sees the whole past.
+    With the default position of the first query (`K - Q`) the mask is aligned at the bottom right,
+    so one query with a cache sees the whole past.
 
     Args:
-        left: at most so many keys before the query's position, as in `Window`.
+        left: the largest number of keys before the query's position, as in `Window`.
 
     Shapes:
         the mask (Q, K), or (*batch, Q, K) where `at` has an axis for the batch
@@ -207,7 +207,7 @@ class Dense(Mask):
     Shapes:
         allowed (*batch, Q, K), or what broadcasts to it; the mask the same
 
-    Source: no single one.
+    Source: none in particular.
     """
 
     allowed: Bool[Tensor, "..."]
@@ -237,9 +237,9 @@ class _Pair(Mask):
     first: Mask
     second: Mask
 
-    def fits(self, queries: int, keys: int) -> None:
-        self.first.fits(queries, keys)
-        self.second.fits(queries, keys)
+    def check_shape(self, queries: int, keys: int) -> None:
+        self.first.check_shape(queries, keys)
+        self.second.check_shape(queries, keys)
 
     def over_heads(self, batch_axes: int) -> Mask:
         return type(self)(self.first.over_heads(batch_axes), self.second.over_heads(batch_axes))
@@ -279,8 +279,8 @@ class _Either(_Pair):
 class _Not(Mask):
     mask: Mask
 
-    def fits(self, queries: int, keys: int) -> None:
-        self.mask.fits(queries, keys)
+    def check_shape(self, queries: int, keys: int) -> None:
+        self.mask.check_shape(queries, keys)
 
     def dense(
         self, queries: int, keys: int, *, at: int | Tensor, device: torch.device
@@ -301,7 +301,7 @@ class _Not(Mask):
 
 
 def as_mask(mask: "Mask | Tensor | None") -> Mask:
-    """A mask from what a caller gave; a tensor must be bool (a float mask means another thing).
+    """The mask of a caller's argument; a tensor must be bool (float masks are additive).
 
     Raises:
         RequestError: for anything that is neither a Mask nor a bool tensor.

@@ -1,4 +1,4 @@
-"""The masks of directional self-attention."""
+"""Masks of directional self-attention."""
 
 from dataclasses import dataclass
 
@@ -19,8 +19,8 @@ class Directional(Mask):
     .. math:: M^{fw}_{ij} = [\, j < p_i \,], \qquad M^{bw}_{ij} = [\, j > p_i \,],
               \qquad p_i = at + i
 
-    The first token of the forward direction (the last of the backward one) has nothing to look at
-    and reads zeros. Without a direction only the diagonal is blocked: that is `~Window(0, 0)`.
+    The first token of the forward direction (the last of the backward one) has no allowed keys and
+    reads zeros. To mask only the diagonal, use `~Window(0, 0)`.
 
     Args:
         direction: "forward" looks at earlier keys, "backward" at later ones.

@@ -20,8 +20,8 @@ _T = TypeVar("_T")
 class _known(Generic[_T]):
     """A property that is computed once, as `functools.cached_property`.
 
-    A compiler can look into it (that of Python 3.11 has a lock), and what a tracer made of it,
-    tensors without numbers, is not kept.
+    Unlike that of Python 3.11, which has a lock, it can be compiled; and fake tensors made by a
+    tracer are not cached.
     """
 
     def __init__(self, make: Callable[[Any], _T]) -> None:
@@ -48,22 +48,22 @@ class Edges(Mask):
 
     .. math:: M_{ij} = [\, j \in \mathcal N_i \,]
 
-    The compressed rows (CSR) of a graph: sorted by query, then by key, each pair once. Weights
-    under edges are given edge by edge in this order, (*batch, [head,] edge), and kernels score
-    nothing but edges. The graph is the same for every row of a batch (several graphs are one graph
-    whose nodes lie behind each other), and queries are its nodes whatever `at` says.
+    A graph in CSR format: sorted by query, then by key, without duplicates. Weights are returned
+    per edge in this order, (*batch, [head,] edge), and kernels score only edges. All rows of a
+    batch share the graph (join several graphs into one with disconnected parts). Queries are its
+    nodes; `at` is ignored.
 
-    What depends on the graph alone is made once and kept on the object: keep the object too.
+    Results that depend only on the graph are cached on the object, so reuse the object.
 
     Args:
-        offsets: where the edges of each query begin, and the number of edges at the end.
+        offsets: where the edges of each query begin; the last entry is the number of edges.
         sources: the key of each edge.
 
     Shapes:
         offsets (Q + 1), sources (E), integers; the mask (Q, K)
 
     Raises:
-        RequestError: when these are not the sorted rows of a graph.
+        RequestError: if these are not sorted rows of a graph.
 
     Example:
         >>> pairs = torch.tensor([[1, 2, 0], [0, 0, 2]])  # node 0 looks at 1 and 2, node 2 at 0
@@ -112,14 +112,14 @@ class Edges(Mask):
         keys: int | None = None,
         loops: bool = False,
     ) -> "Edges":
-        """From a list of edges in any order; a pair that is there twice counts once.
+        """From a list of edges in any order; duplicates count once.
 
         Args:
-            pairs: of each edge the node that is looked at (source) and the one that looks
-                (target), as PyTorch Geometric's `edge_index`.
-            nodes: how many queries.
-            keys: how many keys where they are not the same nodes.
-            loops: let every node look at itself too, as graph attention does.
+            pairs: the source (key) and the target (query) of each edge, as PyTorch Geometric's
+                `edge_index`.
+            nodes: the number of queries.
+            keys: the number of keys, if they are other nodes than the queries.
+            loops: add self-loops, as graph attention does.
         """
         if pairs.dtype.is_floating_point or pairs.dtype == torch.bool or pairs.dim() != 2:
             raise RequestError(
@@ -150,17 +150,17 @@ class Edges(Mask):
         return cls(_offsets(target, len(allowed)), source)
 
     def __len__(self) -> int:
-        """How many edges there are."""
+        """The number of edges."""
         return len(self.sources)
 
     @property
     def queries(self) -> int:
-        """How many nodes look."""
+        """The number of queries."""
         return len(self.offsets) - 1
 
     @_known
     def keys(self) -> int:
-        """How many keys there must be at least."""
+        """The smallest possible number of keys."""
         return int(self.sources.max()) + 1 if len(self.sources) else 0
 
     @_known
@@ -176,16 +176,16 @@ class Edges(Mask):
 
     @_known
     def order(self) -> Int[Tensor, " edge"]:
-        """The edges sorted by key, as places in this order: the reversed graph, for gradients."""
+        """The permutation that sorts the edges by key: the reversed graph, for gradients."""
         return torch.argsort(self.sources, stable=True)
 
     @_known
     def reversed(self) -> tuple[Tensor, Tensor]:
-        """The query and the place of each edge in the reversed graph, in 32 bits."""
+        """The query and the index of each edge of the reversed graph, in 32 bits."""
         return self.targets[self.order].int(), self.order.int()
 
     def back(self, keys: int) -> Int[Tensor, " keys_and_end"]:
-        """The offsets of the reversed graph, for so many keys."""
+        """The offsets of the reversed graph, for this number of keys."""
         known = self._back
         if len(known) == keys + 1:
             return known
@@ -198,12 +198,12 @@ class Edges(Mask):
     def dense(
         self, queries: int, keys: int, *, at: int | Tensor, device: torch.device
     ) -> Bool[Tensor, "..."]:
-        self.fits(queries, keys)
+        self.check_shape(queries, keys)
         allowed = torch.zeros(queries, keys, dtype=torch.bool, device=device)
         allowed[self.targets.to(device), self.sources.to(device)] = True
         return allowed
 
-    def fits(self, queries: int, keys: int) -> None:
+    def check_shape(self, queries: int, keys: int) -> None:
         """Refuse a call whose queries and keys are not the graph's nodes."""
         if queries != self.queries or keys < self.keys:
             raise RequestError(
@@ -212,7 +212,7 @@ class Edges(Mask):
             )
 
     def of_edges(self, pairs: Tensor, *, features: bool = False) -> Tensor:
-        """What (..., Q, K[, feature]) has at the edges: (..., edge[, feature])."""
+        """The entries of (..., Q, K[, feature]) at the edges: (..., edge[, feature])."""
         if features:
             return pairs[..., self.targets, self.sources, :]
         return pairs[..., self.targets, self.sources]
@@ -220,7 +220,7 @@ class Edges(Mask):
     def to(self, device: torch.device | str) -> "Edges":
         if self.sources.device == torch.device(device):
             return self
-        moved = object.__new__(Edges)  # the same numbers need not be looked at again
+        moved = object.__new__(Edges)  # these were checked before
         moved.__dict__.update(
             offsets=self.offsets.to(device), sources=self.sources.to(device), keys=self.keys
         )
@@ -247,7 +247,7 @@ class Edges(Mask):
 
 
 def _offsets(rows: Tensor, count: int) -> Tensor:
-    """Where each of `count` rows begins among sorted or unsorted row numbers."""
-    # not bincount, whose size a compiler does not know
+    """CSR offsets of `count` rows from row numbers in any order."""
+    # not bincount, whose output size is unknown to a compiler
     counts = rows.new_zeros(count + 1).scatter_add_(0, rows + 1, torch.ones_like(rows))
     return counts.cumsum(0)

@@ -1,4 +1,4 @@
-"""Masks by the structure of a sequence: blocks of a size, and documents packed in one row."""
+"""Masks by the structure of a sequence: blocks, and documents packed into one row."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,19 +15,20 @@ __all__ = ["Block", "Documents"]
 
 @dataclass(frozen=True)
 class Block(Mask):
-    r"""Only keys of the query's own block, and of `left` blocks before and `right` behind it.
+    r"""Only keys of the query's own block, and of `left` blocks before and `right` after it.
 
     .. math:: M_{ij} = \Big[\, \lfloor p_i/s \rfloor - left \le \lfloor j/s \rfloor
                                \le \lfloor p_i/s \rfloor + right \,\Big], \quad p_i = at + i
 
     `Block(s)` is block-diagonal (local attention by blocks: Liu et al. 2018, section 4.2.4; Shen et
-    al. 2018, Bi-BloSAN); `Block(s) & Causal()` the same without the future; `Block(s, left=None)`
-    block-causal, where a block sees itself and all before it; `Block(s, left=1) & Causal()` the
-    look-back of one block that a decoder with local attention has.
+    al. 2018, Bi-BloSAN); `Block(s) & Causal()` is the same without the future;
+    `Block(s, left=None)` is block-causal, where a block sees itself and all previous blocks;
+    `Block(s, left=1) & Causal()` is the local attention of a decoder, with a look-back of one
+    block.
 
     Args:
-        size: s, how many positions a block has.
-        left, right: how many blocks more on each side; None for all.
+        size: s, the number of positions of a block.
+        left, right: the number of additional blocks on each side; None for all.
 
     Shapes:
         the mask (Q, K), or (*batch, Q, K) where `at` has an axis for the batch
@@ -62,22 +63,22 @@ class Block(Mask):
 
 @dataclass(frozen=True, eq=False)
 class Documents(Mask):
-    r"""Only keys of the query's own document: several packed in one row stay apart.
+    r"""Only keys of the query's own document, for several documents packed into one row.
 
     .. math:: M_{ij} = [\, d_j = d_{p_i} \ge 0 \,], \quad p_i = at + i
 
-    Documents need not be contiguous. A negative number belongs to none: padding looks at nothing
-    and is seen by nobody.
+    Documents need not be contiguous. Negative ids are padding: it looks at nothing and is not
+    looked at.
 
     Args:
         ids: the document of each position; at least as many as there are keys.
-        queries: the documents of the queries where these are no positions among the keys
-            (cross-attention between packed rows); `at` counts in them then.
+        queries: the documents of the queries, if these are not positions among the keys
+            (cross-attention between packed rows); `at` then counts in them.
 
     Shapes:
         ids (*batch, K) or (K,), queries (*batch, Q); the mask (*batch, Q, K)
 
-    Source: no single one; how language models are trained on packed rows.
+    Source: none in particular; used to train language models on packed rows.
     """
 
     ids: Int[Tensor, "*batch k"]
@@ -97,7 +98,7 @@ class Documents(Mask):
             batch = torch.broadcast_shapes(own.shape[:-1], places.shape[:-1])
             own = own.expand(*batch, own.shape[-1]).gather(-1, places.expand(*batch, queries))
         else:
-            # Cross-attention says nothing of `at`; its queries are then counted from their first.
+            # In cross-attention without `at`, queries are counted from the first one.
             at = at if self.queries is None or own.shape[-1] != queries else 0
             if at < 0 or own.shape[-1] < at + queries:
                 raise RequestError(
@@ -122,7 +123,7 @@ class Documents(Mask):
         return self._each(lambda x: take(x, index))
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> Mask:
-        """Change what has batch axes; ids of one row hold for all rows."""
+        """Apply a change to tensors with batch axes; ids of one row are shared by all rows."""
 
         def changed(x: Tensor) -> Tensor:
             return x if x.dim() == 1 else change(x)

@@ -1,6 +1,6 @@
-"""What distance or direction adds, inside the operation.
+"""Positions inside the operation: the effect of distance or direction.
 
-Sinusoid and learned *absolute* positions are embedding layers (`regard.layers.position`), not
+Sinusoidal and learned *absolute* positions are embedding layers (`regard.layers.position`), not
 parts.
 """
 

@@ -1,4 +1,4 @@
-"""What a position part is."""
+"""The interface of position parts."""
 
 from typing import Protocol, runtime_checkable
 

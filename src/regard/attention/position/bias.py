@@ -1,4 +1,4 @@
-"""Learned numbers for offsets."""
+"""Learned biases for offsets."""
 
 import torch
 from jaxtyping import Float
@@ -10,18 +10,18 @@ __all__ = ["RelativeBias"]
 
 
 class RelativeBias(nn.Module):
-    r"""A learned number for each clipped offset and head, added to the score.
+    r"""A learned bias for each clipped offset and head, added to the score.
 
     .. math:: e_{ij} \leftarrow e_{ij} + b_{h,\,\mathrm{clip}(j - p_i,\,-k,\,k)}
 
     Offsets are key minus query, as in Shaw et al. (2018); the scalar form is T5's without buckets.
 
     Args:
-        clip: k, the largest distance told apart.
-        heads: a row of biases for each head; None for scores without a head axis.
+        clip: k, the largest distance with its own bias.
+        heads: the number of heads with their own biases; None for scores without a head axis.
 
     Shapes:
-        scores (*batch, [head,] Q, K); the table ([head,] 2k + 1), zeros at the start
+        scores (*batch, [head,] Q, K); the table ([head,] 2k + 1), initialized to zero
     """
 
     def __init__(self, clip: int, heads: int | None = None) -> None:
@@ -32,11 +32,11 @@ class RelativeBias(nn.Module):
 
     @property
     def heads(self) -> int | None:
-        """How many heads have a row of their own."""
+        """The number of heads with their own biases."""
         return self.table.shape[0] if self.table.dim() == 2 else None
 
     def before(self, query: Tensor, key: Tensor, *, at: int | Tensor = 0) -> tuple[Tensor, Tensor]:
-        """Leave queries and keys as they are."""
+        """Return queries and keys unchanged."""
         return query, key
 
     def bias(

@@ -14,15 +14,15 @@ __all__ = ["ALiBi", "DistanceMask"]
 
 
 class _Distance(nn.Module, ABC):
-    """What both share: a slope, one for all heads () or one each (head,), times the distance."""
+    """A penalty of slope times distance, with one slope () or one per head (head,)."""
 
     @property
     @abstractmethod
     def slopes(self) -> Tensor:
-        """How much a step of distance costs: () or (head,)."""
+        """The penalty per unit of distance: () or (head,)."""
 
     def before(self, query: Tensor, key: Tensor, *, at: int | Tensor = 0) -> tuple[Tensor, Tensor]:
-        """Leave queries and keys as they are."""
+        """Return queries and keys unchanged."""
         return query, key
 
     def bias(
@@ -35,13 +35,13 @@ class _Distance(nn.Module, ABC):
 
 
 class DistanceMask(_Distance):
-    r"""The distance mask (Im & Cho 2017, section 3): far keys are damped, none is forbidden.
+    r"""The distance mask (Im & Cho 2017, section 3): a penalty for distant keys.
 
     .. math:: e_{ij} \leftarrow e_{ij} - \alpha\, |j - p_i|
 
     Args:
         alpha: :math:`\alpha \ge 0`, a hyper-parameter of the paper.
-        learned: make it a parameter that starts there; the paper's is fixed.
+        learned: make it a parameter with this initial value; the paper's is fixed.
 
     Shapes:
         scores (*batch, Q, K)
@@ -78,9 +78,9 @@ class ALiBi(_Distance):
 
     .. math:: e_{hij} \leftarrow e_{hij} - m_h\, |j - p_i|, \qquad m_h = 2^{-8h/H}, \; h = 1 … H
 
-    For H that is no power of two the authors' code takes the slopes of the next lower power n,
-    then every other slope of 2n, and so does this. The paper's attention is causal; without
-    `Causal()` the bias is their symmetric one for encoders.
+    If H is not a power of two, the slopes are those of the next lower power n, then every other
+    slope of 2n, as in the authors' code. The paper's attention is causal; without `Causal()` the
+    bias is their symmetric one for encoders.
 
     Args:
         heads: H, the size of the head axis of the scores.
@@ -101,12 +101,12 @@ class ALiBi(_Distance):
 
     @property
     def heads(self) -> int:
-        """How many heads there are."""
+        """The number of heads."""
         return len(self.m)
 
     @property
     def slopes(self) -> Tensor:
-        """One for each head."""
+        """One slope per head."""
         return self.m
 
     def extra_repr(self) -> str:

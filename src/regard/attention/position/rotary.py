@@ -1,4 +1,4 @@
-"""Positions as angles."""
+"""Rotary position embeddings."""
 
 from typing import ClassVar, Literal
 
@@ -12,7 +12,7 @@ __all__ = ["Rotary"]
 
 
 class Rotary:
-    r"""Rotary positions (Su et al. 2021, eq. 13-16): a pair of features turns with the position.
+    r"""Rotary positions (Su et al. 2021, eq. 13-16): pairs of features are rotated by the position.
 
     .. math:: q_i \leftarrow R_{p_i} q_i, \quad k_j \leftarrow R_j k_j, \qquad
               \begin{pmatrix} x_{2t} \\ x_{2t+1} \end{pmatrix} \leftarrow
@@ -20,16 +20,16 @@ class Rotary:
                               \sin p\theta_t & \cos p\theta_t \end{pmatrix}
               \begin{pmatrix} x_{2t} \\ x_{2t+1} \end{pmatrix}, \quad \theta_t = b^{-2t/d}
 
-    Because :math:`R_p^\top R_j = R_{j-p}`, products (and distances) of the two see the offset
-    :math:`j - p_i` only. Keys turn by their own place in the memory and queries by `at` + i, so a
-    growing cache holds plain keys and stays right. Only queries and keys change: every kernel that
-    can do the score can do it with these.
+    Because :math:`R_p^\top R_j = R_{j-p}`, products (and distances) depend only on the offset
+    :math:`j - p_i`. Keys are rotated by their position in the memory and queries by `at` + i, so a
+    cache holds unrotated keys. Only queries and keys change, so every kernel of the score supports
+    it.
 
     Args:
-        dim: d, how many of the leading features turn; None for all of them.
+        dim: d, the number of leading features to rotate; None for all.
         base: b.
-        pairs: which two features make a pair: "interleaved" (2t, 2t + 1), the paper's; "half"
-            (t, t + d/2), as GPT-NeoX, Llama and their successors store them.
+        pairs: which features form a pair: "interleaved" (2t, 2t + 1), as in the paper; "half"
+            (t, t + d/2), as in GPT-NeoX, Llama and their successors.
 
     Shapes:
         query (*batch, Q, D), key (*batch, K, D), D >= d, to the same
@@ -61,18 +61,18 @@ class Rotary:
         *,
         at: int | Tensor = 0,
     ) -> tuple[Float[Tensor, "... q dim"], Float[Tensor, "... k dim"]]:
-        """Turn both."""
+        """Rotate both."""
         first = torch.arange(query.shape[-2], device=query.device)
         first = first + (at.to(query.device)[..., None] if isinstance(at, Tensor) else at)
         place = torch.arange(key.shape[-2], device=key.device)
         return self._turned(query, first), self._turned(key, place)
 
     def bias(self, scores: Tensor, query: Tensor, *, at: int | Tensor = 0) -> Tensor:
-        """Leave scores as they are."""
+        """Return the scores unchanged."""
         return scores
 
     def _turned(self, x: Tensor, positions: Tensor) -> Tensor:
-        """Turn the features of each row by its position."""
+        """Rotate the features of each row by its position."""
         dim = x.shape[-1] if self.dim is None else self.dim
         if dim % 2 or dim > x.shape[-1]:
             raise RequestError(

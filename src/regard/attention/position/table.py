@@ -1,4 +1,4 @@
-"""Tables over clipped offsets: what relative keys, values and biases look numbers up in."""
+"""Lookup tables over clipped offsets, for relative keys, values and biases."""
 
 import torch
 from jaxtyping import Float, Int
@@ -18,7 +18,7 @@ def by_offset(
     *,
     per_head: bool,
 ) -> Float[Tensor, "..."]:
-    r"""What a table says of each pair: :math:`t_{\mathrm{clip}(j - p_i,\,-k,\,k)}`.
+    r"""The table entry of each pair: :math:`t_{\mathrm{clip}(j - p_i,\,-k,\,k)}`.
 
     Shapes:
         table ([head,] 2k + 1, ...) to ([*batch,] [head,] Q, K, ...); batch axes where `at` has some

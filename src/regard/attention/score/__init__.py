@@ -6,7 +6,7 @@ from regard.attention.score.base import AdditiveLike as AdditiveLike
 from regard.attention.score.base import DotForm as DotForm
 from regard.attention.score.base import DotLike as DotLike
 from regard.attention.score.base import Score as Score
-from regard.attention.score.base import Streaming as Streaming
+from regard.attention.score.base import StreamLike as StreamLike
 from regard.attention.score.dot import Cosine as Cosine
 from regard.attention.score.dot import Dot as Dot
 from regard.attention.score.dot import General as General

@@ -69,7 +69,7 @@ class Additive(nn.Module):
         if projected.dtype in (torch.bfloat16, torch.float16):
             projected = projected.float()
         plain = self.features is None and followed(projected) is None
-        if not plain or projected.numel() == 0 or native.refuses(projected) is not None:
+        if not plain or projected.numel() == 0 or native.unsupported_reason(projected) is not None:
             return projected
         return projected, native.pack(projected)
 

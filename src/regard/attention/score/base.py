@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from torch import Tensor
 
-__all__ = ["AdditiveForm", "AdditiveLike", "DotForm", "DotLike", "Score", "Streaming"]
+__all__ = ["AdditiveForm", "AdditiveLike", "DotForm", "DotLike", "Score", "StreamLike"]
 
 
 class AdditiveForm(NamedTuple):
@@ -79,7 +79,7 @@ class DotLike(Protocol):
 
 
 @runtime_checkable
-class Streaming(Protocol):
+class StreamLike(Protocol):
     """A score with a blockwise form that never stores a tensor of all pairs and features."""
 
     def stream(self, query: Tensor, key: Any, *, features: Tensor | None = None) -> Tensor:

@@ -1,6 +1,6 @@
 """Additive attention in C, as PyTorch operators; `additive.h` says how it is computed.
 
-Three roads lead to the same C call: straight, where nothing is differentiated; an autograd
+Three ways lead to the same C call: directly, where nothing is differentiated; an autograd
 function; and operators of `torch.library`, which a compiler or an exporter can put in its graph.
 The first two are there because an operator written in Python costs 10 to 16 us a call, and a
 decoder step in C two.
@@ -14,11 +14,13 @@ from torch import Tensor
 from regard.attention._kernels.cpu import additive_calls as calls
 from regard.attention._kernels.cpu import additive_ops as ops
 from regard.attention._kernels.cpu.additive_calls import pack as pack
-from regard.attention._kernels.cpu.additive_calls import refuses as refuses
+from regard.attention._kernels.cpu.additive_calls import (
+    unsupported_reason as unsupported_reason,
+)
 from regard.attention._kernels.cpu.additive_calls import width
-from regard.attention._kernels.cpu.additive_grad import Attend, Scores, shared
+from regard.attention._kernels.cpu.additive_grad import AttendFunction, ScoresFunction, shared
 
-__all__ = ["attend", "pack", "refuses", "scores"]
+__all__ = ["attend", "pack", "scores", "unsupported_reason"]
 
 _PLAIN = {Tensor, torch.nn.Parameter}
 
@@ -38,7 +40,7 @@ def scores(
     if _traced(query, key, v):
         made: Tensor = ops.scores(query, key, packed, v, heads)
     elif torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or v.requires_grad):
-        made = Scores.apply(query, key, packed, v, heads)  # type: ignore[no-untyped-call]
+        made = ScoresFunction.apply(query, key, packed, v, heads)  # type: ignore[no-untyped-call]
     else:
         made = calls.scores(query, key, packed, v, heads)
     return made.reshape(*batch, *made.shape[-2:])
@@ -91,7 +93,7 @@ def attend(
     if traced:
         context, weights, _ = ops.attend(*inputs, need_weights)
     elif grad:
-        context, weights = Attend.apply(*inputs, need_weights, sums)  # type: ignore[no-untyped-call]
+        context, weights = AttendFunction.apply(*inputs, need_weights, sums)  # type: ignore[no-untyped-call]
     else:
         context, weights, _ = calls.attend(*inputs, need_weights, False)
     if len(batch) != 1:

@@ -7,7 +7,14 @@ from regard import native
 from regard.native.gate import Function, Struct
 
 __all__ = [
-    "MEMORY", "STEP", "attend", "attend_backward", "pack", "refuses", "scores", "scores_backward",
+    "MEMORY",
+    "STEP",
+    "attend",
+    "attend_backward",
+    "pack",
+    "scores",
+    "scores_backward",
+    "unsupported_reason",
     "width",
 ]  # fmt: skip
 
@@ -59,16 +66,16 @@ STEP = Function(
 _FLOATS = (torch.float32, torch.bfloat16, torch.float16)
 
 
-def refuses(*tensors: Tensor) -> str | None:
-    """Why this cannot be done in C, in a clause; with no tensors, why nothing can."""
-    lacks = native.lacks("regard_additive_scores")
-    if lacks is not None:
-        return lacks
+def unsupported_reason(*tensors: Tensor) -> str | None:
+    """Why C does not support a call with these tensors (or any call), in a clause, or None."""
+    reason = native.unavailable_reason("regard_additive_scores")
+    if reason is not None:
+        return reason
     for x in tensors:
         if x.dtype not in _FLOATS:
-            return f"{str(x.dtype).removeprefix('torch.')} is not done in C"
+            return f"{str(x.dtype).removeprefix('torch.')} is not supported in C"
         if not x.is_cpu:
-            return f"C is not for {x.device.type}"
+            return f"its tensors are on {x.device.type}, and C runs on the CPU"
     return None
 
 

@@ -7,9 +7,9 @@ from torch import Tensor
 
 from regard.attention._kernels import plain
 from regard.attention._kernels.cpu import additive_calls as calls
-from regard.native.twice import again, asked
+from regard.native.twice import double_backward, double_backward_wanted
 
-__all__ = ["Attend", "Scores", "attend_again", "scores_again", "shared", "step"]
+__all__ = ["AttendFunction", "ScoresFunction", "attend_again", "scores_again", "shared", "step"]
 
 KEPT = 1 << 21
 """Weights (8 MiB of them) up to which the backward pass keeps them; beyond, it makes them again."""
@@ -36,7 +36,7 @@ def _step(
     return plain.additive_attend(query @ weight.mT, key, v, value, None, lengths, scale, 1)[0]
 
 
-class Scores(torch.autograd.Function):
+class ScoresFunction(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, query: Tensor, key: Tensor, packed: Tensor | None, v: Tensor, heads: int
@@ -48,14 +48,14 @@ class Scores(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         query, key, packed, v = ctx.saved_tensors
-        if asked():
+        if double_backward_wanted():
             inputs = (query, key, packed, v, ctx.heads)
-            return again(scores_again, inputs, grads, ctx.needs_input_grad)
+            return double_backward(scores_again, inputs, grads, ctx.needs_input_grad)
         found = calls.scores_backward(query, key, packed, v, grads[0], ctx.heads)
         return found[0], found[1], None, found[2], None
 
 
-class Waiting:
+class PendingProducts:
     """A gradient that is a sum of products, one a step: they wait and become one."""
 
     def __init__(self, batched: bool) -> None:
@@ -88,7 +88,7 @@ class Waiting:
         return self.sum
 
 
-class Sums:
+class GradientSums:
     """Gradients of what all steps share, added up by the steps of one backward pass.
 
     Those of the keys and of v in place. Those of the values are outer products of a step's weights
@@ -104,7 +104,7 @@ class Sums:
         self.task = -1
         self.key: Tensor | None = None
         self.v: Tensor | None = None
-        self.value, self.weight = Waiting(batched=True), Waiting(batched=False)
+        self.value, self.weight = PendingProducts(batched=True), PendingProducts(batched=False)
 
     def open(self, key: Tensor) -> tuple[Tensor, bool]:
         """Where to add the gradient of the keys, and whether something is there already."""
@@ -128,7 +128,7 @@ class _Collect(torch.autograd.Function):
     """What steps share as it is; behind all steps of a backward pass it hands out their sums."""
 
     @staticmethod
-    def forward(ctx: Any, sums: Sums, *tensors: Tensor) -> tuple[Tensor, ...]:
+    def forward(ctx: Any, sums: GradientSums, *tensors: Tensor) -> tuple[Tensor, ...]:
         ctx.sums, ctx.shapes = sums, [x.shape for x in tensors]
         ctx.set_materialize_grads(False)
         return tuple(x.view_as(x) for x in tensors)
@@ -143,15 +143,15 @@ class _Collect(torch.autograd.Function):
         return None, *found
 
 
-class Shared(NamedTuple):
+class SharedNode(NamedTuple):
     """What many steps share behind one node of the graph: as it came, as they take it."""
 
     sources: tuple[Tensor, ...]
     tensors: tuple[Tensor, ...]
-    sums: Sums
+    sums: GradientSums
 
 
-def shared(packed: Tensor, *tensors: Tensor) -> Shared:
+def shared(packed: Tensor, *tensors: Tensor) -> SharedNode:
     """The node of a memory, made at its first step and kept with its packed keys.
 
     A decoder's T steps then write the keys' gradients into one buffer, instead of handing T of
@@ -161,11 +161,11 @@ def shared(packed: Tensor, *tensors: Tensor) -> Shared:
         tensors: keys and values; for `step` the query's projection and v, too.
     """
     name = "_regard_shared" if len(tensors) == 2 else "_regard_steps"
-    found: Shared | None = getattr(packed, name, None)
+    found: SharedNode | None = getattr(packed, name, None)
     if found is None or any(a is not b for a, b in zip(found.sources, tensors, strict=True)):
-        sums = Sums()
+        sums = GradientSums()
         made = _Collect.apply(sums, *tensors)  # type: ignore[no-untyped-call]
-        found = Shared(tensors, made, sums)
+        found = SharedNode(tensors, made, sums)
         setattr(packed, name, found)
     return found
 
@@ -201,9 +201,11 @@ class _Step(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         query, projected, key, value, weight, v, packed, lengths, weights = ctx.saved_tensors
         (grad,), (scale, sums) = grads, ctx.rest
-        if asked():
+        if double_backward_wanted():
             rest = (lengths, scale)
-            return again(_step, (query, key, value, weight, v, *rest), grads, ctx.needs_input_grad)
+            return double_backward(
+                _step, (query, key, value, weight, v, *rest), grads, ctx.needs_input_grad
+            )
         into = sums.open(key)
         if sums.v is None:
             sums.v = v.new_zeros(v.shape)
@@ -218,7 +220,7 @@ class _Step(torch.autograd.Function):
         return (reached, *[None] * 8)
 
 
-class Attend(torch.autograd.Function):
+class AttendFunction(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor | None]:
         query, key, packed, v, value, mask, lengths, scale, heads, need_weights, sums = inputs
@@ -237,9 +239,9 @@ class Attend(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         query, key, packed, v, value, mask, lengths, weights, lse = ctx.saved_tensors
         grad, (scale, heads) = grads[0], ctx.rest
-        if asked():
+        if double_backward_wanted():
             inputs = (query, key, packed, v, value, mask, lengths, scale, heads)
-            return again(attend_again, inputs, grads, ctx.needs_input_grad)
+            return double_backward(attend_again, inputs, grads, ctx.needs_input_grad)
         if grad is None:
             grad = query.new_zeros(*query.shape[:2], value.shape[2])
         into = None

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from regard.attention._kernels.cpu import additive_calls as calls
 from regard.attention._kernels.cpu.additive_grad import attend_again, scores_again
-from regard.native.twice import again, asked
+from regard.native.twice import double_backward, double_backward_wanted
 
 __all__ = ["attend", "scores"]
 
@@ -43,9 +43,9 @@ def _save_scores(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 def _scores_grad(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     query, key, packed, v = ctx.saved_tensors
-    if asked():
+    if double_backward_wanted():
         inputs = (query, key, packed, v, ctx.heads)
-        return again(scores_again, inputs, (grad,), ctx.needs_input_grad)
+        return double_backward(scores_again, inputs, (grad,), ctx.needs_input_grad)
     found = scores_backward(query, key, packed, v, grad, ctx.heads)
     return found[0], found[1], None, found[2], None
 
@@ -105,9 +105,9 @@ def _save_attend(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor
 
 def _attend_grad(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
     *inputs, weights, lse = ctx.saved_tensors
-    if asked():
+    if double_backward_wanted():
         given = grads[: 2 if ctx.keep else 1]
-        return again(attend_again, (*inputs, *ctx.rest), given, ctx.needs_input_grad)
+        return double_backward(attend_again, (*inputs, *ctx.rest), given, ctx.needs_input_grad)
     kept = (weights, None, grads[0], grads[1]) if ctx.keep else (None, lse, grads[0], None)
     query, key, v, value = attend_backward(*inputs, *ctx.rest, *kept)
     return query, key, None, v, value, None, None, None, None, None

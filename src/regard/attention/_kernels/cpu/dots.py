@@ -9,7 +9,7 @@ from regard import native
 from regard.attention._kernels import plain
 from regard.native.dropout import BITS, drawn
 from regard.native.gate import Function, Struct
-from regard.native.twice import again, asked
+from regard.native.twice import double_backward, double_backward_wanted
 
 __all__ = ["CALL", "dots"]
 
@@ -132,8 +132,8 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> N
 
 def _gradients(ctx: Any, grad: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:
     *inputs, kept = ctx.saved_tensors
-    if asked():
-        return again(plain.dots, (*inputs, *ctx.rest), (grad,), ctx.needs_input_grad)
+    if double_backward_wanted():
+        return double_backward(plain.dots, (*inputs, *ctx.rest), (grad,), ctx.needs_input_grad)
     found = _backward(*inputs, kept, grad, *ctx.rest)
     return *found, None, None, None, None, None, None
 

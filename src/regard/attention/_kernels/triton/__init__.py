@@ -11,11 +11,17 @@ from torch import Tensor
 
 from regard.native.constant import constant
 
-__all__ = ["additive_scores", "available", "edge_attention", "feature_attention", "takes"]
+__all__ = [
+    "additive_scores",
+    "edge_attention",
+    "feature_attention",
+    "supports",
+    "unavailable_reason",
+]
 
 
 @constant
-def available() -> str | None:
+def unavailable_reason() -> str | None:
     """Why there are no Triton kernels here, in a clause; None where there are."""
     return _missing()
 
@@ -38,10 +44,10 @@ def _missing() -> str | None:
     return None
 
 
-def takes(*tensors: Tensor) -> bool:
+def supports(*tensors: Tensor) -> bool:
     """Whether these kernels do a call with such tensors: on a GPU, at most fp32."""
     low = (torch.float32, torch.bfloat16, torch.float16)
-    return all(t.is_cuda and t.dtype in low for t in tensors) and available() is None
+    return all(t.is_cuda and t.dtype in low for t in tensors) and unavailable_reason() is None
 
 
 def additive_scores(query: Tensor, key: Tensor, v: Tensor) -> Tensor:

@@ -27,7 +27,7 @@ from regard.attention._kernels.triton._math import (
     splits,
     squash,
 )
-from regard.native.twice import again, asked
+from regard.native.twice import double_backward, double_backward_wanted
 
 __all__ = ["additive_scores"]
 
@@ -248,10 +248,10 @@ def _keep(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor], output: Tensor) -> No
 
 def _differentiate(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     needs = ctx.needs_input_grad
-    if asked():
+    if double_backward_wanted():
         query, key, v = ctx.saved_tensors
         heads = len(v) if v.dim() == 2 else 1
-        return again(plain.additive_scores, (query, key, v, heads), (grad,), needs)
+        return double_backward(plain.additive_scores, (query, key, v, heads), (grad,), needs)
     grads = _gradients(grad, *ctx.saved_tensors, *needs)
     return tuple(g if need else None for g, need in zip(grads, needs, strict=True))
 

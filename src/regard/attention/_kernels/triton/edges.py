@@ -24,7 +24,7 @@ from torch import Tensor
 
 from regard.attention._kernels import plain
 from regard.attention._kernels.triton._math import power
-from regard.native.twice import again, asked
+from regard.native.twice import double_backward, double_backward_wanted
 
 __all__ = ["edge_attention"]
 
@@ -300,9 +300,9 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tenso
 def _differentiate(ctx: Any, grad: Tensor | None, *_: Tensor | None) -> tuple[Tensor | None, ...]:
     if grad is None:
         return (None,) * 11
-    if asked() and not ctx.rate:  # what Triton drops only Triton can draw again
+    if double_backward_wanted() and not ctx.rate:  # what Triton drops only Triton can draw again
         inputs = (*ctx.saved_tensors[3:], ctx.slope, ctx.rate)
-        return again(plain.edges, inputs, (grad,), ctx.needs_input_grad)
+        return double_backward(plain.edges, inputs, (grad,), ctx.needs_input_grad)
     return (*_backward(grad, *ctx.saved_tensors, ctx.slope, ctx.rate), *(None,) * 8)
 
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from regard.attention._kernels import plain
 from regard.attention._kernels.triton._features import over_keys, over_queries
 from regard.attention._kernels.triton._math import exponentials, fast, power
-from regard.native.twice import again, asked
+from regard.native.twice import double_backward, double_backward_wanted
 
 __all__ = ["MOST", "feature_attention"]
 
@@ -173,9 +173,9 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> N
 def _differentiate(ctx: Any, grad: Tensor | None, _: Tensor | None) -> tuple[Tensor | None, ...]:
     if grad is None:
         return (None,) * 8
-    if asked():
+    if double_backward_wanted():
         inputs = (*ctx.saved_tensors[2:], *ctx.numbers)
-        return again(plain.features, inputs, (grad,), ctx.needs_input_grad)
+        return double_backward(plain.features, inputs, (grad,), ctx.needs_input_grad)
     return (*_backward(grad, *ctx.saved_tensors, *ctx.numbers), *(None,) * 5)
 
 

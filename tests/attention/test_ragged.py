@@ -15,16 +15,16 @@ from regard.attention import (
     FeatureSum,
     MultiHead,
     NegativeSquaredEuclidean,
-    Packed,
     PreviousWeights,
+    Ragged,
     RelativeKeys,
     SplitLinear,
     Window,
     attend,
-    attend_packed,
+    attend_ragged,
     kernels,
 )
-from regard.attention.packed import _padded
+from regard.attention.ragged import _padded
 from regard.errors import RequestError
 
 from .combine import SCORES, D
@@ -38,7 +38,7 @@ SCORES = SCORES | {
 
 
 def ragged(lengths, *shape):
-    return Packed.of([torch.randn(n, *shape).double() for n in lengths])
+    return Ragged.of([torch.randn(n, *shape).double() for n in lengths])
 
 
 def test_packing_and_the_way_back():
@@ -48,16 +48,16 @@ def test_packing_and_the_way_back():
     padded = x.padded()
     assert padded.shape == (3, 5, 2, 4)
     assert (padded[0, 3:] == 0).all()
-    again = Packed.from_padded(padded, torch.tensor([3, 0, 5]))
+    again = Ragged.from_padded(padded, torch.tensor([3, 0, 5]))
     assert torch.equal(again.tensor, x.tensor)
     assert torch.equal(again.offsets, x.offsets)
     assert torch.equal(x.with_tensor(x.tensor * 2).sequences()[2], x.sequences()[2] * 2)
 
 
-@pytest.mark.parametrize("road", ["slices", "padded"])
+@pytest.mark.parametrize("backend", ["slices", "padded"])
 @pytest.mark.parametrize("heads", [(), (2,)])
 @pytest.mark.parametrize("which", ["plain", "causal", "window", "relative", "additive"])
-def test_each_sequence_looks_at_its_own_keys(road, heads, which):
+def test_each_sequence_looks_at_its_own_keys(backend, heads, which):
     parts = {
         "plain": {},
         "causal": {"mask": Causal()},
@@ -72,17 +72,17 @@ def test_each_sequence_looks_at_its_own_keys(road, heads, which):
     )
     if which == "relative":  # a position for each row
         query = ragged([3, 6, 2], *heads, 4)
-    for packed in (query, key, value):
-        packed.tensor.requires_grad_()
+    for part in (query, key, value):
+        part.tensor.requires_grad_()
     got = (
-        attend_packed(query, key, value, **parts)
-        if road == "slices"
+        attend_ragged(query, key, value, **parts)
+        if backend == "slices"
         else _padded(query, key, value, parts)
     )
     got.tensor.sum().backward()
-    grads = [packed.tensor.grad.clone() for packed in (query, key, value)]
-    for packed in (query, key, value):
-        packed.tensor.grad = None
+    grads = [part.tensor.grad.clone() for part in (query, key, value)]
+    for part in (query, key, value):
+        part.tensor.grad = None
     total = 0.0
     for n, (q, k, v) in enumerate(
         zip(query.sequences(), key.sequences(), value.sequences(), strict=True)
@@ -93,30 +93,30 @@ def test_each_sequence_looks_at_its_own_keys(road, heads, which):
         torch.testing.assert_close(got.sequences()[n], context)
         total = total + context.sum()
     total.backward()
-    for packed, grad in zip((query, key, value), grads, strict=True):
-        torch.testing.assert_close(grad, packed.tensor.grad)
+    for part, grad in zip((query, key, value), grads, strict=True):
+        torch.testing.assert_close(grad, part.tensor.grad)
 
 
 def test_empty_sequences_are_nothing_or_zeros():
     x = ragged([0, 4, 0], 4)
-    assert attend_packed(x, x).tensor.shape == (4, 4)
+    assert attend_ragged(x, x).tensor.shape == (4, 4)
     y = ragged([2, 4, 0], 4)
-    context = attend_packed(y, x).tensor
+    context = attend_ragged(y, x).tensor
     assert (context[:2] == 0).all()
     none = ragged([0], 4)
-    assert attend_packed(none, none).tensor.shape == (0, 4)
+    assert attend_ragged(none, none).tensor.shape == (0, 4)
 
 
 def test_what_is_refused():
     x, y = ragged([3, 2], 4), ragged([5], 4)
     with pytest.raises(RequestError, match="as many sequences"):
-        attend_packed(x, y)
+        attend_ragged(x, y)
     with pytest.raises(RequestError, match="rise from 0 to 5"):
-        Packed(torch.zeros(5, 2), torch.tensor([0, 4]))
+        Ragged(torch.zeros(5, 2), torch.tensor([0, 4]))
     with pytest.raises(RequestError, match="at least one sequence"):
-        Packed.of([])
-    with pytest.raises(RequestError, match="takes no carry"):
-        attend_packed(x, x, carry=PreviousWeights())
+        Ragged.of([])
+    with pytest.raises(RequestError, match="has no carry"):
+        attend_ragged(x, x, carry=PreviousWeights())
 
 
 def test_every_score_is_among_those_tried():
@@ -127,34 +127,34 @@ def test_every_score_is_among_those_tried():
 
 
 @pytest.mark.parametrize("lengths", [[7, 3, 1, 12], [2]])
-@pytest.mark.parametrize("road", ["at once", "padded"])
+@pytest.mark.parametrize("backend", ["at once", "padded"])
 @pytest.mark.parametrize("heads", [(), (2,)])
 @pytest.mark.parametrize("name", SCORES)
-def test_every_score_against_each_sequence_alone_in_float64(name, heads, road, lengths):
+def test_every_score_against_each_sequence_alone_in_float64(name, heads, backend, lengths):
     score = SCORES[name]()
     if not heads and "a head each" in name:
         pytest.skip("it has no scores without heads")
     x = [torch.randn(n, *heads, D) + 3 * i for i, n in enumerate(lengths)]
     if getattr(score, "feature_dim", 0):
         with pytest.raises(RequestError, match="looks at features of a carry"):
-            attend_packed(Packed.of(x), Packed.of(x), score=score)
+            attend_ragged(Ragged.of(x), Ragged.of(x), score=score)
         return
     for p in score.parameters():  # biases start at zero
         torch.nn.init.normal_(p, std=0.5)
     wide = getattr(score, "per_feature", False)
     parts = {"select": FeatureSoftmax(), "read": FeatureSum()} if wide else {}
-    made = [Packed.of(x) for _ in range(3)]
-    for packed in made:
-        packed.tensor.requires_grad_()
-    if road == "at once":
-        got = attend_packed(*made, score=score, **parts)
+    made = [Ragged.of(x) for _ in range(3)]
+    for part in made:
+        part.tensor.requires_grad_()
+    if backend == "at once":
+        got = attend_ragged(*made, score=score, **parts)
     else:
         got = _padded(*made, {"score": score, **parts})
     weight = torch.randn(got.tensor.shape)
     found = torch.autograd.grad(
         (got.tensor * weight).sum(), [p.tensor for p in made], materialize_grads=True
     )
-    exact = [packed.tensor.detach().double().requires_grad_() for packed in made]
+    exact = [part.tensor.detach().double().requires_grad_() for part in made]
     score = copy.deepcopy(score).double()
     contexts = []
     for rows in zip(*(e.split(lengths) for e in exact), strict=True):
@@ -171,7 +171,7 @@ def test_every_score_against_each_sequence_alone_in_float64(name, heads, road, l
 
 @pytest.mark.parametrize("grad", [True, False])
 @pytest.mark.parametrize("score", ["squared distance", "biaffine, a head each", "trilinear"])
-def test_heads_of_a_layer_over_packed_sequences(score, grad):
+def test_heads_of_a_layer_over_ragged_sequences(score, grad):
     layer = MultiHead(2 * D, 2, Attention(SCORES[score]()))
     x = ragged([7, 3, 1, 12], 2 * D)
     x = x.with_tensor(x.tensor.float())
@@ -185,6 +185,6 @@ def test_heads_of_a_layer_over_packed_sequences(score, grad):
 def test_a_sequence_far_away_does_not_blur_the_others():
     near, far = torch.randn(5, D), torch.randn(4, D) + 1e4
     score = NegativeSquaredEuclidean()
-    together = Packed.of([near, far])
+    together = Ragged.of([near, far])
     alone = attend(near, near, score=score).context
-    torch.testing.assert_close(attend_packed(together, together, score=score).sequences()[0], alone)
+    torch.testing.assert_close(attend_ragged(together, together, score=score).sequences()[0], alone)

@@ -1,10 +1,10 @@
-"""The short road of a decoder's step: `layer(query, memory)`, looked at once.
+"""The fast path of a decoder's step, `layer(query, memory)`: one C call without the usual checks.
 
-What all steps over one memory share (that its parts are those which one C call does, the memory's
-addresses and sizes) is kept with the memory. What may change between two steps is looked at each
-time, and where anything is unusual `attend` does the call: kernels that are forced, watchers,
-compilers, transforms, autocast, other parts, other types or shapes. A step that is learnt from is
-one node of the graph, its projection included.
+What all steps over one memory share is checked once and kept with the memory: that C supports the
+layer's parts, and the memory's addresses and sizes. What may change between two steps is checked
+each time. `attend` computes everything else: forced kernels, watchers, compilers, transforms,
+autocast, other parts, types or shapes. In training a step is one autograd node, including the
+projection of its query.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -28,16 +28,16 @@ from regard.native.gemm import unhooked
 if TYPE_CHECKING:
     from regard.attention.module import Attention
 
-__all__ = ["ready", "short"]
+__all__ = ["fast_step", "step_plan"]
 
 _PLAIN = (Tensor, torch.nn.Parameter)
 
 
-def short(layer: "Attention", query: Tensor, memory: Memory) -> Attended | None:
-    """The attention of a step in one C call, or None where `attend` must do it."""
+def fast_step(layer: "Attention", query: Tensor, memory: Memory) -> Attended | None:
+    """The attention of a step in one C call, or None where `attend` must compute it."""
     if torch.compiler.is_compiling():
         return None
-    seen, grad, watched = ready(layer, memory), torch.is_grad_enabled(), not unwatched()
+    seen, grad, watched = step_plan(layer, memory), torch.is_grad_enabled(), not unwatched()
     if (
         seen is None
         or seen.table is None
@@ -53,24 +53,24 @@ def short(layer: "Attention", query: Tensor, memory: Memory) -> Attended | None:
         return None
     if context is None:
         return None
-    if watched:  # gradients are added up in the same order as without
+    if watched:  # gradients are accumulated in the same order as without a watcher
         record(seen.as_call(query, memory), Attended(context), layer)
     return Attended(context)
 
 
-def ready(layer: "Attention", memory: Memory) -> "_Ready | None":
-    """What all steps of a layer over a memory share, looked at once; None for unusual layers."""
-    found: _Ready | None = memory._ready
-    if found is None or not found.fits(layer):
-        found = _Ready(layer, memory)
-        if not found.fits(layer):  # a position, a mask of its own, a carry
+def step_plan(layer: "Attention", memory: Memory) -> "_StepPlan | None":
+    """What all steps of a layer over a memory share; None for layers that C does not support."""
+    found: _StepPlan | None = memory._step_plan
+    if found is None or not found.is_current(layer):
+        found = _StepPlan(layer, memory)
+        if not found.is_current(layer):  # a position, a mask of its own, a carry
             return None
-        object.__setattr__(memory, "_ready", found)
+        object.__setattr__(memory, "_step_plan", found)
     return found
 
 
-class _Ready:
-    """What is known of the steps of one layer over one memory; `table` is None where C does not."""
+class _StepPlan:
+    """The steps of one layer over one memory; `table` is None where C does not support them."""
 
     __slots__ = ("held", "read", "score", "select", "shape", "table", "value_dim")
 
@@ -80,14 +80,14 @@ class _Ready:
         self.read: Any = modules.get("read")
         self.select: Any = own.get("select")
         self.table: Any = None
-        if native.lacks(calls.STEP.name) is not None or not self._parts():
+        if native.unavailable_reason(calls.STEP.name) is not None or not self._parts():
             return
         tensors = _tensors(memory)
         if tensors is not None:
             key, packed, value, lengths = tensors
             self.shape = key.shape[0], key.shape[2]
             self.value_dim = value.shape[2]
-            self.held = tensors  # or what lies at the addresses would be given to others
+            self.held = tensors  # keep them alive: C has their addresses
             self.table = calls.MEMORY(key, packed, value, lengths)
 
     def _parts(self) -> bool:
@@ -98,8 +98,8 @@ class _Ready:
             and type(self.read) is WeightedSum
         )
 
-    def fits(self, layer: "Attention") -> bool:
-        """Whether the layer's parts are still those that were looked at."""
+    def is_current(self, layer: "Attention") -> bool:
+        """Whether the layer still has the parts that were checked."""
         own, modules = layer.__dict__, layer._modules
         return (
             modules.get("score") is self.score
@@ -112,14 +112,14 @@ class _Ready:
         )
 
     def as_call(self, query: Tensor, memory: Memory) -> Call:
-        """What `attend` would say of the step."""
+        """The step as `attend` would call it."""
         return Call(
             self.score, self.select, self.read, None, memory.mask, None, query, memory.key,
             memory.value, memory.prepared, None, memory.value.shape[-2] - query.shape[-2],
         )  # fmt: skip
 
-    def _usual(self, v: Any) -> bool:
-        """Whether nothing that may change between two steps is in the way."""
+    def _is_supported(self, v: Any) -> bool:
+        """Whether C supports what may change between two steps."""
         return (
             type(v) in _PLAIN
             and v.dtype == torch.float32
@@ -130,10 +130,10 @@ class _Ready:
         )
 
     def learn(self, query: Tensor, memory: Memory) -> Tensor | None:
-        """One query of each row, as one node of the graph, where the projection is a plain one."""
+        """One query per row as one autograd node; None where the projection is not a plain one."""
         v, linear = self.score._parameters["v"], self.score._modules["query"]
         if (
-            not self._usual(v)
+            not self._is_supported(v)
             or type(linear) is not nn.Linear
             or linear._parameters["bias"] is not None
         ):
@@ -155,11 +155,11 @@ class _Ready:
         return step(query, weight, v, key, packed, value, self.held[3], scale)
 
     def step(self, query: Tensor) -> Tensor | None:
-        """Project the query and call C, where all is as it mostly is."""
+        """Project the query and call C; None where C does not support the tensors."""
         score = self.score
         v = score._parameters["v"]
         modules = score._modules
-        if not self._usual(v):
+        if not self._is_supported(v):
             return None
         projected: Tensor = modules["query"](query)
         shape = projected.shape

@@ -1,4 +1,4 @@
-"""Ragged batches without padding: sequences behind one another in one tensor, and their offsets."""
+"""Ragged batches: sequences of different lengths concatenated in one tensor, without padding."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,21 +21,21 @@ from regard.attention.score import ScaledDot
 from regard.attention.select import Softmax
 from regard.errors import RequestError
 
-__all__ = ["Packed", "attend_packed", "packs"]
+__all__ = ["Ragged", "attend_ragged", "ragged_is_faster"]
 
 _USUAL = {"score": ScaledDot(), "select": Softmax(), "read": WeightedSum()}
 _PARTS = {*_USUAL, "position", "mask"}
 
 
 @dataclass(frozen=True)
-class Packed:
-    """Sequences of several lengths in one tensor; n is `tensor[offsets[n]:offsets[n + 1]]`.
+class Ragged:
+    """Sequences of different lengths in one tensor; n is `tensor[offsets[n]:offsets[n + 1]]`.
 
-    Layers that work on each position by itself (projections, feed-forward, normalization, losses)
-    take `tensor` as it is and compute nothing for padding.
+    Layers that treat each position by itself (projections, feed-forward, normalization, losses)
+    apply to `tensor` directly and compute nothing for padding.
 
     Args:
-        tensor: all positions; heads stand behind them, as in PyTorch's `varlen_attn`.
+        tensor: all positions; the head axis follows, as in PyTorch's `varlen_attn`.
         offsets: where each sequence starts, and where the last one ends.
 
     Shapes:
@@ -45,8 +45,8 @@ class Packed:
         RequestError: for offsets that do not rise from 0 to N.
 
     Example:
-        >>> packed = Packed.of([torch.randn(3, 8), torch.randn(5, 8)])
-        >>> packed.lengths, packed.padded().shape
+        >>> ragged = Ragged.of([torch.randn(3, 8), torch.randn(5, 8)])
+        >>> ragged.lengths, ragged.padded().shape
         ((3, 5), torch.Size([2, 5, 8]))
     """
 
@@ -57,23 +57,23 @@ class Packed:
         ends = self.offsets.tolist()
         if not ends or ends[0] != 0 or ends[-1] != len(self.tensor) or ends != sorted(ends):
             raise RequestError(
-                f"Packed expected offsets that rise from 0 to {len(self.tensor)}, the number of "
+                f"Ragged expected offsets that rise from 0 to {len(self.tensor)}, the number of "
                 f"positions, came {ends if len(ends) < 9 else [*ends[:4], '…', *ends[-4:]]}"
             )
 
     @classmethod
-    def of(cls, sequences: list[Tensor]) -> "Packed":
-        """Pack a list of sequences, (length, ..., dim) each."""
+    def of(cls, sequences: list[Tensor]) -> "Ragged":
+        """Concatenate sequences of (length, ..., dim)."""
         if not sequences:
-            raise RequestError("Packed.of expected at least one sequence, came an empty list")
+            raise RequestError("Ragged.of expected at least one sequence, came an empty list")
         lengths = torch.tensor([0, *(len(x) for x in sequences)])
         return cls(torch.cat(sequences), lengths.cumsum(0).to(sequences[0].device))
 
     @classmethod
     def from_padded(
         cls, x: Float[Tensor, "batch t ..."], lengths: Int[Tensor, " batch"]
-    ) -> "Packed":
-        """Pack the first `lengths` positions of each row of a padded batch."""
+    ) -> "Ragged":
+        """The first `lengths` positions of each row of a padded batch."""
         inside: Bool[Tensor, "batch t"] = (
             torch.arange(x.shape[1], device=x.device) < lengths.to(x.device)[:, None]
         )
@@ -81,12 +81,12 @@ class Packed:
         return cls(x[inside], ends)
 
     def __len__(self) -> int:
-        """How many sequences there are."""
+        """The number of sequences."""
         return len(self.offsets) - 1
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """How long each is."""
+        """The length of each sequence."""
         return tuple(self.offsets.diff().tolist())
 
     def sequences(self) -> tuple[Tensor, ...]:
@@ -95,54 +95,53 @@ class Packed:
         return found
 
     def padded(self) -> Float[Tensor, "batch t ..."]:
-        """A padded batch (batch, longest, ..., dim), zeros behind the ends."""
+        """A padded batch (batch, longest, ..., dim), padded with zeros."""
         return pad_sequence(list(self.sequences()), batch_first=True)
 
-    def with_tensor(self, tensor: Float[Tensor, "n ..."]) -> "Packed":
-        """Other numbers for the same positions: `packed.with_tensor(linear(packed.tensor))`."""
-        return Packed(tensor, self.offsets)
+    def with_tensor(self, tensor: Float[Tensor, "n ..."]) -> "Ragged":
+        """Another tensor with the same offsets: `ragged.with_tensor(linear(ragged.tensor))`."""
+        return Ragged(tensor, self.offsets)
 
 
-def attend_packed(query: Packed, key: Packed, value: Packed | None = None, **parts: Any) -> Packed:
-    r"""Look within each sequence: query n at the keys n, and at no others.
+def attend_ragged(query: Ragged, key: Ragged, value: Ragged | None = None, **parts: Any) -> Ragged:
+    r"""Attention within each sequence: the queries of sequence n look at the keys of n only.
 
     .. math:: C^{(n)} = \mathrm{attend}(Q^{(n)}, K^{(n)}, V^{(n)})
 
-    On a CPU dot products of short sequences are one call of C for all of them; else each sequence
-    is a slice and takes whatever kernel `attend` chooses, with no padding computed or masked: for
-    16 sequences of length 20 to 400 a third of the time of a padded batch. On a GPU it is one
-    padded call under `Lengths`.
+    On a CPU, dot products of short sequences are one C call for the whole batch. Other calls run
+    sequence by sequence with the kernel that `attend` chooses. No padding is computed or masked:
+    16 sequences of length 20 to 400 take a third of the time of a padded batch. On a GPU it is one
+    padded call with a `Lengths` mask.
 
     Args:
-        value: what is read; the keys themselves by default.
-        parts: score, position, mask, select, read, as `attend` takes them. A mask is structure that
-            holds in every sequence, such as `Causal()`; neither a carry nor weights can be asked
-            for.
+        value: the values; the keys by default.
+        parts: score, position, mask, select, read, as in `attend`. The mask must hold in every
+            sequence, such as `Causal()`. Carries and weights are not supported.
 
     Shapes:
         query (N, [head,] query_dim), key (M, [head,] key_dim), value (M, [head,] value_dim), as
         many sequences in each; context (N, [head,] value_dim)
 
     Raises:
-        RequestError: for other numbers of sequences, arguments with one value per sequence, or a
-            read of as many numbers as there are keys.
+        RequestError: for different numbers of sequences, arguments with one value per sequence, or
+            a read whose output has one number per key.
 
     Example:
-        >>> x = Packed.of([torch.randn(3, 8), torch.randn(5, 8)])
-        >>> attend_packed(x, x).tensor.shape
+        >>> x = Ragged.of([torch.randn(3, 8), torch.randn(5, 8)])
+        >>> attend_ragged(x, x).tensor.shape
         torch.Size([8, 8])
     """
     value = key if value is None else value
     if not len(query) == len(key) == len(value):
         raise RequestError(
-            "attend_packed expected as many sequences of queries as of keys and values, came "
+            "attend_ragged expected as many sequences of queries as of keys and values, came "
             f"{len(query)}, {len(key)} and {len(value)}"
         )
     for name in ("carry", "state", "need_weights"):
         if parts.get(name):
             raise RequestError(
-                f"attend_packed gives contexts only and takes no {name}=; "
-                "call attend for each of packed.sequences()"
+                f"attend_ragged returns contexts only and has no {name}=; "
+                "call attend for each of ragged.sequences()"
             )
     _check_parts(query.tensor, parts)
     if query.tensor.is_cuda:
@@ -158,36 +157,36 @@ def attend_packed(query: Packed, key: Packed, value: Packed | None = None, **par
         context = attend(*(x.transpose(0, 1) if heads else x for x in row), **parts).context
         contexts.append(context.transpose(0, 1) if heads else context)
     if not contexts:
-        return query.with_tensor(value.tensor[:0])  # nobody looks; the graph goes on
+        return query.with_tensor(value.tensor[:0])  # no queries; keep the autograd graph
     return query.with_tensor(torch.cat(contexts))
 
 
 def _check_parts(query: Tensor, parts: dict[str, Any]) -> None:
-    """Refuse parts that say something of one sequence, or of heads that there are not."""
+    """Refuse parts that apply to single sequences, or that are for another number of heads."""
     read = parts.get("read")
     if getattr(type(read), "log_space", False):
         raise RequestError(
-            f"attend_packed joins contexts of one size, but {type(read).__name__} gives a number "
-            "for each key of a sequence; call attend for each of packed.sequences()"
+            f"attend_ragged joins contexts of one size, but {type(read).__name__} gives a number "
+            "for each key of a sequence; call attend for each of ragged.sequences()"
         )
     own = _of_sequences(parts.get("mask"), query.dim() > 2)
     if own is not None:
         raise RequestError(
-            "attend_packed expected a mask that holds in every sequence, such as Causal(), came "
-            f"{own}, which differs between them; call attend on packed.padded()"
+            "attend_ragged expected a mask that holds in every sequence, such as Causal(), came "
+            f"{own}, which differs between them; call attend on ragged.padded()"
         )
     count = query.shape[1] if query.dim() > 2 else None
     for name in ("score", "position", "read"):
         heads = heads_of(parts.get(name))
         if heads is not None and heads != count:
             raise RequestError(
-                f"{type(parts[name]).__name__} with heads={heads} expected packed queries "
+                f"{type(parts[name]).__name__} with heads={heads} expected ragged queries "
                 f"(N, {heads}, dim), came {tuple(query.shape)}; build it for as many as there are"
             )
 
 
 def _of_sequences(mask: Any, heads: bool) -> str | None:
-    """The name of a mask that says something else of each sequence, if there is one."""
+    """The name of a mask that differs between sequences, if there is one."""
     if isinstance(mask, _Pair):
         return _of_sequences(mask.first, heads) or _of_sequences(mask.second, heads)
     if isinstance(mask, _Not):
@@ -204,32 +203,32 @@ def _of_sequences(mask: Any, heads: bool) -> str | None:
     return type(mask).__name__ if axes > 0 or isinstance(mask, Edges) else None
 
 
-def packs(parts: dict[str, Any], longest: int) -> bool:
-    """Whether sequences of up to so many positions are one call of C here, with these parts."""
+def ragged_is_faster(parts: dict[str, Any], longest: int) -> bool:
+    """Whether sequences of at most `longest` positions are one C call with these parts."""
     return longest**2 <= dots.PAIRS // 4 and _call(parts) is not None
 
 
 def _call(parts: dict[str, Any]) -> Call | None:
-    """The parts where C knows them and no other kernel is forced."""
+    """The call, where C supports its parts and no other kernel is forced."""
     parts = {key: part for key, part in parts.items() if part is not None and key != "name"}
     if forced() not in (None, dots.Dots.name) or set(parts) - _PARTS:
         return None
     if "mask" in parts:
         parts["mask"] = as_mask(parts["mask"])
     call = Call(**{**_USUAL, **parts})
-    return call if dots.knows(call) else None
+    return call if dots.supports_ragged(call) else None
 
 
-def _at_once(query: Packed, key: Packed, value: Packed, parts: dict[str, Any]) -> Tensor | None:
-    """All sequences in one call of C, or None."""
+def _at_once(query: Ragged, key: Ragged, value: Ragged, parts: dict[str, Any]) -> Tensor | None:
+    """All sequences in one C call, or None."""
     call = _call(parts)
     if call is None or not torch.equal(key.offsets, value.offsets):
         return None
     try:
-        context = dots.packed(
+        context = dots.ragged(
             call, query.tensor, key.tensor, value.tensor, query.offsets.diff(), key.offsets.diff()
         )
-    except RAW:  # something does not fit, and `attend` says what
+    except RAW:  # a shape is wrong, and `attend` says which
         return None
     if context is not None and _recorder.active():
         x, given = _batch(query, key, value, {"mask": call.mask})
@@ -238,17 +237,17 @@ def _at_once(query: Packed, key: Packed, value: Packed, parts: dict[str, Any]) -
     return context
 
 
-def _padded(query: Packed, key: Packed, value: Packed, parts: dict[str, Any]) -> Packed:
-    """All sequences in one call."""
+def _padded(query: Ragged, key: Ragged, value: Ragged, parts: dict[str, Any]) -> Ragged:
+    """All sequences in one padded call."""
     x, given = _batch(query, key, value, parts)
     context = attend(*x, **given).context
     heads = query.tensor.dim() > 2
     lengths = query.offsets.diff()
-    return Packed.from_padded(context.transpose(1, 2) if heads else context, lengths)
+    return Ragged.from_padded(context.transpose(1, 2) if heads else context, lengths)
 
 
 def _batch(
-    query: Packed, key: Packed, value: Packed, parts: dict[str, Any]
+    query: Ragged, key: Ragged, value: Ragged, parts: dict[str, Any]
 ) -> tuple[list[Tensor], dict[str, Any]]:
     """The same as a padded batch: query, key and value, and the parts with a mask for it."""
     heads = query.tensor.dim() > 2
@@ -261,5 +260,5 @@ def _batch(
         **parts,
         "mask": own if mask is None else own & mask,
     }
-    x = [packed.padded() for packed in (query, key, value)]
+    x = [ragged.padded() for ragged in (query, key, value)]
     return [t.transpose(1, 2) if heads else t for t in x], given

@@ -1,12 +1,12 @@
-"""Weights of thousands of tokens, never stored: tiles are computed again when they are looked at.
+"""Weights of thousands of tokens, not stored: a tile is recomputed when it is looked at.
 
-What is kept of a call are its queries, its keys and, where it is a softmax of scaled products, the
-log-sum-exp of each row: then a tile of r rows and c columns costs r × c products,
+A call's queries and keys are kept and, for a softmax of scaled products, the log-sum-exp of each
+row. A tile of r rows and c columns then costs r × c products:
 
     w_ij = exp(s q_i · k_j - lse_i)          lse_i = log Σ_j exp(s q_i · k_j)
 
-Other mechanisms (additive scores, relative positions, windows, sparse selects) are computed a block
-of rows at a time, by their own parts.
+Other mechanisms (additive scores, relative positions, windows, sparse selects) are recomputed one
+block of rows at a time from their own parts.
 """
 
 from dataclasses import replace
@@ -21,14 +21,14 @@ from regard.attention.mask.base import _Pair
 from regard.attention.score import Dot, ScaledDot
 from regard.attention.select import Softmax
 
-__all__ = ["Again"]
+__all__ = ["LazyWeights"]
 
 _BLOCK = 1 << 20
-"""Weights that are held at once while a row's log-sum-exp is taken."""
+"""The most weights in memory while a row's log-sum-exp is computed."""
 
 
-class Again:
-    """One call's weights, to be computed tile by tile.
+class LazyWeights:
+    """The weights of one call, recomputed tile by tile on demand.
 
     Shapes:
         as weights (*batch, Q, K)
@@ -45,8 +45,8 @@ class Again:
         self._lse: Tensor | None = None
 
     @staticmethod
-    def can(call: Call) -> bool:
-        """Whether a row's weights depend on its query alone."""
+    def supports(call: Call) -> bool:
+        """Whether each row's weights depend on its own query only."""
         wide = getattr(call.score, "per_feature", False)
         return call.carry is None and not wide and _cuttable(call.mask)
 
@@ -55,12 +55,12 @@ class Again:
         return len(self.shape)
 
     def dense(self) -> Tensor:
-        """All of them: Q × K numbers a head."""
+        """All weights: Q × K numbers per head."""
         return self.rows(0, self.shape[-2])
 
     @torch.no_grad()
     def rows(self, start: int, stop: int) -> Tensor:
-        """A block of rows, whole: (*batch, stop - start, K)."""
+        """A block of rows: (*batch, stop - start, K)."""
         call = self._call
         query, _, _ = call.tensors
         part = replace(
@@ -110,7 +110,7 @@ class Again:
             return scores
         mask, at = _cut(call.mask, first, last, self.shape[-2]), call.at + first
         assert mask is not None
-        if isinstance(mask, Window | Directional):  # these know distances alone
+        if isinstance(mask, Window | Directional):  # these depend on distances only
             allowed = mask.dense(*scores.shape, at=at - columns.start, device=q.device)
         else:
             allowed = mask.dense(last - first, self.shape[-1], at=at, device=q.device)

@@ -1,4 +1,4 @@
-"""A padded batch without its padding, for layers that work on each position by itself."""
+"""The layout of a batch: padded, or ragged for layers that work on each position by itself."""
 
 from functools import cached_property
 from typing import Any
@@ -7,19 +7,19 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.attention import Lengths, Packed
+from regard.attention import Lengths, Ragged
 
-__all__ = ["Rows"]
+__all__ = ["BatchLayout"]
 
 
-class Rows:
+class BatchLayout:
     """The positions of a batch (B, T), with its padding or without.
 
     Projections, feed-forward layers, norms and dropout are most of a Transformer's training step
     and know nothing of sentences: without padding (a fifth of the positions where sentences of like
     length stand together) they have so much less to do.
 
-        rows = Rows(lengths, T, packed=True)
+        rows = BatchLayout(lengths, T, packed=True)
         x = rows.take(x)                    # (B, T, D) to (N, D)
         x = feedforward(x)
         x = attention(rows(x), rows(x), mask=rows.mask).context
@@ -35,37 +35,37 @@ class Rows:
         lengths (B,)
     """
 
-    def __init__(self, lengths: Int[Tensor, " batch"], size: int, packed: bool = False) -> None:
-        self.lengths, self.size, self.packed = lengths, size, packed
-        if packed:
+    def __init__(self, lengths: Int[Tensor, " batch"], size: int, ragged: bool = False) -> None:
+        self.lengths, self.size, self.ragged = lengths, size, ragged
+        if ragged:
             inside = torch.arange(size) < lengths[:, None]
             self._index = inside.flatten().nonzero()[:, 0]
             self._offsets = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
 
     @cached_property
     def mask(self) -> Lengths | None:
-        """What hides the padding; None where there is none, or none is left."""
-        whole = self.packed or bool((self.lengths == self.size).all())
+        """A mask of the padding; None where there is no padding."""
+        whole = self.ragged or bool((self.lengths == self.size).all())
         return None if whole else Lengths(self.lengths)
 
-    def take(self, x: Float[Tensor, "batch t dim"]) -> Tensor:
+    def unpad(self, x: Float[Tensor, "batch t dim"]) -> Tensor:
         """The real positions: (B, T, D) to (N, D)."""
-        if not self.packed:
+        if not self.ragged:
             return x
         taken: Tensor = _Take.apply(x.flatten(0, 1), self._index)  # type: ignore[no-untyped-call]
         return taken
 
-    def back(self, x: Float[Tensor, "*rows dim"]) -> Tensor:
-        """As a batch again: (N, D) to (B, T, D)."""
-        if not self.packed:
+    def pad(self, x: Float[Tensor, "*rows dim"]) -> Tensor:
+        """Put the padding back: (N, D) to (B, T, D)."""
+        if not self.ragged:
             return x
         rows = len(self.lengths) * self.size
         put: Tensor = _Put.apply(x, self._index, rows)  # type: ignore[no-untyped-call]
         return put.view(-1, self.size, x.shape[-1])
 
     def __call__(self, x: Float[Tensor, "*rows dim"]) -> Any:
-        """As attention takes it: which rows are one sequence."""
-        return Packed(x, self._offsets) if self.packed else x
+        """The input of an attention layer: `Ragged` or the padded batch."""
+        return Ragged(x, self._offsets) if self.ragged else x
 
 
 def _put(x: Tensor, index: Tensor, rows: int) -> Tensor:
@@ -73,7 +73,7 @@ def _put(x: Tensor, index: Tensor, rows: int) -> Tensor:
 
 
 class _Take(torch.autograd.Function):
-    """Rows of an index that has none twice: its gradient is copied to its place, not added."""
+    """Rows of an index without duplicates: the gradient is copied, not added."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, index: Tensor) -> Tensor:
@@ -88,7 +88,7 @@ class _Take(torch.autograd.Function):
 
 
 class _Put(torch.autograd.Function):
-    """The other way."""
+    """The inverse of `_Take`."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, index: Tensor, rows: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""Steps of a decoder by the short road: equal to the reference, and not taken where it must not."""
+"""Steps of a decoder by the fast path: equal to the reference, and not taken where it must not."""
 
 import copy
 import pickle
@@ -17,14 +17,14 @@ from regard.attention import (
     Memory,
     Softmax,
     WeightedSum,
-    _short,
+    _fast_step,
     kernels,
     watch,
 )
 from regard.errors import RequestError
 
 pytestmark = pytest.mark.skipif(
-    native.lacks("regard_additive_step") is not None, reason="no C kernels here"
+    native.unavailable_reason("regard_additive_step") is not None, reason="no C kernels here"
 )
 LENGTHS = torch.tensor([7, 0, 4])
 
@@ -37,16 +37,16 @@ def layer() -> Attention:
 
 @pytest.fixture
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether each call of a layer with a memory took the short road."""
+    """Whether each call of a layer with a memory took the fast path."""
     found: list[bool] = []
-    short = _short.short
+    short = _fast_step.fast_step
 
     def spy(*arguments: object) -> object:
         step = short(*arguments)  # type: ignore[arg-type]
         found.append(step is not None)
         return step
 
-    monkeypatch.setattr("regard.attention.module.short", spy)
+    monkeypatch.setattr("regard.attention.module.fast_step", spy)
     return found
 
 

@@ -1,19 +1,19 @@
-"""How a recorder keeps one step's weights: whole, the largest few of each row, or on disk."""
+"""How a recorder stores the weights of a step: all, the k largest of each row, or on disk."""
 
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-__all__ = ["Kept", "OnDisk", "Shelf"]
+__all__ = ["DiskStore", "DiskWeights", "TopKWeights"]
 
 
-class Kept:
-    """The largest weights of each row; the others come back as zero.
+class TopKWeights:
+    """The k largest weights of each row; the others are read back as zeros.
 
     Args:
         weights: (..., K).
-        top_k: how many of each row.
+        top_k: k.
     """
 
     def __init__(self, weights: Tensor, top_k: int) -> None:
@@ -23,20 +23,20 @@ class Kept:
         self.mass = best.values.sum(-1)
 
     def dense(self) -> Tensor:
-        """(..., K), with zeros where nothing was kept."""
+        """(..., K), with zeros for weights that were not kept."""
         whole = self.values.new_zeros(*self.values.shape[:-1], self.keys)
         return whole.scatter_(-1, self.places.long(), self.values)
 
 
-class OnDisk:
-    """One step in a shelf's file."""
+class DiskWeights:
+    """The weights of one step in the file of a `DiskStore`."""
 
     def __init__(self, path: Path, start: int, weights: Tensor) -> None:
         self.path, self.start = path, start
         self.shape, self.dtype = weights.shape, weights.dtype
 
     def dense(self) -> Tensor:
-        """Read it."""
+        """Read them from the file."""
         if not self.shape.numel():
             return torch.zeros(self.shape, dtype=self.dtype)
         size = self.shape.numel() * self.dtype.itemsize
@@ -46,23 +46,23 @@ class OnDisk:
         return torch.frombuffer(raw, dtype=self.dtype).view(self.shape)
 
 
-class Shelf:
-    """A file that steps are written to one after another."""
+class DiskStore:
+    """A file to which the weights of each step are appended."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
         self._file = path.open("wb")
 
-    def put(self, weights: Tensor) -> OnDisk:
-        """Write one step; it can be read at once."""
+    def put(self, weights: Tensor) -> DiskWeights:
+        """Append one step, which can be read immediately."""
         flat = weights.detach().cpu().contiguous()
         start = self._file.tell()
         if flat.numel():
             self._file.write(flat.view(-1).view(torch.uint8).numpy().tobytes())
             self._file.flush()
-        return OnDisk(self.path, start, flat)
+        return DiskWeights(self.path, start, flat)
 
     def close(self) -> None:
-        """No more is written; what was written can still be read."""
+        """Stop writing; the steps can still be read."""
         self._file.close()
