@@ -71,7 +71,7 @@ def main() -> None:
         source = torch.randint(4, 8000, (batch, 20))
         source[:, -1] = EOS
         for beam in (1, 5):
-            fixed = {"min_length": LENGTH, "max_length": LENGTH, "length": 0.0}
+            fixed = {"min_length": LENGTH, "max_length": LENGTH, "length_penalty": 0.0}
             # EOS may be the last token here, as it may not in the loops: the first 29 agree
             decoder = Greedy(**fixed) if beam == 1 else Beam(beam, **fixed)
             ours = partial(decoder, model, source)

@@ -1,12 +1,55 @@
-"""What `config.json` of an earlier format means today: its models go on giving the same answers."""
+"""Reading `config.json`; one of an earlier format means a model that gives the same answers."""
 
+from pathlib import Path
 from typing import Any
 
+from regard import __version__
 from regard._recipe import old_names
+from regard.data.plain_json import read_json
+from regard.errors import RequestError
 
-__all__ = ["upgrade"]
+__all__ = ["CONFIG", "FORMAT", "read_config", "upgrade"]
+
+CONFIG = "config.json"
+FORMAT = 3
+"""The folder format this version writes; earlier ones are read, later ones are refused."""
 
 Config = dict[str, Any]
+
+
+def read_config(folder: Path) -> Config:
+    """The configuration of a model folder, in today's format; that of Hugging Face as it is.
+
+    Raises:
+        RequestError: one sentence naming the file and what is wrong with it.
+    """
+    path = folder / CONFIG
+    if not path.is_file():
+        raise RequestError(
+            f"{folder} has no {CONFIG}, so it is not a finished model folder; "
+            "`regard train RECIPE -o FOLDER` makes one"
+        )
+    try:
+        config = read_json(path.read_text("utf-8"))
+    except (ValueError, UnicodeDecodeError) as error:
+        raise RequestError(f"{path} is not JSON: {error}") from error
+    if not isinstance(config, dict):
+        raise RequestError(f"{path}: expected an object, got {type(config).__name__}")
+    if "model_type" in config:  # Hugging Face's
+        return config
+    made = config.get("format", 1)
+    if type(made) is not int or not 1 <= made <= FORMAT:
+        raise RequestError(
+            f"{path} has format {made}, made by regard {config.get('regard', 'of a later day')};"
+            f" this is regard {__version__}, which reads up to {FORMAT}: update it"
+        )
+    for key in ("model", "task", "decode", "weights"):
+        if not isinstance(config.get(key), dict):
+            raise RequestError(f"{path}: expected an object under {key!r}, got {config.get(key)!r}")
+    for key in ("model", "task"):
+        if not isinstance(config[key].get("name"), str):
+            raise RequestError(f"{path}: {key}.name is missing")
+    return upgrade(config)
 
 
 def upgrade(config: Config) -> Config:
@@ -29,7 +72,7 @@ def _from_1(config: Config) -> Config:
 
 def _from_2(config: Config) -> Config:
     """Settings have the names that PyTorch, fairseq and Hugging Face give them."""
-    return {**config, "model": old_names.of_folder(config["model"])}
+    return old_names.of_folder(config)
 
 
 _STEPS = (_from_1, _from_2)

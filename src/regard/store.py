@@ -9,7 +9,7 @@ import json
 import logging
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, overload
@@ -18,11 +18,13 @@ import torch
 from torch import nn
 
 from regard import __version__, _card, _weights, catalog, decode, tasks
+from regard._recipe import old_names
 from regard._recipe.check import check_keys, given_by_data, hints_of
+from regard._recipe.old_names import renaming
 from regard._recipe.reader import dump
 from regard._recipe.trial import shape_of
-from regard._upgrade import upgrade
-from regard.data.plain_json import plain_value, read_json
+from regard._upgrade import CONFIG, FORMAT, read_config
+from regard.data.plain_json import plain_value
 from regard.data.tokenize import Tokenizer
 from regard.errors import RegardError, RequestError, nearest
 from regard.fields import Field
@@ -30,14 +32,13 @@ from regard.fields.files import NAMES, files_of, read_fields
 from regard.tasks import Prediction, Task
 from regard.tasks.given import as_fields, tokenizers_of
 
-__all__ = ["FORMAT", "Loaded", "find", "from_pretrained", "load", "save_pretrained", "shipped"]
+__all__ = [
+    "CONFIG", "FORMAT", "Loaded", "find", "from_pretrained", "load", "save_pretrained", "shipped",
+]  # fmt: skip
 
 log = logging.getLogger(__name__)
 
-FORMAT = 3
-"""The folder format this version writes; earlier ones are read, later ones are refused."""
-
-CONFIG, RECIPE, METRICS, CARD = "config.json", "recipe.yaml", "metrics.json", "README.md"
+RECIPE, METRICS, CARD = "recipe.yaml", "metrics.json", "README.md"
 SHIPPED = Path(__file__).parent / "shipped" / "models"
 
 
@@ -68,13 +69,14 @@ class Loaded:
         count = sum(p.numel() for p in self.model.parameters())
         return f"Loaded({name}, {count:,} parameters, {self.task.name}, {str(self.folder)!r})"
 
+    @renaming(old_names.ASKED)
     def predict(
         self,
         texts: Sequence[str],
         n_best: int = 1,
         prefix: str | Sequence[str] | None = None,
-        must: Sequence[Sequence[str]] | None = None,
-        never: Sequence[Sequence[str]] | None = None,
+        force_words: Sequence[Sequence[str]] | None = None,
+        bad_words: Sequence[Sequence[str]] | None = None,
         **overrides: Any,
     ) -> list[Prediction]:
         """Predict each text, in input order; an empty text gives an empty output.
@@ -83,19 +85,43 @@ class Loaded:
             texts: one input each.
             n_best: how many hypotheses come back, best first, in `alternatives`.
             prefix: what outputs must begin with: one text for all, or one for each.
-            must, never: for each text, words or phrases that its output must and must not have.
-            overrides: keys of the decoder for this call, as `size=1` or `length=0.6`.
+            force_words, bad_words: for each text, words or phrases that its output must and must
+                not have.
+            overrides: keys of the decoder for this call, as `beam_size=1` or `length_penalty=0.6`.
+
+        Raises:
+            RequestError: a task that writes no text is asked for anything of this.
         """
         if isinstance(texts, str):
             raise RequestError("predict expects a list of texts, got one string: write [text]")
         if isinstance(prefix, str):
             prefix = [prefix] * len(texts)
-        wishes = {"must": must, "never": never}
+        wishes = {"prefix": prefix, "force_words": force_words, "bad_words": bad_words}
         asked: dict[str, Any] = {name: own for name, own in wishes.items() if own is not None}
         return self.task.predict(
-            self.model, list(texts), self.with_decoder(n_best, **overrides).decoder,
-            self.fields, prefix=prefix, **asked,
+            self.model, list(texts), self.with_decoder(n_best, **overrides).decoder, self.fields,
+            **asked,
         )  # fmt: skip
+
+    def stream(
+        self, text: str, *, deadline: float | None = None, **asked: Any
+    ) -> Iterator[Prediction]:
+        """Predict one text step by step: the best so far after each step of the decoder.
+
+        The last one is what `predict` gives. A beam may change its mind; with `name="greedy"` the
+        output grows. Closing the generator ends the work.
+
+        Args:
+            text: the input.
+            deadline: seconds after which no further step begins; what is there is the last.
+            asked: `prefix`, `force_words`, `bad_words` of this text, and keys of the decoder.
+
+        Raises:
+            RequestError: the task writes no text.
+        """
+        own = {key: asked.pop(key) for key in self.task.options & asked.keys()}
+        decoder = self.with_decoder(**asked).decoder
+        return self.task.stream(self.model, text, decoder, self.fields, deadline=deadline, **own)
 
     @overload
     def translate(self, text: str, **overrides: Any) -> str: ...
@@ -118,6 +144,7 @@ class Loaded:
             raise RequestError(f"n_best: expected 1 or more, got {n_best}")
         if n_best == 1 and not overrides:
             return self
+        self.task.check_options(overrides or ["n_best"], decoding=True)
         settings = {**self.config["decode"], **overrides}
         if "name" in overrides and overrides["name"] != self.config["decode"].get("name"):
             settings = dict(overrides)  # another decoder: the old one's keys are not its keys
@@ -213,7 +240,7 @@ def from_pretrained(folder: str | Path) -> Loaded:
         RequestError: one sentence naming the file and what is wrong with it.
     """
     folder = Path(folder)
-    config = _read_config(folder)
+    config = read_config(folder)
     if "model_type" in config:
         from regard.convert import load_foreign
 
@@ -301,36 +328,6 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> None:
                 old.unlink()
     except OSError as error:
         raise RegardError(f"could not write {folder}: {error}") from error
-
-
-def _read_config(folder: Path) -> dict[str, Any]:
-    path = folder / CONFIG
-    if not path.is_file():
-        raise RequestError(
-            f"{folder} has no {CONFIG}, so it is not a finished model folder; "
-            "`regard train RECIPE -o FOLDER` makes one"
-        )
-    try:
-        config = read_json(path.read_text("utf-8"))
-    except (ValueError, UnicodeDecodeError) as error:
-        raise RequestError(f"{path} is not JSON: {error}") from error
-    if not isinstance(config, dict):
-        raise RequestError(f"{path}: expected an object, got {type(config).__name__}")
-    if "model_type" in config:  # Hugging Face's
-        return config
-    made = config.get("format", 1)
-    if type(made) is not int or not 1 <= made <= FORMAT:
-        raise RequestError(
-            f"{path} has format {made}, made by regard {config.get('regard', 'of a later day')};"
-            f" this is regard {__version__}, which reads up to {FORMAT}: update it"
-        )
-    for key in ("model", "task", "decode", "weights"):
-        if not isinstance(config.get(key), dict):
-            raise RequestError(f"{path}: expected an object under {key!r}, got {config.get(key)!r}")
-    for key in ("model", "task"):
-        if not isinstance(config[key].get("name"), str):
-            raise RequestError(f"{path}: {key}.name is missing")
-    return upgrade(config)
 
 
 def _make(config: Mapping[str, Any], path: Path) -> tuple[Task, Any]:

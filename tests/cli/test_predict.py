@@ -1,5 +1,6 @@
 """`regard predict`: a filter that keeps lines in step, whatever is in them."""
 
+import itertools
 import json
 
 import pytest
@@ -112,9 +113,9 @@ def test_no_input_is_no_output(capsys, folder, monkeypatch):
 
 
 def test_settings_of_the_decoder_and_a_prefix(capsys, folder, loaded):
-    words = ("--set", "size=1", "--set", "decode.max_length=4", "--prefix", "the")
+    words = ("--set", "beam_size=1", "--set", "decode.max_length=4", "--prefix", "the")
     ran = run(capsys, "predict", folder, TEXTS[0], *words)
-    [expected] = loaded.predict([TEXTS[0]], prefix="the", size=1, max_length=4)
+    [expected] = loaded.predict([TEXTS[0]], prefix="the", beam_size=1, max_length=4)
     assert ran.out == expected.output + "\n"
     assert ran.out.startswith("the")
 
@@ -125,10 +126,10 @@ def test_settings_of_the_decoder_and_a_prefix(capsys, folder, loaded):
         (["nowhere", "x"], "no model folder 'nowhere'"),
         (["FOLDER", "x", "-i", "file"], "give texts or --input, not both"),
         (["FOLDER", "-i", "no-such-file"], "no-such-file: no such file"),
-        (["FOLDER", "x", "--set", "siez=2"], "did you mean 'size'"),
+        (["FOLDER", "x", "--set", "beam_siez=2"], "did you mean 'beam_size'"),
         (["FOLDER", "x", "--set", "model.hidden=2"], "'model' is fixed in a trained folder"),
         (["FOLDER", "x", "--set", "task.smoth=2"], "smoth"),
-        (["FOLDER", "x", "--set", "size"], "expected key=value"),
+        (["FOLDER", "x", "--set", "beam_size"], "expected key=value"),
         (["FOLDER", "x", "--n-best", "9"], "size, which is 3"),
         (["FOLDER", "x", "--n-best", "0"], "expected 1 or more"),
     ],
@@ -160,11 +161,13 @@ def test_threads_are_taken_and_said_wrong_in_one_line(capsys, folder, loaded):
 def test_what_every_output_must_and_must_not_have(capsys, folder, loaded):
     plain = loaded.translate(TEXTS)
     unwanted = plain[0].split()[0]
-    ran = run(capsys, "predict", folder, *TEXTS, "--never", unwanted)
+    ran = run(capsys, "predict", folder, *TEXTS, "--bad-words", unwanted)
     assert ran.code == 0
-    assert ran.out.splitlines() == loaded.translate(TEXTS, never=[[unwanted]] * 2)
+    assert ran.out.splitlines() == loaded.translate(TEXTS, bad_words=[[unwanted]] * 2)
     assert not any(unwanted in line.split() for line in ran.out.splitlines())
-    ran = run(capsys, "predict", folder, *TEXTS, "--must", "dog runs", "--must", "the")
+    ran = run(
+        capsys, "predict", folder, *TEXTS, "--force-words", "dog runs", "--force-words", "the"
+    )
     assert all("dog runs" in line and "the" in line for line in ran.out.splitlines())
 
 
@@ -178,3 +181,39 @@ def test_only_models_with_the_same_tokenizers_go_together(capsys, folder, tmp_pa
     ran = run(capsys, "predict", folder, *TEXTS, "--with", str(other))
     assert ran.code == 2
     assert "tokenizer" in ran.err
+
+
+def test_options_under_their_old_names_are_taken_and_named_anew(capsys, folder, loaded):
+    unwanted = loaded.translate(TEXTS)[0].split()[0]
+    old = run(
+        capsys, "predict", folder, *TEXTS, "--never", unwanted, "--must", "the", "--set", "size=2"
+    )
+    today = run(
+        capsys, "predict", folder, *TEXTS, "--bad-words", unwanted, "--force-words", "the",
+        "--set", "beam_size=2",
+    )  # fmt: skip
+    assert old.out == today.out
+    assert today.err == ""
+    assert old.err.splitlines() == [
+        "--set size: it is now called beam_size",
+        "--must is now called --force-words",
+        "--never is now called --bad-words",
+    ]
+    with pytest.warns(DeprecationWarning, match="never is now called bad_words"):
+        loaded.translate(TEXTS, never=[[unwanted]] * 2)
+
+
+def test_a_stream_ends_with_the_prediction(loaded):
+    for way in ({}, {"name": "greedy", "max_length": 8}, {"prefix": "the", "beam_size": 2}):
+        items = list(loaded.stream(TEXTS[0], **way))
+        assert items[-1].as_json() == loaded.predict(TEXTS[:1], **way)[0].as_json()
+        assert len(items) > 1
+    told = {"force_words": ["dog"], "bad_words": ["the"]}
+    *_, last = loaded.stream(TEXTS[0], **told)
+    several = {key: [words] for key, words in told.items()}
+    assert last.as_json() == loaded.predict(TEXTS[:1], **several)[0].as_json()
+    greedy = [p.output for p in loaded.stream(TEXTS[0], name="greedy", max_length=8)]
+    assert all(b.startswith(a) for a, b in itertools.pairwise(greedy))
+    assert [p.output for p in loaded.stream(" ")] == [""]
+    (refused,) = loaded.stream("das " * 2000)
+    assert refused.refused.startswith("too long")

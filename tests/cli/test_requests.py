@@ -20,7 +20,7 @@ def _here(tmp_path, monkeypatch):
 
 
 WRONG = [
-    ("decode.size=0", "decode.size: expected a number from 1 to 1,000, came 0"),
+    ("decode.beam_size=0", "decode.beam_size: expected a number from 1 to 1,000, came 0"),
     ("decode.n_best=9", "decode.n_best: expected from 1 to size, which is 5, got 9"),
     ("model.hidden=-1", "model.hidden: expected a number from 1 to 1,000,000, came -1"),
     ("model.dropout=2", "model.dropout: expected a number from 0 to below 1, came 2"),
@@ -32,7 +32,10 @@ WRONG = [
     ("train.threads=1000000", "train.threads: expected a number from 1 to 1,024, came 1000000"),
     ("data.max_length=.nan", "data.max_length: expected a whole number, came nan"),
     ("data.max_length=nan", "data.max_length: expected a whole number, came 'nan'"),
-    ("data.tokenizer.source.size=.nan", "data.tokenizer.source.size: expected a whole number, c"),
+    (
+        "data.tokenizer.source.vocab_size=.nan",
+        "data.tokenizer.source.vocab_size: expected a whole numb",
+    ),
     ("data.path=123", "data.path: expected a word, came 123"),
     ("data.limit=-1", "data.limit: expected a number from 1 to 1,000,000,000, came -1"),
     ("data.limit.dev=-1", "data.limit.dev: expected a number from 1 to 1,000,000,000, came -1"),

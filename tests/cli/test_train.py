@@ -14,7 +14,7 @@ SMALL = [
     "data.train=pronunciation/dev.tsv.gz", "model.embed=8", "model.hidden=8", "model.align=8",
     "model.maxout=8", "train.steps=4", "train.batch.tokens=256", "train.validate.every=2",
     "train.validate.examples=0", "train.checkpoint.every=2", "train.threads=1",
-    "decode.size=2",
+    "decode.beam_size=2",
 ]  # fmt: skip
 
 

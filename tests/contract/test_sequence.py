@@ -151,7 +151,7 @@ def test_two_requests_may_share_a_model(name):
 
 @pytest.mark.parametrize(
     "config",
-    [{"name": "greedy"}, {"size": 3, "n_best": 3}, {"name": "sample", "n_best": 2}],
+    [{"name": "greedy"}, {"beam_size": 3, "n_best": 3}, {"name": "sample", "n_best": 2}],
 )
 def test_decoders_score_as_teacher_forcing_does_and_in_any_batch(name, config):
     model, batch = build(name), mixed()

@@ -9,7 +9,7 @@ from tests.contract.battery import SIZE, build, mixed
 
 def test_save_and_load(name, tmp_path):
     model, batch = build(name, dtype=torch.float32), mixed()
-    words = Tokenizer.train(["a b c d e f g h i"], kind="words", size=SIZE)
+    words = Tokenizer.train(["a b c d e f g h i"], kind="words", vocab_size=SIZE)
     assert len(words) == SIZE
     store.save_pretrained(
         tmp_path / "folder",

@@ -54,7 +54,10 @@ def shipped(tmp_path_factory):
 SEARCHES = {
     "greedy": ({"name": "greedy"}, {"beam_size": 1}),
     "beam": ({"patience": 1.0}, {"beam_size": 5, "length_penalty": 1.0}),
-    "beam, length 0.6": ({"patience": 1.0, "length": 0.6}, {"beam_size": 5, "length_penalty": 0.6}),
+    "beam, length 0.6": (
+        {"patience": 1.0, "length_penalty": 0.6},
+        {"beam_size": 5, "length_penalty": 0.6},
+    ),
 }
 
 

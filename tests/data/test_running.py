@@ -53,7 +53,7 @@ def test_lines_of_every_format_with_their_numbers(tmp_path):
 
 
 def test_ids_end_every_line_and_are_the_same_in_chunks(tmp_path, monkeypatch):
-    words = Tokenizer.train(["a b c"], kind="words", size=10)
+    words = Tokenizer.train(["a b c"], kind="words", vocab_size=10)
     found = [(1, "a b"), (3, "c zzz"), (4, "b")]
     text = running.encode(found, words, keep=True)
     a, b, c = (words.encode(w).ids[0] for w in "abc")
@@ -70,7 +70,7 @@ def test_ids_end_every_line_and_are_the_same_in_chunks(tmp_path, monkeypatch):
 
 def test_rare_words_are_unknown():
     lines = [(1, "The cat"), (2, "the dog"), (3, "the dog Café"), (4, "cafe\u0301")]
-    settings = {"kind": "words", "size": 100, "lowercase": True}
+    settings = {"kind": "words", "vocab_size": 100, "lowercase": True}
     every = running.vocabulary(lambda: iter(lines), settings)
     assert set(every.vocabulary[UNK + 1 :]) == {"the", "cat", "dog", "café"}
     some = running.vocabulary(lambda: iter(lines), settings, least=2)
@@ -81,7 +81,7 @@ def test_a_large_text_is_not_kept_in_memory(monkeypatch):
     """Only ids are, twice for a moment."""
     import tracemalloc
 
-    words = Tokenizer.train(["antidisestablishmentarianism"], kind="words", size=10)
+    words = Tokenizer.train(["antidisestablishmentarianism"], kind="words", vocab_size=10)
     count, line = 40_000, "antidisestablishmentarianism " * 30
 
     def lines():

@@ -26,7 +26,7 @@ SUBWORDS = ("bpe", "unigram", "characters")
 
 def trained(kind: str, size: int = 300, **more: bool) -> Tokenizer:
     # Every letter twice, alone and in words: what was seen can be written.
-    return Tokenizer.train([*TEXTS, *TEXTS, *LETTERS, *LETTERS], kind=kind, size=size, **more)
+    return Tokenizer.train([*TEXTS, *TEXTS, *LETTERS, *LETTERS], kind=kind, vocab_size=size, **more)
 
 
 WRITTEN = [kind for kind in KINDS if kind != "shapes"]  # a shape has no word to come back to
@@ -194,7 +194,7 @@ def test_wrong_requests(tmp_path):
     with pytest.raises(RequestError, match="did you mean 'bpe'"):
         Tokenizer.train(TEXTS, kind="bpee")
     with pytest.raises(RequestError, match="it must be above 4"):
-        Tokenizer.train(TEXTS, size=4)
+        Tokenizer.train(TEXTS, vocab_size=4)
     with pytest.raises(RequestError, match="there is no tokenizer"):
         Tokenizer.load(tmp_path / "none.json")
     (tmp_path / "bad.json").write_text("{}")

@@ -32,7 +32,7 @@ def all_scored(model, source, longest, length, penalty):
 def test_a_beam_of_everything_is_exhaustive_search(size, penalty, length):
     model = Markov(size, seed=size, order=2)
     every = size**4
-    beam = Beam(every, n_best=min(6, every), length=length, penalty=penalty, max_length=4)
+    beam = Beam(every, n_best=min(6, every), length_penalty=length, penalty=penalty, max_length=4)
     found = beam(model, SOURCES)
     for source, hypotheses in zip(SOURCES, found, strict=True):
         true = all_scored(model, source, 4, length, decode.PENALTIES[penalty])[:6]
@@ -44,7 +44,8 @@ def test_a_beam_of_everything_is_exhaustive_search(size, penalty, length):
 @pytest.mark.parametrize("length", [0.0, 1.0])
 def test_greedy_is_a_beam_of_one(seed, length):
     model = Markov(6, seed=seed)
-    one, greedy = Beam(1, length=length)(model, SOURCES), Greedy(length=length)(model, SOURCES)
+    one = Beam(1, length_penalty=length)(model, SOURCES)
+    greedy = Greedy(length_penalty=length)(model, SOURCES)
     for (a,), (b,) in zip(one, greedy, strict=True):
         assert a.tokens == b.tokens
         assert a.score == pytest.approx(b.score, abs=1e-6)
@@ -63,11 +64,11 @@ def test_greedy_takes_the_likeliest_token_of_every_step():
 
 
 @pytest.mark.parametrize(
-    "config", [{"name": "greedy"}, {"size": 3, "n_best": 3}, {"name": "sample"}]
+    "config", [{"name": "greedy"}, {"beam_size": 3, "n_best": 3}, {"name": "sample"}]
 )
 def test_scores_are_the_models_own_under_teacher_forcing(config):
     model = Markov(7, seed=11)
-    decoder = decode.build(config, length=0.7, penalty="gnmt")
+    decoder = decode.build(config, length_penalty=0.7, penalty="gnmt")
     for source, hypotheses in zip(SOURCES, decoder(model, SOURCES), strict=True):
         for h in hypotheses:
             true = rescore(model, source, h.tokens)
@@ -91,8 +92,8 @@ def garden_path(read):
 def test_a_beam_of_two_finds_its_way_out_of_the_garden_path():
     model = Fixed(5, garden_path)
     source = SOURCES[:1]
-    greedy = Greedy(length=0.0)(model, source)[0][0]
-    two = Beam(2, length=0.0)(model, source)[0][0]
+    greedy = Greedy(length_penalty=0.0)(model, source)[0][0]
+    two = Beam(2, length_penalty=0.0)(model, source)[0][0]
     assert greedy.tokens[0] == 3
     assert two.tokens == [4, EOS]
     assert two.log_prob == pytest.approx(math.log(0.4))
@@ -106,7 +107,7 @@ def test_a_larger_alpha_never_picks_a_shorter_winner(penalty):
         lengths = []
         for alpha in (0.0, 0.3, 0.6, 1.0, 1.5, 3.0):
             # a beam of everything meets the same finished hypotheses whatever alpha is
-            best = Beam(81, length=alpha, penalty=penalty, max_length=4)(model, SOURCES)
+            best = Beam(81, length_penalty=alpha, penalty=penalty, max_length=4)(model, SOURCES)
             lengths.append([len(h[0].tokens) for h in best])
         for shorter, longer in itertools.pairwise(lengths):
             assert all(a <= b for a, b in zip(shorter, longer, strict=True))
@@ -116,8 +117,8 @@ def test_a_larger_alpha_never_picks_a_shorter_winner(penalty):
 @pytest.mark.parametrize("seed", range(4))
 def test_one_best_is_the_first_of_five(seed, length):
     model = Markov(9, seed=seed, sharp=2.0)
-    one = Beam(5, length=length)(model, SOURCES)
-    five = Beam(5, n_best=5, length=length)(model, SOURCES)
+    one = Beam(5, length_penalty=length)(model, SOURCES)
+    five = Beam(5, n_best=5, length_penalty=length)(model, SOURCES)
     for a, b in zip(one, five, strict=True):
         assert a[0].tokens == b[0].tokens
         assert a[0].score == b[0].score
@@ -136,8 +137,8 @@ def everlasting(model, beam, source):
             scores = logits.double().log_softmax(-1).tolist()
             grown += [([*tokens, v], total + scores[v]) for v in range(EOS, model.size)]
         grown.sort(key=lambda g: -g[1])
-        ended += [g for g in grown[: beam.size] if g[0][-1] == EOS]
-        alive = [g for g in grown if g[0][-1] != EOS][: beam.size]
+        ended += [g for g in grown[: beam.beam_size] if g[0][-1] == EOS]
+        alive = [g for g in grown if g[0][-1] != EOS][: beam.beam_size]
     ended.sort(key=lambda g: -g[1] / beam.normalizer(len(g[0])))
     return (ended + alive)[: beam.n_best]
 
@@ -146,7 +147,7 @@ def everlasting(model, beam, source):
 def test_stopping_early_changes_nothing(length):
     for seed in range(4):
         model = Markov(8, seed=seed, sharp=2.0)
-        beam = Beam(3, n_best=2, length=length, max_ratio=1.0, max_extra=5)
+        beam = Beam(3, n_best=2, length_penalty=length, max_ratio=1.0, max_extra=5)
         for source, found in zip(SOURCES, beam(model, SOURCES), strict=True):
             assert [h.tokens for h in found] == [t for t, _ in everlasting(model, beam, source)]
 
@@ -156,7 +157,7 @@ def test_it_does_stop_early():
         return [0, 0, 0.9, 0.05, 0.05]
 
     model = Fixed(5, mostly_over)
-    Beam(2, length=0.0)(model, SOURCES[:1])
+    Beam(2, length_penalty=0.0)(model, SOURCES[:1])
     assert model.steps == 1
 
 
@@ -172,7 +173,7 @@ def test_patience_stops_after_so_many():
 
 @pytest.mark.parametrize(
     "config",
-    [{}, {"n_best": 4, "length": 0.0}, {"name": "greedy"}, {"name": "sample", "n_best": 3}],
+    [{}, {"n_best": 4, "length_penalty": 0.0}, {"name": "greedy"}, {"name": "sample", "n_best": 3}],
 )
 def test_a_batch_of_many_is_many_batches_of_one_in_any_order(config):
     model, decoder = Markov(8, seed=4), decode.build(config)
@@ -191,5 +192,5 @@ def test_a_batch_of_many_is_many_batches_of_one_in_any_order(config):
 
 
 def test_sizes_beyond_the_beam_are_refused():
-    with pytest.raises(RequestError, match="from 1 to size, which is 3, got 4"):
+    with pytest.raises(RequestError, match="from 1 to beam_size, which is 3, got 4"):
         Beam(3, n_best=4)

@@ -116,7 +116,9 @@ def test_steps_give_what_the_model_gives_at_once(variant, precision, level):
 
 @needs_c
 @MODELS
-@pytest.mark.parametrize("decoder", [Greedy(), Beam(size=4, n_best=3), Beam(size=3, no_repeat=2)])
+@pytest.mark.parametrize(
+    "decoder", [Greedy(), Beam(beam_size=4, n_best=3), Beam(beam_size=3, no_repeat_ngram=2)]
+)
 def test_decoders_find_what_they_find_without_it(make, decoder, monkeypatch):
     model, (source, lengths) = make(), sources()
     fast = decoder(model, source, lengths, prefix=[[5], [], [7, 8], [], []])
@@ -145,7 +147,9 @@ def test_a_temperature_and_hypotheses_of_one_sentence_are_seen_in_c():
 
 
 @needs_c
-@pytest.mark.parametrize("beam", [Beam(size=3), Beam(size=3, coverage=0.2, max_extra=5)])
+@pytest.mark.parametrize(
+    "beam", [Beam(beam_size=3), Beam(beam_size=3, coverage_penalty=0.2, max_extra=5)]
+)
 def test_an_ensemble_is_packed_model_by_model(beam, monkeypatch):
     source, lengths = sources()
     ensemble = Ensemble([a_transformer(), biased(a_transformer(norm="pre")), an_rnnsearch()])
@@ -223,10 +227,10 @@ def test_low_precision_is_for_every_decoder_and_results_depend_on_no_thread(make
 @MODELS
 def test_the_coverage_penalty_sees_what_a_packed_model_looks_at(make, monkeypatch):
     model, (source, lengths) = make(), sources()
-    short = {"size": 3, "max_ratio": 0.0, "max_extra": 5}  # else all is covered
-    beam = Beam(coverage=0.3, **short)
+    short = {"beam_size": 3, "max_ratio": 0.0, "max_extra": 5}  # else all is covered
+    beam = Beam(coverage_penalty=0.3, **short)
     fast = beam(model, source, lengths)
-    low = Beam(coverage=0.3, precision="int8", **short)(model, source, lengths)
+    low = Beam(coverage_penalty=0.3, precision="int8", **short)(model, source, lengths)
     assert all(best for best in low)
     monkeypatch.setattr("regard.decode.search.packed", lambda model, precision: model)
     slow, free = beam(model, source, lengths), Beam(**short)(model, source, lengths)
@@ -349,7 +353,7 @@ def test_what_cannot_be_packed_runs_as_it_is_and_says_why():
             packed(model, "int8")
     model, (source, lengths) = a_transformer(), sources()
     with watch(model) as seen:
-        Beam(size=2)(model, source, lengths)
+        Beam(beam_size=2)(model, source, lengths)
     assert seen
     with pytest.raises(RequestError, match=r"decode\.precision: expected float32 or"):
         Beam(precision="int4")
@@ -363,12 +367,12 @@ def test_what_a_packed_model_looks_at_is_what_the_model_looks_at(make, level, mo
 
     model, (source, lengths) = make(), sources()
     with native.at_level(level):
-        plain = Beam(size=3)(model, source, lengths)
+        plain = Beam(beam_size=3)(model, source, lengths)
         with watch(model) as seen:
-            watched = Beam(size=3)(model, source, lengths)
+            watched = Beam(beam_size=3)(model, source, lengths)
     with monkeypatch.context() as patch, watch(model) as expected:
         patch.setattr(module, "unsupported_reason", lambda model: "unpacked")
-        Beam(size=3)(model, source, lengths)
+        Beam(beam_size=3)(model, source, lengths)
     for a, b in zip(plain, watched, strict=True):
         assert [(h.tokens, h.score) for h in a] == [(h.tokens, h.score) for h in b]
     assert list(seen) == list(expected)

@@ -20,7 +20,7 @@ from tests.decode.toy import Fixed, Markov, everything, rescore
 
 SOURCES = torch.tensor([[4, 3, 2, 0, 0], [3, 2, 0, 0, 0], [4, 4, 4, 2, 0], [3, 4, 3, 3, 2]])
 LONGEST = 5
-EVERY = Beam(3**LONGEST, n_best=8, length=0.0, max_length=LONGEST)
+EVERY = Beam(3**LONGEST, n_best=8, length_penalty=0.0, max_length=LONGEST)
 
 
 def has(tokens, phrase):
@@ -52,7 +52,9 @@ def truth(model, source, allowed, score=None):
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_no_repeat_is_exhaustive_search_among_what_does_not_repeat(size):
     model = Markov(5, seed=size)
-    beam = Beam(EVERY.size, n_best=8, length=0.0, max_length=LONGEST, no_repeat=size)
+    beam = Beam(
+        EVERY.beam_size, n_best=8, length_penalty=0.0, max_length=LONGEST, no_repeat_ngram=size
+    )
     for source, found in zip(SOURCES, beam(model, SOURCES), strict=True):
         wanted = truth(model, source, lambda tokens: not repeats(tokens, size))
         assert [h.tokens for h in found] == wanted[:8]
@@ -65,7 +67,7 @@ def test_every_decoder_obeys_the_rules(decoder):
     model = Markov(9, seed=4, sharp=0.3)
     never = [[[5]], [], [[6, 7], [8]], [[3, 3]]]
     rules = [avoiding(never)]
-    longer = type(decoder)(**{**vars(decoder), "no_repeat": 2, "min_length": 6})
+    longer = type(decoder)(**{**vars(decoder), "no_repeat_ngram": 2, "min_length": 6})
     found = longer(model, SOURCES, rules=rules)
     for phrases, hypotheses in zip(never, found, strict=True):
         for h in hypotheses:
@@ -103,7 +105,9 @@ def test_a_word_is_avoided_however_it_is_cut():
 
 def test_repetition_multiplies_what_was_written_before():
     model, factor = Markov(5, seed=3), 1.7
-    beam = Beam(EVERY.size, n_best=4, length=0.0, max_length=LONGEST, repetition=factor)
+    beam = Beam(
+        EVERY.beam_size, n_best=4, length_penalty=0.0, max_length=LONGEST, repetition_penalty=factor
+    )
 
     def score(source):
         def total(tokens):
@@ -130,7 +134,7 @@ def test_repetition_multiplies_what_was_written_before():
 @pytest.mark.parametrize("seed", range(4))
 def test_must_is_exhaustive_search_among_what_has_it(must, seed):
     model = Markov(5, seed=seed)
-    found = EVERY(model, SOURCES, must=must)
+    found = EVERY(model, SOURCES, force_words=must)
     for source, own, hypotheses in zip(SOURCES, must, found, strict=True):
         wanted = truth(model, source, lambda t, own=own: all(has(t, p) for p in own))
         assert [h.tokens for h in hypotheses] == wanted[:8]
@@ -144,11 +148,11 @@ def test_a_small_beam_has_what_it_must(size, batch):
     with torch.no_grad():
         model.table[..., 7:] -= 9.0
     must = [[[7, 8], [9]], [], [[8, 8, 9]], [[7]]]
-    beam = Beam(size, max_length=12, no_repeat=3)
+    beam = Beam(size, max_length=12, no_repeat_ngram=3)
     found = [
         hypotheses
         for at in range(0, len(SOURCES), batch)
-        for hypotheses in beam(model, SOURCES[at : at + batch], must=must[at : at + batch])
+        for hypotheses in beam(model, SOURCES[at : at + batch], force_words=must[at : at + batch])
     ]
     for source, own, (h, *_) in zip(SOURCES, must, found, strict=True):
         assert all(has(h.tokens, phrase) for phrase in own)
@@ -162,18 +166,18 @@ def test_what_is_met_is_counted_once():
     assert met([3, 4], [[3, 4, 5], [4]]) == 3
     assert met([3, 4, 6], [[3, 4, 5], [4]]) == 1  # the beginning was broken off
     assert met([3, 3, 4], [[3, 4]]) == 2
-    twice = Beam(4)(Markov(5), SOURCES[:1], must=[[[3], [3]]])[0][0]
+    twice = Beam(4)(Markov(5), SOURCES[:1], force_words=[[[3], [3]]])[0][0]
     assert has(twice.tokens, [3])
 
 
 def test_the_limit_is_raised_for_what_must_be_there():
-    (found,) = Beam(4, max_length=2)(Markov(6), SOURCES[:1], must=[[[3, 4, 5, 3]]])
+    (found,) = Beam(4, max_length=2)(Markov(6), SOURCES[:1], force_words=[[[3, 4, 5, 3]]])
     assert found[0].tokens == [3, 4, 5, 3, EOS]
 
 
 def test_a_prefix_and_what_must_follow():
     (found,) = Beam(3)(
-        Markov(7), SOURCES[:1], prefix=[[5, 5]], must=[[[6]]], rules=[avoiding([[[5]]])]
+        Markov(7), SOURCES[:1], prefix=[[5, 5]], force_words=[[[6]]], rules=[avoiding([[[5]]])]
     )
     assert found[0].tokens[:2] == [5, 5]
     assert has(found[0].tokens, [6])
@@ -192,9 +196,15 @@ def test_where_nothing_is_allowed_there_is_no_hypothesis():
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"must": [[[3]]]}, "must: expected one list of ids a sentence, 4 in all, got 1"),
-        ({"must": [[[]], [], [], []]}, "must: sentence 0 has a phrase without a token"),
-        ({"must": [[], [[EOS]], [], []]}, "must: sentence 1 is given id 2"),
+        (
+            {"force_words": [[[3]]]},
+            "force_words: expected one list of ids a sentence, 4 in all, got 1",
+        ),
+        (
+            {"force_words": [[[]], [], [], []]},
+            "force_words: sentence 0 has a phrase without a token",
+        ),
+        ({"force_words": [[], [[EOS]], [], []]}, "force_words: sentence 1 is given id 2"),
     ],
 )
 def test_wrong_wishes(asked, message):
@@ -204,21 +214,23 @@ def test_wrong_wishes(asked, message):
 
 def test_only_a_beam_can_be_asked_for_words():
     with pytest.raises(RequestError, match="only a beam"):
-        Greedy()(Markov(5), SOURCES, must=[[[3]]] * 4)
+        Greedy()(Markov(5), SOURCES, force_words=[[[3]]] * 4)
 
 
 def test_diversity_fills_the_beam_from_more_parents():
     model = Markov(12, seed=1, sharp=0.7)
     for source in SOURCES:
         plain, diverse = (
-            Beam(6, n_best=6, length=0.0, max_length=6, diversity=gamma)(model, source[None])[0]
+            Beam(6, n_best=6, length_penalty=0.0, max_length=6, diversity_rate=gamma)(
+                model, source[None]
+            )[0]
             for gamma in (0.0, 5.0)
         )
         heads = [len({tuple(h.tokens[:2]) for h in some}) for some in (plain, diverse)]
         assert heads[1] >= heads[0]
         for h in diverse:  # scores stay the model's own
             assert h.token_scores == pytest.approx(rescore(model, source, h.tokens), abs=1e-5)
-    large = Beam(3, n_best=3, diversity=1e6, length=0.0)(model, SOURCES[:1])[0]
+    large = Beam(3, n_best=3, diversity_rate=1e6, length_penalty=0.0)(model, SOURCES[:1])[0]
     assert large  # each hypothesis is continued by its best token alone, and still ends
 
 
@@ -240,12 +252,12 @@ IDS = torch.tensor([[5, 6, 7, EOS, 0], [8, 9, EOS, 0, 0], [4, 5, 10, 10, EOS]])
 @pytest.mark.parametrize("which", [0, 1])
 def test_coverage_is_what_the_attention_says(which):
     model, beta = models()[which], 2.0
-    beam = Beam(4, n_best=4, length=0.8, coverage=beta, max_length=7)
+    beam = Beam(4, n_best=4, length_penalty=0.8, coverage_penalty=beta, max_length=7)
     found = beam(model, IDS)
     moved = False
     for ids, hypotheses in zip(IDS, found, strict=True):
         source = ids[ids != 0][None]
-        plain = Beam(4, n_best=4, length=0.8, max_length=7)(model, source)[0]
+        plain = Beam(4, n_best=4, length_penalty=0.8, max_length=7)(model, source)[0]
         for h in hypotheses:
             with watch(model) as seen, torch.no_grad():
                 model(source, torch.tensor([[BOS, *h.tokens[:-1]]]))
@@ -264,10 +276,10 @@ def test_coverage_is_what_the_attention_says(which):
 
 def test_coverage_needs_a_model_that_looks():
     with pytest.raises(RequestError, match="looks at no source"):
-        Beam(2, coverage=0.2)(Markov(5), SOURCES)
+        Beam(2, coverage_penalty=0.2)(Markov(5), SOURCES)
 
 
-@pytest.mark.parametrize("decoder", [Greedy(), Beam(3, n_best=3), Beam(3, coverage=0.2)])
+@pytest.mark.parametrize("decoder", [Greedy(), Beam(3, n_best=3), Beam(3, coverage_penalty=0.2)])
 def test_an_ensemble_is_the_mean_of_the_probabilities(decoder):
     pair = models()
     together = Ensemble(pair)
@@ -298,11 +310,11 @@ def test_an_ensemble_of_other_vocabularies_is_refused():
 def test_rules_do_not_depend_on_the_batch():
     model = Markov(9, seed=5)
     must, never = [[[5]], [[6, 7]], [], [[8]]], [[[3]], [], [[4]], []]
-    beam = Beam(4, n_best=4, no_repeat=2, repetition=1.2)
-    together = beam(model, SOURCES, must=must, rules=[avoiding(never)])
+    beam = Beam(4, n_best=4, no_repeat_ngram=2, repetition_penalty=1.2)
+    together = beam(model, SOURCES, force_words=must, rules=[avoiding(never)])
     for n, own in enumerate(together):
         rules = [avoiding([never[n]])]
-        (alone,) = beam(model, SOURCES[n : n + 1], must=[must[n]], rules=rules)
+        (alone,) = beam(model, SOURCES[n : n + 1], force_words=[must[n]], rules=rules)
         assert [h.tokens for h in own] == [h.tokens for h in alone]
         assert [h.score for h in own] == pytest.approx([h.score for h in alone], abs=1e-6)
 
@@ -311,6 +323,6 @@ def test_a_fixed_loop_is_broken():
     model = Fixed(5, lambda read: [0, 0, 0.01, 0.9, 0.09])
     (looping,) = Greedy(max_length=8)(model, SOURCES[:1])
     assert looping[0].tokens == [3] * 8
-    (broken,) = Greedy(max_length=8, no_repeat=2)(model, SOURCES[:1])
+    (broken,) = Greedy(max_length=8, no_repeat_ngram=2)(model, SOURCES[:1])
     assert not repeats(broken[0].tokens, 2)
     assert list(itertools.islice(broken[0].tokens, 2)) == [3, 3]

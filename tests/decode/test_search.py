@@ -18,7 +18,7 @@ DECODERS = [
     Greedy(),
     Beam(1),
     Beam(4, n_best=4),
-    Beam(4, n_best=4, length=0.0),
+    Beam(4, n_best=4, length_penalty=0.0),
     Beam(3, patience=1.0),
     Sample(),
     Sample(n_best=3, top_k=3, temperature=1.5),
@@ -76,8 +76,8 @@ def test_a_prefix_that_all_share_is_read_one_beam_wide():
 
 def test_beam_search_after_a_prefix_is_the_best_after_that_prefix():
     model = Markov(5, seed=8)
-    (found,) = Beam(81, length=0.0, max_length=4)(model, SOURCES[:1], prefix=[[4]])
-    (free,) = Beam(81, length=0.0, max_length=4, n_best=81)(model, SOURCES[:1])
+    (found,) = Beam(81, length_penalty=0.0, max_length=4)(model, SOURCES[:1], prefix=[[4]])
+    (free,) = Beam(81, length_penalty=0.0, max_length=4, n_best=81)(model, SOURCES[:1])
     assert found[0].tokens == next(h.tokens for h in free if h.tokens[0] == 4)
 
 
@@ -200,13 +200,13 @@ def test_nan_is_said(decoder):
     ("config", "message"),
     [
         ({"name": "bem"}, "no decoder 'bem'; did you mean 'beam'"),
-        ({"sise": 3}, "decode.sise: 'beam' has no such key; did you mean 'size'"),
-        ({"name": "greedy", "size": 3}, "'greedy' has no such key"),
-        ({"size": "512x"}, "decode.size: expected a whole number, got '512x'"),
-        ({"size": True}, "expected a whole number"),
-        ({"size": 0}, "decode.size: expected a number from 1 to 1,000, came 0"),
+        ({"beam_sise": 3}, "decode.beam_sise: 'beam' has no such key; did you mean 'beam_size'"),
+        ({"name": "greedy", "beam_size": 3}, "'greedy' has no such key"),
+        ({"beam_size": "512x"}, "decode.beam_size: expected a whole number, got '512x'"),
+        ({"beam_size": True}, "expected a whole number"),
+        ({"beam_size": 0}, "decode.beam_size: expected a number from 1 to 1,000, came 0"),
         ({"penalty": "wu"}, "decode.penalty: no length penalty 'wu'; valid: gnmt, power"),
-        ({"length": -0.5}, "decode.length"),
+        ({"length_penalty": -0.5}, "decode.length_penalty"),
         ({"max_length": 2, "min_length": 3}, "decode.max_length"),
         ({"max_ratio": 0, "max_extra": 0}, "decode.max_extra"),
         ({"patience": 0.5}, "decode.patience"),
@@ -221,7 +221,8 @@ def test_wrong_requests_are_sentences(config, message):
 
 def test_build():
     assert decode.build() == Beam()
-    assert decode.build({"name": "beam", "size": 4}, length=1.0) == Beam(4, length=1.0)
+    built = decode.build({"name": "beam", "beam_size": 4}, length_penalty=1.0)
+    assert built == Beam(4, length_penalty=1.0)
     assert decode.build({"name": "sample", "seed": 3}) == Sample(seed=3)
     given = {"name": "greedy"}
     decode.build(given)

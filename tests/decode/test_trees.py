@@ -118,10 +118,10 @@ for row, count in enumerate(COUNTS):
 
 DECODERS = {
     "greedy": Greedy(max_ratio=3.0, max_extra=3),
-    "beam": Beam(4, n_best=4, length=0.0, max_ratio=3.0, max_extra=3),
-    "wide": Beam(7, n_best=7, length=1.0, max_ratio=1.0, max_extra=0, diversity=0.1),
+    "beam": Beam(4, n_best=4, length_penalty=0.0, max_ratio=3.0, max_extra=3),
+    "wide": Beam(7, n_best=7, length_penalty=1.0, max_ratio=1.0, max_extra=0, diversity_rate=0.1),
     "sample": Sample(n_best=5, temperature=3.0, max_ratio=4.0, max_extra=0),
-    "top": Sample(n_best=3, top_k=2, max_ratio=3.0, max_extra=3, no_repeat=0),
+    "top": Sample(n_best=3, top_k=2, max_ratio=3.0, max_extra=3, no_repeat_ngram=0),
 }
 
 

@@ -19,7 +19,7 @@ train:
   batch: {tokens: 512}
   optimizer: {name: adam, lr: 3e-4, betas: [0.9, 0.98]}
   schedule: {name: inverse-sqrt, warmup: 100}
-decode: {name: beam, size: 4}
+decode: {name: beam, beam_size: 4}
 expect: {bleu: [1.0, 3.5]}
 tiny:
   model.ffn_dim: 8
@@ -91,8 +91,8 @@ def test_resolved_has_the_defaults_of_the_constructors(file):
     assert found["train"]["validate"]["every"] == 1000
     assert found["train"]["optimizer"]["eps"] == 1e-8
     assert found["train"]["optimizer"]["lr"] == 0.0003
-    assert found["decode"]["size"] == 4
-    assert found["decode"]["length"] == 1.0
+    assert found["decode"]["beam_size"] == 4
+    assert found["decode"]["length_penalty"] == 1.0
     assert found["model"]["ffn_dim"] == 16
     assert not {"source_vocab_size", "target_vocab_size"} & set(found["model"])
     assert not any(isinstance(v, float) and math.isnan(v) for v in found["train"].values())
@@ -122,7 +122,7 @@ WRONG = [
     ("inverse-sqrt", "inverse", "small.yaml:9: train.schedule has no 'inverse': "),
     ("warmup", "warm", "small.yaml:9: InverseSqrt has no setting 'warm' (train.schedule): did "),
     ("name: beam", "name: baem", "small.yaml:10: decode has no 'baem': did you mean 'beam'?"),
-    ("size", "sise", "small.yaml:10: Beam has no setting 'sise' (decode): did you mean 'size'?"),
+    ("beam_size", "sise", "small.yaml:10: Beam has no setting 'sise' (decode): "),
     ("20_000", "20k", "small.yaml:6: train.steps: expected a whole number or null, came '20k'"),
     ("20_000", "0", "small.yaml:6: train.steps: expected a whole number or null, came 0"),
     ("20_000", "yes", "small.yaml:6: train.steps: expected a whole number or null, came 'yes'"),
@@ -294,6 +294,23 @@ def test_a_name_that_another_model_still_has_stays(file):
     file.write_text(OLD)
     other = recipe.load(file, ["model={name: rnnsearch, hidden: 5, embed: 4}"])
     assert other.model == {"name": "rnnsearch", "hidden": 5, "embed": 4}
+
+
+def test_old_names_of_decoders_and_tokenizers(file, caplog):
+    today = TEXT.replace("target: en}}", "target: en}, tokenizer: {vocab_size: 90, shared: true}}")
+    today = today.replace("  model.ffn_dim: 8", "  data.tokenizer: {source: {vocab_size: 80}}")
+    file.write_text(today)
+    expected = recipe.load(file, ["decode.length_penalty=0.5"], tiny=True).check().resolved()
+    assert expected["data"]["tokenizer"]["source"] == {"vocab_size": 80}
+    file.write_text(today.replace("vocab_size", "size").replace("beam_size", "size"))
+    found = recipe.load(file, ["decode.length=0.5"], tiny=True).check()
+    assert found.resolved() == expected
+    assert caplog.messages == [
+        "small.yaml:4: data.tokenizer.size is now called data.tokenizer.vocab_size",
+        "small.yaml:10: decode.size is now called decode.beam_size",
+        "small.yaml:13: data.tokenizer.source.size is now called data.tokenizer.source.vocab_size",
+        "command line: decode.length is now called decode.length_penalty",
+    ]
 
 
 def test_the_old_name_beside_the_new_one_is_refused(file):

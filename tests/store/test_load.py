@@ -221,9 +221,9 @@ def test_overrides_hold_for_one_call(loaded):
     assert len(longest) == 3
     assert loaded.decoder == store.decode.build(toy.DECODE)
     greedy = loaded.predict(text, name="greedy", max_length=8)[0]
-    assert greedy.tokens == loaded.predict(text, size=1)[0].tokens
-    with pytest.raises(RequestError, match="did you mean 'length'"):
-        loaded.predict(text, lenght=1)
+    assert greedy.tokens == loaded.predict(text, beam_size=1)[0].tokens
+    with pytest.raises(RequestError, match="did you mean 'length_penalty'"):
+        loaded.predict(text, lenght_penalty=1)
     with pytest.raises(RequestError, match="n_best: expected 1 or more, got 0"):
         loaded.predict(text, n_best=0)
 
@@ -253,7 +253,10 @@ LIES = {
     "layers as 1e9": (_lie(model__layers=1e9), "model.layers: expected a whole number, came 1"),
     "a width": (_lie(model__ffn_dim=900_000), "has shape"),
     "a text": (_lie(model__ffn_dim="wide"), "model.ffn_dim: expected a whole number, came 'wide'"),
-    "a beam": (_lie(decode__size=10**9), "decode.size: expected a number from 1 to 1,000, came 1"),
+    "a beam": (
+        _lie(decode__beam_size=10**9),
+        "decode.beam_size: expected a number from 1 to 1,000, came 1",
+    ),
     "a ratio": (_lie(decode__max_ratio=1e18), "decode.max_ratio: expected a number from 0 to 100"),
     "a length": (_lie(decode__max_length=10**12), "decode.max_length: expected a number from 1 t"),
     "smoothing": (_lie(task__smoothing=1e9), "task.smoothing: expected a number from 0 to below"),
@@ -265,7 +268,7 @@ LIES = {
     ),
     "another vocabulary": (
         lambda f: Tokenizer.train(
-            [" ".join(f"w{i}" for i in range(200))], kind="words", size=300
+            [" ".join(f"w{i}" for i in range(200))], kind="words", vocab_size=300
         ).save(f / "tokenizer.json"),
         "its tokenizers need a model with source_vocab_size: 204, and config.json",
     ),

@@ -8,6 +8,7 @@ import torch
 
 from regard import catalog, store
 from regard._upgrade import _STEPS, upgrade
+from regard.decode import Beam
 from regard.errors import RequestError
 from regard.models.transformer import Transformer
 from tests.store import toy
@@ -78,6 +79,11 @@ def test_the_shipped_model_is_a_folder_of_the_first_format():
     today = loaded.config["model"]
     assert (today["ffn_dim"], today["source_vocab_size"]) == (768, 8000)
     assert not {"hidden", "source", "target"} & set(today)
+    assert plain["decode"] == {"name": "beam", "size": 5, "length": 1.0}
+    assert loaded.config["decode"] == {"name": "beam", "beam_size": 5, "length_penalty": 1.0}
+    assert loaded.decoder == Beam(5, length_penalty=1.0)
+    assert plain["data"]["tokenizer"]["size"] == 8000
+    assert loaded.config["data"]["tokenizer"] == {"kind": "bpe", "vocab_size": 8000, "shared": True}
     assert loaded.model.encoder[0].feedforward.into.out_features == 768
 
 
@@ -89,5 +95,9 @@ def test_a_folder_with_the_names_of_format_2_gives_the_same_answers(name, tmp_pa
     old = json.loads(path.read_text())
     was = {"source_vocab_size": "source", "target_vocab_size": "target", "ffn_dim": "hidden"}
     old["model"] = {was.get(key, key): value for key, value in old["model"].items()}
+    old["decode"] = {"name": "beam", "size": 3, "max_length": 8}
+    old["data"]["tokenizer"] = {"source": {"size": 80}, "target": {"size": 70}}
     path.write_text(json.dumps({**old, "format": 2}))
+    sides = {"source": {"vocab_size": 80}, "target": {"vocab_size": 70}}
+    assert store.load(folder).config["data"]["tokenizer"] == sides
     assert store.load(folder).predict(["a dog"])[0].as_json() == expected

@@ -20,7 +20,7 @@ ENGLISH = [
     "a dog runs across the street .",
     "the file is saved .",
 ] * 3
-DECODE = {"name": "beam", "size": 3, "max_length": 8}
+DECODE = {"name": "beam", "beam_size": 3, "max_length": 8}
 
 
 def recipe(name: str, **model: Any) -> dict[str, Any]:
@@ -35,10 +35,10 @@ def recipe(name: str, **model: Any) -> dict[str, Any]:
 
 def tokenizers(shared: bool, kind: str = "bpe") -> dict[str, Tokenizer]:
     if shared:
-        both = Tokenizer.train(GERMAN + ENGLISH, kind=kind, size=90)
+        both = Tokenizer.train(GERMAN + ENGLISH, kind=kind, vocab_size=90)
         return {"source": both, "target": both}
     sides = {"source": (GERMAN, 80), "target": (ENGLISH, 70)}
-    return {side: Tokenizer.train(t, kind=kind, size=n) for side, (t, n) in sides.items()}
+    return {side: Tokenizer.train(t, kind=kind, vocab_size=n) for side, (t, n) in sides.items()}
 
 
 def model_of(name: str, words: dict[str, Tokenizer], seed: int = 0, **model: Any) -> Any:

@@ -25,7 +25,7 @@ def folder(tmp_path):
 
 
 def config(folder, **more):
-    tokenizer = {"kind": "bpe", "size": 60}
+    tokenizer = {"kind": "bpe", "vocab_size": 60}
     return {"path": str(folder), "columns": COLUMNS, "tokenizer": tokenizer, **more}
 
 
@@ -71,7 +71,8 @@ def test_the_same_tokenizers_again(task, folder):
 
 
 def test_tokenizers_of_their_own(task, folder):
-    sides = {"kind": "bpe", "size": 60, "target": {"kind": "words", "size": 15, "lowercase": True}}
+    target = {"kind": "words", "vocab_size": 15, "lowercase": True}
+    sides = {"kind": "bpe", "vocab_size": 60, "target": target}
     found = task.data(config(folder, tokenizer=sides)).tokenizers
     assert (found["source"].kind, found["target"].kind) == ("bpe", "words")
     assert len(found["target"]) == 15
@@ -127,7 +128,9 @@ def test_files_named_one_by_one(task, folder, tmp_path):
     assert data.train.texts == ["eins", "zwei"]
     assert len(data.test) == 20
     assert data.dev is None
-    pair = task.data({"path": str(tmp_path / "a"), "columns": COLUMNS, "tokenizer": {"size": 50}})
+    pair = task.data(
+        {"path": str(tmp_path / "a"), "columns": COLUMNS, "tokenizer": {"vocab_size": 50}}
+    )
     assert [r[0] for r in pair.train.references] == ["one", "two"]
 
 
@@ -148,7 +151,7 @@ def test_one_file_is_the_split_that_is_asked_for(task, folder):
         ({"limit": {"trian": 3}}, "did you mean 'train'"),
         ({"path": None}, "data.path is not given"),
         ({"columns": {"source": "du", "target": "en"}}, "there is no column 'du'"),
-        ({"tokenizer": {"shared": True, "source": {"size": 9}}}, "needs the same kind"),
+        ({"tokenizer": {"shared": True, "source": {"vocab_size": 9}}}, "needs the same kind"),
     ],
 )
 def test_wrong_requests(task, folder, wrong, message):

@@ -12,7 +12,7 @@ from regard.tasks import PairDataset, Prediction
 from tests.tasks.echo import Echo
 
 TEXTS = ["das ist ein langer Satz mit Punkt .", "kurz", "", "noch ein Satz !", "   ", "ja ja"]
-TOKENIZER = Tokenizer.train([*TEXTS, *TEXTS], size=60)
+TOKENIZER = Tokenizer.train([*TEXTS, *TEXTS], vocab_size=60)
 BOTH = {"source": TOKENIZER, "target": TOKENIZER}
 GREEDY = decode.build({"name": "greedy"})
 
@@ -61,7 +61,7 @@ def test_an_input_too_long_is_refused_and_the_rest_is_done(echo, caplog):
 
 
 def test_hypotheses_with_tokens_scores_and_trail(task, echo):
-    beam = decode.build({"name": "beam", "size": 3, "n_best": 3})
+    beam = decode.build({"name": "beam", "beam_size": 3, "n_best": 3})
     (found,) = task.predict(echo, ["kurz"], beam, BOTH)
     assert len(found.alternatives) == 2
     assert found.score >= found.alternatives[0].score >= found.alternatives[1].score
@@ -79,23 +79,25 @@ def test_a_prefix_for_each_input(task, echo):
     found = task.predict(echo, ["kurz", "ja ja", "ja"], GREEDY, BOTH, prefix=["noch", None, ""])
     assert found[0].output.startswith("noch")
     assert [p.output for p in found[1:]] == ["ja ja", "ja"]
-    with pytest.raises(RequestError, match="a prefix for each of 2 inputs, got 1"):
+    with pytest.raises(RequestError, match="prefix for each of 2 inputs, got 1"):
         task.predict(echo, ["a", "b"], GREEDY, BOTH, prefix=["x"])
 
 
 def test_what_each_output_must_and_must_not_have(task, echo):
-    beam = decode.build({"size": 8})
+    beam = decode.build({"beam_size": 8})
     texts = ["a b c", "", "b c d"]
-    found = task.predict(echo, texts, beam, BOTH, must=[["d"], [], []], never=[[], [], ["c"]])
+    found = task.predict(
+        echo, texts, beam, BOTH, force_words=[["d"], [], []], bad_words=[[], [], ["c"]]
+    )
     assert "d" in found[0].output.split()
     assert "c" not in found[2].output.split()
-    with pytest.raises(RequestError, match="a must for each of 3 inputs, got 1"):
-        task.predict(echo, texts, beam, BOTH, must=[["d"]])
+    with pytest.raises(RequestError, match="force_words for each of 3 inputs, got 1"):
+        task.predict(echo, texts, beam, BOTH, force_words=[["d"]])
     none = task.predict(echo, ["a b"], lambda *_, **__: [[]], BOTH)
     assert none[0].output == ""
     assert "fits what is asked" in none[0].refused
     with pytest.raises(RequestError, match="cannot write 'Ω'"):
-        task.predict(echo, ["a"], beam, BOTH, never=[["Ω"]])
+        task.predict(echo, ["a"], beam, BOTH, bad_words=[["Ω"]])
 
 
 def test_examples_are_predicted_from_their_tokens(task, echo):
@@ -110,7 +112,7 @@ def test_examples_are_predicted_from_their_tokens(task, echo):
 def test_many_at_once_are_as_one_by_one(task, name):
     size = len(TOKENIZER)
     model = catalog.load(name)(size, size, **catalog.entry(name).tiny).eval()
-    beam = decode.build({"name": "beam", "size": 2, "max_extra": 2, "max_ratio": 1.0})
+    beam = decode.build({"name": "beam", "beam_size": 2, "max_extra": 2, "max_ratio": 1.0})
     together = task.predict(model, TEXTS, beam, BOTH)
     for text, found in zip(TEXTS, together, strict=True):
         (alone,) = task.predict(model, [text], beam, BOTH)

@@ -136,7 +136,7 @@ def test_a_trained_folder_has_learned_what_memory_tells(folder, data):
 
 def test_words_are_counted_and_not_pieces(data):
     task = Language(context=8)
-    made = task.data({"path": str(data), "tokenizer": {"kind": "characters", "size": 40}})
+    made = task.data({"path": str(data), "tokenizer": {"kind": "characters", "vocab_size": 40}})
     model = model_of(made, task, memory=8)
     found = task.predict(model, made.test, None, made.tokenizers)
     total = sum(sum(p.token_scores) for p in found)

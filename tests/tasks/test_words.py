@@ -64,7 +64,7 @@ class Mirror(nn.Module):
 
 
 def mirrored(kind, *texts, size=60, **options):
-    tokenizer = Tokenizer.train(["la casa verde", "un gato negro"] * 3, kind=kind, size=size)
+    tokenizer = Tokenizer.train(["la casa verde", "un gato negro"] * 3, kind=kind, vocab_size=size)
     both = {"source": tokenizer, "target": tokenizer}
     model = Mirror(len(tokenizer))
     found = TASK.predict(model, list(texts), GREEDY, both)
@@ -129,7 +129,7 @@ def test_a_word_of_pieces_with_an_unknown_one_is_replaced_whole():
 def test_alternatives_are_aligned_too_and_nothing_else_changes():
     made = toy.tokenizers(shared=False)
     model = toy.model_of("rnnsearch", made)
-    beam = decode.build({"size": 3, "n_best": 3, "max_length": 8})
+    beam = decode.build({"beam_size": 3, "n_best": 3, "max_length": 8})
     plain = TASK.predict(model, toy.GERMAN[:2], beam, made)
     found = words.align(model, plain, made)
     for before, after in zip(plain, found, strict=True):

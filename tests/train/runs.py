@@ -13,7 +13,7 @@ data:
   path: mt-bible-de
   train: mt-bible-de/dev.tsv.gz
   columns: {{source: de, target: en}}
-  tokenizer: {{kind: bpe, size: 200, shared: true}}
+  tokenizer: {{kind: bpe, vocab_size: 200, shared: true}}
 train:
   steps: {steps}
   batch: {{tokens: 300, accumulate: {accumulate}}}

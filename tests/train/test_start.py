@@ -27,7 +27,7 @@ def built(path, *settings):
 
 def test_weights_and_tokenizers_are_those_of_the_folder(first, tmp_path):
     path = recipe(tmp_path, steps=3, validate=0)
-    mine = built(path, f"train.start={first}", "train.seed=5", "data.tokenizer.size=300")
+    mine = built(path, f"train.start={first}", "train.seed=5", "data.tokenizer.vocab_size=300")
     there = store.load(first)
     for name, tensor in there.model.state_dict().items():
         assert torch.equal(mine.model.state_dict()[name], tensor), name

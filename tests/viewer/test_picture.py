@@ -38,7 +38,7 @@ def test_pieces_stay_as_they_are():
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "words"])
 def test_the_words_on_the_axes_are_those_people_wrote(kind):
-    tokenizer = Tokenizer.train(toy.GERMAN, kind=kind, size=60)
+    tokenizer = Tokenizer.train(toy.GERMAN, kind=kind, vocab_size=60)
     text = "das   automatisch geschlossene Ding läuft"
     source = Words.of_text(tokenizer, tokenizer.encode(text))
     assert source.texts == [
@@ -54,7 +54,7 @@ def test_the_words_on_the_axes_are_those_people_wrote(kind):
 
 
 def test_an_output_that_was_cut_has_no_end():
-    tokenizer = Tokenizer.train(toy.GERMAN, kind="bpe", size=60)
+    tokenizer = Tokenizer.train(toy.GERMAN, kind="bpe", vocab_size=60)
     ids = tokenizer.encode("die Datei").ids
     assert Words.of(tokenizer, ids).texts == ["die", "Datei"]
     assert Words.of(tokenizer, [*ids, EOS]).texts == ["die", "Datei", "</s>"]
@@ -64,7 +64,7 @@ def test_an_output_that_was_cut_has_no_end():
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_marks_stand_apart_but_not_inside_words(kind):
     texts = ["(die Datei) läuft, 'das' Fenster wird's geschlossen."] * 3
-    tokenizer = Tokenizer.train(texts, kind=kind, size=90)
+    tokenizer = Tokenizer.train(texts, kind=kind, vocab_size=90)
     expected = ["(", "die", "Datei", ")", "läuft", ",", "'", "das", "'", "Fenster", "wird's",
                 "geschlossen", ".", "</s>"]  # fmt: skip
     encoding = tokenizer.encode(texts[0])

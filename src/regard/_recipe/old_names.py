@@ -1,14 +1,20 @@
 """Names that settings had in earlier versions, and their names today.
 
-Recipes, `key=value` and model folders with an old name go on working. A row here is all that a
-renamed setting needs.
+Recipes, `key=value`, `--set`, model folders and calls with an old name go on working; what a person
+wrote is answered by a warning with the new name. A row here is all that a renamed setting needs.
 """
 
-from collections.abc import Mapping
-from typing import Any
+import functools
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
-__all__ = ["MODELS", "SECTIONS", "SIZES", "of_folder", "of_recipe", "renamed"]
+__all__ = [
+    "ASKED", "DECODER", "MODELS", "SECTIONS", "SIZES", "TOKENIZER", "deprecated", "of_folder",
+    "of_recipe", "renamed", "renaming",
+]  # fmt: skip
 
+F = TypeVar("F", bound=Callable[..., Any])
 Names = Mapping[str, str]
 
 _FEED_FORWARD: Names = {"hidden": "ffn_dim", "hidden_dropout": "activation_dropout"}
@@ -19,6 +25,22 @@ MODELS: Mapping[str, Names] = {
     "moe": {"expert_hidden": "ffn_dim"},
 }
 """Model -> old name of a setting -> the name of today."""
+
+DECODER: Names = {
+    "coverage": "coverage_penalty",
+    "diversity": "diversity_rate",
+    "length": "length_penalty",
+    "no_repeat": "no_repeat_ngram",
+    "repetition": "repetition_penalty",
+    "size": "beam_size",
+}
+"""The same for every decoder."""
+
+ASKED: Names = {"must": "force_words", "never": "bad_words"}
+"""The same for what is asked of single outputs."""
+
+TOKENIZER: Names = {"size": "vocab_size"}
+"""The same for tokenizers."""
 
 _VOCABULARIES: Names = {"source": "source_vocab_size", "target": "target_vocab_size"}
 _READER: Names = {"source": "vocab_size", "target": "num_pointers"}
@@ -42,25 +64,85 @@ SECTIONS: dict[str, str] = {"train.linear_start": "task.linear_start"}
 """Old dotted key -> today's, whatever the model."""
 
 
-def renamed(values: Mapping[str, Any], names: Names) -> dict[str, Any]:
+def renamed(
+    values: Mapping[str, Any], names: Names, warn: Callable[[str, str], Any] | None = None
+) -> dict[str, Any]:
     """The values under the names of today, in order.
+
+    Args:
+        values: under old names, or those of today.
+        names: old name -> today's.
+        warn: is told of each old name that is there, and of its new one.
 
     Example:
         >>> renamed({"dim": 8, "hidden": 16}, MODELS["transformer"])
         {'dim': 8, 'ffn_dim': 16}
     """
+    for key in values if warn else ():
+        if warn and key in names:
+            warn(key, names[key])
     found = {names.get(key, key): value for key, value in values.items()}
     found.pop("", None)
     return found
 
 
-def of_folder(model: Mapping[str, Any]) -> dict[str, Any]:
-    """The `model` section of a folder's configuration under the names of today."""
+def renaming(names: Names) -> Callable[[F], F]:
+    """Decorate a function, or a class, so that it takes keywords under their old names too.
+
+    Each is answered by a `DeprecationWarning` that says the name of today.
+    """
+
+    def decorate(called: F) -> F:
+        made: Any = called
+        function: Any = made.__init__ if isinstance(called, type) else called
+
+        @functools.wraps(function)
+        def calling(*args: Any, **settings: Any) -> Any:
+            if not names.keys().isdisjoint(settings):
+                settings = renamed(settings, names, deprecated)
+            return function(*args, **settings)
+
+        if not isinstance(called, type):
+            made = calling
+        else:
+            made.__init__ = calling
+        found: F = made
+        return found
+
+    return decorate
+
+
+def deprecated(old: str, new: str) -> None:
+    """Warn the caller of whoever asks about a name."""
+    warnings.warn(f"{old} is now called {new}", DeprecationWarning, stacklevel=4)
+
+
+def of_folder(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A folder's configuration under the names of today."""
+    found, model = dict(config), config["model"]
     name = str(model["name"])
-    return renamed(model, {**SIZES.get(name, _VOCABULARIES), **MODELS.get(name, {})})
+    names = {**SIZES.get(name, _VOCABULARIES), **MODELS.get(name, {})}
+    found["model"] = renamed(model, names)
+    found["decode"] = renamed(config["decode"], DECODER)
+    data = config.get("data")
+    if isinstance(data, Mapping) and isinstance(data.get("tokenizer"), Mapping):
+        sides = {
+            key: renamed(value, TOKENIZER) if isinstance(value, Mapping) else value
+            for key, value in data["tokenizer"].items()
+        }
+        found["data"] = {**data, "tokenizer": renamed(sides, TOKENIZER)}
+    return found
 
 
 def of_recipe(model: Any) -> dict[str, str]:
     """Old dotted key -> today's, in a recipe with this model."""
-    names = MODELS.get(str(model), {})
-    return SECTIONS | {f"model.{old}": f"model.{new}" for old, new in names.items()}
+    tokenizers = ("data.tokenizer", "data.tokenizer.source", "data.tokenizer.target")
+    sections = {
+        "model": MODELS.get(str(model), {}), "decode": DECODER,
+        **dict.fromkeys(tokenizers, TOKENIZER),
+    }  # fmt: skip
+    return SECTIONS | {
+        f"{section}.{old}": f"{section}.{new}"
+        for section, names in sections.items()
+        for old, new in names.items()
+    }

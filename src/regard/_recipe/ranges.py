@@ -97,14 +97,14 @@ RANGES: Mapping[str, Mapping[str, Range]] = {
         "weight": Range(0, 1),
     },
     "decode": {
-        "size": Range(1, 1000),
+        "beam_size": Range(1, 1000),
         "n_best": Range(1, 100_000),
         "patience": Range(1, 10**9),
-        **dict.fromkeys(("coverage", "diversity", "length"), FACTOR),
+        **dict.fromkeys(("coverage_penalty", "diversity_rate", "length_penalty"), FACTOR),
         "max_ratio": Range(0, 100),
         "max_length": Range(1, 100_000),
-        **dict.fromkeys(("max_extra", "min_length", "no_repeat"), TOKENS),
-        "repetition": Range(1, 10**9),
+        **dict.fromkeys(("max_extra", "min_length", "no_repeat_ngram"), TOKENS),
+        "repetition_penalty": Range(1, 10**9),
         "temperature": FACTOR,
         "top_k": COUNT,
         "top_p": Range(0, 1, "low"),
@@ -128,7 +128,7 @@ RANGES: Mapping[str, Mapping[str, Range]] = {
         **dict.fromkeys(("last_words", "limit", "max_length"), SOME),
         "columns": SOME,
     },
-    "data.tokenizer": {"min_count": SOME, "size": Range(5, 100_000_000)},
+    "data.tokenizer": {"min_count": SOME, "vocab_size": Range(5, 100_000_000)},
 }  # fmt: skip
 """Section -> setting -> what its numbers may be, those in a list or under keys too."""
 
@@ -137,7 +137,7 @@ def range_of(key: str) -> Range:
     """The range of a setting by its dotted key; of something inside it, that of what it is in.
 
     Example:
-        >>> str(range_of("model.layers")), str(range_of("data.tokenizer.source.size"))
+        >>> str(range_of("model.layers")), str(range_of("data.tokenizer.source.vocab_size"))
         ('from 1 to 1,000', 'from 5 to 100,000,000')
         >>> range_of("data.limit.train") == range_of("data.limit")
         True

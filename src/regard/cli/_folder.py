@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.cli._common import say
 from regard.errors import RequestError
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ Folder = Annotated[
 Changes = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="KEY=VALUE", help="A setting of the decoder (size=1), or task.KEY."
+        "--set", metavar="KEY=VALUE", help="A setting of the decoder (beam_size=1), or task.KEY."
     ),
 ]
 Threads = Annotated[
@@ -59,7 +60,9 @@ def open_folder(
     others: Sequence[str] | None = None,
     graph: str | None = None,
 ) -> "Loaded":
-    """Load a folder and lay changes over its decoder (`size=1`, `decode.size=1`) and its task.
+    """Load a folder and lay changes over its decoder and its task.
+
+    A key is one of the decoder (`beam_size=1`, `decode.beam_size=1`) or of the task (`task.KEY`).
 
     With `others`, their models and this one become one ensemble; `graph` is where nodes are.
 
@@ -67,6 +70,7 @@ def open_folder(
         RequestError: no such folder, or no such setting.
     """
     from regard import store, tasks
+    from regard._recipe import old_names
     from regard._recipe.layers import override
 
     decode: dict[str, Any] = {}
@@ -76,10 +80,13 @@ def open_folder(
         section, _, name = key.rpartition(".")
         if section not in ("", "decode", "task"):
             raise RequestError(
-                f"--set {change}: expected a setting of the decoder, as size=1, or of the task, as "
-                f"task.lowercase=true; {section!r} is fixed in a trained folder"
+                f"--set {change}: expected a setting of the decoder, as beam_size=1, or of the "
+                f"task, as task.lowercase=true; {section!r} is fixed in a trained folder"
             )
         (task if section == "task" else decode)[name] = value
+    decode = old_names.renamed(
+        decode, old_names.DECODER, lambda old, new: say(f"--set {old}: it is now called {new}")
+    )
     if threads is not None:
         import torch
 

@@ -46,7 +46,7 @@ def evaluate(
     Examples:
         regard evaluate de-en-small --data test.tsv.gz --columns source=de,target=en
         regard evaluate runs/pronunciation/rnnsearch-cmudict --check
-        regard evaluate de-en-small --data test.jsonl --json --set size=1
+        regard evaluate de-en-small --data test.jsonl --json --set beam_size=1
         regard evaluate runs/first --with runs/second     # an ensemble
     """
     loaded = open_folder(folder, changes, threads=threads, others=others)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from regard._recipe.old_names import ASKED
 from regard.cli._common import Json, emit, print_result, say
 from regard.cli._folder import Changes, Folder, OfGraph, Others, Threads, open_folder
 from regard.cli._progress import counted
@@ -48,10 +49,10 @@ def predict(
     prefix: Annotated[
         str | None, typer.Option(metavar="TEXT", help="What every output must begin with.")
     ] = None,
-    must: Annotated[
+    force_words: Annotated[
         list[str] | None, typer.Option(metavar="TEXT", help="What every output must have.")
     ] = None,
-    never: Annotated[
+    bad_words: Annotated[
         list[str] | None, typer.Option(metavar="TEXT", help="What no output must have.")
     ] = None,
     align: Annotated[
@@ -75,6 +76,8 @@ def predict(
     others: Others = None,
     threads: Threads = None,
     graph: OfGraph = None,
+    must: Annotated[list[str] | None, typer.Option(hidden=True)] = None,
+    never: Annotated[list[str] | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Use a model: one output line for each input line.
 
@@ -88,9 +91,9 @@ def predict(
         regard predict de-en-small "Das Fenster wird geschlossen."
         regard predict de-en-small -i sentences.txt > translations.txt
         cat sentences.txt | regard predict de-en-small --json --n-best 3
-        regard predict de-en-small "Datei speichern" --must folder --never file
+        regard predict de-en-small "Datei speichern" --force-words folder --bad-words file
         regard predict de-en-small -i sentences.txt --align
-        regard predict runs/pronunciation/rnnsearch-cmudict photograph --set size=1
+        regard predict runs/pronunciation/rnnsearch-cmudict photograph --set beam_size=1
     """
     if texts and input:
         raise RequestError("give texts or --input, not both")
@@ -100,8 +103,9 @@ def predict(
     given = _joined(given, loaded.task.join)  # an input may be several lines
     with counted(loaded, "lines", quiet=sys.stdout.isatty()) as watched:
         total, refused = _predict(
-            watched, given, words, prefix=prefix, must=must, never=never, as_json=as_json,
-            align=align,
+            watched, given, words, prefix=prefix, as_json=as_json, align=align,
+            force_words=_under_old_name("must", must, force_words),
+            bad_words=_under_old_name("never", never, bad_words),
         )  # fmt: skip
     if refused:
         say(f"{refused} of {total} lines were refused and gave an empty line")
@@ -115,8 +119,8 @@ def _predict(
     words: Callable[[list["Prediction"]], list["Prediction"]],
     *,
     prefix: str | None,
-    must: list[str] | None,
-    never: list[str] | None,
+    force_words: list[str] | None,
+    bad_words: list[str] | None,
     as_json: bool,
     align: bool,
 ) -> tuple[int, int]:
@@ -124,8 +128,9 @@ def _predict(
     refused = total = 0
     for lines in _chunks(given):
         good = [line.text for line in lines if not line.refused]
-        wanted, unwanted = ([own] * len(good) if own else None for own in (must, never))
-        found = iter(words(loaded.predict(good, prefix=prefix, must=wanted, never=unwanted)))
+        asked = {"prefix": prefix, "force_words": force_words, "bad_words": bad_words}
+        each = {key: [own] * len(good) for key, own in asked.items() if own}
+        found = iter(words(loaded.predict(good, **each)))  # type: ignore[arg-type]
         for line in lines:
             prediction = None if line.refused else next(found)
             reason = line.refused or (prediction.refused if prediction else "")
@@ -136,6 +141,13 @@ def _predict(
             _write(line, prediction, reason, as_json, align)
         sys.stdout.flush()
     return total, refused
+
+
+def _under_old_name(old: str, given: list[str] | None, today: list[str] | None) -> list[str] | None:
+    """The values of an option, those under its old name too."""
+    if given:
+        say(f"--{old} is now called --{ASKED[old].replace('_', '-')}")
+    return [*(today or ()), *(given or ())] or None
 
 
 def _words(

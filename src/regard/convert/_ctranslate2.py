@@ -63,10 +63,10 @@ def write(loaded: "Loaded", out: Path, quantization: str | None = None) -> None:
     spec.validate()
     spec.optimize(quantization=quantization)
     spec.save(str(out))
-    size = getattr(loaded.decoder, "size", 1)
+    size = getattr(loaded.decoder, "beam_size", 1)
     manual(
-        loaded, out, "ctranslate2", size=size, length=loaded.decoder.length, positions=positions,
-        limit=_limit(loaded, positions),
+        loaded, out, "ctranslate2", size=size, length=loaded.decoder.length_penalty,
+        positions=positions, limit=_limit(loaded, positions),
     )  # fmt: skip
 
 

@@ -242,8 +242,8 @@ def _decode(generation: Mapping[str, Any], most: int) -> dict[str, Any]:
     }
     return {
         "name": "beam",
-        "size": size,
-        "length": 1.0 if penalty is None else float(penalty),
+        "beam_size": size,
+        "length_penalty": 1.0 if penalty is None else float(penalty),
         **limits,
         **stops[generation.get("early_stopping") or False],
     }

@@ -66,7 +66,13 @@ def read(path: Path) -> Found:
         model, spec = assemble(OPENNMT, weights, source, target, _spec(said, file))
     except RequestError as error:
         raise RequestError(f"{file}: {error}") from error
-    decode = {"name": "beam", "size": 5, "length": 1.0, "max_ratio": 0.0, "max_extra": 250}
+    decode = {
+        "name": "beam",
+        "beam_size": 5,
+        "length_penalty": 1.0,
+        "max_ratio": 0.0,
+        "max_extra": 250,
+    }
     return Found(model, spec, same_sides(source, target), decode, "an OpenNMT-py checkpoint")
 
 

@@ -102,8 +102,8 @@ def _config(made: Anatomy, kind: str, positions: int) -> dict[str, Any]:
 def _generation(loaded: "Loaded") -> dict[str, Any]:
     decoder = loaded.decoder
     return {
-        "num_beams": getattr(decoder, "size", 1),
-        "length_penalty": decoder.length,
+        "num_beams": getattr(decoder, "beam_size", 1),
+        "length_penalty": decoder.length_penalty,
         "early_stopping": getattr(decoder, "patience", None) is not None,
         "max_length": output_limit(loaded) + 1,  # with the start
         "bad_words_ids": [[PAD], [BOS]],

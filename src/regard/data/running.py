@@ -98,7 +98,7 @@ def vocabulary(
 
     Args:
         read: gives the lines from the first on, as often as it is called.
-        settings: `kind`, `size`, `lowercase` of `Tokenizer.train`.
+        settings: `kind`, `vocab_size`, `lowercase` of `Tokenizer.train`.
         least: words that occur less often are unknown.
     """
     if least > 1:

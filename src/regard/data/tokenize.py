@@ -19,6 +19,7 @@ import numpy as np
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
+from regard._recipe.old_names import TOKENIZER, renaming
 from regard.data.packed import Packed
 from regard.data.shapes import is_shape, shape, with_shapes
 from regard.errors import RequestError, nearest
@@ -180,19 +181,26 @@ class Tokenizer:
             self.kind = "shapes" if self._shapes else "words"
 
     @classmethod
+    @renaming(TOKENIZER)
     def train(
-        cls, texts: Iterable[str], kind: str = "bpe", size: int = 8000, lowercase: bool = False
+        cls,
+        texts: Iterable[str],
+        kind: str = "bpe",
+        vocab_size: int = 8000,
+        lowercase: bool = False,
     ) -> "Tokenizer":
-        """Learn a vocabulary of at most `size` tokens (specials among them) from texts.
+        """Learn a vocabulary of at most `vocab_size` tokens (specials among them) from texts.
 
         Raises:
             RequestError: an unknown kind, or a size without room for anything but the specials.
         """
         if kind not in KINDS:
             raise RequestError(f"unknown tokenizer kind {kind!r}: {nearest(kind, KINDS)}")
-        if size <= len(SPECIALS):
+        if vocab_size <= len(SPECIALS):
             least = len(SPECIALS)
-            raise RequestError(f"tokenizer.size is {size}; it must be above {least} (specials)")
+            raise RequestError(
+                f"tokenizer.vocab_size is {vocab_size}; it must be above {least} (specials)"
+            )
         parts = KINDS[kind]
         inner = tokenizers.Tokenizer(parts.model())
         steps = [normalizers.NFC(), _SPACES, normalizers.Strip()]
@@ -204,7 +212,7 @@ class Tokenizer:
             inner.decoder = decoder
         if kind == "shapes":
             texts = with_shapes(texts, lowercase=lowercase)
-        inner.train_from_iterator(texts, parts.trainer(size))
+        inner.train_from_iterator(texts, parts.trainer(vocab_size))
         layout = json.loads(inner.to_str())
         # An 'added' token would be found inside a text: '</s>' in somebody's HTML must stay text.
         layout["added_tokens"] = []

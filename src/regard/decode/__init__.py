@@ -1,7 +1,8 @@
 """Decoding: from a `Generator` and a batch of sources to hypotheses, best first.
 
-    decoder = build({"name": "beam", "size": 5, "length": 1.0})
+    decoder = build({"name": "beam", "beam_size": 5, "length_penalty": 1.0})
     hypotheses = decoder(model, source)        # one list a sentence
+    for found in decoder.steps(model, source): # the same after each step, with what is found so far
 
 `greedy` and `sample` follow hypotheses one by one (`walk`), `beam` lets them compete; what they
 share (limits, forced prefixes, eval mode) is in `search`; what may not come or must come is in
@@ -9,10 +10,12 @@ share (limits, forced prefixes, eval mode) is in `search`; what may not come or 
 one model to them.
 """
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
+from regard._recipe import old_names
 from regard._recipe.ranges import within
 from regard.decode.beam import Beam
 from regard.decode.ensemble import Ensemble
@@ -51,10 +54,10 @@ def build(config: Mapping[str, Any] | None = None, **overrides: Any) -> Decoder:
         RequestError: for an unknown name or key, or a value of the wrong kind.
 
     Example:
-        >>> build({"name": "beam", "size": 4}, length=0.6).size
+        >>> build({"name": "beam", "beam_size": 4}, length_penalty=0.6).beam_size
         4
     """
-    given = {**(config or {}), **overrides}
+    given = old_names.renamed({**(config or {}), **overrides}, old_names.DECODER, _deprecated)
     name = given.pop("name", "beam")
     if name not in DECODERS:
         raise RequestError(f"decode.name: no decoder {name!r}; {nearest(str(name), DECODERS)}")
@@ -65,6 +68,10 @@ def build(config: Mapping[str, Any] | None = None, **overrides: Any) -> Decoder:
         given[key] = _of_kind(key, value, kinds[key])
         within(f"decode.{key}", given[key])
     return DECODERS[name](**given)
+
+
+def _deprecated(old: str, new: str) -> None:
+    warnings.warn(f"decode.{old} is now called {new}", DeprecationWarning, stacklevel=4)
 
 
 def _of_kind(key: str, value: Any, kind: Any) -> Any:

@@ -6,14 +6,14 @@ p_ti is what step t looks at source position i: the mean over the heads of the l
 memory is the source. A position that nothing looked at counts as `LEAST`.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from regard.attention import watch
+from regard.attention._recorder import watching
 from regard.attention.mask import take
 from regard.decode.ensemble import Ensemble
 from regard.decode.panels import Panels
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from regard.attention._recorder import Seen
     from regard.decode.search import Request
 
-__all__ = ["LEAST", "Covered", "covering"]
+__all__ = ["LEAST", "Covered"]
 
 LEAST = 1e-6
 """The least that a source position counts as looked at: its logarithm is finite."""
@@ -40,6 +40,20 @@ class Covered:
         self.seen = seen
         self.inside = (torch.arange(size, device=lengths.device) < lengths[:, None])[:, None]
         self.spent = torch.zeros(len(lengths), 1, size, device=lengths.device)
+
+    @classmethod
+    def of(cls, request: "Request") -> "Covered":
+        """Nothing looked at so far."""
+        # What a packed model looks at is told under the names of the model's own attentions.
+        engine: Any = request.model
+        model = engine.model if isinstance(engine, Panels | Ensemble) else engine
+        with watch(model if isinstance(model, nn.Module) else None) as seen:
+            pass
+        return cls(seen, request.lengths, request.source.shape[1])
+
+    def watching(self) -> AbstractContextManager["Seen"]:
+        """See what a step looks at."""
+        return watching(self.seen)
 
     def look(self, beta: float) -> list[list[float]]:
         """Add what the step looked at; give cp of every hypothesis as if it ended here."""
@@ -67,15 +81,5 @@ class Covered:
                 self.seen.clear()
                 return weights.to(self.spent.dtype)
         raise RequestError(
-            "decode.coverage: this model looks at no source while it writes; leave coverage at 0"
+            "decode.coverage_penalty: this model looks at no source while it writes; leave it at 0"
         )
-
-
-@contextmanager
-def covering(request: "Request") -> Iterator[Covered]:
-    """Watch the request's model while it is searched."""
-    # What a packed model looks at is told under the names of the model's own attentions.
-    engine: Any = request.model
-    model = engine.model if isinstance(engine, Panels | Ensemble) else engine
-    with watch(model if isinstance(model, nn.Module) else None) as seen:
-        yield Covered(seen, request.lengths, request.source.shape[1])

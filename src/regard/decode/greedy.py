@@ -1,22 +1,24 @@
 """Greedy decoding: always the likeliest next token."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from torch import Tensor
 
-from regard.decode.hypothesis import Hypothesis
-from regard.decode.search import Decoder, Request
+from regard._recipe.old_names import DECODER, renaming
+from regard.decode.search import Decoder, Request, SoFar
 from regard.decode.top import top
 from regard.decode.walk import walk
 
 __all__ = ["Greedy"]
 
 
+@renaming(DECODER)
 @dataclass(frozen=True)
 class Greedy(Decoder):
     """Take the likeliest token at every step: y_t = argmax p(y | y_<t, x)."""
 
-    def search(self, request: Request) -> list[list[Hypothesis]]:
+    def search(self, request: Request) -> Iterator[SoFar]:
         """Follow one hypothesis a sentence."""
 
         def likeliest(scores: Tensor, step: int, rows: Tensor) -> Tensor:

@@ -3,9 +3,9 @@
 Each rule changes the scores of some next tokens; all look at one tensor, `read`, the tokens of
 every hypothesis. No rule touches EOS, so that a hypothesis can always end.
 
-    no_repeat n     no n tokens in a row come twice                       Paulus et al. 2018, 2.5
-    repetition θ    log p(y) * θ for every y that was written before      Keskar et al. 2019, 4.1
-    Avoid           no forbidden word or phrase is completed, however it is cut in tokens
+    no_repeat_ngram n     no n-gram of this length is repeated             Paulus et al. 2018, 2.5
+    repetition_penalty θ  log p(y) * θ for every y that was written before Keskar et al. 2019, 4.1
+    Avoid                 no forbidden word or phrase is completed, however it is cut in tokens
 """
 
 import math
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from regard.protocols import EOS
 
-__all__ = ["Avoid", "Phrases", "Rule", "no_repeat", "repetition"]
+__all__ = ["Avoid", "Phrases", "Rule", "no_repeat_ngram", "repetition_penalty"]
 
 Phrases = Sequence[Sequence[Sequence[int]]]
 """For each sentence its phrases, each a list of ids."""
@@ -26,8 +26,8 @@ Rule = Callable[[Tensor, Tensor, Tensor], Tensor]
 """(scores (n, width, V), read (n, width, t), the sentences (n,) in the batch) -> scores."""
 
 
-def no_repeat(size: int) -> Rule:
-    """No `size` tokens in a row twice: the token that would complete them again is impossible."""
+def no_repeat_ngram(size: int) -> Rule:
+    """No n-gram of `size` tokens is repeated: the token that would complete it is impossible."""
 
     def rule(scores: Tensor, read: Tensor, rows: Tensor) -> Tensor:
         if read.shape[-1] < size:
@@ -41,7 +41,7 @@ def no_repeat(size: int) -> Rule:
     return rule
 
 
-def repetition(factor: float) -> Rule:
+def repetition_penalty(factor: float) -> Rule:
     """Tokens that were written before get `factor` times their log-probability."""
 
     def rule(scores: Tensor, read: Tensor, rows: Tensor) -> Tensor:

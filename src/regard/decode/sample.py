@@ -1,13 +1,14 @@
 """Sampling: draw the next token from the model's distribution."""
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from regard.decode.hypothesis import Hypothesis
-from regard.decode.search import Decoder, Request, check
+from regard._recipe.old_names import DECODER, renaming
+from regard.decode.search import Decoder, Request, SoFar, check
 from regard.decode.top import top
 from regard.decode.walk import walk
 from regard.protocols import PAD
@@ -15,6 +16,7 @@ from regard.protocols import PAD
 __all__ = ["Sample"]
 
 
+@renaming(DECODER)
 @dataclass(frozen=True)
 class Sample(Decoder):
     """Draw every token: p(y) ∝ exp(logit / temperature), from the likeliest ones only if so asked.
@@ -47,7 +49,7 @@ class Sample(Decoder):
         check(0 < self.top_p <= 1, "top_p", "a number above 0 and up to 1", self.top_p)
         check(self.n_best >= 1, "n_best", "1 or more", self.n_best)
 
-    def search(self, request: Request) -> list[list[Hypothesis]]:
+    def search(self, request: Request) -> Iterator[SoFar]:
         """Follow `n_best` samples a sentence."""
         source = request.source
         numbers = torch.zeros(len(source), self.n_best, max(request.limits), dtype=torch.float64)

@@ -1,23 +1,29 @@
 """What every decoder shares: its limits, its forced prefixes, and the set-up of a search."""
 
 import math
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 
+from regard._recipe import old_names
+from regard._recipe.old_names import renaming
 from regard.decode.hypothesis import Hypothesis
 from regard.decode.packed import PRECISIONS, packed
 from regard.decode.panels import Panels
 from regard.decode.penalties import PENALTIES
-from regard.decode.rules import Phrases, Rule, no_repeat, repetition
+from regard.decode.rules import Phrases, Rule, no_repeat_ngram, repetition_penalty
 from regard.errors import RequestError, nearest
 from regard.protocols import BOS, EOS, PAD, Decoding, Generator, lengths_of
 
-__all__ = ["IMPOSSIBLE", "Decoder", "Request", "check", "forced", "frozen"]
+__all__ = ["IMPOSSIBLE", "Decoder", "Request", "SoFar", "check", "forced", "frozen"]
+
+SoFar = Callable[[], list[list[Hypothesis]]]
+"""Gives each sentence's hypotheses after a step, best first; tracing them takes time."""
 
 IMPOSSIBLE = -1e6
 """The log-probability of a token that the model gives none but a prefix forces: search goes on."""
@@ -32,7 +38,7 @@ class Request:
         prefix: (B, P) forced tokens padded with PAD, or None.
         source: (B, S) what is decoded.
         rules: what changes the scores of next tokens, one after the other.
-        must: for each sentence, what its output must have; None where nothing is asked.
+        force_words: for each sentence, what its output must have; None where nothing is asked.
         lengths: (B,) of the sources.
     """
 
@@ -43,7 +49,7 @@ class Request:
     source: Tensor
     lengths: Tensor
     rules: Sequence[Rule] = field(default_factory=tuple)
-    must: Phrases | None = None
+    force_words: Phrases | None = None
 
     def begin(self) -> tuple[Tensor, Tensor]:
         """Give the first tokens to read and the log-probabilities so far: (B, 1) each."""
@@ -63,15 +69,15 @@ class Decoder(ABC):
     """Turns a `Generator` and a batch of sources into hypotheses, best first.
 
     Args:
-        length: alpha of the length penalty; 0 ranks by plain log-probability.
+        length_penalty: alpha of the length penalty; 0 ranks by plain log-probability.
         penalty: "power" or "gnmt" (see `penalties`).
         max_ratio, max_extra: a hypothesis has at most `ceil(max_ratio * source length) + max_extra`
             tokens; EOS counts on both sides.
         max_length: never more than this many tokens, whatever the source (None: no such limit).
         min_length: EOS is not allowed before it would be token number `min_length`.
-        no_repeat: no so many tokens in a row come twice; 0 for no such rule.
-        repetition: what the log-probability of tokens written before is multiplied by: above 1
-            they come less often. Scores count it.
+        no_repeat_ngram: no n-gram of this length is repeated; 0 for no such rule.
+        repetition_penalty: what the log-probability of tokens written before is multiplied by:
+            above 1 they come less often. Scores count it.
         precision: of a packed decoder's weights on a CPU: "float32", "bfloat16" or "int8" (see
             `packed`).
 
@@ -79,19 +85,19 @@ class Decoder(ABC):
     PAD and BOS are never produced; probabilities are the model's own, over its whole vocabulary.
     """
 
-    length: float = 1.0
+    length_penalty: float = 1.0
     penalty: str = "power"
     max_ratio: float = 2.0
     max_extra: int = 10
     max_length: int | None = None
     min_length: int = 0
-    no_repeat: int = 0
-    repetition: float = 1.0
+    no_repeat_ngram: int = 0
+    repetition_penalty: float = 1.0
     precision: str = "float32"
 
     def __post_init__(self) -> None:
         """Refuse values that mean nothing."""
-        check(self.length >= 0, "length", "a number from 0 up", self.length)
+        check(self.length_penalty >= 0, "length_penalty", "a number from 0 up", self.length_penalty)
         if self.penalty not in PENALTIES:
             hint = nearest(self.penalty, PENALTIES)
             raise RequestError(f"decode.penalty: no length penalty {self.penalty!r}; {hint}")
@@ -103,11 +109,13 @@ class Decoder(ABC):
         most = self.max_length
         fits = most is None or most >= max(1, self.min_length)
         check(fits, "max_length", "1 or more, and no less than min_length", most)
-        check(self.no_repeat >= 0, "no_repeat", "0 (no such rule) or more", self.no_repeat)
-        check(self.repetition >= 1, "repetition", "a number from 1 up", self.repetition)
+        ngram, penalty = self.no_repeat_ngram, self.repetition_penalty
+        check(ngram >= 0, "no_repeat_ngram", "0 (no such rule) or more", ngram)
+        check(penalty >= 1, "repetition_penalty", "a number from 1 up", penalty)
         hint = " or ".join(PRECISIONS)
         check(self.precision in PRECISIONS, "precision", hint, self.precision)
 
+    @renaming(old_names.ASKED)
     def __call__(
         self,
         model: Generator,
@@ -115,8 +123,9 @@ class Decoder(ABC):
         lengths: Tensor | None = None,
         prefix: Sequence[Sequence[int]] | None = None,
         *,
-        must: Phrases | None = None,
+        force_words: Phrases | None = None,
         rules: Sequence[Rule] = (),
+        deadline: float | None = None,
     ) -> list[list[Hypothesis]]:
         """Decode a batch; a sentence for which nothing fits what is asked has no hypothesis.
 
@@ -125,32 +134,100 @@ class Decoder(ABC):
             lengths: (B,) of the sources, EOS counted; None counts what is not PAD.
             source: (B, S) ids ending in EOS, right-padded.
             prefix: how each output must begin: one list of ids a sentence, of any lengths, no BOS.
-            must: for each sentence, sequences of ids that its output must have (`Beam` alone).
+            force_words: for each sentence, sequences of ids that its output must have (`Beam`
+                alone).
             rules: more rules than the decoder's own (see `rules`), `Avoid` for one.
+            deadline: seconds after which no further step begins. What comes back then is the best
+                so far; a hypothesis that had not ended has `finished` False.
         """
-        lengths = lengths_of(source, lengths)
-        prefixes = None if prefix is None else [[start] if len(start) else [] for start in prefix]
-        starts = [own[0] if own else [] for own in _checked("prefix", prefixes, len(source))]
-        wanted = _checked("must", must, len(source))
+        end = _end(deadline)
+        asked = _Asked.of(source, lengths, prefix, force_words, rules)
         if not len(source):
             return []
+        found: SoFar = list
+        with frozen(model), torch.inference_mode():
+            for so_far in self.search(self._request(model, asked)):
+                found = so_far
+                if end is not None and time.monotonic() >= end:
+                    break
+            return found()
+
+    def steps(
+        self,
+        model: Generator,
+        source: Tensor,
+        lengths: Tensor | None = None,
+        prefix: Sequence[Sequence[int]] | None = None,
+        *,
+        force_words: Phrases | None = None,
+        rules: Sequence[Rule] = (),
+        deadline: float | None = None,
+    ) -> Iterator[list[list[Hypothesis]]]:
+        """Decode a batch step by step: what has been found so far, after each step.
+
+        Each item is what a call would give back if its deadline were now: for each sentence its
+        hypotheses, best first, those that have not ended ranked as if they ended here. The last
+        item is the result of the call. The steps are those of the call, packed models included; an
+        item costs the time to trace its hypotheses. Closing the generator ends the work; nothing
+        runs, and the model is in the mode it was in, while an item is looked at.
+
+        Args:
+            model, source, lengths, prefix, force_words, rules: see `__call__`.
+            deadline: seconds from now after which no further step begins.
+
+        Example:
+            >>> from regard.models.transformer import Transformer
+            >>> from regard.decode import Greedy
+            >>> model = Transformer(9, 9, dim=8, heads=2, layers=1, ffn_dim=8)
+            >>> steps = Greedy(max_length=3).steps(model, torch.tensor([[5, 6, 2]]))
+            >>> all(len(found[0][0].tokens) == n for n, found in enumerate(steps, 1))
+            True
+        """
+        end = _end(deadline)
+        asked = _Asked.of(source, lengths, prefix, force_words, rules)
+        return self._steps(model, asked, end)
+
+    def _steps(
+        self, model: Generator, asked: "_Asked", end: float | None
+    ) -> Iterator[list[list[Hypothesis]]]:
+        search: Iterator[SoFar] | None = None
+        while len(asked.source):
+            # Nothing is left set while somebody else's code runs: each step sets it up anew.
+            with frozen(model), torch.inference_mode():
+                if search is None:
+                    search = self.search(self._request(model, asked))
+                so_far = next(search, None)
+                if so_far is None:
+                    return
+                found = so_far()
+            yield found
+            if end is not None and time.monotonic() >= end:
+                return
+
+    def _request(self, model: Generator, asked: "_Asked") -> Request:
+        """Read the sources, in inference mode and with the model in eval mode."""
+        source, starts, wanted = asked.source, asked.starts, asked.wanted
         limits = [
             max(self.limit(n), self.min_length, sum(map(len, [start, *words])) + 1)
-            for n, start, words in zip(lengths.tolist(), starts, wanted, strict=True)
+            for n, start, words in zip(asked.lengths.tolist(), starts, wanted, strict=True)
         ]
-        own = [no_repeat(self.no_repeat)] if self.no_repeat else []
-        own += [repetition(self.repetition)] if self.repetition > 1 else []
-        with frozen(model), torch.inference_mode():
-            engine: Generator = packed(model, self.precision)
-            decoding = engine.start(engine.encode(source, lengths))
-            table = _table(starts).to(source.device) if any(starts) else None
-            request = Request(engine, decoding, limits, table, source, lengths, [*own, *rules],
-                              wanted if any(wanted) else None)  # fmt: skip
-            return self.search(request)
+        own = [no_repeat_ngram(self.no_repeat_ngram)] if self.no_repeat_ngram else []
+        if self.repetition_penalty > 1:
+            own += [repetition_penalty(self.repetition_penalty)]
+        engine: Generator = packed(model, self.precision)
+        decoding = engine.start(engine.encode(source, asked.lengths))
+        table = _table(starts).to(source.device) if any(starts) else None
+        return Request(
+            engine, decoding, limits, table, source, asked.lengths, [*own, *asked.rules],
+            wanted if any(wanted) else None,
+        )  # fmt: skip
 
     @abstractmethod
-    def search(self, request: Request) -> list[list[Hypothesis]]:
-        """Find each sentence's hypotheses, in inference mode and with the model in eval mode."""
+    def search(self, request: Request) -> Iterator[SoFar]:
+        """Go one step after the other; each item gives what is found so far, if it is called.
+
+        The last one gives the result. Resumed in inference mode, with the model in eval mode.
+        """
 
     def limit(self, source_length: int) -> int:
         """Give the most tokens, with EOS, for a source of `source_length` tokens with EOS."""
@@ -159,13 +236,47 @@ class Decoder(ABC):
 
     def normalizer(self, length: int) -> float:
         """Give what the log-probability of `length` tokens, with EOS, is divided by."""
-        return PENALTIES[self.penalty](length, self.length)
+        return PENALTIES[self.penalty](length, self.length_penalty)
 
 
 def check(holds: bool, key: str, expected: str, value: object) -> None:
     """Raise a RequestError that names the recipe key unless `holds`."""
     if not holds:
         raise RequestError(f"decode.{key}: expected {expected}, got {value!r}")
+
+
+def _end(deadline: float | None) -> float | None:
+    """The moment of a deadline that begins to run now."""
+    if deadline is None:
+        return None
+    if not deadline > 0:
+        raise RequestError(f"deadline: expected seconds, a number above 0, got {deadline!r}")
+    return time.monotonic() + deadline
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A batch and what is asked of its outputs, checked."""
+
+    source: Tensor
+    lengths: Tensor
+    starts: list[list[int]]
+    wanted: list[list[list[int]]]
+    rules: Sequence[Rule]
+
+    @classmethod
+    def of(
+        cls,
+        source: Tensor,
+        lengths: Tensor | None,
+        prefix: Sequence[Sequence[int]] | None,
+        force_words: Phrases | None,
+        rules: Sequence[Rule],
+    ) -> "_Asked":
+        prefixes = None if prefix is None else [[start] if len(start) else [] for start in prefix]
+        starts = [own[0] if own else [] for own in _checked("prefix", prefixes, len(source))]
+        wanted = _checked("force_words", force_words, len(source))
+        return cls(source, lengths_of(source, lengths), starts, wanted, rules)
 
 
 @contextmanager

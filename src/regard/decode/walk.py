@@ -1,14 +1,15 @@
 """One token a hypothesis and no re-ordering: what greedy decoding and sampling share."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from regard.decode.history import End, History
 from regard.decode.hypothesis import Hypothesis
-from regard.decode.search import IMPOSSIBLE, Decoder, Request, forced
+from regard.decode.search import IMPOSSIBLE, Decoder, Request, SoFar, forced
 from regard.decode.top import log_probabilities
 from regard.errors import RequestError
 from regard.protocols import EOS, PAD
@@ -18,9 +19,7 @@ __all__ = ["walk"]
 Choose = Callable[[Tensor, int, Tensor], Tensor]
 
 
-def walk(
-    decoder: Decoder, request: Request, choose: Choose, width: int = 1
-) -> list[list[Hypothesis]]:
+def walk(decoder: Decoder, request: Request, choose: Choose, width: int = 1) -> Iterator[SoFar]:
     """Follow `width` hypotheses a sentence to their ends; those that the limit cut come last.
 
     Args:
@@ -30,8 +29,8 @@ def walk(
         choose: from log-probabilities (n, width, V) of the ids that are allowed, the step, and
             the sentences (n,) still in the batch: which are chosen, (n, width).
     """
-    if request.must is not None:
-        raise RequestError("must: only a beam can be asked for words; say decode.name=beam")
+    if request.force_words is not None:
+        raise RequestError("force_words: only a beam can be asked for words; say decode.name=beam")
     model, decoding = request.model, request.decoding
     tokens, totals = request.begin()
     read = tokens.new_empty(len(tokens), width, 0)
@@ -58,18 +57,26 @@ def walk(
         parents = [[0] * width] * len(rows) if step == 0 else [list(range(width))] * len(rows)
         history.append(rows, ids, parents, sums)
         keep = []
+        alive: dict[int, list[End]] = {}
         for row, sentence in enumerate(rows):
             last = step + 1 >= request.limits[sentence]
+            on = []
             for slot in range(width):
-                if slot not in found[sentence] and (last or ids[row][slot] == EOS):
-                    parent, token, total = parents[row][slot], ids[row][slot], sums[row][slot]
-                    score = total / decoder.normalizer(step + 1)
-                    end = End(sentence, step, parent, token, total, score)
+                if slot in found[sentence]:
+                    continue
+                parent, token, total = parents[row][slot], ids[row][slot], sums[row][slot]
+                score = total / decoder.normalizer(step + 1)
+                end = End(sentence, step, parent, token, total, score)
+                if last or token == EOS:
                     found[sentence][slot] = history.trace(end)
-            if len(found[sentence]) < width:
+                else:
+                    on.append(end)
+            if on:
                 keep.append(row)
+                alive[sentence] = on
+        yield partial(_so_far, found, history, alive)
         if not keep:
-            break
+            return
         if len(keep) < len(rows):
             index = torch.tensor(keep, device=tokens.device)
             decoding, active = decoding.rows(index), active[index]
@@ -77,5 +84,16 @@ def walk(
             read = read[index]
         if request.rules:
             read = torch.cat([read, tokens[..., None]], -1)
-    possible = [[h for h in some.values() if h.log_prob != -math.inf] for some in found]
-    return [sorted(some, key=lambda h: (not h.finished, -h.score)) for some in possible]
+
+
+def _so_far(
+    found: Sequence[Mapping[int, Hypothesis]], history: History, alive: Mapping[int, Sequence[End]]
+) -> list[list[Hypothesis]]:
+    """Each sentence's hypotheses: what has ended, and what is alive ranked as if it ended here."""
+    each = []
+    for sentence, some in enumerate(found):
+        on = [history.trace(end) for end in alive.get(sentence, ())]
+        possible = [h for h in (*some.values(), *on) if h.log_prob != -math.inf]
+        cut_last = not on  # by its length limit; what is alive may still become the best
+        each.append(sorted(possible, key=lambda h: (cut_last and not h.finished, -h.score)))
+    return each

@@ -80,7 +80,7 @@ class TextField(Field):
 
     Args:
         tokenizer: `bpe`, `unigram`, `words`, `shapes` or `characters`; see `data.tokenize`.
-        size: of the vocabulary.
+        vocab_size: of the vocabulary.
         lowercase: letters are made small.
         min_count: words that are rarer in the training data are unknown (kinds with words).
         characters: batches have the characters of every word too (kinds with words).
@@ -94,7 +94,7 @@ class TextField(Field):
     def __init__(
         self,
         tokenizer: str = "bpe",
-        size: int = 8000,
+        vocab_size: int = 8000,
         *,
         lowercase: bool = False,
         min_count: int = 1,
@@ -108,7 +108,9 @@ class TextField(Field):
             raise RequestError(
                 f"characters: they are of words; expected a tokenizer of words, got {tokenizer!r}"
             )
-        self.settings: dict[str, Any] = {"kind": tokenizer, "size": size, "lowercase": lowercase}
+        self.settings: dict[str, Any] = {
+            "kind": tokenizer, "vocab_size": vocab_size, "lowercase": lowercase,
+        }  # fmt: skip
         self.min_count, self.characters, self.end = min_count, characters, end
         self._tokenizer: Tokenizer | None = None
         self._letters: dict[str, int] = {}
@@ -132,7 +134,7 @@ class TextField(Field):
         return self._tokenizer
 
     def configured(self, settings: Mapping[str, Any]) -> "TextField":
-        """With other settings of the tokenizer: `kind`, `size`, `lowercase`, `min_count`."""
+        """With other settings of the tokenizer: `kind`, `vocab_size`, `lowercase`, `min_count`."""
         made = copy(self)
         known = {key: value for key, value in settings.items() if key in self.settings}
         made.settings = {**self.settings, **known}

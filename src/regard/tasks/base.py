@@ -257,9 +257,7 @@ class Task(ABC):
             RequestError: something is asked that this task cannot do.
         """
         wanted = {name: value for name, value in asked.items() if value is not None}
-        for name in wanted:
-            if name not in self.options:
-                raise RequestError(f"{name}: the task {self.name} cannot use it: it writes no text")
+        self.check_options(wanted)
         known = as_fields(fields, self.fields())
         if isinstance(texts, Sequence):
             given = self.asked(list(texts), known)
@@ -277,6 +275,38 @@ class Task(ABC):
                 for i, prediction in zip(indices, made, strict=True):
                     found[given.places[i]] = prediction
         return found
+
+    def stream(
+        self,
+        model: nn.Module,
+        text: str,
+        decoder: Any,
+        fields: Mapping[str, Any],
+        *,
+        deadline: float | None = None,
+        **asked: Any,
+    ) -> Iterator[Prediction]:
+        """Predict one text step by step; see `Generation.stream`.
+
+        Raises:
+            RequestError: the task writes no text.
+        """
+        self.check_options(["stream"], decoding=True)
+        raise NotImplementedError
+
+    def check_options(self, names: Iterable[str], *, decoding: bool = False) -> None:
+        """Refuse options that this task cannot use.
+
+        Args:
+            names: of the options.
+            decoding: they are a decoder's, for tasks that write text.
+
+        Raises:
+            RequestError: the first that it cannot use.
+        """
+        for name in names:
+            if not (self.options if decoding else name in self.options):
+                raise RequestError(f"{name}: the task {self.name} cannot use it: it writes no text")
 
     def batches(self, dataset: Any, tokens: int) -> list[list[int]]:
         """Which examples are answered together."""

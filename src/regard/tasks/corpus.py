@@ -32,8 +32,8 @@ __all__ = [
 log = logging.getLogger(__name__)
 
 _KEYS = ("path", "columns", "tokenizer", "max_length", "header", "format", "limit")
-_TOKENIZER = ("kind", "size", "lowercase", "min_count")
-_OF_ONE = {"kind": str, "size": int, "lowercase": bool}
+_TOKENIZER = ("kind", "vocab_size", "lowercase", "min_count")
+_OF_ONE = {"kind": str, "vocab_size": int, "lowercase": bool}
 TYPES: Mapping[str, Any] = {
     "path": str,
     **dict.fromkeys(sources.SPLITS, str | dict[str, str]),
@@ -332,6 +332,7 @@ def _tokenizers(
     one_for_all = given.get("shared", alike and not any(name in given for name in texts))
     if one_for_all and len(settings) > 1 and not alike:
         raise RequestError(
-            "data.tokenizer: shared: true needs the same kind, size and lowercase on both sides"
+            "data.tokenizer: shared: true needs the same kind, vocab_size and lowercase on both "
+            "sides"
         )
     return {**fields, **made}, bool(one_for_all)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from regard._recipe.check import check
+from regard._recipe.old_names import ASKED, deprecated, renamed
 from regard.data.batch import PairBatch, plan
 from regard.data.dataset import Dataset
 from regard.data.packed import Packed
@@ -49,8 +50,8 @@ class Generation(Task):
     """
 
     columns: ClassVar[Mapping[str, str | int]] = {"source": "source", "target": "target"}
-    options: ClassVar[frozenset[str]] = frozenset({"prefix", "must", "never"})
-    tokenizer: ClassVar[dict[str, Any]] = {"kind": "bpe", "size": 8000}
+    options: ClassVar[frozenset[str]] = frozenset({"prefix", "force_words", "bad_words"})
+    tokenizer: ClassVar[dict[str, Any]] = {"kind": "bpe", "vocab_size": 8000}
     """Tokenizers where a recipe says nothing else: of both sides, or of `source` and `target`."""
 
     def __init__(
@@ -92,7 +93,7 @@ class Generation(Task):
         """The settings of a side's tokenizer."""
         told = {**self.tokenizer, **self.tokenizer.get(side, {})}
         named = {"tokenizer": told["kind"], "lowercase": told.get("lowercase", False)}
-        return {**named, **({"size": told["size"]} if "size" in told else {})}
+        return {**named, **{k: told[k] for k in ("vocab_size",) if k in told}}
 
     def examples(
         self, values: Mapping[str, Any], *, training: bool
@@ -199,14 +200,16 @@ class Generation(Task):
         Args:
             model: a `Generator`; it stays where it is and in the mode it is in.
             texts: one input each; a `PairDataset` has its sources in ids already.
-            decoder: called as `decoder(model, source, lengths)`, and with `prefix`, `must` and
-                `rules` where something is asked.
+            decoder: called as `decoder(model, source, lengths)`, and with `prefix`, `force_words`
+                and `rules` where something is asked.
             fields: `source` and `target`.
             tokens: the most padded source tokens decoded at once.
-            asked: `prefix`: for each text, what its output must begin with. `must`, `never`: for
-                each text, words or phrases that its output must and must not have, cut in pieces
-                as the tokenizer cuts them; `never` holds however the output is cut.
+            asked: `prefix`: for each text, what its output must begin with. `force_words`,
+                `bad_words`: for each text, words or phrases that its output must and must not have,
+                cut in pieces as the tokenizer cuts them; `bad_words` holds however the output is
+                cut.
         """
+        asked = renamed(asked, ASKED, deprecated)
         known = as_fields(fields, self.fields())
         found = texts if isinstance(texts, Sequence) else texts.texts
         _check_asked(len(found), asked, tokenizers_of(known)["target"])
@@ -229,15 +232,62 @@ class Generation(Task):
         **asked: Any,
     ) -> list[Prediction]:
         """The hypotheses of some sources."""
+        batch, told = self._told(model, dataset, indices, decoder, fields, asked)
+        target = tokenizers_of(fields)["target"]
+        return [
+            _prediction(dataset.texts[i], found, target)
+            for i, found in zip(indices, decoder(*batch, **told), strict=True)
+        ]
+
+    def stream(
+        self,
+        model: nn.Module,
+        text: str,
+        decoder: Any,
+        fields: Mapping[str, Any],
+        *,
+        deadline: float | None = None,
+        **asked: Any,
+    ) -> Iterator[Prediction]:
+        """Predict one text step by step: the best so far after each step, at last as `predict`.
+
+        Args:
+            model, decoder, fields: of `predict`.
+            text: the input.
+            deadline: seconds after which no further step begins.
+            asked: as `predict` takes it, for one text.
+        """
+        wanted = renamed(asked, ASKED, deprecated)
+        self.check_options(wanted)
+        known = as_fields(fields, self.fields())
+        target = tokenizers_of(known)["target"]
+        each = {name: [value] for name, value in wanted.items() if value is not None}
+        _check_asked(1, each, target)
+        given = self.asked([text], known)
+        if given.dataset is None:
+            return iter(given.refused)
+        batch, told = self._told(model, given.dataset, [0], decoder, known, each)
+        steps = decoder.steps(*batch, **told, deadline=deadline)
+        return (_prediction(text, found[0], target) for found in steps)
+
+    def _told(
+        self,
+        model: nn.Module,
+        dataset: PairDataset,
+        indices: Sequence[int],
+        decoder: Any,
+        fields: Mapping[str, Field],
+        asked: Mapping[str, Any],
+    ) -> tuple[tuple[nn.Module, Tensor, Tensor], dict[str, Any]]:
+        """What a decoder gets: model, sources and lengths, and what is asked of their outputs."""
         at, tokenizers = np.asarray(indices, np.int64), tokenizers_of(fields)
         told = _Asked.of(tokenizers["target"], len(at), **asked).told()
         if own := self.rules(dataset.source.take(at), tokenizers, decoder):
             told["rules"] = [*told.get("rules", ()), *own]
-        hypotheses = _decode(model, dataset.source, at, decoder, told)
-        return [
-            _prediction(dataset.texts[i], found, tokenizers["target"])
-            for i, found in zip(indices, hypotheses, strict=True)
-        ]
+        device = device_of(model)
+        ids = torch.from_numpy(dataset.source.padded(at, PAD, EOS)).to(device)
+        lengths = torch.from_numpy(dataset.source.sizes_at(at) + 1).to(device)
+        return (model, ids, lengths), told
 
     def _undecoded(self, text: str, size: int) -> Prediction:
         """What stands for an input until, or unless, it is decoded."""
@@ -265,8 +315,8 @@ def _check_asked(count: int, asked: Mapping[str, Any], target: Tokenizer) -> Non
     """Refuse what is not asked for each input, or cannot be written, before anything is decoded."""
     for name, own in asked.items():
         if own is not None and len(own) != count:
-            raise RequestError(f"expected a {name} for each of {count} inputs, got {len(own)}")
-    for name in ("must", "never"):
+            raise RequestError(f"expected {name} for each of {count} inputs, got {len(own)}")
+    for name in ("force_words", "bad_words"):
         for some in asked.get(name) or ():
             for phrase in some:
                 _ids(target, name, phrase)
@@ -277,8 +327,8 @@ class _Asked:
     """What is asked of the outputs of some inputs, in ids."""
 
     prefix: Packed | None
-    must: list[list[list[int]]] | None
-    never: list[list[str]] | None
+    force_words: list[list[list[int]]] | None
+    bad_words: list[list[str]] | None
     spelled: Sequence[str]
 
     @classmethod
@@ -287,12 +337,12 @@ class _Asked:
         target: Tokenizer,
         count: int,
         prefix: Sequence[str | None] | None = None,
-        must: Sequence[Sequence[str]] | None = None,
-        never: Sequence[Sequence[str]] | None = None,
+        force_words: Sequence[Sequence[str]] | None = None,
+        bad_words: Sequence[Sequence[str]] | None = None,
     ) -> "_Asked":
         wanted, unwanted = (
             None if own is None else [[_ids(target, name, p) for p in some] for some in own]
-            for name, own in (("must", must), ("never", never))
+            for name, own in (("force_words", force_words), ("bad_words", bad_words))
         )
         spelled = target.spelled() if unwanted is not None else []
         return cls(
@@ -308,10 +358,10 @@ class _Asked:
         told: dict[str, Any] = {}
         if self.prefix is not None:
             told["prefix"] = [ids.tolist() for ids in self.prefix]
-        if self.must is not None:
-            told["must"] = self.must
-        if self.never is not None:
-            told["rules"] = [Avoid(self.never, self.spelled)]
+        if self.force_words is not None:
+            told["force_words"] = self.force_words
+        if self.bad_words is not None:
+            told["rules"] = [Avoid(self.bad_words, self.spelled)]
         return told
 
 
@@ -320,17 +370,6 @@ def _ids(target: Tokenizer, name: str, phrase: str) -> list[int]:
     if not ids or UNK in ids:
         raise RequestError(f"{name}: the model cannot write {phrase!r}; give words it can write")
     return ids
-
-
-def _decode(
-    model: nn.Module, source: Packed, at: np.ndarray, decoder: Any, told: Mapping[str, Any]
-) -> list[list[Any]]:
-    """The hypotheses of the sources at some places."""
-    device = device_of(model)
-    ids = torch.from_numpy(source.padded(at, PAD, EOS)).to(device)
-    lengths = torch.from_numpy(source.sizes_at(at) + 1).to(device)
-    found: list[list[Any]] = decoder(model, ids, lengths, **told)
-    return found
 
 
 def _prediction(text: str, hypotheses: list[Any], target: Tokenizer) -> Prediction:

@@ -92,7 +92,7 @@ class Language(Task):
             config: `path`, or `train`, `dev`, `test`: plain text, JSONL or TSV (`columns: {text:
                 NAME}`), or trees; `format` where the name does not tell it; `limit`: the first so
                 many lines (rows) of the training text, or of each split; `tokenizer`: `kind`
-                (words), `size` (10,000), `lowercase`, `min_count`.
+                (words), `vocab_size` (10,000), `lowercase`, `min_count`.
             fields: those of a trained model.
 
         Raises:

@@ -1,6 +1,6 @@
 """Constituency parsing: the words of a sentence to its tree, written as a sequence of brackets."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -47,7 +47,7 @@ class Parsing(Generation):
     metric: ClassVar[str] = "f1"
     columns: ClassVar[Mapping[str, str | int]] = {"source": "words", "target": "tree"}
     tokenizer: ClassVar[dict[str, Any]] = {
-        "source": {"kind": "bpe", "size": 4000},
+        "source": {"kind": "bpe", "vocab_size": 4000},
         "target": {"kind": "words"},
     }
     lower_is_better: ClassVar[frozenset[str]] = Generation.lower_is_better | {"crossing"}
@@ -139,6 +139,13 @@ class Parsing(Generation):
         if not isinstance(texts, Sequence):
             return found
         return [replace(one, input=text) for one, text in zip(found, texts, strict=True)]
+
+    def stream(
+        self, model: nn.Module, text: str, *others: Any, **asked: Any
+    ) -> Iterator[Prediction]:
+        """Predict the tree of a text step by step; what is still open is closed."""
+        found = super().stream(model, text, *others, **asked)
+        return (replace(_as_tree(one), input=text) for one in found)
 
     def score(self, predictions: Sequence[Prediction], examples: Any) -> dict[str, Score]:
         """EVALB by COLLINS.prm: of all sentences, and F1 of those of at most 40 words.

@@ -36,7 +36,7 @@ __all__ = ["Reading"]
 log = logging.getLogger(__name__)
 
 _KEYS = ("path", "columns", "format", "tokenizer", "limit", "last_words", *sources.SPLITS)
-_TOKENIZER = ("size", "lowercase", "kind")
+_TOKENIZER = ("vocab_size", "lowercase", "kind")
 _FILE = ("file", "only", "without")
 _ENTRY = str | dict[str, Any]
 _COUNTED = 1_500_000

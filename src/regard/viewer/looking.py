@@ -146,7 +146,7 @@ def look(
         target: look at this output instead of one of the model's own.
         prefix: what the output must begin with.
         measure: "weights", or a key of `measures.MEASURES`.
-        overrides: keys of the decoder, as `size=10`.
+        overrides: keys of the decoder, as `beam_size=10`.
 
     Raises:
         RequestError: an empty input, no such hypothesis, or a model without attention.
@@ -170,7 +170,7 @@ def look_all(
     **overrides: Any,
 ) -> list[Look]:
     """Decode one input, watched, and follow every hypothesis of the beam, best first."""
-    size: int = overrides.get("size", getattr(loaded.decoder, "size", 1))
+    size: int = overrides.get("beam_size", getattr(loaded.decoder, "beam_size", 1))
     return _decoded(loaded, text, size, prefix, measure, overrides)
 
 
@@ -204,8 +204,9 @@ def _decoded(
             own = measured(measure, model, ids, best.tokens, kinds)
         looks.append(Look(
             model=loaded.config["model"]["name"], input=text, output=goal.decode(best.tokens),
-            score=best.score, number=number, of=getattr(decoder, "size", len(found)), source=words,
-            target=Words.of(goal, best.tokens), weights=_sorted_out(own, kinds), what=measure,
+            score=best.score, number=number, of=getattr(decoder, "beam_size", len(found)),
+            source=words, target=Words.of(goal, best.tokens), weights=_sorted_out(own, kinds),
+            what=measure,
         ))  # fmt: skip
     return looks
 
