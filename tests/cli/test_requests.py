@@ -21,7 +21,7 @@ def _here(tmp_path, monkeypatch):
 
 WRONG = [
     ("decode.beam_size=0", "decode.beam_size: expected a number from 1 to 1,000, came 0"),
-    ("decode.n_best=9", "decode.n_best: expected from 1 to size, which is 5, got 9"),
+    ("decode.n_best=9", "decode.n_best: expected from 1 to beam_size, which is 5, got 9"),
     ("model.hidden=-1", "model.hidden: expected a number from 1 to 1,000,000, came -1"),
     ("model.dropout=2", "model.dropout: expected a number from 0 to below 1, came 2"),
     ("train.optimizer.lr=1e400", "train.optimizer.lr: expected a number from 0 to 1,000,000,000,"),

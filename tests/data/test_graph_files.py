@@ -125,7 +125,7 @@ def test_drawn_neighbors_are_some_of_them_each_once_and_all_where_few():
     true = {i: set() for i in range(30)}
     for source, target in rows.pairs().T.tolist():
         true[target].add(source)
-    read_, hops = rows.hops(np.array([3, 8]), 2, loops=False, fanout=[4, 2],
+    read_, hops = rows.k_hop_subgraph(np.array([3, 8]), 2, loops=False, fanout=[4, 2],
                             random=np.random.default_rng(0))  # fmt: skip
     for layer, most in zip(hops.layers, [2, 4], strict=True):  # the last layer's first
         for query in range(layer.queries):
@@ -135,7 +135,7 @@ def test_drawn_neighbors_are_some_of_them_each_once_and_all_where_few():
             assert len(set(drawn)) == len(drawn) == min(most, len(near))
             assert set(drawn) <= near
     with pytest.raises(RequestError, match="for each of the 2 layers"):
-        rows.hops(np.array([0]), 2, fanout=[3])
+        rows.k_hop_subgraph(np.array([0]), 2, fanout=[3])
 
 
 def test_every_neighbor_is_drawn_as_often_as_the_others():
@@ -148,6 +148,6 @@ def test_every_neighbor_is_drawn_as_often_as_the_others():
 
 def test_degrees_count_the_loop_once():
     rows = Compressed.of(np.array([[0, 1, 1], [0, 0, 2]]), 3)
-    read_, hops = rows.hops(np.array([0, 1, 2]), 1)
+    read_, hops = rows.k_hop_subgraph(np.array([0, 1, 2]), 1)
     assert read_.tolist() == [0, 1, 2]
     assert hops.degrees.tolist() == [2, 1, 2]

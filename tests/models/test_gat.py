@@ -226,7 +226,7 @@ def test_what_the_answers_depend_on_gives_the_answers_of_the_whole_graph(name, s
     model, x = tiny(name, layers=3), features()
     whole = model(x, EDGES).logits
     asked = np.array([4, 0, 6])
-    near, hops = Compressed.of(PAIRS.numpy(), NODES).hops(asked, 3)
+    near, hops = Compressed.of(PAIRS.numpy(), NODES).k_hop_subgraph(asked, 3)
     assert hops.layers[2].queries == 3 < hops.layers[1].queries  # less and less is computed
     read = x[near]
     if sparse:
@@ -237,7 +237,7 @@ def test_what_the_answers_depend_on_gives_the_answers_of_the_whole_graph(name, s
 
 def test_skip_projects_what_the_same_nodes_had():
     model, x = tiny("gat", layers=3, skip=True), features()
-    near, hops = Compressed.of(PAIRS.numpy(), NODES).hops(np.array([3]), 3)
+    near, hops = Compressed.of(PAIRS.numpy(), NODES).k_hop_subgraph(np.array([3]), 3)
     assert torch.allclose(model(x[near], hops).logits, model(x, EDGES).logits[[3]])
 
 

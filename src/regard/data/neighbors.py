@@ -90,7 +90,7 @@ class Compressed:
         at = np.asarray(self.offsets[nodes], np.int64)[place] + within
         return place, np.asarray(self.sources[at], np.int64)
 
-    def hops(
+    def k_hop_subgraph(
         self,
         nodes: NDArray[np.int64],
         depth: int,

@@ -73,7 +73,7 @@ class World:
         random = None
         if fanout is not None:
             random = np.random.default_rng(int(torch.randint(1 << 62, (1,))))
-        read, hops = self.graph.rows.hops(
+        read, hops = self.graph.rows.k_hop_subgraph(
             nodes, depth, loops=self.loops, fanout=fanout, random=random
         )
         return read, self._features(read), hops
