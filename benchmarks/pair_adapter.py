@@ -58,7 +58,11 @@ class Regard(Base):
     def decode(self, batch, beam, length):
         """Exactly `length` tokens a sentence, the last of which may be the end."""
         search = Beam(
-            size=beam, min_length=length, max_ratio=0.0, max_extra=length, precision=self.precision
+            beam_size=beam,
+            min_length=length,
+            max_ratio=0.0,
+            max_extra=length,
+            precision=self.precision,
         )
         if self.engine is None:
             self.engine = packed(self.model.eval(), self.precision)
