@@ -120,7 +120,7 @@ def test_the_ranges_are_the_recipes(expect, code, capsys, files, tmp_path):
         (["--columns", "source=fr,target=en"], "no column 'fr' for 'source'; the heading line has"),
         (["--columns", "source=fr,target=en"], "'id', 'en', 'de'"),
         (["--columns", "sauce=de"], "did you mean 'source'"),
-        (["--columns", "de,en"], "expected source=NAME,target=NAME"),
+        (["--columns", "de,en"], "expected FIELD=NAME"),
         (["--split", "tset"], "tset"),
     ],
 )

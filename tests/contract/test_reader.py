@@ -165,13 +165,13 @@ def test_copies_are_whole_and_their_own(reader, pointers, how):
 @every
 def test_save_and_load(reader, pointers, tmp_path):
     words, batch = Tokenizer.train(["a b c d e f g h i"], kind="words", size=SIZE), asked()
-    source = tasks.load("reading")().model_arguments({"source": words})["vocab_size"]
+    source = tasks.load("reading")().model_arguments({"document": words})["vocab_size"]
     model = catalog.load(reader)(source, pointers, **catalog.entry(reader).tiny).eval()
     store.save_pretrained(
         tmp_path / "folder",
         model,
         task={"name": "reading"},
-        fields={"source": words, "target": words},
+        fields={"document": words},
         recipe={
             "model": {"name": reader, **catalog.entry(reader).tiny},
             "task": {"name": "reading"},

@@ -9,7 +9,7 @@ from regard.data.problems import Problems
 from regard.data.tokenize import Tokenizer
 from regard.errors import RequestError
 from regard.models.lstm_a import LSTMA
-from regard.tasks.base import Data
+from regard.tasks.given import Data, as_fields
 from tests.models import slow
 
 SIZES = {"embed": 5, "hidden": 6, "layers": 2, "decoder_layers": 3, "align": 4}
@@ -172,13 +172,15 @@ def test_the_task_tells_it_which_symbols_are_words():
     own = tokenizers("shapes")
     task = tasks.load("parsing")()
     net = LSTMA(**task.model_arguments(own), **SIZES, follow=True)
-    task.prepare(net, Data(None, None, None, own, Problems()))
+    task.prepare(net, Data(None, None, None, as_fields(own, {}), Problems()))
     told = {own["target"].vocabulary[i] for i in net.reads.nonzero()[:, 0].tolist()}
     assert told == {"XX", "."}
     found = task.predict(net, ["a b c"], decode.build({"name": "greedy"}), own)
     assert found[0].tokens[-1] == "</s>"
     plain = LSTMA(**task.model_arguments(own), **SIZES)
-    task.prepare(plain, Data(None, None, None, own, Problems()))
+    task.prepare(plain, Data(None, None, None, as_fields(own, {}), Problems()))
     assert not plain.reads.any()
     with pytest.raises(RequestError, match=r"data\.tokenizer\.source\.kind=characters"):
-        task.prepare(net, Data(None, None, None, tokenizers("characters"), Problems()))
+        task.prepare(
+            net, Data(None, None, None, as_fields(tokenizers("characters"), {}), Problems())
+        )

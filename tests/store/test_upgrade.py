@@ -53,7 +53,11 @@ def test_a_folder_of_the_first_format_is_read(tmp_path):
             store.load(folder)
 
 
-@pytest.mark.parametrize("name", catalog.names())
+LATER = {"self-attentive"}
+"""Models that no folder of format 2 has."""
+
+
+@pytest.mark.parametrize("name", [name for name in catalog.names() if name not in LATER])
 def test_every_model_had_a_source_and_a_target(name):
     model = {"name": name, "source": 9, "target": 9, **catalog.entry(name).tiny}
     found = upgrade({**config(**model), "format": 2})["model"]

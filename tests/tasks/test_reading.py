@@ -246,7 +246,7 @@ def test_what_is_looked_at(files):
     data = Reading().data({"path": str(files)})
     model = AoA(**data.sizes, embed=4, hidden=3).eval()
     config = {"model": {"name": "aoa"}}
-    loaded = Loaded(model, Reading(), data.tokenizers, None, config, files)
+    loaded = Loaded(model, Reading(), data.fields, None, config, files)
     text = CBT.format("XXXXX", "").strip()
     seen = look(loaded, text)
     made = data.test.collate([0])

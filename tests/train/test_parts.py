@@ -181,6 +181,10 @@ class Numbers:
 
     def __init__(self, count):
         self.sizes = np.ones((count, 2), np.int64)
+        self.texts, self.references = [""] * count, [[""]] * count
+
+    def subset(self, indices):
+        return Numbers(len(indices))
 
     def __len__(self):
         return len(self.sizes)

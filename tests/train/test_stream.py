@@ -11,6 +11,10 @@ class Numbers:
 
     def __init__(self, count: int = 57) -> None:
         self.sizes = np.random.default_rng(3).integers(1, 20, (count, 2))
+        self.texts, self.references = [""] * count, [[""]] * count
+
+    def subset(self, indices):
+        return Numbers(len(indices))
 
     def __len__(self) -> int:
         return len(self.sizes)

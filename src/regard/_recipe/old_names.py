@@ -7,7 +7,7 @@ renamed setting needs.
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["MODELS", "SIZES", "of_folder", "of_recipe", "renamed"]
+__all__ = ["MODELS", "SECTIONS", "SIZES", "of_folder", "of_recipe", "renamed"]
 
 Names = Mapping[str, str]
 
@@ -38,6 +38,10 @@ was the same as another, and is gone.
 """
 
 
+SECTIONS: dict[str, str] = {"train.linear_start": "task.linear_start"}
+"""Old dotted key -> today's, whatever the model."""
+
+
 def renamed(values: Mapping[str, Any], names: Names) -> dict[str, Any]:
     """The values under the names of today, in order.
 
@@ -58,4 +62,5 @@ def of_folder(model: Mapping[str, Any]) -> dict[str, Any]:
 
 def of_recipe(model: Any) -> dict[str, str]:
     """Old dotted key -> today's, in a recipe with this model."""
-    return {f"model.{old}": f"model.{new}" for old, new in MODELS.get(str(model), {}).items()}
+    names = MODELS.get(str(model), {})
+    return SECTIONS | {f"model.{old}": f"model.{new}" for old, new in names.items()}

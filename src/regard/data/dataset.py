@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -42,11 +42,12 @@ class Dataset(Protocol):
         """A batch of some examples: named tensors with `.to(device)` and `.count`."""
         ...
 
-    def subset(self, indices: Sequence[int]) -> Self:
+    def subset(self, indices: Sequence[int]) -> Any:
         """Some of the examples, in that order."""
         ...
 
 
+@runtime_checkable
 class Column(Protocol):
     """The encoded values of one field for all examples; see `regard.fields`.
 

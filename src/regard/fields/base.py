@@ -4,7 +4,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from regard.data.dataset import Column
 from regard.data.plain_json import read_json
@@ -71,7 +71,7 @@ class Field(ABC):
 
     # -- learning
 
-    def learn(self, values: Sequence[Any]) -> Self:
+    def learn(self, values: Sequence[Any]) -> "Field":
         """This field with what the values of the training data say; by default nothing."""
         return copy(self)
 
@@ -109,7 +109,7 @@ class Field(ABC):
         """What was learned, as plain values."""
         return {}
 
-    def restored(self, state: Mapping[str, Any]) -> Self:
+    def restored(self, state: Mapping[str, Any]) -> "Field":
         """This field with what was saved.
 
         Raises:
@@ -121,7 +121,7 @@ class Field(ABC):
         """The contents of its file."""
         return json.dumps({"kind": self.kind, **self.state()}, ensure_ascii=False, indent=1)
 
-    def load(self, text: str, file: str) -> Self:
+    def load(self, text: str, file: str) -> "Field":
         """This field as its file has it.
 
         Raises:

@@ -6,7 +6,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -125,7 +125,7 @@ class GraphField(Field):
         self.files = dict(files or {})
         self.other: str | None = None
 
-    def on(self, graph: str) -> Self:
+    def on(self, graph: str) -> "GraphField":
         """This field for the nodes of another graph with such features, or of its own moved."""
         made = copy(self)
         made.other = graph

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -70,19 +70,19 @@ class _Named(Field):
         """The names."""
         return {"labels": self.names}
 
-    def restored(self, state: Mapping[str, Any]) -> Self:
+    def restored(self, state: Mapping[str, Any]) -> Any:
         """With the names that were saved."""
         names = state["labels"]
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise ValueError("expected a list of names under 'labels'")
         return self._with(names)
 
-    def _with(self, names: Sequence[str]) -> Self:
+    def _with(self, names: Sequence[str]) -> Any:
         made = copy(self)
         made.names = list(names)
         return made
 
-    def _named(self, names: set[str]) -> Self:
+    def _named(self, names: set[str]) -> Any:
         if not names:
             raise RequestError("the training data has no label")
         return self._with(sorted(names))
@@ -104,7 +104,7 @@ class LabelField(_Named):
             raise Bad("empty")
         return label
 
-    def learn(self, values: Sequence[str]) -> Self:
+    def learn(self, values: Sequence[str]) -> "LabelField":
         """With the labels of the training data.
 
         Raises:
@@ -114,7 +114,8 @@ class LabelField(_Named):
         if len(names) == 1:
             only = names.pop()
             raise RequestError(f"expected two labels or more in training, got {only!r} alone")
-        return self._named(names)
+        found: LabelField = self._named(names)
+        return found
 
     def encode(
         self, values: Sequence[str], report: Report, fields: Mapping[str, Field], rows: Any = None
@@ -154,9 +155,10 @@ class LabelsField(_Named):
         """Labels with the separator between them."""
         return self.separator.join(value)
 
-    def learn(self, values: Sequence[Sequence[str]]) -> Self:
+    def learn(self, values: Sequence[Sequence[str]]) -> "LabelsField":
         """With the labels of the training data."""
-        return self._named({name for value in values for name in value})
+        found: LabelsField = self._named({name for value in values for name in value})
+        return found
 
     def encode(
         self,

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -43,7 +43,7 @@ class NumberField(Field):
         """The shortest text that is read as this number."""
         return f"{value:g}" if float(f"{value:g}") == value else repr(float(value))
 
-    def learn(self, values: Sequence[float]) -> Self:
+    def learn(self, values: Sequence[float]) -> "NumberField":
         """With the range of the training data."""
         made = copy(self)
         made.low, made.high = min(values), max(values)
@@ -60,7 +60,7 @@ class NumberField(Field):
         known = math.isfinite(self.low) and math.isfinite(self.high)
         return {"range": [self.low, self.high] if known else None}
 
-    def restored(self, state: Mapping[str, Any]) -> Self:
+    def restored(self, state: Mapping[str, Any]) -> "NumberField":
         """With the range that was saved."""
         made = copy(self)
         if state["range"] is not None:

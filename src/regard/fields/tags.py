@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -90,7 +90,7 @@ class TagsField(Field):
         """Tags divided by blanks."""
         return " ".join(value)
 
-    def learn(self, values: Sequence[Sequence[str]]) -> Self:
+    def learn(self, values: Sequence[Sequence[str]]) -> "TagsField":
         """With the tags of the training data, in the order of the alphabet."""
         made = copy(self)
         made.names = sorted({tag for value in values for tag in value})
@@ -127,7 +127,7 @@ class TagsField(Field):
         """The names of the tags."""
         return {"tags": self.names}
 
-    def restored(self, state: Mapping[str, Any]) -> Self:
+    def restored(self, state: Mapping[str, Any]) -> "TagsField":
         """With the tags that were saved."""
         made = copy(self)
         made.names = [str(name) for name in state["tags"]]

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import copy
 from itertools import chain
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -131,7 +131,7 @@ class TextField(Field):
             raise RequestError("the vocabulary of a text is not known before it was learned")
         return self._tokenizer
 
-    def configured(self, settings: Mapping[str, Any]) -> Self:
+    def configured(self, settings: Mapping[str, Any]) -> "TextField":
         """With other settings of the tokenizer: `kind`, `size`, `lowercase`, `min_count`."""
         made = copy(self)
         known = {key: value for key, value in settings.items() if key in self.settings}
@@ -148,7 +148,7 @@ class TextField(Field):
             raise Bad("empty")
         return text
 
-    def learn(self, values: Sequence[Any]) -> Self:
+    def learn(self, values: Sequence[Any]) -> "TextField":
         """With a vocabulary of these texts."""
         texts = [self.written(value) for value in values]
         made = copy(self)
@@ -159,7 +159,7 @@ class TextField(Field):
             made._letters = {letter: i for i, letter in enumerate(letters, UNK + 1)}
         return made
 
-    def sharing(self, other: "TextField") -> Self:
+    def sharing(self, other: "TextField") -> "TextField":
         """With the vocabulary of another text."""
         made = copy(self)
         made._tokenizer, made._letters = other._tokenizer, other._letters
@@ -204,7 +204,7 @@ class TextField(Field):
             return text
         return json.dumps({"tokenizer": json.loads(text), "letters": list(self._letters)})
 
-    def load(self, text: str, file: str) -> Self:
+    def load(self, text: str, file: str) -> "TextField":
         """With the vocabulary of its file."""
         made = copy(self)
         try:

@@ -3,7 +3,7 @@
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -305,7 +305,7 @@ class Task(ABC):
         return dict(section)
 
     @classmethod
-    def of_folder(cls, spec: Mapping[str, Any]) -> Self:
+    def of_folder(cls, spec: Mapping[str, Any]) -> "Task":
         """The task from its section in a model folder, without `name`."""
         return cls(**spec)
 

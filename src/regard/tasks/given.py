@@ -9,6 +9,7 @@ from torch import nn
 
 from regard.data.problems import Problems
 from regard.data.tokenize import Tokenizer
+from regard.errors import RequestError, nearest
 from regard.fields import Field, TextField
 from regard.tasks import corpus
 from regard.tasks.prediction import Prediction
@@ -55,19 +56,24 @@ class Asked:
 
 
 def as_fields(given: Mapping[str, Any], declared: Mapping[str, Field]) -> dict[str, Field]:
-    """Fields by name; a `Tokenizer` stands for the text that has it."""
-    found: dict[str, Field] = {}
+    """The fields of a task where some are given; a `Tokenizer` stands for the text that has it.
+
+    Args:
+        declared: all fields of the task, for those that are not given; none: any name is good.
+
+    Raises:
+        RequestError: one is given that the task does not have.
+    """
+    found = dict(declared)
     for name, one in given.items():
+        if declared and name not in declared:
+            raise RequestError(f"there is no field {name!r}: {nearest(name, declared)}")
         if isinstance(one, Tokenizer):
             own = declared.get(name)
             plain = own if isinstance(own, TextField) else TextField()
             one = plain.sharing(TextField.with_tokenizer(one))
         found[name] = one
-    return (
-        corpus.shared({**{n: f for n, f in declared.items() if n not in found}, **found})
-        if found
-        else found
-    )
+    return corpus.shared(found)
 
 
 def tokenizers_of(fields: Mapping[str, Field]) -> dict[str, Tokenizer]:
