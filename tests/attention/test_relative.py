@@ -258,7 +258,7 @@ def test_what_is_refused_and_why():
     assert explain(Attention(RelativeKeys(D)))[""].kernel == "relative"
     assert explain(Attention(position=ALiBi(3)))[""].kernel == "relative"
     with kernels("relative"):
-        with pytest.raises(RequestError, match="knows distances"):
+        with pytest.raises(RequestError, match="uses relative positions"):
             attend(x, x)
         with pytest.raises(RequestError, match="tables are for 2 heads"):
             attend(x, x, position=RelativeBias(1, 2))

@@ -123,7 +123,7 @@ class PreviousWeights:
 
 @dataclass(frozen=True)
 class Coverage:
-    r"""The sum of all weights so far (See et al. 2017, eq. 10): :math:`\sum_{\tau < t} \alpha_\tau`.
+    r"""The sum of past weights (See et al. 2017, eq. 10): :math:`\sum_{\tau < t} \alpha_\tau`.
 
     A score with features reads it (their eq. 11 is `Additive(..., features=1)`); the coverage loss
     of their eq. 12 and Tu et al. (2016, linguistic coverage without fertility) take the state.

@@ -1,1 +1,1 @@
-"""What models are made of beside attention."""
+"""Layers of models other than attention."""

@@ -1,9 +1,9 @@
-r"""The recurrence of a gated unit over a whole sequence, forward and backward written out.
+r"""The recurrence of a gated unit over a whole sequence, with an explicit backward pass.
 
-Automatic differentiation would keep some fifteen small nodes a step and one product a step for the
-gradient of the weights. Here a step back costs two small products, and the weights' gradient is one
-product over all steps. With :math:`a = [a_r\, a_z\, a_n]` the part of the inputs and :math:`U` the
-recurrent weights:
+Autograd would store about fifteen small nodes per step and compute one product per step for the
+gradient of the weights. Here a backward step costs two small products, and the weights' gradient is
+one product over all steps. With :math:`a = [a_r\, a_z\, a_n]` the part of the inputs and :math:`U`
+the recurrent weights:
 
 .. math::
     r, z = \sigma(a_{rz} + U_{rz} h), \quad
@@ -12,9 +12,9 @@ recurrent weights:
 
     h' = h + g \odot (n - h), \quad g = z \text{ ("take") or } 1 - z \text{ ("keep")}
 
-Element-wise work and the state stay in the weights' own dtype (single precision under autocast): an
-update of a bfloat16 state by less than 1/256 of itself would be lost. Products are done in the
-inputs' dtype. A first state of zero costs no product.
+Element-wise operations and the state use the weights' dtype (float32 under autocast), because a
+bfloat16 state would lose updates of less than 1/256 of itself. Products use the inputs' dtype. An
+initial state of zero costs no product.
 """
 
 from typing import Any
@@ -52,7 +52,7 @@ def recurrence(
 
 
 def tanh_(x: Tensor) -> Tensor:
-    """Take tanh in place; by the sigmoid on a CPU, where PyTorch's is five times faster."""
+    """Tanh in place; on a CPU via the sigmoid, which is five times faster in PyTorch."""
     if x.device.type != "cpu":
         return x.tanh_()
     return x.mul_(2).sigmoid_().mul_(2).sub_(1)
@@ -131,7 +131,7 @@ class _Recurrence(torch.autograd.Function):
             reach = states.new_empty(steps, rows, size)
         gate_weight, weight_n = low[:two], low[two:]
         first = torch.zeros_like(states[0]) if state is None else state
-        # What does not wait for the gradient of the step behind is done for all steps at once.
+        # What does not depend on the gradient of the next step is computed for all steps at once.
         earlier = torch.cat([first[None], states[:-1]])
         slope = torch.addcmul(gates, gates, gates, value=-1)  # of the sigmoids
         pull = earlier - candidates if keep else candidates - earlier  # of h' along z

@@ -1,8 +1,8 @@
-"""A gated unit stepped in a loop that looks at something between its steps.
+"""A gated unit in a loop with attention between its steps.
 
-Each step is one node. The gradients of the weights are not added up step by step: the steps leave
-what they are made of on a tape, and when the last of them has gone back, each weight gets one
-product over all of them. See `_gated` for the equations.
+Each step is one autograd node. The gradients of the weights are accumulated once per sequence: each
+step stores its factors on a tape, and after the last step each weight gets one product over all
+steps. See `_gated` for the equations.
 """
 
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ Piece = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
 
 @dataclass
 class _Tape:
-    """What the steps of one backward pass have left, and the form of the unit."""
+    """The factors stored by the steps of one backward pass, and the form of the unit."""
 
     before: bool
     keep: bool
@@ -29,14 +29,14 @@ class _Tape:
     run: int = -1
 
     def put(self, *piece: Tensor) -> None:
-        """Keep a step's share; what an earlier backward pass has left is thrown away."""
+        """Store the factors of a step; drop those of an earlier backward pass."""
         run = torch._C._current_graph_task_id()  # two passes may share a kept graph
         if run != self.run:
             self.run, self.pieces = run, []
         self.pieces.append(piece)  # type: ignore[arg-type]
 
     def take(self) -> list[Tensor]:
-        """All shares of this backward pass, step behind step."""
+        """The concatenated factors of all steps of this backward pass."""
         pieces = self.pieces if self.run == torch._C._current_graph_task_id() else []
         self.pieces = []
         return [torch.cat(parts) for parts in zip(*pieces, strict=True)]
@@ -70,7 +70,7 @@ class Loop:
 
 
 class _Weights(torch.autograd.Function):
-    """Hand the weights to the steps; going back, make their gradients of all that these left."""
+    """The identity for the weights; its backward computes their gradients from the tape."""
 
     @staticmethod
     def forward(

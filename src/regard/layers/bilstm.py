@@ -1,4 +1,4 @@
-r"""One LSTM from each end of right-padded sequences."""
+r"""A bidirectional LSTM over right-padded sequences."""
 
 import torch
 from jaxtyping import Float, Int
@@ -11,7 +11,7 @@ __all__ = ["BiLSTM"]
 
 
 class BiLSTM(nn.Module):
-    r"""Two LSTM layers, one reading ahead and one back.
+    r"""Two LSTM layers, one per direction.
 
     .. math:: h_j = [\overrightarrow h_j; \overleftarrow h_j]
 
@@ -19,7 +19,7 @@ class BiLSTM(nn.Module):
         inputs, hidden, bias, project: as in `LSTM`, for each direction.
 
     Shapes:
-        x (B, T, inputs) and lengths (B,) to (B, T, 2H), zero behind the end
+        x (B, T, inputs) and lengths (B,) to (B, T, 2H), zero after the end
     """
 
     def __init__(self, inputs: int, hidden: int, *, bias: bool = False, project: int = 0) -> None:
@@ -30,7 +30,7 @@ class BiLSTM(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch time inputs"], lengths: Int[Tensor, " batch"]
     ) -> Float[Tensor, "batch time both"]:
-        """Read the sequences from both ends."""
+        """Run both directions."""
         ahead, _ = self.ahead(x, lengths)
         back, _ = self.back(reverse(x, lengths), lengths)
         return torch.cat([ahead, reverse(back, lengths)], -1)

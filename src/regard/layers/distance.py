@@ -12,7 +12,7 @@ __all__ = ["DistanceBlock", "DistanceEncoder"]
 
 
 class DistanceBlock(nn.Module):
-    r"""Self-attention in one direction that prefers what is near (Im and Cho 2017, section 3).
+    r"""Directional self-attention with a distance penalty (Im and Cho 2017, section 3).
 
     .. math:: H &= \mathrm{LN}(\mathrm{MultiHead}(S)), \quad head = \mathrm{softmax}\Big(
                   \frac{Q K^\top}{\sqrt{d_k}} + M_{dir} - \alpha |i - j|\Big) V \\
@@ -20,21 +20,22 @@ class DistanceBlock(nn.Module):
                   G = F \odot W^S S + (1 - F) \odot W^H H \\
               S' &= \mathrm{LN}(G + \mathrm{FFN}(G))
 
-    The fusion gate stands in the place of a residual. The first token of the forward direction (the
-    last of the backward one) has nothing to look at: its H is made of zeros. No positions are
-    added; without the distance a block knows which tokens come earlier, but not how near they are.
+    The fusion gate replaces a residual. The first token of the forward direction (the last of the
+    backward one) has no allowed keys: its attention is zero. No positions are added; without the
+    distance penalty a block knows which tokens come earlier, but not how far away they are.
 
     At the paper's size, 300 and 5 heads, a block has 1,263,000 parameters. A public
-    re-implementation (SAN4NLI-pytorch) has 1,264,020, by what the equations do not have: a bias
-    behind the heads (300), a LayerNorm of queries, keys and values (2 · 60) and one in the gate (2
-    · 300). With either, the whole model has the 4.7 million that the paper reports.
+    re-implementation (SAN4NLI-pytorch) has 1,264,020, because of terms that are not in the
+    equations: a bias after the heads (300), a LayerNorm of queries, keys and values (2 · 60) and
+    one in the gate (2 · 300). With either, the whole model has the 4.7 million that the paper
+    reports.
 
     Args:
         dim: of the tokens.
         heads: how many; each of size dim / heads.
         direction: "forward" looks at earlier tokens, "backward" at later ones; never at itself.
         hidden: of the feed-forward layer; 4 dim where not given.
-        alpha: how much a step of distance costs.
+        alpha: the penalty per unit of distance.
         dropout: on the attention's and the feed-forward layer's output.
 
     Shapes:
@@ -67,7 +68,7 @@ class DistanceBlock(nn.Module):
     def forward(
         self, x: Float[Tensor, "*batch t dim"], mask: Mask | None = None
     ) -> Float[Tensor, "*batch t dim"]:
-        """One block; `mask` says which tokens are there."""
+        """One block; `mask` masks the padding."""
         found = self._drop(self.attention(x, x, mask=mask).context)
         stay, change = self.stay(x), self.change(self.attention_norm(found))
         gate = torch.sigmoid(stay + change + self.bias)
@@ -80,7 +81,7 @@ class DistanceBlock(nn.Module):
 
 
 class DistanceEncoder(nn.Module):
-    """A block of each direction, side by side.
+    """A forward and a backward block, concatenated.
 
     Args:
         dim, heads, hidden, alpha, dropout: of both blocks, see `DistanceBlock`.

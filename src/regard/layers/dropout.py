@@ -1,4 +1,4 @@
-"""Dropout as a layer; the function is one of the kernels."""
+"""Dropout as a layer; the function is in `regard.native`."""
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -16,7 +16,7 @@ class Dropout(nn.Module):
         self.p = p
 
     def forward(self, x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """Drop while training."""
+        """Apply dropout in training."""
         return dropout(x, self.p, self.training)
 
     def extra_repr(self) -> str:

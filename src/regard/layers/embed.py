@@ -1,4 +1,4 @@
-"""Word vectors, with ids whose vector is zero and stays zero."""
+"""Embeddings, with ids whose vector is fixed to zero."""
 
 from collections.abc import Callable
 
@@ -22,10 +22,10 @@ class Embed(nn.Module):
     Args:
         vocabulary: number of ids.
         dim: size of a vector.
-        zeros: ids whose vector is zero and gets no gradient: padding; in Cho et al. (2014) also the
-            start symbol, :math:`e(y_0) = 0`.
+        zeros: ids whose vector is zero and gets no gradient: padding, and in Cho et al. (2014) also
+            the start symbol, :math:`e(y_0) = 0`.
         scale: s; the Transformer's is the root of `dim`.
-        dropout: of vectors' elements while training.
+        dropout: of the elements of vectors, in training.
 
     Shapes:
         ids (*batch) to (*batch, dim)
@@ -52,7 +52,7 @@ class Embed(nn.Module):
 
     @torch.no_grad()
     def silence(self) -> None:
-        """Set the vectors of `zeros` to zero: after an initialization of one's own."""
+        """Set the vectors of `zeros` to zero, after a custom initialization."""
         for i in self.zeros:
             self.weight[i].zero_()
 
@@ -71,15 +71,15 @@ class Embed(nn.Module):
         change: Callable[[Tensor], Tensor],
         vectors: Float[Tensor, "*batch dim"] | None = None,
     ) -> Float[Tensor, "*batch changed"]:
-        """The same as `change(self(ids))` for a `change` that maps each vector by itself.
+        """The same as `change(self(ids))` for a `change` that maps each vector separately.
 
-        Where there are fewer ids than words (letters, phonemes) and no dropout, every id is mapped
-        once and the results are looked up.
+        If there are fewer ids than words (letters, phonemes) and no dropout, each id is mapped once
+        and the results are looked up.
 
         Args:
-            ids: what to look up.
-            change: a linear layer, for one.
-            vectors: `self(ids)` where it is at hand.
+            ids: the ids to look up.
+            change: for example a linear layer.
+            vectors: `self(ids)`, if it was computed already.
         """
         vocabulary = self.weight.shape[0]
         if ids.numel() <= vocabulary or (self.training and self.dropout):

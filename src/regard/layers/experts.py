@@ -1,4 +1,4 @@
-r"""A sparsely gated mixture of experts: each vector is worked on by the few that a gate chooses."""
+r"""A sparsely gated mixture of experts: a gate routes each vector to a few experts."""
 
 from typing import NamedTuple
 
@@ -14,10 +14,10 @@ __all__ = ["Experts", "Gates", "NoisyTopK", "squared_variation"]
 
 
 class Gates(NamedTuple):
-    """What a gate says of N vectors: the chosen experts, their weights, and how even the choice is.
+    """The gating of N vectors: the chosen experts, their weights, and statistics of the balance.
 
     Shapes:
-        experts (N, k) int64, weights (N, k) adding up to 1, importance (E,), load (E,)
+        experts (N, k) int64, weights (N, k) that sum to 1, importance (E,), load (E,)
     """
 
     experts: Int[Tensor, "n k"]
@@ -38,14 +38,14 @@ class NoisyTopK(nn.Module):
         \mathrm{Load}_i = \sum_x \Phi\left(
         \frac{(x W_g)_i - \mathrm{kth\_excluding}(H(x), k, i)}{\mathrm{softplus}((x W_n)_i)}\right)
 
-    Load is a smooth estimate of how many vectors each expert gets: the probability that it is among
-    the k once more when its own noise alone is drawn again. Both matrices start at zero, so that
-    all experts are equally likely at first. Without training no noise is drawn.
+    Load is a smooth estimate of the number of vectors per expert: the sum of the probabilities that
+    the expert is among the k best if only its own noise is resampled. Both matrices are initialized
+    to zero, so at first all experts are equally likely. There is no noise in evaluation.
 
     Args:
         dim: of a vector.
-        experts: E, how many there are.
-        k: how many of them each vector goes to.
+        experts: E, the number of experts.
+        k: the number of experts per vector.
     """
 
     def __init__(self, dim: int, experts: int, k: int) -> None:
@@ -57,7 +57,7 @@ class NoisyTopK(nn.Module):
         self.noise = nn.Parameter(torch.zeros(dim, experts))  # W_noise
 
     def forward(self, x: Float[Tensor, "n dim"], real: Bool[Tensor, " n"] | None = None) -> Gates:
-        """Choose; importance and load count the `real` vectors alone."""
+        """Choose experts; importance and load count only the `real` vectors."""
         wide = torch.promote_types(x.dtype, torch.float32)
         clean = (x @ self.gate).to(wide)
         deviation = F.softplus((x @ self.noise).to(wide))
@@ -71,7 +71,7 @@ class NoisyTopK(nn.Module):
         importance = zeros.scatter(1, chosen, weights) * counted[:, None]
         inside = zeros.scatter(1, chosen, 1.0)
         load = inside
-        if self.k < noisy.shape[1]:  # what expert i has to exceed: the k-th best of the others
+        if self.k < noisy.shape[1]:  # the threshold of expert i: the k-th best of the others
             others = torch.where(inside > 0, best[:, self.k :], best[:, self.k - 1 : self.k])
             load = torch.special.ndtr((clean - others) / deviation.clamp_min(1e-6))
         load = (load * counted[:, None]).sum(0)
@@ -86,7 +86,7 @@ class NoisyTopK(nn.Module):
 def squared_variation(x: Float[Tensor, " n"]) -> Float[Tensor, ""]:
     r"""The square of the coefficient of variation: :math:`\mathrm{Var}(x) / \mathrm{E}(x)^2`.
 
-    Zero where all are equal; the variance is the population's.
+    Zero if all are equal; uses the population variance.
 
     Example:
         >>> squared_variation(torch.tensor([1.0, 3.0]))
@@ -100,14 +100,14 @@ class Experts(nn.Module):
 
     .. math:: y = \sigma\Big(\sum_{i \in \mathrm{top}_k} G(x)_i\, \max(0, x A_i)\, B_i\Big)
 
-    Only chosen experts are computed, each once for all its vectors.
+    Only chosen experts are computed, each once for all of its vectors.
 
     Args:
         dim: of a vector.
         hidden: units of an expert.
         experts, k: see `NoisyTopK`.
         dropout: on the experts' hidden units.
-        squash: take the sigmoid of the sum, as the translation models do.
+        squash: apply the sigmoid to the sum, as in the translation models.
 
     Shapes:
         x (*batch, dim), real (*batch) to (*batch, dim) and a penalty: the sum of the squared
@@ -136,7 +136,7 @@ class Experts(nn.Module):
     def forward(
         self, x: Float[Tensor, "*batch dim"], real: Bool[Tensor, "*batch"] | None = None
     ) -> tuple[Float[Tensor, "*batch dim"], Float[Tensor, ""]]:
-        """Send each vector to its experts and add up what they say."""
+        """Route each vector to its experts and sum their outputs."""
         rows = x.reshape(-1, x.shape[-1])
         gates = self.gates(rows, None if real is None else real.reshape(-1))
         k = gates.experts.shape[1]

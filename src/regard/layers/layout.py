@@ -13,23 +13,24 @@ __all__ = ["BatchLayout"]
 
 
 class BatchLayout:
-    """The positions of a batch (B, T), with its padding or without.
+    """Whether a batch (B, T) is computed with its padding or without, and the conversions.
 
-    Projections, feed-forward layers, norms and dropout are most of a Transformer's training step
-    and know nothing of sentences: without padding (a fifth of the positions where sentences of like
-    length stand together) they have so much less to do.
+    Most of a Transformer's training step (projections, feed-forward layers, norms, dropout) treats
+    each position by itself. Without padding there is less to compute: a fifth less where sentences
+    of similar length are batched together.
 
-        rows = BatchLayout(lengths, T, packed=True)
-        x = rows.take(x)                    # (B, T, D) to (N, D)
+        layout = BatchLayout(lengths, T, ragged=True)
+        x = layout.unpad(x)                # (B, T, D) to (N, D)
         x = feedforward(x)
-        x = attention(rows(x), rows(x), mask=rows.mask).context
-        x = rows.back(x)                    # (N, D) to (B, T, D), zeros where padding was
+        x = attention(layout(x), layout(x), mask=layout.mask).context
+        x = layout.pad(x)                  # (N, D) to (B, T, D), zeros at padding
 
-    With `packed=False` all of these give back what they are given, and `mask` hides the padding.
+    With `ragged=False` all of these return their input, and `mask` hides the padding.
 
     Args:
-        lengths: how many positions each sequence has.
+        lengths: the number of positions of each sequence.
         size: T.
+        ragged: compute without padding.
 
     Shapes:
         lengths (B,)

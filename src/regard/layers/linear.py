@@ -1,4 +1,4 @@
-"""Linear layers by the fastest product at hand; the function is one of the kernels."""
+"""Linear layers with the fastest available product; the functions are in `regard.native`."""
 
 from regard.native.gemm import add_product, is_faster, linear, product
 

@@ -31,12 +31,12 @@ class LSTM(nn.Module):
         inputs: size of the input.
         hidden: H.
         layers: L.
-        bias: biases (two vectors a gate, as in `torch.nn.LSTM`); Sutskever and Luong have none.
+        bias: biases (two vectors per gate, as in `torch.nn.LSTM`); Sutskever and Luong have none.
         dropout: on the input of every layer but the first (Zaremba et al. 2014).
         project: P, what each layer's h is projected to (Sak et al. 2014); 0 for none: P = H.
 
     Shapes:
-        x (B, T, inputs) and lengths (B,) to the top layer's states (B, T, P), zero behind the end,
+        x (B, T, inputs) and lengths (B,) to the top layer's states (B, T, P), zero after the end,
         and the last h (B, L, P) and c (B, L, H) of all layers, after the last word of each row
     """
 
@@ -85,7 +85,7 @@ class LSTM(nn.Module):
     ) -> Float[Tensor, "*batch gates"]:
         """The first layer's product with (the named columns of) its input: W x, 4H in all, no bias.
 
-        Input feeding needs it: words are known for all steps, what is fed only step by step.
+        Used for input feeding: words are known for all steps, the fed vectors only step by step.
         """
         weight = self.stack.get_parameter("weight_ih_l0")
         return F.linear(x, weight if columns is None else weight[:, columns])
@@ -131,7 +131,7 @@ def _inner(x: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _tanh(x: Tensor) -> Tensor:
-    """Take tanh; by the sigmoid on a CPU, where PyTorch's is five times faster."""
+    """Tanh; on a CPU via the sigmoid, which is five times faster in PyTorch."""
     return torch.sigmoid(2 * x).mul_(2).sub_(1) if x.device.type == "cpu" else torch.tanh(x)
 
 

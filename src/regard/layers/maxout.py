@@ -14,11 +14,11 @@ def maxout(x: Float[Tensor, "*batch inputs"], pieces: int = 2) -> Float[Tensor, 
 
     .. math:: y_i = \max(x_{2i-1}, x_{2i}) \quad\text{(1-based, two pieces)}
 
-    Consecutive ones, as in Cho et al. (2014, appendix A) and Bahdanau et al. (2015, A.2.2); other
-    code takes the maximum of the two halves.
+    Consecutive features, as in Cho et al. (2014, appendix A) and Bahdanau et al. (2015, A.2.2);
+    other implementations take the maximum of the two halves.
 
     Raises:
-        RequestError: when the size is no multiple of `pieces`.
+        RequestError: if the size is not a multiple of `pieces`.
     """
     if x.shape[-1] % pieces:
         raise RequestError(
@@ -30,7 +30,7 @@ def maxout(x: Float[Tensor, "*batch inputs"], pieces: int = 2) -> Float[Tensor, 
 
 
 class Maxout(nn.Module):
-    r"""A linear map and the maximum of each `pieces` consecutive results.
+    r"""A linear map and the maximum of each `pieces` consecutive outputs.
 
     .. math:: y = \mathrm{maxout}(W x + b)
 

@@ -1,4 +1,4 @@
-"""Where the norm and the residual stand around a sub-layer."""
+"""Layer norm and residual connection around a sub-layer."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ __all__ = ["PostNorm", "PreNorm", "Residual"]
 
 
 class Residual(nn.Module):
-    """A residual connection with a layer norm, one for each sub-layer.
+    """A residual connection with a layer norm, one per sub-layer.
 
     Args:
         dropout: on the sub-layer's output, before it is added.
@@ -26,12 +26,12 @@ class Residual(nn.Module):
         self.dropout = dropout
 
     def add(self, x: Tensor, onto: Tensor) -> Tensor:
-        """Add what dropout leaves of x while training."""
+        """Add x after dropout."""
         return dropout_add(x, onto, self.dropout, self.training)
 
 
 class PostNorm(Residual):
-    r"""As the Transformer paper prints it: :math:`\mathrm{LN}(x + \mathrm{Dropout}(F(x)))`."""
+    r"""As in the Transformer paper: :math:`\mathrm{LN}(x + \mathrm{Dropout}(F(x)))`."""
 
     final = False
 
@@ -46,7 +46,7 @@ class PostNorm(Residual):
 class PreNorm(Residual):
     r"""tensor2tensor's later default: :math:`x + \mathrm{Dropout}(F(\mathrm{LN}(x)))`.
 
-    The stack then ends in one more norm. It trains deep stacks without warm-up (Wang et al. 2019).
+    The stack then needs a final norm. Deep stacks train without warm-up (Wang et al. 2019).
     """
 
     final = True

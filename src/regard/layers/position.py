@@ -36,7 +36,7 @@ def sinusoid(length: int, dim: int, layout: str = "interleaved") -> Float[Tensor
 
 
 class Sinusoid(nn.Module):
-    """Adds the sinusoid table; it has no parameters and grows as far as is asked.
+    """Adds the sinusoid table, which has no parameters and grows as needed.
 
     Shapes:
         x (*batch, T, dim) to the same; `at` is the position of the first row
@@ -71,7 +71,7 @@ class LearnedPositions(nn.Module):
         x (*batch, T, dim) to the same
 
     Raises:
-        RequestError: for a position past the table: a learned table cannot be continued.
+        RequestError: for a position beyond the table, which cannot be extrapolated.
     """
 
     def __init__(self, dim: int, length: int) -> None:
@@ -96,7 +96,7 @@ class LearnedPositions(nn.Module):
 
 
 class NoPositions(nn.Module):
-    """Adds nothing: for models whose attention knows distances (Shaw et al. 2018), or nothing.
+    """Adds nothing: for models with relative positions (Shaw et al. 2018), or none.
 
     Shapes:
         x (*batch, T, dim) to the same

@@ -1,4 +1,4 @@
-"""Sentences to vectors without a recurrence: words weighted by where they stand, then added up."""
+"""Sentence vectors without a recurrence: a sum of words weighted by position."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -15,11 +15,11 @@ Encoding = Callable[[Tensor, int, int, torch.dtype], Tensor]
 
 
 class Sentences(NamedTuple):
-    """Documents whose sentences are written once, however often they occur in a batch.
+    """Documents with deduplicated sentences.
 
     Args:
-        words: each distinct sentence, right-padded; the first is empty.
-        places: which sentence stands at each place of each document, 0 behind its end.
+        words: the distinct sentences, right-padded; the first is empty.
+        places: the sentence at each position of each document, 0 after its end.
 
     Shapes:
         words (U, W) int64, places (B, S) int64
@@ -34,7 +34,7 @@ class Sentences(NamedTuple):
 
     @classmethod
     def of(cls, document: Int[Tensor, "batch sentence word"]) -> "Sentences":
-        """Take documents apart, each sentence standing for itself (but for the empty ones)."""
+        """Split documents into sentences, without deduplication (except for empty ones)."""
         batch, count, width = document.shape
         words = torch.cat([document.new_full((1, width), PAD), document.flatten(0, 1)])
         places = torch.arange(1, len(words), device=document.device).view(batch, count)
@@ -44,14 +44,14 @@ class Sentences(NamedTuple):
 def bag_of_words(
     words: Int[Tensor, "*n word"], dim: int, longest: int, dtype: torch.dtype = torch.float32
 ) -> Float[Tensor, "..."]:
-    """Every word weighs 1, wherever it stands: (1, 1)."""
+    """Weight 1 at every position: (1, 1)."""
     return torch.ones(1, 1, dtype=dtype, device=words.device)
 
 
 def position(
     words: Int[Tensor, "*n word"], dim: int, longest: int, dtype: torch.dtype = torch.float32
 ) -> Float[Tensor, "..."]:
-    r"""Position encoding as the paper prints it (Sukhbaatar et al. 2015, section 4.1).
+    r"""Position encoding as printed in the paper (Sukhbaatar et al. 2015, section 4.1).
 
     .. math:: l_{kj} = (1 - j/J) - (k/d)(1 - 2j/J)
 
@@ -60,7 +60,7 @@ def position(
     Args:
         words: right-padded sentences.
         dim: d.
-        longest: without meaning here.
+        longest: unused.
 
     Shapes:
         words (*n, W) to weights (*n, W, d)
@@ -74,14 +74,14 @@ def position(
 def position_released(
     words: Int[Tensor, "*n word"], dim: int, longest: int, dtype: torch.dtype = torch.float32
 ) -> Float[Tensor, "..."]:
-    r"""Position encoding as the authors' code has it, which is another function.
+    r"""Position encoding of the authors' code, which differs from the paper.
 
     .. math:: l_{kj} = 1 + \frac{4}{dJ} \Big(k - \frac{d+1}{2}\Big) \Big(j - \frac{J+1}{2}\Big)
 
     Args:
         words: right-padded sentences.
         dim: d.
-        longest: J, one length for all sentences: that of the longest.
+        longest: J, the length of the longest sentence, used for all sentences.
 
     Shapes:
         words (*n, W) to weights (W, d)
@@ -102,4 +102,4 @@ ENCODINGS: Mapping[str, Encoding] = {
     "position": position,
     "position-released": position_released,
 }
-"""What a model may name as `encoding`: weights of words by place, of (words, d, J, dtype)."""
+"""The values of a model's `encoding`: position weights of (words, d, J, dtype)."""

@@ -37,7 +37,7 @@ class CSRMatrix:
         self.transpose_offsets = _offsets(self.column, shape[1])
 
     def to(self, device: torch.device | str) -> "CSRMatrix":
-        """Move all of it."""
+        """Move all tensors to a device."""
         moved = object.__new__(CSRMatrix)
         vars(moved).update(
             {k: v.to(device) if isinstance(v, Tensor) else v for k, v in vars(self).items()}
@@ -79,7 +79,7 @@ class _Product(torch.autograd.Function):
 
 
 class SparseLinear(nn.Module):
-    r"""y = x W for sparse rows x, with dropout on x.
+    r"""y = x W for sparse x, with dropout on x.
 
     Args:
         inputs: F.

@@ -13,7 +13,7 @@ __all__ = ["SampledSubgraph", "edges_of"]
 
 @dataclass(frozen=True, eq=False)
 class SampledSubgraph:
-    """The edges that each layer needs to predict some seed nodes, in place of a whole graph.
+    """The edges that each layer needs to predict some seed nodes, instead of a whole graph.
 
     Nodes are numbered outwards: the seed nodes, their new neighbors, the new neighbors of those.
     A layer's queries are the first of its keys, and its outputs are the next layer's keys.

@@ -1,4 +1,4 @@
-"""Linear and convolutional layers whose weights have a direction and a length of their own."""
+"""Linear and convolutional layers with weight normalization."""
 
 import math
 
@@ -11,15 +11,15 @@ __all__ = ["NormedConv", "NormedLinear"]
 
 
 class NormedLinear(nn.Module):
-    r"""A linear layer under weight normalization (Salimans and Kingma 2016, eq. 2).
+    r"""A linear layer with weight normalization (Salimans and Kingma 2016, eq. 2).
 
     .. math:: y = W x + b, \qquad W_i = g_i\, v_i / \lVert v_i \rVert
 
-    At the start :math:`W = v` is drawn from :math:`N(0, \sqrt{gain \cdot p / n})` for n inputs, as
+    Initially :math:`W = v` is drawn from :math:`N(0, \sqrt{gain \cdot p / n})` for n inputs, as
     in Gehring et al. (2017, section 3.5).
 
     Args:
-        gain: 1; 4 where a gated linear unit follows, which halves the standard deviation.
+        gain: 1; 4 before a gated linear unit, which halves the standard deviation.
         retain: p, the probability that dropout before this layer keeps an input.
 
     Shapes:
@@ -35,13 +35,13 @@ class NormedLinear(nn.Module):
         self.bias = nn.Parameter(torch.zeros(outputs))
 
     def weight(self) -> Float[Tensor, "outputs inputs"]:
-        """W; a decoder makes it once and not at every step."""
+        """W; a decoder computes it once, not at every step."""
         return torch._weight_norm(self.v, self.g, 0)
 
     def forward(
         self, x: Float[Tensor, "*batch inputs"], weight: Tensor | None = None
     ) -> Float[Tensor, "*batch outputs"]:
-        """The product, with `weight()` where that is at hand."""
+        """The product, with `weight()` if it was computed already."""
         return F.linear(x, self.weight() if weight is None else weight, self.bias)
 
     def extra_repr(self) -> str:
@@ -57,8 +57,8 @@ class NormedConv(NormedLinear):
     Args:
         inputs, outputs: channels.
         kernel: k.
-        before: l, how many of the k positions lie before t: k - 1 sees no future, (k - 1) / 2 is
-            centered. Positions outside the text are zeros.
+        before: l, the number of the k positions before t: k - 1 is causal, (k - 1) / 2 is centered.
+            Positions outside the text are zeros.
 
     Shapes:
         x (*batch, T, inputs) to (*batch, T, outputs)

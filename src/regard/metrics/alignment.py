@@ -40,7 +40,7 @@ def read_links(
         name: what errors call the file.
 
     Raises:
-        RequestError: something is no link; its file and line are named.
+        RequestError: for an invalid link, with file and line.
 
     Example:
         >>> (pair,) = read_links(["0-0 1?2"])
@@ -70,21 +70,22 @@ def read_links(
 def hard_alignment(
     weights: Float[Tensor, "target source"], *, row: str = "predicted"
 ) -> frozenset[Link]:
-    """One link for each target word: to the source word it looks at most (the first among equals).
+    """One link per target word: to the source word with the largest weight (the first of equals).
 
-    A row of zeros, which looks at nothing, gives no link.
+    A row of zeros gives no link.
 
     Args:
         weights: of one hypothesis, one head or the mean of several.
-        row: which target word row t belongs to. "predicted": word t, which is being written.
-            "input": word t - 1, which was just read, so that row 0 (the start symbol) gives none;
+        row: the target word of row t. "predicted": word t, the output of the step.
+            "input": word t - 1, the input of the step, so row 0 (the start symbol) gives no link;
             Luong et al. (2015, note 14) read content scores this way.
 
     Raises:
         RequestError: `row` is neither.
 
     Shapes:
-        weights (T, S): T target words, S source words; leave out what is not to be linked (EOS).
+        weights (T, S): T target words, S source words; leave out tokens that should not be linked
+        (EOS).
     """
     shifts = {"predicted": 0, "input": 1}
     if row not in shifts:
@@ -106,13 +107,13 @@ def aer(
 
         AER = 100 (1 - (Σ|A ∩ S| + Σ|A ∩ P|) / (Σ|A| + Σ|S|)),   S ⊆ P
 
-    summed over sentence pairs; sure links count as possible even where `possible` leaves them out.
+    summed over sentence pairs; sure links always count as possible.
     `parts` has precision 100 Σ|A ∩ P| / Σ|A| and recall 100 Σ|A ∩ S| / Σ|S|.
 
     Args:
-        alignments: A, the links found for each sentence pair.
-        sure: S, as many.
-        possible: P, as many; without it every gold link is sure.
+        alignments: A, the links of each sentence pair.
+        sure: S, the sure gold links of each pair.
+        possible: P, the possible gold links; by default all gold links are sure.
         samples: bootstrap samples for a 95 % interval in `parts["interval"]`; 0 for none.
 
     Raises:

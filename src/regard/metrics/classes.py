@@ -1,4 +1,4 @@
-"""How many are right."""
+"""Accuracy."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ __all__ = ["accuracy"]
 
 
 def accuracy(outputs: Sequence[str], references: Sequence[str]) -> Score:
-    """The share of outputs that are the reference, in percent.
+    """The share of outputs that equal the reference, in percent.
 
     Raises:
         RequestError: nothing to score, or unequal numbers.

@@ -10,8 +10,8 @@ def edit_distance(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
 
         d(i, j) = min(d(i-1, j) + 1, d(i, j-1) + 1, d(i-1, j-1) + [first_i ≠ second_j])
 
-    A column of that table differs from cell to cell by -1, 0 or 1, so it is kept as the bits of two
-    integers (where it rises, where it falls), and the next column takes a dozen operations on them.
+    Adjacent cells of a column differ by -1, 0 or 1. So a column is stored as the bits of two
+    integers (increases and decreases), and the next column costs a dozen operations on them.
 
     Args:
         first: tokens: words, phonemes, the characters of a string.
@@ -50,7 +50,7 @@ def nearest_variant(
 ) -> tuple[int, int]:
     """The index of the variant with the least edit distance, and that distance.
 
-    Among equals the first one wins: dictionaries list the main form first.
+    The first of equals is used, because dictionaries list the main form first.
 
     Example:
         >>> nearest_variant("ab", ["abc", "xb", "ab"])

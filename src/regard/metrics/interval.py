@@ -1,4 +1,4 @@
-"""How sure a score is, and a difference of two: by drawing other examples (the bootstrap)."""
+"""Bootstrap confidence intervals of scores and of differences between two systems."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -15,7 +15,7 @@ AT_ONCE = 64
 
 
 class Interval(NamedTuple):
-    """Where a score of as many other examples would fall, `level` times in a hundred."""
+    """A confidence interval at `level` percent."""
 
     low: float
     high: float
@@ -24,11 +24,11 @@ class Interval(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """How much higher the second of two systems scores, and whether chance explains it.
+    """The difference of two systems (second minus first), and its significance.
 
     Args:
         interval: of the difference, by the paired bootstrap.
-        p: of a difference as large if the two systems were the same, by approximate randomization.
+        p: the p-value by approximate randomization.
     """
 
     value: float
@@ -39,13 +39,13 @@ class Difference(NamedTuple):
 def bootstrap(sums: Sums, *, samples: int = 1000, level: float = 95.0, seed: int = 1) -> Interval:
     """The interval of a score that is a function of sums over examples.
 
-    Examples are drawn with replacement `samples` times, as many as there are; the interval lies
-    between the (100 - level)/2-th and the (100 + level)/2-th percentile of the scores so made.
+    `samples` times, as many examples as there are are drawn with replacement. The interval is
+    between the (100 - level)/2-th and the (100 + level)/2-th percentile of their scores.
 
     Args:
-        sums: the score by example.
-        samples: how many times.
-        level: in percent.
+        sums: the score as sums over examples.
+        samples: the number of bootstrap samples.
+        level: the confidence level in percent.
         seed: the same seed gives the same interval.
 
     Source: Efron (1979); for translation Koehn (2004), "Statistical significance tests for machine
@@ -60,12 +60,12 @@ def paired(
 ) -> Difference:
     """Compare two systems on the same examples: second minus first.
 
-    The interval is the paired bootstrap's: both systems meet the same drawn examples. p is that of
-    approximate randomization: outputs are exchanged example by example at random, and p is
-    (1 + how often the difference is as large as the real one) / (1 + samples).
+    The interval is from the paired bootstrap, with the same examples for both systems. p is from
+    approximate randomization: outputs are randomly exchanged between the systems, and p is
+    (1 + number of differences at least as large as the observed one) / (1 + samples).
 
     Raises:
-        RequestError: they were not scored on as many examples.
+        RequestError: for different numbers of examples.
 
     Source: Koehn (2004); Riezler and Maxwell (2005), "On some pitfalls in automatic evaluation and
     significance testing for MT".
@@ -90,7 +90,7 @@ def paired(
 
 
 def _drawn(number: int, samples: int, seed: int) -> Iterator[np.ndarray]:
-    """How often each example is drawn, a few samples at a time: all that matters of a drawing."""
+    """How often each example is drawn, for a few samples at a time."""
     draw, even = np.random.default_rng(seed), np.full(number, 1 / number)
     for start in range(0, samples, AT_ONCE):
         yield draw.multinomial(number, even, size=min(AT_ONCE, samples - start))

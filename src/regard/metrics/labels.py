@@ -1,4 +1,4 @@
-"""Scores of sets: where each item has none, one or several classes."""
+"""Scores of multi-label classification."""
 
 from collections.abc import Collection, Sequence
 
@@ -9,11 +9,11 @@ __all__ = ["f1_of_counts", "micro_f1"]
 
 
 def micro_f1(outputs: Sequence[Collection[str]], references: Sequence[Collection[str]]) -> Score:
-    r"""F1 over all decisions about all classes at once, in percent (Hamilton et al. 2017, PPI).
+    r"""Micro-averaged F1 over all classes, in percent (Hamilton et al. 2017, PPI).
 
     .. math:: F_1 = \frac{2\,TP}{2\,TP + FP + FN}
 
-    100 where there is nothing to find and nothing was said.
+    100 if there are no classes in references and outputs.
 
     Raises:
         RequestError: nothing to score, or unequal numbers.
@@ -40,6 +40,6 @@ def micro_f1(outputs: Sequence[Collection[str]], references: Sequence[Collection
 
 
 def f1_of_counts(right: int, false: int, missed: int) -> float:
-    """F1 in percent; 100 where there was nothing."""
+    """F1 in percent; 100 if all counts are zero."""
     total = 2 * right + false + missed
     return 200 * right / total if total else 100.0

@@ -1,4 +1,4 @@
-"""How well a language model foretells a text, as the field counts it."""
+"""Perplexity of language models."""
 
 import math
 from collections.abc import Sequence
@@ -16,13 +16,14 @@ def perplexity(log_probs: Sequence[float], words: Sequence[int], unknown: int = 
 
     .. math:: \exp\Big(-\frac{\sum_n \log p(\text{line}_n)}{\sum_n (\text{words}_n + 1)}\Big)
 
-    The words are those of the text, so models with other pieces than words can be compared; models
-    with other vocabularies cannot, since an unknown word costs what all of them cost together.
+    Words are counted in the text, so models with different subword units are comparable. Models
+    with different word vocabularies are not, because an unknown word gets the probability of all
+    unknown words together.
 
     Args:
-        log_probs: of each line, its end among it, by the natural logarithm.
-        words: of each line, without its end.
-        unknown: how many of them no vocabulary has; noted beside the score.
+        log_probs: of each line including its end, natural logarithm.
+        words: the number of words of each line, without its end.
+        unknown: the number of unknown words, reported with the score.
 
     Raises:
         RequestError: nothing to score, or unequal numbers.
@@ -52,5 +53,5 @@ def perplexity(log_probs: Sequence[float], words: Sequence[int], unknown: int = 
 
 def _of(sums: np.ndarray) -> np.ndarray:
     """Perplexities of sums (..., 2)."""
-    with np.errstate(over="ignore"):  # beyond what a float holds it is infinite
+    with np.errstate(over="ignore"):  # infinite on overflow
         return np.asarray(np.exp(sums[..., 0] / sums[..., 1]))

@@ -4,14 +4,14 @@ With G and T the multisets of (label, start, end) of a gold and a test tree, sum
 
     recall = Σ|G ∩ T| / Σ|G|,   precision = Σ|G ∩ T| / Σ|T|,   F1 = 2 P R / (P + R)
 
-where, before anything is counted,
+where, before counting,
 
-* words whose tag is deleted (punctuation, traces) are taken out, and places counted without them;
-* constituents are left out that hold no word any more, or have a deleted label (TOP);
-* labels end before their first '-' or '='; equal labels (ADVP, PRT) are one.
+* words with a deleted tag (punctuation, traces) are removed, and positions count the others;
+* constituents without words, or with a deleted label (TOP), are removed;
+* labels are cut before their first '-' or '='; equal labels (ADVP, PRT) count as one.
 
-A tag is no constituent. (NP (NP x)) against (NP x) matches once. A test bracket crosses where it
-overlaps some gold bracket and neither holds the other.
+A tag is not a constituent. (NP (NP x)) against (NP x) matches once. A test bracket crosses if it
+overlaps a gold bracket and neither contains the other.
 
 Source: Sekine and Collins (1997), "Evalb: a bracket scoring program"; Black et al. (1991).
 """
@@ -34,7 +34,7 @@ Bracket = tuple[str, int, int]
 
 @runtime_checkable
 class Bracketed(Protocol):
-    """What a tree has to say of itself (`data.trees.Tree`)."""
+    """The interface of trees (`data.trees.Tree`)."""
 
     def leaves(self) -> Sequence[tuple[str, str]]:
         """(Tag, word) of every word."""
@@ -47,12 +47,12 @@ class Bracketed(Protocol):
 
 @dataclass(frozen=True)
 class Parameters:
-    """What a parameter file of evalb says.
+    """The settings of an evalb parameter file.
 
     Args:
         name: of the file, for the signature.
-        deleted: labels and tags that do not count.
-        equal: labels that count as another.
+        deleted: ignored labels and tags.
+        equal: labels that count as another label.
     """
 
     name: str
@@ -60,11 +60,11 @@ class Parameters:
     equal: Mapping[str, str] = field(default_factory=dict)
 
     def same(self, label: str) -> str:
-        """The label that it counts as."""
+        """The label that a label counts as."""
         return self.equal.get(label, label)
 
     def drops(self, label: str) -> bool:
-        """Whether a label or tag does not count."""
+        """Whether a label or tag is ignored."""
         return label in self.deleted
 
 
@@ -118,23 +118,23 @@ def evalb(
     punctuation: str = "gold",
     samples: int = 0,
 ) -> dict[str, Score]:
-    """Bracketing F1, recall, precision, and all else that evalb prints.
+    """Bracketing F1, recall, precision, and everything else that evalb prints.
 
     `complete` is the share of sentences with every bracket right, `crossing` the mean number of
     test brackets that cross a gold one, `no_crossing` and `few_crossing` the shares of sentences
     with none and with at most two, `tagging` the share of right tags among words that count.
 
     Args:
-        tests: one tree a sentence.
+        tests: one tree per sentence.
         golds: the treebank's.
         parameters: of `COLLINS`, or others.
-        punctuation: "own": each tree deletes the words that it itself tags as punctuation, and a
+        punctuation: "own": each tree deletes the words that it tags as punctuation itself; a
             sentence whose two trees then differ in length is an error and *left out*, as in
-            evalb; "gold": both delete the treebank's, so that no wrong tag makes a sentence easier.
+            evalb. "gold": both delete the treebank's, so wrong tags cannot make a sentence easier.
         samples: bootstrap samples for a 95 % interval in each `parts["interval"]`; 0 for none.
 
     Every score's `parts` has the sums: brackets `gold`, `test`, `match`; sentences `used`,
-    `errors` (other words) and `skipped` (a test tree without a word that counts).
+    `errors` (different words) and `skipped` (a test tree without counted words).
 
     Raises:
         RequestError: nothing to score, or unequal numbers.
@@ -173,7 +173,7 @@ def evalb(
 
 @dataclass(frozen=True)
 class _Counted:
-    """What counts of a tree: its words and tags, and its brackets."""
+    """The counted words, tags and brackets of a tree."""
 
     words: list[str]
     tags: list[str]

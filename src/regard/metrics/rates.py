@@ -13,15 +13,15 @@ __all__ = ["per", "wer", "word_error_rate"]
 
 
 def per(hypotheses: Sequence[str], references: References, *, samples: int = 0) -> Score:
-    """Phoneme error rate: the edits that the outputs lack, by the phonemes they should have.
+    """Phoneme error rate: edits divided by the number of reference phonemes.
 
         PER = 100 Σ_n d(h_n, v_n) / Σ_n |v_n|,   v_n = the variant of example n nearest to h_n
 
-    Among variants equally near, the first one listed is taken, and its length counts.
+    Of equally near variants the first one is used.
 
     Args:
-        hypotheses: phonemes divided by white space, one word a string; empty counts as all deleted.
-        references: the right pronunciation of each, or all its variants.
+        hypotheses: one string per word, with phonemes separated by white space; empty: all deleted.
+        references: the pronunciation of each word, or all its variants.
         samples: bootstrap samples for a 95 % interval in `parts["interval"]`; 0 for none.
 
     Raises:
@@ -37,12 +37,12 @@ def per(hypotheses: Sequence[str], references: References, *, samples: int = 0) 
 def word_error_rate(
     hypotheses: Sequence[str], references: References, *, samples: int = 0
 ) -> Score:
-    """Word error rate of running text, as speech recognition has it (jiwer, sclite's edits).
+    """Word error rate of running text, as in speech recognition (jiwer, sclite).
 
-        100 Σ_n d(h_n, r_n) / Σ_n |r_n|    over words divided by white space
+        100 Σ_n d(h_n, r_n) / Σ_n |r_n|    over words separated by white space
 
-    With several references the nearest one counts, as in `per`. Nothing is lower-cased or stripped
-    of punctuation. sclite aligns with costs 4, 3, 3, so that in rare cases it counts more edits.
+    With several references the nearest one counts, as in `per`. Case and punctuation are kept.
+    sclite aligns with costs 4, 3, 3, so that in rare cases it counts more edits.
     """
     return _rate("word_error_rate", "words", hypotheses, references, samples)
 
@@ -74,7 +74,7 @@ def _rate(
 
 
 def wer(hypotheses: Sequence[str], references: References, *, samples: int = 0) -> Score:
-    """Word error rate of pronunciations: the share of words whose output equals no variant.
+    """Word error rate of pronunciations: the share of words whose output matches no variant.
 
         WER = 100 Σ_n [h_n ∉ variants_n] / N
 
@@ -102,7 +102,7 @@ def wer(hypotheses: Sequence[str], references: References, *, samples: int = 0) 
 
 
 def _with_interval(score: Score, counts: np.ndarray, samples: int) -> Score:
-    """The same score by example, 100 Σ first / Σ second; with its interval if it is asked for."""
+    """The score with its sums, 100 Σ first / Σ second, and with its interval if requested."""
     sums, parts = Sums.percent(counts), dict(score.parts)
     if samples:
         parts["interval"] = bootstrap(sums, samples=samples)

@@ -1,4 +1,4 @@
-"""What every score is: a value, and a signature of how it was come by."""
+"""Scores: a value, and a signature that says how it was computed."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,11 +17,11 @@ References = Sequence[str] | Sequence[Sequence[str]]
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """A score as a function of sums over examples: what intervals and tests are made from.
+    """A score as a function of sums over examples, for intervals and significance tests.
 
     Args:
-        counts: what each example adds: (example, count).
-        of: from sums (..., count) to scores (...).
+        counts: the counts of each example: (example, count).
+        of: maps sums (..., count) to scores (...).
     """
 
     counts: np.ndarray
@@ -40,11 +40,11 @@ class Score:
     """A score of a whole set of examples.
 
     Args:
-        name: as the field calls it: "bleu", "per".
-        value: 0 to 100 (error rates may go above).
-        signature: what was computed, with which settings, by which version.
-        parts: what the value is made of: counts, precisions, a confidence interval.
-        sums: the same score by example, where it is a function of sums.
+        name: the usual name: "bleu", "per".
+        value: 0 to 100 (error rates can be higher).
+        signature: what was computed, with which settings and version.
+        parts: components of the value: counts, precisions, a confidence interval.
+        sums: the score as sums over examples, if it is a function of sums.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Score:
     sums: Sums | None = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
-        """The score as people write it.
+        """The score as text.
 
         Example:
             >>> print(Score("per", 12.3456, "edit:levenshtein|version:regard-0.1"))
@@ -64,7 +64,7 @@ class Score:
 
 
 def signature(**fields: str | int) -> str:
-    """What was computed, in sacreBLEU's form `key:value|…`, ending with this package's version."""
+    """What was computed, in sacreBLEU's format `key:value|…`, with the version of this package."""
     named = {**fields, "version": f"regard-{__version__}"}
     return "|".join(f"{k}:{v}" for k, v in named.items())
 
@@ -89,6 +89,6 @@ def variants(hypotheses: Sequence[str], references: References) -> list[list[str
 
 
 def count_of(found: Sequence[Sequence[str]]) -> str | int:
-    """How many references an example has, or "var" where that varies, as sacreBLEU says it."""
+    """The number of references per example, or "var" if it varies, as in sacreBLEU."""
     numbers = {len(several) for several in found}
     return numbers.pop() if len(numbers) == 1 else "var"

@@ -1,4 +1,4 @@
-"""Exact match and F1 of answers that are spans, as SQuAD's official scorer counts them."""
+"""Exact match and F1 of answer spans, as in SQuAD's official scorer."""
 
 import re
 import string
@@ -16,7 +16,7 @@ _MARKS = frozenset(string.punctuation)
 
 
 def normalized(answer: str) -> str:
-    """Lower case, without ASCII punctuation and articles, single spaces.
+    """Lower-cased, without ASCII punctuation and articles, with single spaces.
 
     Example:
         >>> normalized("The  well-to-do farmer.")
@@ -27,7 +27,7 @@ def normalized(answer: str) -> str:
 
 
 def exact_match(outputs: Sequence[str], references: References) -> Score:
-    """The share of outputs that are one of the right answers once normalized, in percent.
+    """The share of outputs that equal a correct answer after normalization, in percent.
 
     Source: Rajpurkar et al. (2016), section 6.1.
 
@@ -39,7 +39,7 @@ def exact_match(outputs: Sequence[str], references: References) -> Score:
 
 
 def span_f1(outputs: Sequence[str], references: References) -> Score:
-    """The mean of each output's F1 over words with the right answer it is nearest to, in percent.
+    """The mean word-level F1 of each output with its nearest correct answer, in percent.
 
     Source: Rajpurkar et al. (2016), section 6.1.
 
@@ -51,7 +51,7 @@ def span_f1(outputs: Sequence[str], references: References) -> Score:
 
 
 def _f1(output: str, reference: str) -> float:
-    """Of two answers; where one is empty they are alike or not, as SQuAD 2.0's scorer has it."""
+    """F1 of two answers; if one is empty, 1 for equal ones and else 0, as in SQuAD 2.0."""
     said, right = normalized(output).split(), normalized(reference).split()
     if not said or not right:
         return float(said == right)

@@ -14,17 +14,17 @@ FAILED = 5.0
 def task_errors(
     outputs: Sequence[str], references: Sequence[str], tasks: Sequence[str]
 ) -> dict[str, Score]:
-    """The mean error over tasks, how many tasks failed, and the error of each.
+    """The mean error over tasks, the number of failed tasks, and the error of each task.
 
-    A task's error is the share of its questions whose answer is wrong, in percent; the mean is over
-    tasks, not over questions; a task failed if its error is above 5 %.
+    A task's error is its share of wrong answers, in percent. The mean is over tasks, not over
+    questions. A task fails if its error is above 5 %.
 
     Args:
-        outputs, references: answers; equal or wrong, a list in another order too.
-        tasks: of each question; in the order of their first questions they are reported.
+        outputs, references: answers, compared exactly (a list in another order is wrong).
+        tasks: the task of each question; reported in order of their first questions.
 
     Returns:
-        `error`, `failed`, and `error.<task>` for each task where there are several.
+        `error`, `failed`, and `error.<task>` for each task if there are several.
 
     Raises:
         RequestError: nothing to score, or unequal numbers.

@@ -31,7 +31,7 @@ def bleu(
         hypotheses: plain text, not tokenized.
         references: the reference of each, or several.
         tokenize: sacreBLEU's tokenizer: 13a, intl, zh, char, none, …
-        lowercase: score without regard to case.
+        lowercase: ignore case.
         samples: bootstrap samples for a 95 % interval in `parts["interval"]`; 0 for none.
 
     Raises:
@@ -85,7 +85,7 @@ def chrf(
 def _corpus_score(
     metric: Any, hypotheses: Sequence[str], references: References, n: int
 ) -> tuple[Any, Sums]:
-    """What sacreBLEU says of the set, and what each sentence adds to that."""
+    """The corpus score of sacreBLEU, and the counts of each sentence."""
     found = variants(hypotheses, references)
     most = max(map(len, found))
     # sacreBLEU wants a stream of all first references, one of all second ones, …; None: has none.
@@ -96,7 +96,7 @@ def _corpus_score(
         scores = [metric._compute_score_from_stats([int(n) for n in row]).score for row in rows]
         return np.array(scores).reshape(sums.shape[:-1])
 
-    # The counts that its own significance tests resample too (sacrebleu.significance).
+    # The counts that sacreBLEU's significance tests resample (sacrebleu.significance).
     each = metric._extract_corpus_statistics(list(hypotheses), streams)
     if n > 1:
         whole = metric.corpus_score(list(hypotheses), streams, n_bootstrap=n)

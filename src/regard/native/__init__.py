@@ -1,14 +1,14 @@
-"""Kernels in plain C, in one shared object: shipped, else built once into a cache, else none.
+"""Kernels in plain C, in one shared library: shipped, or built once into a cache.
 
-Every `*.c` of this folder is compiled into the same object; a new mechanism joins by being here.
-Nothing needs a compiler: without one `library()` is None, `missing()` says why, and callers use
-PyTorch instead. `REGARD_NATIVE=0` switches all of it off.
+Every `*.c` file of this folder is compiled into the library. A compiler is optional: without one
+`library()` is None, `missing()` says why, and callers use PyTorch instead. `REGARD_NATIVE=0`
+switches all of it off.
 
 How to add a function:
 
 1. C, in `x.c`: `REGARD_API int regard_x(const float *a, float *out, int64_t n, int32_t threads)`,
-   which gives 0, or 1 where there was no memory. Write the inside as a template over vectors (see
-   `regard.h`, `lanes.h`) and dispatch by level; whatever is not `REGARD_API` is `static`.
+   which returns 0, or 1 if out of memory. Write its body as a template over vectors (see
+   `regard.h`, `lanes.h`) and dispatch by level; everything that is not `REGARD_API` is `static`.
 2. Python: declare it, `X = Function("regard_x", "a: f32 (n)", "out: f32 (n) out", "n",
    "threads: threads")`, and call it, `X(a, out, native.threads(a.numel()))`: `gate.py` checks
    types, shapes, strides and status. `native.unavailable_reason("regard_x")` says why the function
@@ -49,22 +49,22 @@ __all__ = ["at_level", "level", "library", "missing", "raw", "threads", "unavail
 FOLDER = Path(__file__).parent
 _LEVELS = ("portable", "AVX2", "AVX-512")
 GRAIN = 200_000
-"""Operations below which a second thread costs more than it brings."""
+"""Operations per thread below which a second thread does not pay off."""
 
 
 def library() -> CDLL | None:
-    """The shared object, or None where there is none; found or built at the first call."""
+    """The shared library, or None; found or built at the first call."""
     return _found()[0]
 
 
 def missing() -> str | None:
-    """Why there is no shared object (or no part of it), in a clause; None where all is well."""
+    """Why the shared library, or a part of it, is missing, in a clause, or None."""
     return _found()[1]
 
 
 @cache
 def raw(name: str) -> Any:
-    """A function of the shared object without types, or None: for `gate.Function` alone."""
+    """A function of the library without types, or None; only for `gate.Function`."""
     found = library()
     return None if found is None else getattr(found, name, None)
 
@@ -98,7 +98,7 @@ def at_level(name: str) -> Iterator[None]:
 
 
 def threads(work: int) -> int:
-    """How many threads for so many elementary operations: torch's number, one for few."""
+    """The number of threads for `work` elementary operations: PyTorch's number, or one for few."""
     return 1 if work < 2 * GRAIN else max(1, min(torch.get_num_threads(), work // GRAIN))
 
 
@@ -111,7 +111,7 @@ def _found() -> tuple[CDLL | None, str | None]:
         try:
             return CDLL(str(path)), None
         except OSError:
-            pass  # made for another C library: build one that is for this
+            pass  # built for another C library: build one for this machine
     try:
         path, note = cached(FOLDER)
         return CDLL(str(path)), note
@@ -122,7 +122,7 @@ def _found() -> tuple[CDLL | None, str | None]:
 
 
 def reset() -> None:
-    """Forget what was found: for tests that change the environment."""
+    """Clear the caches, for tests that change the environment."""
     _found.cache_clear()
     raw.cache_clear()
     for function in Function.every:

@@ -1,10 +1,10 @@
-"""Building the shared object. It imports nothing but the standard library: the wheel's build does.
+"""Build the shared library. Imports only the standard library, because the wheel's build uses it.
 
-The object lies in a cache under a key of all that decides what it is, so that two versions of the
-package, two compilers or two machines never meet. It is written under another name and moved into
-place. Its digest lies beside it and is asked for before each load: half an object ends a process
-that opens it. Of processes that want it at the same time one builds and the others wait; each
-source's object is kept too, so that after a change only that source is compiled again.
+The library is cached under a hash of everything that it depends on: version, compiler, machine. It
+is written under a temporary name and moved into place. Its digest is stored beside it and checked
+before each load, because loading a truncated library crashes the process. Of several processes one
+builds and the others wait. The object files are cached too, so after a change only the changed
+sources are compiled.
 """
 
 import hashlib
@@ -47,20 +47,20 @@ SECONDS = 300
 
 
 class BuildError(Exception):
-    """Why there is no shared object."""
+    """The library cannot be built."""
 
 
 def shipped(folder: Path) -> Path | None:
-    """The object that came with the package."""
+    """The library of the wheel."""
     path = folder / NAME
     return path if path.is_file() else None
 
 
 def cached(folder: Path) -> tuple[Path, str | None]:
-    """The object in the cache, built where it is not there; and what of it could not be compiled.
+    """The cached library, built if necessary; and which sources could not be compiled.
 
     Raises:
-        BuildError: where there is no compiler, or it makes nothing, or there is nowhere to write.
+        BuildError: no compiler, no output, or no writable folder.
     """
     compiler = _compiler()
     sources = sorted(folder.glob("*.c"))
@@ -86,7 +86,7 @@ def cached(folder: Path) -> tuple[Path, str | None]:
 
 
 def _whole(path: Path) -> str | None:
-    """What lies beside an object that is as it was built ("" for all well); else None."""
+    """The note stored with an intact library ("" if everything compiled); else None."""
     try:
         said = path.with_suffix(".sum").read_text(errors="replace")
         digest, _, note = said.partition("\n")
@@ -104,7 +104,7 @@ def _into(place: Path, path: Path, sources: list[Path], compiler: list[str]) -> 
 
 
 def _put(made: Path, path: Path, note: str = "") -> None:
-    """Move into place, digest and note first; on the disk before that: a machine may stop."""
+    """Move into place, digest and note first, after syncing to disk in case of a crash."""
     beside = made.with_suffix(".sum")
     beside.write_text(f"{hashlib.sha256(made.read_bytes()).hexdigest()}\n{note}")
     for file, place in ((beside, path.with_suffix(".sum")), (made, path)):
@@ -115,7 +115,7 @@ def _put(made: Path, path: Path, note: str = "") -> None:
 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Hold a lock that other processes wait for, where the system has such locks."""
+    """Hold a lock that other processes wait for, if the system has file locks."""
     try:
         import fcntl
     except ImportError:  # Windows: processes may build at the same time, which is only slower
@@ -132,13 +132,13 @@ def build(
     compiler: list[str] | None = None,
     keep: Path | None = None,
 ) -> str | None:
-    """Compile and link `sources`; give a clause about those that do not compile, None for all well.
+    """Compile and link `sources`; return a clause about those that do not compile, or None.
 
     Args:
-        keep: a folder where objects lie between builds.
+        keep: a folder that caches object files.
 
     Raises:
-        BuildError: where there is no compiler, or nothing compiles.
+        BuildError: no compiler, or nothing compiles.
     """
     compiler = _compiler() if compiler is None else compiler
     with ThreadPoolExecutor(max(1, min(len(sources), os.cpu_count() or 1))) as pool:
@@ -156,7 +156,7 @@ def build(
 def _object(
     source: Path, work: Path, compiler: list[str], keep: Path | None
 ) -> tuple[Path | None, str | None]:
-    """The object of one source, compiled or kept from before; or None and why there is none."""
+    """The object file of one source, compiled or cached; or None and the reason."""
     folder = source.parent
     read = [source, *sorted(folder.glob("*.h")), *sorted(folder.glob(f"{source.stem}*.inc"))]
     key = hashlib.sha256(repr((compiler, _flags(), os.stat(compiler[0]).st_mtime_ns)).encode())
@@ -178,7 +178,7 @@ def _object(
 
 
 def _flags() -> tuple[str, ...]:
-    """FLAGS and $REGARD_CFLAGS behind them: sanitizers, say (`make sanitize`)."""
+    """FLAGS, followed by $REGARD_CFLAGS, for example for sanitizers (`make sanitize`)."""
     return (*FLAGS, *shlex.split(os.environ.get("REGARD_CFLAGS", "")))
 
 
@@ -197,7 +197,7 @@ def _compiler() -> list[str]:
 
 
 def _run(command: list[str]) -> str | None:
-    """None where it went well, else the first line that says why not."""
+    """None on success, else the first line of the error."""
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, errors="replace", timeout=SECONDS, check=False

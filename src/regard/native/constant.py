@@ -1,4 +1,4 @@
-"""Answers that a compiler may take for given."""
+"""Functions whose results are constants for the compiler."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -9,6 +9,6 @@ _F = TypeVar("_F", bound=Callable[..., object])
 
 
 def constant(function: _F) -> _F:
-    """What `torch.compiler.assume_constant_result` does, without importing the compiler (1.5 s)."""
+    """As `torch.compiler.assume_constant_result`, without importing the compiler (1.5 s)."""
     function._dynamo_marked_constant = True  # type: ignore[attr-defined]
     return function

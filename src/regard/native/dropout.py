@@ -1,4 +1,4 @@
-"""Dropout that draws sixteen bits a number, and on the CPU nothing but a seed."""
+"""Dropout with sixteen random bits per element; on the CPU computed from a seed."""
 
 from typing import Any
 
@@ -30,11 +30,11 @@ BITS = 1 << 16
 def dropout(x: Float[Tensor, "..."], p: float, training: bool = True) -> Float[Tensor, "..."]:
     r"""Srivastava et al. (2014): zero each element with probability p, scale the rest by 1/(1-p).
 
-    PyTorch's CPU generator draws one Bernoulli number an element (`bernoulli_`), which is 7 to 16 %
-    of a training step. Here, on the CPU, C hashes a seed and the element's place, in one pass, and
-    does the same again in the backward pass: no mask is stored. Sixteen bits decide, so p is
-    rounded to a multiple of 2^-16. The seed comes from PyTorch's own generator: `manual_seed`
-    reproduces all of it, with any number of threads.
+    PyTorch's CPU generator draws one Bernoulli number per element (`bernoulli_`), which takes 7 to
+    16 % of a training step. Here, on the CPU, C hashes a seed and the index of the element in one
+    pass, and again in the backward pass, so no mask is stored. It uses sixteen bits, so p is
+    rounded to a multiple of 2^-16. The seed comes from PyTorch's generator, so `manual_seed` makes
+    results reproducible, with any number of threads.
 
     Shapes:
         x of any shape to the same
@@ -57,7 +57,7 @@ def dropout(x: Float[Tensor, "..."], p: float, training: bool = True) -> Float[T
 def dropout_add(
     x: Float[Tensor, "*shape"], onto: Float[Tensor, "*shape"], p: float, training: bool = True
 ) -> Float[Tensor, "*shape"]:
-    """Add what dropout leaves of x onto another tensor: a residual connection, in one pass."""
+    """A residual connection: add x after dropout to another tensor, in one pass."""
     threshold = round(p * BITS)
     if not training or not 0 < threshold < BITS or not _in_c(x) or x.dtype != onto.dtype:
         return onto + dropout(x, p, training)
@@ -66,7 +66,7 @@ def dropout_add(
 
 
 def dropout_relu(x: Float[Tensor, "..."], p: float, training: bool = True) -> Float[Tensor, "..."]:
-    """What dropout leaves of max(0, x), in one pass; and one pass of what came out for gradients.
+    """max(0, x) with dropout, in one pass; its backward pass only needs the output.
 
     Shapes:
         x of any shape to the same
@@ -89,7 +89,7 @@ def _in_c(x: Tensor) -> bool:
 
 
 def drawn(p: float) -> tuple[Tensor, int]:
-    """A seed from PyTorch's generator, and how many of 65,536 are dropped; none for p = 0."""
+    """A seed from PyTorch's generator, and the dropout threshold of 65,536; None for p = 0."""
     threshold = round(p * BITS)
     return _seed() if threshold else torch.zeros(1, dtype=torch.int64), threshold
 

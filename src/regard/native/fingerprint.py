@@ -1,4 +1,4 @@
-"""Whether tensors still hold the numbers that something was made of."""
+"""A fingerprint of tensors, to detect changes."""
 
 from collections.abc import Iterable
 
@@ -15,14 +15,14 @@ _FINGERPRINT = Function(
 
 
 def fingerprint(tensors: Iterable[Tensor]) -> int:
-    """A number of 64 bits that depends on every byte of tensors on the CPU, and on their order.
+    """A 64-bit hash of every byte of CPU tensors and of their order.
 
-    `Tensor._version` does not see every write: fused optimizers, `p.data`, NumPy and other C code
-    leave it as it is. This reads the memory: 2.4 ms for 7.6 million float32 on one core of a Zen 4
+    `Tensor._version` misses some writes: fused optimizers, `p.data`, NumPy and other C code do not
+    update it. This function reads the memory: 2.4 ms for 7.6 million float32 on one core of a Zen 4
     (`benchmarks/fingerprint.py`).
 
     Raises:
-        RuntimeError: there is no C, or a tensor is not on the CPU.
+        RuntimeError: C is not available, or a tensor is not on the CPU.
     """
     held = [x.detach().contiguous() for x in tensors]
     for x in held:

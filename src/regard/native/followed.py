@@ -1,4 +1,4 @@
-"""Who follows a call in PyTorch: where somebody must see its operators, no C is called."""
+"""When a call must use PyTorch's own operators instead of C: transforms and tensor subclasses."""
 
 import torch
 from torch import Tensor, nn
@@ -16,14 +16,14 @@ _transforms = torch._C._are_functorch_transforms_active
 def followed(
     x: Tensor | None = None, y: Tensor | None = None, z: Tensor | None = None
 ) -> str | None:
-    """Why a call must be made of PyTorch's own operators, in a clause; None where it need not be.
+    """Why a call must use PyTorch's own operators, in a clause, or None.
 
-    A compiler or exporter is none of the reasons: it takes the operators of `torch.library`. But
-    neither transforms of functions nor derivatives in forward mode, in a graph or not, can see
-    through these (in forward mode they would be constants, without a word).
+    Compilers and exporters are not a reason: they support the operators of `torch.library`. But
+    function transforms and forward-mode derivatives, in a graph or not, do not (forward mode would
+    silently treat their outputs as constants).
 
     Args:
-        x, y, z: the tensors of the call, on one device. This is asked at every call: 0.3 us.
+        x, y, z: the tensors of the call, on one device. This check runs at every call: 0.3 us.
     """
     if torch.compiler.is_dynamo_compiling():
         return _TRANSFORM if _inside() else None
@@ -50,5 +50,5 @@ def followed(
 
 @constant
 def _inside() -> bool:
-    """The same of a graph that is being compiled, which is for these transforms (it is guarded)."""
+    """The same while compiling; the compiled graph is guarded on these transforms."""
     return _transforms() or forward_ad._current_level >= 0

@@ -1,6 +1,6 @@
-r"""The one way from Python into C: functions with declared signatures, checked at every call.
+r"""Calls from Python to C: functions with declared signatures, checked at every call.
 
-C sees addresses and numbers; whether they belong together is checked here. A signature lists the
+C receives addresses and numbers; this module checks that they are consistent. A signature lists the
 arguments of a C function in their order:
 
     MATMUL = Function(
@@ -13,24 +13,24 @@ arguments of a C function in their order:
     )
     MATMUL(a, b, bias, out, scale, threads)
 
-Callers give what has a name, in this order; sizes and strides are read from the tensors, never
+Callers pass the named arguments in this order; sizes and strides are read from the tensors, never
 passed by hand. A tensor is declared as
 
-    name: TYPE[?] [axis …] LAYOUT [out]      its shape; the same letter is the same size everywhere
-    name: TYPE[?] (number) LAYOUT [out]      how many elements it has, whatever its shape
+    name: TYPE[?] [axis …] LAYOUT [out]      its shape; equal letters are equal sizes
+    name: TYPE[?] (number) LAYOUT [out]      its number of elements, with any shape
 
 TYPE is `f32`, `i64`, `i32`, `u8`, `bool`, or `real`: float32 or bfloat16, the same for every `real`
 of a call ("half a" then tells C which). `?` allows None, which is NULL. An axis is a letter, or an
-expression in braces of letters that are known by then. LAYOUT is contiguous where nothing is said;
-`rows`: all axes behind the first are; `last`: the last one is; `any`: C is told every stride. Other
-kinds: `float`, `double`, `int`, `long` are passed as they are, `threads` is how many threads C may
-use (a size that outputs may depend on), and `NAME: struct X` is a `Struct`. A `Struct` is declared
-in the same way and compared with `sizeof` and `offsetof` of C when the library is loaded.
+expression in braces of letters that are already known. LAYOUT is contiguous by default; `rows`: all
+axes after the first are contiguous; `last`: the last axis is; `any`: C gets every stride. Other
+kinds: `float`, `double`, `int`, `long` are passed unchanged, `threads` is the number of threads for
+C (outputs may have this size), and `NAME: struct X` is a `Struct`. A `Struct` is declared in the
+same way and compared with C's `sizeof` and `offsetof` when the library is loaded.
 
-What tensors hold (ids, lengths, offsets) C checks itself, before it reads by them; `failed` says
-what it found. Inputs whose addresses are not aligned, or that are negated views, are copied.
+C itself checks the contents of tensors (ids, lengths, offsets) before it uses them as addresses;
+`failed` raises the error. Unaligned inputs and negated views are copied.
 
-Checks are compiled into one expression a function: about 1 µs a tensor, its address included.
+Checks are compiled into one expression per function: about 1 µs per tensor, including its address.
 """
 
 import ctypes
@@ -71,14 +71,14 @@ _FAILURES = {
 
 
 class BrokenContract(RuntimeError):
-    """A call of C does not have the types, shapes or strides that its signature declares."""
+    """A C call does not have the types, shapes or strides that its signature declares."""
 
 
 def failed(name: str, status: int) -> None:
-    """Raise what a status other than 0 of a C function means.
+    """Raise the error of a nonzero status of a C function.
 
     Raises:
-        MemoryError: no memory (1). IndexError: ids (3) or lengths, offsets and spans (4).
+        MemoryError: out of memory (1). IndexError: ids (3) or lengths, offsets and spans (4).
         RuntimeError: anything else.
     """
     said = f"{name} {_FAILURES.get(status, f'failed with {status}')}"
@@ -88,10 +88,10 @@ def failed(name: str, status: int) -> None:
 def expect(name: str, x: Tensor, dtype: torch.dtype, shape: tuple[int, ...]) -> int:
     """The address of a tensor of this type and shape, contiguous and on the CPU.
 
-    For what a table of addresses points to; arguments have signatures.
+    For tables of addresses; arguments of functions have signatures instead.
 
     Raises:
-        BrokenContract: it is another one.
+        BrokenContract: for another type, shape, layout or device.
     """
     fits = x.dtype is dtype and x.is_cpu and tuple(x.shape) == shape and x.is_contiguous()
     if not fits or x.is_neg() or x.data_ptr() % x.element_size():
@@ -129,7 +129,7 @@ class _Argument:
             raise ValueError(f"the gate cannot read {text!r}")
 
     def checks(self, first_real: str) -> str:
-        """The expression that is true of what may be passed; sizes are known by then."""
+        """The expression that checks the argument; sizes are known by then."""
         n = self.name
         kind = f"{n}.dtype is {self.type}"
         if self.type == "real":
@@ -154,7 +154,7 @@ class _Argument:
         return f"({n} is None or ({check}))" if self.optional else check
 
     def passed(self) -> str:
-        """What C gets."""
+        """The expression that is passed to C."""
         if self.tensor:
             return f"at_{self.name}"
         if self.name and self.kind == "struct":
@@ -163,7 +163,7 @@ class _Argument:
 
 
 def _compile(name: str, arguments: list[_Argument]) -> list[str]:
-    """The lines of Python that check what is given, and take the addresses behind that."""
+    """The Python code that checks the arguments and then takes their addresses."""
     given = [a for a in arguments if a.name]
     tensors = [a for a in given if a.tensor]
     names = ", ".join(a.name for a in given)
@@ -181,7 +181,7 @@ def _compile(name: str, arguments: list[_Argument]) -> list[str]:
                 raise ValueError(f"{name}: {a.name} may be None and cannot tell {axis}")
             known.add(axis)
             fresh.append(f"{axis} = {a.name}.{'numel()' if a.flat else f'shape[{i}]'}")
-        if fresh:  # a size is read once what came before is as it should be
+        if fresh:  # a size is read after the checks before it
             checks += [] if a.flat else [f"{a.name}.dim() == {len(a.axes)}"]
             lines += [f"if not ({' and '.join(checks)}): {refuse}"] if checks else []
             lines += fresh
@@ -191,7 +191,7 @@ def _compile(name: str, arguments: list[_Argument]) -> list[str]:
         if _SIZE.fullmatch(a.derived) and a.derived not in known:
             raise ValueError(f"{name}: {a.derived!r} cannot be told from the arguments")
     lines += [f"if not ({' and '.join(checks)}): {refuse}"] if checks else []
-    for a in tensors:  # behind all checks: a tensor without memory has no address
+    for a in tensors:  # after all checks: a tensor without memory has no address
         empty = f"0 if {a.name} is None else " if a.optional else ""
         lines.append(f"at_{a.name} = {empty}{a.name}.data_ptr()")
     odd = []
@@ -205,7 +205,7 @@ def _compile(name: str, arguments: list[_Argument]) -> list[str]:
 
 
 class _Declared:
-    """What functions and structs have in common: the declaration, and what to say when it fails."""
+    """The base of functions and structs: the declaration and its error messages."""
 
     def __init__(self, name: str, *texts: str) -> None:
         self.name = name
@@ -225,7 +225,7 @@ class _Declared:
         return built
 
     def _wrong(self, *given: Any) -> Any:
-        """Copy inputs that are negated or not aligned and call again, or say what is wrong."""
+        """Copy negated or unaligned inputs and call again, or raise an error."""
         mended, changed = [], False
         for a, x in zip((a for a in self.arguments if a.name), given, strict=True):
             if a.tensor and isinstance(x, Tensor) and not a.out and x.layout == torch.strided:
@@ -239,7 +239,7 @@ class _Declared:
         raise BrokenContract(self._said(given))
 
     def _said(self, given: tuple[Any, ...]) -> str:
-        """Every argument as it was declared and as it came."""
+        """Every argument as declared and as given."""
         named = [a for a in self.arguments if a.name]
         parts = []
         for a, x in zip(named, given, strict=True):
@@ -255,14 +255,14 @@ class _Declared:
 
 
 class Function(_Declared):
-    """A C function of the shared object; calling it checks the arguments and its status.
+    """A C function of the library; calls check the arguments and the status.
 
     Args:
-        name: what C calls it.
-        texts: its arguments; see the module's text.
+        name: its name in C.
+        texts: its arguments; see the module docstring.
 
     Raises (when called):
-        BrokenContract: types, shapes, strides or devices are not those of the signature.
+        BrokenContract: types, shapes, strides or devices differ from the signature.
         MemoryError, IndexError, RuntimeError: see `failed`.
     """
 
@@ -298,17 +298,17 @@ class Function(_Declared):
         self._call = self._build(last, {"raw": raw, "failed": failed})
 
     def reset(self) -> None:
-        """Look for the function again at the next call: for tests."""
+        """Look the function up again at the next call, for tests."""
         self._call = None
 
 
 class Struct(_Declared):
-    """A struct that C reads, made from tensors by a declaration; it keeps them alive.
+    """A struct for C, filled from tensors by a declaration; it keeps them alive.
 
     Calling it gives a `ctypes.Structure` whose fields have the same names and order as in C.
 
     Args:
-        name: what C calls its layout: `regard_layout_NAME`.
+        name: its name; C exports its layout as `regard_layout_NAME`.
         texts: the fields, as the arguments of a `Function`, each with a name: a derived one is
             written "field = stride a 0", "field = n", "field = half a".
     """
@@ -317,7 +317,7 @@ class Struct(_Declared):
         split = [text.split(" = ", 1) for text in texts]
         self.fields = [part[0] if len(part) == 2 else part[0].split(":")[0] for part in split]
         super().__init__(name, *(part[-1] for part in split))
-        # Numbers are 64 bits wide in a struct, so that nothing is padded.
+        # Numbers have 64 bits in a struct, so there is no padding.
         wide = {ctypes.c_int32: ctypes.c_int64, ctypes.c_float: ctypes.c_double}
         kinds = [
             (field, wide.get(a.ctype, a.ctype))
@@ -338,13 +338,13 @@ _STRUCTS: list[tuple[str, type[ctypes.Structure]]] = []
 
 
 def declare(name: str, kind: type[ctypes.Structure]) -> type[ctypes.Structure]:
-    """Have a structure that is filled by hand compared with C's too."""
+    """Also compare a structure that is filled by hand with C's."""
     _STRUCTS.append((name, kind))
     return kind
 
 
 def differing(library: Any) -> str | None:
-    """The first struct whose size or offsets are not those of C, in a clause; None: all agree."""
+    """The first struct whose size or offsets differ from C's, in a clause, or None."""
     for name, kind in _STRUCTS:
         fields = [getattr(kind, field[0]) for field in kind._fields_]
         own = [ctypes.sizeof(kind), *(n for f in fields for n in (f.offset, f.size))]

@@ -1,7 +1,7 @@
-"""Matrix products in float32 on processors that PyTorch's library multiplies for at half speed.
+"""Matrix products in float32 for processors where PyTorch's library is slow.
 
-PyTorch's MKL takes its AVX2 code on AMD's processors. On those with 512-bit vectors the product of
-the house is 1.05 to 1.25 times as fast at a training step's sizes (`benchmarks/gemm.py`).
+PyTorch's MKL uses its AVX2 code on AMD processors. On those with 512-bit vectors our product is
+1.05 to 1.25 times as fast at the sizes of a training step (`benchmarks/gemm.py`).
 """
 
 from functools import cache
@@ -23,12 +23,12 @@ _GEMM = Function(
 )  # fmt: skip
 _PLAIN = (Tensor, nn.Parameter)
 ROWS = 64
-"""Rows and columns from which packing the second factor is worth it."""
+"""The smallest number of rows and columns where packing the second factor pays off."""
 
 
 @cache
 def _machine_is_faster() -> bool:
-    """Whether this machine is such a one."""
+    """Whether this machine is such a processor."""
     found = native.library()
     if found is None or native.unavailable_reason("regard_gemm") is not None:
         return False
@@ -36,7 +36,7 @@ def _machine_is_faster() -> bool:
 
 
 def is_faster(*tensors: Tensor) -> bool:
-    """Whether products of these are faster here than in PyTorch: large matrices in float32."""
+    """Whether our product is faster than PyTorch's: for large float32 matrices."""
     return (
         not torch.compiler.is_compiling()
         and all(
@@ -54,7 +54,7 @@ def is_faster(*tensors: Tensor) -> bool:
 
 
 def product(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
-    r""":math:`C = A B\,(+\,b)`, for what `is_faster`.
+    r""":math:`C = A B\,(+\,b)`, for matrices where `is_faster`.
 
     Shapes:
         a (M, K), b (K, N), bias (N,), of any strides, to (M, N)
@@ -80,7 +80,7 @@ def _multiply(a: Tensor, b: Tensor, bias: Tensor | None, out: Tensor, add: bool)
 
 
 def unhooked(layer: nn.Module) -> bool:
-    """Whether nobody waits for a layer to be called."""
+    """Whether a layer has no hooks."""
     return not (
         layer._forward_hooks
         or layer._forward_pre_hooks
@@ -90,16 +90,16 @@ def unhooked(layer: nn.Module) -> bool:
 
 
 def linear(layer: nn.Module, x: Tensor) -> Tensor:
-    r"""`layer(x)`, for a plain `nn.Linear` by the faster product: :math:`y = x W^\top + b`.
+    r"""`layer(x)`, for a plain `nn.Linear` with the faster product: :math:`y = x W^\top + b`.
 
-    Layers with hooks, of other classes, of other types, and small ones are called as they are.
+    Layers with hooks, of other classes or dtypes, and small ones are called normally.
 
     Shapes:
         x (*batch, in) to (*batch, out)
     """
     if (
         type(layer) is nn.Linear
-        and type(x) in _PLAIN  # first: in a graph of any size there is no number to compare
+        and type(x) in _PLAIN  # first: with dynamic shapes there is no number to compare
         and x.numel() >= ROWS * layer.in_features
         and x.dtype == torch.float32
         and is_faster(layer.weight)
@@ -123,7 +123,7 @@ class _Linear(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
         grad = grads[0]
-        # With `create_graph` gradients are wanted of this too: PyTorch's own products know theirs.
+        # With `create_graph` this must be differentiable: use PyTorch's products.
         times = torch.matmul if torch.is_grad_enabled() else _times
         wanted = ctx.needs_input_grad
         return (

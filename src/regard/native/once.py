@@ -1,7 +1,7 @@
-"""First derivatives that are computed outside autograd: a second one is refused aloud.
+"""First derivatives computed outside autograd: second derivatives raise an error.
 
-PyTorch's `once_differentiable` cuts the graph behind a gradient. `torch.autograd.grad` of something
-that also depends on the input in another way then leaves the second derivative out without a word.
+PyTorch's `once_differentiable` detaches a gradient. If the result also depends on the input in
+other ways, `torch.autograd.grad` then silently omits a part of the second derivative.
 """
 
 from collections.abc import Callable
@@ -22,11 +22,11 @@ Backward = Callable[..., Any]
 
 
 def once_differentiable(backward: Backward) -> Backward:
-    """The backward of an autograd function, whose gradients refuse to be differentiated again.
+    """A backward function whose gradients raise an error if they are differentiated again.
 
     Raises:
-        RuntimeError: where such a gradient is differentiated; at once, under `create_graph=True`,
-            where the function kept nothing by which that could be seen
+        RuntimeError: when such a gradient is differentiated; immediately, under
+            `create_graph=True`, if the function saved no tensor to attach the error to
     """
     name = backward.__qualname__.removesuffix(".backward").strip("_")
 
@@ -50,7 +50,7 @@ def once_differentiable(backward: Backward) -> Backward:
 
 
 class _Refuse(torch.autograd.Function):
-    """A gradient that depends on `near` in a way that nobody wrote down."""
+    """A gradient that depends on `near`, without a known derivative."""
 
     @staticmethod
     def forward(ctx: Any, name: str, grad: Tensor, *near: Tensor) -> Tensor:

@@ -1,8 +1,8 @@
-"""Derivatives of derivatives of what is computed outside autograd.
+"""Second derivatives of functions computed outside autograd.
 
-A fused kernel's backward pass is one call that autograd does not see into. Where its gradients are
-to be differentiated again (`create_graph=True`: the pass then runs with gradients enabled) the same
-function is computed once more by PyTorch's own operators, and their gradients are given.
+The backward pass of a fused kernel is opaque to autograd. If its gradients must be differentiable
+(`create_graph=True`, where the backward pass runs with gradients enabled), the function is
+recomputed with PyTorch's own operators, and their gradients are returned.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ __all__ = ["double_backward", "double_backward_wanted"]
 
 
 def double_backward_wanted() -> bool:
-    """Whether the gradients of the backward pass that calls this are to be differentiated again."""
+    """Whether the gradients of the current backward pass must be differentiable."""
     return torch.is_grad_enabled() and not torch.compiler.is_compiling()  # which traces backward
 
 
@@ -25,21 +25,20 @@ def double_backward(
     grads: Sequence[Tensor | None],
     wanted: Sequence[bool],
 ) -> tuple[Tensor | None, ...]:
-    """Gradients of `plain(*inputs)` that have a graph of their own.
+    """Differentiable gradients of `plain(*inputs)`.
 
     Args:
-        plain: the function of the kernel, in operators that can be differentiated twice.
-        inputs: what the kernel was called with, as autograd saved it.
-        grads: those of its outputs, None where there is none.
-        wanted: which of the inputs need one (`ctx.needs_input_grad`); for more inputs than that,
-            none.
+        plain: the function of the kernel in PyTorch's own operators.
+        inputs: the inputs of the kernel, as saved by autograd.
+        grads: the gradients of its outputs, or None.
+        wanted: which inputs need a gradient (`ctx.needs_input_grad`); further inputs need none.
 
     Returns:
         a gradient, or None, for each of `wanted`
     """
     places = [i for i, (_, want) in enumerate(zip(inputs, wanted, strict=False)) if want]
     own = list(inputs)
-    for i in places:  # views: one input may depend on another, and each wants its own share
+    for i in places:  # views, because one input may depend on another
         own[i] = inputs[i].view_as(inputs[i])
     with torch.enable_grad(), torch.autocast(own[places[0]].device.type, enabled=False):
         made = plain(*own)

@@ -1,1 +1,1 @@
-"""Implementations of the one operation, behind one table."""
+"""Kernels: implementations of the one operation, in one table."""

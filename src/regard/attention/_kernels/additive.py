@@ -3,10 +3,10 @@ r"""Additive scores by blocks of plain PyTorch: the (B, Q, K, D) tensor is never
 .. math:: e_{ij} = \sum_d v_d \tanh(q_{id} + k_{jd}), \qquad
           \tanh x = 1 - 2 r, \quad r = \frac{1}{1 + e^{2q} e^{2k}}
 
-Exponentials are needed for queries and keys only, never for pairs. Beyond the range of e^2q the
-same r is sigmoid(-2x); where all x are small it comes from tanh itself, whose digits 1 - 2r would
-lose. The backward pass computes each block again and adds into gradients in place, so it needs no
-more memory than the forward one:
+Exponentials are computed per query and per key, not per pair. Outside the range of e^2q, r is
+sigmoid(-2x). Where all x are small, r is computed from tanh, because 1 - 2r would lose its digits.
+The backward pass recomputes each block and accumulates gradients in place, so it needs no more
+memory than the forward pass:
 
 .. math:: \dot q_{id} = 4 v_d \sum_j g_{ij} (r - r^2), \quad
           \dot k_{jd} = 4 v_d \sum_i g_{ij} (r - r^2), \quad
@@ -33,7 +33,7 @@ SMALL = 0.6
 def additive_scores(
     query: Tensor, key: Tensor, v: Tensor, *, packed: Tensor | None = None, heads: int = 1
 ) -> Tensor:
-    """Scores of every pair: in C or on a GPU in Triton where it can be, else by blocks.
+    """Scores of every pair: in C, on a GPU in Triton, or by blocks of PyTorch.
 
     Shapes:
         query (*batch, Q, D), key (*batch, K, D), v (D,), or (heads, D) for a last batch axis of
@@ -47,7 +47,7 @@ def additive_scores(
 
 
 def score_blocks(query: Tensor, key: Tensor, v: Tensor) -> Tensor:
-    """The same by blocks of PyTorch; shapes as there."""
+    """`additive_scores` by blocks of PyTorch."""
     dtype = torch.promote_types(torch.promote_types(query.dtype, key.dtype), v.dtype)
     if dtype in (torch.float16, torch.bfloat16):
         dtype = torch.float32

@@ -1,4 +1,4 @@
-"""Feature-wise attention by blocks of plain PyTorch: where there is no C, and in float64."""
+"""Feature-wise attention by blocks of plain PyTorch, for float64 and where C is not available."""
 
 import torch
 from torch import Tensor
@@ -9,7 +9,7 @@ BLOCK = 1 << 17  # pair-features of one block: half a MiB in fp32 for each of th
 
 
 class _Block:
-    """Some queries of one batch row over the keys that any of them may look at."""
+    """Some queries of one batch row, and the keys that any of them may look at."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class _Block:
         return torch.sigmoid_(pairs.mul_(2 / scale))
 
     def weights(self, gates: Tensor, bound: float) -> Tensor:
-        """exp(a tanh - a), (i, j, D), zeros where nothing may be looked at."""
+        """exp(a tanh - a), (i, j, D), zeros at masked pairs."""
         weights = gates.sub(1).mul_(2 * bound).exp_()
         return weights if self.hidden is None else weights.masked_fill_(self.hidden, 0.0)
 
@@ -44,7 +44,7 @@ class _Block:
 def _cut(
     query: Tensor, key: Tensor, start: Tensor | None, stop: Tensor | None, mask: Tensor | None
 ) -> list[_Block]:
-    """The blocks; those without a pair are left out."""
+    """The blocks that have any allowed pair."""
     batch, queries, features = query.shape
     keys = key.shape[1]
     width = max(1, BLOCK // max(1, keys * features))
@@ -91,7 +91,7 @@ def features_blocks_backward(
     scale: float,
     bound: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of query, key and value, each block's added in place."""
+    """Gradients of query, key and value, accumulated block by block in place."""
     grads = query.new_zeros(query.shape), key.new_zeros(key.shape), value.new_zeros(value.shape)
     grad_query, grad_key, grad_value = grads
     grad = grad / total.where(total > 0, 1.0)

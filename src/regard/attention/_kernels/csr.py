@@ -1,4 +1,4 @@
-"""Sparse matrices in compressed rows, as PyTorch multiplies them."""
+"""Sparse CSR matrices for PyTorch's products."""
 
 import warnings
 from functools import cache
@@ -11,7 +11,7 @@ __all__ = ["compressed"]
 
 @cache
 def _warned() -> None:
-    """PyTorch says once a process that its sparse rows are in beta: not news to our users."""
+    """Silence PyTorch's warning that its CSR tensors are in beta."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         none = torch.zeros(0, dtype=torch.int64)

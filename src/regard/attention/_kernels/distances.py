@@ -1,10 +1,10 @@
-r"""Inverse distances of a tile from its products: no tensor of differences is made.
+r"""Inverse distances of a tile from its products, without a tensor of differences.
 
 .. math:: r^2 = \lVert q \rVert^2 + \lVert k \rVert^2 - 2 q^\top k, \qquad
           \frac{\partial}{\partial q} \frac{1}{1 + r} = -\frac{q - k}{r\,(1 + r)^2}
 
-Where a pair is much nearer to each other than to the origin, these sums cancel; such pairs are few
-(a word and itself) once all is measured from the mean key, and are computed from their differences.
+For pairs that are much closer to each other than to the origin, these sums cancel. With the mean
+key as the origin there are few such pairs (a word and itself); they are computed from differences.
 """
 
 from typing import NamedTuple
@@ -19,21 +19,21 @@ TOGETHER = 1 << 14  # near pairs whose differences are made at once
 
 
 def distance(difference: Tensor) -> Tensor:
-    """The norm along the last axis; where it is 0 its derivatives, second ones too, are 0."""
+    """The norm along the last axis; at 0 its first and second derivatives are 0."""
     square = difference.square().sum(-1)
     none = square == 0
     return torch.where(none, 1.0, square).sqrt().masked_fill(none, 0.0)
 
 
 class NearPairs(NamedTuple):
-    """The pairs too near to each other for the expansion: their row, query and key in the tile."""
+    """Pairs too close for the expansion: their row, query and key in the tile."""
 
     row: Tensor
     query: Tensor
     key: Tensor
 
     def pieces(self) -> list["NearPairs"]:
-        """A few pairs at a time."""
+        """Split into pieces of a few pairs."""
         parts = zip(*(index.split(TOGETHER) for index in self), strict=True)
         return [NearPairs(*part) for part in parts]
 
@@ -68,7 +68,7 @@ def inverse_backward(
 ) -> None:
     """Turn gradients of the inverse distances into those of the products, in place.
 
-    What the squares of the lengths and the near pairs give is added to `grad_query`, `grad_key`.
+    The gradients of squared norms and of near pairs are added to `grad_query` and `grad_key`.
     """
     grad.div_(distances + 1).div_(distances + 1).div_(distances).mul_(scale)
     grad.masked_fill_(distances == 0, 0.0)  # where both are equal

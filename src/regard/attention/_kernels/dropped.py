@@ -1,4 +1,4 @@
-"""Dropped weights by tiles: which ones is drawn again where they are needed again, never stored."""
+"""Dropout of weights by tiles: the mask is drawn again in the backward pass, never stored."""
 
 import torch
 from torch import Tensor
@@ -9,11 +9,11 @@ BITS = 1 << 16
 
 
 class TileDropout:
-    """One pass over the tiles, in an order that is the same forward and backward.
+    """Dropout for one pass over the tiles, in the same order forward and backward.
 
-    Every tile draws its numbers behind the tile before, from a generator that starts with `seed`
-    in both passes. The seed comes from PyTorch's own generator, so `torch.manual_seed` reproduces
-    all of it. Sixteen bits decide on a weight: the rate is rounded to a multiple of 2^-16.
+    The tiles draw from one generator in order, with the same `seed` in both passes. The seed comes
+    from PyTorch's global generator, so `torch.manual_seed` makes results reproducible. Each weight
+    uses sixteen bits, so the rate is rounded to a multiple of 2^-16.
     """
 
     def __init__(self, rate: float, seed: int, device: torch.device) -> None:
@@ -21,7 +21,7 @@ class TileDropout:
         self.generator = torch.Generator(device).manual_seed(seed)
 
     def factors(self, like: Tensor) -> Tensor:
-        """0 for the weights of the next tile that are dropped, 1 / (1 - rate) for the others."""
+        """The factors of the next tile: 0 for dropped weights, 1 / (1 - rate) for others."""
         count = like.numel()
         words = torch.empty((count + 3) // 4, dtype=torch.int64, device=like.device)
         words.random_(-(2**63), None, generator=self.generator)

@@ -3,9 +3,9 @@ r"""Graph attention in C: one pass over the edges forward, one over the reversed
 .. math:: e_{ij} = \mathrm{LeakyReLU}(l_i + r_j), \quad
           c_i = \sum_{j \in \mathcal N_i} \mathrm{softmax}_j(e_{ij})\, v_j
 
-Nothing of the size of the edges is stored: the backward pass has the maximum and the sum of each
-row and computes the weights again. Dropped weights are drawn by a hash of (seed, edge, head), the
-seed by PyTorch's generator, so that both passes drop the same and `torch.manual_seed` holds.
+No tensor of one entry per edge is stored: the backward pass recomputes the weights from the maximum
+and the sum of each row. Dropout is a hash of (seed, edge, head), the same in both passes; the seed
+is drawn from PyTorch's generator, so `torch.manual_seed` makes it reproducible.
 """
 
 from typing import Any
@@ -49,7 +49,7 @@ class EdgeWise:
     name = "edges"
 
     def unsupported_reason(self, call: Call) -> str | None:
-        """Other parts, requests for the weights, float64, and where there is no shared object."""
+        """Other parts, calls that need weights, float64, and installations without C and Triton."""
         why = unsupported_edges_reason(call)
         if why is not None:
             return why
@@ -73,7 +73,7 @@ class EdgeWise:
         return None
 
     def run(self, call: Call) -> Attended:
-        """Halves of the scores, node by node with the heads side by side; then the pass."""
+        """Compute the halves of the scores per node and head, then the pass over the edges."""
         score, mask, select, read = call.score, call.mask, call.select, call.read
         assert isinstance(score, SplitLinear)
         assert isinstance(mask, Edges)

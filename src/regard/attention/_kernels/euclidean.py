@@ -1,4 +1,4 @@
-"""Inverse Euclidean distances by tiles; the negative squared ones are the fused kernel's."""
+"""Inverse Euclidean distances by tiles (negative squared ones use the fused kernel)."""
 
 from regard.attention._kernels.table import Attended, Call
 from regard.attention._kernels.tiled import run, unsupported_tiles_reason
@@ -8,16 +8,16 @@ __all__ = ["Euclidean"]
 
 
 class Euclidean:
-    """`InverseEuclidean`, with or without a position: the (Q, K, D) differences are never made."""
+    """`InverseEuclidean`, with or without a position, without (Q, K, D) differences."""
 
     name = "euclidean"
 
     def unsupported_reason(self, call: Call) -> str | None:
-        """Other scores, and what cannot be done by tiles."""
+        """Other scores, and calls that tiles do not support."""
         if type(call.score) is not InverseEuclidean:
             return f"{type(call.score).__name__} is no inverse distance"
         return unsupported_tiles_reason(call)
 
     def run(self, call: Call) -> Attended:
-        """By tiles."""
+        """Compute by tiles."""
         return run(call)

@@ -3,9 +3,9 @@ r"""Feature-wise attention in one pass, forward and backward: (B, Q, K, D) is ne
 .. math:: c_{id} = \frac{\sum_j w_{ijd}\, v_{jd}}{\sum_j w_{ijd}}, \qquad
           w_{ijd} = \exp\big(a \tanh((q_{id} + k_{jd}) / c)\big)
 
-The scores are bounded by a, so two plain sums stream over the keys. In C (`native/features.c`) or,
-where there is none or the tensors are not for it, by blocks of plain PyTorch with the same memory.
-The backward pass has the context and the sum of the weights and computes the rest again:
+The scores are bounded by a, so two running sums over the keys suffice. Computed in C
+(`native/features.c`) or, if C does not support the call, by blocks of plain PyTorch with the same
+memory. The backward pass stores the context and the sum of the weights, and recomputes the rest:
 
 .. math:: \dot v_{jd} = \sum_i \dot c_{id}\, p_{ijd}, \quad
           \dot x_{ijd} = \dot c_{id}\, p_{ijd} (v_{jd} - c_{id})
@@ -57,7 +57,7 @@ class FeatureWise:
     name = "features"
 
     def unsupported_reason(self, call: Call) -> str | None:
-        """Other parts, requests for the weights, and scores that reach too far."""
+        """Other parts, calls that need weights, and scores with a large bound."""
         if type(call.score) is not FeatureAdditive:
             return f"{type(call.score).__name__} is not FeatureAdditive"
         if type(call.select) is not FeatureSoftmax:
@@ -78,7 +78,7 @@ class FeatureWise:
         return None
 
     def backend(self, call: Call) -> str:
-        """In what it is done, and why not in C."""
+        """The implementation, and why it is not C."""
         if call.query is not None and triton.supports(*call.tensors):
             return "Triton"
         if native.unavailable_reason(_WORK.name) is not None:
@@ -88,7 +88,7 @@ class FeatureWise:
         return f"C, {native.level()}"
 
     def run(self, call: Call) -> Attended:
-        """Project the queries, bring the mask to spans, and go."""
+        """Project the queries, convert the mask to spans, and compute."""
         score, select = call.score, call.select
         assert isinstance(score, FeatureAdditive)
         assert isinstance(select, FeatureSoftmax)
@@ -127,9 +127,8 @@ def feature_attention(
     """The context of projected queries and keys, in the dtype of the values.
 
     Args:
-        start, stop: the first key of each query and the one behind its last, int32; None: no
-            limit.
-        mask: which of these it may look at; None: all.
+        start, stop: the first key of each query and one past its last, int32; None: no limit.
+        mask: which of these keys it may look at; None: all.
         scale: c.
         bound: a.
 
@@ -284,12 +283,12 @@ _forward.register_autograd(_grads, setup_context=_save)
 
 
 def _native(query: Tensor) -> bool:
-    """Whether C is there, and for these tensors."""
+    """Whether C is available and supports these tensors."""
     return _tensors_reason(query) is None and native.unavailable_reason(_WORK.name) is None
 
 
 def _tensors_reason(*tensors: Tensor) -> str | None:
-    """Why C is not for these tensors."""
+    """Why C does not support these tensors, or None."""
     for x in tensors:
         if x.device.type != "cpu":
             return f"its tensors are on {x.device.type}"
@@ -299,7 +298,7 @@ def _tensors_reason(*tensors: Tensor) -> str | None:
 
 
 def _rows(x: Tensor) -> Tensor:
-    """The features beside each other, as C reads them."""
+    """A tensor with contiguous features, as C reads it."""
     return x if x.stride(-1) == 1 or x.shape[-1] == 1 else x.contiguous()
 
 

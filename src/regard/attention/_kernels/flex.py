@@ -2,9 +2,9 @@ r"""Dot products with windows, documents and distances on the GPU, by PyTorch's 
 
 .. math:: e_{ij} = s\, q_i^\top k_j + b_{ij}, \qquad j \in M_i
 
-The bias is a function of the pair that FlexAttention compiles into its kernel, and blocks of pairs
-that the mask hides are never computed. On a CPU FlexAttention has no backward pass and is slower
-than what else is here, so it is not used there.
+FlexAttention compiles the bias, a function of the pair, into its kernel, and skips fully masked
+blocks. On a CPU FlexAttention has no backward pass and is slower than our other kernels, so it is
+not used there.
 """
 
 import math
@@ -47,7 +47,7 @@ class Flex:
     name = "flex"
 
     def unsupported_reason(self, call: Call) -> str | None:
-        """All that is not on a GPU, other parts, and calls in which nothing can be left out."""
+        """Tensors that are not on a GPU, other parts, and calls without anything to skip."""
         if call.query is None:
             if not torch.cuda.is_available():
                 return "FlexAttention trains on a GPU only, and there is none"
@@ -76,7 +76,7 @@ class Flex:
         return None if call.query is None else _tensors_reason(call)
 
     def run(self, call: Call) -> Attended:
-        """Bring all to (N, H, ·, D), make the blocks and the bias, go."""
+        """Reshape to (N, H, ·, D), make the block mask and the bias, and compute."""
         query, _, value = call.tensors
         score, select = call.score, call.select
         assert isinstance(select, Softmax)
@@ -105,7 +105,7 @@ def _leaves_out(mask: Mask | None) -> bool:
 
 
 def _tensors_reason(call: Call) -> str | None:
-    """What of the tensors it cannot do."""
+    """Why FlexAttention does not support these tensors, or None."""
     query, key, value = call.tensors
     if torch.compiler.is_compiling():
         return "a graph is being compiled, in which blocks of a mask cannot be kept"
@@ -122,7 +122,7 @@ def _tensors_reason(call: Call) -> str | None:
 
 @cache
 def _function(compiled: bool) -> Any:
-    """FlexAttention; compiled once, and again by itself where sizes ask for it."""
+    """FlexAttention, compiled once; PyTorch recompiles it for new sizes if needed."""
     from torch.nn.attention.flex_attention import flex_attention
 
     return torch.compile(flex_attention) if compiled else flex_attention
@@ -172,7 +172,7 @@ def _bias(call: Call, query: Tensor, scale: float, sharpness: float) -> Any:
 
 
 def _blocks(mask: Mask, batch: torch.Size, queries: int, keys: int, at: int, query: Tensor) -> Any:
-    """The mask by blocks; kept with the mask, and by its limits where it is a window alone."""
+    """The block mask, cached per mask, or per limits for a plain window."""
     if all(isinstance(x, Window | Directional) for x in factors(mask)):
         return _window_blocks(*_limits(mask), at, queries, keys, query.device)
     kept, heads = _kept.setdefault(mask, {}), query.shape[1]

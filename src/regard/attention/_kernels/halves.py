@@ -1,10 +1,10 @@
-r"""The halves of a split linear score where each node's heads lie side by side.
+r"""The halves of a split linear score, where the heads of a node are adjacent in memory.
 
 .. math:: l_{nh} = a_h^\top x_{nh}
 
-A graph layer projects its nodes once, (N, H D), and shows them to the score head by head, as a view
-(H, N, D). One product a head then reads memory in strides, and its gradient comes back in another
-order than the nodes have. Here C goes over the nodes once, forward and backward.
+A graph layer projects its nodes once, (N, H D), and passes them to the score as a view (H, N, D).
+A product per head then reads memory with strides, and its gradient has another memory order than
+the nodes. This C function goes over the nodes once, forward and backward.
 """
 
 from typing import Any

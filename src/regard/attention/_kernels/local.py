@@ -1,7 +1,7 @@
-r"""Local attention: nothing outside the windows is scored.
+r"""Local attention, which only computes scores inside the windows.
 
-A dot product in C, where keys are read in place; other scores, and all of them without a compiler,
-by blocks of queries whose windows are gathered: (queries of a block) x (2 D + 1) rows at a time.
+Dot products are computed in C, which reads the keys in place. Other scores, and all scores without
+C, use blocks of queries with gathered windows: (queries of a block) x (2 D + 1) rows at a time.
 """
 
 import math
@@ -48,7 +48,7 @@ class Local:
     name = "local"
 
     def unsupported_reason(self, call: Call) -> str | None:
-        """Selects without a window of their own, masks that differ between queries."""
+        """Selects without a window, and masks that differ between queries."""
         if not isinstance(call.select, LocalMonotonic | LocalPredictive):
             return f"{type(call.select).__name__} has no window of its own"
         score = call.score
@@ -68,7 +68,7 @@ class Local:
 
     @classmethod
     def is_faster(cls, call: Call) -> bool:
-        """Whether a call has windows so narrow that scoring all pairs in C would take longer."""
+        """Whether the windows are so narrow that scoring all pairs in C would be slower."""
         if not isinstance(call.select, LocalMonotonic | LocalPredictive):
             return False
         if cls().unsupported_reason(call) is not None:
@@ -76,7 +76,7 @@ class Local:
         return call.key is None or FEW * (2 * call.select.reach + 1) <= call.key.shape[-2]
 
     def run(self, call: Call) -> Attended:
-        """Find the centers; then look about them."""
+        """Compute the centers, then attend within the windows."""
         select, read, (query, _, value) = call.select, call.read, call.tensors
         assert isinstance(select, LocalMonotonic | LocalPredictive)
         assert isinstance(read, WeightedSum)
@@ -122,7 +122,7 @@ class Local:
 
 
 def _of_keys(mask: Mask | None) -> bool:
-    """Whether a mask says the same for all queries."""
+    """Whether a mask is the same for all queries."""
     if isinstance(mask, _Pair):
         return _of_keys(mask.first) and _of_keys(mask.second)
     if isinstance(mask, _Not):
@@ -146,7 +146,7 @@ def _available() -> bool:
 
 
 class _Plan(NamedTuple):
-    """What all blocks have in common."""
+    """What all blocks share."""
 
     key: Tensor
     value: Tensor
@@ -159,7 +159,7 @@ class _Plan(NamedTuple):
 
 
 def _by_blocks(query: Tensor, center: Tensor, plan: _Plan) -> Tensor:
-    """Gather the windows of some queries, look, go on; the backward pass gathers them again."""
+    """Attend block by block with gathered windows, which the backward pass gathers again."""
     batch, queries, _ = query.shape
     rows = batch * (2 * plan.reach + 1) * (plan.key.shape[2] + plan.value.shape[2])
     width = max(1, BLOCK // max(1, rows))
@@ -300,7 +300,7 @@ def _once_more(
     query: Tensor, key: Tensor, value: Tensor, center: Tensor, kept: Tensor | None,
     reach: int, scale: float, sigma: float,
 ) -> Tensor:  # fmt: skip
-    """The same in PyTorch's own operators, for derivatives of derivatives."""
+    """The same in PyTorch's own operators, for second derivatives."""
     return _block(query, center, _Plan(key, value, kept, None, reach, scale, sigma, 0.0))
 
 

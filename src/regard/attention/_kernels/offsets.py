@@ -1,9 +1,9 @@
-r"""Numbers per offset, spread over pairs and gathered back, by strided views and not by indices.
+r"""Add table entries per offset to pairs, and sum pairs per offset, with strided views.
 
-Row i of a tile meets its keys at the offsets :math:`o_{ix} = x - i + o_{00}`, which all rows walk
-one after another. So a table that is written out once a row, the two clipped ends included, lies
-under the scores when each row starts one place further: a view with the row stride one less.
-Columns in which every row is clipped need no table but one number a row.
+In row i of a tile, column x has the offset :math:`o_{ix} = x - i + o_{00}`, one less than in row
+i - 1. So the table, with its two clipped ends, is written out once per row, and a view whose row
+stride is one less aligns it with the scores. Columns that are clipped in every row need only one
+number per row.
 """
 
 import torch
@@ -14,14 +14,14 @@ __all__ = ["add_by_offset", "sum_by_offset"]
 
 
 def add_by_offset(scores: Tensor, table: Tensor, first: int, exact: bool = False) -> None:
-    """Add to each pair the number of its clipped offset, in place, up to a constant for each row.
+    """Add to each pair the entry of its clipped offset, in place, up to a constant per row.
 
-    What follows is a softmax (or its gradient), which no constant of a row changes; that spares
-    the pass over the columns at one of the ends.
+    A softmax (or its gradient) follows, which is invariant to a constant per row. This saves the
+    pass over the columns at one of the ends.
 
     Args:
         first: the offset of the first row and column.
-        exact: add the constant too.
+        exact: also add the constant.
 
     Shapes:
         scores (..., c, n), table (..., c or 1, 2k + 1); leading axes broadcast
@@ -53,7 +53,7 @@ def add_by_offset(scores: Tensor, table: Tensor, first: int, exact: bool = False
 
 
 def sum_by_offset(weights: Tensor, clip: int, first: int) -> Tensor:
-    """Add up what the pairs of each clipped offset have.
+    """Sum the pairs of each clipped offset.
 
     Shapes:
         weights (..., c, n) to (..., c, 2k + 1)
@@ -81,7 +81,7 @@ def sum_by_offset(weights: Tensor, clip: int, first: int) -> Tensor:
 
 
 def _ends(rows: int, columns: int, clip: int, first: int) -> tuple[int, int]:
-    """Columns before the first are clipped at the left in every row, from the second at right."""
+    """Columns before the first are clipped left in every row; from the second on, clipped right."""
     left = min(max(1 - clip - first, 0), columns)
     right = min(max(clip - first + rows - 1, left), columns)
     return left, right

@@ -1,8 +1,7 @@
-r"""What the fused kernels compute, in PyTorch's own operators: for derivatives of derivatives.
+r"""The functions of the fused kernels in PyTorch's own operators, for second derivatives.
 
-Each function takes what the operator of its kernel takes and gives the same numbers, dropped
-weights included. They store all pairs (edges), as a second derivative must; first derivatives never
-come here.
+Each function has the arguments of its kernel's operator and computes the same numbers, including
+dropout. They store all pairs (edges), which second derivatives need.
 """
 
 from typing import Any
@@ -33,7 +32,7 @@ _WORD = (1 << 32) - 1
 
 
 def _wide(*tensors: Tensor) -> list[Tensor]:
-    """In single precision at least."""
+    """In float32 at least."""
     return [x.float() if x.element_size() < 4 else x for x in tensors]
 
 
@@ -152,7 +151,7 @@ def _kept_edges(batch: int, count: int, heads: int, seed: int, rate: float) -> T
 def edge_sum(
     weights: Tensor, value: Tensor, targets: Tensor, sources: Tensor, count: int
 ) -> Tensor:
-    """(B, E), (B, K, D) to (B, count, D): what each query's edges bring."""
+    """(B, E), (B, K, D) to (B, count, D): the sum over each query's edges."""
     shares = weights[..., None] * value.index_select(1, sources)
     return shares.new_zeros(shares.shape[0], count, shares.shape[2]).index_add(1, targets, shares)
 
@@ -192,7 +191,7 @@ def tiles(
     bias: Tensor | None, slopes: Tensor | None, sees: Tensor, factors: Tensor | None,
     at: int, scale: float, heads: int, inverse: float | None,
 ) -> Tensor:  # fmt: skip
-    """What `attend_by_tiles` gives; sees and factors (row, Q, K): the mask, and what is dropped."""
+    """As `attend_by_tiles`; sees and factors (row, Q, K): the mask and the dropout factors."""
     head = torch.arange(len(query), device=query.device) % heads
     offset = torch.arange(key.shape[1], device=query.device)
     offset = offset - at - torch.arange(query.shape[1], device=query.device)[:, None]  # (Q, K)
@@ -225,10 +224,10 @@ def tiles(
 
 
 def differentiable(context: Tensor) -> None:
-    """Let the gradients of a fused kernel's context be differentiated again.
+    """Make the gradients of PyTorch's fused kernel differentiable.
 
-    PyTorch has no derivative of them; a hook of the kernel's node makes other ones where they are
-    asked for. It costs 2 us forward where something is learnt, and nothing elsewhere.
+    PyTorch has no second derivative of it. A hook on its autograd node replaces the gradients if a
+    second derivative is requested. It costs 2 us forward in training, and nothing otherwise.
     """
     if torch.compiler.is_compiling():
         return
@@ -238,7 +237,7 @@ def differentiable(context: Tensor) -> None:
 
 
 def _replaced(grads: tuple[Any, ...], outputs: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """Other gradients of a fused kernel, where they are to be differentiated again; else None."""
+    """Differentiable gradients, if a second derivative is requested; else None."""
     if not double_backward_wanted():
         return None
     node: Any = torch._C._current_autograd_node()

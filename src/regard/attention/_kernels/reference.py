@@ -1,4 +1,4 @@
-"""The truth: plain PyTorch, every part, everything materialized."""
+"""The reference: plain PyTorch, every part, everything materialized."""
 
 from dataclasses import replace
 
@@ -14,13 +14,13 @@ __all__ = ["Reference"]
 
 
 class Reference:
-    """Every combination of parts. In float64 it is what the other kernels are tested against."""
+    """Supports every combination of parts. In float64 it is the reference for other kernels."""
 
     name = "reference"
     plain = True
 
     def unsupported_reason(self, call: Call) -> str | None:
-        """Never."""
+        """None: it supports everything."""
         return None
 
     def run(self, call: Call) -> Attended:
@@ -29,7 +29,7 @@ class Reference:
 
 
 def parts(call: Call, *, stream: bool) -> Attended:
-    """Score, position, mask, select, read, carry; `stream` takes the score's own blockwise form."""
+    """Score, position, mask, select, read, carry; `stream` uses the score's own blockwise form."""
     query, key, value = call.tensors
     keys = call.keys
     if call.position is not None:
@@ -75,7 +75,7 @@ def parts(call: Call, *, stream: bool) -> Attended:
 def _aligned(
     call: Call, select: Monotonic, scores: Tensor, mask: Tensor | None, state: CarryState | None
 ) -> tuple[Tensor, None, CarryState | None]:
-    """A select that goes on from an alignment: over all queries, or one step from the state."""
+    """A monotonic select: over all queries, or one step from the state."""
     query, key, _ = call.tensors
     energies = None
     if select.chunk is not None:

@@ -1,4 +1,4 @@
-"""Pieces of a mask: what a tile of queries and keys may look at, without building the whole."""
+"""Tiles of a mask, without materializing all of it."""
 
 from collections.abc import Iterator
 from math import inf
@@ -16,7 +16,7 @@ LIMITS = 4  # cut windows that are kept
 
 
 def factors(mask: Mask | None) -> Iterator[Mask]:
-    """The masks that must all hold."""
+    """The masks of a conjunction."""
     if isinstance(mask, _Both):
         yield from factors(mask.first)
         yield from factors(mask.second)
@@ -25,13 +25,13 @@ def factors(mask: Mask | None) -> Iterator[Mask]:
 
 
 def window_of(mask: Mask | None) -> tuple[float | int, float | int]:
-    """How far (left, right) any query may look, infinite where nothing limits it."""
+    """The limits (left, right) of a mask for all queries; infinite if there is none."""
     limits = [_limits(factor) for factor in factors(mask)]
     return min([inf, *(x[0] for x in limits)]), min([inf, *(x[1] for x in limits)])
 
 
 def _limits(mask: Mask) -> tuple[float | int, float | int]:
-    """The same of one mask. A limit below zero leaves out the query's own place, too."""
+    """The limits of a single mask. A negative limit also excludes the query's own position."""
     if isinstance(mask, Window):
         return inf if mask.left is None else mask.left, inf if mask.right is None else mask.right
     if isinstance(mask, Directional):
@@ -45,7 +45,7 @@ def _limits(mask: Mask) -> tuple[float | int, float | int]:
 
 
 class Region:
-    """A mask over flattened batch rows, cut to tiles.
+    """A mask over flattened batch rows, evaluated by tiles.
 
     Args:
         batch: the batch axes of the scores; their product is the number of rows.
@@ -79,7 +79,7 @@ class Region:
                 self._reaches.append(self._reach(factor))
 
     def span(self, rows: slice, start: int, stop: int) -> tuple[int, int]:
-        """The keys (first, end) outside which these queries may look at nothing; perhaps none."""
+        """The range (first, end) of all keys that these queries may look at; it may be empty."""
         low = max(0, self.at + start - self.left)
         high = min(self.keys, self.at + stop + self.right)
         for lengths in self._lengths:
@@ -90,7 +90,7 @@ class Region:
         return int(low), int(high)
 
     def mean_reach(self) -> float:
-        """How many keys lie between the first and the last key of a query's document, on average.
+        """The mean number of keys from the first to the last key of a query's document.
 
         K without documents.
         """
@@ -98,7 +98,7 @@ class Region:
         return min((float(x.double().mean()) for x in reaches), default=float(self.keys))
 
     def hide(self, scores: Tensor, rows: slice, start: int, low: int) -> None:
-        """Write minus infinity over the pairs of a tile that may not be looked at.
+        """Set the masked pairs of a tile to minus infinity.
 
         Shapes:
             scores (rows, c, n) of the queries from `start` on and the keys from `low` on
@@ -125,13 +125,13 @@ class Region:
             scores.masked_fill_(~allowed, -inf)
 
     def sees(self, start: int, stop: int) -> bool:
-        """Whether each of these queries certainly has a key to look at."""
+        """Whether each of these queries is known to have an allowed key."""
         if self._lengths or self._others:
             return False
         return self.at + start + self.right >= 0 and self.at + stop - 1 - self.left < self.keys
 
     def _beyond(self, scores: Tensor, first: int) -> None:
-        """Hide what is outside the window in these columns."""
+        """Mask what is outside the window in these columns."""
         count, columns = scores.shape[-2:]
         if not columns:
             return
@@ -179,7 +179,7 @@ class Region:
         return tile[torch.unravel_index(row, self.batch)]
 
     def _flat(self, mask: Lengths) -> Tensor:
-        """A length for each row."""
+        """One length per row."""
         return mask.lengths.to(self.device).expand(self.batch).reshape(-1)
 
     def _documents(self, mask: Documents) -> tuple[Tensor, Tensor]:

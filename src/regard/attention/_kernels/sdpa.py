@@ -30,7 +30,7 @@ class Sdpa:
     name = "sdpa"
 
     def unsupported_reason(self, call: Call) -> str | None:
-        """Anything between the product and the softmax, and requests for the weights."""
+        """Anything between the product and the softmax, and calls that need weights."""
         if not hasattr(call.score, "as_dot"):  # DotLike; isinstance of a protocol costs 10 us
             return f"{type(call.score).__name__} is not a dot product"
         if not isinstance(call.select, Softmax):
@@ -44,13 +44,13 @@ class Sdpa:
         if call.need_weights:
             return "it gives no weights, and need_weights=True"
         if isinstance(call.mask, Edges) and forced() is None:
-            return "it would score all pairs of nodes, not the edges"
+            return "it would score all pairs of nodes, not only the edges"
         if call.mask is not None and forced() is None and Windowed.is_faster(call):
-            return "its mask is a window, outside which it would compute as much as within"
+            return "it would also compute the pairs outside the window of its mask"
         return None
 
     def run(self, call: Call) -> Attended:
-        """Bring query, key and value to (N, H, ·, D), fold the scale in, call the fused kernel."""
+        """Reshape to (N, H, ·, D), fold the scale in, call the fused kernel."""
         query, key, scale = cast(DotLike, call.score).as_dot(call.tensors[0], call.keys)
         value = call.tensors[2]
         if query.dtype != value.dtype:
@@ -103,9 +103,9 @@ class Sdpa:
 
 
 def _even(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Keys and values of one size, filled up with zeros.
+    """Keys and values padded with zeros to one size.
 
-    The fused kernel takes no others and all pairs would be stored: twice the time, up to 3 times.
+    The fused kernel requires it; otherwise all pairs are stored, in two to three times the time.
     """
     size = max(query.shape[-1], value.shape[-1])
     even = [
@@ -115,11 +115,11 @@ def _even(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Te
 
 
 def _slow_backward(query: Tensor, key: Tensor, value: Tensor) -> bool:
-    """Whether a low-precision call is better differentiated in fp32: on the CPU, if short.
+    """Whether the backward pass of a low-precision call is faster in fp32: on the CPU, if short.
 
-    There the fused kernel's bf16 backward takes 1.5 to 3.5 times as long as this detour at lengths
-    15 to 100, and 0.9 times at 400 (PyTorch 2.13, `benchmarks/sdpa_backward.py`); the error of the
-    result is the same or smaller.
+    There the fused kernel's bf16 backward takes 1.5 to 3.5 times as long as the one in fp32 at
+    lengths 15 to 100, 0.9 times at 400 (PyTorch 2.13, `benchmarks/sdpa_backward.py`); the error
+    is the same or smaller.
     """
     return (
         query.dtype in (torch.bfloat16, torch.float16)
@@ -133,7 +133,7 @@ def _slow_backward(query: Tensor, key: Tensor, value: Tensor) -> bool:
 def _in_fp32(
     kernel: Callable[..., Tensor], query: Tensor, key: Tensor, value: Tensor, **how: Any
 ) -> Tensor:
-    """The kernel in fp32, whatever autocast says."""
+    """The kernel in fp32, also under autocast."""
     with torch.autocast(query.device.type, enabled=False):
         return kernel(query.float(), key.float(), value.float(), **how)
 
@@ -148,7 +148,7 @@ def _plain(
     is_causal: bool,
     scale: float,
 ) -> Tensor:
-    """What SDPA does on a CPU where weights are dropped, with the house's dropout."""
+    """SDPA with dropout on a CPU, using the faster dropout of `regard.native`."""
     if is_causal:
         pairs = query.shape[-2], key.shape[-2]
         attn_mask = torch.ones(pairs, dtype=torch.bool, device=query.device).tril_()
@@ -157,7 +157,7 @@ def _plain(
 
 
 def _as_four(x: Tensor, batch: torch.Size) -> Tensor:
-    """(*batch, n, d) in whole batch axes to (N, H, n, d): the fused CPU kernel takes no others."""
+    """(*batch, n, d) to (N, H, n, d), as the fused CPU kernel requires."""
     if x.shape[:-2] != batch:
         x = x.expand(*batch, *x.shape[-2:])
     axes = len(batch)

@@ -1,7 +1,7 @@
-r"""Softmax and sums within segments: what graph attention is made of, in plain PyTorch.
+r"""Graph attention in plain PyTorch: softmax and sums within segments.
 
-Two products with the edges of a graph are each other's gradients, and neither ever stores what is
-as large as edges times features:
+Two products over the edges of a graph are each other's gradients, and neither stores a tensor of
+edges times features:
 
 .. math:: (\mathrm{edge\_dot})\; e_{ij} = q_i^\top k_j, \qquad
           (\mathrm{edge\_sum})\; c_i = \sum_{j \in \mathcal N_i} w_{ij} v_j
@@ -40,13 +40,13 @@ BLOCK = 1 << 18  # numbers gathered at once: 1 MiB in fp32
 
 
 class Segment:
-    """Any score that one query and one key decide, on the edges of a graph only."""
+    """Scores of single query-key pairs, computed only for the edges of a graph."""
 
     name = "segment"
     plain = True
 
     def unsupported_reason(self, call: Call) -> str | None:
-        """All but a score of pairs, a softmax and a weighted sum over `Edges`."""
+        """Everything but pairwise scores with a softmax and a weighted sum over `Edges`."""
         why = unsupported_edges_reason(call)
         if why is not None:
             return why
@@ -69,12 +69,12 @@ class Segment:
 
 
 def shared_additive(score: object) -> bool:
-    """Whether a score is the perceptron of a query and a key alone, the same for all heads."""
+    """Whether a score is a perceptron without features, shared by all heads."""
     return type(score) is Additive and score.features is None and score.v.dim() == 1
 
 
 def unsupported_edges_reason(call: Call) -> str | None:
-    """What neither way over the edges can do, in a clause."""
+    """Why neither kernel over edges supports a call, in a clause, or None."""
     if not isinstance(call.mask, Edges):
         return "the mask is not the edges of a graph"
     if type(call.select) is not Softmax:
@@ -87,7 +87,7 @@ def unsupported_edges_reason(call: Call) -> str | None:
 
 
 def edge_weights(call: Call) -> Float[Tensor, "*batch edge"]:
-    """The weights of a call that `Segment` takes, whatever its read."""
+    """The weights of a call that `Segment` supports, with any read."""
     mask, select, (query, _, value) = call.mask, call.select, call.tensors
     assert isinstance(mask, Edges)
     assert isinstance(select, Softmax)
@@ -255,7 +255,7 @@ def _(query: Tensor, key: Tensor, targets: Tensor, sources: Tensor) -> Tensor:
 
 
 def _blocks(x: Tensor, edges: int) -> list[slice]:
-    """Blocks of edges of which rows like those of x (B, N, D) may be gathered at once."""
+    """Blocks of edges small enough to gather rows of x (B, N, D)."""
     if torch.compiler.is_exporting():  # a graph is for any number of rows
         return [slice(0, edges)]
     width = max(1, BLOCK // max(1, x.shape[0] * x.shape[2]))

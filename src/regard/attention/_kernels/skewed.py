@@ -1,8 +1,8 @@
-r"""Fixed numbers for offsets under PyTorch's fused kernel: a mask of all pairs that is a view.
+r"""Fixed biases per offset with PyTorch's fused kernel: the bias of all pairs is a strided view.
 
-Queries in reversed order meet their keys at the offsets :math:`j - i = j + i' - (Q - 1)`: the
-biases of all pairs are a table of Q + K - 1 numbers a head, walked with a stride of one along both
-axes, and nothing of the size of all pairs is stored.
+With queries in reversed order the offsets are :math:`j - i = j + i' - (Q - 1)`. So the biases of
+all pairs are a view, with stride one along both axes, of a table of Q + K - 1 numbers per head, and
+no tensor of all pairs is stored.
 """
 
 from typing import cast
@@ -21,7 +21,7 @@ __all__ = ["attend_skewed", "supports_skewed", "supports_skewed_parts"]
 
 
 def supports_skewed_parts(call: Call) -> bool:
-    """Whether its parts allow it, whatever the tensors and the mask are."""
+    """Whether it supports the parts of a call, regardless of tensors and mask."""
     read = call.read
     return (
         type(call.position) in (ALiBi, DistanceMask, RelativeBias)
@@ -33,9 +33,9 @@ def supports_skewed_parts(call: Call) -> bool:
 
 
 def supports_skewed(call: Call) -> bool:
-    """Whether a call that can be done by tiles is done so: fixed biases, and nothing masked.
+    """Whether it supports a call that tiles support: fixed biases, and no mask.
 
-    PyTorch's kernel on a CPU reads a mask by its strides. It has no gradient of a mask, takes
+    PyTorch's CPU kernel reads a mask with its strides. It has no gradient for the mask and needs
     values of the keys' size and no dropout.
     """
     if call.query is None or call.mask is not None or not supports_skewed_parts(call):
@@ -57,7 +57,7 @@ def attend_skewed(
     query: Tensor, key: Tensor, value: Tensor, *, bias: Tensor | None, slopes: Tensor | None,
     heads: int, scale: float, at: int,
 ) -> Tensor:  # fmt: skip
-    """Attention of rows with a bias for each clipped offset, or a cost of each step of distance.
+    """Attention of rows with a bias per clipped offset, or a penalty per unit of distance.
 
     Shapes:
         query (row, Q, D), key (row, K, D), value (row, K, D), bias (1 or head, 2k + 1),

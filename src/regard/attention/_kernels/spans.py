@@ -1,4 +1,4 @@
-"""Masks as spans: where each query may look at the keys from a first to a last one."""
+"""Masks as spans: for each query a range of keys."""
 
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ __all__ = ["Spans", "spans"]
 
 
 class Spans(NamedTuple):
-    """Keys start..stop - 1 of each query, and what a span cannot say.
+    """Keys start..stop - 1 of each query, and the rest of the mask.
 
     Shapes:
         start, stop (*batch, Q), int32, or what broadcasts to it; None: no limit on that side. They
@@ -25,7 +25,7 @@ class Spans(NamedTuple):
 
 
 def spans(mask: Mask | None, queries: int, at: int | Tensor, device: torch.device) -> Spans:
-    """Split a mask that is a conjunction of spans and others."""
+    """Split a conjunction of masks into spans and other masks."""
     starts: list[Tensor] = []
     stops: list[Tensor] = []
     rest: Mask | None = None

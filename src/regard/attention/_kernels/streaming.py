@@ -1,4 +1,4 @@
-"""What nobody else fuses: scores whose pairwise hidden tensor is never stored."""
+"""Streaming scores, whose pairwise hidden tensor is never stored."""
 
 from typing import cast
 
@@ -21,42 +21,42 @@ __all__ = ["Streaming"]
 
 
 class Streaming:
-    """Scores that have a blockwise form of their own (`score.stream`), then the parts as usual.
+    """Scores with their own blockwise form (`score.stream`), followed by the other parts.
 
-    The additive family: in C where there is a shared object and the type is float32 or lower, the
-    whole attention in one call where it is a softmax and a weighted sum; else by blocks of PyTorch.
+    Additive scores in float32 or lower are computed in C if it is available; with a softmax and a
+    weighted sum the whole attention is one C call. Otherwise by blocks of PyTorch.
     """
 
     name = "streaming"
 
     def unsupported_reason(self, call: Call) -> str | None:
-        """Scores without a `stream`."""
+        """Scores without `stream`."""
         if not hasattr(call.score, "stream"):  # StreamLike; isinstance of a protocol costs 10 us
             return f"{type(call.score).__name__} has no blockwise form"
         if forced() is None and isinstance(call.mask, Edges):
-            return "it would score all pairs of nodes, not the edges"
+            return "it would score all pairs of nodes, not only the edges"
         if forced() is None and Local.is_faster(call):
-            return "its select has a window, outside which it would compute as much as within"
+            return "it would also compute the pairs outside the window of its select"
         return None
 
     def backend(self, call: Call) -> str:
-        """In what it is done, and why not in C."""
+        """The implementation, and why it is not C."""
         if not hasattr(call.score, "additive"):
-            return "a form of its own"
+            return "the score's own blockwise form"
         if call.query is not None and triton.supports(*call.tensors):
             return "Triton"
         why = native.unsupported_reason(*(call.tensors if call.query is not None else ()))
         return f"C, {level()}" if why is None else f"PyTorch blocks: {why}"
 
     def run(self, call: Call) -> Attended:
-        """Stream the scores; [*batch, Q, K, D] is never made where no carry shows features."""
+        """Stream the scores; [*batch, Q, K, D] is never stored without features of a carry."""
         if _fused(call):
             return _attend(call)
         return parts(call, stream=True)
 
 
 def _fused(call: Call) -> bool:
-    """Whether one C call does it all."""
+    """Whether the whole attention is one C call."""
     carry, read = call.carry, call.read
     return (
         hasattr(call.score, "additive")

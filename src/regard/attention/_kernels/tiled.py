@@ -1,4 +1,4 @@
-"""What the kernels that work by tiles share: which calls they can do, and how."""
+"""What the kernels by tiles share: which calls they support, and how they compute them."""
 
 from math import sqrt
 from typing import Any, cast
@@ -22,7 +22,7 @@ _POSITIONS = (RelativeBias, DistanceMask, ALiBi)
 
 
 def unsupported_tiles_reason(call: Call) -> str | None:
-    """Why a call cannot be done by tiles, or None."""
+    """Why tiles do not support a call, in a clause, or None."""
     if type(call.score) not in _SCORES and not hasattr(call.score, "as_dot"):
         return f"{type(call.score).__name__} is not a dot product"
     if call.position is not None and type(call.position) not in _POSITIONS:
@@ -50,7 +50,7 @@ def unsupported_tiles_reason(call: Call) -> str | None:
 
 
 def run(call: Call, low: bool = False) -> Attended:
-    """Do it; `low` keeps scores in a low precision where the tensors have one."""
+    """Compute by tiles; `low` keeps scores in the low precision of the tensors."""
     device = call.tensors[0].device.type
     with torch.autocast(device, enabled=False):
         return _run(call, low)

@@ -1,12 +1,12 @@
-r"""Attention by tiles of a few rows and queries: never all pairs at once, forward or backward.
+r"""Attention by tiles of a few rows and queries, forward and backward.
 
 .. math:: P = \mathrm{softmax}(S), \quad O = P V, \qquad
           \dot S = P \circ (\dot P - \mathrm{rowsum}(P \circ \dot P)), \quad \dot P = \dot O V^\top
 
-The backward pass computes each tile's scores again and adds into the gradients in place, so it
-needs no more memory than the forward one. With dropout the values are read with Z o P, where Z is
-drawn tile by tile, in the backward pass again. What is added to a product of queries and keys is
-said by `Terms`; numbers for offsets are spread by strided views (`offsets.py`).
+The backward pass recomputes each tile's scores and accumulates the gradients in place, so it needs
+no more memory than the forward pass. With dropout the values are read with Z o P, where Z is drawn
+tile by tile, again in the backward pass. `Terms` are the terms beside the product of queries and
+keys; tables over offsets are applied with strided views (`offsets.py`).
 """
 
 from collections.abc import Iterator
@@ -33,15 +33,15 @@ QUERIES = 128
 
 @dataclass(frozen=True)
 class Terms:
-    """What is added to `scale * query @ key^T`, and to the weighted sum of the values.
+    """Terms added to `scale * query @ key^T`, and to the weighted sum of the values.
 
     Args:
         keys: relative keys (Shaw), dotted with the query.
-        values: relative values (Shaw), read beside the values.
-        bias: a number for each clipped offset.
-        slopes: what a step of distance costs.
-        inverse: scores are this over (1 + distance) in the place of products; for a scale of 1.
-        heads: size of the last batch axis, which a table's own head axis follows.
+        values: relative values (Shaw), added to the values.
+        bias: one number per clipped offset.
+        slopes: the penalty per unit of distance.
+        inverse: scores are this over (1 + distance) instead of products; for a scale of 1.
+        heads: size of the last batch axis, which matches the head axis of the tables.
 
     Shapes:
         keys (1 or head, 2k + 1, D), values (1 or head, 2k + 1, Dv), bias (1 or head, 2k + 1),
@@ -60,7 +60,7 @@ def attend_by_tiles(
     query: Tensor, key: Tensor, value: Tensor, terms: Terms, scale: float, region: Region,
     dropout: float = 0.0,
 ) -> Tensor:  # fmt: skip
-    """Softmax attention of rows, whose weights are dropped with a probability of `dropout`.
+    """Softmax attention of rows, with dropout of the weights.
 
     Shapes:
         query (row, Q, D), key (row, K, D), value (row, K, Dv) to (row, Q, Dv)
@@ -89,7 +89,7 @@ class _Tile:
 
     @cached_property
     def head(self) -> Tensor:
-        """Which head's table each row of the tile takes."""
+        """The head of each row of the tile."""
         rows = torch.arange(self.rows.start, self.rows.stop, device=self.query.device)
         return rows % self.work.heads
 
@@ -98,7 +98,7 @@ class _Tile:
         return table if table.shape[0] == 1 else table[self.head]
 
     def weights(self) -> Tensor:
-        """The weights of this tile's pairs (row, c, n), which a later tile writes over."""
+        """The weights of this tile's pairs (row, c, n), in a buffer that later tiles reuse."""
         work = self.work
         shape = (*self.query.shape[:2], self.key.shape[1])
         scores = torch.bmm(self.query, self.key.transpose(1, 2), out=work.scratch(0, shape))
@@ -123,7 +123,7 @@ class _Tile:
         return weights
 
     def distance(self) -> Tensor:
-        """How far each pair is apart: (c, n)."""
+        """The distance of each pair: (c, n)."""
         count, columns = self.query.shape[1], self.key.shape[1]
         device, dtype = self.query.device, self.query.dtype
         key = torch.arange(self.first, self.first + columns, device=device, dtype=dtype)
@@ -155,7 +155,7 @@ class _Work:
         self._scratch: dict[int, Tensor] = {}
 
     def scratch(self, which: int, shape: tuple[int, ...]) -> Tensor:
-        """A buffer that the tiles use again and again."""
+        """A buffer shared by the tiles."""
         size = shape[0] * shape[1] * shape[2]
         have = self._scratch.get(which)
         if have is None or have.numel() < size:
@@ -163,7 +163,7 @@ class _Work:
         return have[:size].view(shape)
 
     def tiles(self) -> Iterator[_Tile]:
-        """All tiles with something to look at: queries of few rows where there are many keys."""
+        """All tiles with allowed pairs; fewer rows per tile if there are many keys."""
         rows, queries, keys = self.query.shape[0], self.query.shape[1], self.key.shape[1]
         region = self.region
         window = region.left + region.right
@@ -268,7 +268,7 @@ class _Tiles(torch.autograd.Function):
 
 @torch.no_grad()
 def _twice(work: _Work) -> tuple[Any, ...]:
-    """What `plain.tiles` needs beside the tensors: all pairs that are seen, all that are kept."""
+    """The other arguments of `plain.tiles`: the mask and the dropout factors of all pairs."""
     rows, queries, keys = len(work.query), work.query.shape[1], work.key.shape[1]
     scores = work.query.new_zeros(rows, queries, keys)
     factors = None
@@ -282,7 +282,7 @@ def _twice(work: _Work) -> tuple[Any, ...]:
 
 
 def _add(total: Tensor, tile: _Tile, part: Tensor) -> None:
-    """Add what each row of a tile gives to its head's, or the only, table."""
+    """Add the rows of a tile to the tables of their heads, or to the shared table."""
     if total.shape[0] == 1:
         total += part.sum(0, keepdim=True)
     else:

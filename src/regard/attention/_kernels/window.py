@@ -1,4 +1,4 @@
-"""Dot products within a window, or within documents: only the tiles that these touch."""
+"""Dot products within a window or within documents: only the tiles that these touch."""
 
 from math import inf
 
@@ -14,22 +14,22 @@ SHORT = 512  # keys; to look how long documents are would take longer than all p
 
 
 class Windowed:
-    """Masks that hold a window or documents (and others): time and memory by what these leave.
+    """Masks with a window or documents, also combined with other masks.
 
-    A window of w costs O(T w) and not O(T^2).
+    A window of w costs O(T w) instead of O(T^2).
     """
 
     name = "window"
 
     def unsupported_reason(self, call: Call) -> str | None:
-        """Masks without a limit on both sides; the rest is up to the tiles."""
+        """Masks without a limit on both sides, and calls that tiles do not support."""
         if not _limited(call):
             return "there is no window with a limit on both sides, nor documents"
         return unsupported_tiles_reason(call)
 
     @classmethod
     def is_faster(cls, call: Call) -> bool:
-        """Whether a call leaves so few pairs that computing all of them would take longer."""
+        """Whether the mask leaves so few pairs that computing all pairs would be slower."""
         if not _limited(call) or unsupported_tiles_reason(call) is not None:
             return False
         if call.query is None or call.key is None:
@@ -46,12 +46,12 @@ class Windowed:
         return FEW * region.mean_reach() <= keys
 
     def run(self, call: Call) -> Attended:
-        """By tiles."""
+        """Compute by tiles."""
         return run(call)
 
 
 def _limited(call: Call) -> bool:
-    """Whether a mask limits on both sides what can be seen."""
+    """Whether a mask has limits on both sides."""
     if call.mask is None:
         return False
     left, right = window_of(call.mask)

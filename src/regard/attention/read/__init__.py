@@ -1,4 +1,4 @@
-"""What is done with the weights."""
+"""Reads: what is done with the weights."""
 
 from regard.attention.read.base import Read as Read
 from regard.attention.read.features import FeatureSum as FeatureSum

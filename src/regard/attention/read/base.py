@@ -1,4 +1,4 @@
-"""What a read is."""
+"""The interface of reads."""
 
 from typing import Protocol, runtime_checkable
 
@@ -19,5 +19,5 @@ class Read(Protocol):
         *,
         at: int | Tensor = 0,
     ) -> Float[Tensor, "*batch query value_dim"]:
-        """Give the context."""
+        """Compute the context."""
         ...

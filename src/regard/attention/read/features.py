@@ -13,14 +13,14 @@ class FeatureSum(nn.Module):
     r"""Each feature of the values under its own weights: :math:`c_{id} = \sum_j w_{ijd}\, v_{jd}`.
 
     Args:
-        dropout: probability of dropping a feature's weight while training, as in `WeightedSum`; the
-            paper drops none. All weights are then stored.
+        dropout: probability of dropping a feature's weight in training, as in `WeightedSum`; the
+            paper has none. All weights are then stored.
 
     Shapes:
         weights (*batch, Q, K, D), value (*batch, K, D) to context (*batch, Q, D)
 
     Raises:
-        RequestError: when the weights have another number of features than the values.
+        RequestError: if weights and values have different numbers of features.
 
     Source: Shen et al. 2018 (DiSAN), section 3.1, :math:`s = \sum_i P_{\cdot i} \odot x_i`.
     """
@@ -38,7 +38,7 @@ class FeatureSum(nn.Module):
         *,
         at: int | Tensor = 0,
     ) -> Float[Tensor, "*batch query value_dim"]:
-        """Average every feature by itself."""
+        """Average each feature separately."""
         check_features(weights.shape[-1], value.shape[-1])
         if self.dropout and self.training:
             weights = dropout(weights, self.dropout)
@@ -50,7 +50,7 @@ class FeatureSum(nn.Module):
 
 
 def check_features(features: int, value_dim: int) -> None:
-    """Refuse weights and values of different sizes with a sentence."""
+    """Refuse weights and values of different sizes."""
     if features != value_dim:
         raise RequestError(
             f"FeatureSum expected values with as many features as the weights, came {value_dim} "

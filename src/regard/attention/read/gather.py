@@ -1,4 +1,4 @@
-"""One value, taken as it is."""
+"""The value of a chosen key."""
 
 from typing import ClassVar
 
@@ -12,8 +12,8 @@ __all__ = ["Gather"]
 class Gather:
     r"""The value of the key that was chosen: :math:`c_i = v_{s_i}`, for one-hot weights (`Hard`).
 
-    O(d) for a query instead of the O(K d) of a weighted sum. A row of zeros (nothing to look at)
-    reads zeros.
+    O(d) per query instead of the O(K d) of a weighted sum. A row of zeros (no allowed key) reads
+    zeros.
 
     Shapes:
         weights (*batch, Q, K), value (*batch, K, Dv) to context (*batch, Q, Dv)
@@ -30,7 +30,7 @@ class Gather:
         *,
         at: int | Tensor = 0,
     ) -> Float[Tensor, "*batch query value_dim"]:
-        """Take the chosen rows."""
+        """Gather the chosen rows."""
         if weights.shape[-1] == 0:  # no key was chosen
             return torch.matmul(weights.to(value.dtype), value)
         weight, chosen = weights.max(-1, keepdim=True)  # (*batch, Q, 1)

@@ -13,9 +13,9 @@ class Pointer:
 
     .. math:: p(j \mid i) = w_{ij}, \qquad \texttt{log\_prob}_{ij} = \log w_{ij}
 
-    The context is the weights themselves and `Attended.log_prob` their logarithm, computed from the
-    scores in log space: finite where the weights would be rounded to zero, minus infinity (without
-    gradient) only where nothing may be looked at. A loss takes the latter:
+    The context is the weights, and `Attended.log_prob` their logarithm, computed from the scores in
+    log space: finite where weights underflow to zero, minus infinity (without gradient) only for
+    masked keys. Losses use the logarithm:
     `nll_loss(log_prob.flatten(0, -2), gold.flatten())`.
 
     Shapes:
@@ -31,7 +31,7 @@ class Pointer:
         *,
         at: int | Tensor = 0,
     ) -> Float[Tensor, "*batch query key"]:
-        """Give the weights."""
+        """Return the weights."""
         return weights
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""The weighted sum of values that know how far away they are."""
+"""The weighted sum of values with relative position vectors."""
 
 import torch
 from jaxtyping import Float
@@ -18,9 +18,9 @@ class RelativeValues(nn.Module):
 
     Args:
         dim: size of the values (of one head).
-        clip: c, the largest distance told apart; 16 in the paper's base model.
-        heads: a table for each head; None shares one over heads.
-        dropout: probability of dropping a weight while training, as in `WeightedSum`.
+        clip: c, the largest distance with its own vector; 16 in the paper's base model.
+        heads: the number of heads with their own tables; None shares one table.
+        dropout: probability of dropping a weight in training, as in `WeightedSum`.
 
     Shapes:
         weights (*batch, Q, K), value (*batch, K, Dv) to context (*batch, Q, Dv);
@@ -36,7 +36,7 @@ class RelativeValues(nn.Module):
 
     @property
     def heads(self) -> int | None:
-        """How many heads have a table of their own."""
+        """The number of heads with their own tables."""
         return self.table.shape[0] if self.table.dim() == 3 else None
 
     def forward(
@@ -46,7 +46,7 @@ class RelativeValues(nn.Module):
         *,
         at: int | Tensor = 0,
     ) -> Float[Tensor, "*batch query value_dim"]:
-        """The equation as it is written, with an (Q, K, Dv) tensor of relative values."""
+        """The equation as written, with a (Q, K, Dv) tensor of relative values."""
         if self.dropout and self.training:
             weights = dropout(weights, self.dropout)
         weights = weights.to(value.dtype)

@@ -18,13 +18,13 @@ class WeightedSum(nn.Module):
     r"""The expected value under the weights: :math:`c_i = m_i^p \sum_j w_{ij} v_j`.
 
     Args:
-        dropout: probability of dropping a weight while training (Transformer toolkits' attention
-            dropout; the Transformer paper itself has none). The weights that callers and watchers
-            see are those before dropout.
-        scale: what the context is multiplied with, for :math:`m_i` keys that may be looked at:
-            nothing (p = 0); "root length", :math:`m \sqrt{1/m} = \sqrt m` (Gehring et al. 2017,
-            ConvS2S, section 3.5: a mean of m has 1/m of the variance); "length", m: for weights
-            that add up to 1 a sum in the place of a mean. `attend` does it behind any kernel.
+        dropout: probability of dropping a weight in training (the attention dropout of Transformer
+            toolkits; the Transformer paper has none). Returned and watched weights are those before
+            dropout.
+        scale: a factor of the context, for :math:`m_i` allowed keys: none (p = 0); "root length",
+            :math:`m \sqrt{1/m} = \sqrt m` (Gehring et al. 2017, ConvS2S, section 3.5: a mean of m
+            has 1/m of the variance); "length", m: a sum instead of a mean. `attend` applies it
+            after any kernel.
 
     Shapes:
         weights (*batch, Q, K), value (*batch, K, Dv) to context (*batch, Q, Dv)
@@ -60,7 +60,7 @@ class WeightedSum(nn.Module):
     def rescale(
         self, context: Float[Tensor, "*batch query value_dim"], counts: int | Tensor
     ) -> Float[Tensor, "*batch query value_dim"]:
-        """Multiply a context by its power of how many keys could be looked at.
+        """Multiply a context by the power of its number of allowed keys.
 
         Shapes:
             counts: a number, or a tensor that broadcasts to (*batch, Q, 1)

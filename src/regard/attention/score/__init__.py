@@ -1,4 +1,4 @@
-"""How well does a key match the query? One small class a score."""
+"""Scores: how well a key matches a query. One small class per score."""
 
 from regard.attention.score.additive import Additive as Additive
 from regard.attention.score.base import AdditiveForm as AdditiveForm

@@ -27,9 +27,9 @@ class Additive(nn.Module):
     Args:
         hidden: size of the perceptron.
         bias: b inside the tanh; the released code of the paper has none.
-        features: size of f, what a carry shows of itself (coverage, previous weights); 0 for none.
-        heads: how many heads have W, U, b and v of their own (the last batch axis, as in
-            `MultiHead`); 1: whatever heads there are share them. F is shared.
+        features: size of f, the features of a carry (coverage, previous weights); 0 for none.
+        heads: the number of heads with their own W, U, b and v (the last batch axis, as in
+            `MultiHead`); 1: all heads share them. F is always shared.
 
     Shapes:
         query (*batch, Q, query_dim), key (*batch, K, key_dim) to (*batch, Q, K)
@@ -55,13 +55,13 @@ class Additive(nn.Module):
 
     @property
     def feature_dim(self) -> int:
-        """How many features of a carry it looks at."""
+        """The number of features of a carry that it reads."""
         return 0 if self.features is None else self.features.in_features
 
     def prepare(self, key: Tensor) -> Tensor | tuple[Tensor, Tensor]:
-        """Project the keys: (*batch, K, hidden); beside them what the C kernel reads, if it can.
+        """Project the keys: (*batch, K, hidden), and prepare them for C if it is available.
 
-        On a CPU low precision is widened here, once, and not at each step.
+        On a CPU low precision is converted to float32 here, once, and not at each step.
         """
         projected: Tensor = self.key(key)
         if projected.device.type != "cpu" or torch.compiler.is_compiling():
@@ -80,7 +80,7 @@ class Additive(nn.Module):
         prepared: Any = None,
         features: Tensor | None = None,
     ) -> AdditiveForm:
-        """Both projections and v; what features add stands with the keys, so Q is 1 then."""
+        """Both projections and v; features are added to the keys, so then Q is 1."""
         packed = None
         if prepared is None:
             keys: Tensor = self.key(key)
@@ -95,10 +95,9 @@ class Additive(nn.Module):
         return AdditiveForm(query, keys, self.v, packed, self.heads)
 
     def stream(self, query: Tensor, key: Any, *, features: Tensor | None = None) -> Tensor:
-        """The same by blocks: (*batch, Q, K, hidden) is never stored, nor kept for backward.
+        """The same by blocks: (*batch, Q, K, hidden) is never stored, also not for backward.
 
-        Features are one vector a pair: with them each query is a row of one step, with keys of its
-        own.
+        With features, which are one vector per pair, each query is a row with its own keys.
         """
         keys, packed = key if isinstance(key, tuple) else (key, None)
         query = self.query(query)
@@ -111,7 +110,7 @@ class Additive(nn.Module):
         return scores.squeeze(-2).movedim(0, -2)
 
     def _fits(self, query: Tensor, keys: Tensor) -> None:
-        """Refuse prepared keys of another size, which C would read beyond."""
+        """Refuse prepared keys of another size, where C would read out of bounds."""
         if query.shape[-1] != keys.shape[-1]:
             raise RequestError(
                 f"Additive with hidden={query.shape[-1]} expected keys that it made ready itself, "
@@ -119,7 +118,7 @@ class Additive(nn.Module):
             )
 
     def shown(self, features: Tensor) -> Tensor:
-        """What features add inside the tanh: (*batch, Q, K, feature) to (*batch, Q, K, hidden)."""
+        """The features inside the tanh: (*batch, Q, K, feature) to (*batch, Q, K, hidden)."""
         if self.features is None:
             raise RequestError(
                 "this Additive score was built without features but its carry gives some; "
@@ -136,7 +135,7 @@ class Additive(nn.Module):
         at: int | Tensor = 0,
         features: Float[Tensor, "*#batch q k feature"] | None = None,
     ) -> Float[Tensor, "*batch q k"]:
-        """The equation as it is written; `key` is what `prepare` gave."""
+        """The equation as written; `key` is the result of `prepare`."""
         keys = key[0] if isinstance(key, tuple) else key
         hidden = self.query(query).unsqueeze(-2) + keys.unsqueeze(-3)  # (*batch, Q, K, hidden)
         if features is not None:

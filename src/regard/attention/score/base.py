@@ -1,8 +1,8 @@
-"""What a score is.
+"""The interface of scores.
 
-A score is called as `score(query, key, at=…, features=…)` and gives (*batch, Q, K). What depends on
-the keys alone is done once per memory by `prepare`, and the call then takes what `prepare` gave.
-A score that is a dot product in disguise says so by `as_dot`; kernels for dot products then do it.
+A score is called as `score(query, key, at=…, features=…)` and returns (*batch, Q, K). `prepare`
+computes once per memory what depends only on the keys; its result is the `key` of the call. Scores
+that can be written as a dot product implement `as_dot`, so kernels for dot products support them.
 """
 
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -13,7 +13,7 @@ __all__ = ["AdditiveForm", "AdditiveLike", "DotForm", "DotLike", "Score", "Strea
 
 
 class AdditiveForm(NamedTuple):
-    """A score written as `v^T tanh(query + key)`; `packed` is what C made of the keys, if it did.
+    """A score written as `v^T tanh(query + key)`; `packed`: the keys as C prepared them, or None.
 
     Shapes:
         query (*batch, Q, D), key (*batch, K, D), v (D,), or (heads, D) for a last batch axis of
@@ -37,12 +37,12 @@ class DotForm(NamedTuple):
 
 @runtime_checkable
 class Score(Protocol):
-    """A match between queries and keys. `key` is what `prepare` gave for the keys."""
+    """A match between queries and keys. `key` is the result of `prepare`."""
 
     def prepare(self, key: Tensor) -> Any:
-        """Do once per memory what depends on the keys alone: a tensor or a tuple of them.
+        """Compute once per memory what depends only on the keys: a tensor or a tuple of tensors.
 
-        Each has the keys' batch axes, and the keys on axis -2.
+        Each has the batch axes of the keys, and the keys on axis -2.
         """
         ...
 
@@ -65,7 +65,7 @@ class AdditiveLike(Protocol):
     def additive(
         self, query: Tensor, key: Tensor, prepared: Any, features: Tensor | None
     ) -> AdditiveForm:
-        """Say the sum; `prepared` is None where no memory holds what was made of the keys."""
+        """The form of the sum; `prepared` is None if there is no memory."""
         ...
 
 
@@ -74,7 +74,7 @@ class DotLike(Protocol):
     """A score that can be written as a dot product."""
 
     def as_dot(self, query: Tensor, key: Tensor) -> DotForm:
-        """Say the product."""
+        """The form of the product."""
         ...
 
 
@@ -83,5 +83,5 @@ class StreamLike(Protocol):
     """A score with a blockwise form that never stores a tensor of all pairs and features."""
 
     def stream(self, query: Tensor, key: Any, *, features: Tensor | None = None) -> Tensor:
-        """Score every pair by blocks; `key` is what `prepare` gave for the keys."""
+        """Score every pair by blocks; `key` is the result of `prepare`."""
         ...

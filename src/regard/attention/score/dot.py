@@ -1,4 +1,4 @@
-"""The dot family: every score here is a dot product, or one in disguise."""
+"""Scores that are dot products or can be written as dot products."""
 
 import math
 
@@ -13,16 +13,16 @@ __all__ = ["Cosine", "Dot", "General", "ScaledDot"]
 
 
 class _Product(nn.Module):
-    """What the dot family shares: each says its own `as_dot`, and here it is multiplied out."""
+    """The base of the dot family: subclasses define `as_dot`, and `forward` computes it."""
 
     turns = True  # it depends on the angle between both, which rotary positions keep
 
     def prepare(self, key: Tensor) -> Tensor:
-        """Keys as they are."""
+        """The keys unchanged."""
         return key
 
     def as_dot(self, query: Tensor, key: Tensor) -> DotForm:
-        """Say the product: here the plain one."""
+        """The form of the product: the plain one."""
         return DotForm(query, key, 1.0)
 
     def forward(
@@ -53,7 +53,7 @@ class Dot(_Product):
         self.scale = scale
 
     def as_dot(self, query: Tensor, key: Tensor) -> DotForm:
-        """Itself."""
+        """The plain product."""
         return DotForm(query, key, self.scale)
 
     def extra_repr(self) -> str:
@@ -78,7 +78,7 @@ class ScaledDot(_Product):
 class General(_Product):
     r"""The bilinear score (Luong et al. 2015, "general"): :math:`e_{ij} = q_i^\top W k_j`.
 
-    The queries are projected, not the keys: they are fewer in a decoder step.
+    The queries are projected, not the keys, because a decoder step has fewer queries.
 
     Shapes:
         query (*batch, Q, query_dim), key (*batch, K, key_dim) to (*batch, Q, K)

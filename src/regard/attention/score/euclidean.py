@@ -1,4 +1,4 @@
-"""Scores by distance: near is like."""
+"""Scores by Euclidean distance."""
 
 import torch
 from jaxtyping import Float
@@ -15,8 +15,7 @@ class InverseEuclidean(nn.Module):
 
     .. math:: e_{ij} = \frac{1}{1 + \lVert q_i - k_j \rVert}
 
-    The gradient of the norm where both are equal is taken as 0, which is one of its subgradients:
-    a word compared with itself trains as any other pair.
+    If both are equal, the gradient of the norm is 0, one of its subgradients.
 
     Shapes:
         query (*batch, Q, D), key (*batch, K, D) to (*batch, Q, K)
@@ -25,7 +24,7 @@ class InverseEuclidean(nn.Module):
     turns = True
 
     def prepare(self, key: Tensor) -> Tensor:
-        """Keys as they are."""
+        """The keys unchanged."""
         return key
 
     def forward(
@@ -36,7 +35,7 @@ class InverseEuclidean(nn.Module):
         at: int | Tensor = 0,
         features: Tensor | None = None,
     ) -> Float[Tensor, "*batch q k"]:
-        """The equation as it is written, from the differences of all pairs."""
+        """The equation as written, from the differences of all pairs."""
         difference = _wide(query).unsqueeze(-2) - _wide(key).unsqueeze(-3)  # (*batch, Q, K, D)
         return (1 / (1 + distance(difference))).to(query.dtype)
 
@@ -47,11 +46,11 @@ class NegativeSquaredEuclidean(nn.Module):
     .. math:: e_{ij} = -s \lVert q_i - k_j \rVert^2
                      = s\,(2\, q_i^\top k_j - \lVert k_j \rVert^2 - \lVert q_i \rVert^2)
 
-    The second form is a dot product with two more features, so the fused kernel can do it.
+    The second form is a dot product with two more features, so the fused kernel supports it.
     Nadaraya-Watson regression with a Gaussian of variance :math:`1/(2s)` is this and a softmax.
 
     Args:
-        scale: s, how sharp; 1 by default.
+        scale: s, the sharpness; 1 by default.
 
     Shapes:
         query (*batch, Q, D), key (*batch, K, D) to (*batch, Q, K)
@@ -60,14 +59,14 @@ class NegativeSquaredEuclidean(nn.Module):
     """
 
     turns = True
-    alone = True  # `as_dot` looks at all the keys: those of other sequences are not among them
+    alone = True  # `as_dot` depends on all keys, so ragged sequences are computed one by one
 
     def __init__(self, scale: float = 1.0) -> None:
         super().__init__()
         self.scale = scale
 
     def prepare(self, key: Tensor) -> Tensor:
-        """Keys as they are."""
+        """The keys unchanged."""
         return key
 
     def as_dot(self, query: Tensor, key: Tensor) -> DotForm:
@@ -93,7 +92,7 @@ class NegativeSquaredEuclidean(nn.Module):
         at: int | Tensor = 0,
         features: Tensor | None = None,
     ) -> Float[Tensor, "*batch q k"]:
-        """The equation as it is written, from the differences of all pairs."""
+        """The equation as written, from the differences of all pairs."""
         difference = _wide(query).unsqueeze(-2) - _wide(key).unsqueeze(-3)  # (*batch, Q, K, D)
         return -self.scale * difference.square().sum(-1)
 
@@ -103,5 +102,5 @@ class NegativeSquaredEuclidean(nn.Module):
 
 
 def _wide(x: Tensor) -> Tensor:
-    """Half precision in single: a square ends at 65,504 there, which is that of 256."""
+    """Half precision as float32: in float16 the square of 256 overflows."""
     return x.float() if x.dtype == torch.float16 else x

@@ -1,4 +1,4 @@
-"""Feature-wise scores: a vector for each pair, one number a feature (Shen et al. 2018, DiSAN)."""
+"""Feature-wise scores: one number per pair and feature (Shen et al. 2018, DiSAN)."""
 
 import torch
 from jaxtyping import Float
@@ -14,7 +14,7 @@ class FeatureAdditive(nn.Module):
 
     .. math:: f_{ijd} = c \tanh\big( [W^{(1)} k_j + W^{(2)} q_i + b]_d / c \big)
 
-    :math:`|f| \le c` whatever the inputs, so a streaming softmax needs no maximum.
+    :math:`|f| \le c` for all inputs, so a streaming softmax needs no maximum.
 
     Args:
         query_dim, key_dim: sizes of queries and keys.
@@ -25,7 +25,7 @@ class FeatureAdditive(nn.Module):
         query (*batch, Q, query_dim), key (*batch, K, key_dim) to (*batch, Q, K, D)
 
     Raises:
-        RequestError: for a scale that is not above 0.
+        RequestError: for a scale that is not positive.
 
     Source: Shen et al. 2018, section 3.2; in its authors' code one bias is shared by both maps.
     """
@@ -54,7 +54,7 @@ class FeatureAdditive(nn.Module):
         at: int | Tensor = 0,
         features: Tensor | None = None,
     ) -> Float[Tensor, "*batch q k feature"]:
-        """The equation as it is written; `key` is already projected."""
+        """The equation as written; `key` is already projected."""
         pairs = self.query(query).unsqueeze(-2) + key.unsqueeze(-3)  # (*batch, Q, K, D)
         return torch.tanh(pairs / self.scale) * self.scale
 
@@ -68,7 +68,7 @@ class FeaturePerceptron(nn.Module):
 
     .. math:: f_{ij} = W^\top \sigma\big( W^{(1)} k_j + W^{(2)} q_i + b^{(1)} \big) + b
 
-    A bias b that all keys share changes no softmax; it is the paper's and is kept.
+    The bias b is shared by all keys and does not change a softmax; it is in the paper.
 
     Args:
         query_dim, key_dim: sizes of queries and keys.
@@ -114,23 +114,23 @@ class FeaturePerceptron(nn.Module):
         at: int | Tensor = 0,
         features: Tensor | None = None,
     ) -> Float[Tensor, "*batch q k feature"]:
-        """The equation as it is written; `key` is already projected."""
+        """The equation as written; `key` is already projected."""
         hidden = self.query(query).unsqueeze(-2) + key.unsqueeze(-3)  # (*batch, Q, K, hidden)
         scores: Tensor = self.out(self.activation(hidden))
         return scores
 
 
 class SourceToToken(nn.Module):
-    r"""DiSAN's source2token: the keys alone decide, so a sentence becomes one vector.
+    r"""DiSAN's source2token: scores depend only on the keys, so a sentence becomes one vector.
 
     .. math:: f_j = W^\top \sigma\big( W^{(1)} k_j + b^{(1)} \big) + b
 
-    Every query gets the same scores; give one query of any content, `key[..., :1, :]` say. All of
-    it is done when a memory is made ready.
+    Every query gets the same scores; pass any single query, for example `key[..., :1, :]`. The
+    scores are computed by `prepare`.
 
     Args:
         key_dim: size of the keys.
-        features: D, as many as the values have; None for the vector form, one number a key
+        features: D, as many as the values have; None for the vector form, one number per key
             (:math:`w^\top \sigma(\cdot) + b`, an additive score without a query), which goes with
             Softmax and WeightedSum.
         hidden: size inside, D by default (`key_dim` in the vector form).
@@ -161,7 +161,7 @@ class SourceToToken(nn.Module):
 
     @property
     def per_feature(self) -> bool:
-        """Whether there is a number for each feature."""
+        """Whether there is one number per feature."""
         return not self.vector
 
     def prepare(self, key: Tensor) -> Tensor:
@@ -188,7 +188,7 @@ class SourceToToken(nn.Module):
 
 
 def _start(score: nn.Module) -> None:
-    """Glorot weights and zero biases, as the paper's code has them."""
+    """Glorot weights and zero biases, as in the paper's code."""
     for layer in score.children():
         if isinstance(layer, nn.Linear):
             nn.init.xavier_uniform_(layer.weight)

@@ -11,11 +11,11 @@ __all__ = ["Location"]
 
 
 class Location(nn.Module):
-    r"""From the query alone (Luong et al. 2015, "location"): :math:`e_i = W q_i`.
+    r"""Scores that depend only on the query (Luong et al. 2015, "location"): :math:`e_i = W q_i`.
 
     W has one row for each position of a key.
-    The table has a fixed size: for shorter memories it is cut, and keys past its end are ignored
-    (the paper's footnote 6).
+    The table has a fixed size: it is truncated for shorter memories, and keys beyond its end are
+    ignored (the paper's footnote 6).
 
     Shapes:
         query (*batch, Q, query_dim), key (*batch, K, ·) to (*batch, Q, K)
@@ -26,7 +26,7 @@ class Location(nn.Module):
         self.table = nn.Linear(query_dim, max_length, bias=False)
 
     def prepare(self, key: Tensor) -> Tensor:
-        """Only how many keys there are matters."""
+        """The keys; only their number is used."""
         return key
 
     def forward(
@@ -37,7 +37,7 @@ class Location(nn.Module):
         at: int | Tensor = 0,
         features: Tensor | None = None,
     ) -> Float[Tensor, "*batch q k"]:
-        """One score a position, whatever the key there."""
+        """One score per position."""
         keys, size = key.shape[-2], self.table.out_features
         if type(self.table) is nn.Linear:
             scores = F.linear(query, self.table.weight[:keys])  # (*batch, Q, min(K, max_length))

@@ -1,4 +1,4 @@
-"""The perceptron score that sees where it looked before."""
+"""The perceptron score with features of the previous weights."""
 
 import math
 
@@ -17,13 +17,13 @@ class LocationAware(Additive):
 
     .. math:: e_{ij} = v^\top \tanh(W q_i + U k_j + V f_{ij} + b), \qquad f_i = F * \alpha_{i-1}
 
-    Filters F slide over the weights of the step before, so it needs a carry that shows them:
-    `PreviousWeights(first=0)` as in the paper (of zeros they would see nothing at the first step),
-    or `Coverage()`.
+    The filters F are convolved with the previous weights, so the score needs a carry:
+    `PreviousWeights(first=0)` as in the paper (all-zero weights would give no features at the first
+    step), or `Coverage()`.
 
     Args:
-        filters: how many, k (10 in the paper).
-        width: of a filter in keys, odd (201 in the authors' code); the ends are padded with zeros.
+        filters: the number of filters, k (10 in the paper).
+        width: their odd width in keys (201 in the authors' code); the ends are padded with zeros.
         bias: b inside the tanh; F, V and W have none.
         heads: as `Additive`; filters are shared.
 
@@ -55,7 +55,7 @@ class LocationAware(Additive):
 
     @property
     def feature_dim(self) -> int:
-        """One number a key: how much weight it had."""
+        """One number per key: its weight."""
         return 1
 
     def shown(self, features: Tensor) -> Tensor:

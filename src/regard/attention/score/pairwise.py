@@ -1,4 +1,4 @@
-"""Dot products with terms of the query and of the key alone: more features in disguise."""
+"""Dot products with additional terms of the query and of the key."""
 
 import math
 
@@ -18,9 +18,9 @@ class Trilinear(nn.Module):
     .. math:: e_{ij} = w^\top [q_i; k_j; q_i \circ k_j]
                      = a^\top q_i + b^\top k_j + (c \circ q_i)^\top k_j, \quad w = [a; b; c]
 
-    The second form is a dot product of two more features, and the (Q, K, 3D) tensor of the first is
-    never made. Under a softmax over keys the term of the query cancels; it counts where scores are
-    compared between queries (BiDAF's query-to-context direction, `OverQueries`).
+    The second form is a dot product with two more features; the (Q, K, 3D) tensor of the first is
+    never stored. Under a softmax over keys the term of the query cancels; it matters where scores
+    are compared between queries (BiDAF's query-to-context direction, `OverQueries`).
 
     Args:
         dim: D, the size of queries and keys.
@@ -36,7 +36,7 @@ class Trilinear(nn.Module):
         nn.init.uniform_(self.w, -bound, bound)
 
     def prepare(self, key: Tensor) -> Tensor:
-        """Keys with their own term and a one behind: (*batch, K, D + 2)."""
+        """Keys with their own term and a one appended: (*batch, K, D + 2)."""
         own = (key @ self.w[1]).unsqueeze(-1)
         return torch.cat([key, own, torch.ones_like(own)], -1)
 
@@ -65,13 +65,13 @@ class Biaffine(nn.Module):
     .. math:: e_{ij} = q_i^\top U k_j \; [+\, u^\top k_j] \; [+\, w^\top q_i] \; [+\, b]
 
     written as :math:`[q_i; 1]^\top U' [k_j; 1]`, a dot product with the projected query. Their arc
-    scorer has the term of the key (the head word's prior) and no other, their labels have all.
+    scorer has only the term of the key (the prior of the head word); their label scorer has all.
 
     Args:
         query_dim, key_dim: sizes of queries and keys.
         query_bias: append a one to the query: the term of the key, :math:`u^\top k_j`.
         key_bias: append a one to the key: the term of the query, :math:`w^\top q_i`; with both, b.
-        heads: a U' for each head instead of one for all. Labels are heads, too: with
+        heads: the number of heads with their own U'; None: one for all. Labels can be heads: with
             `query.unsqueeze(-3)` the scores are (*batch, label, Q, K) (Yu et al. 2020, spans).
 
     Shapes:
@@ -97,11 +97,11 @@ class Biaffine(nn.Module):
 
     @property
     def heads(self) -> int | None:
-        """How many heads have a U' of their own."""
+        """The number of heads with their own U'."""
         return self.weight.shape[0] if self.weight.dim() == 3 else None
 
     def prepare(self, key: Tensor) -> Tensor:
-        """Keys, with a one behind where they have a bias."""
+        """Keys, with a one appended if there is a key bias."""
         return F.pad(key, (0, 1), value=1.0) if self.key_bias else key
 
     def as_dot(self, query: Tensor, key: Tensor) -> DotForm:

@@ -1,4 +1,4 @@
-"""Dot products that know how far apart the pair is."""
+"""Dot products with relative position vectors."""
 
 import math
 
@@ -22,9 +22,9 @@ class RelativeKeys(nn.Module):
 
     Args:
         dim: d, the size of queries and keys (of one head).
-        clip: c, the largest distance told apart; 16 in the paper's base model.
-        heads: a table for each head, as in the paper's base model; None shares one over heads, as
-            in its big one.
+        clip: c, the largest distance with its own vector; 16 in the paper's base model.
+        heads: the number of heads with their own tables, as in the paper's base model; None shares
+            one table, as in its big model.
 
     Shapes:
         query (*batch, Q, D), key (*batch, K, D) to (*batch, Q, K); the table ([head,] 2c + 1, D)
@@ -37,11 +37,11 @@ class RelativeKeys(nn.Module):
 
     @property
     def heads(self) -> int | None:
-        """How many heads have a table of their own."""
+        """The number of heads with their own tables."""
         return self.table.shape[0] if self.table.dim() == 3 else None
 
     def prepare(self, key: Tensor) -> Tensor:
-        """Keys as they are."""
+        """The keys unchanged."""
         return key
 
     def forward(
@@ -52,7 +52,7 @@ class RelativeKeys(nn.Module):
         at: int | Tensor = 0,
         features: Tensor | None = None,
     ) -> Float[Tensor, "*batch q k"]:
-        """The equation as it is written, with an (Q, K, D) tensor of relative keys."""
+        """The equation as written, with a (Q, K, D) tensor of relative keys."""
         table = self.table.to(query.dtype)
         relative = by_offset(
             table, self.clip, query.shape[-2], key.shape[-2], at, per_head=table.dim() == 3

@@ -1,4 +1,4 @@
-"""Transformer-XL's score: contents, distances, and how much each of them counts by itself."""
+"""Transformer-XL's score: content, distance, and a bias for each."""
 
 import math
 
@@ -17,15 +17,15 @@ class RelativeSinusoid(nn.Module):
               \underbrace{u^\top k_j}_{(c)} + \underbrace{v^\top W R_{p_i - j}}_{(d)} \Big),
               \quad p_i = at + i
 
-    (b) and (d) are computed for the Q + K distances that there are, once each, and moved to their
-    pairs by the relative shift of the paper's appendix B: no vector a pair is made. R has all sines
+    (b) and (d) are computed once for each of the Q + K distances and moved to the pairs by the
+    relative shift of the paper's appendix B, so there is no vector per pair. R has all sines
     first and then all cosines, as in the authors' code. Distances are query minus key (Shaw's are
     key minus query); the paper's are never negative, under `Causal()`.
 
     Args:
         dim: d, the size of queries and keys (of one head).
-        features: the size of R, d_model in the paper; `dim` times `heads` where not given.
-        heads: u, v and W for each head, as in the paper; None shares them over heads.
+        features: the size of R, d_model in the paper; `dim` times `heads` by default.
+        heads: the number of heads with their own u, v and W, as in the paper; None shares them.
 
     Shapes:
         query (*batch, Q, D), key (*batch, K, D) to (*batch, Q, K); u and v ([head,] D), W
@@ -43,11 +43,11 @@ class RelativeSinusoid(nn.Module):
 
     @property
     def heads(self) -> int | None:
-        """How many heads have parameters of their own."""
+        """The number of heads with their own parameters."""
         return self.u.shape[0] if self.u.dim() == 2 else None
 
     def prepare(self, key: Tensor) -> Tensor:
-        """Keys as they are."""
+        """The keys unchanged."""
         return key
 
     def forward(
@@ -64,7 +64,7 @@ class RelativeSinusoid(nn.Module):
         if self.heads is not None:
             u, v = u[:, None], v[:, None]  # (head, 1, D)
         content = torch.matmul(query + u, key.transpose(-2, -1))
-        # From the largest distance down, one more than there are: the shift needs it.
+        # From the largest distance down, and one more, which the shift needs.
         steps = torch.arange(queries - 1, -keys - 1, -1, device=query.device)
         distance = steps + (at.to(query.device)[..., None] if isinstance(at, Tensor) else at)
         table = sinusoids(distance, weight.shape[-1]).to(query.dtype)  # ([*batch,] Q + K, features)
@@ -86,7 +86,7 @@ def sinusoids(distance: Tensor, size: int) -> Float[Tensor, "*batch n size"]:
 
 
 def relative_shift(x: Float[Tensor, "*batch q n"], keys: int) -> Float[Tensor, "*batch q k"]:
-    """Move what stands at distances to pairs: row i from column Q - 1 - i on (Dai et al., app. B).
+    """Shift distances to pairs: row i starts at column Q - 1 - i (Dai et al., app. B).
 
     Shapes:
         x (*batch, Q, Q + K), distances falling from Q - 1 to -K, to (*batch, Q, K)

@@ -19,14 +19,13 @@ class SplitLinear(nn.Module):
     .. math:: e_{ij} = \mathrm{LeakyReLU}(a^\top [q_i \Vert k_j] + b)
               = \mathrm{LeakyReLU}(a_l^\top q_i + a_r^\top k_j + b)
 
-    The split form never makes the tensor of all pairs and features. In graph attention queries,
+    The split form needs no tensor of all pairs and features. In graph attention queries,
     keys and values are the same projected nodes :math:`W h`.
 
     Args:
-        heads: H, where every head has vectors of its own; queries and keys then come with a head
-            axis.
+        heads: H, if every head has its own vectors; queries and keys then have a head axis.
         slope: the leaky ReLU's slope below 0; 1 gives a linear score, 0 a ReLU.
-        bias: b, one a head; the paper has none (its released code has).
+        bias: b, one per head; not in the paper, but in its released code.
 
     Shapes:
         query (*batch, [H,] Q, query_dim), key (*batch, [H,] K, key_dim) to (*batch, [H,] Q, K)

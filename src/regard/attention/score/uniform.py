@@ -1,4 +1,4 @@
-"""No match at all: every key is as good as another."""
+"""The uniform score, a baseline."""
 
 import torch
 from jaxtyping import Float
@@ -12,15 +12,14 @@ __all__ = ["Uniform"]
 class Uniform(nn.Module):
     r"""The same score for every pair: :math:`e_{ij} = 0`. Under a softmax, the mean of the values.
 
-    The baseline that every attention has to beat ("no attention, average the states"), and a way to
-    pool what a mask allows.
+    The baseline of every attention (the average of the states), and mean pooling under a mask.
 
     Shapes:
         query (*batch, Q, ·), key (*batch, K, ·) to (*batch, Q, K)
     """
 
     def prepare(self, key: Tensor) -> Tensor:
-        """Only how many keys there are matters."""
+        """The keys; only their number is used."""
         return key
 
     def as_dot(self, query: Tensor, key: Tensor) -> DotForm:

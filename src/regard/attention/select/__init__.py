@@ -1,4 +1,4 @@
-"""How scores become weights."""
+"""Selects: how scores become weights."""
 
 from regard.attention.select.base import LogSelect as LogSelect
 from regard.attention.select.base import Select as Select

@@ -1,4 +1,4 @@
-"""What a selection is."""
+"""The interface of selects."""
 
 from typing import ClassVar, Protocol, runtime_checkable
 
@@ -12,16 +12,16 @@ __all__ = ["LogSelect", "Select"]
 class Select(Protocol):
     """Scores to weights.
 
-    `sums` declares what the weights add up to ("over keys", "over queries", "at most 1", "free");
-    `window` tells kernels that only a neighbourhood (left, right) of the query's position is
-    scored.
+    `sums` declares over which axis the weights sum to one ("over keys", "over queries"), or "at
+    most 1", or "free". `window` tells kernels that only a neighborhood (left, right) of the
+    query's position is scored.
     """
 
     sums: ClassVar[str]
 
     @property
     def window(self) -> tuple[int, int] | None:
-        """The neighbourhood (left, right) that is scored, or None for all keys."""
+        """The neighborhood (left, right) that is scored, or None for all keys."""
         ...
 
     def __call__(
@@ -32,23 +32,23 @@ class Select(Protocol):
         mask: Bool[Tensor, "..."] | None = None,
         at: int | Tensor = 0,
     ) -> tuple[Tensor, Tensor | None]:
-        """Give weights, and the log-probability of the choice where there is one."""
+        """The weights, and the log-probability of the choice for selects that choose."""
         ...
 
 
 @runtime_checkable
 class LogSelect(Protocol):
-    """A selection whose weights have a logarithm of their own, stable where the weights vanish."""
+    """A select with log-weights that are accurate where the weights underflow."""
 
     def log_weights(
         self, scores: Float[Tensor, "..."], mask: Bool[Tensor, "..."] | None = None
     ) -> Float[Tensor, "..."]:
-        """Give the logarithm of the weights, minus infinity where nothing may be looked at."""
+        """The logarithm of the weights, minus infinity for masked keys."""
         ...
 
 
 class OverAllKeys:
-    """What selections without a window of their own share."""
+    """The base of selects without a window."""
 
     @property
     def window(self) -> tuple[int, int] | None:

@@ -23,11 +23,11 @@ class FeatureSoftmax(OverAllKeys):
         temperature: :math:`\tau > 0`; small is sharp.
 
     Shapes:
-        scores (*batch, Q, K, D) to weights (*batch, Q, K, D), which add up to 1 over K; a query
-        with nothing to look at has zeros. The mask is (*batch, Q, K): all features share it.
+        scores (*batch, Q, K, D) to weights (*batch, Q, K, D), which sum to 1 over K; a query
+        without allowed keys has zeros. The mask (*batch, Q, K) is shared by all features.
 
     Raises:
-        RequestError: for a temperature that is not above 0, and for scores that are not
+        RequestError: for a temperature that is not positive, and for scores that are not
             feature-wise.
 
     Source: Shen et al. 2018 (DiSAN), section 3.1 ("softmax over positions, not over features").

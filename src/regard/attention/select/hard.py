@@ -1,4 +1,4 @@
-"""One key, chosen."""
+"""Hard attention: one chosen key."""
 
 from typing import ClassVar, Literal
 
@@ -16,7 +16,7 @@ Choice = Literal["sample", "argmax"]
 
 
 class Hard(OverAllKeys, nn.Module):
-    r"""Look at one key (Xu et al. 2015, section 4.1): sampled in training, the best in evaluation.
+    r"""One key (Xu et al. 2015, section 4.1): sampled in training, the best in evaluation.
 
     .. math:: s_i \sim \mathrm{Multinoulli}\big(\mathrm{softmax}_j(e_{ij} / \tau)\big), \quad
               w_{ij} = [\, j = s_i \,]
@@ -28,11 +28,11 @@ class Hard(OverAllKeys, nn.Module):
     Args:
         training, evaluation: "sample" or "argmax", in `train()` and `eval()` mode.
         temperature: :math:`\tau > 0` of the distribution.
-        generator: where samples come from; PyTorch's own by default (`torch.manual_seed`).
+        generator: the random generator; PyTorch's global one by default (`torch.manual_seed`).
 
     Shapes:
         scores (*batch, Q, K) to weights (*batch, Q, K) of ones and zeros and log_prob (*batch, Q);
-        an empty row chooses nothing: zeros, with log-probability 0
+        an empty row has no choice: zeros, with log-probability 0
     """
 
     sums: ClassVar[str] = "over keys"
@@ -63,7 +63,7 @@ class Hard(OverAllKeys, nn.Module):
         mask: Bool[Tensor, "..."] | None = None,
         at: int | Tensor = 0,
     ) -> tuple[Tensor, Tensor | None]:
-        """Choose; the log-probability is of what was chosen."""
+        """The choice as one-hot weights, and its log-probability."""
         if scores.shape[-1] == 0:  # no key to choose
             return scores.detach(), scores.sum(-1)
         logs = masked_log_softmax(sharpened(scores, self.temperature), mask)

@@ -1,4 +1,4 @@
-"""Local attention: a softmax within a window about one position of the memory."""
+"""Local attention: a softmax within a window around one position of the memory."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -16,24 +16,24 @@ __all__ = ["LocalMonotonic", "LocalPredictive"]
 
 @dataclass(frozen=True)
 class LocalMonotonic:
-    r"""Source and target run side by side (Luong et al. 2015, section 3.2, "local-m").
+    r"""A window at the query's own position (Luong et al. 2015, section 3.2, "local-m").
 
     .. math:: w_{ij} = \mathrm{softmax}_{j \in [p_i - D,\, p_i + D]}(e_{ij}), \quad
               p_i = at + stride \cdot i
 
-    A decoder says `at`, the number of the target word. As printed, nothing is looked at where that
-    is past the end of the source by more than D. In the authors' code the window stops at the last
+    A decoder passes `at`, the position of the target word. As printed, nothing is looked at if it
+    is more than D past the end of the source. In the authors' code the window stops at the last
     word: `clamp=True` is :math:`p_i = \min(at + stride \cdot i,\, S - 1)`.
 
     Args:
-        reach: D, how far the window reaches on each side; 10 in the paper.
-        stride: how far the window moves from one query of a call to the next: 0 where they are the
-            hypotheses of one step, which all stand at `at`.
-        clamp: hold p at the last key. S is the number of keys of a row, with a mask the place
-            behind the last key that it allows (under `Lengths` the length).
+        reach: D, the size of the window on each side; 10 in the paper.
+        stride: the shift of the window from query to query: 0 if they are the hypotheses of one
+            step, which are all at position `at`.
+        clamp: limit p to the last key. S is the number of keys of a row; with a mask, one more
+            than the last allowed position (for `Lengths` the length).
 
     Shapes:
-        scores (*batch, Q, K) to weights (*batch, Q, K): rows add up to 1, empty rows are zeros
+        scores (*batch, Q, K) to weights (*batch, Q, K): rows sum to 1, empty rows are zeros
     """
 
     reach: int
@@ -67,7 +67,7 @@ class LocalMonotonic:
         each = torch.arange(queries, device=scores.device)[:, None]
         offset = offsets(queries, keys, at, scores.device) + (1 - self.stride) * each
         inside = offset.abs() <= self.reach
-        if inside.dim() > 2 and scores.dim() > inside.dim():  # `at` knows no heads
+        if inside.dim() > 2 and scores.dim() > inside.dim():  # `at` has no head axis
             inside = inside.unsqueeze(-3)
         return masked_softmax(scores, inside if mask is None else inside & mask), None
 
@@ -93,20 +93,20 @@ class LocalMonotonic:
 
 
 class LocalPredictive(nn.Module):
-    r"""The query says where to look (Luong et al. 2015, section 3.2, "local-p").
+    r"""The query predicts the position (Luong et al. 2015, section 3.2, "local-p").
 
     .. math:: p_i &= S\, \sigma(v^\top \tanh(W q_i)), \qquad
               a_{ij} = \mathrm{softmax}_{j \in [\lfloor p_i \rfloor - D,\,
                        \lfloor p_i \rfloor + D]}(e_{ij}) \\
               w_{ij} &= a_{ij} \exp\Big(-\frac{(j - p_i)^2}{2 \sigma^2}\Big), \quad \sigma = D / 2
 
-    The softmax comes first and the Gaussian after, without normalizing again, so that weights add
-    up to less than 1; W and v learn through the Gaussian alone. S is the number of keys of a row,
-    with a mask the place behind the last key that it allows (under `Lengths` the length).
+    The softmax comes before the Gaussian, and the weights are not normalized again, so they sum to
+    less than 1; W and v get gradients only through the Gaussian. S is the number of keys of a row;
+    with a mask, one more than the last allowed position (for `Lengths` the length).
 
     Args:
         hidden: size of W's output.
-        reach: D, how far the window reaches on each side; 10 in the paper.
+        reach: D, the size of the window on each side; 10 in the paper.
 
     Shapes:
         scores (*batch, Q, K), query (*batch, Q, query_dim) to weights (*batch, Q, K)
@@ -134,13 +134,13 @@ class LocalPredictive(nn.Module):
     def centers(
         self, query: Float[Tensor, "*batch query dim"], lengths: int | Tensor
     ) -> Float[Tensor, "*batch query"]:
-        """Predict p, a real number of 0 to S.
+        """Predict p, a real number between 0 and S.
 
         Shapes:
             lengths: S, a number or a tensor that broadcasts to (*batch, Q)
         """
         logit: Tensor = self.v(torch.tanh(self.project(query)))[..., 0]
-        # Not in half precision, which cannot tell far positions apart.
+        # Not in half precision, which cannot represent large positions.
         wide = torch.promote_types(logit.dtype, torch.float32)
         return lengths * torch.sigmoid(logit.to(wide))
 
@@ -152,7 +152,7 @@ class LocalPredictive(nn.Module):
         mask: Bool[Tensor, "..."] | None = None,
         at: int | Tensor = 0,
     ) -> tuple[Tensor, Tensor | None]:
-        """Predict, normalize within the window, weigh by the distance."""
+        """Predict p, normalize within the window, multiply by the Gaussian."""
         if query is None:
             raise RequestError("LocalPredictive expected the queries, came none; pass query=")
         keys = scores.shape[-1]
@@ -169,7 +169,7 @@ class LocalPredictive(nn.Module):
 
 
 def _lengths(keys: int, mask: Tensor | None, place: Tensor) -> int | Tensor:
-    """S: the number of keys, or the place behind the last one that a mask allows, (*batch, Q)."""
+    """S: the number of keys, or one more than the last allowed position, (*batch, Q)."""
     if mask is None or not keys:
         return keys
     return torch.where(mask, place + 1, 0).amax(-1)

@@ -1,4 +1,4 @@
-"""Attention that never goes back: one key a step, or a chunk that ends there."""
+"""Monotonic attention: one key per step, or a chunk that ends there."""
 
 from typing import ClassVar, Literal
 
@@ -18,7 +18,7 @@ Mode = Literal["expected", "hard"]
 
 
 class Monotonic(OverAllKeys, nn.Module):
-    r"""Online, linear-time attention (Raffel et al. 2017): it only ever moves ahead.
+    r"""Online, linear-time attention that only moves forward (Raffel et al. 2017).
 
     .. math:: p_{ij} &= \sigma(e_{ij} + r + \epsilon), \quad
               \epsilon \sim \mathcal N(0, \sigma^2) \\
@@ -26,24 +26,24 @@ class Monotonic(OverAllKeys, nn.Module):
               = p_{ij} \Big( (1 - p_{i,j-1}) \frac{\alpha_{i,j-1}}{p_{i,j-1}} + \alpha_{i-1,j}
               \Big) , \quad \alpha_0 = (1, 0, …, 0)
 
-    A step begins where the last one stopped, goes from key to key and stops at each with
-    probability p. In training the weights are the chance to stop there ("expected", the paper's
-    eq. 8-11), with noise before the sigmoid that drives p to 0 or 1; in evaluation a step stops at
-    the first key with :math:`e_{ij} + r > 0` ("hard", algorithm 1). One that stops nowhere looks at
-    nothing, and none does after it.
+    A step starts where the previous one stopped, scans the keys and stops at each with probability
+    p. In training the weights are the probabilities of stopping ("expected", the paper's eq. 8-11),
+    with noise before the sigmoid, which drives p to 0 or 1. In evaluation a step stops at the first
+    key with :math:`e_{ij} + r > 0` ("hard", algorithm 1). If a step stops nowhere, it and all later
+    steps read zeros.
 
-    The queries of one call are steps one after another (a whole target, teacher forced). With
-    `carry=Alignment()` they are the hypotheses of one step, and the state is their alignment. A
-    masked key is walked past.
+    The queries of one call are successive steps (a whole target, teacher forced). With
+    `carry=Alignment()` they are the hypotheses of one step, and the state is their alignment.
+    Masked keys are skipped.
 
     Args:
-        offset: where the learned r starts; negative to begin with long walks (the paper: -1 to -4).
+        offset: the initial value of the learned r; negative to scan far at first (paper: -1 to -4).
         noise: :math:`\sigma`, in `train()` mode; 0 for none.
         training, evaluation: "expected" or "hard", in `train()` and `eval()` mode.
-        generator: where noise comes from; PyTorch's own by default (`torch.manual_seed`).
+        generator: the random generator; PyTorch's global one by default (`torch.manual_seed`).
 
     Shapes:
-        scores (*batch, Q, K) to weights (*batch, Q, K): rows add up to 1 or less
+        scores (*batch, Q, K) to weights (*batch, Q, K): rows sum to 1 or less
 
     Raises:
         RequestError: for negative noise, or another mode.
@@ -82,7 +82,7 @@ class Monotonic(OverAllKeys, nn.Module):
         at: int | Tensor = 0,
         energies: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        """Align the queries one after another, from the first key on."""
+        """Align the queries in order, starting at the first key."""
         previous = first_key(scores[..., :1, :])
         hidden = None if mask is None else mask.expand(scores.shape)
         rows = []
@@ -104,10 +104,10 @@ class Monotonic(OverAllKeys, nn.Module):
         mask: Bool[Tensor, "..."] | None = None,
         energies: Float[Tensor, "*batch query key"] | None = None,
     ) -> tuple[Float[Tensor, "*batch query key"], Float[Tensor, "*batch query key"]]:
-        """One step from the alignment before it: the weights, and the alignment behind it.
+        """One step from the previous alignment: the weights, and the new alignment.
 
         Args:
-            energies: of the chunk (`MonotonicChunkwise`); the scores themselves where not given.
+            energies: of the chunk (`MonotonicChunkwise`); the scores by default.
         """
         energy = scores + self.offset.to(scores.dtype)
         if self.training and self.noise:
@@ -120,7 +120,7 @@ class Monotonic(OverAllKeys, nn.Module):
     def spread(
         self, alignment: Tensor, energies: Tensor, mask: Bool[Tensor, "..."] | None
     ) -> Tensor:
-        """The weights of an alignment: here itself."""
+        """The weights of an alignment: the alignment itself."""
         return alignment
 
     def extra_repr(self) -> str:
@@ -135,17 +135,16 @@ class MonotonicChunkwise(Monotonic):
     .. math:: \beta_{ij} = \sum_{k=j}^{j+w-1} \alpha_{ik}\,
               \frac{\exp(u_{ij})}{\sum_{l=k-w+1}^{k} \exp(u_{il})}
 
-    with :math:`\alpha` of `Monotonic`; where a step has stopped for sure that is the softmax of u
-    over the w keys up to there. Softmaxes are taken within each chunk, so nothing overflows.
+    with :math:`\alpha` of `Monotonic`. If a step stops at one key with probability 1, this is the
+    softmax of u over the w keys up to it. Softmaxes are computed per chunk, so nothing overflows.
 
     Args:
-        width: w, keys of a chunk; 1 is `Monotonic`. 2 to 8 in the paper.
-        chunk: the score that gives u, with parameters of its own as in the paper; None: the
-            attention's score gives both e and u.
+        width: w, the keys per chunk; 1 is `Monotonic`. 2 to 8 in the paper.
+        chunk: the score for u, with its own parameters, as in the paper; None: u = e.
         offset, noise, training, evaluation, generator: as in `Monotonic`.
 
     Shapes:
-        scores (*batch, Q, K) to weights (*batch, Q, K): rows add up to 1 or less
+        scores (*batch, Q, K) to weights (*batch, Q, K): rows sum to 1 or less
 
     Raises:
         RequestError: for a width below 1.
@@ -172,7 +171,7 @@ class MonotonicChunkwise(Monotonic):
     def spread(
         self, alignment: Tensor, energies: Tensor, mask: Bool[Tensor, "..."] | None
     ) -> Tensor:
-        """Share each key's chance out over the chunk that ends there."""
+        """Distribute the probability of each key over the chunk that ends there."""
         width, keys = self.width, alignment.shape[-1]
         if not keys:
             return alignment
@@ -212,14 +211,14 @@ def chance_to_stop(
               \Big( = \prod_{l<j} (1 - p_l) \sum_{k \le j}
               \frac{\alpha'_k}{\prod_{l<k} (1 - p_l)} \Big)
 
-    The closed form on the right, the paper's eq. 11, divides by products that underflow. The
-    recurrence is computed by doubling, in log K passes over all keys: sums and products of numbers
-    from 0 to 1, which lose nothing.
+    The closed form on the right, the paper's eq. 11, divides by products that underflow. Therefore
+    the recurrence is computed by doubling, in log K passes over all keys; it only multiplies and
+    adds numbers between 0 and 1, which is numerically stable.
     """
     keys = energy.shape[-1]
     wide = torch.promote_types(energy.dtype, torch.float32)
     stop, go_on = torch.sigmoid(energy.to(wide)), torch.sigmoid(-energy.to(wide))
-    if mask is not None:  # p = 0: walked past
+    if mask is not None:  # p = 0: skipped
         stop, go_on = stop.masked_fill(~mask, 0.0), go_on.masked_fill(~mask, 1.0)
     reached, factor, step = previous.to(wide), behind(go_on, 1), 1
     while step < keys:
@@ -229,7 +228,7 @@ def chance_to_stop(
 
 
 def behind(x: Float[Tensor, "*batch key"], step: int) -> Float[Tensor, "*batch key"]:
-    """What stands `step` keys before each, and 0 for the first."""
+    """The value `step` keys before each key, 0 for the first keys."""
     return F.pad(x[..., :-step], (step, 0)) if step < x.shape[-1] else torch.zeros_like(x)
 
 
@@ -238,7 +237,7 @@ def first_stop(
     previous: Float[Tensor, "*batch query key"],
     mask: Bool[Tensor, "..."] | None = None,
 ) -> Float[Tensor, "*batch query key"]:
-    """The first key at or behind the last stop whose energy is above 0: one-hot, or zeros."""
+    """The first key at or after the last stop with a positive energy: one-hot, or zeros."""
     stops = (energy.detach() > 0) & (previous.detach().cumsum(-1) > 0.5)
     if mask is not None:
         stops = stops & mask

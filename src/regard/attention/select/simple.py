@@ -1,4 +1,4 @@
-"""Softmax's near relatives: sharper, smoother, none at all, and over the other axis."""
+"""Variants of the softmax: sharper, smoother, identity, and over the query axis."""
 
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -21,13 +21,13 @@ class Sharpen(Softmax):
 
     .. math:: w_{ij} = \frac{\exp(\beta\, e_{ij})}{\sum_k \exp(\beta\, e_{ik})}
 
-    Their other way, the k best keys only, is `TopK`.
+    Their alternative, only the k best keys, is `TopK`.
 
     Args:
         beta: :math:`\beta > 0`; above 1 it sharpens.
 
     Shapes:
-        scores (*batch, Q, K) to weights (*batch, Q, K): rows add up to 1, empty rows are zeros
+        scores (*batch, Q, K) to weights (*batch, Q, K): rows sum to 1, empty rows are zeros
     """
 
     beta: float = 2.0
@@ -39,21 +39,22 @@ class Sharpen(Softmax):
         object.__setattr__(self, "temperature", 1 / beta)
 
     def __repr__(self) -> str:
-        """Say beta, and not the temperature that follows from it."""
+        """Show beta, not the temperature derived from it."""
         return f"Sharpen(beta={self.beta})"
 
 
 @dataclass(frozen=True)
 class Smooth(OverAllKeys):
-    r"""The sigmoid in the place of the exponential (Chorowski et al. 2015, section 2.3).
+    r"""The sigmoid instead of the exponential (Chorowski et al. 2015, section 2.3).
 
     .. math:: w_{ij} = \frac{\sigma(e_{ij})}{\sum_k \sigma(e_{ik})}
                      = \mathrm{softmax}_j\big(\log \sigma(e_{ij})\big)
 
-    No key can take all: what is above zero counts about alike. The second form cannot underflow.
+    No single key can dominate: all positive scores count about the same. The second form cannot
+    underflow.
 
     Shapes:
-        scores (*batch, Q, K) to weights (*batch, Q, K): rows add up to 1, empty rows are zeros
+        scores (*batch, Q, K) to weights (*batch, Q, K): rows sum to 1, empty rows are zeros
     """
 
     sums: ClassVar[str] = "over keys"
@@ -78,13 +79,13 @@ class Smooth(OverAllKeys):
 
 @dataclass(frozen=True)
 class Identity(OverAllKeys):
-    r"""The scores themselves: :math:`w_{ij} = e_{ij}`, zero where nothing may be looked at.
+    r"""The scores themselves: :math:`w_{ij} = e_{ij}`, zero for masked keys.
 
-    Linear attention without a feature map, ABCNN's matching matrix, and what a memory network with
-    linear start begins with (Sukhbaatar et al. 2015, section 4.4).
+    Used for linear attention without a feature map, for ABCNN's matching matrix, and for the linear
+    start of a memory network (Sukhbaatar et al. 2015, section 4.4).
 
     Shapes:
-        scores (*batch, Q, K) to weights (*batch, Q, K), which add up to anything
+        scores (*batch, Q, K) to weights (*batch, Q, K) with arbitrary sums
     """
 
     sums: ClassVar[str] = "free"
@@ -97,13 +98,13 @@ class Identity(OverAllKeys):
         mask: Bool[Tensor, "..."] | None = None,
         at: int | Tensor = 0,
     ) -> tuple[Tensor, Tensor | None]:
-        """Leave them, but for the mask."""
+        """Apply the mask only."""
         return (scores if mask is None else scores.masked_fill(~mask, 0.0)), None
 
 
 @dataclass(frozen=True)
 class OverQueries(OverAllKeys):
-    r"""Any selection along the query axis: for each key, the queries share a weight of 1.
+    r"""Any select over the query axis: for each key, the weights of the queries sum to 1.
 
     .. math:: w_{\cdot j} = \mathrm{select}_i(e_{ij})
 
@@ -111,14 +112,14 @@ class OverQueries(OverAllKeys):
     attention that normalizes one affinity matrix along both axes.
 
     Args:
-        select: what is done along that axis; softmax by default.
+        select: the select over that axis; softmax by default.
 
     Shapes:
-        scores (*batch, Q, K) to weights (*batch, Q, K): columns add up to 1 (for a select over
-        keys), columns that nothing may look at are zeros
+        scores (*batch, Q, K) to weights (*batch, Q, K): columns sum to 1 (for a select over
+        keys), fully masked columns are zeros
 
     Raises:
-        RequestError: for a selection that makes one choice a query, or scores a window around it.
+        RequestError: for a select that chooses one key per query, or has a window.
     """
 
     select: Select = field(default_factory=Softmax)
@@ -145,7 +146,7 @@ class OverQueries(OverAllKeys):
         mask: Bool[Tensor, "..."] | None = None,
         at: int | Tensor = 0,
     ) -> tuple[Tensor, Tensor | None]:
-        """Select with the axes exchanged."""
+        """Apply the select with exchanged axes."""
         if mask is not None:
             mask = torch.broadcast_to(mask, scores.shape).transpose(-2, -1)
         weights, _ = self.select(scores.transpose(-2, -1), mask=mask)

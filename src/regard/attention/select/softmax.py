@@ -15,15 +15,15 @@ __all__ = ["Softmax", "masked_log_softmax", "masked_softmax", "narrowed", "sharp
 
 @dataclass(frozen=True)
 class Softmax(OverAllKeys):
-    r"""The weights of Bahdanau et al. (2015, eq. 6) and everybody since.
+    r"""The standard weights (Bahdanau et al. 2015, eq. 6).
 
     .. math:: w_{ij} = \frac{\exp(e_{ij} / \tau)}{\sum_k \exp(e_{ik} / \tau)}
 
     Args:
-        temperature: :math:`\tau > 0`; small is sharp.
+        temperature: :math:`\tau > 0`; smaller is sharper.
 
     Shapes:
-        scores (*batch, Q, K) to weights (*batch, Q, K): rows add up to 1, empty rows are zeros
+        scores (*batch, Q, K) to weights (*batch, Q, K): rows sum to 1, empty rows are zeros
     """
 
     temperature: float = 1.0
@@ -52,14 +52,14 @@ class Softmax(OverAllKeys):
 
 
 def sharpened(scores: Float[Tensor, "..."], temperature: float) -> Float[Tensor, "..."]:
-    """Scores over a temperature; those of half precision in single, where 65,504 is not the end."""
+    """Scores divided by a temperature; half precision in float32, to avoid overflow."""
     if temperature == 1.0:
         return scores
     return (scores.float() if scores.dtype == torch.float16 else scores) / temperature
 
 
 def narrowed(logs: Float[Tensor, "..."], dtype: torch.dtype) -> Float[Tensor, "..."]:
-    """Logarithms in another precision: what is finite stays so."""
+    """Logarithms in another dtype; finite values stay finite."""
     if logs.dtype == dtype:
         return logs
     hidden = logs == -torch.inf
@@ -69,10 +69,10 @@ def narrowed(logs: Float[Tensor, "..."], dtype: torch.dtype) -> Float[Tensor, ".
 def masked_softmax(
     scores: Float[Tensor, "..."], mask: Bool[Tensor, "..."] | None = None, dim: int = -1
 ) -> Float[Tensor, "..."]:
-    """Softmax over what the mask allows; zeros elsewhere, and everywhere in an empty row.
+    """Softmax over the allowed keys; zeros elsewhere, and in empty rows.
 
-    The masked scores become the lowest *finite* number, not minus infinity, so that an empty row
-    has a finite softmax (then zeroed) and finite gradients: nothing is ever NaN.
+    Masked scores become the lowest *finite* number, not minus infinity. So the softmax of an empty
+    row (which is then set to zero) and its gradients are finite: nothing is ever NaN.
     """
     if mask is None:
         return torch.softmax(scores, dim)

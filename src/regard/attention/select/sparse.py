@@ -14,7 +14,7 @@ from regard.native.followed import followed
 
 __all__ = ["Entmax15", "Sparsemax", "TopK"]
 
-OUT = -4.0  # so far below the best score nothing has weight: sparsemax reaches to 1, entmax to 2
+OUT = -4.0  # so low that no weight is left: sparsemax cuts at 1 below the best, entmax at 2
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Sparsemax(OverAllKeys):
     support S, :math:`\dot e = \dot w - \frac{1}{|S|} \sum_{S} \dot w`; zero elsewhere.
 
     Shapes:
-        scores (*batch, Q, K) to weights (*batch, Q, K): rows add up to 1, empty rows are zeros
+        scores (*batch, Q, K) to weights (*batch, Q, K): rows sum to 1, empty rows are zeros
     """
 
     sums: ClassVar[str] = "over keys"
@@ -55,7 +55,7 @@ class Entmax15(OverAllKeys):
     :math:`s = \sqrt{w}`, :math:`\dot e = s \circ \dot w - s \frac{\sum s\, \dot w}{\sum s}`.
 
     Shapes:
-        scores (*batch, Q, K) to weights (*batch, Q, K): rows add up to 1, empty rows are zeros
+        scores (*batch, Q, K) to weights (*batch, Q, K): rows sum to 1, empty rows are zeros
     """
 
     sums: ClassVar[str] = "over keys"
@@ -79,13 +79,13 @@ class TopK(OverAllKeys):
     .. math:: w_{ij} = \frac{[\,j \in S_i\,] \exp e_{ij}}{\sum_{l \in S_i} \exp e_{il}}, \quad
               S_i = \text{the } k \text{ largest of } e_i
 
-    Of equal scores at the edge exactly so many are kept that there are k.
+    Ties are broken so that exactly k keys are kept.
 
     Args:
-        k: how many keys, at least 1; with fewer keys than that it is the softmax.
+        k: the number of keys, at least 1; with at most k keys it is the softmax.
 
     Shapes:
-        scores (*batch, Q, K) to weights (*batch, Q, K): rows add up to 1, empty rows are zeros
+        scores (*batch, Q, K) to weights (*batch, Q, K): rows sum to 1, empty rows are zeros
     """
 
     k: int
@@ -113,7 +113,7 @@ class TopK(OverAllKeys):
         return masked_log_softmax(scores, self._kept(scores, mask))
 
     def _kept(self, scores: Tensor, mask: Tensor | None) -> Tensor | None:
-        """The mask of the k best that the mask allows."""
+        """The mask of the k best allowed keys."""
         if scores.shape[-1] <= self.k:
             return mask
         ranked = scores.detach()
@@ -127,9 +127,9 @@ class TopK(OverAllKeys):
 
 
 def _projected(onto: Any, scores: Tensor, mask: Tensor | None) -> Tensor:
-    """Shift each row so that its best allowed score is 0, put what is masked out of reach, project.
+    """Shift each row so that its best allowed score is 0, exclude masked keys, project.
 
-    In fp32 at least: a threshold is a difference of sums.
+    At least in fp32, because a threshold is a difference of sums.
     """
     if scores.shape[-1] == 0:  # no keys, and no best one
         return scores
@@ -138,7 +138,7 @@ def _projected(onto: Any, scores: Tensor, mask: Tensor | None) -> Tensor:
         scores = scores.float()
     hidden = scores == -torch.inf if mask is None else ~mask | (scores == -torch.inf)
     top = scores.detach().masked_fill(hidden, torch.finfo(scores.dtype).min).amax(-1, keepdim=True)
-    # `where`, not masked_fill of the difference: -inf minus a number has no place in a graph
+    # `where`, not masked_fill of the difference: -inf in a graph gives NaN gradients
     scores = torch.where(hidden, top + OUT, scores) - top
     weights: Tensor = (onto.apply if followed(scores) is None else onto.plain)(scores)
     return weights.masked_fill(hidden, 0.0).to(dtype)

@@ -1,1 +1,1 @@
-"""Operators of PyTorch over the C functions of `regard.native`, for mechanisms that have them."""
+"""PyTorch operators that call the C functions of `regard.native`."""

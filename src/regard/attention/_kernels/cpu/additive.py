@@ -1,9 +1,8 @@
-"""Additive attention in C, as PyTorch operators; `additive.h` says how it is computed.
+"""Additive attention in C, as PyTorch operators; `additive.h` explains the computation.
 
-Three ways lead to the same C call: directly, where nothing is differentiated; an autograd
-function; and operators of `torch.library`, which a compiler or an exporter can put in its graph.
-The first two are there because an operator written in Python costs 10 to 16 us a call, and a
-decoder step in C two.
+The C function is called in three ways: directly without gradients; by an autograd function; and by
+operators of `torch.library` for compilers and exporters. The first two exist because an operator
+defined in Python costs 10 to 16 us per call, and a decoder step in C only two.
 """
 
 import math
@@ -59,7 +58,7 @@ def attend(
     heads: int = 1,
     need_weights: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """The whole attention in float32: scores, mask, softmax of `scale` times them, weighted sum.
+    """The whole attention in float32: scores times `scale`, mask, softmax, weighted sum.
 
     Shapes:
         query (*batch, Q, D), key (*batch, K, D), v (D,) or (heads, D), value (*batch, K, Dv),
@@ -103,7 +102,7 @@ def attend(
 
 
 def _traced(*tensors: Tensor) -> bool:
-    """Whether somebody follows the call who must see an operator: a compiler, or `torch.func`."""
+    """Whether the call needs an operator, for a compiler or `torch.func`."""
     if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
         return True
     kinds = {type(x) for x in tensors}
@@ -111,7 +110,7 @@ def _traced(*tensors: Tensor) -> bool:
 
 
 def _step(query: Tensor, key: Tensor, value: Tensor) -> bool:
-    """Whether this is one step of a decoder over a memory of its own shape that is trained."""
+    """Whether this is one training step of a decoder over a memory with matching batch axes."""
     return (
         query.shape[-2] == 1
         and (key.requires_grad or value.requires_grad)
@@ -121,7 +120,7 @@ def _step(query: Tensor, key: Tensor, value: Tensor) -> bool:
 
 
 def _ready(query: Tensor, key: Tensor, v: Tensor, value: Tensor, packed: Tensor | None) -> bool:
-    """Whether all have one same batch axis and are float32: steps should not pay for the rest."""
+    """Whether all have the same single batch axis and are float32, a fast check for steps."""
     (*batch, _, _), float32 = query.shape, torch.float32
     return (
         len(batch) == 1
@@ -136,7 +135,7 @@ def _ready(query: Tensor, key: Tensor, v: Tensor, value: Tensor, packed: Tensor 
 
 
 def _flat(x: Tensor, batch: torch.Size) -> Tensor:
-    """In float32, with one batch axis."""
+    """A float32 tensor with one batch axis."""
     if x.dtype != torch.float32:
         x = x.float()
     if x.dim() == 3 and x.shape[:-2] == batch:
@@ -145,7 +144,7 @@ def _flat(x: Tensor, batch: torch.Size) -> Tensor:
 
 
 def _flat_packed(packed: Tensor | None, key: Tensor, batch: torch.Size) -> Tensor | None:
-    """Packed keys with one batch axis; None where a cast or a move made them something else."""
+    """Packed keys with one batch axis; None if a cast or a move has invalidated them."""
     if packed is None or packed.dtype != torch.float32 or packed.shape[-1] != width(key.shape[-1]):
         return None
     return _flat(packed, batch)

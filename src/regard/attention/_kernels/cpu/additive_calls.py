@@ -80,12 +80,12 @@ def unsupported_reason(*tensors: Tensor) -> str | None:
 
 
 def width(dim: int) -> int:
-    """How many floats a packed key has: `dim` rounded up to 32, and 16 more."""
+    """The number of floats of a packed key: `dim` rounded up to 32, plus 16."""
     return (dim + 31) // 32 * 32 + 16
 
 
 def pack(key: Tensor) -> Tensor:
-    """What the kernel makes of keys: e^2k, padded with zeros, and the largest |k| behind.
+    """Keys packed for the kernel: e^2k, padded with zeros, and the largest |k|.
 
     Shapes:
         key (*batch, K, D) to (*batch, K, width(D)), without gradient
@@ -99,7 +99,7 @@ def pack(key: Tensor) -> Tensor:
 
 
 def _rows(x: Tensor) -> Tensor:
-    """X with the rows of each batch side by side."""
+    """X with contiguous rows in each batch."""
     if x.is_contiguous():
         return x
     strides = x.stride()
@@ -156,8 +156,8 @@ def attend_backward(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """Gradients of query, key, v and value.
 
-    With `into` that of the key is written there, or added where its second says so, and that of
-    the value is not made; that of v is then added to `onto_v`, or to zeros.
+    With `into` the gradient of the key is written to its tensor, or added if its flag is set; the
+    gradient of the value is not computed, and that of v is added to `onto_v`, or to zeros.
     """
     (batch, queries, dim), keys = query.shape, key.shape[1]
     grad_key, add = (query.new_empty(key.shape), False) if into is None else into

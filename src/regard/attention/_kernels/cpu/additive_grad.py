@@ -56,7 +56,7 @@ class ScoresFunction(torch.autograd.Function):
 
 
 class PendingProducts:
-    """A gradient that is a sum of products, one a step: they wait and become one."""
+    """A gradient that is a sum of one product per step; products of several steps are batched."""
 
     def __init__(self, batched: bool) -> None:
         self.batched = batched
@@ -64,7 +64,7 @@ class PendingProducts:
         self.pairs: list[tuple[Tensor, Tensor]] = []
 
     def add(self, a: Tensor, b: Tensor) -> None:
-        """One step's share, a^T b: a (B, 1, M), b (B, 1, N)."""
+        """Add the product of one step, a^T b: a (B, 1, M), b (B, 1, N)."""
         self.pairs.append((a, b))
         if len(self.pairs) == WAIT:
             self._multiply()
@@ -82,32 +82,33 @@ class PendingProducts:
             self.sum.addmm_(a.mT, b)
 
     def take(self) -> Tensor | None:
-        """All of it: (B, M, N), or added up over rows (M, N)."""
+        """The sum: (B, M, N), or summed over the batch (M, N)."""
         if self.pairs:
             self._multiply()
         return self.sum
 
 
 class GradientSums:
-    """Gradients of what all steps share, added up by the steps of one backward pass.
+    """Gradients of the tensors that all steps share, accumulated once per sequence.
 
-    Those of the keys and of v in place. Those of the values are outer products of a step's weights
-    and its context's gradient, those of the query's projection of its gradient and the query.
-    `task` is the pass: what another one left behind (it did not reach the keys) is not its own.
+    Those of the keys and of v are accumulated in place. Those of the values are outer products of
+    a step's weights and the gradient of its context; those of the query's projection, of its
+    gradient and the query. `task` identifies the backward pass, so that sums left over by another
+    pass, which did not reach the keys, are dropped.
     """
 
     def __init__(self) -> None:
         self.forget()
 
     def forget(self) -> None:
-        """Start anew."""
+        """Reset all sums."""
         self.task = -1
         self.key: Tensor | None = None
         self.v: Tensor | None = None
         self.value, self.weight = PendingProducts(batched=True), PendingProducts(batched=False)
 
     def open(self, key: Tensor) -> tuple[Tensor, bool]:
-        """Where to add the gradient of the keys, and whether something is there already."""
+        """The buffer for the gradient of the keys, and whether it already has a sum."""
         task = torch._C._current_graph_task_id()
         if self.task == task and self.key is not None:
             return self.key, True
@@ -116,7 +117,7 @@ class GradientSums:
         return self.key, False
 
     def take(self) -> tuple[Tensor | None, ...]:
-        """What this pass added up for keys, values, projection and v; then there is nothing."""
+        """The sums of this pass for keys, values, projection and v; then reset."""
         found: tuple[Tensor | None, ...] = (None, None, None, None)
         if self.task == torch._C._current_graph_task_id():
             found = self.key, self.value.take(), self.weight.take(), self.v
@@ -125,7 +126,7 @@ class GradientSums:
 
 
 class _Collect(torch.autograd.Function):
-    """What steps share as it is; behind all steps of a backward pass it hands out their sums."""
+    """The identity for shared tensors; its backward returns the sums over all steps."""
 
     @staticmethod
     def forward(ctx: Any, sums: GradientSums, *tensors: Tensor) -> tuple[Tensor, ...]:
@@ -144,7 +145,7 @@ class _Collect(torch.autograd.Function):
 
 
 class SharedNode(NamedTuple):
-    """What many steps share behind one node of the graph: as it came, as they take it."""
+    """Tensors shared by many steps through one autograd node: the sources and its outputs."""
 
     sources: tuple[Tensor, ...]
     tensors: tuple[Tensor, ...]
@@ -152,13 +153,13 @@ class SharedNode(NamedTuple):
 
 
 def shared(packed: Tensor, *tensors: Tensor) -> SharedNode:
-    """The node of a memory, made at its first step and kept with its packed keys.
+    """The autograd node of a memory, made at its first step and stored with its packed keys.
 
-    A decoder's T steps then write the keys' gradients into one buffer, instead of handing T of
-    them to autograd, which adds them up.
+    The T steps of a decoder then accumulate the keys' gradients in one buffer, instead of returning
+    T gradients for autograd to add.
 
     Args:
-        tensors: keys and values; for `step` the query's projection and v, too.
+        tensors: keys and values; for `step` also the query's projection and v.
     """
     name = "_regard_shared" if len(tensors) == 2 else "_regard_steps"
     found: SharedNode | None = getattr(packed, name, None)
@@ -174,7 +175,7 @@ def step(
     query: Tensor, weight: Tensor, v: Tensor, key: Tensor, packed: Tensor, value: Tensor,
     lengths: Tensor | None, scale: float,
 ) -> Tensor:  # fmt: skip
-    """One step over a memory that is trained, projection included, as one node of the graph.
+    """One training step over a memory, including the projection, as one autograd node.
 
     Shapes:
         query (B, 1, Dq), weight (D, Dq), v (D,), key (B, K, D), value (B, K, Dv), all contiguous

@@ -1,4 +1,4 @@
-"""Dot-product attention of short sequences as operators over the C functions."""
+"""Dot-product attention of short sequences, as operators that call C."""
 
 from typing import Any
 
@@ -41,9 +41,10 @@ def dots(
     r"""Attention within spans of rows: :math:`O^{(n)} = F \odot \mathrm{softmax}(s\,Q K^\top)\, V`.
 
     Args:
-        spans: for each sequence its first query's row, how many queries, its first key's row, how
-            many keys, and d: query i sees keys j <= i + d. Spans do not overlap.
-        queries, keys: the most that a sequence has.
+        spans: for each sequence the row of its first query, the number of queries, the row of its
+            first key, the number of keys, and d: query i sees keys j <= i + d. Spans do not
+            overlap.
+        queries, keys: the largest numbers of a sequence.
         scale: s.
         dropout: the probability that F drops a weight.
 
@@ -107,7 +108,7 @@ def _backward(
     grad = grad.contiguous()
     made = []
     for x, row in ((query, 1), (key, 3), (value, 3)):
-        whole = int(spans[row].sum()) == len(x)  # what no span covers has no gradient
+        whole = int(spans[row].sum()) == len(x)  # rows outside all spans have no gradient
         made.append(x.new_empty(x.shape) if whole else x.new_zeros(x.shape))
     table = _TABLE(
         query, key, value, None, kept, grad, *made, spans, queries, keys, int(seed), threshold

@@ -1,6 +1,6 @@
-"""Kernels for the GPU, in Triton: additive scores, feature-wise attention, attention along edges.
+"""GPU kernels in Triton: additive scores, feature-wise attention, attention along edges.
 
-Triton comes with PyTorch's CUDA wheels for Linux and is imported at the first call, never before.
+Triton is part of PyTorch's CUDA wheels for Linux. It is imported at the first call, not before.
 """
 
 from functools import cache
@@ -22,7 +22,7 @@ __all__ = [
 
 @constant
 def unavailable_reason() -> str | None:
-    """Why there are no Triton kernels here, in a clause; None where there are."""
+    """Why the Triton kernels are not available, in a clause, or None."""
     return _missing()
 
 
@@ -45,7 +45,7 @@ def _missing() -> str | None:
 
 
 def supports(*tensors: Tensor) -> bool:
-    """Whether these kernels do a call with such tensors: on a GPU, at most fp32."""
+    """Whether the kernels support these tensors: on a GPU, float32 or lower."""
     low = (torch.float32, torch.bfloat16, torch.float16)
     return all(t.is_cuda and t.dtype in low for t in tensors) and unavailable_reason() is None
 

@@ -2,10 +2,10 @@ r"""Additive scores on the GPU: nothing of size (B, Q, K, D) exists, forward or 
 
 .. math:: e_{ij} = \sum_d v_d \tanh(q_{id} + k_{jd})
 
-Forward: a program keeps a tile of scores in registers and walks over d. Backward: one program for
-each tile of one input's gradient, which walks over the other input; what several programs make of
-one tile, and the gradient of v, is summed afterwards. No output is written by two programs, so
-there are no atomic additions and every run gives the same bits. All arithmetic is in fp32.
+Forward: a program keeps a tile of scores in registers and loops over d. Backward: one program per
+tile of one input's gradient, which loops over the other input. Partial results of several programs
+for one tile, and the gradient of v, are summed afterwards. No output is written by two programs, so
+there are no atomic additions and results are deterministic. All arithmetic is in fp32.
 """
 
 from typing import Any

@@ -3,16 +3,16 @@ r"""Graph attention on the GPU: one program for each node, which walks over the 
 .. math:: e_{ij} = \mathrm{LeakyReLU}(l_i + r_j), \quad
           c_i = \sum_{j \in \mathcal N_i} p_{ij} v_j, \quad p_{ij} = \mathrm{softmax}_j(e_{ij})
 
-Nothing of the size of the edges is stored. The leaky ReLU rises, so a row's largest score is that
-of its largest r. Columns are the heads' features side by side and never meet: what is a sum over
+No tensor of one entry per edge is stored. The leaky ReLU is monotone, so the largest score of a row
+is that of its largest r. Columns are the features of all heads and are independent: the sums over
 the features of a head in the gradients,
 
 .. math:: \dot l_i = \sum_d g_{id} \sum_j p_{ij} s_{ij} (v_{jd} - c_{id}), \quad
           \dot r_j = \sum_d \sum_i p_{ij} s_{ij} g_{id} (v_{jd} - c_{id})
 
-(s the slope at the edge), is taken after the walk. The gradients of keys and values walk over the
-reversed graph, so nothing is added atomically. Dropped weights are drawn again from (seed, edge,
-head) in each pass.
+(s the slope at the edge), are computed after the loop. The gradients of keys and values loop over
+the reversed graph, so there are no atomic additions. Dropout is drawn again from (seed, edge, head)
+in each pass.
 """
 
 from typing import Any

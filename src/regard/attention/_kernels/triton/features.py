@@ -3,9 +3,9 @@ r"""Feature-wise attention with bounded scores on the GPU: no tensor of pairs an
 .. math:: c_{id} = \frac{\sum_j w_{ijd} v_{jd}}{\sum_j w_{ijd}}, \qquad
           w_{ijd} = \exp\!\big(a \tanh((q_{id} + k_{jd}) / c)\big)
 
-Since :math:`w \le e^a`, no maximum is needed: two plain sums stream over the keys. Backward, one
-program for each tile of queries walks over the keys, and one for each tile of keys over the
-queries; both compute the weights again. Nothing is added atomically.
+Since :math:`w \le e^a`, no maximum is needed, only two running sums over the keys. Backward, one
+program per tile of queries loops over the keys, and one per tile of keys over the queries; both
+recompute the weights. There are no atomic additions.
 """
 
 from typing import Any
@@ -36,11 +36,11 @@ def feature_attention(
     scale: float,
     bound: float,
 ) -> Tensor:
-    """The context, in the values' dtype; queries with nothing to look at read zeros.
+    """The context, in the values' dtype; queries without allowed keys read zeros.
 
     Args:
-        start, stop: the first key that a query may look at, and the one behind the last.
-        mask: which of these it may look at; None for all.
+        start, stop: the first key of a query's range, and one past its last.
+        mask: which of these keys it may look at; None for all.
         scale: c.
         bound: a, at most `MOST`; DiSAN's is c.
 
