@@ -183,6 +183,6 @@ def vocabulary(questions: Sequence[Question], told: Mapping[str, Any]) -> Tokeni
         counts.update(one.query)
     if lowercase:
         counts = sum((Counter({w.lower(): n}) for w, n in counts.items()), Counter[str]())
-    size = told.get("size", 10_000)
+    size = told.get("vocab_size", 10_000)
     most = " ".join(word for word, _ in counts.most_common(size))
     return Tokenizer.train([most], "words", size, lowercase)
