@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from torch import Tensor
 
 from regard.attention.mask import take
+from regard.errors import RequestError
 
 __all__ = [
     "BOS",
@@ -22,6 +23,7 @@ __all__ = [
     "Output",
     "Reader",
     "StartsLinear",
+    "ids_of",
     "lengths_of",
     "unpacked",
 ]
@@ -87,6 +89,20 @@ def unpacked(
     if lengths is None and not source.is_floating_point() and source.dim() == 2:
         lengths = (source != PAD).sum(1)
     return source, lengths
+
+
+def ids_of(source: "Tensor | Inputs", lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """(ids (B, T), lengths (B,)) for an encoder that reads a text and nothing else.
+
+    Raises:
+        RequestError: the source is frames, regions or an image.
+    """
+    ids, lengths = unpacked(source, lengths)
+    if ids.is_floating_point() or ids.dim() != 2 or lengths is None:
+        raise RequestError(
+            f"this encoder reads ids (batch, time), and got {ids.dtype} of shape {tuple(ids.shape)}"
+        )
+    return ids, lengths
 
 
 class Output(NamedTuple):
@@ -161,11 +177,13 @@ class Generator(Protocol):
 
     normalized: bool
 
-    def encode(self, source: Tensor, lengths: Tensor | None = None) -> Encoded:
-        """Read sources (B, S) ending in EOS, right-padded."""
+    def encode(self, source: Tensor | Inputs, lengths: Tensor | None = None) -> Encoded:
+        """Read sources: ids (B, S) ending in EOS, right-padded, or any `Inputs`."""
         ...
 
-    def __call__(self, source: Tensor, target_in: Tensor, lengths: Tensor | None = None) -> Output:
+    def __call__(
+        self, source: Tensor | Inputs, target_in: Tensor, lengths: Tensor | None = None
+    ) -> Output:
         """Score every next token of target_in (B, T), which starts with BOS: logits (B, T, V)."""
         ...
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from regard.decode.top import log_probabilities
 from regard.errors import RequestError
-from regard.protocols import Decoding, Encoded, Generator, Output, lengths_of
+from regard.protocols import Decoding, Encoded, Generator, Inputs, Output, ids_of
 
 __all__ = ["Ensemble"]
 
@@ -57,13 +57,15 @@ class Ensemble(nn.Module):
         found = None if self._of is None else self._of()
         return self if found is None else found
 
-    def encode(self, source: Tensor, lengths: Tensor | None = None) -> Encoded:
+    def encode(self, source: Tensor | Inputs, lengths: Tensor | None = None) -> Encoded:
         """Every model reads the source; what each gave is in `final`."""
-        lengths = lengths_of(source, lengths)
+        source, lengths = ids_of(source, lengths)
         each = tuple(model.encode(source, lengths) for model in self._each())
         return Encoded(each[0].states, lengths, each)
 
-    def forward(self, source: Tensor, target_in: Tensor, lengths: Tensor | None = None) -> Output:
+    def forward(
+        self, source: Tensor | Inputs, target_in: Tensor, lengths: Tensor | None = None
+    ) -> Output:
         """Teacher forced: (B, T, V) log-probabilities."""
         given = [(model(source, target_in, lengths).logits, model) for model in self._each()]
         return Output(_mean([log_probabilities(x, m.normalized) for x, m in given]))

@@ -19,7 +19,7 @@ from regard.decode.panels import Linear, Panels, known, plain
 from regard.layers.rnn import RESETS, UPDATES, Gated
 from regard.models.rnnsearch import RNNsearch
 from regard.native.gate import Function, Struct, declare
-from regard.protocols import Decoding, Encoded
+from regard.protocols import Decoding, Encoded, Inputs, ids_of
 
 __all__ = ["PackedRecurrent", "unsupported_reason"]
 
@@ -128,9 +128,10 @@ class PackedRecurrent(Panels):
         total = torch.stack(biases).sum(0).split(n)
         return self._matrix(weights, [_wide(bias[:, None])[:, 0] for bias in total])
 
-    def encode(self, source: Tensor, lengths: Tensor | None = None) -> Encoded:
+    def encode(self, source: Tensor | Inputs, lengths: Tensor | None = None) -> Encoded:
         """Annotations (B, S, 2H), zeros at padding, and the backward state at the first word."""
         model: RNNsearch = self.model
+        source, lengths = ids_of(source, lengths)
         lengths = self._lengths(source, lengths)
         if not source.numel() or int(lengths.min()) < 1:
             return model.encode(source, lengths)

@@ -22,7 +22,7 @@ from regard.layers.norm import PreNorm
 from regard.models.marian import Activated, Marian
 from regard.models.transformer import DecoderLayer, Transformer
 from regard.native.gate import Function, Struct, declare, expect
-from regard.protocols import Decoding, Encoded
+from regard.protocols import Decoding, Encoded, Inputs, ids_of
 
 __all__ = ["PackedTransformer", "unsupported_reason"]
 
@@ -160,9 +160,10 @@ class PackedTransformer(Panels):
                 to.norms[1] = self._norm(layer.cross_residual.norm)
         return plan
 
-    def encode(self, source: Tensor, lengths: Tensor | None = None) -> Encoded:
+    def encode(self, source: Tensor | Inputs, lengths: Tensor | None = None) -> Encoded:
         """Read sources (B, S): states (B, S, D), zeros at padding, and each layer's memory."""
         model = self.model
+        source, lengths = ids_of(source, lengths)
         lengths = self._lengths(source, lengths)
         source = known(source, len(model.embed_source.weight), "source")
         if isinstance(model, Marian) and not model.reads_end:

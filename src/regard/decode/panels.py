@@ -16,7 +16,7 @@ from regard import native
 from regard.attention import Softmax, WeightedSum
 from regard.errors import RequestError
 from regard.native.gate import Function, declare
-from regard.protocols import Output, lengths_of
+from regard.protocols import Inputs, Output, lengths_of
 
 __all__ = ["PRECISIONS", "Linear", "Panels", "known", "plain"]
 
@@ -86,7 +86,9 @@ class Panels(nn.Module):
             )
         return found
 
-    def forward(self, source: Tensor, target_in: Tensor, lengths: Tensor | None = None) -> Output:
+    def forward(
+        self, source: Tensor | Inputs, target_in: Tensor, lengths: Tensor | None = None
+    ) -> Output:
         """As the model."""
         found: Output = self.model(source, target_in, lengths)
         return found

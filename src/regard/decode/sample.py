@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,7 +12,6 @@ from regard._recipe.old_names import DECODER, renaming
 from regard.decode.search import Decoder, Request, SoFar, check
 from regard.decode.top import top
 from regard.decode.walk import walk
-from regard.protocols import PAD
 
 __all__ = ["Sample"]
 
@@ -21,7 +21,7 @@ __all__ = ["Sample"]
 class Sample(Decoder):
     """Draw every token: p(y) ∝ exp(logit / temperature), from the likeliest ones only if so asked.
 
-    A sentence has its own random numbers, made from `seed` and its source ids alone: what is drawn
+    A sentence has its own random numbers, made from `seed` and its source alone: what is drawn
     for it depends neither on the other sentences of a batch nor on the global generator, and the
     same sentence twice gives the same samples (ask for `n_best` of them instead). The first token
     whose cumulative probability passes the step's number is taken.
@@ -53,9 +53,11 @@ class Sample(Decoder):
         """Follow `n_best` samples a sentence."""
         source = request.source
         numbers = torch.zeros(len(source), self.n_best, max(request.limits), dtype=torch.float64)
-        for row, (ids, limit) in enumerate(zip(source.tolist(), request.limits, strict=True)):
+        each = zip(source.tolist(), request.lengths.tolist(), request.limits, strict=True)
+        for row, (values, size, limit) in enumerate(each):
+            own_values = values[:size]  # how far the batch is padded must not matter
             for n in range(self.n_best):
-                own = torch.Generator().manual_seed(_seed(self.seed, n, ids))
+                own = torch.Generator().manual_seed(_seed(self.seed, n, own_values))
                 numbers[row, n, :limit] = torch.rand(limit, generator=own, dtype=torch.float64)
         numbers = numbers.to(source.device)
 
@@ -84,8 +86,6 @@ class Sample(Decoder):
         return (place if order is None else order.gather(-1, place)).squeeze(-1)
 
 
-def _seed(seed: int, sample: int, source: list[int]) -> int:
-    while source and source[-1] == PAD:  # how far the batch is padded must not matter
-        source = source[:-1]
+def _seed(seed: int, sample: int, source: list[Any]) -> int:
     text = f"{seed} {sample} {source}".encode()
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big") >> 1

@@ -18,7 +18,7 @@ from regard.decode.panels import Panels
 from regard.decode.penalties import PENALTIES
 from regard.decode.rules import Phrases, Rule, no_repeat_ngram, repetition_penalty
 from regard.errors import RequestError, nearest
-from regard.protocols import BOS, EOS, PAD, Decoding, Generator, lengths_of
+from regard.protocols import BOS, EOS, PAD, Decoding, Generator, Inputs, unpacked
 
 __all__ = ["IMPOSSIBLE", "Decoder", "Request", "SoFar", "check", "forced", "frozen"]
 
@@ -36,7 +36,7 @@ class Request:
     Args:
         limits: the most tokens, EOS counted, of each sentence.
         prefix: (B, P) forced tokens padded with PAD, or None.
-        source: (B, S) what is decoded.
+        source: what is decoded: ids (B, S), frames (B, S, D) or regions.
         rules: what changes the scores of next tokens, one after the other.
         force_words: for each sentence, what its output must have; None where nothing is asked.
         lengths: (B,) of the sources.
@@ -53,9 +53,10 @@ class Request:
 
     def begin(self) -> tuple[Tensor, Tensor]:
         """Give the first tokens to read and the log-probabilities so far: (B, 1) each."""
-        shape = (len(self.limits), 1)
-        wide = torch.float32 if self.source.device.type == "mps" else torch.float64
-        return self.source.new_full(shape, BOS), self.source.new_zeros(shape, dtype=wide)
+        shape, device = (len(self.limits), 1), self.source.device
+        wide = torch.float32 if device.type == "mps" else torch.float64
+        first = torch.full(shape, BOS, dtype=torch.int64, device=device)
+        return first, torch.zeros(shape, dtype=wide, device=device)
 
     def ruled(self, scores: Tensor, read: Tensor, rows: Tensor) -> Tensor:
         """Scores (n, width, V) after every rule; read (n, width, t) is kept for them alone."""
@@ -119,7 +120,7 @@ class Decoder(ABC):
     def __call__(
         self,
         model: Generator,
-        source: Tensor,
+        source: Tensor | Inputs,
         lengths: Tensor | None = None,
         prefix: Sequence[Sequence[int]] | None = None,
         *,
@@ -132,7 +133,7 @@ class Decoder(ABC):
         Args:
             model: any `Generator`, or one that was `packed`.
             lengths: (B,) of the sources, EOS counted; None counts what is not PAD.
-            source: (B, S) ids ending in EOS, right-padded.
+            source: (B, S) ids ending in EOS, right-padded, or any `Inputs` that the model reads.
             prefix: how each output must begin: one list of ids a sentence, of any lengths, no BOS.
             force_words: for each sentence, sequences of ids that its output must have (`Beam`
                 alone).
@@ -155,7 +156,7 @@ class Decoder(ABC):
     def steps(
         self,
         model: Generator,
-        source: Tensor,
+        source: Tensor | Inputs,
         lengths: Tensor | None = None,
         prefix: Sequence[Sequence[int]] | None = None,
         *,
@@ -215,7 +216,7 @@ class Decoder(ABC):
         if self.repetition_penalty > 1:
             own += [repetition_penalty(self.repetition_penalty)]
         engine: Generator = packed(model, self.precision)
-        decoding = engine.start(engine.encode(source, asked.lengths))
+        decoding = engine.start(engine.encode(asked.inputs, asked.lengths))
         table = _table(starts).to(source.device) if any(starts) else None
         return Request(
             engine, decoding, limits, table, source, asked.lengths, [*own, *asked.rules],
@@ -258,6 +259,7 @@ def _end(deadline: float | None) -> float | None:
 class _Asked:
     """A batch and what is asked of its outputs, checked."""
 
+    inputs: Tensor | Inputs
     source: Tensor
     lengths: Tensor
     starts: list[list[int]]
@@ -267,16 +269,20 @@ class _Asked:
     @classmethod
     def of(
         cls,
-        source: Tensor,
+        inputs: Tensor | Inputs,
         lengths: Tensor | None,
         prefix: Sequence[Sequence[int]] | None,
         force_words: Phrases | None,
         rules: Sequence[Rule],
     ) -> "_Asked":
+        source, lengths = unpacked(inputs, lengths)
+        if lengths is None:  # frames or regions, all of them real
+            size = source.shape[1] if source.dim() > 1 else 1
+            lengths = torch.full((len(source),), size, dtype=torch.int64, device=source.device)
         prefixes = None if prefix is None else [[start] if len(start) else [] for start in prefix]
         starts = [own[0] if own else [] for own in _checked("prefix", prefixes, len(source))]
         wanted = _checked("force_words", force_words, len(source))
-        return cls(source, lengths_of(source, lengths), starts, wanted, rules)
+        return cls(inputs, source, lengths, starts, wanted, rules)
 
 
 @contextmanager

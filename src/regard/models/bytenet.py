@@ -33,7 +33,7 @@ from regard.errors import RequestError
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.layers.project import project
-from regard.protocols import Decoding, Encoded, Output, lengths_of
+from regard.protocols import Decoding, Encoded, Inputs, Output, ids_of
 
 __all__ = ["ByteNet"]
 
@@ -88,9 +88,9 @@ class ByteNet(nn.Module):
         longer = torch.ceil(lengths * self.ratio - 1e-9).long() + self.extra
         return torch.maximum(longer, lengths)
 
-    def encode(self, source: Tensor, lengths: Tensor | None = None) -> Encoded:
+    def encode(self, source: Tensor | Inputs, lengths: Tensor | None = None) -> Encoded:
         """Unfold to |t^| columns: states (B, max |t^|, 2d), zero behind each row's own."""
-        lengths = lengths_of(source, lengths)
+        source, lengths = ids_of(source, lengths)
         columns = self.unfolded(lengths)
         place = torch.arange(int(columns.max()), device=source.device)
         words = F.pad(source, (0, max(0, len(place) - source.shape[1])))[:, : len(place)]
@@ -101,7 +101,9 @@ class ByteNet(nn.Module):
             x = block(x, inside=inside)
         return Encoded(x * inside, lengths)
 
-    def forward(self, source: Tensor, target_in: Tensor, lengths: Tensor | None = None) -> Output:
+    def forward(
+        self, source: Tensor | Inputs, target_in: Tensor, lengths: Tensor | None = None
+    ) -> Output:
         """All target positions at once: logits (B, T, V)."""
         columns = self.encode(source, lengths).states
         time = target_in.shape[1]

@@ -38,7 +38,7 @@ from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.layers.project import project
 from regard.layers.rnn import BiGRU, Gated, orthogonal
-from regard.protocols import BOS, PAD, Decoding, Encoded, Output, lengths_of
+from regard.protocols import BOS, PAD, Decoding, Encoded, Inputs, Output, ids_of
 
 __all__ = ["ConditionalGRU"]
 
@@ -104,9 +104,9 @@ class ConditionalGRU(nn.Module):
         if self.scale is not None and isinstance(self.attention.score, Additive):
             nn.init.normal_(self.attention.score.v, std=self.scale)
 
-    def encode(self, source: Tensor, lengths: Tensor | None = None) -> Encoded:
+    def encode(self, source: Tensor | Inputs, lengths: Tensor | None = None) -> Encoded:
         """Annotations (B, S, 2H); final is their mean (B, 2H)."""
-        lengths = lengths_of(source, lengths)
+        source, lengths = ids_of(source, lengths)
         states, _, _ = self.encoder.words(self.embed_source, source, lengths)
         mean = states.sum(1) / lengths.clamp_min(1)[:, None]  # padding's states are zero
         return Encoded(dropout(states, self.dropout, self.training), lengths, mean)
@@ -122,7 +122,9 @@ class ConditionalGRU(nn.Module):
         context, state = self._step(self.word(word), state, decoding.memories["source"])
         return self._logits(state, word, context), decoding.advance(state=state)
 
-    def forward(self, source: Tensor, target_in: Tensor, lengths: Tensor | None = None) -> Output:
+    def forward(
+        self, source: Tensor | Inputs, target_in: Tensor, lengths: Tensor | None = None
+    ) -> Output:
         """Teacher forced: only attention and the two recurrences are done word by word."""
         encoded = self.encode(source, lengths)
         memory, state = self._remember(encoded), self._initial(encoded)  # (B, 1, H)

@@ -39,7 +39,7 @@ from regard.layers.embed import Embed
 from regard.layers.position import LearnedPositions
 from regard.layers.project import project
 from regard.layers.weightnorm import NormedConv, NormedLinear
-from regard.protocols import Decoding, Encoded, Output, lengths_of
+from regard.protocols import Decoding, Encoded, Inputs, Output, ids_of
 
 __all__ = ["ConvS2S"]
 
@@ -117,9 +117,9 @@ class ConvS2S(nn.Module):
         self.embed_source.silence()
         self.embed_target.silence()
 
-    def encode(self, source: Tensor, lengths: Tensor | None = None) -> Encoded:
+    def encode(self, source: Tensor | Inputs, lengths: Tensor | None = None) -> Encoded:
         """The keys z (B, S, E); the values, made of z and e, are in `extra`."""
-        lengths = lengths_of(source, lengths)
+        source, lengths = ids_of(source, lengths)
         real = Lengths(lengths).dense(1, source.shape[1], at=0, device=source.device)
         real = real.transpose(-2, -1)  # (B, S, 1)
         e = self._drop(self.position_source(self.embed_source(source)))
@@ -131,7 +131,9 @@ class ConvS2S(nn.Module):
         z = _ScaleGradient.apply(z, 1.0 / (2 * looks))  # type: ignore[no-untyped-call]
         return Encoded(z, lengths, None, {"values": (z + e) * HALF})
 
-    def forward(self, source: Tensor, target_in: Tensor, lengths: Tensor | None = None) -> Output:
+    def forward(
+        self, source: Tensor | Inputs, target_in: Tensor, lengths: Tensor | None = None
+    ) -> Output:
         """All positions at once: logits (B, T, V)."""
         memory = self._memory(self.encode(source, lengths))
         g = self._drop(self.position_target(self.embed_target(target_in)))

@@ -33,7 +33,7 @@ from regard.layers.embed import Embed
 from regard.layers.lstm import lstm_cell
 from regard.layers.project import project
 from regard.layers.reverse import reverse
-from regard.protocols import Decoding, Encoded, Output, lengths_of
+from regard.protocols import Decoding, Encoded, Inputs, Output, ids_of
 
 __all__ = ["DeepAtt"]
 
@@ -84,9 +84,9 @@ class DeepAtt(nn.Module):
         self.above = nn.ModuleList(Layer(3 * hidden, hidden) for _ in range(decoder_layers - 1))
         self.output = nn.Linear(3 * hidden, target_vocab_size)
 
-    def encode(self, source: Tensor, lengths: Tensor | None = None) -> Encoded:
+    def encode(self, source: Tensor | Inputs, lengths: Tensor | None = None) -> Encoded:
         """Both columns, then e: (B, S, 10 H / 4)."""
-        lengths = lengths_of(source, lengths)
+        source, lengths = ids_of(source, lengths)
         words = self._drop(self.embed_source(source))
         tops: list[Tensor] = []
         for back_first, column in enumerate(self.columns):
@@ -100,7 +100,9 @@ class DeepAtt(nn.Module):
         states = self.summary(torch.cat([tops[0], tops[2], tops[1], tops[3]], -1))
         return Encoded(states, lengths)
 
-    def forward(self, source: Tensor, target_in: Tensor, lengths: Tensor | None = None) -> Output:
+    def forward(
+        self, source: Tensor | Inputs, target_in: Tensor, lengths: Tensor | None = None
+    ) -> Output:
         """Teacher forced: the first decoder layer step by step, those above one after another."""
         memory = self._remember(self.encode(source, lengths))
         words = self.word(self._drop(self.embed_target(target_in)))  # (B, T, 4H)

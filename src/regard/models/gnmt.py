@@ -33,7 +33,7 @@ from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.layers.lstm import LSTM
 from regard.layers.project import project
-from regard.protocols import Decoding, Encoded, Output, lengths_of
+from regard.protocols import Decoding, Encoded, Inputs, Output, ids_of
 
 __all__ = ["GNMT"]
 
@@ -91,16 +91,18 @@ class GNMT(nn.Module):
         self.embed_source.silence()
         self.embed_target.silence()
 
-    def encode(self, source: Tensor, lengths: Tensor | None = None) -> Encoded:
+    def encode(self, source: Tensor | Inputs, lengths: Tensor | None = None) -> Encoded:
         """Annotations of the top layer: (B, S, H)."""
-        lengths = lengths_of(source, lengths)
+        source, lengths = ids_of(source, lengths)
         x = self.both(self.embed_source(source), lengths)
         for number, layer in enumerate(self.encoder, start=2):
             states, _ = layer(self._drop(x), lengths)
             x = states + x if number >= RESIDUAL else states
         return Encoded(x, lengths)
 
-    def forward(self, source: Tensor, target_in: Tensor, lengths: Tensor | None = None) -> Output:
+    def forward(
+        self, source: Tensor | Inputs, target_in: Tensor, lengths: Tensor | None = None
+    ) -> Output:
         """Teacher forced: the first layer step by step, those above over all of T."""
         encoded = self.encode(source, lengths)
         memory = self._remember(encoded)

@@ -42,7 +42,7 @@ from regard.layers.embed import Embed
 from regard.layers.lstm import LSTM
 from regard.layers.project import project
 from regard.layers.reverse import reverse
-from regard.protocols import Decoding, Encoded, Output, lengths_of
+from regard.protocols import Decoding, Encoded, Inputs, Output, ids_of
 
 __all__ = ["LSTMA"]
 
@@ -131,9 +131,9 @@ class LSTMA(nn.Module):
             nn.init.normal_(module.weight, std=0.1)
             module.silence()
 
-    def encode(self, source: Tensor, lengths: Tensor | None = None) -> Encoded:
+    def encode(self, source: Tensor | Inputs, lengths: Tensor | None = None) -> Encoded:
         """States (B, S, 2H or H) in the sentence's order; of one direction also the last of all."""
-        lengths = lengths_of(source, lengths)
+        source, lengths = ids_of(source, lengths)
         if self.reverse:
             source = reverse(source, lengths - 1)
         x, final = self.embed_source(source), None
@@ -146,7 +146,9 @@ class LSTMA(nn.Module):
         x = reverse(x, lengths - 1) if self.reverse else x
         return Encoded(self._drop(x), lengths, final)
 
-    def forward(self, source: Tensor, target_in: Tensor, lengths: Tensor | None = None) -> Output:
+    def forward(
+        self, source: Tensor | Inputs, target_in: Tensor, lengths: Tensor | None = None
+    ) -> Output:
         """Teacher forced: one pass of the decoder's stack, one of the attention; fed, by steps."""
         decoding = self.start(self.encode(source, lengths))
         if self.feed:

@@ -61,7 +61,7 @@ from regard.layers.embed import Embed
 from regard.layers.lstm import LSTM
 from regard.layers.project import project
 from regard.layers.reverse import reverse
-from regard.protocols import Decoding, Encoded, Output, lengths_of
+from regard.protocols import Decoding, Encoded, Inputs, Output, ids_of
 
 __all__ = ["Luong"]
 
@@ -140,15 +140,17 @@ class Luong(nn.Module):
         self.embed_source.silence()
         self.embed_target.silence()
 
-    def encode(self, source: Tensor, lengths: Tensor | None = None) -> Encoded:
+    def encode(self, source: Tensor | Inputs, lengths: Tensor | None = None) -> Encoded:
         """Top states (B, S, H) in the sentence's order; final is (h, c), (B, L, H) each."""
-        lengths = lengths_of(source, lengths)
+        source, lengths = ids_of(source, lengths)
         if self.reverse:
             source = reverse(source, lengths - 1)
         states, final = self.encoder(self.embed_source(source), lengths)
         return Encoded(reverse(states, lengths - 1) if self.reverse else states, lengths, final)
 
-    def forward(self, source: Tensor, target_in: Tensor, lengths: Tensor | None = None) -> Output:
+    def forward(
+        self, source: Tensor | Inputs, target_in: Tensor, lengths: Tensor | None = None
+    ) -> Output:
         """Teacher forced: position by position with input feeding, all at once without."""
         encoded = self.encode(source, lengths)
         memory = self.attention.remember(encoded.states, mask=Lengths(encoded.lengths))

@@ -39,7 +39,7 @@ from regard.layers.embed import Embed
 from regard.layers.experts import Experts
 from regard.layers.lstm import LSTM
 from regard.layers.project import project
-from regard.protocols import PAD, Decoding, Encoded, Output, lengths_of
+from regard.protocols import PAD, Decoding, Encoded, Inputs, Output, ids_of
 
 __all__ = ["MoE"]
 
@@ -100,9 +100,9 @@ class MoE(nn.Module):
         self.first, self.decoder_experts, self.last = lstm(2 * dim), mixture(), lstm(dim)
         self.output = nn.Linear(dim, target_vocab_size)
 
-    def encode(self, source: Tensor, lengths: Tensor | None = None) -> Encoded:
+    def encode(self, source: Tensor | Inputs, lengths: Tensor | None = None) -> Encoded:
         """Annotations (B, S, D); `extra` has the experts' penalty."""
-        lengths = lengths_of(source, lengths)
+        source, lengths = ids_of(source, lengths)
         x = self.embed_source(source)
         ahead, back = self.both(x, lengths).chunk(2, -1)
         x = x + self._drop(ahead + back)
@@ -113,7 +113,9 @@ class MoE(nn.Module):
         x = x + self._drop(self.third(x, lengths)[0])
         return Encoded(x, lengths, extra={"penalty": penalty})
 
-    def forward(self, source: Tensor, target_in: Tensor, lengths: Tensor | None = None) -> Output:
+    def forward(
+        self, source: Tensor | Inputs, target_in: Tensor, lengths: Tensor | None = None
+    ) -> Output:
         """Teacher forced: the first layer step by step, the rest over all of T."""
         encoded = self.encode(source, lengths)
         memory = self._remember(encoded)

@@ -37,7 +37,7 @@ from regard.layers.embed import Embed
 from regard.layers.maxout import Maxout
 from regard.layers.project import project
 from regard.layers.rnn import GRU, Gated
-from regard.protocols import BOS, PAD, Decoding, Encoded, Output, lengths_of
+from regard.protocols import BOS, PAD, Decoding, Encoded, Inputs, Output, ids_of
 
 __all__ = ["RNNEncoderDecoder"]
 
@@ -95,9 +95,9 @@ class RNNEncoderDecoder(nn.Module):
             if isinstance(module, Embed):
                 module.silence()
 
-    def encode(self, source: Tensor, lengths: Tensor | None = None) -> Encoded:
+    def encode(self, source: Tensor | Inputs, lengths: Tensor | None = None) -> Encoded:
         """States (B, S, H); final is the summary c (B, H)."""
-        lengths = lengths_of(source, lengths)
+        source, lengths = ids_of(source, lengths)
         states, last = self.encoder.words(self.embed_source, source, lengths)
         return Encoded(states, lengths, self.summary(last).tanh())
 
@@ -107,7 +107,9 @@ class RNNEncoderDecoder(nn.Module):
         memories = {"summary": c, "context": self.context(c)}
         return Decoding(memories, {"state": self.initial(c).tanh()[:, None]})
 
-    def forward(self, source: Tensor, target_in: Tensor, lengths: Tensor | None = None) -> Output:
+    def forward(
+        self, source: Tensor | Inputs, target_in: Tensor, lengths: Tensor | None = None
+    ) -> Output:
         """Teacher forced: one recurrence over the whole target."""
         decoding = self.start(self.encode(source, lengths))
         state = decoding.carried["state"][:, 0]

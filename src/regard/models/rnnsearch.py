@@ -36,7 +36,7 @@ from regard.layers.embed import Embed
 from regard.layers.maxout import Maxout
 from regard.layers.project import project
 from regard.layers.rnn import GRU, BiGRU, Gated
-from regard.protocols import Decoding, Encoded, Output, lengths_of
+from regard.protocols import Decoding, Encoded, Inputs, Output, ids_of
 
 __all__ = ["RNNencdec", "RNNsearch"]
 
@@ -131,9 +131,9 @@ class RNNsearch(_GatedDecoder):
                 nn.init.normal_(weight, std=0.001)
             nn.init.zeros_(score.v)  # so attention starts exactly uniform
 
-    def encode(self, source: Tensor, lengths: Tensor | None = None) -> Encoded:
+    def encode(self, source: Tensor | Inputs, lengths: Tensor | None = None) -> Encoded:
         """Annotations (B, S, 2H); final is the backward state at the first word (B, H)."""
-        lengths = lengths_of(source, lengths)
+        source, lengths = ids_of(source, lengths)
         states, _, first = self.encoder.words(self.embed_source, source, lengths)
         return Encoded(dropout(states, self.dropout, self.training), lengths, first)
 
@@ -149,7 +149,9 @@ class RNNsearch(_GatedDecoder):
         state = self.recurrent(self.word(word) + self.context(context), state)
         return logits, decoding.advance(state=state)
 
-    def forward(self, source: Tensor, target_in: Tensor, lengths: Tensor | None = None) -> Output:
+    def forward(
+        self, source: Tensor | Inputs, target_in: Tensor, lengths: Tensor | None = None
+    ) -> Output:
         """Teacher forced: only attention and the recurrence are done word by word."""
         encoded = self.encode(source, lengths)
         memory, state = self._remember(encoded), self._initial(encoded)  # (B, 1, H)
@@ -198,9 +200,9 @@ class RNNencdec(_GatedDecoder):
         self.encoder = GRU(embed, hidden, reset=reset, update="take")
         self._initialize()
 
-    def encode(self, source: Tensor, lengths: Tensor | None = None) -> Encoded:
+    def encode(self, source: Tensor | Inputs, lengths: Tensor | None = None) -> Encoded:
         """States (B, S, H); final is the last one (B, H), the context c of every step."""
-        lengths = lengths_of(source, lengths)
+        source, lengths = ids_of(source, lengths)
         states, last = self.encoder.words(self.embed_source, source, lengths)
         return Encoded(states, lengths, last)
 
@@ -217,7 +219,9 @@ class RNNencdec(_GatedDecoder):
         state = self.recurrent(self.word(word) + self.context(context), state)
         return logits, decoding.advance(state=state)
 
-    def forward(self, source: Tensor, target_in: Tensor, lengths: Tensor | None = None) -> Output:
+    def forward(
+        self, source: Tensor | Inputs, target_in: Tensor, lengths: Tensor | None = None
+    ) -> Output:
         """Teacher forced: one recurrence over the whole target."""
         encoded = self.encode(source, lengths)
         state = torch.tanh(self.initial(encoded.final))  # (B, H)

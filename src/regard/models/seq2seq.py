@@ -25,7 +25,7 @@ from regard.layers.embed import Embed
 from regard.layers.lstm import LSTM
 from regard.layers.project import project
 from regard.layers.reverse import reverse
-from regard.protocols import Decoding, Encoded, Output, lengths_of
+from regard.protocols import Decoding, Encoded, Inputs, Output, ids_of
 
 __all__ = ["Seq2Seq"]
 
@@ -70,15 +70,17 @@ class Seq2Seq(nn.Module):
         self.embed_source.silence()
         self.embed_target.silence()
 
-    def encode(self, source: Tensor, lengths: Tensor | None = None) -> Encoded:
+    def encode(self, source: Tensor | Inputs, lengths: Tensor | None = None) -> Encoded:
         """Read the source; final is (h, c) of all layers, (B, L, H) each."""
-        lengths = lengths_of(source, lengths)
+        source, lengths = ids_of(source, lengths)
         if self.reverse:
             source = reverse(source, lengths - 1)
         states, final = self.encoder(self.embed_source(source), lengths)
         return Encoded(states, lengths, final)
 
-    def forward(self, source: Tensor, target_in: Tensor, lengths: Tensor | None = None) -> Output:
+    def forward(
+        self, source: Tensor | Inputs, target_in: Tensor, lengths: Tensor | None = None
+    ) -> Output:
         """Teacher forced: one pass of the decoder's stack."""
         words = self.embed_target(target_in)  # (B, T, E)
         states, _ = self.decoder(words, None, self.encode(source, lengths).final)

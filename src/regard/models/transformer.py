@@ -50,7 +50,7 @@ from regard.layers.layout import BatchLayout
 from regard.layers.norm import PostNorm, PreNorm, Residual
 from regard.layers.position import LearnedPositions, NoPositions, Sinusoid
 from regard.layers.project import project
-from regard.protocols import PAD, Decoding, Encoded, Output, lengths_of
+from regard.protocols import PAD, Decoding, Encoded, Inputs, Output, ids_of, lengths_of
 
 __all__ = ["Transformer"]
 
@@ -212,13 +212,17 @@ class Transformer(nn.Module):
         big: dict[str, Any] = {"dim": 1024, "heads": 16, "ffn_dim": 4096, "dropout": 0.3}
         return cls(vocabulary, vocabulary, **(big | changes))
 
-    def encode(self, source: Tensor, lengths: Tensor | None = None) -> Encoded:
+    def encode(self, source: Tensor | Inputs, lengths: Tensor | None = None) -> Encoded:
         """Read sources (B, S): states (B, S, D)."""
+        source, lengths = ids_of(source, lengths)
         layout = BatchLayout(self._lengths(source, lengths), source.shape[1])
         return Encoded(self._read(source, layout), layout.lengths)
 
-    def forward(self, source: Tensor, target_in: Tensor, lengths: Tensor | None = None) -> Output:
+    def forward(
+        self, source: Tensor | Inputs, target_in: Tensor, lengths: Tensor | None = None
+    ) -> Output:
         """All positions at once: logits (B, T, V); at padding they mean nothing."""
+        source, lengths = ids_of(source, lengths)
         theirs, own = self._lengths(source, lengths), _ends(target_in)
         sizes = source.shape[1], target_in.shape[1]
         ragged = self._trains_ragged(theirs, own, sizes)
