@@ -164,12 +164,12 @@ def test_a_deadline_gives_what_was_found_by_then(decoder, seconds, clock):
 
 
 def test_a_deadline_that_is_not_met_changes_nothing():
-    found = Beam(4)(Markov(7), SOURCES, deadline=1000)
+    found = Beam(4)(Markov(7), SOURCES, deadline=1000.0)
     assert plain(found) == plain(Beam(4)(Markov(7), SOURCES))
 
 
 def test_wrong_requests_are_said_before_the_first_step():
-    for seconds in (0, -1, float("nan")):
+    for seconds in (0.0, -1.0, float("nan")):
         with pytest.raises(RequestError, match="deadline: expected seconds, a number above 0"):
             Greedy().steps(Markov(7), SOURCES, deadline=seconds)
     with pytest.raises(RequestError, match="prefix: sentence 0 is given id 2"):

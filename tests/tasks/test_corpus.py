@@ -146,7 +146,10 @@ def test_one_file_is_the_split_that_is_asked_for(task, folder):
     [
         ({"pathh": "x"}, "data has no key 'pathh': did you mean 'path'"),
         ({"columns": {"src": "de"}}, "data.columns has no key 'src'"),
-        ({"tokenizer": {"sizes": 3}}, "data.tokenizer has no key 'sizes': did you mean 'size'"),
+        (
+            {"tokenizer": {"vocab_sizes": 3}},
+            "data.tokenizer has no key 'vocab_sizes': did you mean 'vocab_size'",
+        ),
         ({"tokenizer": {"source": {"shared": True}}}, "data.tokenizer.source has no key 'shared'"),
         ({"limit": {"trian": 3}}, "did you mean 'train'"),
         ({"path": None}, "data.path is not given"),
