@@ -19,6 +19,7 @@ from regard.tasks import corpus
 from regard.tasks.given import Asked, Data, as_fields, sides
 from regard.tasks.phases import Phase
 from regard.tasks.prediction import Prediction
+from regard.views import View, ViewOptions
 
 __all__ = ["Task"]
 
@@ -323,6 +324,22 @@ class Task(ABC):
         **asked: Any,
     ) -> list[Prediction]:
         """What a model gives for some examples of a data set, in their order."""
+
+    def view(self, loaded: Any, inputs: Sequence[str], options: ViewOptions | None = None) -> View:
+        """What the model looked at for these inputs, for terminal, figure and page to draw.
+
+        By default the answers and a matrix for every call of an attention; see `regard.views`.
+
+        Args:
+            loaded: a model with all it needs, as `regard.load` gives it.
+            options: what is asked for.
+
+        Raises:
+            RequestError: an input that cannot be predicted, or an option that the task cannot use.
+        """
+        from regard.tasks._views.usual import view
+
+        return view(loaded, inputs, options or ViewOptions())
 
     @abstractmethod
     def score(self, predictions: Sequence[Prediction], examples: Any) -> dict[str, Score]:

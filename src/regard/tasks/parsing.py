@@ -21,6 +21,7 @@ from regard.tasks.generation import Generation
 from regard.tasks.given import Asked, Data
 from regard.tasks.pairs import PairDataset
 from regard.tasks.prediction import Prediction
+from regard.views import View, ViewOptions
 
 __all__ = ["Parsing"]
 
@@ -146,6 +147,12 @@ class Parsing(Generation):
         """Predict the tree of a text step by step; what is still open is closed."""
         found = super().stream(model, text, *others, **asked)
         return (replace(_as_tree(one), input=text) for one in found)
+
+    def view(self, loaded: Any, inputs: Sequence[str], options: ViewOptions | None = None) -> View:
+        """As of every task that writes, and the trees that came of it."""
+        from regard.tasks._views.parsing import view
+
+        return view(loaded, inputs, options or ViewOptions())
 
     def score(self, predictions: Sequence[Prediction], examples: Any) -> dict[str, Score]:
         """EVALB by COLLINS.prm: of all sentences, and F1 of those of at most 40 words.
