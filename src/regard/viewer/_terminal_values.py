@@ -15,7 +15,7 @@ from regard.views import MapPanel, Run, TablePanel, TreeNode, TreePanel, ValuesP
 
 __all__ = [
     "BAR",
-    "Place",
+    "TerminalSurface",
     "bars_lines",
     "chosen_rows",
     "graph_lines",
@@ -41,7 +41,7 @@ BAR = 20
 
 
 @dataclass(frozen=True)
-class Place:
+class TerminalSurface:
     """Where and how to draw.
 
     Args:
@@ -77,23 +77,23 @@ class Place:
         return Text(f"{weight:{form}}", shading(abs(weight), top) if self.colour else "")
 
 
-def title_for(place: Place, panel: MapPanel) -> str:
+def title_for(place: TerminalSurface, panel: MapPanel) -> str:
     """What the task calls it; else model, attention, layer, head and score."""
     return panel.title or title_of(place.view, place.run, panel)
 
 
-def titled(place: Place, panel: MapPanel, lines: Sequence[Text], title: str = "") -> Text:
+def titled(place: TerminalSurface, panel: MapPanel, lines: Sequence[Text], title: str = "") -> Text:
     said = title or title_for(place, panel)
     return Text("\n").join([Text(said), *lines] if said else lines)
 
 
-def shaded_lines(place: Place, panel: ValuesPanel) -> Text:
+def shaded_lines(place: TerminalSurface, panel: ValuesPanel) -> Text:
     lines = [Text(panel.title)] if panel.title else []
     numbers = replace(place, values=place.values or not place.colour)
     return Text("\n").join([*lines, shades(numbers, panel.labels, panel.values)])
 
 
-def shades(place: Place, words: Sequence[str], weights: Sequence[float] | Floats) -> Text:
+def shades(place: TerminalSurface, words: Sequence[str], weights: Sequence[float] | Floats) -> Text:
     """Words in the colour of their weight, or with a mark before those that have some."""
     top = top_of([max((abs(float(w)) for w in weights), default=0.0)])
     made = Text()
@@ -107,7 +107,7 @@ def shades(place: Place, words: Sequence[str], weights: Sequence[float] | Floats
     return made
 
 
-def bars_lines(place: Place, panel: ValuesPanel) -> Text:
+def bars_lines(place: TerminalSurface, panel: ValuesPanel) -> Text:
     top = max((abs(v) for v in panel.values), default=0.0)
     top = 1.0 if 0 <= top <= 1 else top
     lines = [Text(panel.title)] if panel.title else []
@@ -120,7 +120,7 @@ def bars_lines(place: Place, panel: ValuesPanel) -> Text:
     return Text("\n").join(lines)
 
 
-def table_lines(place: Place, panel: TablePanel) -> Text:
+def table_lines(place: TerminalSurface, panel: TablePanel) -> Text:
     rows = [panel.columns, *panel.cells]
     wide = [max(cell_len(row[c]) for row in rows) for c in range(len(panel.columns))]
     lines = [Text(panel.title)] if panel.title else []
@@ -130,7 +130,7 @@ def table_lines(place: Place, panel: TablePanel) -> Text:
     return Text("\n").join(lines)
 
 
-def tree_lines(place: Place, panel: TreePanel) -> Text:
+def tree_lines(place: TerminalSurface, panel: TreePanel) -> Text:
     lines = [panel.title] if panel.title else []
 
     def below(node: TreeNode, before: str) -> Iterator[str]:
@@ -147,7 +147,7 @@ def tree_lines(place: Place, panel: TreePanel) -> Text:
     return Text("\n".join([*lines, *map(clean, root), *below(panel.root, "")]))
 
 
-def neighbors_lines(place: Place, panel: MapPanel) -> Text:
+def neighbors_lines(place: TerminalSurface, panel: MapPanel) -> Text:
     """A table of a node's neighbors by falling weight: the mean, then each head."""
     _, rows = neighbors_of(place.view, panel)
     heads = len(rows[0][1]) - 1 if rows else 0
@@ -166,7 +166,7 @@ def neighbors_lines(place: Place, panel: MapPanel) -> Text:
     return Text("\n").join(lines)
 
 
-def graph_lines(place: Place, panel: MapPanel) -> Text:
+def graph_lines(place: TerminalSurface, panel: MapPanel) -> Text:
     """The edges by falling weight, or those of one node."""
     if panel.row is not None:
         return neighbors_lines(place, panel)

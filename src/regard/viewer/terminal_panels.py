@@ -14,7 +14,7 @@ from regard.errors import RequestError
 from regard.viewer._shown import hops_of, names_of, relative
 from regard.viewer._terminal_values import (
     BAR,
-    Place,
+    TerminalSurface,
     bars_lines,
     chosen_rows,
     graph_lines,
@@ -62,7 +62,7 @@ def render(
         values: numbers in cells.
         words: pieces put together to words; else pieces.
     """
-    place = Place(view, run, width, colour, values, words)
+    place = TerminalSurface(view, run, width, colour, values, words)
     panels = run.panels if panels is None else panels
     forms = [
         place.shown(panel) if isinstance(panel, MapPanel) and panel.kind == "matrix" else None
@@ -83,7 +83,7 @@ def render(
     return Text("\n\n").join(made)
 
 
-def _matrix(place: Place, panel: MapPanel) -> Text:
+def _matrix(place: TerminalSurface, panel: MapPanel) -> Text:
     one = place.view.maps[panel.map]
     heads: Sequence[int | None] = panel.heads or (None,)
     if panel.kind == "heads" and not panel.heads:
@@ -102,14 +102,14 @@ def _matrix(place: Place, panel: MapPanel) -> Text:
     return Text("\n\n").join(made)
 
 
-def _hops(place: Place, panel: MapPanel) -> Text:
+def _hops(place: TerminalSurface, panel: MapPanel) -> Text:
     found = hops_of(place.view, place.run, panel, words=place.words)
     picture = Picture(found.rows, found.columns, torch.from_numpy(found.weights[0]))
     wide = max(place.width, 3 * max((cell_len(fact) for fact in found.rows), default=0))
     return draw(picture, width=wide, colour=place.colour, values=True, title=panel.title or None)
 
 
-def _lines(place: Place, panel: MapPanel) -> Text:
+def _lines(place: TerminalSurface, panel: MapPanel) -> Text:
     """For each row the places it looks at most."""
     found = place.shown(panel)
     left = max((cell_len(clean(w)) for w in found.rows), default=0)
@@ -127,7 +127,7 @@ def _lines(place: Place, panel: MapPanel) -> Text:
     return titled(place, panel, lines)
 
 
-def _text(place: Place, panel: MapPanel) -> Text:
+def _text(place: TerminalSurface, panel: MapPanel) -> Text:
     found = place.shown(panel)
     row = None if panel.row is None else panel.row - 1
     weights = found.row(row)
@@ -136,7 +136,7 @@ def _text(place: Place, panel: MapPanel) -> Text:
     return titled(place, panel, [shades(place, found.columns, weights)], title)
 
 
-def _curves(place: Place, panel: MapPanel) -> Text:
+def _curves(place: TerminalSurface, panel: MapPanel) -> Text:
     """How spread each row is in bits, its largest weight, and what each column got in all."""
     found = place.shown(panel)
     size = np.abs(found.weights[0])
@@ -158,7 +158,7 @@ def _curves(place: Place, panel: MapPanel) -> Text:
     return titled(place, panel, lines)
 
 
-def _pointer(place: Place, panel: MapPanel) -> Text:
+def _pointer(place: TerminalSurface, panel: MapPanel) -> Text:
     """For each row how much is made and how much is copied, and from where."""
     found = place.shown(panel)
     made = found.extra.get("generate")
@@ -176,7 +176,7 @@ def _pointer(place: Place, panel: MapPanel) -> Text:
     return titled(place, panel, lines)
 
 
-def _features(place: Place, panel: MapPanel) -> Text:
+def _features(place: TerminalSurface, panel: MapPanel) -> Text:
     """One row's weights: a line for each feature, or for a band of them their largest."""
     one = place.view.maps[panel.map]
     found = place.shown(panel, heads=range(1, one.shape[0] + 1))
@@ -191,7 +191,7 @@ def _features(place: Place, panel: MapPanel) -> Text:
     return draw(picture, width=place.width, colour=place.colour, values=place.values, title=title)
 
 
-def _image(place: Place, panel: MapPanel) -> Text:
+def _image(place: TerminalSurface, panel: MapPanel) -> Text:
     """For each row a grid of cells, as the regions lie."""
     found = place.shown(panel)
     grid = found.axis.grid
@@ -211,7 +211,7 @@ def _image(place: Place, panel: MapPanel) -> Text:
     return titled(place, panel, made)
 
 
-def _sound(place: Place, panel: MapPanel) -> Text:
+def _sound(place: TerminalSurface, panel: MapPanel) -> Text:
     """A line of frames for each row, neighbors' largest where they are too many."""
     found = place.shown(panel)
     left = max((cell_len(clean(w)) for w in found.rows), default=0)
@@ -229,7 +229,7 @@ def _sound(place: Place, panel: MapPanel) -> Text:
     return titled(place, panel, lines)
 
 
-def _compare(place: Place, panel: MapPanel) -> Text:
+def _compare(place: TerminalSurface, panel: MapPanel) -> Text:
     m, head = panel.other or (panel.map, 1)
     second = MapPanel("matrix", map=m, heads=() if head is None else (head,))
     first = replace(panel, kind="matrix", other=None)
@@ -239,7 +239,7 @@ def _compare(place: Place, panel: MapPanel) -> Text:
     ])  # fmt: skip
 
 
-DRAW: Mapping[str, Callable[[Place, Any], Text]] = {
+DRAW: Mapping[str, Callable[[TerminalSurface, Any], Text]] = {
     "matrix": _matrix, "heads": _matrix, "lines": _lines, "arcs": _lines, "text": _text,
     "curves": _curves, "hops": _hops, "pointer": _pointer, "features": _features,
     "image": _image, "sound": _sound, "graph": graph_lines, "neighbors": neighbors_lines,
