@@ -323,7 +323,7 @@ def shouting():
             return self.look(x, x).context
 
     torch.manual_seed(0)
-    words = Tokenizer.train(["she sings well"] * 2, kind="words", size=20)
+    words = Tokenizer.train(["she sings well"] * 2, kind="words", vocab_size=20)
     config = {"model": {"name": "reads"}, "decode": {}}
     fields = as_fields({"source": words}, Shout().fields())
     return Loaded(Reads().eval(), Shout(), fields, None, config, None)

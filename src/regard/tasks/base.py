@@ -3,6 +3,7 @@
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
 from typing import Any, ClassVar
 
 import torch
@@ -39,6 +40,8 @@ class Task(ABC):
     name: ClassVar[str]
     metric: ClassVar[str]
     """The score that early stopping goes by unless the recipe says otherwise."""
+    viewed: ClassVar[str] = "usual"
+    """The module of `tasks._views` that makes its view."""
     lower_is_better: ClassVar[frozenset[str]] = frozenset({"loss", "perplexity", "per", "wer"})
     columns: ClassVar[Mapping[str, str | int]] = {}
     """The column of a field that is not called as the field is, where a recipe names none."""
@@ -328,7 +331,8 @@ class Task(ABC):
     def view(self, loaded: Any, inputs: Sequence[str], options: ViewOptions | None = None) -> View:
         """What the model looked at for these inputs, for terminal, figure and page to draw.
 
-        By default the answers and a matrix for every call of an attention; see `regard.views`.
+        `viewed` says which module of `tasks._views` makes it; a task with a view of its own may
+        also override this.
 
         Args:
             loaded: a model with all it needs, as `regard.load` gives it.
@@ -337,9 +341,9 @@ class Task(ABC):
         Raises:
             RequestError: an input that cannot be predicted, or an option that the task cannot use.
         """
-        from regard.tasks._views.usual import view
-
-        return view(loaded, inputs, options or ViewOptions())
+        maker = import_module(f"regard.tasks._views.{self.viewed}")
+        made: View = maker.view(loaded, inputs, options or ViewOptions())
+        return made
 
     @abstractmethod
     def score(self, predictions: Sequence[Prediction], examples: Any) -> dict[str, Score]:

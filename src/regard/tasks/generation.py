@@ -31,7 +31,6 @@ from regard.tasks.pairs import PairDataset
 from regard.tasks.prediction import Prediction
 from regard.tasks.risk import Risk
 from regard.tasks.scheduled import Scheduled
-from regard.views import View, ViewOptions
 
 __all__ = ["Generation"]
 
@@ -51,6 +50,7 @@ class Generation(Task):
     """
 
     columns: ClassVar[Mapping[str, str | int]] = {"source": "source", "target": "target"}
+    viewed: ClassVar[str] = "generation"
     options: ClassVar[frozenset[str]] = frozenset({"prefix", "force_words", "bad_words"})
     tokenizer: ClassVar[dict[str, Any]] = {"kind": "bpe", "vocab_size": 8000}
     """Tokenizers where a recipe says nothing else: of both sides, or of `source` and `target`."""
@@ -289,12 +289,6 @@ class Generation(Task):
         ids = torch.from_numpy(dataset.source.padded(at, PAD, EOS)).to(device)
         lengths = torch.from_numpy(dataset.source.sizes_at(at) + 1).to(device)
         return (model, ids, lengths), told
-
-    def view(self, loaded: Any, inputs: Sequence[str], options: ViewOptions | None = None) -> View:
-        """Every hypothesis that is asked for, with every layer and head."""
-        from regard.tasks._views.generation import view
-
-        return view(loaded, inputs, options or ViewOptions())
 
     def _undecoded(self, text: str, size: int) -> Prediction:
         """What stands for an input until, or unless, it is decoded."""

@@ -22,7 +22,6 @@ from regard.tasks.base import Task
 from regard.tasks.given import Asked, Data, device_of
 from regard.tasks.nodes import NodePrediction, Nodes, Wholes, looked_at
 from regard.tasks.prediction import Prediction
-from regard.views import View, ViewOptions
 
 __all__ = ["Graphs"]
 
@@ -50,6 +49,7 @@ class Graphs(Task):
 
     name: ClassVar[str] = "graphs"
     metric: ClassVar[str] = "accuracy"
+    viewed: ClassVar[str] = "graphs"
 
     def __init__(
         self,
@@ -229,12 +229,6 @@ class Graphs(Task):
         said = BETWEEN.join(graph.name(label) for label in chosen)
         best = NodePrediction(text, said, score, ids=chosen, looked=looked[0])
         return replace(best, alternatives=others)
-
-    def view(self, loaded: Any, inputs: Sequence[str], options: ViewOptions | None = None) -> View:
-        """Each node with its neighbors and their weights, and its classes."""
-        from regard.tasks._views.graphs import view
-
-        return view(loaded, inputs, options or ViewOptions())
 
     def score(self, predictions: Sequence[Prediction], examples: Nodes) -> dict[str, Score]:
         """Accuracy; where nodes have several classes, of all of them at once, and micro-F1."""

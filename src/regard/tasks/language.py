@@ -23,7 +23,6 @@ from regard.tasks.loss import smoothed_cross_entropy
 from regard.tasks.phases import Phase
 from regard.tasks.prediction import Prediction
 from regard.tasks.stretches import StretchBatch, Stretches
-from regard.views import View, ViewOptions
 
 __all__ = ["Judged", "Language"]
 
@@ -69,6 +68,7 @@ class Language(Task):
 
     name: ClassVar[str] = "language"
     metric: ClassVar[str] = "perplexity"
+    viewed: ClassVar[str] = "language"
     most = None
 
     def __init__(self, context: int = 100, block: int = 64, linear_start: float = 0.0) -> None:
@@ -214,12 +214,6 @@ class Language(Task):
                 words=0 if dataset.words is None else int(dataset.words[i]), following=following,
             ))  # fmt: skip
         return made
-
-    def view(self, loaded: Any, inputs: Sequence[str], options: ViewOptions | None = None) -> View:
-        """What each word looked at before it, and how likely it is."""
-        from regard.tasks._views.language import view
-
-        return view(loaded, inputs, options or ViewOptions())
 
     def score(self, predictions: Sequence[Prediction], examples: Stretches) -> dict[str, Score]:
         """Perplexity per word."""

@@ -30,7 +30,6 @@ from regard.tasks.linear import linear_start
 from regard.tasks.phases import Phase
 from regard.tasks.prediction import Prediction
 from regard.tasks.stories import Stories
-from regard.views import View, ViewOptions
 
 __all__ = ["Answer", "Memory"]
 
@@ -78,6 +77,7 @@ class Memory(Task):
 
     name: ClassVar[str] = "memory"
     metric: ClassVar[str] = "error"
+    viewed: ClassVar[str] = "stories"
     lower_is_better: ClassVar[frozenset[str]] = Task.lower_is_better | {"error", "failed"}
 
     def __init__(self, facts: int = 50, linear_start: float = 0.0) -> None:
@@ -210,12 +210,6 @@ class Memory(Task):
             _answer(dataset, row, texts[row], values[n], ids[n], words, looks)
             for n, row in enumerate(indices)
         ]
-
-    def view(self, loaded: Any, inputs: Sequence[str], options: ViewOptions | None = None) -> View:
-        """A table of the facts, hop by hop, and the answers."""
-        from regard.tasks._views.stories import view
-
-        return view(loaded, inputs, options or ViewOptions())
 
     def score(self, predictions: Sequence[Prediction], examples: Stories) -> dict[str, Score]:
         """The mean error over tasks, failed tasks, and each task's error."""

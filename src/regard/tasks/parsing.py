@@ -21,7 +21,6 @@ from regard.tasks.generation import Generation
 from regard.tasks.given import Asked, Data
 from regard.tasks.pairs import PairDataset
 from regard.tasks.prediction import Prediction
-from regard.views import View, ViewOptions
 
 __all__ = ["Parsing"]
 
@@ -46,6 +45,7 @@ class Parsing(Generation):
 
     name: ClassVar[str] = "parsing"
     metric: ClassVar[str] = "f1"
+    viewed: ClassVar[str] = "parsing"
     columns: ClassVar[Mapping[str, str | int]] = {"source": "words", "target": "tree"}
     tokenizer: ClassVar[dict[str, Any]] = {
         "source": {"kind": "bpe", "vocab_size": 4000},
@@ -147,12 +147,6 @@ class Parsing(Generation):
         """Predict the tree of a text step by step; what is still open is closed."""
         found = super().stream(model, text, *others, **asked)
         return (replace(_as_tree(one), input=text) for one in found)
-
-    def view(self, loaded: Any, inputs: Sequence[str], options: ViewOptions | None = None) -> View:
-        """As of every task that writes, and the trees that came of it."""
-        from regard.tasks._views.parsing import view
-
-        return view(loaded, inputs, options or ViewOptions())
 
     def score(self, predictions: Sequence[Prediction], examples: Any) -> dict[str, Score]:
         """EVALB by COLLINS.prm: of all sentences, and F1 of those of at most 40 words.

@@ -30,7 +30,6 @@ from regard.tasks.base import Task
 from regard.tasks.given import Asked, Data, as_fields, device_of, tokenizers_of
 from regard.tasks.prediction import Prediction
 from regard.tasks.questions import QuestionBatch, Questions, Words, sizes_of, vocabulary
-from regard.views import View, ViewOptions
 
 __all__ = ["Reading"]
 
@@ -63,6 +62,7 @@ class Reading(Task):
 
     name: ClassVar[str] = "reading"
     metric: ClassVar[str] = "accuracy"
+    viewed: ClassVar[str] = "reading"
 
     def __init__(
         self,
@@ -316,12 +316,6 @@ class Reading(Task):
         return [(one.piece(a, b), float(joint[a * size + b])) for a, b in ends]
 
     # -- scores
-
-    def view(self, loaded: Any, inputs: Sequence[str], options: ViewOptions | None = None) -> View:
-        """Every attention between question and document, and the answers."""
-        from regard.tasks._views.reading import view
-
-        return view(loaded, inputs, options or ViewOptions())
 
     def score(self, predictions: Sequence[Prediction], examples: Questions) -> dict[str, Score]:
         """Accuracy, or exact match and F1; beside them what is got without reading.

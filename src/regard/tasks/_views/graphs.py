@@ -65,11 +65,11 @@ def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> Vi
         ]  # fmt: skip
         name, probability = classes[0]
         runs.append(Run(
-            kept, input=f"node {called} of {model}", output=name, model=model, folder=options.folder,
-            score=probability, title=f"{model} · node {called} · {name} {probability:.2f}",
+            kept, input=f"node {called} of {model}", output=name, model=model,
+            folder=options.folder, score=probability, title=f"{model} · node {called} · {name} {probability:.2f}",
             panels=[*panels, bars(classes, "classes")], result=_result(one, classes),
         ))  # fmt: skip
-    return View(axes, maps, runs, f"{options.folder or model} · {runs[0].input.split(' of ')[0]}")
+    return View(axes, maps, runs, f"{options.folder or model} · {runs[0].input}")
 
 
 def _look(loaded: LoadedModel, text: str) -> _Node:
