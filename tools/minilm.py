@@ -44,7 +44,7 @@ def main() -> None:
         return regard.view(output.attentions, rows=tokens, kind="self", title=f"MiniLM · {text}")
 
     def told(seen: Any, text: str, row: str, columns: tuple[str, ...]) -> None:
-        side = seen.sides[seen.maps[0].rows]
+        side = seen.axes[seen.maps[0].rows]
         words = side.texts or side.pieces
         at = words.index(row)
         found = []
@@ -66,7 +66,7 @@ def main() -> None:
         told(seen, text, row, columns)
     for text, (whose, what) in OTHERS.items():
         seen = view(text)
-        side = seen.sides[seen.maps[0].rows]
+        side = seen.axes[seen.maps[0].rows]
         words = side.texts or side.pieces
         share = [
             float(seen[f"self.{layer}"].load(head - 1)[words.index("its"), words.index(word)])

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from regard.attention import MultiHead as MultiHead
     from regard.attention import attend as attend
     from regard.attention import scope as scope
-    from regard.attention import watch as watch
     from regard.store import load as load
     from regard.viewer import view as view
+    from regard.viewer.watching import watch as watch
 
 __version__ = "0.1.0"
 
@@ -38,7 +38,7 @@ _HOMES = {
     "MultiHead": "regard.attention",
     "attend": "regard.attention",
     "scope": "regard.attention",
-    "watch": "regard.attention",
+    "watch": "regard.viewer.watching",
     "load": "regard.store",
     "view": "regard.viewer",
 }

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard import viewer
+from regard import viewer, watch
 from regard.attention import (
     Attention,
     Causal,
@@ -16,7 +16,6 @@ from regard.attention import (
     attend,
     kernels,
     scope,
-    watch,
 )
 from regard.errors import RequestError
 
@@ -87,7 +86,7 @@ def test_pages_and_files_have_the_labels(seen_of, tmp_path):
     seen = seen_of().label(rows="1 2 3 4 5").label("lay*", rows="the cat sat on it")
     assert seen.labels("layer")[0] == "the cat sat on it"
     back = viewer.read(seen.save(tmp_path / "a.seen", row=1, code="f16"))
-    assert back.sides[0].pieces == ["the", "cat", "sat", "on", "it"]
+    assert back.axes[0].pieces == ["the", "cat", "sat", "on", "it"]
     torch.testing.assert_close(
         torch.from_numpy(back["layer"].weights), seen["layer"].of(1), rtol=1e-3, atol=1e-3
     )

@@ -147,7 +147,7 @@ def test_a_seen_file_has_the_weights_of_the_terminal(capsys, layered, tmp_path):
     second = view.maps[view.runs[1].maps[1]]
     words = ("look", layered, TEXT, "--hypothesis", "2", "--head", "2", "--layer", "2", "--pieces")
     shown = weights(run(capsys, *words, "--json").result)
-    assert view.sides[second.rows].pieces == run(capsys, *words, "--json").result["rows"]
+    assert view.axes[second.rows].pieces == run(capsys, *words, "--json").result["rows"]
     torch.testing.assert_close(torch.from_numpy(second.weights[1]), shown, rtol=0, atol=3e-3)
     shared = {m for m in view.runs[0].maps} & {m for m in view.runs[1].maps}
     assert {view.maps[m].kind for m in shared} == {"encoder"}
@@ -188,7 +188,6 @@ def test_any_view_as_a_figure_and_again_from_a_file(capsys, folder, tmp_path):
     ("more", "said"),
     [
         ([], "expected an INPUT"),
-        ([TEXT, "--show", "lines"], "where to?"),
         ([TEXT, "--show", "line", "-o", "x.png"], "did you mean 'lines'"),
         ([TEXT, "--show", "lines", "-o", "x.png", "--layer", "9"], "there is: 1"),
         ([TEXT, "--show", "lines", "-o", "x.png", "--kind", "encoder"], "there is: cross"),

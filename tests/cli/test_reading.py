@@ -100,7 +100,7 @@ def test_look(place, capsys, tmp_path):
         assert run(capsys, "look", folder, asked, asked, "-o", str(tmp_path / name)).code == 0
     assert "<!DOCTYPE html>" in (tmp_path / "page.html").read_text()
     page = read(tmp_path / "kept.seen")
-    assert [side.pieces for side in page.sides[:3]] == [
+    assert [side.pieces for side in page.axes[:3]] == [
         ["Ann", "sat", "."], ["XXXXX", "sat"], ["⇒ answer"]
     ]  # fmt: skip
     ran = run(capsys, "look", folder, asked, "-o", str(tmp_path / "figure.png"))

@@ -15,7 +15,7 @@ FLOORS = [
     {"protocols"},
     {"models"},
     {"data", "metrics", "decode"},
-    {"fields"},
+    {"fields", "views"},
     {"tasks"},
     {"train", "viewer", "store", "recipe", "compare", "convert", "serve", "cli"},
 ]

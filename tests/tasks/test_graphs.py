@@ -180,13 +180,14 @@ def test_drawn_neighbors_follow_the_seed(file):
 
 
 def test_what_a_node_looked_at_is_shown(folder, tmp_path):
-    from regard.viewer import neighborhoods
+    from regard.viewer import drawable
 
-    one = neighborhoods.look(regard.load(folder), "3")
-    told = one.text(colour=False).plain
+    loaded = regard.load(folder)
+    made = drawable(loaded.task.view(loaded, ["3"]))
+    told = made.text(colour=False).plain
     assert "layer 2 of 2 (out.attention)" in told
     assert " itself" in told
-    neighborhoods.view([one]).page(tmp_path / "page.html")
+    made.page(tmp_path / "page.html")
     assert (tmp_path / "page.html").stat().st_size > 10_000
     with pytest.raises(RequestError, match="nodes 0 to 39, not 77"):
-        neighborhoods.look(regard.load(folder), "77")
+        loaded.task.view(loaded, ["77"])

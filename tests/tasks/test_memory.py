@@ -140,23 +140,24 @@ def test_the_catalogue_of_tasks_has_it():
     assert tasks.load("memory") is Memory
 
 
-def test_the_look_is_a_table_of_facts_by_hops(folder, tmp_path):
-    from regard.viewer import stories
+def test_the_view_is_a_table_of_facts_by_hops(folder, tmp_path):
+    from regard.viewer import drawable
+    from regard.viewer._shown import hops_of
 
     loaded = regard.load(folder)
-    one = stories.look(loaded, "Ann went to the hall. Bob went to the attic. Where is Bob?")
-    picture = one.picture()
-    assert picture.rows == ["Ann went to the hall.", "Bob went to the attic."]
-    assert picture.columns == ["hop 1", "hop 2"]
-    assert torch.allclose(picture.weights.sum(0), torch.ones(2), atol=1e-5)
-    assert torch.equal(one.picture(1).weights, picture.weights[1:])
-    assert "Bob went to the attic." in str(one.text(colour=False))
-    made = stories.view([one, stories.look(loaded, "Where is Ann?")])
+    asked = "Ann went to the hall. Bob went to the attic. Where is Bob?"
+    made = drawable(loaded.task.view(loaded, [asked, "Where is Ann?"]))
+    first, second = made.runs
+    table = hops_of(made, first, first.panels[0])
+    assert table.rows == ["Ann went to the hall.", "Bob went to the attic."]
+    assert table.columns == ["hop 1", "hop 2"]
+    assert table.weights[0].sum(0) == pytest.approx([1, 1], abs=1e-5)
+    assert "Bob went to the attic." in str(made.text(colour=False))
     assert [m.scope for m in made.maps] == [{"hop": 0}, {"hop": 1}]
+    assert "no facts: answered from the question alone" in str(made.text(1, colour=False))
     made.page(tmp_path / "page.html")
-    stories.draw(one, tmp_path / "table.png")
+    made.figure(tmp_path / "table.png", show="hops")
     assert (tmp_path / "table.png").stat().st_size > 1000
     with pytest.raises(RequestError, match="the input is empty"):
-        stories.look(loaded, " ")
-    with pytest.raises(RequestError, match="no facts to draw"):
-        stories.draw(stories.look(loaded, "Where is Ann?"), tmp_path / "none.png")
+        loaded.task.view(loaded, [" "])
+    assert second.maps == []

@@ -241,30 +241,36 @@ def test_re_ranking_takes_what_the_document_says():
 
 
 def test_what_is_looked_at(files):
-    from regard.viewer.reading import ANSWER, look, view
+    from regard.tasks._views.reading import ANSWER
+    from regard.viewer import drawable
 
     data = Reading().data({"path": str(files)})
     model = AoA(**data.sizes, embed=4, hidden=3).eval()
     config = {"model": {"name": "aoa"}}
     loaded = Loaded(model, Reading(), data.fields, None, config, files)
     text = CBT.format("XXXXX", "").strip()
-    seen = look(loaded, text)
+    view = drawable(loaded.task.view(loaded, [text, text]))
+    assert len(view.runs) == 2
     made = data.test.collate([0])
     with watch(model) as records:
         model(made.document, made.query, made.lengths, made.query_lengths)
-    assert set(seen.maps) == set(records)
-    assert torch.allclose(seen.pointers[0], records["pointers.0.attended"].weights[0, 0])
-    assert sum(seen.weight_of_query()) == pytest.approx(1, abs=1e-5)
-    assert seen.answers[0][0] in ("Alice", "Bob")
-    assert "Alice" in seen.text(colour=False).plain
-    assert [p.rows for _, p in seen.picture(3)] == [["XXXXX", "ran", ANSWER]] * 2
-    top = seen.pointers[0].topk(3).values
-    assert seen.picture(3)[0][1].weights[-1].sort(descending=True).values.tolist() == top.tolist()
-    page = view([seen, seen])
-    assert len(page.runs) == 2
-    assert json.dumps(seen.as_json(), allow_nan=False)
+    first = view.runs[0]
+    found = {view.maps[m].name: view.maps[m] for m in first.maps}
+    assert set(found) == set(records)
+    assert {m.kind for m in found.values()} == {"document", "query", "answer"}
+    pointer = records["pointers.0.attended"].weights[0, 0]
+    assert found["pointers.0.attended"].weights[0, 0] == pytest.approx(pointer.numpy())
+    (question,) = (p for p in first.panels if p.title == "the question")
+    assert sum(question.values) == pytest.approx(1, abs=1e-5)
+    assert first.output in ("Alice", "Bob")
+    assert "Alice" in view.text(colour=False).plain
+    matrices = [p for p in first.panels if p.kind == "matrix"]
+    assert view.axes[found["pointers.0.attended"].rows].pieces == [ANSWER]
+    best = pointer.topk(len(matrices[0].columns)).indices.sort().values
+    assert matrices[0].columns == tuple(best.tolist())
+    assert json.dumps(first.result, allow_nan=False)
     with pytest.raises(RequestError, match="the query has no XXXXX"):
-        look(loaded, "a ||| b")
+        loaded.task.view(loaded, ["a ||| b"])
 
 
 def test_questions_are_questions():

@@ -118,3 +118,22 @@ def test_an_unseen_label_and_empty_cells_are_told(folder, data, tmp_path, capsys
     assert "odd.tsv:2: unseen label (language: 'fr' is not in the training data)" in ran.err
     assert "odd.tsv:3: empty (no text)" in ran.err
     assert "odd.tsv:4: empty (no language)" in ran.err
+
+
+def test_it_is_looked_at_without_a_view_of_its_own(folder, tmp_path, capsys):
+    """In the terminal, as a figure and as a page, by the house's own panels."""
+    from regard import viewer
+
+    shown = run(capsys, "look", str(folder), "das ist gut").out
+    for said in ("self-attentive", "mean of", "d", "</s>", "answers"):
+        assert said in shown or said == "mean of"
+    assert shown.splitlines()[1] in ("de", "en")
+    for name in ("page.html", "look.png", "look.seen"):
+        assert run(capsys, "look", str(folder), "das ist gut", "-o", str(tmp_path / name)).code == 0
+    view = viewer.read(tmp_path / "look.seen")
+    (one,) = view.maps
+    assert (one.kind, one.shape[1]) == ("word", 2)  # two hops, each over every letter
+    assert view.axes[one.columns].pieces[-1] == "</s>"
+    assert one.weights.sum(-1) == pytest.approx(1, abs=0.02)
+    ran = run(capsys, "look", str(folder), "das ist gut", "--why")
+    assert (ran.code, "no view of the task" in ran.err) == (2, True)

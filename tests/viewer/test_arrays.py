@@ -9,7 +9,7 @@ import torch
 import regard
 from regard import viewer
 from regard.errors import RequestError
-from regard.viewer.sides import side_of
+from regard.views._axis import axis_of
 from tests.viewer.views import soft
 
 TOKENS = ["[CLS]", "the", "cat", "##s", "sat", ".", "[SEP]"]
@@ -21,7 +21,7 @@ def test_arrays_of_two_axes(kind):
     view = viewer.view(kind(weights), rows=["a", "b", "c"], columns="w x y z")
     assert view.maps[0].shape == (1, 3, 4)
     assert (view.maps[0].weights[0] == weights).all()
-    assert view.sides[view.maps[0].columns].pieces == ["w", "x", "y", "z"]
+    assert view.axes[view.maps[0].columns].pieces == ["w", "x", "y", "z"]
 
 
 def test_layers_may_have_other_numbers_of_heads():
@@ -29,9 +29,9 @@ def test_layers_may_have_other_numbers_of_heads():
         [torch.tensor(soft(1, 2, 7, 7)), torch.tensor(soft(1, 5, 7, 7))], rows=TOKENS
     )
     assert [one.shape[0] for one in view.maps] == [2, 5]
-    assert len(view.sides) == 1
-    assert view.sides[0].texts == ["[CLS]", "the", "cats", "sat", ".", "[SEP]"]
-    assert view.sides[0].special == [0, 6]
+    assert len(view.axes) == 1
+    assert view.axes[0].texts == ["[CLS]", "the", "cats", "sat", ".", "[SEP]"]
+    assert view.axes[0].special == [0, 6]
 
 
 def test_an_encoder_decoders_output():
@@ -47,10 +47,10 @@ def test_an_encoder_decoders_output():
     ]  # fmt: skip
     cross = view["cross.2"]
     assert (cross.weights == output.cross_attentions[1][1].numpy()).all()
-    assert view.sides[cross.rows].pieces == target
-    assert view.sides[cross.columns].pieces == source
-    assert view.sides[view["encoder.1"].rows].pieces == source
-    assert view.sides[view["decoder.1"].columns].pieces == target
+    assert view.axes[cross.rows].pieces == target
+    assert view.axes[cross.columns].pieces == source
+    assert view.axes[view["encoder.1"].rows].pieces == source
+    assert view.axes[view["decoder.1"].columns].pieces == target
 
 
 def test_steps_of_generate_are_put_together():
@@ -90,18 +90,18 @@ def test_what_cannot_be_shown_is_said():
     ],
 )
 def test_words_are_joined_as_tokenizers_split_them(pieces, words):
-    assert side_of(pieces.split()).texts == words
+    assert axis_of(pieces.split()).texts == words
 
 
 def test_sides_that_cannot_be_are_refused():
     with pytest.raises(RequestError, match="exactly one word"):
-        viewer.Side(["a", "b"], groups=[[0]], texts=["a"])
+        viewer.Axis(["a", "b"], groups=[[0]], texts=["a"])
     with pytest.raises(RequestError, match="one for each word"):
-        viewer.Side(["a", "b"], groups=[[0], [1]], texts=["a"])
+        viewer.Axis(["a", "b"], groups=[[0], [1]], texts=["a"])
     with pytest.raises(RequestError, match="not 4 places"):
-        viewer.Side(list("abcd"), "image", grid=(2, 3))
+        viewer.Axis(list("abcd"), "image", grid=(2, 3))
     with pytest.raises(RequestError, match="not there"):
-        viewer.Side(["a"], edges=[(0, 1)])
+        viewer.Axis(["a"], edges=[(0, 1)])
 
 
 def test_measures_tell_heads_apart():

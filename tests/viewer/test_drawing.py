@@ -14,7 +14,7 @@ from matplotlib.image import imread, imsave
 
 from regard import viewer
 from regard.errors import RequestError
-from regard.viewer import Map, Run, Side, View
+from regard.viewer import Axis, DrawableView, Map, Run
 from regard.viewer._drawn_kinds import places
 from regard.viewer.drawing import SHOWS
 from regard.viewer.figure import COLUMN, PAGE
@@ -40,15 +40,15 @@ def made():
     pixels = io.BytesIO()
     y, x = np.mgrid[0:1:28j, 0:1:28j]
     imsave(pixels, np.stack([x, y, 1 - x], -1))
-    grid = Side([str(i) for i in range(49)], "image", grid=(7, 7), image=pixels.getvalue())
-    frames = Side([str(i) for i in range(60)], "audio", seconds=0.01, image=pixels.getvalue())
+    grid = Axis([str(i) for i in range(49)], "image", grid=(7, 7), image=pixels.getvalue())
+    frames = Axis([str(i) for i in range(60)], "audio", seconds=0.01, image=pixels.getvalue())
     edges = [(i, i // 2) for i in range(1, 12)]
     joined = np.zeros((1, 12, 12), np.float32)
     for i, j in edges:
         joined[0, i, j], joined[0, j, i] = 0.3 + 0.05 * i, 0.2
-    document = Side(["it", "was", "good", ".", "but", "then", "it", "rained", "."], sections=[0, 4])
+    document = Axis(["it", "was", "good", ".", "but", "then", "it", "rained", "."], sections=[0, 4])
     trail = {"x": [0.1, 0.4, 0.5, 0.6, 0.7, 0.9], "y": [0.2, 0.2, 0.6, 0.4, 0.5, 0.8]}
-    facts = [Side(["where?"]), Side(["Mary left", "John came", "it rained"], "memory")]
+    facts = [Axis(["where?"]), Axis(["Mary left", "John came", "it rained"], "memory")]
     hops = [Map.of("m", 0, 1, soft(1, 1, 3, seed=k), scope={"hop": k}) for k in range(3)]
     copies = {"generate": [0.1, 0.9, 0.5, 0.0, 1.0, 0.2]}
     return {
@@ -59,12 +59,12 @@ def made():
         "text": (viewer.view(soft(1, 9), rows=["stars"], columns=document), {}),
         "curves": (two, {"row": 1}),
         "compare": (two, {"head": 1, "other": (0, 0, 2), "values": True}),
-        "hops": (View(facts, hops, [Run([0, 1, 2])]), {}),
+        "hops": (DrawableView(facts, hops, [Run([0, 1, 2])]), {}),
         "pointer": (viewer.view(soft(6, 8), rows=WORDS, columns=[*"abcdefgh"], extra=copies), {}),
         "features": (viewer.view(soft(24, 6, 6), rows=WORDS, kind="features"), {"row": 3}),
         "image": (viewer.view(soft(6, 49), rows=WORDS, columns=grid, extra=trail), {}),
         "sound": (viewer.view(soft(6, 60), rows=WORDS, columns=frames), {}),
-        "graph": (viewer.view(joined, rows=Side([str(i) for i in range(12)], "nodes", edges=edges),
+        "graph": (viewer.view(joined, rows=Axis([str(i) for i in range(12)], "nodes", edges=edges),
                               kind="edges"), {}),
     }  # fmt: skip
 

@@ -11,9 +11,9 @@ import torch
 pytest.importorskip("matplotlib")
 
 from regard.errors import RequestError
-from regard.viewer.figure import COLUMN, PAGE, Panel, alignment, check_format, grid
+from regard.viewer.figure import COLUMN, PAGE, Subplot, alignment, check_format, grid
 from regard.viewer.palette import shade
-from regard.viewer.picture import Picture
+from regard.views.picture import Picture
 
 SENTENCES = (
     "Das Fenster wird automatisch geschlossen wenn Sie die Eingabetaste drücken .",
@@ -163,7 +163,7 @@ def test_a_bar_says_what_dark_is():
 
 def test_heads_side_by_side_share_words_and_scale(tmp_path):
     shown = [make(seed=i) for i in range(8)]
-    panels = [Panel(f"head {i + 1}", picture) for i, picture in enumerate(shown)]
+    panels = [Subplot(f"head {i + 1}", picture) for i, picture in enumerate(shown)]
     figure = grid(panels, tmp_path / "heads.png", title="transformer · layer 2 of 2", width="page")
     assert figure.get_figwidth() == pytest.approx(PAGE)
     assert overflow(figure) < 0.02
@@ -211,7 +211,7 @@ def test_without_matplotlib_the_extra_is_named():
         "import sys; sys.modules['matplotlib'] = None\n"
         "import torch\n"
         "from regard.viewer.figure import alignment\n"
-        "from regard.viewer.picture import Picture\n"
+        "from regard.views.picture import Picture\n"
         "from regard.errors import RequestError\n"
         "try: alignment(Picture(['a'], ['b'], torch.ones(1, 1)))\n"
         "except RequestError as error: print(error)\n"

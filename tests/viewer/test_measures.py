@@ -9,9 +9,8 @@ from regard import store
 from regard.attention import MultiHead, kernels, watch
 from regard.errors import RequestError
 from regard.protocols import BOS, EOS
-from regard.viewer import read
-from regard.viewer._watched import of_looks
-from regard.viewer.looking import look, look_all
+from regard.viewer import drawable, read
+from regard.viewer.looking import look, look_all, looks_view
 from tests.cli.run import run
 from tests.store import toy
 
@@ -169,7 +168,7 @@ def test_a_measure_changes_nothing_in_the_model(loaded):
 def test_a_page_says_what_it_shows(transformer, tmp_path):
     for what in ("norms", "gradient", "rollout"):
         looks = look_all(transformer, TEXT, measure=what)
-        kept = read(of_looks(looks).save(tmp_path / f"{what}.seen"))
+        kept = read(drawable(looks_view(looks)).save(tmp_path / f"{what}.seen"))
         assert {one.what for one in kept.maps} == {what}
         largest = max(float(abs(one.weights).max()) for one in kept.maps)
         if what == "gradient":

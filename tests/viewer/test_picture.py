@@ -6,13 +6,13 @@ import torch
 from regard.data.tokenize import Tokenizer
 from regard.errors import RequestError
 from regard.protocols import EOS
-from regard.viewer.picture import Picture, Words, picture
+from regard.viewer.picture import Picture, WordPieces, picture
 from tests.store import toy
 
 
 def words(groups, prefix):
     pieces = [f"{prefix}{i}" for i in range(sum(map(len, groups)))]
-    return Words(pieces, groups, ["".join(pieces[i] for i in g) for g in groups])
+    return WordPieces(pieces, groups, ["".join(pieces[i] for i in g) for g in groups])
 
 
 def test_words_get_sums_and_look_on_average():
@@ -40,14 +40,14 @@ def test_pieces_stay_as_they_are():
 def test_the_words_on_the_axes_are_those_people_wrote(kind):
     tokenizer = Tokenizer.train(toy.GERMAN, kind=kind, vocab_size=60)
     text = "das   automatisch geschlossene Ding läuft"
-    source = Words.of_text(tokenizer, tokenizer.encode(text))
+    source = WordPieces.of_text(tokenizer, tokenizer.encode(text))
     assert source.texts == [
         *text.split(),
         "</s>",
     ]  # as written, though no word is in the vocabulary
     known = "ein Hund läuft über die Straße ."
     ids = [*tokenizer.encode(known).ids, EOS]
-    target = Words.of(tokenizer, ids)
+    target = WordPieces.of(tokenizer, ids)
     assert target.texts == [*known.split(), "</s>"]
     assert len(target.pieces) == len(ids)
     assert [i for group in target.groups for i in group] == list(range(len(ids)))
@@ -56,9 +56,9 @@ def test_the_words_on_the_axes_are_those_people_wrote(kind):
 def test_an_output_that_was_cut_has_no_end():
     tokenizer = Tokenizer.train(toy.GERMAN, kind="bpe", vocab_size=60)
     ids = tokenizer.encode("die Datei").ids
-    assert Words.of(tokenizer, ids).texts == ["die", "Datei"]
-    assert Words.of(tokenizer, [*ids, EOS]).texts == ["die", "Datei", "</s>"]
-    assert Words.of(tokenizer, [EOS]).texts == ["</s>"]
+    assert WordPieces.of(tokenizer, ids).texts == ["die", "Datei"]
+    assert WordPieces.of(tokenizer, [*ids, EOS]).texts == ["die", "Datei", "</s>"]
+    assert WordPieces.of(tokenizer, [EOS]).texts == ["</s>"]
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
@@ -68,17 +68,17 @@ def test_marks_stand_apart_but_not_inside_words(kind):
     expected = ["(", "die", "Datei", ")", "läuft", ",", "'", "das", "'", "Fenster", "wird's",
                 "geschlossen", ".", "</s>"]  # fmt: skip
     encoding = tokenizer.encode(texts[0])
-    assert Words.of_text(tokenizer, encoding).texts == expected
-    assert Words.of(tokenizer, [*encoding.ids, EOS]).texts == expected
+    assert WordPieces.of_text(tokenizer, encoding).texts == expected
+    assert WordPieces.of(tokenizer, [*encoding.ids, EOS]).texts == expected
     alone = tokenizer.encode("' '")
-    assert Words.of_text(tokenizer, alone).texts == ["'", "'", "</s>"]
+    assert WordPieces.of_text(tokenizer, alone).texts == ["'", "'", "</s>"]
 
 
 def test_letters_are_words_of_their_own():
     tokenizer = Tokenizer.train(["read book"], kind="characters")
-    assert Words.of_text(tokenizer, tokenizer.encode("bad")).texts == ["b", "a", "d", "</s>"]
+    assert WordPieces.of_text(tokenizer, tokenizer.encode("bad")).texts == ["b", "a", "d", "</s>"]
     ids = tokenizer.encode("dear").ids
-    assert Words.of(tokenizer, ids).texts == list("dear")
+    assert WordPieces.of(tokenizer, ids).texts == list("dear")
 
 
 def test_one_step():

@@ -41,7 +41,7 @@ def test_what_is_written_comes_back_to_its_precision(code, tmp_path):
     view = a_view()
     back = viewer.read(view.save(tmp_path / "new" / "a.seen", code=code))
     assert (back.title, back.names, len(back.runs)) == (view.title, view.names, 1)
-    assert back.sides == view.sides
+    assert back.axes == view.axes
     for mine, other in zip(view.maps, back.maps, strict=True):
         assert (mine.shape, mine.kind, mine.layer) == (other.shape, other.kind, other.layer)
         top = mine.weights.max(-1, keepdims=True)

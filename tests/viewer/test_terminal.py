@@ -4,8 +4,8 @@ import torch
 from rich.cells import cell_len
 
 from regard.viewer.palette import shade
-from regard.viewer.picture import Picture
 from regard.viewer.terminal import SHADES, draw
+from regard.views.picture import Picture
 
 
 def read(text, rows, columns, cell):

@@ -3,10 +3,13 @@
 from regard.attention._explain import explain as explain
 from regard.attention._kernels.table import Explanation as Explanation
 from regard.attention._kernels.table import kernels as kernels
-from regard.attention._recorder import Record as Record
+from regard.attention._record import Record as Record
 from regard.attention._recorder import Seen as Seen
+from regard.attention._recorder import rows_of as rows_of
 from regard.attention._recorder import scope as scope
 from regard.attention._recorder import watch as watch
+from regard.attention._roles import ROLES as ROLES
+from regard.attention._roles import roles as roles
 from regard.attention.carry import Alignment as Alignment
 from regard.attention.carry import Carry as Carry
 from regard.attention.carry import CarryState as CarryState
@@ -77,6 +80,7 @@ from regard.attention.select import TopK as TopK
 from regard.attention.select import masked_softmax as masked_softmax
 
 __all__ = [
+    "ROLES",
     "ALiBi",
     "Additive",
     "Alignment",
@@ -150,6 +154,8 @@ __all__ = [
     "explain",
     "kernels",
     "masked_softmax",
+    "roles",
+    "rows_of",
     "scope",
     "watch",
 ]

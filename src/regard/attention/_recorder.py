@@ -4,116 +4,27 @@ No model has a flag for it. A recorder changes no kernel, no output, no gradient
 numbers: where the chosen kernel kept no weights they come from a second pass beside it.
 """
 
-import importlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from regard.attention._kernels.table import Attended, Call
 from regard.attention._lazy_weights import LazyWeights
+from regard.attention._record import Record
+from regard.attention._roles import ROLES, Declaring
 from regard.attention._second import weights_of
 from regard.attention._stored_weights import DiskStore, DiskWeights, TopKWeights
+from regard.attention.mask import Edges
 from regard.errors import RequestError, nearest
 
-__all__ = ["Record", "Seen", "scope", "watch"]
-
-
-@dataclass
-class Record:
-    """What one attention looked at, step by step.
-
-    `steps[t]` has the weights of its t-th call, probabilities before dropout, never averaged:
-    (*batch, [head,] Q, K), with a feature axis behind where scores are feature-wise (`features`).
-    `scopes[t]` says in which loops the call was (`scope("hop", 2)`).
-    """
-
-    name: str
-    heads: bool
-    kept: list[Tensor | TopKWeights | DiskWeights | LazyWeights] = field(default_factory=list)
-    scopes: list[dict[str, int]] = field(default_factory=list)
-    features: bool = False
-
-    @property
-    def steps(self) -> list[Tensor]:
-        """Every call's weights; with `top_k`, zeros stand for what was not kept."""
-        return [step if isinstance(step, Tensor) else step.dense() for step in self.kept]
-
-    @property
-    def shared(self) -> bool:
-        """Whether a decoder's step looked at one set of keys a sentence: (B, [head,] beam, K).
-
-        What hypotheses have written themselves is a past of each: (B, beam, [head,] 1, K).
-        """
-        return self.steps[-1].dim() - self.heads - self.features == 3
-
-    def within(self, scope: Mapping[str, int]) -> "Record":
-        """The calls of one turn of a loop: `within({"hop": 2})`."""
-        inside = [all(own.get(loop) == turn for loop, turn in scope.items()) for own in self.scopes]
-        kept = [step for step, there in zip(self.kept, inside, strict=True) if there]
-        scopes = [own for own, there in zip(self.scopes, inside, strict=True) if there]
-        return Record(self.name, self.heads, kept, scopes, self.features)
-
-    @property
-    def weights(self) -> Tensor:
-        """All weights in one tensor: a single call's own, or (step, *batch, [head,] Q, K).
-
-        Steps that looked at fewer keys (a growing past) are filled up with zeros.
-        """
-        steps = self.steps
-        return steps[0] if len(steps) == 1 else torch.stack(self._even(steps))
-
-    def of(self, row: int = 0) -> Tensor:
-        """One row of the batch, its queries in order over all steps: (head, Q, K).
-
-        For teacher-forced calls: one call with all queries, or a step for each query.
-        """
-        return torch.cat([self._heads(step[row]) for step in self._even(self.steps)], dim=1)
-
-    def along(self, trail: Tensor) -> Tensor:
-        """The hypothesis that a decoder's trail leads to, whatever re-orderings a beam made.
-
-        Args:
-            trail: `trail[t] = (row, slot)`, where the hypothesis stood at step t.
-
-        Shapes:
-            trail (T, 2); weights (head, T, K)
-        """
-        if len(trail) > len(self.kept):
-            raise RequestError(
-                f"{self.name}: the hypothesis has {len(trail)} steps but {len(self.kept)} were "
-                "seen; watch the decoding of this one sentence alone"
-            )
-        rows = []
-        for (row, slot), step in zip(trail.tolist(), self._even(self.steps), strict=False):
-            one = step[row]
-            axes = step.dim() - self.heads - self.features
-            if axes == 4:  # (B, beam, [H,] 1, K): rows of their own
-                rows.append(self._heads(one[slot])[:, -1])
-            else:  # (B, [H,] beam, K): beams are the query axis
-                rows.append(self._heads(one)[:, slot])
-        return torch.stack(rows, dim=1)
-
-    def _heads(self, weights: Tensor) -> Tensor:
-        """([head,] Q, K) to (head, Q, K)."""
-        return weights if self.heads else weights[None]
-
-    def _even(self, steps: list[Tensor]) -> list[Tensor]:
-        """Steps filled up with zeros to the widest one's number of keys."""
-        axis = -2 if self.features else -1
-        widest = max((s.shape[axis] for s in steps), default=0)
-        behind = (0, 0) if self.features else ()
-        return [
-            s if s.shape[axis] == widest else F.pad(s, (*behind, 0, widest - s.shape[axis]))
-            for s in steps
-        ]
+__all__ = ["Record", "Seen", "recording", "rows_of", "scope", "watch"]
 
 
 class Seen(Mapping[str, Record]):
@@ -171,31 +82,27 @@ class Seen(Mapping[str, Record]):
 
     def meet(self, name: str, call: Call, weights: Tensor, owner: object) -> None:
         """One call of an attention that is watched; who wants more than weights takes it here."""
-        from regard.attention.module import MultiHead
-
         features = bool(getattr(call.score, "per_feature", False))
-        self.add(name, weights, isinstance(owner, MultiHead), dict(_scopes.get()), features)
+        edges = call.mask if isinstance(call.mask, Edges) else None
+        self.add(name, weights, owner, features=features, edges=edges)
 
     def meet_again(self, name: str, call: Call, owner: object) -> None:
         """Keep what a call's weights can be computed from again, in place of them."""
-        from regard.attention.module import MultiHead
-
-        record = self._records.setdefault(name, Record(name, isinstance(owner, MultiHead)))
-        record.kept.append(LazyWeights(call))
-        record.scopes.append(dict(_scopes.get()))
+        self._step(self._record(name, owner), LazyWeights(call))
 
     def add(
         self,
         name: str,
         weights: Tensor,
-        heads: bool,
-        scopes: dict[str, int],
+        owner: object,
+        *,
         features: bool = False,
+        edges: Edges | None = None,
     ) -> None:
         """Write one step down."""
-        record = self._records.get(name)
-        if record is None:
-            record = self._records[name] = Record(name, heads, features=features)
+        record = self._record(name, owner, features=features)
+        if edges is not None:
+            record.edges.append(edges)
         weights = weights.detach()
         if self._dtype is not None:
             weights = weights.to(self._dtype)
@@ -204,18 +111,42 @@ class Seen(Mapping[str, Record]):
             step = self._shelf.put(weights)
         elif self._top_k is not None:
             step = TopKWeights(weights, self._top_k)
-        record.kept.append(step)
-        record.scopes.append(scopes)
+        self._step(record, step)
 
-    def label(self, only: str = "*", *, rows: Any = None, columns: Any = None) -> "Seen":
+    def _record(self, name: str, owner: object, *, features: bool = False) -> Record:
+        """The record of an attention, with what it declares of itself."""
+        if name not in self._records:
+            own = Record(name, False, features=features)
+            if isinstance(owner, Declaring):
+                own.heads, own.role, own.batch = owner.head_axis, owner.role, owner.batch_axes
+            self._records[name] = own
+        return self._records[name]
+
+    def _step(self, record: Record, step: Tensor | TopKWeights | DiskWeights | LazyWeights) -> None:
+        record.kept.append(step)
+        record.scopes.append(dict(_scopes.get()))
+        record.rows.append(dict(_rows.get()))
+
+    def label(
+        self, only: str = "*", *, rows: Any = None, columns: Any = None, role: str | None = None
+    ) -> "Seen":
         """Say what is on the axes, for pages and files; the last that fits a name holds.
 
         Args:
             only: which attentions, as in `watch`.
-            rows, columns: a list of labels, a text, or a `regard.viewer.Side` (image regions, time
+            rows, columns: a list of labels, a text, or a `regard.viewer.Axis` (image regions, time
                 axes, graph edges).
+            role: what looks at what, for attentions that declare no role: a key of `ROLES`.
+
+        Raises:
+            RequestError: there is no such role.
         """
+        if role is not None and role not in ROLES:
+            raise RequestError(f"no attention has the role {role!r}; {nearest(role, ROLES)}")
         self._labels.append((only, rows, columns))
+        for name, record in self._records.items():
+            if role is not None and fnmatch(name, only):
+                record.role = role
         return self
 
     def labels(self, name: str) -> tuple[Any, Any]:
@@ -227,25 +158,12 @@ class Seen(Mapping[str, Record]):
                 columns = columns if own_columns is None else own_columns
         return rows, columns
 
-    def view(self, *, row: int = 0, title: str = "") -> Any:
-        """All that was seen of one row of the batch, as a `regard.viewer.View`."""
-        # The viewer stands on a higher floor: it is looked up when it is asked for.
-        return importlib.import_module("regard.viewer._watched").of_seen(self, title=title, row=row)
 
-    def save(self, path: str | Path, *, row: int = 0, **options: Any) -> Path:
-        """Write a `.seen` file; options are those of `regard.viewer.View.save`."""
-        return Path(self.view(row=row).save(path, **options))
-
-    def page(self, path: str | Path, *, row: int = 0, title: str = "", **options: Any) -> Path:
-        """Write one HTML file that opens anywhere."""
-        return Path(self.view(row=row, title=title).page(path, **options))
-
-    def _repr_html_(self) -> str:
-        return str(self.view()._repr_html_())
-
+SeenT = TypeVar("SeenT", bound=Seen)
 
 _watchers: ContextVar[tuple[Seen, ...]] = ContextVar("regard_watchers", default=())
 _scopes: ContextVar[tuple[tuple[str, int], ...]] = ContextVar("regard_scopes", default=())
+_rows: ContextVar[Mapping[str, Tensor]] = ContextVar("regard_rows", default=MappingProxyType({}))
 
 
 @contextmanager
@@ -261,6 +179,7 @@ def watch(
     """See every attention of `model` (and every bare `attend`) while the block runs.
 
     A graph made by `torch.compile` has no watchers in it: watch the model itself, uncompiled.
+    `regard.watch` is the same, and what it gives can also write pages and files.
 
     Args:
         model: a module, or an object with a `.model`; None sees bare calls only.
@@ -270,7 +189,7 @@ def watch(
         to: a file to write them to while running, for more than memory holds. Its form is
             private and it is read through what this gives; `save` writes one to keep.
         tiles: keep queries and keys in place of weights, for texts of thousands of tokens: pages
-            show an overview, and tiles are computed again when they are looked at (`View.serve`).
+            show an overview, and tiles are computed again when they are looked at.
 
     Example:
         >>> from regard.attention import MultiHead
@@ -278,9 +197,27 @@ def watch(
         >>> with watch(layer) as seen:
         ...     x = torch.randn(1, 3, 8)
         ...     _ = layer(x, x, x)
+        >>> seen[""].axes
+        ('example', 'head', 'query', 'key')
         >>> seen[""].weights.shape
         torch.Size([1, 2, 3, 3])
     """
+    with recording(Seen, model, only, top_k=top_k, dtype=dtype, to=to, tiles=tiles) as seen:
+        yield seen
+
+
+@contextmanager
+def recording(
+    kind: type[SeenT],
+    model: Any,
+    only: str | None = None,
+    *,
+    top_k: int | None = None,
+    dtype: torch.dtype | None = None,
+    to: str | Path | None = None,
+    tiles: bool = False,
+) -> Iterator[SeenT]:
+    """As `watch`, with a recorder of a kind of one's own."""
     if model is not None and not isinstance(model, nn.Module):
         model = getattr(model, "model", None)
         if not isinstance(model, nn.Module):
@@ -291,7 +228,7 @@ def watch(
         raise RequestError("tiles: expected without top_k, dtype and to, which keep weights")
     shelf = None if to is None else DiskStore(Path(to))
     try:
-        seen = Seen(model, only, top_k=top_k, dtype=dtype, shelf=shelf, tiles=tiles)
+        seen = kind(model, only, top_k=top_k, dtype=dtype, shelf=shelf, tiles=tiles)
         with watching(seen):
             yield seen
     finally:
@@ -307,6 +244,23 @@ def scope(name: str, index: int) -> Iterator[None]:
         yield
     finally:
         _scopes.reset(token)
+
+
+@contextmanager
+def rows_of(**index: Tensor) -> Iterator[None]:
+    """Say to what each row of a batch belongs: `rows_of(example=index)`.
+
+    A beam that goes on with some of its sentences says which; a model that reads all sentences of
+    all documents at once says the document (`example`) and the `sentence` of each row.
+
+    Shapes:
+        index (rows,) each
+    """
+    token = _rows.set({**_rows.get(), **index})
+    try:
+        yield
+    finally:
+        _rows.reset(token)
 
 
 def active() -> bool:
@@ -341,16 +295,14 @@ def wants_calls() -> bool:
 
 def note(owner: object, weights: Tensor) -> None:
     """Show the watchers weights of a layer that was not called but computed otherwise."""
-    from regard.attention.module import MultiHead
-
     for seen in _watchers.get():
         name = seen.name_of(owner)
         if name is not None:
-            seen.add(name, weights, isinstance(owner, MultiHead), dict(_scopes.get()))
+            seen.add(name, weights, owner)
 
 
 @contextmanager
-def watching(seen: Seen) -> Iterator[Seen]:
+def watching(seen: SeenT) -> Iterator[SeenT]:
     """Let a watcher of one's own see what runs in the block."""
     token = _watchers.set((*_watchers.get(), seen))
     try:

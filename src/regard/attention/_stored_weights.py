@@ -17,7 +17,7 @@ class TopKWeights:
     """
 
     def __init__(self, weights: Tensor, top_k: int) -> None:
-        self.keys = weights.shape[-1]
+        self.keys, self.shape = weights.shape[-1], weights.shape
         best = weights.topk(min(top_k, self.keys), -1)
         self.values, self.places = best.values, best.indices.to(torch.int32)
         self.mass = best.values.sum(-1)

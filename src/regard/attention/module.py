@@ -1,7 +1,8 @@
 """Attention as modules, which own the parameters of the parts and nothing else."""
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from regard.attention._fast_step import fast_step
 from regard.attention._fit import check, check_heads
 from regard.attention._kernels.table import Attended
+from regard.attention._roles import Declaring
 from regard.attention._wrong import RAW, refuse_keys, refuse_projection
 from regard.attention.carry import Carry, CarryState
 from regard.attention.mask import Dense, Lengths, Mask, as_mask
@@ -26,12 +28,14 @@ from regard.native.gemm import linear
 __all__ = ["Attention", "MultiHead"]
 
 
-class Attention(nn.Module):
+class Attention(Declaring):
     """The operation with its parts chosen.
 
     Args:
         score, position, mask, select, read, carry: the six parts. `mask` applies to every call
             (`Causal()`); pass masks that differ between calls in the call.
+        role: what looks at what, a key of `ROLES`, for those who watch.
+        batch_axes: names of the axes before the queries, for those who watch; see `roles`.
 
     Shapes:
         query (*batch, Q, query_dim), key (*batch, K, key_dim), value (*batch, K, value_dim) to
@@ -57,8 +61,11 @@ class Attention(nn.Module):
         select: Select | None = None,
         read: Read | None = None,
         carry: Carry | None = None,
+        role: str = "",
+        batch_axes: Sequence[str] | None = None,
     ) -> None:
         super().__init__()
+        self.declare(role, batch_axes)
         self.score = ScaledDot() if score is None else score
         self.position = position
         self.mask = mask
@@ -157,7 +164,7 @@ class Attention(nn.Module):
         )
 
 
-class MultiHead(nn.Module):
+class MultiHead(Declaring):
     r"""Several attentions in parallel, each with its own projections (Vaswani et al. 2017, 3.2.2).
 
     .. math:: \mathrm{MultiHead}(Q, K, V) = [head_1; \dots; head_H]\, W^O, \quad
@@ -172,12 +179,15 @@ class MultiHead(nn.Module):
         head_dim: d_k of one head, `dim / heads` by default.
         value_head_dim: d_v of one head, d_k by default.
         bias: whether the four projections have biases; the paper's have none.
+        role, batch_axes: as in `Attention`, whose own hold where they are not given.
 
     Shapes:
         query (*batch, Q, dim), key (*batch, K, key_dim), value (*batch, K, value_dim) to
         context (*batch, Q, dim); weights (*batch, head, Q, K). Or `Ragged` sequences: query
         (N, dim), key (M, key_dim), value (M, value_dim) to context (N, dim)
     """
+
+    head_axis: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -190,6 +200,8 @@ class MultiHead(nn.Module):
         head_dim: int | None = None,
         value_head_dim: int | None = None,
         bias: bool = False,
+        role: str = "",
+        batch_axes: Sequence[str] | None = None,
     ) -> None:
         super().__init__()
         if head_dim is None and dim % heads:
@@ -201,7 +213,10 @@ class MultiHead(nn.Module):
         head_dim = dim // heads if head_dim is None else head_dim
         value_head_dim = head_dim if value_head_dim is None else value_head_dim
         key_dim = dim if key_dim is None else key_dim
-        self.attention = Attention() if attention is None else attention
+        self.attention = Attention(role=role) if attention is None else attention
+        if batch_axes is None and not role:
+            batch_axes = self.attention.batch_axes
+        self.declare(role or self.attention.role, batch_axes)
         check_heads(heads, self.attention.score, self.attention.position, self.attention.read)
         self.query = nn.Linear(dim, heads * head_dim, bias=bias)
         self.key = nn.Linear(key_dim, heads * head_dim, bias=bias)

@@ -187,7 +187,7 @@ def _bleu(pairs: Sequence[tuple[str, list[str]]]) -> Any:
 
 def _draw(folder: Path, pronouncer: "Loaded", word: str, translator: "Loaded | None") -> list[str]:
     """Write attention pictures of a word and of a sentence; where they are."""
-    from regard.viewer.figure import Panel, alignment, grid
+    from regard.viewer.figure import Subplot, alignment, grid
     from regard.viewer.looking import look
 
     try:
@@ -199,7 +199,7 @@ def _draw(folder: Path, pronouncer: "Loaded", word: str, translator: "Loaded | N
             paths += [folder / "translation.png", folder / "heads.png"]
             alignment(seen.picture(), paths[1], title=seen.title())
             heads = range(1, seen.heads() + 1)
-            panels = [Panel(f"head {head}", seen.picture(head=head)) for head in heads]
+            panels = [Subplot(f"head {head}", seen.picture(head=head)) for head in heads]
             grid(panels, paths[2], title=seen.title(head="all"))
     except RequestError as error:  # without matplotlib the demo goes on
         say(str(error))

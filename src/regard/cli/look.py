@@ -1,37 +1,26 @@
-"""`regard look`: what a model attends to, in the terminal or as a figure for a paper."""
+"""`regard look`: what a model attends to, in the terminal, as a page or a figure for a paper.
 
-import os
-import sys
-from collections.abc import Sequence
-from dataclasses import asdict
-from functools import partial
+It knows no task by name: each gives a `View` of its inputs, and any `View` can be drawn.
+"""
+
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli._common import Json, emit, print_result, say
+from regard.cli._common import Json, emit
 from regard.cli._folder import Changes, OfGraph, Threads, open_folder
-from regard.cli._views import PAGES, put
+from regard.cli._views import PAGES, put_figure, put_page, put_terminal
 from regard.cli._views import serve as serve_view
 from regard.errors import RequestError
 
 if TYPE_CHECKING:
     from regard.store import Loaded
-    from regard.viewer import View
-    from regard.viewer.looking import Look
+    from regard.viewer import DrawableView
+    from regard.views import ViewOptions
 
 __all__ = ["look"]
-
-ALL = "all"
-OWN = {
-    "reading": "regard.viewer.reading",
-    "memory": "regard.viewer.stories",
-    "language": "regard.viewer.language",
-    "graphs": "regard.viewer.neighborhoods",
-}
-"""Tasks that show themselves: modules with `look(loaded, text)`, which gives something that has
-`text(colour=)` and `as_json()`, and with `view(looks, folder=)` and `draw(look, path, width=)`."""
 
 
 def look(
@@ -47,7 +36,7 @@ def look(
         typer.Option("--output", "-o", metavar="FILE", help=".html, .seen, .png, .pdf or .svg."),
     ] = None,
     show: Annotated[
-        str, typer.Option(metavar="VIEW", help="Draw this view: lines, arcs, text, compare, …")
+        str, typer.Option(metavar="VIEW", help="This picture: lines, arcs, text, bars, tree, …")
     ] = "",
     serve: Annotated[
         bool, typer.Option("--serve", help="The page at an address of this machine.")
@@ -59,7 +48,7 @@ def look(
         str, typer.Option(metavar="N|N,M|all|mean", help="From 1 up; all: small multiples.")
     ] = "mean",
     kind: Annotated[
-        str, typer.Option(metavar="cross|decoder|encoder", help="Which attention: cross.")
+        str, typer.Option(metavar="cross|decoder|encoder|…", help="Which attention.")
     ] = "",
     step: Annotated[int | None, typer.Option(metavar="N", help="One output word alone.")] = None,
     target: Annotated[
@@ -104,204 +93,59 @@ def look(
         regard look de-en-small "Guten Morgen." --serve
         regard look kept.seen --show compare --head 2,4 -o two-heads.svg
     """
+    from regard.viewer.choosing import choose, run_of, values_of
     from regard.viewer.figure import check_format
-    from regard.viewer.looking import look as observe
+    from regard.views import ViewOptions
 
     kept = folder.endswith(".seen")
     if kept and inputs:
         raise RequestError(f"{folder} has its inputs in it: expected no other, got {inputs[0]!r}")
     if not kept and not inputs:
         raise RequestError("expected an INPUT to look at, got none")
-    inputs = inputs or []
-    opened = partial(open_folder, folder, changes, threads=threads, graph=graph)
-    if kept or show or serve:
-        view = _kept(folder) if kept else _view(folder, opened(), inputs, target, measure)
+    page = output is not None and output.suffix.lower() in PAGES
+    if output is not None and not page:
+        check_format(output)
+    every = page or serve or bool(show)
+    options = ViewOptions(target, measure, None if every else hypothesis, why, folder)
+    loaded = None if kept else open_folder(folder, changes, threads=threads, graph=graph)
+    if serve or (page and output is not None):
+        view = _whole(folder, loaded, inputs or [], options)
         if serve:
             serve_view(view, port)
-            return
-        put(view, output, show=show, kind=kind, layer=layer, head=head, hypothesis=hypothesis,
-            words=not pieces, row=step, values=values, width=_width(width))  # fmt: skip
+        elif output is not None:
+            put_page(view, output, as_json=as_json)
         return
-    kind = kind or "cross"
-    if _shows_itself(folder):
-        _own(folder, opened(), inputs, output, width=_width(width), as_json=as_json)
-        return
-    if why:
-        loaded = opened()
-        for text in inputs:
-            _why(loaded, text, target, as_json=as_json)
-        return
-    if output is not None and output.suffix.lower() in PAGES:
-        _page(folder, opened(), inputs, output, target, measure, as_json=as_json)
-        return
-    if output is not None:
-        check_format(output)
-    loaded = opened()
-    for number, text in enumerate(inputs, start=1):
-        seen = observe(loaded, text, hypothesis=hypothesis, target=target, measure=measure)
-        chosen = _chosen(seen, layer, head, kind)
-        shown = _Shown(seen, chosen, kind, words=not pieces, step=step)
+    for number, view in enumerate(_one_by_one(folder, loaded, inputs or [], options), 1):
+        run = run_of(view, hypothesis)
+        panels = choose(view, run, show=show, kind=kind, layer=layer, head=head, row=step)
         path = output
-        if output is not None and len(inputs) > 1:
+        if output is not None and len(inputs or []) > 1:
             path = output.with_stem(f"{output.stem}-{number}")
         if path is not None:
-            shown.draw(path, values=values, width=_width(width))
-            say(f"{path}: {seen.output}")
+            put_figure(view, run, panels, path, words=not pieces, values=values,
+                       width=_width(width))  # fmt: skip
         if as_json:
-            emit(shown.as_json(path))
+            found = values_of(view, view.runs[run], panels, words=not pieces)
+            emit({**found, "file": None if path is None else str(path)})
         elif path is None:
-            shown.print(values=values)
+            put_terminal(view, run, panels, words=not pieces, values=values)
 
 
-def _why(loaded: "Loaded", text: str, target: str | None, *, as_json: bool) -> None:
-    """A table of what each head and attention did for the output."""
-    from regard.cli._common import columns
-    from regard.viewer.why import why as ask
+def _whole(
+    folder: str, loaded: "Loaded | None", inputs: Sequence[str], options: "ViewOptions"
+) -> "DrawableView":
+    """Everything in one view."""
+    from regard.viewer import drawable, read
 
-    output, score, effects = ask(loaded, text, target)
-    if as_json:
-        rows = [asdict(effect) for effect in effects]
-        emit({"input": text, "output": output, "log_prob": score, "effects": rows})
-        return
-    head = ("ATTENTION", "CHANGE MADE", "LOG-PROBABILITY")
-    table = [(e.attention, e.what, f"{e.change:+.3f}".replace("-", "−")) for e in effects]
-    print_result(f"{text}\n{output}\n\n{columns([head, *table])}\n")
-    print_result(
-        f"The output has log-probability {score:.3f}. What changes little did not matter for this "
-        "output alone; several heads may do the same work."
-    )
+    return read(folder) if loaded is None else drawable(loaded.task.view(loaded, inputs, options))
 
 
-def _page(
-    folder: str,
-    loaded: "Loaded",
-    inputs: Sequence[str],
-    output: Path,
-    target: str | None,
-    measure: str,
-    *,
-    as_json: bool,
-) -> None:
-    """One file with everything: all inputs, hypotheses, layers and heads."""
-    from regard.viewer._watched import of_looks
-
-    looks = _looks(loaded, inputs, target, measure)
-    view = of_looks(looks, folder=folder)
-    (view.save if output.suffix.lower() == ".seen" else view.page)(output)
-    say(f"{output}: {len(looks)} hypothesis(es), {output.stat().st_size:,} bytes")
-    if as_json:
-        found = [{"input": k.input, "output": k.output, "score": k.score} for k in looks]
-        emit({"file": str(output), "bytes": output.stat().st_size, "hypotheses": found})
-
-
-def _looks(
-    loaded: "Loaded", inputs: Sequence[str], target: str | None, measure: str
-) -> "list[Look]":
-    """All hypotheses of all inputs, or the one output that is given."""
-    from regard.viewer.looking import look as observe
-    from regard.viewer.looking import look_all
-
-    looks: list[Look] = []
-    for text in inputs:
-        if target:
-            looks.append(observe(loaded, text, target=target, measure=measure))
-        else:
-            looks += look_all(loaded, text, measure=measure)
-    return looks
-
-
-def _view(
-    folder: str, loaded: "Loaded", inputs: Sequence[str], target: str | None, measure: str
-) -> "View":
-    """What a page of these inputs shows."""
-    from importlib import import_module
-
-    from regard.viewer._watched import of_looks
-
-    if loaded.task.name in OWN:
-        module = import_module(OWN[loaded.task.name])
-        made: View = module.view([module.look(loaded, text) for text in inputs], folder=folder)
-        return made
-    return of_looks(_looks(loaded, inputs, target, measure), folder=folder)
-
-
-def _kept(path: str) -> "View":
-    from regard.viewer import read
-
-    return read(path)
-
-
-def _shows_itself(folder: str) -> bool:
-    """Whether the folder's task is one of `OWN`; a folder that cannot be read says so later."""
-    import json
-
-    from regard import store
-
-    try:
-        config = json.loads((store.find(folder) / store.CONFIG).read_text("utf-8"))
-        return config["task"]["name"] in OWN
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
-
-
-def _own(
-    folder: str,
-    loaded: "Loaded",
-    inputs: Sequence[str],
-    output: Path | None,
-    *,
-    width: float | str | None,
-    as_json: bool,
-) -> None:
-    """Tasks that show themselves: text shading, a figure for each input, or one page of all."""
-    from importlib import import_module
-
-    from rich.console import Console
-
-    from regard.viewer.figure import check_format
-
-    module = import_module(OWN[loaded.task.name])
-    looks = [module.look(loaded, text) for text in inputs]
-    page = output is not None and output.suffix.lower() in PAGES
-    if output is not None and page:
-        view = module.view(looks, folder=folder)
-        (view.save if output.suffix.lower() == ".seen" else view.page)(output)
-        say(f"{output}: {len(looks)} input(s), {output.stat().st_size:,} bytes")
-    elif output is not None:
-        check_format(output)
-        for number, one in enumerate(looks, 1):
-            path = output.with_stem(f"{output.stem}-{number}") if len(looks) > 1 else output
-            module.draw(one, path, width=width)
-            say(f"{path}: {one.as_json()['output']}")
-    console = Console(highlight=False)
-    colour = console.is_terminal and console.color_system is not None
-    for one in looks:
-        if as_json:
-            emit(one.as_json() | {"file": None if output is None else str(output)})
-        elif output is None:
-            console.print(one.text(colour=colour and "NO_COLOR" not in os.environ))
-
-
-def _chosen(seen: "Look", layer: str, head: str, kind: str) -> list[tuple[int, int | None]]:
-    """Pairs of layer and head to show; None is the mean over heads."""
-    names = seen.layers(kind)
-    layers = range(1, len(names) + 1) if layer == ALL else [_number("layer", layer or len(names))]
-    chosen: list[tuple[int, int | None]] = []
-    for n in layers:
-        heads: Sequence[int | None] = [None]
-        if head == ALL:
-            heads = range(1, seen.heads(n, kind) + 1)
-        elif head != "mean":
-            heads = [_number("head", head)]
-        chosen += [(n, h) for h in heads]
-    return chosen
-
-
-def _number(what: str, text: str | int) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise RequestError(f"--{what}: expected a number from 1 up, or all; got {text!r}") from None
+def _one_by_one(
+    folder: str, loaded: "Loaded | None", inputs: Sequence[str], options: "ViewOptions"
+) -> "Iterator[DrawableView]":
+    """A view for each input, as they are wanted; the one that a file has."""
+    for some in [[text] for text in inputs] or [[]]:
+        yield _whole(folder, loaded, some, options)
 
 
 def _width(text: str) -> float | str | None:
@@ -309,86 +153,3 @@ def _width(text: str) -> float | str | None:
         return float(text) if text else None
     except ValueError:
         return text
-
-
-class _Shown:
-    """The pictures that were asked for, in whichever medium."""
-
-    def __init__(
-        self,
-        seen: "Look",
-        chosen: list[tuple[int, int | None]],
-        kind: str,
-        *,
-        words: bool,
-        step: int | None,
-    ) -> None:
-        self.seen, self.chosen, self.kind = seen, chosen, kind
-        whole = [seen.picture(n, h, kind=kind, words=words) for n, h in chosen]
-        self.pictures = whole if step is None else [picture.row(step) for picture in whole]
-
-    def draw(self, path: Path, *, values: bool, width: float | str | None) -> None:
-        """Write a figure."""
-        from regard.viewer.figure import Panel, alignment, grid
-
-        if len(self.chosen) == 1:
-            title = self.seen.title(*self.chosen[0], kind=self.kind)
-            alignment(self.pictures[0], path, title=title, width=width, values=values)
-            return
-        several = len({layer for layer, _ in self.chosen}) > 1
-        panels: list[Panel] = [
-            Panel(self._name(layer, head, several), picture)
-            for (layer, head), picture in zip(self.chosen, self.pictures, strict=True)
-        ]
-        heads = len({head for _, head in self.chosen})
-        title = self.seen.title(self.chosen[0][0], ALL, kind=self.kind)
-        if several:
-            title = " · ".join(p for p in title.split(" · ") if not p.startswith("layer "))
-        across = heads if several and heads > 1 else None
-        grid(panels, path, across=across, title=title, width=width)
-
-    def print(self, *, values: bool) -> None:
-        """Write the pictures to the terminal."""
-        from rich.console import Console
-
-        from regard.viewer.terminal import draw
-
-        console = Console(highlight=False)
-        colour = console.is_terminal and console.color_system is not None
-        colour = colour and "NO_COLOR" not in os.environ
-        width = console.width if sys.stdout.isatty() else max(console.width, 160)
-        print_result(f"{self.seen.input}\n{self.seen.output}")
-        for (layer, head), picture in zip(self.chosen, self.pictures, strict=True):
-            title = self.seen.title(layer, head, kind=self.kind)
-            text = draw(picture, width=width, colour=colour, values=values, title=title)
-            console.print()
-            console.print(text, soft_wrap=True)
-
-    def as_json(self, path: Path | None) -> dict[str, Any]:
-        """Plain values: the words and the weights."""
-        seen, first = self.seen, self.pictures[0]
-        names = seen.layers(self.kind)
-        return {
-            "input": seen.input,
-            "output": seen.output,
-            "score": seen.score,
-            "hypothesis": seen.number,
-            "of": seen.of,
-            "rows": first.rows,
-            "columns": first.columns,
-            "pictures": [
-                {
-                    "attention": names[layer - 1],
-                    "layer": layer,
-                    "head": "mean" if head is None else head,
-                    "weights": [[round(w, 5) for w in row] for row in picture.weights.tolist()],
-                }
-                for (layer, head), picture in zip(self.chosen, self.pictures, strict=True)
-            ],
-            "file": None if path is None else str(path),
-        }
-
-    @staticmethod
-    def _name(layer: int, head: int | None, several: bool) -> str:
-        parts = [f"layer {layer}"] if several else []
-        return ", ".join([*parts, *([] if head is None else [f"head {head}"])])

@@ -32,6 +32,7 @@ import torch
 from torch import Tensor
 
 from regard._recipe.old_names import DECODER, renaming
+from regard.attention import rows_of
 from regard.attention.mask import take
 from regard.decode.coverage import Covered
 from regard.decode.history import End, History
@@ -99,7 +100,8 @@ class Beam(Decoder):
         must = None if wanted is None else Must(wanted, size, request.limits)
         read = tokens[..., None][..., :0]  # (n, width, t), kept for rules alone
         for step in range(max(request.limits)):
-            with nullcontext() if covered is None else covered.watching():
+            watching = nullcontext() if covered is None else covered.watching()
+            with rows_of(example=active), watching:
                 logits, decoding = model.step(tokens, decoding)
             first = EOS + 1 if step + 1 < self.min_length else EOS  # PAD and BOS lie below
             start, width = forced(request, step, active, logits.shape[-1]), size

@@ -7,6 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from regard.attention import rows_of
 from regard.decode.history import End, History
 from regard.decode.hypothesis import Hypothesis
 from regard.decode.search import IMPOSSIBLE, Decoder, Request, SoFar, forced
@@ -38,7 +39,8 @@ def walk(decoder: Decoder, request: Request, choose: Choose, width: int = 1) -> 
     active = torch.arange(len(tokens), device=tokens.device)
     found: list[dict[int, Hypothesis]] = [{} for _ in rows]
     for step in range(max(request.limits)):
-        logits, decoding = model.step(tokens, decoding)
+        with rows_of(example=active):
+            logits, decoding = model.step(tokens, decoding)
         scores = log_probabilities(logits, model.normalized)
         if step == 0 and width > 1:
             decoding = decoding.select(tokens.new_zeros(len(tokens), width))

@@ -57,7 +57,7 @@ class DistanceBlock(nn.Module):
         inner = Attention(
             position=DistanceMask(alpha), mask=Directional(direction), read=WeightedSum()
         )
-        self.attention = MultiHead(dim, heads, inner)
+        self.attention = MultiHead(dim, heads, inner, role="self")
         self.attention_norm = nn.LayerNorm(dim)
         self.stay = nn.Linear(dim, dim, bias=False)  # W^S
         self.change = nn.Linear(dim, dim, bias=False)  # W^H

@@ -62,9 +62,9 @@ class AttendedPointer(nn.Module):
     def __init__(self, states: int, project: bool) -> None:
         super().__init__()
         self.project = nn.Linear(states, states, bias=False) if project else nn.Identity()
-        self.document = Attention(score=Dot(), read=Pointer())
-        self.query = Attention(score=Dot(), select=OverQueries())
-        self.attended = Attention(score=Given(), read=Pointer())
+        self.document = Attention(score=Dot(), read=Pointer(), role="document")
+        self.query = Attention(score=Dot(), select=OverQueries(), role="query")
+        self.attended = Attention(score=Given(), read=Pointer(), role="answer")
 
     def forward(self, read: Read) -> Float[Tensor, "batch places"]:
         """Log-probabilities of places."""

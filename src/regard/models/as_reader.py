@@ -50,7 +50,7 @@ class SumPointer(nn.Module):
     def __init__(self, states: int, project: bool) -> None:
         super().__init__()
         self.project = nn.Linear(states, states, bias=False) if project else nn.Identity()
-        self.document = Attention(score=Dot(), read=Pointer())
+        self.document = Attention(score=Dot(), read=Pointer(), role="answer")
 
     def forward(self, read: Read) -> Float[Tensor, "batch places"]:
         """Log-probabilities of places."""

@@ -79,7 +79,7 @@ class ConditionalGRU(nn.Module):
         self.word = nn.Linear(embed, 3 * hidden)  # GRU_1
         self.first = Gated(hidden, reset="after")
         score = Additive(hidden, 2 * hidden, 2 * hidden if align is None else align, bias=True)
-        self.attention = Attention(score=score)  # W_a, U_a, b_a, v
+        self.attention = Attention(score=score, role="cross")  # W_a, U_a, b_a, v
         self.context = nn.Linear(2 * hidden, 3 * hidden, bias=False)  # GRU_2
         self.second = Gated(hidden, reset="after")
         self.bias = nn.Parameter(torch.zeros(3 * hidden))  # of GRU_2: r, z, and n with U s

@@ -199,7 +199,7 @@ class DecoderBlock(EncoderBlock):
         self.query = self.back = self.attention = None
         if looks:
             self.query = NormedLinear(after, embed)
-            self.attention = Attention(Dot(), read=WeightedSum(scale="root length"))
+            self.attention = Attention(Dot(), read=WeightedSum(scale="root length"), role="cross")
             self.back = NormedLinear(embed, after)
 
     def forward(self, x: Tensor, g: Tensor, memory: Memory) -> Tensor:  # type: ignore[override]

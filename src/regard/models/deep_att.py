@@ -76,7 +76,7 @@ class DeepAtt(nn.Module):
             for _ in range(2)
         )
         self.summary = nn.Linear(10 * hidden, context, bias=False)  # W_e
-        self.attention = Attention(score=Additive(hidden, context, align))
+        self.attention = Attention(score=Additive(hidden, context, align), role="cross")
         self.word = nn.Linear(embed, 4 * hidden)  # W_f^1, in two parts
         self.context = nn.Linear(context, 4 * hidden, bias=False)
         self.first = nn.Parameter(torch.empty(4 * hidden, hidden))  # U^1

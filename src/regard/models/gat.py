@@ -91,7 +91,10 @@ class GraphAttention(nn.Module):
         self.heads, self.average, self.dropout = heads, average, dropout
         self.project = SparseLinear(inputs, heads * hidden, dropout=dropout)
         part = SCORES[score](hidden, heads, slope) if isinstance(score, str) else score
-        self.attention = Attention(score=part, read=WeightedSum(dropout=attention_dropout))
+        self.attention = Attention(
+            score=part, read=WeightedSum(dropout=attention_dropout), role="edge",
+            batch_axes=("head",),
+        )  # fmt: skip
         self.attention.expected_mask = _NO_EDGES
         self.bias = nn.Parameter(torch.zeros(hidden if average else heads * hidden))
         self.skip = nn.Linear(inputs, len(self.bias)) if skip else None  # V, b

@@ -79,7 +79,7 @@ class GNMT(nn.Module):
         self.encoder = nn.ModuleList(
             LSTM(hidden if i else 2 * hidden, hidden, bias=True) for i in range(layers - 1)
         )
-        self.attention = Attention(score=Additive(hidden, hidden, align))
+        self.attention = Attention(score=Additive(hidden, hidden, align), role="cross")
         self.first = LSTM(embed + hidden, hidden, bias=True)
         self.decoder = nn.ModuleList(
             LSTM(2 * hidden, hidden, bias=True)

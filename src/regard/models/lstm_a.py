@@ -119,7 +119,9 @@ class LSTMA(nn.Module):
         seen = self.size if follow else 0
         fed = self.size if feed else 0
         self.decoder = LSTM(embed + seen + fed, hidden, deep, bias=True, dropout=dropout)
-        self.attention = Attention(score=Additive(hidden, self.size, align))  # W_2, W_1, v
+        self.attention = Attention(
+            score=Additive(hidden, self.size, align), role="cross"
+        )  # W_2, W_1, v
         wide = hidden + self.size + seen
         self.combine = nn.Linear(wide, hidden) if readout == "deep" else None  # W_c
         self.output = nn.Linear(wide if self.combine is None else hidden, target_vocab_size)  # W_o

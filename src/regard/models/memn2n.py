@@ -177,7 +177,7 @@ class MemN2N(nn.Module):
         tables = max(times, 1 + self.wiring.question)
         self.words = nn.Parameter(torch.randn(vocab_size, tables * dim) * scale)
         self.times = nn.Parameter(torch.randn(memory, times * dim) * scale)
-        self.hops = nn.ModuleList(Attention(score=Dot()) for _ in range(hops))
+        self.hops = nn.ModuleList(Attention(score=Dot(), role="hop") for _ in range(hops))
         own = not self.wiring.tied
         self.between = nn.Linear(dim, dim, bias=False) if own else None
         self.out = nn.Linear(dim, num_answers, bias=False) if own else None

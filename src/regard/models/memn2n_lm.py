@@ -69,7 +69,7 @@ class MemN2NLM(nn.Module):
         self.values = nn.Embedding(vocab_size, dim)  # C
         self.attention = Attention(
             score=Dot(), position=_KeyTimes(memory, dim), read=_ValueTimes(memory, dim),
-            mask=Window(left=memory - 1, right=0),
+            mask=Window(left=memory - 1, right=0), role="hop",
         )  # fmt: skip
         self.between = nn.Linear(dim, dim, bias=False)  # H
         self.out = nn.Linear(dim, vocab_size, bias=False)  # W

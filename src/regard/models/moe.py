@@ -96,7 +96,7 @@ class MoE(nn.Module):
         self.query = nn.Linear(dim, align, bias=False)  # W
         self.key = nn.Linear(dim, align, bias=False)  # U
         self.v = nn.Parameter(torch.ones(align))
-        self.attention = Attention(score=Dot())
+        self.attention = Attention(score=Dot(), role="cross")
         self.first, self.decoder_experts, self.last = lstm(2 * dim), mixture(), lstm(dim)
         self.output = nn.Linear(dim, target_vocab_size)
 

@@ -124,7 +124,7 @@ class RNNsearch(_GatedDecoder):
         )  # fmt: skip
         self.encoder = BiGRU(embed, hidden, reset=reset, update="take")
         score = Additive(hidden, 2 * hidden, align)  # W_a, U_a, v_a
-        self.attention = Attention(score=score)
+        self.attention = Attention(score=score, role="cross")
         self._initialize()
         if scale is not None:
             for weight in (*score.query.parameters(), *score.key.parameters()):

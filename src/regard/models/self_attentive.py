@@ -169,7 +169,7 @@ class SelfAttentive(nn.Module):
         self.key = nn.Linear(states, attention, bias=False)  # W_s1
         self.queries = nn.Parameter(torch.empty(hops, attention))  # W_s2
         nn.init.uniform_(self.queries, -(attention**-0.5), attention**-0.5)
-        self.hops = Attention(score=Dot())
+        self.hops = Attention(score=Dot(), role="word")
         self.ffn: nn.Module
         if pruned is None:
             units = ffn_dim

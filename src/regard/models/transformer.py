@@ -165,21 +165,22 @@ class Transformer(nn.Module):
             return MultiHead(dim, heads, inner, head_dim=head_dim, value_head_dim=value_head_dim)
 
         def cross() -> MultiHead:
-            return multihead(Attention(read=WeightedSum(attention_dropout)))
+            return multihead(Attention(read=WeightedSum(attention_dropout), role="cross"))
 
-        def own(mask: Mask | None) -> MultiHead:
+        def own(mask: Mask | None, role: str) -> MultiHead:
             if positions != "shaw":
-                return multihead(Attention(read=WeightedSum(attention_dropout), mask=mask))
+                read: Read = WeightedSum(attention_dropout)
+                return multihead(Attention(read=read, mask=mask, role=role))
             size = dim // heads if head_dim is None else head_dim
             wide = size if value_head_dim is None else value_head_dim
             own_heads = heads if relative_tables == "head" else None
             score: Score = ScaledDot()
-            read: Read = WeightedSum(attention_dropout)
+            read = WeightedSum(attention_dropout)
             if relative != "values":
                 score = RelativeKeys(size, clip, heads=own_heads)
             if relative != "keys":
                 read = RelativeValues(wide, clip, heads=own_heads, dropout=attention_dropout)
-            return multihead(Attention(score, read=read, mask=mask))
+            return multihead(Attention(score, read=read, mask=mask, role=role))
 
         def feedforward() -> FeedForward:
             return FeedForward(dim, ffn_dim, activation_dropout)
@@ -190,12 +191,14 @@ class Transformer(nn.Module):
         final = NORMS[norm].final
         self.encoder = nn.ModuleList(
             EncoderLayer(
-                own(None if window is None else Window(before, behind)), feedforward(), residual
+                own(None if window is None else Window(before, behind), "encoder"),
+                feedforward(),
+                residual,
             )
             for _ in range(layers)
         )
         self.decoder = nn.ModuleList(
-            DecoderLayer(own(Causal(before)), cross(), feedforward(), residual)
+            DecoderLayer(own(Causal(before), "decoder"), cross(), feedforward(), residual)
             for _ in range(layers if decoder_layers is None else decoder_layers)
         )
         self.encoder_norm = nn.LayerNorm(dim, eps=1e-6) if final else nn.Identity()

@@ -3,6 +3,7 @@
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
 from typing import Any, ClassVar
 
 import torch
@@ -19,6 +20,7 @@ from regard.tasks import corpus
 from regard.tasks.given import Asked, Data, as_fields, sides
 from regard.tasks.phases import Phase
 from regard.tasks.prediction import Prediction
+from regard.views import View, ViewOptions
 
 __all__ = ["Task"]
 
@@ -38,6 +40,8 @@ class Task(ABC):
     name: ClassVar[str]
     metric: ClassVar[str]
     """The score that early stopping goes by unless the recipe says otherwise."""
+    viewed: ClassVar[str] = "usual"
+    """The module of `tasks._views` that makes its view."""
     lower_is_better: ClassVar[frozenset[str]] = frozenset({"loss", "perplexity", "per", "wer"})
     columns: ClassVar[Mapping[str, str | int]] = {}
     """The column of a field that is not called as the field is, where a recipe names none."""
@@ -323,6 +327,23 @@ class Task(ABC):
         **asked: Any,
     ) -> list[Prediction]:
         """What a model gives for some examples of a data set, in their order."""
+
+    def view(self, loaded: Any, inputs: Sequence[str], options: ViewOptions | None = None) -> View:
+        """What the model looked at for these inputs, for terminal, figure and page to draw.
+
+        `viewed` says which module of `tasks._views` makes it; a task with a view of its own may
+        also override this.
+
+        Args:
+            loaded: a model with all it needs, as `regard.load` gives it.
+            options: what is asked for.
+
+        Raises:
+            RequestError: an input that cannot be predicted, or an option that the task cannot use.
+        """
+        maker = import_module(f"regard.tasks._views.{self.viewed}")
+        made: View = maker.view(loaded, inputs, options or ViewOptions())
+        return made
 
     @abstractmethod
     def score(self, predictions: Sequence[Prediction], examples: Any) -> dict[str, Score]:

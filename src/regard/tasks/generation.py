@@ -50,6 +50,7 @@ class Generation(Task):
     """
 
     columns: ClassVar[Mapping[str, str | int]] = {"source": "source", "target": "target"}
+    viewed: ClassVar[str] = "generation"
     options: ClassVar[frozenset[str]] = frozenset({"prefix", "force_words", "bad_words"})
     tokenizer: ClassVar[dict[str, Any]] = {"kind": "bpe", "vocab_size": 8000}
     """Tokenizers where a recipe says nothing else: of both sides, or of `source` and `target`."""

@@ -49,6 +49,7 @@ class Graphs(Task):
 
     name: ClassVar[str] = "graphs"
     metric: ClassVar[str] = "accuracy"
+    viewed: ClassVar[str] = "graphs"
 
     def __init__(
         self,

@@ -68,6 +68,7 @@ class Language(Task):
 
     name: ClassVar[str] = "language"
     metric: ClassVar[str] = "perplexity"
+    viewed: ClassVar[str] = "language"
     most = None
 
     def __init__(self, context: int = 100, block: int = 64, linear_start: float = 0.0) -> None:

@@ -77,6 +77,7 @@ class Memory(Task):
 
     name: ClassVar[str] = "memory"
     metric: ClassVar[str] = "error"
+    viewed: ClassVar[str] = "stories"
     lower_is_better: ClassVar[frozenset[str]] = Task.lower_is_better | {"error", "failed"}
 
     def __init__(self, facts: int = 50, linear_start: float = 0.0) -> None:

@@ -45,6 +45,7 @@ class Parsing(Generation):
 
     name: ClassVar[str] = "parsing"
     metric: ClassVar[str] = "f1"
+    viewed: ClassVar[str] = "parsing"
     columns: ClassVar[Mapping[str, str | int]] = {"source": "words", "target": "tree"}
     tokenizer: ClassVar[dict[str, Any]] = {
         "source": {"kind": "bpe", "vocab_size": 4000},

@@ -62,6 +62,7 @@ class Reading(Task):
 
     name: ClassVar[str] = "reading"
     metric: ClassVar[str] = "accuracy"
+    viewed: ClassVar[str] = "reading"
 
     def __init__(
         self,

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.errors import RequestError
-from regard.viewer._view import Map, Run, View
-from regard.viewer.sides import Side, side_of
+from regard.viewer._drawable import DrawableView
+from regard.views import Axis, Map, Run, axis_of
 
 __all__ = ["view"]
 
@@ -34,7 +34,7 @@ def view(
     extra: Mapping[str, Sequence[float]] | None = None,
     links: Sequence[tuple[int, int]] = (),
     heads: Sequence[str] = (),
-) -> View:
+) -> DrawableView:
     """Look at any weights: an array, arrays of layers, or a Hugging Face model's output.
 
     Args:
@@ -42,7 +42,7 @@ def view(
             ([batch,] heads, R, C), as `attentions` of Hugging Face are; a sequence of steps of
             layers, as their `generate` gives; a mapping from "encoder", "decoder", "cross", "self"
             to any of these; or an object that has `attentions`, `encoder_attentions`, ....
-        rows: labels of what looks: a list, a text of words apart by spaces, or a `Side`.
+        rows: labels of what looks: a list, a text of words apart by spaces, or a `Axis`.
         columns: labels of what is looked at; those of `rows` where the weights are square.
         kind: "cross", "self", "features" (the first axis is features), "edges", "pointer", ....
         row: of the batch.
@@ -58,7 +58,7 @@ def view(
     Example:
         >>> import numpy as np
         >>> view(np.eye(3), rows="das ist gut", columns="this is good")
-        View('attention': 1 run(s), 1 map(s), 1 head(s))
+        DrawableView('attention': 1 run(s), 1 map(s), 1 head(s))
     """
     kinds = _kinds(weights, kind)
     layers = {
@@ -67,7 +67,7 @@ def view(
     }  # fmt: skip
     if not layers:
         raise RequestError("there are no weights to look at")
-    sides = _Sides(rows, columns, several=len(kinds) > 1)
+    sides = _Axes(rows, columns, several=len(kinds) > 1)
     maps = []
     for (k, n), array in layers.items():
         r, c = sides.of(k, array.shape[1], array.shape[2])
@@ -77,7 +77,7 @@ def view(
             extra={key: [float(v) for v in values] for key, values in (extra or {}).items()},
         ))  # fmt: skip
     run = Run(list(range(len(maps))), input=sides.text(), output=output)
-    return View(sides.made, maps, [run], title=title)
+    return DrawableView(sides.made, maps, [run], title=title)
 
 
 def _kinds(weights: Any, kind: str | None) -> dict[str, Any]:
@@ -146,12 +146,12 @@ def _widen(weights: Floats, columns: int) -> Floats:
     return np.pad(weights, ((0, 0), (0, 0), (0, columns - weights.shape[2])))
 
 
-class _Sides:
+class _Axes:
     """Which labels go with which axis."""
 
     def __init__(self, rows: Any, columns: Any, several: bool) -> None:
         self.rows, self.columns, self.several = rows, columns, several
-        self.made: list[Side] = []
+        self.made: list[Axis] = []
         self._known: dict[tuple[str, int], int] = {}
 
     def of(self, kind: str, rows: int, columns: int) -> tuple[int, int]:
@@ -173,7 +173,7 @@ class _Sides:
 
     def _one(self, side: str, labels: Any, count: int) -> int:
         if (side, count) not in self._known:
-            self.made.append(side_of(labels, count))
+            self.made.append(axis_of(labels, count))
             self._known[side, count] = len(self.made) - 1
         return self._known[side, count]
 

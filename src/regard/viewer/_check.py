@@ -55,6 +55,9 @@ class Checked:
     def strings(self, name: str) -> list[str]:
         return self._list(name, lambda v: isinstance(v, str))
 
+    def floats(self, name: str) -> list[float]:
+        return self._list(name, lambda v: _is_number(v) and math.isfinite(v))
+
     def pair(self, name: str) -> tuple[int, int] | None:
         value = self.whole(name)
         self.claim(len(value) in (0, 2), name)

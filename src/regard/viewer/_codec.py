@@ -25,7 +25,7 @@ __all__ = [
     "CODES",
     "HALF_MOST",
     "LARGE",
-    "Packed",
+    "CompressedHead",
     "inflate",
     "keep_top",
     "pack",
@@ -44,7 +44,7 @@ Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
-class Packed:
+class CompressedHead:
     """One head as bytes.
 
     Args:
@@ -84,7 +84,7 @@ def inflate(blob: bytes, size: int, what: str) -> bytes:
     return raw
 
 
-def pack(weights: Floats, code: str, every: int = 1) -> Packed:
+def pack(weights: Floats, code: str, every: int = 1) -> CompressedHead:
     """One head by a code of `CODES` other than `top`.
 
     Args:
@@ -94,7 +94,7 @@ def pack(weights: Floats, code: str, every: int = 1) -> Packed:
         weights (R, C)
     """
     if code == "f16":
-        return Packed(deflate(weights.astype("<f2").tobytes()), np.zeros(0, np.float32))
+        return CompressedHead(deflate(weights.astype("<f2").tobytes()), np.zeros(0, np.float32))
     sign, levels = (np.abs(weights), SIGNED) if code == "i8" else (weights, LEVELS)
     scale = _scales(sign)
     safe = np.where(scale > 0, scale, 1).astype(np.float32)
@@ -103,7 +103,7 @@ def pack(weights: Floats, code: str, every: int = 1) -> Packed:
         every = max(every, math.ceil(mean / MEAN))
     steps = np.minimum(np.rint(weights * (levels / every / safe)[:, None]) * every, levels)
     blob = deflate(steps.astype(np.int8 if code == "i8" else np.uint8).tobytes())
-    return Packed(blob, scale, every=every)
+    return CompressedHead(blob, scale, every=every)
 
 
 def _scales(sizes: Floats) -> Floats:
@@ -118,7 +118,7 @@ def _scales(sizes: Floats) -> Floats:
     return found
 
 
-def keep_top(weights: Floats, k: int | None) -> Packed:
+def keep_top(weights: Floats, k: int | None) -> CompressedHead:
     """One head's k largest weights of each row (all that are not zero where `k` is None).
 
     Shapes:
@@ -145,7 +145,7 @@ def keep_top(weights: Floats, k: int | None) -> Packed:
     total = weights.sum(1)
     share = np.where(total > 0, (weights * kept).sum(1) / np.where(total > 0, total, 1), 1.0)
     mass = np.floor(np.clip(share, 0, 1) * 255).astype(np.uint8)
-    return Packed(deflate(raw), scale, len(row), mass)
+    return CompressedHead(deflate(raw), scale, len(row), mass)
 
 
 def unpacked_size(code: str, rows: int, columns: int, entries: int) -> int:

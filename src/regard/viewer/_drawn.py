@@ -1,6 +1,6 @@
 """Lines, arcs, shaded text, curves and comparisons on paper; everything is measured in inches."""
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -8,48 +8,19 @@ from numpy.typing import NDArray
 
 from regard.errors import RequestError
 from regard.viewer._page import _width
+from regard.viewer._shown import Shown
 from regard.viewer.palette import GRID, HEADS, INK, LESS, MARK, STOPS, ink_on, shade, top_of
-from regard.viewer.sides import Side
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["Shown", "arcs", "compare", "curves", "lines", "paper", "shaded", "text"]
+__all__ = ["arcs", "compare", "curves", "lines", "paper", "shaded", "stacked", "text"]
 
 Floats = NDArray[np.float32]
 
 TEXT, SMALL, EDGE, TITLE = 8.0, 7.0, 0.06, 0.16
 SOFT = "#6b7280"
-
-
-@dataclass(frozen=True)
-class Shown:
-    """What a drawing is of.
-
-    Args:
-        weights: of each head (rows, columns), over words where they were joined.
-        own: rows and columns are the same places.
-    """
-
-    rows: list[str]
-    columns: list[str]
-    weights: list[Floats]
-    names: list[str]
-    row_side: Side
-    side: Side
-    extra: dict[str, list[float]] = field(default_factory=dict)
-    own: bool = False
-
-    @property
-    def top(self) -> float:
-        """The end of the colour scale."""
-        return top_of([float(np.abs(w).max(initial=0.0)) for w in self.weights])
-
-    def row(self, row: int | None) -> Floats:
-        """What one row of the first head looks at; all on average where None."""
-        found: Floats = self.weights[0].mean(0) if row is None else self.weights[0][row]
-        return found
 
 
 def paper(width: float, height: float, title: str) -> tuple["Figure", "Axes"]:
@@ -177,24 +148,38 @@ def text(
     shown: Shown, width: float, row: int | None, title: str, *, values: bool = False
 ) -> "Figure":
     """Words shaded by what a row looks at, or all rows on average; a bar before each sentence."""
+    said = "" if row is None or shown.own else f"“{shown.rows[row]}”"
+    return shaded_words(
+        shown.columns, shown.row(row), width, " · ".join(p for p in (title, said) if p),
+        starts=set(shown.axis.sections), chosen=row if shown.own else None, values=values,
+    )  # fmt: skip
+
+
+def shaded_words(
+    words: Sequence[str], weights: Floats, width: float, title: str, *,
+    starts: Set[int] = frozenset(), chosen: int | None = None, values: bool = False,
+) -> "Figure":  # fmt: skip
+    """Words in the colour of their weight.
+
+    Args:
+        starts: the first words of sentences, each of which gets a bar with what it has in all.
+        chosen: the word that looks, framed.
+    """
     from matplotlib.patches import Rectangle
 
-    weights = shown.row(row)
     top = top_of([float(np.abs(weights).max(initial=0.0))])
-    starts = set(shown.side.sections)
     bars = 0.4 if starts else 0.0
     high, gap = (0.27, 0.05) if values else (0.17, 0.05)
     x, y, places = EDGE + bars, EDGE, []
-    for i, word in enumerate(shown.columns):
+    for i, word in enumerate(words):
         wide = max(_width(word, TEXT) + 0.07, 0.22 if values else 0.1)
         if i and (x + wide > width - EDGE or i in starts):
             x, y = EDGE + bars, y + high + gap
         places.append((x, y, wide))
         x += wide + 0.02
-    said = "" if row is None or shown.own else f"“{shown.rows[row]}”"
-    made, axes = paper(width, y + high + EDGE, " · ".join(p for p in (title, said) if p))
+    made, axes = paper(width, y + high + EDGE, title)
     ends = sorted({*starts, len(weights)})
-    for i, ((px, py, wide), word) in enumerate(zip(places, shown.columns, strict=True)):
+    for i, ((px, py, wide), word) in enumerate(zip(places, words, strict=True)):
         v = float(weights[i])
         if i in starts:
             total = float(weights[i : next(e for e in ends if e > i)].sum())
@@ -202,7 +187,7 @@ def text(
             axes.add_patch(
                 Rectangle((EDGE, py + 0.04), 0.34 * min(total, 1), 0.08, color=shaded(0.75), lw=0)
             )
-        edge = {"edgecolor": MARK, "linewidth": 1.0} if shown.own and i == row else {"lw": 0}
+        edge = {"edgecolor": MARK, "linewidth": 1.0} if i == chosen else {"lw": 0}
         axes.add_patch(Rectangle((px, py), wide, high, facecolor=shaded(v, top), **edge))
         middle = px + wide / 2
         write(axes, middle, py + 0.085, word, ha="center", color=ink_on(v, top))
@@ -281,6 +266,34 @@ def compare(
             mine: dict[str, Any] = {"color": MARK} if i == row else {}
             write(axes, x - 0.04, above + (i + 0.5) * cell, word, size, ha="right", **mine)
         x += wide + 2 * EDGE
+    return made
+
+
+def stacked(
+    pictures: Sequence[tuple[str, Shown]], width: float, title: str, *, values: bool = False
+) -> "Figure":
+    """Matrices of different forms, one below the other."""
+    left = max(_width(w, TEXT) for _, one in pictures for w in one.rows) + 2 * EDGE
+    columns = max(len(one.columns) for _, one in pictures)
+    cell = min((width - left - EDGE) / max(columns, 1), 0.2)
+    size = min(TEXT, cell * 72 * 0.85)
+    above = [max(_width(w, size) for w in one.columns) + EDGE for _, one in pictures]
+    each = [
+        0.2 + a + cell * len(one.rows) + EDGE for a, (_, one) in zip(above, pictures, strict=True)
+    ]
+    made, axes = paper(width, sum(each), title)
+    y = 0.0
+    for (name, one), head, high in zip(pictures, above, each, strict=True):
+        write(axes, left, y + 0.1, f"{name}, up to {one.top:g}" if name else f"up to {one.top:g}",
+              SMALL, color=SOFT, room=width - left)  # fmt: skip
+        top = y + 0.2 + head
+        cells(axes, one.weights[0], (left, top), cell, one.top, values=values)
+        for i, word in enumerate(one.columns):
+            write(axes, left + (i + 0.5) * cell, top - 0.03, word, size, rotation=90, ha="center",
+                  va="bottom")  # fmt: skip
+        for i, word in enumerate(one.rows):
+            write(axes, left - EDGE, top + (i + 0.5) * cell, word, size, ha="right")
+        y += high
     return made
 
 

@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.errors import RequestError
-from regard.viewer._drawn import EDGE, SMALL, SOFT, Shown, paper, shaded, write
+from regard.viewer._drawn import EDGE, SMALL, SOFT, paper, shaded, write
 from regard.viewer._page import _width
+from regard.viewer._shown import Shown
 from regard.viewer.palette import INK, MARK, STOPS, ink_on
 
 if TYPE_CHECKING:
@@ -85,9 +86,9 @@ def image(
     Raises:
         RequestError: what is looked at has no grid.
     """
-    grid = shown.side.grid
+    grid = shown.axis.grid
     if grid is None:
-        raise RequestError("an image wants a grid of regions: Side(..., grid=(rows, columns))")
+        raise RequestError("an image wants a grid of regions: Axis(..., grid=(rows, columns))")
     photo = _photo(shown)
     ratio = grid[0] / grid[1] if photo is None else photo.shape[0] / photo.shape[1]
     some = range(len(shown.rows)) if row is None else [row]
@@ -123,12 +124,12 @@ def _photo(shown: Shown) -> NDArray[Any] | None:
     from matplotlib.image import imread
     from PIL import Image
 
-    if shown.side.image is None:
+    if shown.axis.image is None:
         return None
-    if shown.side.image[:4] == b"\x89PNG":
-        found: NDArray[Any] = imread(io.BytesIO(shown.side.image))
+    if shown.axis.image[:4] == b"\x89PNG":
+        found: NDArray[Any] = imread(io.BytesIO(shown.axis.image))
         return found
-    return np.asarray(Image.open(io.BytesIO(shown.side.image)).convert("RGB"))
+    return np.asarray(Image.open(io.BytesIO(shown.axis.image)).convert("RGB"))
 
 
 def sound(
@@ -153,8 +154,8 @@ def sound(
         style: dict[str, Any] = {"color": MARK} if i == row else {}
         write(axes, left - EDGE, y + step * (i + 0.5), word, ha="right", **style)
     for part in np.linspace(0, 1, 5):
-        at = part * weights.shape[1] * (shown.side.seconds or 1)
-        said = f"{at:.1f} s" if shown.side.seconds else f"{at:.0f}"
+        at = part * weights.shape[1] * (shown.axis.seconds or 1)
+        said = f"{at:.1f} s" if shown.axis.seconds else f"{at:.0f}"
         write(axes, left + part * (right - left), y + high + 0.12, said, 6.0, ha="center",
               color=SOFT)  # fmt: skip
     axes.set(xlim=(0, width), ylim=(above + EDGE + high + 0.3, axes.get_ylim()[1]))
@@ -173,7 +174,7 @@ def graph(
     if not shown.own or count > NODES:
         raise RequestError(f"a graph is of at most {NODES} nodes that look at one another")
     np.fill_diagonal(joined := weights > 0.001, False)
-    given = shown.side.edges or list(zip(*np.nonzero(joined), strict=True))
+    given = shown.axis.edges or list(zip(*np.nonzero(joined), strict=True))
     place = places(count, np.array(given, dtype=int).reshape(-1, 2))
     made, axes = paper(width, width * 0.85, title)
     x, y = 0.25 + place[:, 0] * (width - 0.5), 0.2 + place[:, 1] * (width * 0.85 - 0.4)

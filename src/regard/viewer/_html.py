@@ -3,14 +3,16 @@
 import base64
 import html
 import json
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from regard.viewer._html_panels import panels_html
 from regard.viewer._measure import MEASURES
 from regard.viewer._seen import dump
 from regard.viewer._squeeze import squeeze
-from regard.viewer._view import WHATS, View
+from regard.views import WHATS, View
 
 __all__ = ["SCRIPTS", "page", "script", "style"]
 
@@ -56,18 +58,35 @@ def page(view: View, *, live: bool = False, **options: Any) -> bytes:
 
     Args:
         live: it may ask the address it came from for exact tiles; else it may ask nothing.
-        options: those of `View.save`.
+        options: those of `DrawableView.save`.
     """
+    if not view.maps:
+        return _plain(view)
+    view = replace(view, runs=[run for run in view.runs if run.maps])  # others have no picture
     data = base64.b64encode(dump(view, **options))
     texts = {"WHATS": WHATS, "MEASURES": MEASURES, "KEYS": KEYS, "LIVE": live}
     before, after = _file("page.html").split("@DATA@")
     if live:
         before = before.replace("default-src 'none';", "default-src 'none'; connect-src 'self';")
     for name, text in (
-        ("@TITLE@", html.escape(view.title)), ("@STYLE@", style()), ("@TEXTS@", json.dumps(texts)),
+        ("@STYLE@", style()), ("@TEXTS@", json.dumps(texts)), ("@TITLE@", html.escape(view.title)),
+        ("@PANELS@", panels_html(view.runs)),
     ):  # fmt: skip
         before = before.replace(name, text)
     return before.encode() + data + after.replace("@SCRIPT@", script()).encode()
+
+
+def _plain(view: View) -> bytes:
+    """A page of a view that has bars, tables and trees alone: nothing in it is to be drawn."""
+    blocks = "".join(
+        f"<h2>{html.escape(run.input)}</h2><p>{html.escape(run.output)}</p>{panels_html([run])}"
+        for run in view.runs
+    )
+    head, _ = _file("page.html").split("<body>")
+    for name, text in (("@STYLE@", style()), ("@TITLE@", html.escape(view.title))):
+        head = head.replace(name, text)
+    body = f'<body class="plain"><aside><h1>{html.escape(view.title)}</h1>{blocks}</aside></body>'
+    return f"{head}{body}</html>\n".encode()
 
 
 def _file(name: str) -> str:

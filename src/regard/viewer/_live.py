@@ -17,7 +17,7 @@ import numpy as np
 from regard.errors import RequestError
 from regard.viewer._html import page
 from regard.viewer._overview import Floats, pooled
-from regard.viewer._view import View
+from regard.views import View
 
 __all__ = ["Live"]
 
@@ -32,7 +32,7 @@ class Live:
     Args:
         view: what it shows.
         port: 0 takes one that is free.
-        options: those of `View.save`.
+        options: those of `DrawableView.save`.
 
     Raises:
         RequestError: the port is taken.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from regard.errors import RequestError
 from regard.viewer._measure import measures
-from regard.viewer._view import Map, View
+from regard.views import Map, View
 
 __all__ = ["CELLS", "overview", "pooled", "wants_overview"]
 
@@ -59,7 +59,7 @@ def overview(view: View, one: Map) -> tuple[Map, dict[str, list[float]]]:
             yield start, block
 
     own = one.rows == one.columns
-    delimiters = view.sides[one.columns].delimiters
+    delimiters = view.axes[one.columns].delimiters
     found = measures(blocks(), (rows, columns), delimiters, one.links, own)
     return replace(one, load=cells.__getitem__, tile=None, pool=(f, f)), found
 

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from regard.viewer.picture import Picture
+    from regard.views.picture import Picture
 
-__all__ = ["Page", "Panel", "style"]
+__all__ = ["Page", "Subplot", "style"]
 
 _FONTS = (
     "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "Noto Sans JP", "Noto Sans KR",
@@ -30,7 +30,7 @@ _BAR = 0.42  # inches: the colour bar with its numbers
 
 
 @dataclass(frozen=True)
-class Panel:
+class Subplot:
     """One picture of a grid with the words above it."""
 
     title: str
@@ -57,7 +57,7 @@ class Page:
     """Where everything goes, in inches from the upper left corner."""
 
     def __init__(
-        self, rows: list[list[Panel]], title: str | None, width: float | None, *, bar: bool
+        self, rows: list[list[Subplot]], title: str | None, width: float | None, *, bar: bool
     ) -> None:
         self.rows, self.bar = rows, bar
         first = rows[0][0].picture
@@ -150,7 +150,7 @@ class Page:
             axes.add_patch(frame)
         return mesh
 
-    def _labels(self, axes: "Axes", panel: Panel, *, left: bool, above: bool) -> None:
+    def _labels(self, axes: "Axes", panel: Subplot, *, left: bool, above: bool) -> None:
         axes.tick_params(length=0, pad=_GAP * 72 * 0.8)
         axes.xaxis.tick_top()
         for spine in axes.spines.values():

@@ -15,7 +15,7 @@ import struct
 import zlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,8 @@ from regard.viewer._codec import (
     CODES,
     HALF_MOST,
     LARGE,
+    CompressedHead,
     Floats,
-    Packed,
     deflate,
     inflate,
     keep_top,
@@ -35,10 +35,11 @@ from regard.viewer._codec import (
     unpack,
     unpacked_size,
 )
+from regard.viewer._drawable import DrawableView
 from regard.viewer._measure import measures, redundancy, thumbnails
 from regard.viewer._overview import overview, wants_overview
-from regard.viewer._view import WHATS, Map, Run, View
-from regard.viewer.sides import Side
+from regard.viewer._seen_panels import panel_of, row_of
+from regard.views import WHATS, Axis, Map, Run, View
 
 __all__ = ["MAGIC", "dump", "parse", "read"]
 
@@ -70,7 +71,7 @@ def dump(view: View, *, code: str | None = None, top_k: int | None = None) -> by
     view = replace(view, maps=maps_now)
     blobs = _Blobs()
     sides = []
-    for side in view.sides:
+    for side in view.axes:
         row = side.as_json()
         if side.image is not None:
             row["image"] = blobs.add(side.image)
@@ -84,7 +85,7 @@ def dump(view: View, *, code: str | None = None, top_k: int | None = None) -> by
         _add_redundancy(view, maps, group)
     head = {
         "title": view.title, "source": view.source, "sides": sides, "maps": maps,
-        "runs": [asdict(run) for run in view.runs],
+        "runs": [row_of(run, view.maps) for run in view.runs],
     }  # fmt: skip
     return assemble(head, blobs.parts)
 
@@ -134,7 +135,7 @@ def _pack_map(view: View, m: int, code: str | None, top_k: int | None) -> dict[s
     own = one.rows == one.columns
     large = chosen != "top" and rows * columns > LARGE
     whole = one.pool == (1, 1)
-    side = view.sides[one.columns]
+    side = view.axes[one.columns]
     row = {
         "name": one.name, "kind": one.kind, "layer": one.layer, "what": one.what,
         "rows": one.rows, "columns": one.columns, "shape": list(one.shape), "code": chosen,
@@ -156,7 +157,7 @@ def _pack_map(view: View, m: int, code: str | None, top_k: int | None) -> dict[s
     return row
 
 
-def _place(heads: list[Packed], thumbs: Any, blobs: _Blobs) -> dict[str, Any]:
+def _place(heads: list[CompressedHead], thumbs: Any, blobs: _Blobs) -> dict[str, Any]:
     made: dict[str, Any] = {"blobs": [blobs.add(head.blob) for head in heads]}
     scales = np.concatenate([head.scale for head in heads] or [np.zeros(0, np.float32)])
     if len(scales):
@@ -203,7 +204,7 @@ def _coarse(weights: Floats) -> Floats:
     return weights
 
 
-def read(path: str | Path) -> View:
+def read(path: str | Path) -> DrawableView:
     """Read a `.seen` file. Weights are unpacked when they are asked for.
 
     Raises:
@@ -219,7 +220,7 @@ def read(path: str | Path) -> View:
         raise RequestError(f"{path}: {error}") from None
 
 
-def parse(content: bytes) -> View:
+def parse(content: bytes) -> DrawableView:
     """A view of a file's bytes.
 
     Raises:
@@ -245,12 +246,12 @@ def parse(content: bytes) -> View:
     return _view(Checked(head, "the header"), body)
 
 
-def _view(head: Any, body: memoryview) -> View:
+def _view(head: Any, body: memoryview) -> DrawableView:
     sides = []
     for row in head.rows("sides"):
         image = row.get("image")
         at = None if image is None else row.place("image", len(body))
-        sides.append(Side(
+        sides.append(Axis(
             row.strings("pieces"), row.text("kind"), row.nested("groups"), row.strings("texts"),
             row.whole("special"), row.pair("grid"),
             None if at is None else bytes(body[at[0] : at[0] + at[1]]), row.number("seconds"),
@@ -261,11 +262,11 @@ def _view(head: Any, body: memoryview) -> View:
         Run(
             row.whole("maps"), row.text("label"), row.text("input"), row.text("output"),
             row.text("model"), row.text("folder"), row.number("score"), row.count("number"),
-            row.count("of"),
+            row.count("of"), row.text("title"), [panel_of(one) for one in row.rows("panels")],
         )
         for row in head.rows("runs")
     ]  # fmt: skip
-    return View(sides, maps, runs, head.text("title"), head.text("source"))
+    return DrawableView(sides, maps, runs, head.text("title"), head.text("source"))
 
 
 def _map(row: Any, body: memoryview) -> Map:

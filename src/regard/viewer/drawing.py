@@ -4,30 +4,27 @@ view.figure("lines.pdf", show="lines", head=[2, 5], row=4, width="column")
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from regard.errors import RequestError, nearest
-from regard.viewer import _drawn, _drawn_kinds
-from regard.viewer._drawn import Shown
-from regard.viewer._page import Panel, style
-from regard.viewer._view import Map, View
+from regard.viewer import _drawn, _drawn_kinds, _drawn_values
+from regard.viewer._page import Subplot, style
+from regard.viewer._shown import Shown, hops_of, names_of, relative, shown, title_of
 from regard.viewer.figure import COLUMN, PAGE, _inches, _matplotlib, _quiet, _save, check_format
 from regard.viewer.figure import alignment as draw_alignment
 from regard.viewer.figure import grid as draw_grid
-from regard.viewer.picture import Picture
+from regard.views import MapPanel, Panel, Run, TablePanel, TreePanel, ValuesPanel, View
+from regard.views.picture import Picture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["SHOWS", "figure"]
-
-Floats = NDArray[np.float32]
+__all__ = ["SHOWS", "draw", "figure"]
 
 SHOWS: Mapping[str, tuple[Any, float]] = {
     "lines": (_drawn.lines, COLUMN), "arcs": (_drawn.arcs, COLUMN), "text": (_drawn.text, COLUMN),
@@ -39,55 +36,8 @@ SHOWS: Mapping[str, tuple[Any, float]] = {
 """What draws each view, and its width where none is given."""
 
 MATRICES = ("matrix", "heads", "hops")
-
-
-@dataclass(frozen=True)
-class _Place:
-    """One map of a view, with words or pieces on its axes."""
-
-    view: View
-    one: Map
-    words: bool
-
-    def weights(self, head: int | None) -> Floats:
-        """One head (from 1) or the mean of all: (rows, columns)."""
-        heads = self.one.shape[0]
-        if head is not None and not 1 <= head <= heads:
-            raise RequestError(f"there is no head {head}: {self.one.name} has 1 to {heads}")
-        if head is not None:
-            found = self.one.load(head - 1)
-        else:
-            found = np.mean([self.one.load(h) for h in range(heads)], axis=0)
-        rows, columns = self._groups(self.one.rows), self._groups(self.one.columns)
-        if columns:
-            found = np.stack([found[:, group].sum(1) for group in columns], 1)
-        return np.stack([found[group].mean(0) for group in rows]) if rows else found
-
-    def labels(self, side: int, pool: int) -> list[str]:
-        """What stands on an axis."""
-        given = self.view.sides[side]
-        if pool > 1:
-            return [f"{piece} …" for piece in given.pieces[::pool]]
-        return list(given.texts) if self._groups(side) else list(given.pieces)
-
-    def _groups(self, side: int) -> list[list[int]]:
-        given = self.view.sides[side]
-        return given.groups if self.words and self.one.pool == (1, 1) else []
-
-    def shown(self, heads: Sequence[int | None]) -> Shown:
-        """With everything that a drawing wants."""
-        one = self.one
-        return Shown(
-            self.labels(one.rows, one.pool[0]), self.labels(one.columns, one.pool[1]),
-            [self.weights(h) for h in heads], [self._name(h) for h in heads],
-            self.view.sides[one.rows], self.view.sides[one.columns], one.extra,
-            one.rows == one.columns,
-        )  # fmt: skip
-
-    def _name(self, head: int | None) -> str:
-        if head is None:
-            return f"mean of {self.one.shape[0]} heads" if self.one.shape[0] > 1 else ""
-        return self.one.heads[head - 1] if self.one.heads else f"head {head}"
+PIECES = ("image", "graph", "neighbors")
+"""Views whose places are no words."""
 
 
 def figure(
@@ -109,7 +59,7 @@ def figure(
 
     Args:
         path: also write it there: .png, .pdf or .svg.
-        show: matrix, heads, hops, or a key of `SHOWS`.
+        show: matrix, heads, hops, neighbors, or a key of `SHOWS`.
         attention: a map's name, or its place in the run.
         head: counted from 1; several for lines and arcs; the mean of all where None.
         row: counted from 1; all, or the first where only one can be drawn, where None.
@@ -125,67 +75,180 @@ def figure(
     """
     if path is not None:
         check_format(path)
-    known = (*MATRICES, *SHOWS)
+    known = (*MATRICES, "neighbors", *SHOWS)
     if show not in known:
         raise RequestError(f"no view is called {show!r}; {nearest(show, known)}")
-    at = _Place(view, _map(view, run, attention), words and show not in ("image", "graph"))
-    heads: Sequence[int | None] = [head] if head is None or isinstance(head, int) else list(head)
-    shown = at.shown(heads)
-    if row is not None and not 1 <= row <= len(shown.rows):
-        raise RequestError(f"there is no row {row}: there are 1 to {len(shown.rows)}")
-    if show in MATRICES:
-        return _matrices(view, at, shown, show, path, run, row, width, title, values=values)
-    more: dict[str, Any] = {}
-    if show == "features":
-        shown = at.shown(range(1, at.one.shape[0] + 1))
+    m = _map(view, run, attention)
+    heads = () if head is None else (head,) if isinstance(head, int) else tuple(head)
+    panel = MapPanel(show, map=m, heads=heads, row=row)
     if show == "compare":
         run_2, attention_2, head_2 = other or (run, attention, 1)
-        place = _Place(view, _map(view, run_2, attention_2), words)
-        more["other"] = place.shown([head_2])
-    draw, usual = SHOWS[show]
+        panel = replace(panel, other=(_map(view, run_2, attention_2), head_2))
+    mark = row if show == "matrix" else None
+    return draw(
+        view, view.runs[run], [panel], path, words=words, width=width, values=values,
+        title=title or "", mark=mark,
+    )  # fmt: skip
+
+
+def draw(
+    view: View,
+    run: Run,
+    panels: Sequence[Panel],
+    path: str | Path | None = None,
+    *,
+    words: bool = True,
+    width: float | str | None = None,
+    values: bool = False,
+    title: str | None = None,
+    mark: int | None = None,
+) -> "Figure":
+    """Draw panels of a run as one figure: those of the first one's kind.
+
+    Matrices and neighborhoods stand side by side; of other kinds the first panel is drawn.
+
+    Args:
+        path: also write it there: .png, .pdf or .svg.
+        words, width, values: as in `figure`.
+        title: in small letters above; says what is shown where None.
+        mark: frame this row of a matrix, counted from 1, in place of showing it alone.
+
+    Raises:
+        RequestError: there is no panel, or it cannot be drawn of such a map.
+    """
+    if path is not None:
+        check_format(path)
+    if not panels:
+        raise RequestError("there is nothing to draw: the view has no picture")
+    same = [panel for panel in panels if panel.kind == panels[0].kind]
+    first = same[0]
+    if isinstance(first, MapPanel):
+        maps = [panel for panel in same if isinstance(panel, MapPanel)]
+        if first.kind in MATRICES:
+            several = len({p.map for p in maps}) > 1
+            matrices = [
+                (p, one) for p in maps for one in _split(view, run, p, words, mark, several)
+            ]
+            return _matrices(view, run, matrices, path, width, title, mark, values=values)
+        said = title
+        if said is None and len(maps) > 1 and first.kind == "neighbors":
+            said = run.title
+        elif said is None:
+            said = title_of(view, run, first, heads=False)
+        with _quiet(), _matplotlib().rc_context(style()):
+            return _saved(_map_figure(
+                view, run, maps, said, _inches(width), words=words, values=values
+            ), path)  # fmt: skip
+    said = title if title is not None else " · ".join(t for t in (run.title, first.title) if t)
+    inches = _inches(width) or COLUMN
     with _quiet(), _matplotlib().rc_context(style()):
-        made: Figure = draw(
-            shown, _inches(width) or usual, None if row is None else row - 1, title or "",
-            values=values, **more,
-        )  # fmt: skip
-        if path is not None:
-            _save(made, Path(path))
+        if isinstance(first, TablePanel):
+            made = _drawn_values.table(first, inches, said)
+        elif isinstance(first, TreePanel):
+            made = _drawn_values.tree(first, inches, said)
+        elif isinstance(first, ValuesPanel) and first.kind == "bars":
+            made = _drawn_values.bars(first, inches, said)
+        else:
+            assert isinstance(first, ValuesPanel)
+            numbers = np.array(first.values, np.float32)
+            made = _drawn.shaded_words(first.labels, numbers, inches, said, values=values)
+        return _saved(made, path)
+
+
+def _saved(made: "Figure", path: str | Path | None) -> "Figure":
+    if path is not None:
+        _save(made, Path(path))
     return made
 
 
-def _map(view: View, run: int, attention: str | int) -> Map:
-    if not 0 <= run < len(view.runs):
-        raise RequestError(f"there is no run {run}: there are 0 to {len(view.runs) - 1}")
-    maps = [view.maps[m] for m in view.runs[run].maps]
-    if isinstance(attention, int):
-        if not 0 <= attention < len(maps):
-            raise RequestError(f"there is no attention {attention}: 0 to {len(maps) - 1}")
-        return maps[attention]
-    named = {one.name: one for one in reversed(maps)}
-    if attention not in named:
-        raise RequestError(f"no attention called {attention!r}; {nearest(attention, named)}")
-    return named[attention]
+def _map_figure(
+    view: View, run: Run, panels: Sequence[MapPanel], title: str, width: float | None, *,
+    words: bool, values: bool,
+) -> "Figure":  # fmt: skip
+    panel = panels[0]
+    if panel.kind == "neighbors":
+        named = [(names_of(view, p, layer=True), p) for p in panels]
+        return _drawn_values.neighbors(view, named, width, title)
+    words = words and panel.kind not in PIECES
+    every = range(1, view.maps[panel.map].shape[0] + 1) if panel.kind == "features" else None
+    found = shown(view, panel, words=words, heads=every)
+    more: dict[str, Any] = {}
+    if panel.kind == "compare":
+        m, head = panel.other or (panel.map, 1)
+        more["other"] = shown(view, MapPanel("compare", map=m), words=words, heads=[head])
+    draw_one, usual = SHOWS[panel.kind]
+    row = None if panel.row is None else panel.row - 1
+    made: Figure = draw_one(found, width or usual, row, title, values=values, **more)
+    return made
+
+
+def _split(
+    view: View, run: Run, panel: MapPanel, words: bool, mark: int | None, layer: bool
+) -> list[tuple[str, Shown]]:
+    """The matrices of one panel, a name and a single matrix each."""
+    if panel.kind == "hops":
+        return [(panel.title, hops_of(view, run, panel, words=words))]
+    heads: Sequence[int | None] = panel.heads or (None,)
+    if panel.kind == "heads" and not panel.heads:
+        heads = range(1, view.maps[panel.map].shape[0] + 1)
+    found = []
+    for head in heads:
+        own = replace(panel, heads=() if head is None else (head,))
+        one = shown(view, own, words=words)
+        weights = relative(view.maps[panel.map], one.weights[0])
+        rows = one.rows
+        if panel.row is not None and mark is None:
+            rows, weights = rows[panel.row - 1 : panel.row], weights[panel.row - 1 : panel.row]
+        found.append((names_of(view, own, layer=layer), replace(one, rows=rows, weights=[weights])))
+    return found
 
 
 def _matrices(
-    view: View, at: _Place, shown: Shown, show: str, path: str | Path | None, run: int,
-    row: int | None, width: float | str | None, title: str | None, *, values: bool,
-) -> "Figure":  # fmt: skip
-    if show == "heads":
-        panels = [
-            Panel(at._name(h), Picture(shown.rows, shown.columns, torch.from_numpy(at.weights(h))))
-            for h in range(1, at.one.shape[0] + 1)
-        ]
-        return draw_grid(panels, path, title=title, width=width)
-    if show == "hops":
-        maps = [view.maps[m] for m in view.runs[run].maps]
-        same = [m for m in maps if (m.rows, m.columns) == (at.one.rows, at.one.columns)]
-        place = (row or 1) - 1
-        each = [_Place(view, m, at.words).weights(None)[place] for m in same]
-        names = [f"hop {m.scope['hop'] + 1}" if "hop" in m.scope else m.name for m in same]
-        picture = Picture(shown.columns, names, torch.from_numpy(np.stack(each, 1)))
-        return draw_alignment(picture, path, title=title, width=width, values=True)
-    weights = torch.from_numpy(np.ascontiguousarray(shown.weights[0]))
-    picture = Picture(shown.rows, shown.columns, weights)
-    mark = None if row is None else row - 1
-    return draw_alignment(picture, path, title=title, width=width, values=values, mark=mark)
+    view: View,
+    run: Run,
+    matrices: Sequence[tuple[MapPanel, tuple[str, Shown]]],
+    path: str | Path | None,
+    width: float | str | None,
+    title: str | None,
+    mark: int | None,
+    *,
+    values: bool,
+) -> "Figure":
+    pictures = [
+        (name, one, Picture(one.rows, one.columns, torch.from_numpy(np.array(one.weights[0]))))
+        for _, (name, one) in matrices
+    ]
+    first = matrices[0][0]
+    if len(pictures) == 1:
+        said = title_of(view, run, first) if title is None else title
+        return draw_alignment(
+            pictures[0][2], path, title=said, width=width, values=values or first.kind == "hops",
+            mark=None if mark is None else mark - 1,
+        )  # fmt: skip
+    layers = {panel.map for panel, _ in matrices}
+    if title is None:
+        title = run.title or title_of(view, run, first, heads=False, layer=len(layers) == 1)
+    if len({(tuple(one.rows), tuple(one.columns)) for _, one, _ in pictures}) > 1:
+        with _quiet(), _matplotlib().rc_context(style()):
+            stack = [(name, one) for name, one, _ in pictures]
+            inches = _inches(width) or PAGE
+            return _saved(_drawn.stacked(stack, inches, title, values=values), path)
+    heads = len(pictures) // len(layers)
+    across = heads if len(layers) > 1 and heads > 1 else None
+    grid = [Subplot(name, picture) for name, _, picture in pictures]
+    return draw_grid(grid, path, across=across, title=title, width=width)
+
+
+def _map(view: View, run: int, attention: str | int) -> int:
+    """The place in the view of a run's map."""
+    if not 0 <= run < len(view.runs):
+        raise RequestError(f"there is no run {run}: there are 0 to {len(view.runs) - 1}")
+    places = view.runs[run].maps
+    if isinstance(attention, int):
+        if not 0 <= attention < len(places):
+            raise RequestError(f"there is no attention {attention}: 0 to {len(places) - 1}")
+        return places[attention]
+    named = {view.maps[m].name: m for m in reversed(places)}
+    if attention not in named:
+        raise RequestError(f"no attention called {attention!r}; {nearest(attention, named)}")
+    return named[attention]

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from regard._files import replace_file
 from regard.errors import RequestError, nearest
-from regard.viewer._page import Page, Panel, style
+from regard.viewer._page import Page, Subplot, style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from regard.viewer.picture import Picture
+    from regard.views.picture import Picture
 
-__all__ = ["COLUMN", "FORMATS", "PAGE", "WIDTHS", "Panel", "alignment", "check_format", "grid"]
+__all__ = ["COLUMN", "FORMATS", "PAGE", "WIDTHS", "Subplot", "alignment", "check_format", "grid"]
 
 log = logging.getLogger(__name__)
 
@@ -55,12 +55,12 @@ def alignment(
     Raises:
         RequestError: a format that is not had, or `matplotlib` is not installed.
     """
-    panel = Panel("", picture)
+    panel = Subplot("", picture)
     return _draw([[panel]], path, title, width, values=values, bar=bar, mark=mark)
 
 
 def grid(
-    panels: Sequence[Panel],
+    panels: Sequence[Subplot],
     path: str | Path | None = None,
     *,
     across: int | None = None,
@@ -105,7 +105,7 @@ def _across(count: int) -> int:
 
 
 def _draw(
-    rows: list[list[Panel]],
+    rows: list[list[Subplot]],
     path: str | Path | None,
     title: str | None,
     width: float | str | None,

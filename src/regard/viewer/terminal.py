@@ -12,7 +12,6 @@ Where the words do not fit side by side, a cell is half a character high (`▀`:
 row's, its ground the lower's), two rows share a line and the columns' words run downwards.
 """
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -23,10 +22,9 @@ from rich.text import Text
 from regard.viewer.palette import ink_on, shade, top_of
 
 if TYPE_CHECKING:
-    from regard.tasks import Prediction
-    from regard.viewer.picture import Picture
+    from regard.views.picture import Picture
 
-__all__ = ["SHADES", "draw", "listed", "mark", "ranked", "shading"]
+__all__ = ["SHADES", "clean", "draw", "mark", "shading"]
 
 SHADES = " ░▒▓█"
 """What stands for a weight where there is no colour; at equal steps, as the colours are."""
@@ -41,6 +39,8 @@ def draw(
     colour: bool = True,
     values: bool = False,
     title: str | None = None,
+    label: int = 0,
+    head: bool = True,
 ) -> Text:
     """Lay a picture out as lines of text that a `rich` console prints.
 
@@ -51,12 +51,15 @@ def draw(
         colour: background colours; else `SHADES`.
         values: weights in hundredths inside the cells.
         title: a first line.
+        label: at least so wide are the rows' words.
+        head: the columns' words above, where the columns fit.
     """
-    rows = [_clean(word) for word in picture.rows]
-    columns = [_clean(word) for word in picture.columns]
+    rows = [clean(word) for word in picture.rows]
+    columns = [clean(word) for word in picture.columns]
     weights = picture.weights.tolist()
     top = top_of([max(row, default=0.0) for row in weights])
-    label = min(max((cell_len(word) for word in rows), default=0), max(width // 3, 4))
+    widest = max((cell_len(word) for word in rows), default=0)
+    label = min(max(widest, label), max(width // 3, 4))
     half = colour and not values and len(columns) * 2 + label + 2 > width
     if half:
         pairs = [" ".join(rows[i : i + 2]) for i in range(0, len(rows), 2)]
@@ -67,9 +70,10 @@ def draw(
     fit = max((width - label - 2) // cell, 1)
     blocks = max(-(-len(columns) // fit), 1)
     fit = max(-(-len(columns) // blocks), 1)  # blocks of even width
+    head = head or half or blocks > 1
     lines: list[Text] = [Text(title)] if title else []
     for start in range(0, max(len(columns), 1), fit):
-        if lines:
+        if lines and head:
             lines.append(Text())
         here = slice(start, start + fit)
         if half:
@@ -80,7 +84,7 @@ def draw(
                     _halves(upper, lower[0] if lower else None, cell, top)
                 ))  # fmt: skip
             continue
-        lines += _header(columns[here], cell, label, width)
+        lines += _header(columns[here], cell, label, width) if head else []
         for word, row in zip(rows, weights, strict=True):
             lines.append(Text(_right(word, label) + "  ").append_text(
                 _cells(row[here], cell, top, colour=colour, values=values)
@@ -98,17 +102,6 @@ def shading(weight: float, top: float) -> Style:
 def mark(weight: float, top: float) -> str:
     """The block that stands for a weight where there are no colours."""
     return SHADES[min(round(weight / top * (len(SHADES) - 1)), len(SHADES) - 1)]
-
-
-def ranked(best: "Prediction") -> list[tuple[str, float]]:
-    """An answer and the next ones, each with its probability; 0 where it has no score."""
-    every = [best, *best.alternatives]
-    return [(p.output, 0.0 if p.score is None else math.exp(p.score)) for p in every]
-
-
-def listed(answers: Sequence[tuple[str, float]]) -> str:
-    """A line for each answer: its probability, and what it is."""
-    return "".join(f"{probability:6.3f}  {answer}\n" for answer, probability in answers)
 
 
 def _header(words: Sequence[str], cell: int, label: int, width: int) -> list[Text]:
@@ -174,7 +167,7 @@ def _rgb(weight: float, top: float) -> str:
     return f"rgb({red},{green},{blue})"
 
 
-def _clean(word: str) -> str:
+def clean(word: str) -> str:
     """A word without control characters, which could move the cursor."""
     return "".join(c if c.isprintable() else "�" for c in word)
 

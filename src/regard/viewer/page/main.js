@@ -24,7 +24,11 @@ function choose(row, col, quietly = false) {
 
 const LARGE = ["matrix", "lines", "heads", "curves", "compare"];
 const viewsNow = () => VIEWS.filter((view) => view.fits(mapNow()) && (!mapNow().pool || LARGE.includes(view.id)));
-const viewNow = () => viewsNow().find((view) => view.id === state.view) ?? viewsNow().find((view) => view.own) ?? viewsNow().find((view) => view.long?.(mapNow())) ?? viewsNow()[0];
+// What was chosen, else what the run comes with, else what fits its map best.
+function viewNow() {
+  const all = viewsNow(), one = (good) => all.find(good), called = (id) => one((view) => view.id === id);
+  return called(state.view) ?? called(runNow().view) ?? one((view) => view.own) ?? one((view) => view.long?.(mapNow())) ?? all[0];
+}
 
 let turn = 0;
 async function refresh(quietly = false) {
@@ -56,10 +60,9 @@ function drawControls() {
   $("views").replaceChildren(...viewsNow().map((view) => make("button", {
     role: "tab", "aria-selected": String(view === viewNow()), tabindex: view === viewNow() ? 0 : -1, click: () => change({ view: view.id }),
   }, view.name)));
-  $("words").setAttribute("aria-pressed", String(!!state.words));
+  for (const one of $("panels").children) one.hidden = one.dataset.run != state.run;
+  for (const name of ["words", "values", "table"]) $(name).setAttribute("aria-pressed", String(!!state[name]));
   $("words").hidden = ![map.rows, map.columns].some((s) => file.sides[s].groups?.length);
-  $("values").setAttribute("aria-pressed", String(!!state.values));
-  $("table").setAttribute("aria-pressed", String(!!state.table));
 }
 
 function toggleHead(h) {
@@ -242,9 +245,8 @@ function start() {
   $("run").onchange = (e) => change({ run: +e.target.value });
   $("map").onchange = (e) => change({ at: +e.target.value });
   $("words").onclick = () => change({ words: +!state.words, row: -1, col: -1 });
-  $("values").onclick = () => change({ values: +!state.values });
   $("theme").onclick = () => change({ theme: dark() ? "light" : "dark" });
-  $("table").onclick = () => change({ table: +!state.table });
+  for (const name of ["values", "table"]) $(name).onclick = () => change({ [name]: +!state[name] });
   $("pin").onclick = pin;
   $("copy-command").onclick = () => copy(command());
   $("copy-python").onclick = () => copy(python());

@@ -1,20 +1,18 @@
-"""What was looked at, ready to be kept or shown: sides with labels, maps of weights, runs."""
+"""What was looked at, ready to be kept or shown: axes with labels, maps of weights, runs.
 
-import html
-from collections.abc import Callable, Sequence
+Plain values: what draws them is on a higher floor (`regard.viewer`).
+"""
+
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard._files import replace_file
 from regard.errors import RequestError, nearest
-from regard.viewer.sides import Side
-
-if TYPE_CHECKING:
-    from regard.viewer._live import Live
+from regard.views._axis import Axis
+from regard.views._panel import MapPanel, Panel
 
 __all__ = ["WHATS", "Map", "Run", "View"]
 
@@ -36,7 +34,7 @@ class Map:
 
     Args:
         name: the module's path.
-        rows, columns: which sides of the view.
+        rows, columns: which axes of the view.
         shape: heads, rows, columns.
         load: gives one head's weights (R, C) as float32.
         kind: cross, encoder, decoder, self, features, edges, ...; what the views go by.
@@ -105,6 +103,10 @@ class Run:
         maps: which maps of the view.
         number, of: the hypothesis, from 1; 0 where there is no beam.
         folder: for the command that shows the same again.
+        title: of its pictures, where the output is not enough.
+        panels: what is shown of it where nothing else is asked for; the first map's kind is what a
+            page opens with.
+        result: plain values for `--json`, where the task has more to say than weights.
     """
 
     maps: list[int]
@@ -116,13 +118,16 @@ class Run:
     score: float | None = None
     number: int = 0
     of: int = 0
+    title: str = ""
+    panels: list[Panel] = field(default_factory=list)
+    result: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class View:
     """Everything that one page shows or one `.seen` file holds."""
 
-    sides: list[Side]
+    axes: list[Axis]
     maps: list[Map]
     runs: list[Run]
     title: str = "attention"
@@ -133,7 +138,7 @@ class View:
             for axis, side, size in (
                 ("rows", one.rows, one.shape[1]), ("columns", one.columns, one.shape[2])
             ):  # fmt: skip
-                if not 0 <= side < len(self.sides) or len(self.sides[side]) != size:
+                if not 0 <= side < len(self.axes) or len(self.axes[side]) != size:
                     raise RequestError(
                         f"{one.name}: its {size} {axis} have no labels of that number"
                     )
@@ -141,6 +146,14 @@ class View:
                 raise RequestError(f"no map is of {one.what!r}; {nearest(one.what, WHATS)}")
         if any(not 0 <= m < len(self.maps) for run in self.runs for m in run.maps):
             raise RequestError("a run names a map that is not there")
+        for run in self.runs:
+            for panel in run.panels:
+                if not isinstance(panel, MapPanel):
+                    continue
+                if panel.map not in run.maps:
+                    raise RequestError(f"a panel shows map {panel.map}, which its run has not")
+                if panel.other is not None and not 0 <= panel.other[0] < len(self.maps):
+                    raise RequestError(f"a panel shows map {panel.other[0]}, which is not there")
 
     def __getitem__(self, name: str) -> Map:
         """The first map of this name (the best hypothesis')."""
@@ -155,83 +168,34 @@ class View:
         """The attentions, in order."""
         return list(dict.fromkeys(one.name for one in self.maps))
 
-    def __add__(self, other: "View") -> "View":
+    def __add__(self, other: "View") -> Self:
         """Both on one page: to compare models, checkpoints or inputs."""
-        s, m = len(self.sides), len(self.maps)
+        s, m = len(self.axes), len(self.maps)
         maps = [replace(o, rows=o.rows + s, columns=o.columns + s) for o in other.maps]
-        runs = [replace(r, maps=[i + m for i in r.maps]) for r in other.runs]
+        runs = [_moved(r, {i: i + m for i in r.maps}) for r in other.runs]
         return replace(
-            self, sides=[*self.sides, *other.sides], maps=[*self.maps, *maps],
+            self, axes=[*self.axes, *other.axes], maps=[*self.maps, *maps],
             runs=[*self.runs, *runs],
         )  # fmt: skip
-
-    def save(self, path: str | Path, *, code: str | None = None, top_k: int | None = None) -> Path:
-        """Write a `.seen` file.
-
-        Args:
-            code: "u8" (default) or "f16" (exact where the weights were half precision).
-            top_k: keep the largest k of each row, and what share of the row that is.
-        """
-        from regard.viewer._seen import dump
-
-        target = Path(path)
-        content = dump(self, code=code, top_k=top_k)
-        replace_file(target, lambda beside: beside.write_bytes(content))
-        return target
-
-    def page(self, path: str | Path, *, code: str | None = None, top_k: int | None = None) -> Path:
-        """Write one self-contained HTML file that opens anywhere, without a network."""
-        from regard.viewer._html import page
-
-        target = Path(path)
-        content = page(self, code=code, top_k=top_k)
-        replace_file(target, lambda beside: beside.write_bytes(content))
-        return target
-
-    def serve(self, port: int = 0, **options: Any) -> "Live":
-        """Show the page at an address of this machine alone, with exact tiles as they are wanted.
-
-        Args:
-            port: 0 takes one that is free.
-            options: those of `save`.
-        """
-        from regard.viewer._live import Live
-
-        return Live(self, port, **options)
-
-    def figure(self, path: str | Path | None = None, **options: Any) -> Any:
-        """Draw one view as a figure for a paper; options are those of `viewer.drawing.figure`.
-
-        Example:
-            view.figure("lines.pdf", show="lines", head=[2, 5], width="column")
-        """
-        from regard.viewer.drawing import figure
-
-        return figure(self, path, **options)
-
-    def html(self, **options: Any) -> str:
-        """The page as text."""
-        from regard.viewer._html import page
-
-        return page(self, **options).decode()
-
-    def _repr_html_(self) -> str:
-        """For notebooks: the same page in a frame."""
-        inside = html.escape(self.html(), quote=True)
-        style = "width:100%;height:640px;border:1px solid #8884;border-radius:6px"
-        return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{inside}"></iframe>'
 
     def __repr__(self) -> str:
         heads = sum(one.shape[0] for one in self.maps)
         counts = f"{len(self.runs)} run(s), {len(self.maps)} map(s), {heads} head(s)"
-        return f"View({self.title!r}: {counts})"
+        return f"{type(self).__name__}({self.title!r}: {counts})"
 
     def __len__(self) -> int:
         return len(self.maps)
 
 
-def only_maps(view: View, keep: Sequence[int]) -> View:
-    """A view of some of the maps."""
-    place = {m: i for i, m in enumerate(keep)}
-    runs = [replace(r, maps=[place[m] for m in r.maps if m in place]) for r in view.runs]
-    return replace(view, maps=[view.maps[m] for m in keep], runs=runs)
+def _moved(run: Run, place: dict[int, int]) -> Run:
+    """A run whose maps are elsewhere; those that have no place are left out."""
+    panels: list[Panel] = []
+    for panel in run.panels:
+        if not isinstance(panel, MapPanel):
+            panels.append(panel)
+        elif panel.map in place:
+            other = panel.other
+            if other is not None and other[0] in place:
+                other = (place[other[0]], other[1])
+            panels.append(replace(panel, map=place[panel.map], other=other))
+    return replace(run, maps=[place[m] for m in run.maps if m in place], panels=panels)

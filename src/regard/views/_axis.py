@@ -1,4 +1,4 @@
-"""What is on one side of a picture: the pieces of a text and their words, or places of other kinds.
+"""What is on one axis of a picture: the pieces of a text and their words, or other places.
 
 Words are joined as tokenizers write them (`▁the`, `Ġthe`, `##ing`, `th@@ e`); special tokens are
 told by their brackets (`[CLS]`, `</s>`).
@@ -11,7 +11,7 @@ from typing import Any
 
 from regard.errors import RequestError, nearest
 
-__all__ = ["KINDS", "Side", "side_of"]
+__all__ = ["KINDS", "Axis", "axis_of"]
 
 KINDS = ("text", "image", "audio", "nodes", "memory", "steps")
 """Text; regions of an image; frames of sound; nodes of a graph; entries of a memory; steps."""
@@ -21,7 +21,7 @@ MARKS = frozenset(".,;:!?…\"'()[]{}«»„“”‚‘’¿¡、。，！？·
 
 
 @dataclass(frozen=True)
-class Side:
+class Axis:
     """One axis, with everything that helps to read it.
 
     Args:
@@ -52,7 +52,7 @@ class Side:
         count = len(self.pieces)
         if self.kind not in KINDS:
             raise RequestError(
-                f"no kind of side is called {self.kind!r}; {nearest(self.kind, KINDS)}"
+                f"no kind of axis is called {self.kind!r}; {nearest(self.kind, KINDS)}"
             )
         if self.groups and sorted(i for g in self.groups for i in g) != list(range(count)):
             raise RequestError("groups: expected every piece in exactly one word")
@@ -60,7 +60,7 @@ class Side:
             raise RequestError("texts: expected one for each word, and no word without pieces")
         flat = [*self.special, *self.sections, *(i for edge in self.edges for i in edge)]
         if any(not 0 <= i < count for i in flat):
-            raise RequestError(f"a side of {count} places was told of one that is not there")
+            raise RequestError(f"an axis of {count} places was told of one that is not there")
         if self.grid is not None and self.grid[0] * self.grid[1] != count:
             raise RequestError(f"grid: {self.grid[0]} × {self.grid[1]} is not {count} places")
 
@@ -82,21 +82,21 @@ class Side:
         return made
 
 
-def side_of(labels: Any, count: int | None = None) -> Side:
-    """A side of whatever was given: a Side, labels, a text of words apart by spaces, or nothing.
+def axis_of(labels: Any, count: int | None = None) -> Axis:
+    """An axis of whatever was given: an Axis, labels, a text of words apart by spaces, or nothing.
 
     Raises:
         RequestError: not as many labels as places.
     """
     if labels is None:
-        made = Side([str(i + 1) for i in range(count or 0)], "steps")
-    elif isinstance(labels, Side):
+        made = Axis([str(i + 1) for i in range(count or 0)], "steps")
+    elif isinstance(labels, Axis):
         made = labels
     elif isinstance(labels, str):
-        made = side_of(labels.split())
-    elif hasattr(labels, "pieces"):  # `viewer.picture.Words`
+        made = axis_of(labels.split())
+    elif hasattr(labels, "pieces"):  # `views.picture.WordPieces`
         plain = all(len(group) == 1 for group in labels.groups) and labels.texts == labels.pieces
-        made = Side(
+        made = Axis(
             list(labels.pieces),
             groups=[] if plain else [list(g) for g in labels.groups],
             texts=[] if plain else list(labels.texts),
@@ -107,7 +107,7 @@ def side_of(labels: Any, count: int | None = None) -> Side:
         groups = _groups(pieces)
         texts = ["".join(_bare(pieces[i]) for i in group) for group in groups]
         plain = texts == pieces
-        made = Side(
+        made = Axis(
             pieces, groups=[] if plain else groups, texts=[] if plain else texts,
             special=_special(pieces),
         )  # fmt: skip

@@ -1,0 +1,59 @@
+"""What a view is made from: a model with all it needs to be used, as `regard.load` gives it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from torch import nn
+
+from regard.data.tokenize import Tokenizer
+from regard.tasks.prediction import Prediction
+
+__all__ = ["LoadedModel", "name_of"]
+
+
+class LoadedModel(Protocol):
+    """The part of `regard.store.Loaded` that views use; the store is on a higher floor."""
+
+    @property
+    def model(self) -> nn.Module:
+        """In evaluation mode."""
+        ...
+
+    @property
+    def task(self) -> Any:
+        """Which kind of work it does."""
+        ...
+
+    @property
+    def fields(self) -> Mapping[str, Any]:
+        """The columns of its data, by name."""
+        ...
+
+    @property
+    def tokenizers(self) -> Mapping[str, Tokenizer]:
+        """By side."""
+        ...
+
+    @property
+    def decoder(self) -> Any:
+        """What writes, where the task writes."""
+        ...
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """What the folder's `config.json` says."""
+        ...
+
+    def predict(self, texts: Sequence[str], n_best: int = 1) -> list[Prediction]:
+        """Predict each text."""
+        ...
+
+    def with_decoder(self, n_best: int = 1, **overrides: Any) -> Any:
+        """The same with another decoder."""
+        ...
+
+
+def name_of(loaded: LoadedModel) -> str:
+    """What the model is called."""
+    found: str = loaded.config["model"]["name"]
+    return found

@@ -1,0 +1,90 @@
+"""A view that can be drawn: as a page, a `.seen` file, a figure, a text for the terminal."""
+
+import html
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regard._files import replace_file
+from regard.views import View
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from regard.viewer._live import Live
+
+__all__ = ["DrawableView", "drawable"]
+
+
+@dataclass(frozen=True, repr=False)
+class DrawableView(View):
+    """A `View` with the surfaces that draw it: page, file, figure, terminal."""
+
+    def save(self, path: str | Path, *, code: str | None = None, top_k: int | None = None) -> Path:
+        """Write a `.seen` file.
+
+        Args:
+            code: "u8" (default) or "f16" (exact where the weights were half precision).
+            top_k: keep the largest k of each row, and what share of the row that is.
+        """
+        from regard.viewer._seen import dump
+
+        target = Path(path)
+        content = dump(self, code=code, top_k=top_k)
+        replace_file(target, lambda beside: beside.write_bytes(content))
+        return target
+
+    def page(self, path: str | Path, *, code: str | None = None, top_k: int | None = None) -> Path:
+        """Write one self-contained HTML file that opens anywhere, without a network."""
+        from regard.viewer._html import page
+
+        target = Path(path)
+        content = page(self, code=code, top_k=top_k)
+        replace_file(target, lambda beside: beside.write_bytes(content))
+        return target
+
+    def serve(self, port: int = 0, **options: Any) -> "Live":
+        """Show the page at an address of this machine alone, with exact tiles as they are wanted.
+
+        Args:
+            port: 0 takes one that is free.
+            options: those of `save`.
+        """
+        from regard.viewer._live import Live
+
+        return Live(self, port, **options)
+
+    def figure(self, path: str | Path | None = None, **options: Any) -> Any:
+        """Draw one view as a figure for a paper; options are those of `viewer.drawing.figure`.
+
+        Example:
+            view.figure("lines.pdf", show="lines", head=[2, 5], width="column")
+        """
+        from regard.viewer.drawing import figure
+
+        return figure(self, path, **options)
+
+    def text(self, run: int = 0, **options: Any) -> "Text":
+        """A run's panels for the terminal; options are those of `viewer.terminal_panels.render`."""
+        from regard.viewer.terminal_panels import render
+
+        return render(self, self.runs[run], **options)
+
+    def html(self, **options: Any) -> str:
+        """The page as text."""
+        from regard.viewer._html import page
+
+        return page(self, **options).decode()
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the same page in a frame."""
+        inside = html.escape(self.html(), quote=True)
+        style = "width:100%;height:640px;border:1px solid #8884;border-radius:6px"
+        return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{inside}"></iframe>'
+
+
+def drawable(view: View) -> DrawableView:
+    """The same view, as one that can be drawn: what a task gives is values alone."""
+    if isinstance(view, DrawableView):
+        return view
+    return DrawableView(view.axes, view.maps, view.runs, view.title, view.source)
