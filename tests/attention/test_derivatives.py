@@ -267,7 +267,7 @@ def test_dropout_of_many_numbers(kind):
 
     made = seeded(x, y).detach()
     left = y.detach() if kind == "add" else torch.zeros_like(y)
-    factor = ((made - left) / (x * y)).detach()  # 0 or 1 / 0.7, by what came out
+    factor = ((made - left) / (x * y)).detach()  # 0 or 1 / 0.7, by what got out
     first, again = second(seeded, [x, y])
     expected = second(lambda x, y: factor * (x * y) + left / y.detach() * y, [x, y])
     same(first, expected[0], atol=1e-4, rtol=1e-3)
@@ -322,7 +322,7 @@ def test_an_error_of_a_part_under_a_transform_stays_what_it_is():
     x = torch.randn(2, 3, 4)
     with pytest.raises(RuntimeError, match="setup_context"):
         vmap(lambda y: attend(y, y, score=Own()).context)(x)
-    with pytest.raises(RequestError, match="of one size, came queries of 4 and keys of 3"):
+    with pytest.raises(RequestError, match="of one size, got queries of 4 and keys of 3"):
         vmap(lambda y: attend(y, y.mT).context)(x)
 
 

@@ -71,7 +71,7 @@ def test_it_is_a_value():
 
 
 def test_other_directions_are_refused():
-    with pytest.raises(RequestError, match="came 'sideways'"):
+    with pytest.raises(RequestError, match="got 'sideways'"):
         Directional("sideways")
 
 

@@ -265,7 +265,7 @@ def test_what_makes_no_sense_is_refused():
         Attention(select=FeatureSoftmax(), read=FeatureSum())(x, x)
     layer = feature_wise(FeatureAdditive(4, 4, 3))
     for name in ("reference", "features"):
-        with kernels(name), pytest.raises(RequestError, match=r"came 4\s+and 3"):
+        with kernels(name), pytest.raises(RequestError, match=r"got 4\s+and 3"):
             layer(x, x)
     with pytest.raises(RequestError, match="temperature above 0"):
         FeatureSoftmax(0.0)

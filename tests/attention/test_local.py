@@ -316,9 +316,9 @@ def test_a_compiled_layer_is_the_same():
 
 
 def test_senseless_windows_are_refused():
-    with pytest.raises(RequestError, match="1 or more on each side, came 0"):
+    with pytest.raises(RequestError, match="1 or more on each side, got 0"):
         LocalPredictive(4, 4, 0)
-    with pytest.raises(RequestError, match="came -1"):
+    with pytest.raises(RequestError, match="got -1"):
         LocalMonotonic(-1)
     with pytest.raises(RequestError, match="expected the queries"):
         LocalPredictive(4, 4, 2)(torch.zeros(1, 2, 3))

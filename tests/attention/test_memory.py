@@ -60,7 +60,7 @@ def test_appending_twice_to_an_old_memory_is_refused(layer):
         for _ in range(3):  # into fresh room, into spare room
             new = layer.extend(old, x[:, :1])
             if old._room is not None:
-                with pytest.raises(RequestError, match="already appended to"):
+                with pytest.raises(RequestError, match="already extended"):
                     layer.extend(old, x[:, 1:2])
             old = new
         branch = layer.extend(old.rows(torch.tensor([0])), x[:, 1:2])  # a copy may go its own way

@@ -250,9 +250,9 @@ def test_it_is_explained_and_watched_without_a_second_draw():
 
 
 def test_what_makes_no_sense_is_refused():
-    with pytest.raises(RequestError, match="noise of 0 or more, came -1"):
+    with pytest.raises(RequestError, match="noise of 0 or more, got -1"):
         Monotonic(noise=-1.0)
-    with pytest.raises(RequestError, match="chunks of 1 key or more, came 0"):
+    with pytest.raises(RequestError, match="chunks of 1 key or more, got 0"):
         MonotonicChunkwise(0)
     for select, carry in ((Monotonic(), Coverage()), (Softmax(), Alignment())):
         with pytest.raises(RequestError, match=r"goes on from an alignment but .* has none"):
@@ -261,7 +261,7 @@ def test_what_makes_no_sense_is_refused():
 
 @pytest.mark.nohook  # the checks would refuse it first
 def test_another_mode_is_refused():
-    with pytest.raises(RequestError, match='training="expected" or "hard", came \'soft\''):
+    with pytest.raises(RequestError, match='training="expected" or "hard", got \'soft\''):
         Monotonic(training="soft")
 
 

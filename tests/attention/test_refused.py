@@ -35,10 +35,10 @@ X = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(1))
 @pytest.mark.parametrize(
     ("lengths", "said"),
     [
-        (torch.tensor([True, False]), "integers, came bool; a bool mask of keys is given as mask"),
-        (torch.tensor([1.0, 2.0]), r"integers, came float32; lengths.long\(\) rounds down"),
-        (torch.tensor([3, -1]), "lengths of 0 or more, came -1"),
-        ([3, 2], r"a tensor of integers, came list; give torch.tensor\(lengths\)"),
+        (torch.tensor([True, False]), "integers, got bool; a bool mask of keys is given as mask"),
+        (torch.tensor([1.0, 2.0]), r"integers, got float32; lengths.long\(\) rounds down"),
+        (torch.tensor([3, -1]), "lengths of 0 or more, got -1"),
+        ([3, 2], r"a tensor of integers, got list; give torch.tensor\(lengths\)"),
     ],
 )
 def test_lengths(lengths, said):
@@ -52,9 +52,9 @@ def test_lengths(lengths, said):
 @pytest.mark.parametrize("kernel", ["reference", "sdpa"])
 def test_lengths_beyond_the_keys(kind, kernel):
     mask = kind(Lengths(torch.tensor([5, 6])))
-    with kernels(kernel), pytest.raises(RequestError, match="at most 5 keys, came 6"):
+    with kernels(kernel), pytest.raises(RequestError, match="at most 5 keys, got 6"):
         attend(X, X, mask=mask)
-    with pytest.raises(RequestError, match="at most 5 keys, came 6"):
+    with pytest.raises(RequestError, match="at most 5 keys, got 6"):
         MultiHead(8, 2)(X, X, mask=mask)
     attend(X, torch.cat([X, X], 1), mask=mask)
 
@@ -62,7 +62,7 @@ def test_lengths_beyond_the_keys(kind, kernel):
 @pytest.mark.parametrize("lengths", [torch.tensor([5, 6]), Lengths(torch.tensor([5, 6]))])
 def test_a_memory_is_refused_when_it_is_made(lengths):
     for layer in (Attention(Additive(8, 8, 4)), MultiHead(8, 2)):
-        with pytest.raises(RequestError, match="at most 5 keys, came 6"):
+        with pytest.raises(RequestError, match="at most 5 keys, got 6"):
             layer.remember(X, mask=lengths)
 
 
@@ -73,7 +73,7 @@ def test_what_a_decoder_does_to_lengths_looks_at_no_number(monkeypatch):
     index = torch.tensor([1, 0, 1])
     for other in (mask.rows(index), mask.select(index), mask.over_heads(1), mask.to("cpu")):
         assert isinstance(other, Lengths)
-        with pytest.raises(RequestError, match="at most 4 keys, came 5"):
+        with pytest.raises(RequestError, match="at most 4 keys, got 5"):
             other.check_shape(1, 4)
     assert mask.rows(index).lengths.tolist() == [3, 5, 3]
 
@@ -109,9 +109,9 @@ def test_an_empty_batch_of_heads(shape, score):
 
 @pytest.mark.nohook
 def test_ids_of_edges_are_whole_numbers():
-    with pytest.raises(RequestError, match=r"integers \(2, edge\), came float32 \(2, 2\)"):
+    with pytest.raises(RequestError, match=r"integers \(2, edge\), got float32 \(2, 2\)"):
         Edges.of(torch.tensor([[0.7, 1.0], [1.0, 0.0]]), 2)
-    with pytest.raises(RequestError, match="came bool"):
+    with pytest.raises(RequestError, match="got bool"):
         Edges.of(torch.ones(2, 2).bool(), 2)
 
 

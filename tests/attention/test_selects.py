@@ -299,9 +299,9 @@ def test_watching_hard_attention_draws_nothing():
         (lambda: Sharpen(0.0), "beta above 0"),
         (lambda: Hard("best"), 'training="sample" or "argmax"'),
         (lambda: Hard(temperature=-1.0), "temperature above 0"),
-        (lambda: OverQueries(Hard()), "came Hard"),
-        (lambda: OverQueries(OverQueries()), "came OverQueries"),
-        (lambda: OverQueries(Identity()), "came Identity"),
+        (lambda: OverQueries(Hard()), "got Hard"),
+        (lambda: OverQueries(OverQueries()), "got OverQueries"),
+        (lambda: OverQueries(Identity()), "got Identity"),
     ],
 )
 def test_refused(make, said):

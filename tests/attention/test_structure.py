@@ -138,7 +138,7 @@ def test_refused():
         Block(0)
     with pytest.raises(RequestError, match="left >= 0"):
         Block(2, left=-1)
-    with pytest.raises(RequestError, match="each of 4 keys, came 3"):
+    with pytest.raises(RequestError, match="each of 4 keys, got 3"):
         Documents(torch.tensor([0, 0, 1])).dense(1, 4, at=0, device=CPU)
     with pytest.raises(RequestError, match=r"Documents\(ids, queries=...\)"):
         Documents(torch.tensor([0, 0, 1])).dense(5, 3, at=-2, device=CPU)

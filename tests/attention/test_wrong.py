@@ -75,10 +75,10 @@ def x(*shape, grad=True):
         ((3, 7, D), (3, 7, D), None, r"same batch axes .* query \(2, 5, 8\), key \(3, 7, 8\)"),
         ((2, 7, D), (3, 7, D), None, r"same batch axes .* value \(3, 7, 8\)"),
         ((2, 7, D), (2, 6, D), None, "a value for each key"),
-        ((2, 7, D), (2, 7, D), torch.ones(2, 5, 6).bool(), r"\(2, 5, 7\).*came .*\(2, 5, 6\)"),
-        ((2, 7, D), (2, 7, D), torch.ones(2, 7).bool(), r"\(2, 5, 7\).*came .*\(2, 7\)"),
+        ((2, 7, D), (2, 7, D), torch.ones(2, 5, 6).bool(), r"\(2, 5, 7\).*got .*\(2, 5, 6\)"),
+        ((2, 7, D), (2, 7, D), torch.ones(2, 7).bool(), r"\(2, 5, 7\).*got .*\(2, 7\)"),
         ((2, 7, D), (2, 7, D), Lengths(torch.tensor([7, 3, 2])), r"broadcasts .*\(3, 1, 7\)"),
-        ((2, 7, D), (2, 7, D), Documents(torch.zeros(2, 4).long()), "of each of 7 keys, came 4"),
+        ((2, 7, D), (2, 7, D), Documents(torch.zeros(2, 4).long()), "of each of 7 keys, got 4"),
     ],
     ids=["batch", "value", "values", "width", "padding", "lengths", "documents"],
 )
@@ -95,7 +95,7 @@ def test_shapes(name, key, value, mask, said, grad):
 @pytest.mark.parametrize(
     ("parts", "said"),
     [
-        ({}, "ScaledDot expected queries and keys of one size, came queries of 6 and keys of 8"),
+        ({}, "ScaledDot expected queries and keys of one size, got queries of 6 and keys of 8"),
         ({"score": Additive(D, D, 4)}, r"Additive with .*query.weight \(4, 8\).* queries of 6"),
         ({"score": General(D, D)}, r"General with project.weight \(8, 8\).* queries of 6"),
         ({"score": Trilinear(D)}, r"Trilinear with w \(3, 8\).* queries of 6"),
@@ -135,32 +135,32 @@ def test_queries_and_keys_of_two_sizes(parts, size, grad):
         ):
             attend(x(2, 5, D, grad=grad), x(2, 5, size, grad=grad), **parts)
         if kernel is None:
-            error.match(f"of one size, came queries of 8 and keys of {size}")
+            error.match(f"of one size, got queries of 8 and keys of {size}")
 
 
 def test_few_axes():
-    with pytest.raises(RequestError, match=r"\(\*batch, n, size\), came query \(8,\)"):
+    with pytest.raises(RequestError, match=r"\(\*batch, n, size\), got query \(8,\)"):
         attend(x(D), x(7, D))
     with pytest.raises(RequestError, match=r"attend expected tensors .*key \(7,\)"):
         attend(x(5, D), x(7))
 
 
 def test_dtypes():
-    with pytest.raises(RequestError, match=r"one dtype, came float32 and float64"):
+    with pytest.raises(RequestError, match=r"one dtype, got float32 and float64"):
         Attention(Additive(D, D, 4))(x(2, 5, D), x(2, 7, D).double())
 
 
 def test_positions_of_another_batch():
-    with pytest.raises(RequestError, match=r"each row of the batch \(2,\), came \(3,\)"):
+    with pytest.raises(RequestError, match=r"each row of the batch \(2,\), got \(3,\)"):
         attend(x(2, 5, D), x(2, 7, D), mask=Causal(), at=torch.tensor([1, 2, 0]))
 
 
 @pytest.mark.parametrize("carry", [Coverage(), PreviousWeights()])
 def test_states(carry):
     layer = Attention(Additive(D, D, 4, features=1), carry=carry)
-    with pytest.raises(RequestError, match=r"state like the scores \(2, 1, 5\), came \(2, 1, 4\)"):
+    with pytest.raises(RequestError, match=r"state like the scores \(2, 1, 5\), got \(2, 1, 4\)"):
         layer(x(2, 1, D), x(2, 5, D), state=CarryState(torch.zeros(2, 1, 4)))
-    with pytest.raises(RequestError, match="first to be one of 5 keys, came 9"):
+    with pytest.raises(RequestError, match="first to be one of 5 keys, got 9"):
         attend(x(2, 1, D), x(2, 5, D), carry=PreviousWeights(9))
 
 
@@ -191,13 +191,13 @@ def test_heads(part):
 
 def test_layers_of_heads():
     layer = MultiHead(8, 2, key_dim=6)
-    with pytest.raises(RequestError, match=r"a query of \(\*batch, n, 8\), came \(2, 5, 6\)"):
+    with pytest.raises(RequestError, match=r"a query of \(\*batch, n, 8\), got \(2, 5, 6\)"):
         layer(x(2, 5, 6), x(2, 5, 6))
-    with pytest.raises(RequestError, match=r"a key of \(\*batch, n, 6\), came \(2, 5, 8\)"):
+    with pytest.raises(RequestError, match=r"a key of \(\*batch, n, 6\), got \(2, 5, 8\)"):
         layer(x(2, 5, 8), x(2, 5, 8), x(2, 5, 6))
-    with pytest.raises(RequestError, match=r"a value of \(\*batch, n, 6\), came \(2, 5, 8\)"):
+    with pytest.raises(RequestError, match=r"a value of \(\*batch, n, 6\), got \(2, 5, 8\)"):
         layer(x(2, 5, 8), x(2, 5, 6), x(2, 5, 8))
-    with pytest.raises(RequestError, match=r"scores \(2, 2, 5, 5\).* came Lengths of \(3, 1, 1, 5"):
+    with pytest.raises(RequestError, match=r"scores \(2, 2, 5, 5\).* got Lengths of \(3, 1, 1, 5"):
         layer(x(2, 5, 8), x(2, 5, 6), mask=Lengths(torch.tensor([5, 4, 3])))
 
 
@@ -218,7 +218,7 @@ def test_a_memory_of_another_layer(score, hidden, kernel, grad):
     memory = other.remember(x(2, 5, D))
     with (
         torch.set_grad_enabled(grad),
-        pytest.raises(RequestError, match=r"made ready|as many features"),
+        pytest.raises(RequestError, match=r"prepared (itself|by another)|as many features"),
         kernels(kernel) if kernel else nullcontext(),
     ):
         layer(x(2, 5, D), memory)
@@ -227,20 +227,20 @@ def test_a_memory_of_another_layer(score, hidden, kernel, grad):
 @pytest.mark.nohook
 def test_what_the_shape_checks_refuse_first():
     ragged = Ragged.of([torch.randn(3, D), torch.randn(2, D)])
-    with pytest.raises(RequestError, match=r"came Ragged for the query; ragged .* attend_ragged"):
+    with pytest.raises(RequestError, match=r"got Ragged for the query; ragged .* attend_ragged"):
         Attention()(ragged, ragged)
-    with pytest.raises(RequestError, match="came Ragged for the key"):
+    with pytest.raises(RequestError, match="got Ragged for the key"):
         Attention()(x(2, 5, D), ragged)
-    with pytest.raises(RequestError, match="as ragged as the queries are, came Tensor, Ragged"):
+    with pytest.raises(RequestError, match="as ragged as the queries are, got Tensor, Ragged"):
         MultiHead(D, 2)(x(2, 5, D), ragged)
-    with pytest.raises(RequestError, match=r"a query of \(\*batch, n, 8\), came \(8,\)"):
+    with pytest.raises(RequestError, match=r"a query of \(\*batch, n, 8\), got \(8,\)"):
         MultiHead(D, 2)(x(D), x(2, 5, D))
 
 
 @pytest.mark.parametrize("heads", [(), (2,)])
 def test_ragged(heads):
     ragged = Ragged.of([torch.randn(3, *heads, 4), torch.randn(2, *heads, 4)])
-    with pytest.raises(RequestError, match="Pointer gives a number for each key"):
+    with pytest.raises(RequestError, match="Pointer gives one number per key"):
         attend_ragged(ragged, ragged, read=Pointer())
     for mask in (
         Lengths(torch.tensor([2, 2])),
@@ -277,5 +277,5 @@ def test_no_memory_is_taken_to_say_what_is_wrong():
     key = torch.randn(1, 1, D).expand(1, 1 << 19, D)
     mask = Causal() & Lengths(torch.tensor([5, 4]))
     call = Call(Dot(), Softmax(), WeightedSum(), mask=mask, query=key, key=key, value=key)
-    with pytest.raises(RequestError, match=rf"scores \(1, {1 << 19}, {1 << 19}\).*came Lengths"):
+    with pytest.raises(RequestError, match=rf"scores \(1, {1 << 19}, {1 << 19}\).*got Lengths"):
         refuse(call)

@@ -80,7 +80,7 @@ def test_a_training_begins_with_short_lines(capsys, tmp_path, more):
     configure_talk()
     assert ran.code == 0, ran.err
     lines = ran.err.splitlines()
-    (kernels,) = [line for line in lines if line.startswith("attention by the kernels ")]
+    (kernels,) = [line for line in lines if line.startswith("attention kernels: ")]
     assert len(kernels) < 80
     assert kernels.endswith("; -v says why")
     whys = [line for line in lines if line.startswith("kernel of ")]

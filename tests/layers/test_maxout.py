@@ -35,5 +35,5 @@ def test_the_layer_is_a_linear_map_and_maxima():
 
 
 def test_a_size_that_does_not_divide_is_refused():
-    with pytest.raises(RequestError, match="multiple of pieces=2, came 5"):
+    with pytest.raises(RequestError, match="multiple of pieces=2, got 5"):
         maxout(torch.zeros(5))

@@ -57,5 +57,5 @@ def test_odd_sizes():
 def test_learned_positions_end():
     layer = LearnedPositions(4, 6)
     torch.testing.assert_close(layer(torch.zeros(1, 2, 4), at=3)[0], layer.table[3:5])
-    with pytest.raises(RequestError, match="end at 6, came position 7"):
+    with pytest.raises(RequestError, match="end at 6, got position 7"):
         layer(torch.zeros(1, 2, 4), at=5)

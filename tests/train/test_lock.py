@@ -39,7 +39,7 @@ def test_a_second_training_is_told_of_the_first_until_that_is_killed(capsys, tmp
                 ran = run(capsys, "train", *SMALL, *more, "-o", str(folder))
                 assert ran.code == 2
                 assert f"another process trains here (process {other.pid} on " in ran.err
-                assert "-o trains elsewhere, --force all the same" in ran.err
+                assert "-o trains elsewhere, --force ignores the lock" in ran.err
             assert {path.name for path in folder.iterdir()} == before
             forced = run(capsys, "train", *SMALL, "--force", "-o", str(folder / "forced"))
             assert forced.code == 0, forced.err

@@ -55,13 +55,13 @@ def check_heads(heads: int, score: Any, position: Any, read: Any) -> None:
         own = heads_of(part)
         if own is not None and own != heads:
             raise RequestError(
-                f"MultiHead of {heads} heads expected parts for as many, came {_name(part)} with "
+                f"MultiHead of {heads} heads expected parts for as many, got {_name(part)} with "
                 f"heads={own}; build it for {heads}"
             )
     if _says(read, "log_space"):
         raise RequestError(
-            f"MultiHead joins the values that its heads read, but {_name(read)} reads no values; "
-            f"take Attention(..., read={_name(read)}()) on projections of your own"
+            f"MultiHead concatenates the values of its heads, but {_name(read)} reads no values; "
+            f"use Attention(..., read={_name(read)}()) with your own projections"
         )
 
 

@@ -49,9 +49,9 @@ def refuse_keys(score: Any, key: object) -> None:
     """
     name = type(score).__name__
     if not isinstance(key, Tensor):
-        raise RequestError(f"{name} expected keys as a tensor, came {type(key).__name__}")
+        raise RequestError(f"{name} expected keys as a tensor, got {type(key).__name__}")
     if key.dim() < 2:
-        raise RequestError(f"{name} expected keys (*batch, K, size), came {tuple(key.shape)}")
+        raise RequestError(f"{name} expected keys (*batch, K, size), got {tuple(key.shape)}")
     try:
         with torch.no_grad():
             score.prepare(_blank(key))
@@ -68,10 +68,10 @@ def refuse_projection(layer: nn.Module, projection: nn.Module, x: object) -> Non
     what = next(name for name, child in layer.named_children() if child is projection)
     size, name = projection.in_features, type(layer).__name__
     if not isinstance(x, Tensor):
-        raise RequestError(f"{name} expected a tensor for the {what}, came {type(x).__name__}")
+        raise RequestError(f"{name} expected a tensor for the {what}, got {type(x).__name__}")
     if x.dim() < 2 or x.shape[-1] != size:
         raise RequestError(
-            f"{name} expected a {what} of (*batch, n, {size}), came {tuple(x.shape)}; sizes are "
+            f"{name} expected a {what} of (*batch, n, {size}), got {tuple(x.shape)}; sizes are "
             "given when the layer is built"
         )
 
@@ -82,12 +82,12 @@ def _tensors(call: Call) -> str | None:
         if not isinstance(x, Tensor):
             kind = type(x).__name__
             todo = "; ragged sequences go to attend_ragged, or to MultiHead all three"
-            return f"attend expected tensors, came {kind} for the {name}" + (
+            return f"attend expected tensors, got {kind} for the {name}" + (
                 todo if kind == "Ragged" else ""
             )
     if any(x.dim() < 2 for x in call.tensors):
         return (
-            f"attend expected tensors (*batch, n, size), came {_shapes(call)}; one vector alone "
+            f"attend expected tensors (*batch, n, size), got {_shapes(call)}; one vector alone "
             "is x[None]"
         )
     return None
@@ -96,7 +96,7 @@ def _tensors(call: Call) -> str | None:
 def _batch(call: Call) -> str | None:
     if _scores(call) is None:
         return (
-            f"attend expected the same batch axes of all three, or 1 where one serves all, came "
+            f"attend expected the same batch axes of all three, or 1 where one serves all, got "
             f"{_shapes(call)}"
         )
     return None
@@ -110,7 +110,7 @@ def _heads(call: Call) -> str | None:
         if heads is not None and batch[-1:] not in ((heads,), (1,)):
             return (
                 f"{type(part).__name__} with heads={heads} expected {heads} heads as the last "
-                f"batch axis, came {_shapes(call)}; build it for as many as there are, or take "
+                f"batch axis, got {_shapes(call)}; build it for as many as there are, or take "
                 "MultiHead"
             )
     return None
@@ -131,7 +131,7 @@ def _mask(call: Call) -> str | None:
         if not _fits(shape, scores):
             return (
                 f"attend expected a mask that broadcasts to the scores {scores}, (*batch, Q, K), "
-                f"came {name} of {shape}; a mask of keys (batch, K) is given as mask[:, None]"
+                f"got {name} of {shape}; a mask of keys (batch, K) is given as mask[:, None]"
             )
     return None
 
@@ -165,7 +165,7 @@ def _places(call: Call) -> str | None:
     assert batch is not None
     if isinstance(call.at, Tensor) and not _fits(tuple(call.at.shape), tuple(batch)):
         return (
-            f"attend expected a position (at) for each row of the batch {tuple(batch)}, came "
+            f"attend expected a position (at) for each row of the batch {tuple(batch)}, got "
             f"{tuple(call.at.shape)}"
         )
     return None
@@ -179,7 +179,7 @@ def _state(call: Call) -> str | None:
     scores, state = (*batch, query.shape[-2], key.shape[-2]), tuple(call.state.value.shape)
     if state != scores:
         return (
-            f"{type(call.carry).__name__} expected a state like the scores {scores}, came {state}; "
+            f"{type(call.carry).__name__} expected a state like the scores {scores}, got {state}; "
             "give the state of the step before over the same keys, or None at the first"
         )
     return None
@@ -188,13 +188,13 @@ def _state(call: Call) -> str | None:
 def _alike(call: Call) -> str | None:
     devices = {str(x.device) for x in call.tensors}
     if len(devices) > 1:
-        return f"attend expected all tensors on one device, came {' and '.join(sorted(devices))}"
+        return f"attend expected all tensors on one device, got {' and '.join(sorted(devices))}"
     dtypes = {str(x.dtype).removeprefix("torch.") for x in call.tensors}
     dtypes |= {str(x.dtype).removeprefix("torch.") for x in _weights(call.score).values()}
     if len(dtypes) > 1 and not torch.is_autocast_enabled(call.tensors[0].device.type):
         return (
             f"attend expected queries, keys, values and the weights of {type(call.score).__name__} "
-            f"in one dtype, came {' and '.join(sorted(dtypes))}; convert with .to(dtype)"
+            f"in one dtype, got {' and '.join(sorted(dtypes))}; convert with .to(dtype)"
         )
     return None
 
@@ -209,8 +209,8 @@ def _parts(call: Call) -> str | None:
         keys = small.keys
         if call.prepared is not None and _widths(keys) != _widths(call.prepared):
             return (
-                f"this memory holds keys that another layer made ready, not {type(part).__name__} "
-                "here; call remember of the layer that looks at it"
+                f"the keys of this memory were prepared by another layer, not by this "
+                f"{type(part).__name__}; call remember of the layer that attends to it"
             )
         if call.position is not None:
             part = call.position
@@ -224,7 +224,7 @@ def _parts(call: Call) -> str | None:
             features = query.new_zeros(*pairs, score.feature_dim)
         if hasattr(part, "turns") and query.shape[-1] != key.shape[-1] and not _weights(part):
             return (
-                f"{type(part).__name__} expected queries and keys of one size, came {sizes}; "
+                f"{type(part).__name__} expected queries and keys of one size, got {sizes}; "
                 "General and Additive match two sizes"
             )
         scores = part(query, keys, at=call.at, features=features)

@@ -42,7 +42,7 @@ class CarryState:
         if index.dim() != batch + 1:
             raise RequestError(
                 f"select expected an index with {batch + 1} axes (or {batch}, for hypotheses that "
-                f"are a batch axis) for a state {tuple(self.value.shape)}, came "
+                f"are a batch axis) for a state {tuple(self.value.shape)}, got "
                 f"{tuple(index.shape)}"
             )
         if self.heads:
@@ -101,7 +101,7 @@ class PreviousWeights:
         if self.first is not None and keys:
             if self.first >= keys:
                 raise RequestError(
-                    f"PreviousWeights expected first to be one of {keys} keys, came {self.first}"
+                    f"PreviousWeights expected first to be one of {keys} keys, got {self.first}"
                 )
             state.value[..., self.first] = 1.0
         return state

@@ -87,19 +87,19 @@ class Memory:
         if self.mask is not None:
             raise RequestError(
                 "append needs a memory without a mask (a mask was made for its old length); "
-                "give the mask at the call instead: layer(query, memory, mask=...)"
+                "pass the mask in the call instead: layer(query, memory, mask=...)"
             )
         if key.shape[:-2] != self.key.shape[:-2]:
             raise RequestError(
                 f"append expected keys with leading axes {tuple(self.key.shape[:-2])}, "
-                f"came {tuple(key.shape[:-2])}"
+                f"got {tuple(key.shape[:-2])}"
             )
         olds = _leaves(self.key, self.value, self.prepared)
         news = _leaves(key, value, prepared)
         if len(olds) != len(news):
             raise RequestError(
                 f"append expected what the score prepared of the new keys as {len(olds) - 2} "
-                f"tensor(s) like those it holds, came {len(news) - 2}"
+                f"tensor(s) like those it holds, got {len(news) - 2}"
             )
         pairs = [(id(old), id(new)) for old, new in zip(olds, news, strict=True)]
         kinds = [pairs.index(pair) for pair in pairs]
@@ -109,7 +109,7 @@ class Memory:
         room = self._room
         if room is not None and room.used != old:
             raise RequestError(
-                f"this memory of {old} keys was already appended to (its buffer holds "
+                f"this memory of {old} keys was already extended (its buffer holds "
                 f"{room.used}); append to the newest memory, or branch with .select first"
             )
         if room is None or room.kinds != kinds or room.capacity < new:
@@ -131,7 +131,7 @@ class Memory:
         if len(self.batch) != index.dim():
             raise RequestError(
                 f"select expected an index with {len(self.batch)} axes for a memory with batch "
-                f"{tuple(self.batch)}, came {tuple(index.shape)}"
+                f"{tuple(self.batch)}, got {tuple(index.shape)}"
             )
         if index.dim() == 1:
             return self.rows(index)

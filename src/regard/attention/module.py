@@ -206,7 +206,7 @@ class MultiHead(Declaring):
         super().__init__()
         if head_dim is None and dim % heads:
             raise RequestError(
-                f"MultiHead expected dim to be a multiple of heads, came dim={dim}, heads={heads}; "
+                f"MultiHead expected dim to be a multiple of heads, got dim={dim}, heads={heads}; "
                 "or give head_dim"
             )
         self.heads = heads
@@ -270,7 +270,7 @@ class MultiHead(Declaring):
                 given = {"state": state, "at": at, "need_weights": need_weights or None}
                 return self._ragged(query, key, read, mask, given)
             raise RequestError(
-                "MultiHead expected keys and values as ragged as the queries are, came "
+                "MultiHead expected keys and values as ragged as the queries are, got "
                 f"{type(query).__name__}, {type(key).__name__} and {type(read).__name__}; for a "
                 "batch with padding give ragged.padded()"
             )

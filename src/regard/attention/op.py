@@ -90,7 +90,7 @@ def attend(
     try:
         if key.shape[-2] != value.shape[-2]:
             raise RequestError(
-                f"attend expected a value for each key, came keys {tuple(key.shape)} "
+                f"attend expected a value for each key, got keys {tuple(key.shape)} "
                 f"and values {tuple(value.shape)}"
             )
         check(score, select, read, position, carry)

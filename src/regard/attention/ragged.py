@@ -58,14 +58,14 @@ class Ragged:
         if not ends or ends[0] != 0 or ends[-1] != len(self.tensor) or ends != sorted(ends):
             raise RequestError(
                 f"Ragged expected offsets that rise from 0 to {len(self.tensor)}, the number of "
-                f"positions, came {ends if len(ends) < 9 else [*ends[:4], '…', *ends[-4:]]}"
+                f"positions, got {ends if len(ends) < 9 else [*ends[:4], '…', *ends[-4:]]}"
             )
 
     @classmethod
     def of(cls, sequences: list[Tensor]) -> "Ragged":
         """Concatenate sequences of (length, ..., dim)."""
         if not sequences:
-            raise RequestError("Ragged.of expected at least one sequence, came an empty list")
+            raise RequestError("Ragged.of expected at least one sequence, got an empty list")
         lengths = torch.tensor([0, *(len(x) for x in sequences)])
         return cls(torch.cat(sequences), lengths.cumsum(0).to(sequences[0].device))
 
@@ -134,7 +134,7 @@ def attend_ragged(query: Ragged, key: Ragged, value: Ragged | None = None, **par
     value = key if value is None else value
     if not len(query) == len(key) == len(value):
         raise RequestError(
-            "attend_ragged expected as many sequences of queries as of keys and values, came "
+            "attend_ragged expected as many sequences of queries as of keys and values, got "
             f"{len(query)}, {len(key)} and {len(value)}"
         )
     for name in ("carry", "state", "need_weights"):
@@ -166,13 +166,13 @@ def _check_parts(query: Tensor, parts: dict[str, Any]) -> None:
     read = parts.get("read")
     if getattr(type(read), "log_space", False):
         raise RequestError(
-            f"attend_ragged joins contexts of one size, but {type(read).__name__} gives a number "
-            "for each key of a sequence; call attend for each of ragged.sequences()"
+            f"attend_ragged concatenates contexts of one size, but {type(read).__name__} gives one "
+            "number per key; call attend for each of ragged.sequences()"
         )
     own = _of_sequences(parts.get("mask"), query.dim() > 2)
     if own is not None:
         raise RequestError(
-            "attend_ragged expected a mask that holds in every sequence, such as Causal(), came "
+            "attend_ragged expected a mask that holds in every sequence, such as Causal(), got "
             f"{own}, which differs between them; call attend on ragged.padded()"
         )
     count = query.shape[1] if query.dim() > 2 else None
@@ -181,7 +181,7 @@ def _check_parts(query: Tensor, parts: dict[str, Any]) -> None:
         if heads is not None and heads != count:
             raise RequestError(
                 f"{type(parts[name]).__name__} with heads={heads} expected ragged queries "
-                f"(N, {heads}, dim), came {tuple(query.shape)}; build it for as many as there are"
+                f"(N, {heads}, dim), got {tuple(query.shape)}; build it for as many as there are"
             )
 
 

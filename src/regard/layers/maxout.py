@@ -22,7 +22,7 @@ def maxout(x: Float[Tensor, "*batch inputs"], pieces: int = 2) -> Float[Tensor, 
     """
     if x.shape[-1] % pieces:
         raise RequestError(
-            f"maxout expected a size that is a multiple of pieces={pieces}, came {x.shape[-1]}"
+            f"maxout expected a size that is a multiple of pieces={pieces}, got {x.shape[-1]}"
         )
     if pieces == 2:
         return torch.maximum(x[..., 0::2], x[..., 1::2])

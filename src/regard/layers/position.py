@@ -85,7 +85,7 @@ class LearnedPositions(nn.Module):
         end = at + x.shape[-2]
         if end > len(self.table):
             raise RequestError(
-                f"learned positions end at {len(self.table)}, came position {end}; "
+                f"learned positions end at {len(self.table)}, got position {end}; "
                 "build the model with a longer table, or with sinusoid positions"
             )
         return x + self.table[at:end]

@@ -1,4 +1,4 @@
-"""Sequences read from the other end, with the padding left where it is."""
+"""Reverse sequences without moving their padding."""
 
 from typing import Any
 
@@ -12,12 +12,12 @@ __all__ = ["reverse"]
 def reverse(
     x: Shaped[Tensor, "batch time *dims"], lengths: Int[Tensor, " batch"]
 ) -> Shaped[Tensor, "batch time *dims"]:
-    r"""Reverse the first `lengths` items of each row; what stands behind them keeps its place.
+    r"""Reverse the first `lengths` items of each row; the rest stays in place.
 
     .. math:: y_j = x_{n-1-j} \text{ for } j < n, \quad y_j = x_j \text{ else}
 
-    Turning the whole padded row would put the padding in front (Sutskever et al. 2014 reverse
-    sentences, not rows). Twice is the identity.
+    Reversing whole rows would move the padding to the front (Sutskever et al. 2014 reverse
+    sentences, not rows). Applied twice, it is the identity.
 
     Example:
         >>> reverse(torch.tensor([[5, 6, 7, 0]]), torch.tensor([3]))
@@ -32,7 +32,7 @@ def reverse(
 
 
 class _Turn(torch.autograd.Function):
-    """Pick rows by a permutation that is its own inverse, so its gradient is picked alike."""
+    """Permute rows by an involution, so the gradient uses the same permutation."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, index: Tensor) -> Tensor:

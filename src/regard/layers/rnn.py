@@ -5,12 +5,12 @@ r"""Gated recurrent units over right-padded sequences.
     n = \tanh(W x + b + U (r \odot h)) \text{ ("before")}, \quad
     n = \tanh(W x + b + r \odot U h) \text{ ("after")}
 
-Where the reset gate stands makes two different functions, equal only at r = 1. "before" is printed
-by Cho et al. (2014) and Bahdanau et al. (2015); PyTorch, cuDNN and dl4mt compute "after".
+The position of the reset gate gives two different functions, equal only at r = 1. Cho et al. (2014)
+and Bahdanau et al. (2015) print "before"; PyTorch, cuDNN and dl4mt compute "after".
 
-What z does is a matter of naming: :math:`h' = z h + (1-z) n` in Cho et al. and PyTorch (`update=
+The role of z is a convention: :math:`h' = z h + (1-z) n` in Cho et al. and PyTorch (`update=
 "keep"`), :math:`h' = (1-z) h + z n` in Bahdanau et al. (`"take"`). As :math:`1 - \sigma(a)` is
-:math:`\sigma(-a)`, both are the same family of functions, with the signs of the rows of z turned.
+:math:`\sigma(-a)`, both are the same family of functions, with opposite signs of the rows of z.
 """
 
 from collections.abc import Callable
@@ -33,11 +33,11 @@ UPDATES = {"keep": True, "take": False}
 
 
 class Gated(nn.Module):
-    """The recurrent part of a GRU; the products with the inputs are made outside, all in one.
+    """The recurrent part of a GRU; products with the inputs are computed outside, for all steps.
 
     Args:
         hidden: H.
-        reset: where the reset gate stands, "before" or "after" the candidate's recurrent product.
+        reset: the reset gate is "before" or "after" the recurrent product of the candidate.
         update: "keep": z keeps the old state (Cho, PyTorch); "take": z takes the new (Bahdanau).
     """
 
@@ -63,7 +63,7 @@ class Gated(nn.Module):
         Args:
             inputs: W x + b of the gates r, z and of the candidate, 3H in all.
             state: h.
-            inside: what is added to U h within the reset gate's reach (reset="after" only).
+            inside: a term added to U h, inside the reset gate (reset="after" only).
         """
         batch = state.shape[:-1]
         flat = None if inside is None else inside.reshape(-1, self.hidden)
@@ -82,15 +82,15 @@ class Gated(nn.Module):
         return self._run(inputs.transpose(0, 1), state, inside).transpose(0, 1)
 
     def loop(self, context: Float[Tensor, "gates context"], dtype: torch.dtype) -> Loop:
-        """Make steps that look at something in between.
+        """Steps for a training loop with attention between them.
 
-        One is `state = loop(inputs, context, state)`.
-        The same as `self(inputs + C context, state)` with 2-D tensors, made for training: gradients
-        of U and C are one product over all steps.
+        A step is `state = loop(inputs, context, state)`, the same as
+        `self(inputs + C context, state)` with 2-D tensors, but in training the gradients of U and C
+        are one product over all steps.
 
         Args:
             context: the matrix C.
-            dtype: of the products, as autocast has it.
+            dtype: of the products, as under autocast.
         """
         before, keep = RESETS[self.reset], UPDATES[self.update]
         return Loop(self.weight, context, before=before, keep=keep, dtype=dtype)
@@ -116,10 +116,10 @@ class GRU(nn.Module):
         hidden: H.
         reset, update: see `Gated`.
         backward: read each row from its last word to its first, never the padding before it.
-        bias: b; one vector a gate (3H in all, where `torch.nn.GRU` has two).
+        bias: b; one vector per gate (3H in total; `torch.nn.GRU` has two).
 
     Shapes:
-        x (B, T, inputs) and lengths (B,) to states (B, T, H), zero behind the end, and the last
+        x (B, T, inputs) and lengths (B,) to states (B, T, H), zero after the end, and the last
         state (B, H): the one after the last word read
     """
 
@@ -177,10 +177,10 @@ class GRU(nn.Module):
 
 
 class BiGRU(nn.Module):
-    r"""Two GRUs, one from each end: :math:`h_j = [\overrightarrow h_j ; \overleftarrow h_j]`.
+    r"""A bidirectional GRU: :math:`h_j = [\overrightarrow h_j ; \overleftarrow h_j]`.
 
     Shapes:
-        x (B, T, inputs) and lengths (B,) to states (B, T, 2H), zero behind the end; the forward
+        x (B, T, inputs) and lengths (B,) to states (B, T, 2H), zero after the end; the forward
         state at the last word (B, H); the backward state at the first word (B, H)
     """
 
@@ -204,7 +204,7 @@ class BiGRU(nn.Module):
         Float[Tensor, "batch hidden"],
         Float[Tensor, "batch hidden"],
     ]:
-        """Read the sequences from both ends."""
+        """Run both directions."""
         return self._both(self.ahead(x, lengths), self.back(x, lengths))
 
     def words(
@@ -239,7 +239,7 @@ def last(
 
 @torch.no_grad()
 def orthogonal(weight: Float[Tensor, "rows columns"], blocks: int = 1) -> None:
-    """Fill each of the stacked square blocks with a random orthogonal matrix of its own."""
+    """Initialize each of the stacked square blocks with its own random orthogonal matrix."""
     for block in weight.chunk(blocks):
         nn.init.orthogonal_(block)
 

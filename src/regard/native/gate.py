@@ -96,7 +96,7 @@ def expect(name: str, x: Tensor, dtype: torch.dtype, shape: tuple[int, ...]) -> 
     fits = x.dtype is dtype and x.is_cpu and tuple(x.shape) == shape and x.is_contiguous()
     if not fits or x.is_neg() or x.data_ptr() % x.element_size():
         raise BrokenContract(
-            f"{name}: expected contiguous {dtype} {shape} on the CPU, came {x.dtype} "
+            f"{name}: expected contiguous {dtype} {shape} on the CPU, got {x.dtype} "
             f"{tuple(x.shape)} with strides {x.stride()} on {x.device.type}"
         )
     return x.data_ptr()
@@ -178,7 +178,7 @@ def _compile(name: str, arguments: list[_Argument]) -> list[str]:
             if not _SIZE.fullmatch(axis) or axis in known:
                 continue
             if a.optional:
-                raise ValueError(f"{name}: {a.name} may be None and cannot tell {axis}")
+                raise ValueError(f"{name}: {a.name} may be None and cannot define {axis}")
             known.add(axis)
             fresh.append(f"{axis} = {a.name}.{'numel()' if a.flat else f'shape[{i}]'}")
         if fresh:  # a size is read after the checks before it
@@ -189,7 +189,7 @@ def _compile(name: str, arguments: list[_Argument]) -> list[str]:
         checks.append(a.checks(real))
     for a in arguments:
         if _SIZE.fullmatch(a.derived) and a.derived not in known:
-            raise ValueError(f"{name}: {a.derived!r} cannot be told from the arguments")
+            raise ValueError(f"{name}: {a.derived!r} cannot be derived from the arguments")
     lines += [f"if not ({' and '.join(checks)}): {refuse}"] if checks else []
     for a in tensors:  # after all checks: a tensor without memory has no address
         empty = f"0 if {a.name} is None else " if a.optional else ""
@@ -244,14 +244,14 @@ class _Declared:
         parts = []
         for a, x in zip(named, given, strict=True):
             if a.tensor:
-                came = "None" if x is None else (
+                given_as = "None" if x is None else (
                     f"{str(x.dtype).removeprefix('torch.')} {tuple(x.shape)} strides {x.stride()} "
                     f"on {x.device.type}"
                 )  # fmt: skip
-                parts.append(f"{a.text} came as {came}")
+                parts.append(f"{a.text}, got {given_as}")
             elif a.kind != "struct":
                 parts.append(f"{a.name} = {x}")
-        return f"{self.name} was called against its signature: {'; '.join(parts)}"
+        return f"{self.name}: the arguments do not match the signature: {'; '.join(parts)}"
 
 
 class Function(_Declared):
@@ -286,7 +286,7 @@ class Function(_Declared):
         raw = native.raw(self.name)
         if raw is None:
             raise RuntimeError(
-                f"{self.name} was traced where C was to be had, and here it is not: "
+                f"{self.name} was traced with C, which is not available here: "
                 f"{native.missing() or 'it is not in the library'}"
             )
         wrong = differing(native.library())

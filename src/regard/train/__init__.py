@@ -1,4 +1,4 @@
-"""Training: recipes in, folders out. `engine.py` alone knows the training engine underneath."""
+"""Training: recipes in, model folders out. Only `engine.py` uses the training engine."""
 
 from typing import Any
 

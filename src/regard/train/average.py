@@ -1,4 +1,4 @@
-"""Averages of weights: over the last checkpoints, and moving along the training."""
+"""Averages of weights: over the last checkpoints, and exponential moving averages."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ def average(files: Sequence[Path]) -> dict[str, Tensor]:
 
         mean = (w_1 + ... + w_n) / n
 
-    Values that are not floating point (counters) are those of the last file.
+    Integer values (counters) are taken from the last file.
     """
     total: dict[str, Tensor] = {}
     kinds: dict[str, torch.dtype] = {}
@@ -39,7 +39,7 @@ class Last:
     """The weights of the last `keep` checkpoints, one file each."""
 
     def __init__(self, folder: Path, keep: int) -> None:
-        """Use `folder`, which may not be there yet."""
+        """Use `folder`, which is created if needed."""
         self.folder = folder
         self.keep = keep
 
@@ -50,12 +50,12 @@ class Last:
         return known[-self.keep :] if self.keep else []
 
     def save(self, model: nn.Module, step: int) -> None:
-        """Save the weights at a step that would be saved in every run, interrupted or not."""
+        """Save the weights at a step that does not depend on interruptions."""
         if self.keep:
             save_weights(self.folder / f"step-{step:09d}.safetensors", weights_of(model))
 
     def prune(self, step: int) -> None:
-        """Remove what is no longer among the last ones; call it after the state was saved."""
+        """Remove older files; call it after the state was saved."""
         kept = set(self.files(step))
         for file in self.folder.glob("step-*.safetensors"):
             if file not in kept:
@@ -73,13 +73,13 @@ class Average:
     """
 
     def __init__(self, model: nn.Module, decay: float) -> None:
-        """Start at the weights as they are."""
+        """Start with the current weights."""
         self.decay = decay
         self.weights = {name: p.detach().clone() for name, p in weights_of(model).items()}
 
     @torch.no_grad()
     def update(self, model: nn.Module) -> None:
-        """Take in the weights after a step."""
+        """Update with the weights after a step."""
         now = weights_of(model)
         moving = [name for name, t in self.weights.items() if t.is_floating_point()]
         torch._foreach_lerp_(

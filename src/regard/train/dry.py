@@ -1,4 +1,4 @@
-"""A dry run: one step is made, a few examples are decoded and scored; nothing is written."""
+"""A dry run: one step, a few decoded and scored examples, and no output files."""
 
 import logging
 import resource
@@ -30,12 +30,13 @@ _talk = logging.getLogger("regard.train")
 
 
 def dry(recipe: Recipe) -> dict[str, Any]:
-    """Build all that a recipe describes and go all its ways once: a step, validation, last scores.
+    """Build everything and run each stage once: a step, validation, final scores.
 
-    What passes can be trained, decoded and scored. Shapes, parameters, memory and time are said.
+    A recipe that passes can be trained, decoded and scored. Reports shapes, parameters, memory
+    and time.
 
     Raises:
-        RequestError: the recipe is wrong, or this machine lacks what it asks for.
+        RequestError: the recipe is invalid, or this machine lacks something it needs.
     """
     built = build(recipe)
     s, device = built.settings, device_of(built.settings)
@@ -89,7 +90,7 @@ def _tensors(batch: Any) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def _judged(recipe: Recipe, built: Built, device: torch.device) -> list[str]:
-    """Judge the model on a few examples of dev and of test as a training would; give the scores."""
+    """Score the model on a few examples of dev and test, as a training does."""
     few = {
         split: part.subset(range(min(FEW, len(part))))
         for split in ("dev", "test")

@@ -1,7 +1,7 @@
-"""The adapter: the only file that knows the training engine (pytorch-lightning).
+"""The adapter to the training engine (pytorch-lightning), the only file that imports it.
 
-The engine moves batches and models to devices, accumulates, casts, and runs several processes. What
-a step means, what is saved and when to stop is decided by the `Work` it is given.
+The engine moves batches and models to devices, accumulates, casts, and runs several processes. The
+`Work` decides what a step computes, what is saved and when to stop.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ __all__ = ["Work", "device_of", "rank", "run", "world"]
 
 @runtime_checkable
 class Work(Protocol):
-    """A training as the engine sees it."""
+    """The interface of a training to the engine."""
 
     trained: nn.Module
     optimizer: Optimizer
@@ -50,11 +50,11 @@ class Work(Protocol):
         ...
 
     def begin(self, precision: Callable[[], Any], device: torch.device) -> None:
-        """Called once everything is on its device, before the first step."""
+        """Called when everything is on its device, before the first step."""
         ...
 
     def shard(self, mesh: DeviceMesh) -> None:
-        """Called before `begin` when the weights are to be sharded: changes what is `trained`."""
+        """Called before `begin` to shard the weights; changes `trained`."""
         ...
 
     def end(self) -> None:
@@ -63,23 +63,23 @@ class Work(Protocol):
 
 
 def world() -> int:
-    """How many processes train together (torchrun says)."""
+    """The number of processes, from torchrun."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def rank() -> int:
-    """Which of them this is."""
+    """The rank of this process."""
     return int(os.environ.get("RANK", "0"))
 
 
 def device_of(settings: Training) -> torch.device:
-    """Where a training runs."""
+    """The device of a training."""
     found = torch.accelerator.current_accelerator() if settings.device != "cpu" else None
     return found if found is not None and torch.accelerator.is_available() else torch.device("cpu")
 
 
 def run(work: Work, micros: Iterable[Micro]) -> None:
-    """Train until `work` says it is enough."""
+    """Train until `work` ends."""
     settings = work.settings
     with _quiet():
         trainer = pl.Trainer(
@@ -119,7 +119,7 @@ def _strategy(settings: Training) -> str | Strategy:
 
 
 class _Endless:
-    """An iterable that the engine takes as it is: no workers, no random numbers drawn."""
+    """An iterable that the engine uses unchanged: no workers, no random numbers."""
 
     def __init__(self, micros: Iterable[Micro]) -> None:
         self.micros = micros
@@ -129,7 +129,7 @@ class _Endless:
 
 
 class _Module(pl.LightningModule):
-    """Hands the engine's calls to the work."""
+    """Forwards the engine's calls to the work."""
 
     def __init__(self, work: Work) -> None:
         super().__init__()
@@ -169,7 +169,7 @@ class _Module(pl.LightningModule):
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep the engine's banners and advice off the screen; errors still come through."""
+    """Suppress the engine's banners and hints, but not its errors."""
     names = ("pytorch_lightning", "lightning_fabric", "lightning.pytorch")
     logs = [logging.getLogger(n) for n in (*names, *(f"{n}.utilities.rank_zero" for n in names))]
     before = [log.level for log in logs]

@@ -1,4 +1,4 @@
-"""The end of a training: which weights are kept, how good they are, and the folder."""
+"""The end of a training: choose the weights, score them, write the folder."""
 
 import logging
 import math
@@ -31,7 +31,7 @@ PATIENCE = 300
 
 
 def finish(recipe: Recipe, folder: Path, built: "Built", work: Work) -> dict[str, Any]:
-    """Choose the weights, score them on test, write the folder; give the metrics."""
+    """Choose the weights, score them on test, write the folder; return the metrics."""
     from regard import store
 
     built.model.to(work.device)  # the engine leaves it on the CPU
@@ -68,10 +68,10 @@ def finish(recipe: Recipe, folder: Path, built: "Built", work: Work) -> dict[str
 
 
 def choose(work: Work) -> tuple[str, dict[str, float]]:
-    """Give the model its final weights; say which, and how good they are on dev.
+    """Load the final weights into the model; return their name and dev scores.
 
-    With `final: auto` every candidate (last, best, average, moving average) is judged on dev by the
-    metric that early stopping went by, and the best is taken.
+    With `final: auto` every candidate (last, best, average, moving average) is scored on dev with
+    the metric of early stopping, and the best is used.
     """
     candidates = _candidates(work)
     validation, best = work.validation, ""
@@ -93,7 +93,7 @@ def choose(work: Work) -> tuple[str, dict[str, float]]:
 
 
 def _candidates(work: Work) -> dict[str, Callable[[], Mapping[str, Tensor]]]:
-    """The weights to choose from, the plainest last: without dev the first is taken."""
+    """The candidate weights in order of preference; without dev the first is used."""
     folder, settings = work.folder / "checkpoints", work.settings
     last = {name: tensor.detach().clone() for name, tensor in weights_of(work.model).items()}
     files = work.last.files(work.progress.step)
@@ -133,7 +133,7 @@ def evaluate(recipe: Recipe, built: "Built", work: Work, test: Any) -> dict[str,
 
 
 def _low_precisions(recipe: Recipe, built: "Built", work: Work, test: Any) -> dict[str, Any]:
-    """The scores where a packed decoder rounds its weights, for models that have one."""
+    """The scores with rounded weights, for models with a packed decoder."""
     asked = recipe.decode.get("precision", "float32")
     if asked != "float32" or packed.unsupported_reason(work.model) is not None:
         return {}

@@ -1,7 +1,7 @@
-"""Several processes of one training on this machine, as `torchrun` starts them.
+"""Several processes of one training on this machine, started like `torchrun` does.
 
-`torchrun` answers Ctrl-C with a trace of its own and exit code 1, whatever its processes say. Here
-the processes' own answer counts: 130 when they have saved.
+`torchrun` ends with a traceback and exit code 1 on Ctrl-C, regardless of its processes. Here the
+exit code is that of the processes: 130 after saving.
 """
 
 import os
@@ -25,9 +25,9 @@ Process = subprocess.Popen[bytes]
 
 
 def launch(words: Sequence[str], processes: int) -> int:
-    """Run `regard WORDS` so many times as one training; give the exit code of all of them.
+    """Run `regard WORDS` in several processes as one training; return their exit code.
 
-    What goes wrong is said once: by the first process, else by the one that failed.
+    An error is printed once: by the first process, or else by the one that failed.
     """
     with ExitStack() as stack:
         port, started, talks = _free_port(), list[Process](), list[Any]()
@@ -59,7 +59,7 @@ def launch(words: Sequence[str], processes: int) -> int:
 
 
 def _environment(rank: int, processes: int, port: int) -> dict[str, str]:
-    """What torchrun would set."""
+    """The environment variables of torchrun."""
     return {
         "RANK": str(rank), "LOCAL_RANK": str(rank), "GROUP_RANK": "0",
         "WORLD_SIZE": str(processes), "LOCAL_WORLD_SIZE": str(processes),
@@ -75,7 +75,7 @@ def _free_port() -> int:
 
 
 def _wait(started: Sequence[Process]) -> list[int]:
-    """The exit codes; when one has failed, the others are ended."""
+    """The exit codes; if one process fails, the others are stopped."""
     until = None
     while any(process.poll() is None for process in started):
         if until is None and any(process.poll() for process in started):
@@ -96,7 +96,7 @@ def _stop(started: Sequence[Process], number: int) -> None:
 
 @contextmanager
 def _passing_on(started: Sequence[Process]) -> Iterator[list[int]]:
-    """Pass an interruption on to all; the second one ends them at once."""
+    """Forward an interruption to all; a second one stops them immediately."""
     asked: list[int] = []
 
     def stop(number: int, frame: Any) -> None:

@@ -1,4 +1,4 @@
-"""One training a folder: a lock that ends with its process, however that ends."""
+"""One training per folder: a lock that is released when its process ends, however it ends."""
 
 import logging
 import os
@@ -21,14 +21,13 @@ _talk = logging.getLogger("regard.train")
 
 @contextmanager
 def locked(folder: Path, *, force: bool = False) -> Iterator[None]:
-    """Have a folder for oneself.
+    """Lock a folder for this process.
 
     Args:
-        force: train even where another process does; for a file system whose locks are not to be
-            trusted.
+        force: ignore the lock of another process, for file systems with unreliable locks.
 
     Raises:
-        RequestError: another process trains there; which one.
+        RequestError: another process trains there; names the process.
     """
     made = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
@@ -38,7 +37,7 @@ def locked(folder: Path, *, force: bool = False) -> Iterator[None]:
         said = f"{folder}: another process trains here ({other})"
         if not force:
             raise RequestError(
-                f"{said}: wait for it or stop it; -o trains elsewhere, --force all the same"
+                f"{said}: wait for it or stop it; -o trains elsewhere, --force ignores the lock"
             )
         _talk.warning("%s; --force: both write it now", said)
     try:
@@ -48,12 +47,12 @@ def locked(folder: Path, *, force: bool = False) -> Iterator[None]:
             path.unlink(missing_ok=True)  # before the lock is let go: nobody else's file
             file.close()
         if made:
-            with suppress(OSError):  # where nothing came into it
+            with suppress(OSError):  # where nothing was written
                 folder.rmdir()
 
 
 def _taken(path: Path) -> tuple[BinaryIO | None, str | None]:
-    """The locked file; or who has it; or neither, where there are no locks."""
+    """The locked file, or its owner; neither if the system has no locks."""
     try:
         import fcntl
     except ImportError:  # Windows

@@ -1,4 +1,4 @@
-"""What a training says: JSON in a file, a bar on a terminal, a line per interval elsewhere."""
+"""The log of a training: JSON in a file, a bar on a terminal, a line per interval elsewhere."""
 
 import json
 import logging
@@ -22,10 +22,10 @@ class Log:
     """The log of one run.
 
     Args:
-        file: where the JSON lines go; None: nowhere (other processes than the first).
-        length: what was in the file at the checkpoint that is continued; lines after it belong to
-            steps that are made again and are dropped.
-        bar: show a progress bar where stderr is a terminal.
+        file: the file of JSON lines; None: no file (in processes other than the first).
+        length: the length of the file at the checkpoint to continue from; later lines are dropped,
+            because their steps are repeated.
+        bar: show a progress bar if stderr is a terminal.
     """
 
     def __init__(self, file: Path | None, *, length: int = 0, bar: bool = True) -> None:
@@ -40,7 +40,7 @@ class Log:
 
     @property
     def length(self) -> int:
-        """Bytes in the file: saved in checkpoints."""
+        """The size of the file in bytes, saved in checkpoints."""
         return self._file.seek(0, os.SEEK_END) if self._file else 0
 
     def write(self, **values: Any) -> None:
@@ -55,7 +55,7 @@ class Log:
                 raise RegardError(f"{name}: could not be written: {said_of(error)}") from error
 
     def train(self, values: Mapping[str, Any], progress: float) -> None:
-        """Log an interval of training; say it, though not more than about once in five seconds."""
+        """Log an interval of training; print at most about one line in five seconds."""
         self.write(**values)
         if self._file is None:
             return
@@ -66,7 +66,7 @@ class Log:
             _talk.info("%s", _line(values, progress))
 
     def say(self, text: str) -> None:
-        """Say a line, once over all processes."""
+        """Print a line, from one process only."""
         if self._file is None:
             return
         if self._bar:
@@ -75,7 +75,7 @@ class Log:
             _talk.info("%s", text)
 
     def close(self) -> None:
-        """Close the file and take the bar away."""
+        """Close the file and remove the bar."""
         if self._bar:
             self._bar.stop()
         if self._file:
@@ -98,7 +98,7 @@ def _line(values: Mapping[str, Any], progress: float) -> str:
 
 
 class _Bar:
-    """A bar made by rich, under the lines that are said."""
+    """A progress bar by rich, below the printed lines."""
 
     def __init__(self) -> None:
         from rich.console import Console

@@ -20,7 +20,7 @@ def adam(
     eps: float = 1e-8,
     weight_decay: float = 0.0,
 ) -> Optimizer:
-    """Adam (Kingma and Ba 2015); the Transformer's is `betas: [0.9, 0.98], eps: 1e-9`."""
+    """Adam (Kingma and Ba 2015); the Transformer uses `betas: [0.9, 0.98], eps: 1e-9`."""
     return torch.optim.Adam(
         parameters, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, fused=True
     )
@@ -59,10 +59,10 @@ def sgd(
 ) -> Optimizer:
     """Stochastic gradient descent, with the learning rate of Luong et al. 2015 as default.
 
-    ConvS2S (Gehring et al. 2017) has `lr: 0.25, momentum: 0.99, nesterov: true`.
+    ConvS2S (Gehring et al. 2017) uses `lr: 0.25, momentum: 0.99, nesterov: true`.
     """
     if nesterov and not momentum > 0:
-        raise RequestError(f"nesterov: true expected a momentum above 0, came {momentum}")
+        raise RequestError(f"nesterov: true expected a momentum above 0, got {momentum}")
     return torch.optim.SGD(
         parameters, lr=lr, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov
     )
@@ -94,7 +94,7 @@ def build(section: Mapping[str, Any], parameters: Parameters) -> Optimizer:
 
 
 def clip_each(parameters: Parameters, limit: float) -> None:
-    """Scale each parameter's gradient to a norm of at most `limit`; 0: leave them."""
+    """Clip the gradient norm of each parameter to `limit`; 0: no clipping."""
     if limit:
         for parameter in parameters:
             torch.nn.utils.clip_grad_norm_(parameter, limit)

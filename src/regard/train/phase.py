@@ -1,7 +1,7 @@
 """The phases that a task puts before the main part of a training (`tasks.phases`).
 
-Which phase a step is in follows from its place and from what checkpoints keep, so a training that
-was interrupted continues as if it had not been.
+The phase of a step follows from its position and from the checkpoint, so an interrupted training
+resumes exactly.
 """
 
 from typing import TYPE_CHECKING
@@ -13,9 +13,9 @@ __all__ = ["ends_early", "enter", "leave"]
 
 
 def enter(work: "Work", epoch: float) -> tuple[int, float]:
-    """Be in the phase of an epoch; give the updates and epochs that were made before it began.
+    """Enter the phase of an epoch; return the updates and epochs before it began.
 
-    After a phase the schedule starts anew, and no score of it counts as the best so far.
+    After a phase the schedule restarts and the best score is reset.
     """
     if not work.phases:
         return 0, 0.0
@@ -33,7 +33,7 @@ def enter(work: "Work", epoch: float) -> tuple[int, float]:
 
 
 def ends_early(work: "Work") -> bool:
-    """Patience has run out: in a phase that ends the phase, and not the training."""
+    """Called when patience is exhausted: inside a phase this ends the phase, not the training."""
     if work.progress.phase < len(work.phases):
         _next(work, work.progress.epoch)
         return False
@@ -41,12 +41,12 @@ def ends_early(work: "Work") -> bool:
 
 
 def leave(work: "Work") -> None:
-    """However the training ended, what is judged and saved is in no phase's mode."""
+    """Leave any phase, so that scoring and saving use the normal mode."""
     _be_in(work, len(work.phases))
 
 
 def _next(work: "Work", epoch: float) -> None:
-    """The phase after the present one begins."""
+    """Start the next phase."""
     p, ended = work.progress, work.phases[work.progress.phase]
     p.phase, p.phase_began = p.phase + 1, (p.step, epoch)
     p.best, p.bests, p.best_step, p.worse, p.losses = None, {}, 0, 0, []
@@ -56,7 +56,7 @@ def _next(work: "Work", epoch: float) -> None:
 
 
 def _be_in(work: "Work", number: int) -> None:
-    """Put the models in the mode of a phase, out of that of another."""
+    """Switch the models from the mode of one phase to that of another."""
     if work.mode == number:
         return
     for model in (work.model, work.trained):

@@ -1,4 +1,4 @@
-"""What several processes of one training tell each other; alone, each is its own answer."""
+"""Communication between the processes of a training; trivial for a single process."""
 
 from typing import Any
 
@@ -9,12 +9,12 @@ __all__ = ["first", "gather", "is_parallel", "total"]
 
 
 def is_parallel() -> bool:
-    """Are there several?"""
+    """Whether there are several processes."""
     return torch.distributed.is_available() and torch.distributed.is_initialized()
 
 
 def first(value: float, device: torch.device) -> float:
-    """What the first process says, in all of them."""
+    """Broadcast the value of the first process."""
     if not is_parallel():
         return value
     said = torch.tensor(value, dtype=torch.float64, device=device)
@@ -23,14 +23,14 @@ def first(value: float, device: torch.device) -> float:
 
 
 def total(value: Tensor) -> Tensor:
-    """The sum over all of them, in place."""
+    """The sum over all processes, in place."""
     if is_parallel():
         torch.distributed.all_reduce(value)
     return value
 
 
 def gather(value: Any) -> list[Any]:
-    """What each of them has."""
+    """The values of all processes."""
     if not is_parallel():
         return [value]
     found: list[Any] = [None] * torch.distributed.get_world_size()

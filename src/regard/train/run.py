@@ -1,4 +1,4 @@
-"""From a recipe to a folder: all follows from (recipe, seed), and running again continues."""
+"""From a recipe to a folder: results follow from (recipe, seed), and running again continues."""
 
 import json
 import logging
@@ -43,7 +43,7 @@ SAME = ("expect", "train.log", "train.checkpoint.minutes")
 
 
 class Built(NamedTuple):
-    """All that a recipe describes, before the first step."""
+    """Everything that a recipe describes, before the first step."""
 
     settings: Training
     task: Any
@@ -52,7 +52,7 @@ class Built(NamedTuple):
 
 
 def default_folder(recipe: Recipe) -> Path:
-    """Where a recipe trains when nothing else is said: `runs/<recipe>`."""
+    """The default folder of a recipe: `runs/<recipe>`."""
     return Path("runs") / recipe.name
 
 
@@ -64,19 +64,19 @@ def fit(
     force: bool = False,
     progress: bool = True,
 ) -> dict[str, Any]:
-    """Train a recipe into a folder, or continue what is there; give its metrics.
+    """Train a recipe into a folder, or continue there; return the metrics.
 
     Args:
         recipe: see `regard.recipe.load`.
-        folder: `runs/<recipe>` where not given.
-        fresh: throw away what is there.
-        force: train even where another process trains into the folder.
+        folder: `runs/<recipe>` by default.
+        fresh: discard an earlier run in the folder.
+        force: ignore the lock of another process.
         progress: show a bar on a terminal.
 
     Raises:
-        RequestError: the recipe is wrong, the folder is another recipe's, or another process trains
-            into it.
-        KeyboardInterrupt: after an interruption, when everything is saved.
+        RequestError: the recipe is invalid, the folder belongs to another recipe, or another
+            process trains into it.
+        KeyboardInterrupt: after an interruption, with everything saved.
     """
     folder = Path(folder) if folder is not None else default_folder(recipe)
     recipe.check()
@@ -109,7 +109,7 @@ def _fit(recipe: Recipe, folder: Path, progress: bool) -> dict[str, Any]:
         _introduce(recipe, built, work)
         if not work.progress.done:
             _run(work, built)
-        work.log.say(f"trained for {work.progress.done}; now the last scores")
+        work.log.say(f"trained for {work.progress.done}; now the final scores")
     finally:
         work.log.close()
     return finish(recipe, folder, built, work) if engine.rank() == 0 else {}
@@ -120,7 +120,7 @@ def build(recipe: Recipe, folder: Path | None = None) -> Built:
 
     Args:
         recipe: checked before.
-        folder: where tokenizers may be left from an earlier run.
+        folder: may have tokenizers of an earlier run.
     """
     settings = Training.of(recipe.train)
     if not (settings.steps or settings.epochs or settings.cpu_seconds):
@@ -134,7 +134,7 @@ def build(recipe: Recipe, folder: Path | None = None) -> Built:
     if settings.device == "cuda" and not torch.cuda.is_available():
         raise RequestError(
             f"{recipe.where('train.device')}: train.device: expected a GPU with CUDA, and PyTorch "
-            "finds none here; 'auto' takes what there is"
+            "finds none here; 'auto' uses what is available"
         )
     random.seed(settings.seed)
     np.random.seed(settings.seed)  # noqa: NPY002
@@ -157,7 +157,7 @@ def build(recipe: Recipe, folder: Path | None = None) -> Built:
 
 
 def _check_phases(recipe: Recipe, task: Any, model: nn.Module) -> None:
-    """Refuse a phase that the model cannot be in, with its place in the recipe."""
+    """Refuse a phase that the model does not support, with its place in the recipe."""
     try:
         task.phases(model)
     except RequestError as error:
@@ -187,12 +187,12 @@ def _run(work: Work, built: Built) -> None:
 
 
 def validation_of(recipe: Recipe, built: Built) -> Validation | None:
-    """What judges the model on dev while it learns; None where nothing does."""
+    """The validation of a training, or None."""
     s, task = built.settings.validate, built.task
     if built.data.dev is None or not len(built.data.dev) or not s.every:
         if built.settings.schedule.get("name") == "plateau":
             raise RequestError(
-                f"{recipe.where('train.schedule')}: the schedule plateau goes by the loss on dev; "
+                f"{recipe.where('train.schedule')}: the schedule plateau depends on the dev loss; "
                 "it needs dev examples and train.validate.every above 0"
             )
         return None
@@ -212,13 +212,13 @@ def validation_of(recipe: Recipe, built: Built) -> Validation | None:
 
 
 def _metrics(task: Any, examples: Any) -> list[str]:
-    """The names of a task's scores, found by scoring a right answer."""
+    """The names of a task's scores, found by scoring a reference."""
     one = examples.subset([0])
     return list(task.score([Prediction(one.texts[0], one.references[0][0])], one))
 
 
 def _introduce(recipe: Recipe, built: Built, work: Work) -> None:
-    """The first lines of a run: what is trained, on what, with which kernels and why."""
+    """The first lines of a run: model, data, kernels and the reasons for them."""
     from regard.attention import explain
 
     s, count = built.settings, sum(p.numel() for p in built.model.parameters())
@@ -236,7 +236,7 @@ def _introduce(recipe: Recipe, built: Built, work: Work) -> None:
     if reasons:
         taken = Counter(said.partition(" ")[0] for said in reasons.values())
         kernels = ", ".join(f"{name} ({count})" for name, count in taken.items())
-        work.log.say(f"attention by the kernels {kernels}; -v says why")
+        work.log.say(f"attention kernels: {kernels}; -v says why")
     for path, said in reasons.items():
         _talk.debug("kernel of %s: %s", path or "the model", said)
     if work.progress.step:
@@ -247,7 +247,7 @@ def _introduce(recipe: Recipe, built: Built, work: Work) -> None:
 
 
 def _clear(folder: Path) -> None:
-    """Remove what a training has left, and nothing else."""
+    """Remove the files of a training, and nothing else."""
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)
     names = (
         "config.json",
@@ -266,7 +266,7 @@ def _clear(folder: Path) -> None:
 
 
 def _finished(recipe: Recipe, folder: Path) -> dict[str, Any] | None:
-    """The metrics of a finished training in the folder; None if there is more to do."""
+    """The metrics of a finished training in the folder, or None."""
     noted = folder / "recipe.yaml"
     if not noted.is_file():
         return None
@@ -293,12 +293,12 @@ def _refuse_change(recipe: Recipe, noted: Path) -> None:
     raise RequestError(
         f"{noted.parent} holds a training of another recipe; -o trains elsewhere, "
         "--fresh starts over; "
-        f"what differs (- there, + asked for):\n{said}"
+        f"differences (- in the folder, + requested):\n{said}"
     )
 
 
 def _compared(recipe: Recipe) -> dict[str, Any]:
-    """What results depend on; 1 and 1.0, a list and a tuple are the same."""
+    """The settings that results depend on; 1 equals 1.0, a list equals a tuple."""
     return {
         key: list(value) if isinstance(value, tuple) else value
         for key, value in flat(recipe.resolved())
@@ -307,7 +307,7 @@ def _compared(recipe: Recipe) -> dict[str, Any]:
 
 
 def _note(recipe: Recipe, folder: Path, fields: Mapping[str, Field]) -> None:
-    """Write what a later run compares with and continues from."""
+    """Write what a later run compares its recipe with."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files_of(fields).items():
         path = folder / name

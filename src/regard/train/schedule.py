@@ -1,6 +1,6 @@
-"""Learning-rate schedules: pure functions of where the training is, so resuming needs no state.
+"""Learning-rate schedules: pure functions of the training's progress, without state.
 
-Each gives a factor by which the optimizer's `lr` is multiplied.
+Each returns a factor of the optimizer's `lr`.
 """
 
 import math
@@ -26,13 +26,13 @@ __all__ = [
 
 
 class Point(NamedTuple):
-    """Where a training is.
+    """The progress of a training.
 
     Args:
-        step: the update about to be made, counted from 1.
-        epoch: passes over the data so far, with fraction.
-        progress: how much of the training is done, 0 to 1, by whichever limit is nearest.
-        losses: the loss on dev at each validation so far.
+        step: the number of the next update, from 1.
+        epoch: passes over the data so far, a fraction.
+        progress: the finished part of the training, 0 to 1, by the nearest limit.
+        losses: the dev losses of all validations so far.
     """
 
     step: int
@@ -61,13 +61,13 @@ class Constant:
 
 @dataclass(frozen=True)
 class InverseSqrt:
-    """Linear warm-up, then falling with the root of the step (Vaswani et al. 2017, section 5.3).
+    """Linear warm-up, then the inverse square root of the step (Vaswani et al. 2017, section 5.3).
 
-    With `dim` the paper's form, times the optimizer's `lr` (1 in the paper):
+    With `dim`, the paper's formula times the optimizer's `lr` (1 in the paper):
 
         dim^-0.5 * min(step^-0.5, step * warmup^-1.5)
 
-    Without it the same curve scaled so that the optimizer's `lr` is its peak:
+    Without it, the same curve with the optimizer's `lr` as its peak:
 
         min(step / warmup, (warmup / step)^0.5)
     """
@@ -122,18 +122,18 @@ class Halving:
 
 @dataclass(frozen=True)
 class Plateau:
-    """1, multiplied by `factor` at each validation whose loss on dev is not below the last one's.
+    """1, multiplied by `factor` at each validation whose dev loss does not improve on the last.
 
-    With `sticky` it goes on falling at every validation once the loss has stalled: with `factor:
-    0.1` and a validation each epoch that is ConvS2S (Gehring et al. 2017, section 4.2). Without,
+    With `sticky` it decreases at every validation after the first such one: with `factor: 0.1` and
+    a validation per epoch this is ConvS2S (Gehring et al. 2017, section 4.2). Without `sticky`,
     `factor: 0.6667, threshold: 0.9999` is the memory network's language model (Sukhbaatar et al.
-    2015, the authors' code). Where the factor is below `least` the training ends.
+    2015, the authors' code). The training ends when the factor falls below `least`.
 
     Args:
-        factor: what the rate is multiplied by.
-        threshold: a loss has stalled that is not below so much of the last one.
-        sticky: whether it falls at every validation behind the first stall.
-        least: the factor below which the training ends; 0: none.
+        factor: the multiplier of the rate.
+        threshold: a loss must be below this fraction of the last one to count as an improvement.
+        sticky: decrease at every validation after the first without improvement.
+        least: the factor below which the training ends; 0: never.
     """
 
     factor: float = 0.1
@@ -174,7 +174,7 @@ def build(section: Mapping[str, Any]) -> Schedule:
 
 
 def ended(schedule: Schedule, losses: Sequence[float]) -> str:
-    """Why a schedule that goes by the loss on dev ends the training, or nothing."""
+    """Why a schedule that depends on the dev loss ends the training, or nothing."""
     least = getattr(schedule, "least", 0.0)
     if least and schedule(Point(1, 0.0, 0.0, losses)) < least:
         return f"a learning rate of less than {least:g} times the first"

@@ -36,7 +36,7 @@ def seeds_of(text: str) -> list[int]:
     for part in text.split(","):
         match = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip())
         if not match:
-            raise RequestError(f"--seeds: expected numbers and ranges (1-3,7), came {text!r}")
+            raise RequestError(f"--seeds: expected numbers and ranges (1-3,7), got {text!r}")
         first, last = int(match[1]), int(match[2] or match[1])
         found += range(first, last + 1)
     if not found:
@@ -45,10 +45,10 @@ def seeds_of(text: str) -> list[int]:
 
 
 def at_once(recipe: Recipe) -> int:
-    """How many trainings fit the cores of this machine beside each other.
+    """How many trainings run in parallel on the cores of this machine.
 
-    One, unless the recipe says on how many threads it trains: results may depend on their number,
-    so it is never lowered to make room.
+    One, unless the recipe sets its number of threads; results may depend on that number, so it is
+    never reduced.
     """
     threads = recipe.train.get("threads")
     return max(1, len(os.sched_getaffinity(0)) // threads) if threads else 1
@@ -67,10 +67,10 @@ def fit_seeds(
 ) -> dict[str, Any]:
     """Train a recipe once for each seed into `folder/seed-N`; write `folder/seeds.json`.
 
-    Each is the training that `train.seed=N` alone would be, however many run at once.
+    Each equals the training with `train.seed=N`, regardless of how many run in parallel.
 
     Args:
-        jobs: processes that share the seeds; 0: as many as `at_once` says.
+        jobs: the number of parallel processes; 0: see `at_once`.
     """
     if world() > 1:
         raise RequestError("--seeds trains whole runs beside each other: not under torchrun")

@@ -1,4 +1,4 @@
-"""What the section `train` of a recipe can say, with its defaults. Nothing heavy is imported."""
+"""The section `train` of a recipe, with its defaults. Imports nothing heavy."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -16,11 +16,11 @@ _AMOUNTS = ("epochs", "cpu_seconds", "clip", "clip_each", "ema")
 
 @dataclass(frozen=True)
 class Batch:
-    """How much one step sees.
+    """The size of a step.
 
     Args:
-        tokens: the budget of a micro-batch, rows times longest side.
-        accumulate: micro-batches a step (and process) whose gradients are added up.
+        tokens: the size of a micro-batch: rows times longest side.
+        accumulate: micro-batches per step (and process), for gradient accumulation.
     """
 
     tokens: Count = 4096
@@ -29,14 +29,14 @@ class Batch:
 
 @dataclass(frozen=True)
 class Validate:
-    """How the model is judged while it learns.
+    """Validation during training.
 
     Args:
-        every: steps between two validations; 0: never.
+        every: steps between validations; 0: never.
         examples: dev examples that are decoded for the task's metric; 0: only loss and perplexity.
-        metric: what early stopping and the best checkpoint go by; the task's own where not given.
-            Of several, as `[accuracy, loss]`, the best weights are those where none is worse than
-            it ever was, and patience begins anew where any is as good as it ever was (the rule of
+        metric: the metric of early stopping and of the best checkpoint; the task's by default.
+            With several, as `[accuracy, loss]`, the best weights are those where none is worse than
+            its best value so far, and patience restarts if any equals its best value (the rule of
             Veličković et al. 2018).
         patience: validations without a better score before the training stops.
         tokens: the budget of a batch.
@@ -51,10 +51,10 @@ class Validate:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """When the state is saved.
+    """When checkpoints are saved.
 
     Args:
-        every: steps between two checkpoints; 0: only at the end and when interrupted.
+        every: steps between checkpoints; 0: only at the end and when interrupted.
         minutes: or minutes between them, whichever comes first; these are not averaged.
     """
 
@@ -64,28 +64,28 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Training:
-    """Everything about the training.
+    """All settings of a training.
 
     Args:
         steps: updates of the weights; with `epochs` or `cpu_seconds` whichever comes first.
         epochs: passes over the training data.
-        cpu_seconds: processor time of this process, over all its runs in the folder, validation
-            included. Results then depend on the machine.
-        start: a model folder, or a shipped model, whose weights and tokenizers to begin with, as
-            for training on, or on other data; `data.tokenizer` then counts for nothing.
+        cpu_seconds: CPU time of this process, over all its runs in the folder, including
+            validation. Results then depend on the machine.
+        start: a model folder, or a shipped model, with the initial weights and tokenizers (for
+            fine-tuning); `data.tokenizer` is then ignored.
         optimizer: `{name: adam, lr: 0.001, ...}`; see `train.optim`.
         schedule: `{name: inverse-sqrt, warmup: 4000}`; see `train.schedule`.
-        clip: largest norm of the gradient; 0: not clipped.
-        clip_each: largest norm of each parameter's own gradient (Sukhbaatar et al. 2015); 0: not
-            clipped.
-        average: average the last so many checkpoints at the end; 0 or 1: none.
+        clip: maximum gradient norm; 0: no clipping.
+        clip_each: maximum gradient norm of each parameter (Sukhbaatar et al. 2015); 0: no
+            clipping.
+        average: the number of last checkpoints to average at the end; 0 or 1: none.
         ema: decay of an exponential moving average of the weights; 0: none.
-        final: which weights the folder gets. `auto`: of all there are, those best on dev.
+        final: which weights are saved. `auto`: those that are best on dev.
         precision: `bf16` is automatic mixed precision, weights stay float32.
-        seed: everything random follows from it.
-        log: steps between two lines of the log; 0: none.
-        threads: CPU threads; as torch finds them where not given.
-        device: `auto` takes a GPU where there is one.
+        seed: the seed of all random numbers.
+        log: steps between lines of the log; 0: none.
+        threads: CPU threads; PyTorch's default if not given.
+        device: `auto` uses a GPU if there is one.
         strategy: how several processes share the work (started by torchrun).
         dtype: of the weights in the final folder.
     """

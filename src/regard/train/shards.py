@@ -1,7 +1,7 @@
-"""Weights in shards: every process keeps a part of each tensor (torch's FSDP2).
+"""Sharded weights: every process holds a part of each tensor (PyTorch's FSDP2).
 
-Whatever is judged, averaged into files or saved is whole, so that neither a checkpoint nor a folder
-depends on how many processes made it.
+Validation, averaged files and checkpoints use unsharded weights, so neither checkpoints nor folders
+depend on the number of processes.
 """
 
 import copy
@@ -21,11 +21,11 @@ __all__ = ["copy_weights", "like", "local", "sharded", "whole"]
 
 
 def sharded(model: nn.Module, optimizer: Optimizer, mesh: DeviceMesh) -> nn.Module:
-    """A copy of a model whose weights are in shards; the optimizer now belongs to the copy.
+    """A sharded copy of a model; the optimizer is moved to the copy.
 
-    Each member of an `nn.ModuleList` (a layer) is gathered when it is called and let go after; the
-    rest of the model is gathered while the model is called. So in `forward` a layer must be entered
-    by its call; torch refuses to mix whole and sharded tensors where it is not.
+    Each member of an `nn.ModuleList` (a layer) is gathered when it is called and freed afterwards;
+    the rest of the model is gathered while the model is called. So `forward` must call its layers;
+    otherwise PyTorch raises an error about mixed tensors.
     """
     copied = copy.deepcopy(model)
     for parent in copied.modules():
@@ -48,25 +48,25 @@ def sharded(model: nn.Module, optimizer: Optimizer, mesh: DeviceMesh) -> nn.Modu
 
 
 def like(value: Any, model: Tensor) -> Any:
-    """A whole tensor cut up as `model` is, if it has its shape (moments of a weight, averages)."""
+    """A tensor sharded like `model`, if it has its shape (optimizer states, averages)."""
     if isinstance(model, DTensor) and isinstance(value, Tensor) and value.shape == model.shape:
         return distribute_tensor(value.to(model.device), model.device_mesh, model.placements)
     return value
 
 
 def local(tensor: Tensor) -> Tensor:
-    """What this process keeps of a tensor; the same memory."""
+    """The local shard of a tensor, sharing its memory."""
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
 def whole(value: Any, *, keep: bool = True) -> Any:
-    """Plain values and tensors, with every sharded tensor gathered into the memory of the CPU.
+    """Values with every sharded tensor gathered into CPU memory.
 
     All processes must call it.
 
     Args:
-        value: dictionaries, lists and tuples of anything.
-        keep: this process wants the sharded tensors; the others only help, and get None for them.
+        value: nested dictionaries, lists and tuples.
+        keep: whether this process needs the sharded tensors; the others get None.
     """
     if isinstance(value, DTensor):
         full: Tensor = DTensor.full_tensor(value.detach())  # type: ignore[arg-type]
@@ -80,7 +80,7 @@ def whole(value: Any, *, keep: bool = True) -> Any:
 
 @torch.no_grad()
 def copy_weights(source: nn.Module, target: nn.Module) -> None:
-    """Give a whole model the weights of a sharded one; all processes must call it."""
+    """Copy the weights of a sharded model to an unsharded one; all processes must call it."""
     weights = weights_of(source)
     for name, tensor in weights_of(target).items():
         tensor.copy_(whole(weights[name]))

@@ -1,4 +1,4 @@
-"""Beginning from the weights of a model folder: training on, or on other data."""
+"""Training from the weights of a model folder (fine-tuning)."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ def begin_from(folder: str) -> Any:
     """The model in a folder, or a shipped one, with its tokenizers.
 
     Raises:
-        RequestError: there is none.
+        RequestError: there is no such model.
     """
     try:
         return store.load(folder)
@@ -25,10 +25,10 @@ def begin_from(folder: str) -> Any:
 
 @torch.no_grad()
 def fill(model: nn.Module, start: Any, said: str) -> None:
-    """Give `model` the weights of another, which must be of the same make.
+    """Copy the weights of another model, which must have the same class and sizes.
 
     Raises:
-        RequestError: another kind, or other sizes.
+        RequestError: another class, or other sizes.
     """
     mine, theirs = model.state_dict(), start.model.state_dict()
     for name in sorted({*mine, *theirs}):

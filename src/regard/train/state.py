@@ -1,4 +1,4 @@
-"""What a training is besides its weights: random states, checkpoints, files replaced at once."""
+"""The state of a training besides its weights: random states and checkpoints, saved atomically."""
 
 import os
 import random
@@ -29,7 +29,7 @@ __all__ = [
 
 
 def save_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
-    """Save what resuming needs, at once."""
+    """Save a checkpoint atomically."""
 
     def write(beside: Path) -> None:
         failed: list[OSError] = []
@@ -45,7 +45,7 @@ def save_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
 
 
 class _Watched:
-    """A file that keeps what went wrong while it was written to: torch does not pass it on."""
+    """A file that remembers write errors, which PyTorch does not report."""
 
     def __init__(self, file: BinaryIO, failed: list[OSError]) -> None:
         self.file, self.failed = file, failed
@@ -74,12 +74,12 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
 
 @contextmanager
 def restoring(path: Path) -> Iterator[None]:
-    """Say of whatever goes wrong with a checkpoint that it is damaged.
+    """Report any error in a checkpoint as a damaged file.
 
-    What torch says of such files is advice to load them in a way that runs the code in them.
+    PyTorch's own message suggests loading the file in a way that executes code.
 
     Raises:
-        RegardError: anything went wrong.
+        RegardError: on any error.
     """
     try:
         yield
@@ -105,7 +105,7 @@ def random_state() -> dict[str, Any]:
 
 
 def set_random_state(state: Mapping[str, Any]) -> None:
-    """Continue with the random numbers that would have come next."""
+    """Restore the states of all random generators."""
     random.setstate(state["python"])
     kind, keys, *rest = state["numpy"]
     np.random.set_state((kind, keys.numpy().astype(np.uint32), *rest))  # noqa: NPY002
@@ -129,7 +129,7 @@ def set_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
 
 
 def save_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
-    """Save weights as safetensors, at once."""
+    """Save weights as safetensors, atomically."""
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 

@@ -1,7 +1,7 @@
-"""The endless stream of micro-batches, derived from (seed, position) alone.
+"""The endless stream of micro-batches, derived only from (seed, position).
 
-Epoch plans follow each other without a gap. Every process can derive the whole plan, so each knows
-the token count of a whole step over all processes without asking.
+The plans of successive epochs are concatenated. Every process derives the whole plan, so each knows
+the token count of a step over all processes without communication.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,11 +28,11 @@ class Micro:
     """One micro-batch of one process.
 
     Args:
-        batch: what the task's loss gets.
+        batch: the input of the task's loss.
         count: tokens of the whole step, over all processes and accumulation steps.
         after: the place after the whole step.
-        epoch: passes over the data before the step, with fraction.
-        until: and after it.
+        epoch: passes over the data before the step, a fraction.
+        until: the same after the step.
     """
 
     batch: Any
@@ -46,8 +46,8 @@ class Stream:
     """Micro-batches of process `rank` of `world`, from `start` on.
 
     Step s has the micro-batches [s*A*W, (s+1)*A*W) of the concatenated epoch plans; accumulation
-    step a of rank r gets number a*W + r of them. So W processes see what one sees that accumulates
-    W times as much.
+    step a of rank r gets number a*W + r of them. So W processes see the same
+    data as one process with W times the accumulation.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Stream:
         world: int = 1,
         start: Place | None = None,
     ) -> None:
-        """Derive nothing yet; see `__iter__`."""
+        """Store the arguments; see `__iter__`."""
         self.examples = examples
         self.plan = plan
         self.tokens = tokens

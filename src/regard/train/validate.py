@@ -1,4 +1,4 @@
-"""How good the model is now: loss and perplexity on dev, and the task's metric by decoding."""
+"""Validation: loss and perplexity on dev, and the task's metric by decoding."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -14,15 +14,15 @@ __all__ = ["Validation"]
 
 
 class Validation:
-    """Judges a model on dev.
+    """Scores a model on dev.
 
     Args:
         task: what is measured; its loss here is without label smoothing.
         dev: the examples; `limit` of them are decoded.
         decoder: greedy or beam.
         fields: of the data.
-        metric: the one that counts, `loss` or one that the task's score gives.
-        also: others that must be no worse for weights to be the best.
+        metric: the deciding one, `loss` or one of the task's scores.
+        also: further metrics that must not be worse for the best weights.
         lower: the metrics that are better when lower.
         tokens: the budget of a batch.
     """
@@ -40,7 +40,7 @@ class Validation:
         tokens: int,
         also: Sequence[str] = (),
     ) -> None:
-        """Choose which examples are decoded."""
+        """Choose the examples to decode."""
         self.task = task
         self.dev = dev
         self.decoder = decoder
@@ -58,7 +58,7 @@ class Validation:
         device: torch.device,
         precision: Callable[[], AbstractContextManager[Any]],
     ) -> dict[str, float]:
-        """Loss, perplexity and the scores of a model; it is left in the mode it was in."""
+        """Loss, perplexity and scores of a model, whose mode is restored."""
         training = model.training
         model.eval()
         with torch.no_grad(), precision():
@@ -71,7 +71,7 @@ class Validation:
         return {"loss": loss, "perplexity": math.exp(min(loss, 100.0)), **scores}
 
     def better(self, new: float, old: float | None) -> bool:
-        """Is a score better than the best so far? One that is no number never is."""
+        """Whether a score is better than the best so far; NaN never is."""
         if math.isnan(new):
             return False
         if old is None or math.isnan(old):
@@ -79,9 +79,9 @@ class Validation:
         return new < old if self.lower else new > old
 
     def improved(self, new: Mapping[str, float], best: Mapping[str, float]) -> tuple[bool, bool]:
-        """(is this the best, does patience begin anew) by all metrics that count.
+        """(is this the best, does patience restart), by all deciding metrics.
 
-        One metric must be better than it ever was; of several each may be as good.
+        A single metric must be better than its best value; several may equal theirs.
         """
         if len(self.metrics) == 1:
             better = self.better(new[self.metric], best.get(self.metric))
@@ -97,7 +97,7 @@ class Validation:
         return new <= best if name in self._lower else new >= best
 
     def bests(self, new: Mapping[str, float], best: Mapping[str, float]) -> dict[str, float]:
-        """The best that each metric ever was."""
+        """The best value so far of each metric."""
         return {
             name: (min if name in self._lower else max)(new[name], best.get(name, new[name]))
             for name in self.metrics
@@ -105,7 +105,7 @@ class Validation:
         }
 
     def better_of(self, new: Mapping[str, float], old: Mapping[str, float]) -> bool:
-        """Is a result better than another? Where the metric is the same, the loss decides."""
+        """Whether a result is better than another; the loss breaks ties."""
         if new[self.metric] == old[self.metric]:
             return new["loss"] < old["loss"]
         return self.better(new[self.metric], old[self.metric])

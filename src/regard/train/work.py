@@ -1,4 +1,4 @@
-"""What a training does at each step, apart from the engine that drives it."""
+"""What a training does at each step, independent of the engine that runs it."""
 
 import logging
 import math
@@ -49,7 +49,7 @@ _talk = logging.getLogger("regard.train")
 
 
 class Progress:
-    """Where a training is; saved in checkpoints."""
+    """The progress of a training, saved in checkpoints."""
 
     def __init__(self) -> None:
         """At the beginning."""
@@ -82,13 +82,13 @@ class Progress:
 
 
 class Work:
-    """A training: what `engine.run` calls at every step.
+    """A training, called by `engine.run` at every step.
 
     Args:
-        folder: where checkpoints, weights and the log go.
-        model: what is judged and saved. It is also what is `trained`, unless the engine shards the
-            weights: then that is a copy, and this one gets its weights when they are needed.
-        epoch_limit: passes over the data after which it ends, None: no limit.
+        folder: for checkpoints, weights and the log.
+        model: the model to validate and save. It is also `trained`, unless the engine shards the
+            weights; then `trained` is a copy, whose weights are copied back when needed.
+        epoch_limit: passes over the data before it ends; None: no limit.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class Work:
     # -- what the engine calls
 
     def begin(self, precision: Callable[[], Any], device: torch.device) -> None:
-        """Everything is on its device now."""
+        """Start, with everything on its device."""
         self.precision, self.device = precision, device
         if self.ema:
             now = weights_of(self.trained)
@@ -153,11 +153,11 @@ class Work:
         self._tick, self._saved = time.monotonic(), time.monotonic()
 
     def shard(self, mesh: DeviceMesh) -> None:
-        """Train a copy of the model whose weights are in shards."""
+        """Train a sharded copy of the model."""
         self.trained = sharded(self.model, self.optimizer, mesh)
 
     def end(self) -> None:
-        """Bring everything together for the last scores."""
+        """Gather everything for the final scores."""
         phase.leave(self)
         self._gather_weights()
         if self.ema:
@@ -183,7 +183,7 @@ class Work:
             group["lr"] = base * factor
 
     def clip(self) -> None:
-        """Clip the gradient by its norm, or only measure the norm when it is logged."""
+        """Clip the gradient norm, or only compute it for the log."""
         limit = self.settings.clip
         logged = _due(self.progress.step + 1, self.settings.log)
         parameters = [p for p in self.trained.parameters() if p.grad is not None]
@@ -228,7 +228,7 @@ class Work:
         self.progress.wall = self._wall_before + time.monotonic() - self._wall0
 
     def fraction(self, epoch: float) -> float:
-        """How much is done, 0 to 1, by the limit that is nearest."""
+        """The finished part, 0 to 1, by the nearest limit."""
         s, p = self.settings, self.progress
         parts = [
             p.step / s.steps if s.steps else 0.0,
@@ -238,7 +238,7 @@ class Work:
         return min(1.0, max(parts))
 
     def _agree(self) -> tuple[bool, bool, bool]:
-        """Is a checkpoint late, the CPU time spent, an interruption asked for - in any process?"""
+        """Whether any process has a due checkpoint, no CPU time left, or an interruption."""
         s = self.settings
         minutes, seconds = s.checkpoint.minutes, s.cpu_seconds
         late = minutes is not None and time.monotonic() - self._saved >= 60 * minutes
@@ -324,12 +324,12 @@ class Work:
     # -- saving
 
     def _gather_weights(self) -> None:
-        """Let `model` be what was trained; every process must call it."""
+        """Copy the trained weights to `model`; every process must call it."""
         if self.trained is not self.model:
             copy_weights(self.trained, self.model)
 
     def save(self) -> None:
-        """Save all that the rest of the training depends on; every process must call it."""
+        """Save everything that resuming needs; every process must call it."""
         states = processes.gather(random_state())
         self._gather_weights()
         optimizer = whole(self.optimizer.state_dict(), keep=self.first)
@@ -368,7 +368,7 @@ class Work:
 
     @contextmanager
     def catching_signals(self) -> Iterator[None]:
-        """Let the first Ctrl-C end the training after the step at hand, the second at once."""
+        """Make the first Ctrl-C end the training after the current step, the second immediately."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return

@@ -132,7 +132,7 @@ def _attend(
     query, key, value = rows
     if query.shape[1:] != key.shape[1:] or key.shape[:2] != value.shape[:2]:  # C would read on
         raise RequestError(
-            "attention expected queries and keys of one size and a value for each key, came (rows, "
+            "attention expected queries and keys of one size and a value for each key, got (rows, "
             f"heads, size) {tuple(query.shape)}, {tuple(key.shape)} and {tuple(value.shape)}"
         )
     scale /= call.select.temperature

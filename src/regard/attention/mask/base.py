@@ -88,7 +88,7 @@ class Lengths(Mask):
         lengths = self.lengths
         if not isinstance(lengths, Tensor):
             raise RequestError(
-                f"Lengths expected a tensor of integers, came {type(lengths).__name__}; "
+                f"Lengths expected a tensor of integers, got {type(lengths).__name__}; "
                 "give torch.tensor(lengths)"
             )
         if lengths.dtype not in _INTEGERS:
@@ -96,14 +96,14 @@ class Lengths(Mask):
             todo = "lengths.long() rounds down"
             if lengths.dtype == torch.bool:
                 todo = "a bool mask of keys is given as mask[:, None], one of pairs as it is"
-            raise RequestError(f"Lengths expected a tensor of integers, came {got}; {todo}")
+            raise RequestError(f"Lengths expected a tensor of integers, got {got}; {todo}")
         if torch.compiler.is_compiling():
             return
         most = -1
         if lengths.is_cpu and lengths.numel() and followed(lengths) is None:
             least, most = (int(end) for end in torch.aminmax(lengths))
             if least < 0:
-                raise RequestError(f"Lengths expected lengths of 0 or more, came {least}")
+                raise RequestError(f"Lengths expected lengths of 0 or more, got {least}")
         self.__dict__["_most"] = most
 
     def check_shape(self, queries: int, keys: int) -> None:
@@ -111,7 +111,7 @@ class Lengths(Mask):
             return
         most = self.__dict__.get("_most", -1)
         if most > keys:
-            raise RequestError(f"Lengths expected lengths of at most {keys} keys, came {most}")
+            raise RequestError(f"Lengths expected lengths of at most {keys} keys, got {most}")
 
     def _of(self, lengths: Tensor) -> "Lengths":
         """The same lengths on another device or re-ordered, without checking them again."""
@@ -162,7 +162,7 @@ class Window(Mask):
     def __post_init__(self) -> None:
         for name, value in (("left", self.left), ("right", self.right)):
             if value is not None and value < 0:
-                raise RequestError(f"Window expected {name} >= 0 or None, came {value}")
+                raise RequestError(f"Window expected {name} >= 0 or None, got {value}")
 
     def dense(
         self, queries: int, keys: int, *, at: int | Tensor, device: torch.device
@@ -313,7 +313,7 @@ def as_mask(mask: "Mask | Tensor | None") -> Mask:
     got = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
     raise RequestError(
         f"a mask is a bool tensor (True = may be looked at) or a Mask such as Lengths(lengths), "
-        f"came {got}; a padding mask with True = padding is inverted with ~"
+        f"got {got}; a padding mask with True = padding is inverted with ~"
     )
 
 

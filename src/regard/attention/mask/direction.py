@@ -45,7 +45,7 @@ class Directional(Mask):
     def __post_init__(self) -> None:
         if self.direction not in ("forward", "backward"):
             raise RequestError(
-                f'Directional expected "forward" or "backward", came {self.direction!r}; '
+                f'Directional expected "forward" or "backward", got {self.direction!r}; '
                 "~Window(0, 0) blocks the diagonal alone"
             )
 

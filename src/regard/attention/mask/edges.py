@@ -85,7 +85,7 @@ class Edges(Mask):
         offsets, sources = self.offsets, self.sources
         if offsets.dim() != 1 or sources.dim() != 1 or not len(offsets):
             raise RequestError(
-                "Edges expected offsets (Q + 1) and sources (E), came "
+                "Edges expected offsets (Q + 1) and sources (E), got "
                 f"{tuple(offsets.shape)} and {tuple(sources.shape)}"
             )
         counts = offsets.diff()
@@ -123,7 +123,7 @@ class Edges(Mask):
         """
         if pairs.dtype.is_floating_point or pairs.dtype == torch.bool or pairs.dim() != 2:
             raise RequestError(
-                "Edges.of expected pairs as integers (2, edge), came "
+                "Edges.of expected pairs as integers (2, edge), got "
                 f"{str(pairs.dtype).removeprefix('torch.')} {tuple(pairs.shape)}; ids of nodes are "
                 "whole numbers, pairs.long() makes them so"
             )
@@ -137,7 +137,7 @@ class Edges(Mask):
             and 0 <= int(target.min()) <= int(target.max()) < nodes
         ):
             raise RequestError(
-                f"Edges.of expected sources below {keys} and targets below {nodes}, came "
+                f"Edges.of expected sources below {keys} and targets below {nodes}, got "
                 f"sources up to {int(source.max())} and targets up to {int(target.max())}"
             )
         flat = torch.unique(target * keys + source)
@@ -208,7 +208,7 @@ class Edges(Mask):
         if queries != self.queries or keys < self.keys:
             raise RequestError(
                 f"these Edges are of {self.queries} queries and at least {self.keys} keys, "
-                f"came {queries} queries and {keys} keys"
+                f"got {queries} queries and {keys} keys"
             )
 
     def of_edges(self, pairs: Tensor, *, features: bool = False) -> Tensor:

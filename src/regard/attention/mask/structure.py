@@ -43,10 +43,10 @@ class Block(Mask):
 
     def __post_init__(self) -> None:
         if self.size < 1:
-            raise RequestError(f"Block expected a size of at least 1, came {self.size}")
+            raise RequestError(f"Block expected a size of at least 1, got {self.size}")
         for name, value in (("left", self.left), ("right", self.right)):
             if value is not None and value < 0:
-                raise RequestError(f"Block expected {name} >= 0 or None, came {value}")
+                raise RequestError(f"Block expected {name} >= 0 or None, got {value}")
 
     def dense(
         self, queries: int, keys: int, *, at: int | Tensor, device: torch.device
@@ -90,7 +90,7 @@ class Documents(Mask):
         ids = self.ids.to(device)
         if ids.shape[-1] < keys:
             raise RequestError(
-                f"Documents expected the document of each of {keys} keys, came {ids.shape[-1]}"
+                f"Documents expected the document of each of {keys} keys, got {ids.shape[-1]}"
             )
         own = ids if self.queries is None else self.queries.to(device)
         if isinstance(at, Tensor):
@@ -102,7 +102,7 @@ class Documents(Mask):
             at = at if self.queries is None or own.shape[-1] != queries else 0
             if at < 0 or own.shape[-1] < at + queries:
                 raise RequestError(
-                    f"Documents expected the document of queries {at} to {at + queries - 1}, came "
+                    f"Documents expected the document of queries {at} to {at + queries - 1}, got "
                     f"{own.shape[-1]}; queries that are no positions among the keys have their own "
                     "in Documents(ids, queries=...)"
                 )

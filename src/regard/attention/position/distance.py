@@ -54,7 +54,7 @@ class DistanceMask(_Distance):
         super().__init__()
         if not alpha >= 0:
             raise RequestError(
-                f"DistanceMask expected alpha >= 0 (0 is plain attention), came {alpha}"
+                f"DistanceMask expected alpha >= 0 (0 is plain attention), got {alpha}"
             )
         self.alpha: Tensor
         if learned:
@@ -95,7 +95,7 @@ class ALiBi(_Distance):
     def __init__(self, heads: int) -> None:
         super().__init__()
         if heads < 1:
-            raise RequestError(f"ALiBi expected at least one head, came {heads}")
+            raise RequestError(f"ALiBi expected at least one head, got {heads}")
         self.m: Tensor
         self.register_buffer("m", torch.tensor(_slopes(heads)), persistent=False)
 

@@ -49,9 +49,9 @@ class Rotary:
         pairs: Literal["interleaved", "half"] = "interleaved",
     ) -> None:
         if dim is not None and (dim < 2 or dim % 2):
-            raise RequestError(f"Rotary expected an even number of features, came dim={dim}")
+            raise RequestError(f"Rotary expected an even number of features, got dim={dim}")
         if pairs not in ("interleaved", "half"):
-            raise RequestError(f'Rotary expected pairs="interleaved" or "half", came {pairs!r}')
+            raise RequestError(f'Rotary expected pairs="interleaved" or "half", got {pairs!r}')
         self.dim, self.base, self.pairs = dim, base, pairs
 
     def before(
@@ -76,7 +76,7 @@ class Rotary:
         dim = x.shape[-1] if self.dim is None else self.dim
         if dim % 2 or dim > x.shape[-1]:
             raise RequestError(
-                f"Rotary expected an even number of features, at least {dim}, came "
+                f"Rotary expected an even number of features, at least {dim}, got "
                 f"{x.shape[-1]}; dim= says how many turn"
             )
         # Angles grow with the position: in fp32 they would be off by 0.004 at 100 000.

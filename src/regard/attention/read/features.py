@@ -53,6 +53,6 @@ def check_features(features: int, value_dim: int) -> None:
     """Refuse weights and values of different sizes."""
     if features != value_dim:
         raise RequestError(
-            f"FeatureSum expected values with as many features as the weights, came {value_dim} "
+            f"FeatureSum expected values with as many features as the weights, got {value_dim} "
             f"and {features}; build the feature-wise score with features={value_dim}"
         )

@@ -39,7 +39,7 @@ class WeightedSum(nn.Module):
         super().__init__()
         if scale not in _POWERS:
             raise RequestError(
-                f'WeightedSum expected scale="root length", "length" or None, came {scale!r}'
+                f'WeightedSum expected scale="root length", "length" or None, got {scale!r}'
             )
         self.dropout, self.scale = dropout, scale
 

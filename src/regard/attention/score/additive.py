@@ -113,8 +113,8 @@ class Additive(nn.Module):
         """Refuse prepared keys of another size, where C would read out of bounds."""
         if query.shape[-1] != keys.shape[-1]:
             raise RequestError(
-                f"Additive with hidden={query.shape[-1]} expected keys that it made ready itself, "
-                f"came some of {keys.shape[-1]}; call remember of the layer that looks at them"
+                f"Additive with hidden={query.shape[-1]} expected keys that it prepared itself, "
+                f"got keys of size {keys.shape[-1]}; call remember of the same layer"
             )
 
     def shown(self, features: Tensor) -> Tensor:

@@ -35,7 +35,7 @@ class FeatureAdditive(nn.Module):
     def __init__(self, query_dim: int, key_dim: int, features: int, *, scale: float = 5.0) -> None:
         super().__init__()
         if not scale > 0:
-            raise RequestError(f"FeatureAdditive expected a scale above 0, came {scale}")
+            raise RequestError(f"FeatureAdditive expected a scale above 0, got {scale}")
         self.query = nn.Linear(query_dim, features, bias=False)
         self.key = nn.Linear(key_dim, features)
         self.scale = scale

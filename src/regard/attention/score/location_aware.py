@@ -48,7 +48,7 @@ class LocationAware(Additive):
     ) -> None:
         if width < 1 or width % 2 == 0:
             raise RequestError(
-                f"LocationAware expected an odd width, as many keys on both sides, came {width}"
+                f"LocationAware expected an odd width, as many keys on both sides, got {width}"
             )
         super().__init__(query_dim, key_dim, hidden, bias=bias, features=filters, heads=heads)
         self.filters = nn.Conv1d(1, filters, width, padding=width // 2, bias=False)

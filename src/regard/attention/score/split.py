@@ -45,7 +45,7 @@ class SplitLinear(nn.Module):
     ) -> None:
         super().__init__()
         if slope < 0:
-            raise RequestError(f"SplitLinear expected a slope of 0 or more, came {slope}")
+            raise RequestError(f"SplitLinear expected a slope of 0 or more, got {slope}")
         lead = () if heads is None else (heads,)
         self.heads, self.slope = heads, slope
         self.query = nn.Parameter(torch.empty(*lead, query_dim))
@@ -81,7 +81,7 @@ class SplitLinear(nn.Module):
         if self.heads is not None and (x.dim() < 3 or x.shape[-3] != self.heads):
             raise RequestError(
                 f"SplitLinear with heads={self.heads} expected {what} (*batch, {self.heads}, "
-                f"nodes, dim), came {tuple(x.shape)}"
+                f"nodes, dim), got {tuple(x.shape)}"
             )
 
     def extra_repr(self) -> str:

@@ -40,7 +40,7 @@ class FeatureSoftmax(OverAllKeys):
     def __post_init__(self) -> None:
         if not self.temperature > 0:
             raise RequestError(
-                f"FeatureSoftmax expected a temperature above 0, came {self.temperature}"
+                f"FeatureSoftmax expected a temperature above 0, got {self.temperature}"
             )
 
     def __call__(
@@ -54,7 +54,7 @@ class FeatureSoftmax(OverAllKeys):
         """Exponentiate and normalize over the keys."""
         if query is not None and scores.dim() != query.dim() + 1:
             raise RequestError(
-                "FeatureSoftmax expected scores (*batch, Q, K, D) with a feature axis, came "
+                "FeatureSoftmax expected scores (*batch, Q, K, D) with a feature axis, got "
                 f"{tuple(scores.shape)}; take a feature-wise score such as FeatureAdditive, or "
                 "Softmax"
             )

@@ -49,9 +49,9 @@ class Hard(OverAllKeys, nn.Module):
         super().__init__()
         for name, choice in (("training", training), ("evaluation", evaluation)):
             if choice not in ("sample", "argmax"):
-                raise RequestError(f'Hard expected {name}="sample" or "argmax", came {choice!r}')
+                raise RequestError(f'Hard expected {name}="sample" or "argmax", got {choice!r}')
         if not temperature > 0:
-            raise RequestError(f"Hard expected a temperature above 0, came {temperature}")
+            raise RequestError(f"Hard expected a temperature above 0, got {temperature}")
         self.choices: tuple[Choice, Choice] = (training, evaluation)
         self.temperature, self.generator = temperature, generator
 

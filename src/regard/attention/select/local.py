@@ -154,7 +154,7 @@ class LocalPredictive(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         """Predict p, normalize within the window, multiply by the Gaussian."""
         if query is None:
-            raise RequestError("LocalPredictive expected the queries, came none; pass query=")
+            raise RequestError("LocalPredictive expected the queries, got none; pass query=")
         keys = scores.shape[-1]
         place = torch.arange(keys, device=scores.device)
         center = self.centers(query, _lengths(keys, mask, place))[..., None]
@@ -177,6 +177,4 @@ def _lengths(keys: int, mask: Tensor | None, place: Tensor) -> int | Tensor:
 
 def _check(reach: int, least: int, name: str) -> None:
     if reach < least:
-        raise RequestError(
-            f"{name} expected a window of {least} or more on each side, came {reach}"
-        )
+        raise RequestError(f"{name} expected a window of {least} or more on each side, got {reach}")

@@ -64,10 +64,10 @@ class Monotonic(OverAllKeys, nn.Module):
         super().__init__()
         name = type(self).__name__
         if not noise >= 0:
-            raise RequestError(f"{name} expected noise of 0 or more, came {noise}")
+            raise RequestError(f"{name} expected noise of 0 or more, got {noise}")
         for when, mode in (("training", training), ("evaluation", evaluation)):
             if mode not in ("expected", "hard"):
-                raise RequestError(f'{name} expected {when}="expected" or "hard", came {mode!r}')
+                raise RequestError(f'{name} expected {when}="expected" or "hard", got {mode!r}')
         self.offset = nn.Parameter(torch.tensor([float(offset)]))  # r; FSDP2 shards no scalar
         self.chunk: Score | None = None
         self.noise, self.generator = noise, generator
@@ -165,7 +165,7 @@ class MonotonicChunkwise(Monotonic):
             offset, noise=noise, training=training, evaluation=evaluation, generator=generator
         )
         if width < 1:
-            raise RequestError(f"MonotonicChunkwise expected chunks of 1 key or more, came {width}")
+            raise RequestError(f"MonotonicChunkwise expected chunks of 1 key or more, got {width}")
         self.width, self.chunk = width, chunk
 
     def spread(

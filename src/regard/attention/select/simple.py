@@ -34,7 +34,7 @@ class Sharpen(Softmax):
 
     def __init__(self, beta: float = 2.0) -> None:
         if not beta > 0:
-            raise RequestError(f"Sharpen expected a beta above 0, came {beta}")
+            raise RequestError(f"Sharpen expected a beta above 0, got {beta}")
         object.__setattr__(self, "beta", beta)
         object.__setattr__(self, "temperature", 1 / beta)
 
@@ -135,7 +135,7 @@ class OverQueries(OverAllKeys):
         ):
             raise RequestError(
                 f"OverQueries expected a selection that gives weights over one axis, such as "
-                f"Softmax or Sparsemax, came {kind.__name__}, which is made for one query at a time"
+                f"Softmax or Sparsemax, got {kind.__name__}, which is made for one query at a time"
             )
 
     def __call__(

@@ -31,7 +31,7 @@ class Softmax(OverAllKeys):
 
     def __post_init__(self) -> None:
         if not self.temperature > 0:
-            raise RequestError(f"Softmax expected a temperature above 0, came {self.temperature}")
+            raise RequestError(f"Softmax expected a temperature above 0, got {self.temperature}")
 
     def __call__(
         self,

@@ -93,7 +93,7 @@ class TopK(OverAllKeys):
 
     def __post_init__(self) -> None:
         if self.k < 1:
-            raise RequestError(f"TopK expected at least one key, came k={self.k}")
+            raise RequestError(f"TopK expected at least one key, got k={self.k}")
 
     def __call__(
         self,
