@@ -326,7 +326,7 @@ def shouting():
     words = Tokenizer.train(["she sings well"] * 2, kind="words", vocab_size=20)
     config = {"model": {"name": "reads"}, "decode": {}}
     fields = as_fields({"source": words}, Shout().fields())
-    return Loaded(Reads().eval(), Shout(), fields, None, config, None)
+    return Loaded(Reads().eval(), Shout(), fields, None, config, Path("nowhere"))
 
 
 def test_a_task_that_says_nothing_is_shown_all_the_same(tmp_path):
