@@ -66,7 +66,8 @@ def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> Vi
         name, probability = classes[0]
         runs.append(Run(
             kept, input=f"node {called} of {model}", output=name, model=model,
-            folder=options.folder, score=probability, title=f"{model} · node {called} · {name} {probability:.2f}",
+            folder=options.folder, score=probability,
+            title=f"{model} · node {called} · {name} {probability:.2f}",
             panels=[*panels, bars(classes, "classes")], result=_result(one, classes),
         ))  # fmt: skip
     return View(axes, maps, runs, f"{options.folder or model} · {runs[0].input}")
