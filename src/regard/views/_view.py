@@ -5,7 +5,7 @@ Plain values: what draws them is on a higher floor (`regard.viewer`).
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -168,7 +168,7 @@ class View:
         """The attentions, in order."""
         return list(dict.fromkeys(one.name for one in self.maps))
 
-    def __add__(self, other: "View") -> Self:
+    def __add__(self, other: "View") -> Any:
         """Both on one page: to compare models, checkpoints or inputs."""
         s, m = len(self.axes), len(self.maps)
         maps = [replace(o, rows=o.rows + s, columns=o.columns + s) for o in other.maps]
