@@ -24,14 +24,14 @@ from regard.metrics.interval import paired
 from regard.metrics.score import Sums
 from regard.metrics.squad import exact_match, span_f1
 from regard.tasks import _guesses
-from regard.tasks.questions import Questions, Words
+from regard.tasks.questions import QuestionDataset, ReaderVocabulary
 from regard.tasks.rerank import Reranker, global_model
 
 Each = dict[str, np.ndarray]
 """Score -> what each question got, 0 to 100."""
 
 
-def scores(outputs: list[str], examples: Questions, answer: str) -> Each:
+def scores(outputs: list[str], examples: QuestionDataset, answer: str) -> Each:
     """Of each question."""
     right = examples.references
     if answer == "word":
@@ -50,9 +50,9 @@ def splits(folder: str, wanted: tuple[str, ...], known: dict[str, Any]) -> tuple
         known |= {"config": config, "read": {s: getattr(read, s).questions for s in wanted}}
     if config != known["config"]:
         sys.exit(f"{folder}: its data is not that of the first folder")
-    words = Words(loaded.tokenizers["source"], loaded.task.anonymous)
+    words = ReaderVocabulary(loaded.tokenizers["source"], loaded.task.anonymous)
     return loaded, {
-        split: Questions(known["read"][split], words, loaded.task.pointers)
+        split: QuestionDataset(known["read"][split], words, loaded.task.pointers)
         for split in wanted
         if split != "train"
     }
@@ -65,7 +65,7 @@ def answers(
     loaded, read = splits(folder, ("train", "dev", "test") if rerank else ("test",), known)
     task, test = loaded.task, read["test"]
 
-    def predict(examples: Questions) -> list[Any]:
+    def predict(examples: QuestionDataset) -> list[Any]:
         return list(task.predict(loaded.model, examples, None, loaded.tokenizers, tokens=30_000))
 
     found, name = predict(test), str(loaded.config["model"]["name"])
@@ -80,14 +80,14 @@ def answers(
     return task, test, made
 
 
-def guesses(test: Questions, answer: str) -> Mapping[str, Each]:
+def guesses(test: QuestionDataset, answer: str) -> Mapping[str, Each]:
     """What is got without reading."""
     guess = {"word": ("most frequent", _guesses.frequent), "span": ("window", _guesses.window)}
     name, function = guess[answer]
     return {name: scores([function(one) for one in test.questions], test, answer)}
 
 
-def parts(test: Questions) -> dict[str, np.ndarray]:
+def parts(test: QuestionDataset) -> dict[str, np.ndarray]:
     """All questions, those of each file, and those whose answer is in the document."""
     files = [Path(one.file).name.split(".")[0] for one in test.questions]
     found = {"all": np.ones(len(test), bool)}

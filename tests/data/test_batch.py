@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.data.batch import PairBatch, collate, plan
-from regard.data.packed import Packed
+from regard.data.packed import RaggedIds
 
 SIZES = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), max_size=60).map(
     lambda rows: np.array(rows, np.int64).reshape(-1, 2)
@@ -77,7 +77,7 @@ def test_one_sided_sizes():
 )
 def test_collate_is_what_a_loop_makes(rows, data):
     indices = data.draw(st.lists(st.integers(0, len(rows) - 1), min_size=1, max_size=5))
-    source, target = Packed.rows([r[0] for r in rows]), Packed.rows([r[1] for r in rows])
+    source, target = RaggedIds.rows([r[0] for r in rows]), RaggedIds.rows([r[1] for r in rows])
     batch = collate(source, target, indices)
     chosen = [rows[i] for i in indices]
     width = max(len(s) for s, _ in chosen) + 1, max(len(t) for _, t in chosen) + 1
@@ -92,7 +92,7 @@ def test_collate_is_what_a_loop_makes(rows, data):
 
 
 def test_a_batch_moves():
-    batch = collate(Packed.rows([[5, 6]]), Packed.rows([[7]]), [0]).to("meta")
+    batch = collate(RaggedIds.rows([[5, 6]]), RaggedIds.rows([[7]]), [0]).to("meta")
     assert isinstance(batch, PairBatch)
     tensors = [batch.source, batch.source_lengths, batch.target_in, batch.target_out]
     assert all(t.device == torch.device("meta") for t in tensors)
@@ -101,7 +101,7 @@ def test_a_batch_moves():
 
 @given(st.lists(st.lists(st.integers(0, 9), max_size=5), max_size=9), st.data())
 def test_packed_rows_are_lists(rows, data):
-    packed = Packed.rows(rows)
+    packed = RaggedIds.rows(rows)
     assert [row.tolist() for row in packed] == rows
     assert packed.sizes.tolist() == [len(row) for row in rows]
     if rows:

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from regard.data import Problems, read, stories
-from regard.data.stories import Sheet, told, words_of
+from regard.data.stories import SentenceIndex, told, words_of
 from regard.errors import RequestError
 
 TEXT = """\
@@ -108,6 +108,6 @@ def test_a_folder_of_tasks(tmp_path):
 
 
 def test_a_sentence_is_kept_once_and_unknown_words_are_three():
-    sheet = Sheet({"ann": 4, "left": 5})
+    sheet = SentenceIndex({"ann": 4, "left": 5})
     assert [sheet.add(t) for t in ("Ann left.", "Bob left.", "Ann left.", "")] == [1, 2, 1, 0]
     assert sheet.words().tolist() == [[0, 0], [4, 5], [3, 5]]

@@ -10,7 +10,7 @@ from regard import catalog, decode, tasks
 from regard._recipe.check import defaults, given_by_data
 from regard.train.optim import OPTIMIZERS
 from regard.train.schedule import SCHEDULES
-from regard.train.settings import Batch, Checkpoint, Training, Validate
+from regard.train.settings import BatchSettings, Checkpoint, Training, Validate
 from tests.repo.tree import TOP
 
 PAGE = TOP / "docs" / "howto" / "coming-from.md"
@@ -33,7 +33,11 @@ def known():
         made = task(graph="some.npz") if name == "graphs" else task()
         found |= set(inside("data", made.data_types))
     found |= {f"train.{f.name}" for f in fields(Training)}
-    for section, kind in (("batch", Batch), ("validate", Validate), ("checkpoint", Checkpoint)):
+    for section, kind in (
+        ("batch", BatchSettings),
+        ("validate", Validate),
+        ("checkpoint", Checkpoint),
+    ):
         found |= {f"train.{section}.{f.name}" for f in fields(kind)}
     for section, table in (("optimizer", OPTIMIZERS), ("schedule", SCHEDULES)):
         found |= {f"train.{section}.{key}" for made in table.values() for key in defaults(made)}

@@ -172,12 +172,12 @@ def test_wrong_changes(file, override, said):
 
 
 def test_null_is_the_default(file):
-    from regard.train.settings import Batch, Training
+    from regard.train.settings import BatchSettings, Training
 
     changes = ["train.batch=", "train.optimizer=null", "train.steps=~", "train.epochs=1"]
     found = recipe.load(file, changes).check()
     settings = Training.of(found.train)
-    assert (settings.batch, settings.optimizer) == (Batch(), {"name": "adam"})
+    assert (settings.batch, settings.optimizer) == (BatchSettings(), {"name": "adam"})
     assert (settings.steps, settings.epochs) == (None, 1)
 
 

@@ -15,16 +15,10 @@ from tests.repo.tree import SOURCE, dotted, modules
 NAMES = sorted({dotted(path) for path in modules()} - {"regard", "regard.__main__"})
 
 SHARED = {
-    "Asked": {"data/stories.py", "tasks/given.py"},
-    "Batch": {"data/dataset.py", "train/settings.py"},
-    "Column": {"cli/_inspect.py", "data/dataset.py"},
     "Cosine": {"attention/score/dot.py", "train/schedule.py"},
     "Linear": {"decode/panels.py", "train/schedule.py"},
-    "Memory": {"attention/memory.py", "tasks/memory.py"},
-    "Packed": {"data/packed.py", "viewer/_codec.py"},
     "Row": {"cli/app.py", "data/formats/text.py"},
     "Score": {"attention/score/base.py", "metrics/score.py"},
-    "Words": {"tasks/questions.py", "viewer/picture.py"},
     "Work": {"train/engine.py", "train/work.py"},
 }
 """Public classes that still share a name, with their files. No row may be added."""

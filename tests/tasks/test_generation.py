@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from regard import catalog, decode, tasks
-from regard.data.packed import Packed
+from regard.data.packed import RaggedIds
 from regard.data.tokenize import Tokenizer
 from regard.errors import RequestError
 from regard.tasks import PairDataset, Prediction
@@ -122,7 +122,7 @@ def test_many_at_once_are_as_one_by_one(task, name):
 
 def test_the_loss_is_summed_over_real_tokens_in_any_batch():
     task = tasks.load("translation")(smoothing=0.1)
-    rows = Packed.rows([[5, 6, 7], [8], [9, 10]])
+    rows = RaggedIds.rows([[5, 6, 7], [8], [9, 10]])
     examples = PairDataset(rows, rows, ["", "", ""], [[""]] * 3)
     model = Echo(12, 12, sure=3.0)
     whole, count = task.loss(model, examples.collate([0, 1, 2]))
@@ -137,7 +137,7 @@ def test_the_loss_is_summed_over_real_tokens_in_any_batch():
 
 
 def test_models_that_give_log_probabilities(task):
-    rows = Packed.rows([[5, 6, 7]])
+    rows = RaggedIds.rows([[5, 6, 7]])
     batch = PairDataset(rows, rows, [""], [[""]]).collate([0])
     model = Echo(12, 12, sure=3.0)
     plain, _ = task.loss(model, batch)
@@ -158,7 +158,7 @@ def test_wrong_settings(arguments, message):
 
 def test_translation_scores_with_the_settings_in_the_signature():
     task = tasks.load("translation")(lowercase=True, tokenize="intl")
-    rows = Packed.rows([[5]])
+    rows = RaggedIds.rows([[5]])
     examples = PairDataset(rows, rows, ["x"], [["The Cat sat on the mat"]])
     scores = task.score([Prediction("x", "the cat sat on the mat")], examples)
     assert scores["bleu"].value == pytest.approx(100.0)

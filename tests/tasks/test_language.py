@@ -14,7 +14,7 @@ from regard.data.batch import plan
 from regard.errors import RequestError
 from regard.models.memn2n_lm import MemN2NLM
 from regard.protocols import EOS, PAD, UNK
-from regard.tasks.language import Judged, Language
+from regard.tasks.language import Language, ScoredText
 from tests.cli.run import run
 
 NAMES = ("ann", "bob", "cy", "dee")
@@ -110,7 +110,7 @@ def test_texts_know_nothing_of_each_other_and_come_with_what_is_next(folder):
     loaded = regard.load(folder)
     one, blank, other, again = loaded.predict(["ann said", " ", "zzz said ann", "ann said"])
     assert (blank.output, blank.refused, blank.tokens) == ("", "", [])
-    assert isinstance(one, Judged)
+    assert isinstance(one, ScoredText)
     assert one.as_json() == again.as_json()
     assert one.tokens == ["ann", "said", "</s>"]
     assert other.ids[0] == UNK

@@ -10,7 +10,7 @@ import regard
 from regard import recipe, tasks, train
 from regard.errors import RequestError
 from regard.models.memn2n import MemN2N
-from regard.tasks.memory import Answer, Memory
+from regard.tasks.memory import Answer, MemoryQA
 
 PEOPLE, PLACES = ("Ann", "Bob", "Cy"), ("hall", "garden", "white house", "attic")
 
@@ -89,20 +89,20 @@ def test_empty_unknown_and_bare_questions_have_defined_answers(folder, caplog):
 
 
 def test_the_last_tenth_is_held_out_by_story_and_the_last_facts_are_kept(data):
-    made = Memory(facts=3).data({"path": str(data), "tasks": [1]})
+    made = MemoryQA(facts=3).data({"path": str(data), "tasks": [1]})
     assert (len(made.train), len(made.dev), len(made.test)) == (270, 30, 60)
     assert made.test.story.sizes.max() == 3
-    whole = Memory().data({"path": str(data), "tasks": [1]}, made.tokenizers)
+    whole = MemoryQA().data({"path": str(data), "tasks": [1]}, made.tokenizers)
     for n in range(60):
         kept, facts = made.test.story[n], whole.test.story[n]
         texts = [made.test.sheet.texts[i] for i in kept]
         assert texts == [whole.test.sheet.texts[i] for i in facts][-3:]
-    limited = Memory().data({"path": str(data), "limit": 10})
+    limited = MemoryQA().data({"path": str(data), "limit": 10})
     assert [limited.train.tasks.count(t) for t in ("qa1", "qa2")] == [10, 10]
 
 
 def test_the_loss_is_the_same_whether_short_stories_are_read_apart_or_not(data):
-    task = Memory()
+    task = MemoryQA()
     made = task.data({"path": str(data)})
     torch.manual_seed(0)
     model = MemN2N(**task.model_arguments(made.tokenizers), dim=8).eval()
@@ -126,18 +126,18 @@ def test_what_the_section_data_does_not_have_is_said(data, tmp_path):
         ({}, "data.path is not given"),
     ):
         with pytest.raises(RequestError, match=words):
-            Memory().data(config)
+            MemoryQA().data(config)
     (tmp_path / "qa1_x_train.txt").write_text("1 Nobody asks.\n")
     with pytest.raises(RequestError, match=r"qa1_x_train.txt has no question"):
-        Memory().data({"path": str(tmp_path)})
+        MemoryQA().data({"path": str(tmp_path)})
     with pytest.raises(RequestError, match=r"has no dev split; it has train"):
-        Memory().data({"path": str(tmp_path)}, splits=("dev",))
+        MemoryQA().data({"path": str(tmp_path)}, splits=("dev",))
     with pytest.raises(RequestError, match=r"task\.facts is 0"):
-        Memory(facts=0)
+        MemoryQA(facts=0)
 
 
 def test_the_catalogue_of_tasks_has_it():
-    assert tasks.load("memory") is Memory
+    assert tasks.load("memory") is MemoryQA
 
 
 def test_the_view_is_a_table_of_facts_by_hops(folder, tmp_path):

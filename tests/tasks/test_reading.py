@@ -16,7 +16,7 @@ from regard.errors import RequestError
 from regard.models.aoa import AoA
 from regard.store import Loaded
 from regard.tasks import Prediction, _guesses
-from regard.tasks.questions import Questions, Words
+from regard.tasks.questions import QuestionDataset, ReaderVocabulary
 from regard.tasks.reading import Reading
 from regard.tasks.rerank import Reranker, global_model
 
@@ -47,7 +47,7 @@ def tokenizer(words="a b c d XXXXX", **more):
 
 
 def examples(*questions, pointers=1, known="a b c d XXXXX"):
-    return Questions(questions, Words(tokenizer(known), 8), pointers)
+    return QuestionDataset(questions, ReaderVocabulary(tokenizer(known), 8), pointers)
 
 
 @pytest.fixture
@@ -101,12 +101,12 @@ def test_the_loss_and_the_best_span_by_all_pairs():
 
 
 def test_unknown_words_keep_apart_within_their_document():
-    words = Words(tokenizer("a XXXXX"), anonymous=3)
+    words = ReaderVocabulary(tokenizer("a XXXXX"), anonymous=3)
     document, query = words.ids(["x", "a", "y", "x"], ["y", "XXXXX", "w", "v"])
     size = words.size
     assert document == [size, words.known["a"], size + 1, size]
     assert query == [size + 1, words.known["XXXXX"], size + 2, size]  # and round again
-    lower = Words(tokenizer("a b", lowercase=True), 3)
+    lower = ReaderVocabulary(tokenizer("a b", lowercase=True), 3)
     assert lower.ids(["A"], ["B"]) == ([lower.known["a"]], [lower.known["b"]])
 
 

@@ -18,7 +18,7 @@ from regard.train.finish import choose
 from regard.train.log import Log
 from regard.train.schedule import Point
 from regard.train.seeds import seeds_of, summary
-from regard.train.settings import Batch, Checkpoint, Training, Validate
+from regard.train.settings import BatchSettings, Checkpoint, Training, Validate
 from regard.train.state import (
     load_checkpoint,
     load_weights,
@@ -523,7 +523,7 @@ def test_accumulated_gradients_are_those_of_one_batch(tmp_path):
             for rows in ([[1.0, 2.0]], [[3.0, -1.0], [0.5, 4.0]]):
                 yield works.Micro(torch.tensor(rows), 3, Place(0, 1), 0.0, 0.25)
 
-    settings = {"steps": 1, "batch": Batch(accumulate=2), "clip": 0.5}
+    settings = {"steps": 1, "batch": BatchSettings(accumulate=2), "clip": 0.5}
     work = _work(tmp_path, **settings)
     before = {k: v.detach().double().numpy().copy() for k, v in weights_of(work.model).items()}
     engine.run(work, Pairs(work))

@@ -24,7 +24,7 @@ def targets(recipe: "Recipe") -> Targets:
     from regard.decode import DECODERS
     from regard.train.optim import OPTIMIZERS
     from regard.train.schedule import SCHEDULES
-    from regard.train.settings import Batch, Checkpoint, Training, Validate
+    from regard.train.settings import BatchSettings, Checkpoint, Training, Validate
 
     found: Targets = {}
     model = _name(recipe, "model", recipe.model, catalog.names())
@@ -32,7 +32,7 @@ def targets(recipe: "Recipe") -> Targets:
     found["model"] = made, given_by_data(made)
     found["task"] = tasks.load(_name(recipe, "task", recipe.task, tasks.TASKS)), ()
     found["train"] = Training, ("batch", "validate", "checkpoint", "optimizer", "schedule")
-    found["train.batch"] = Batch, ()
+    found["train.batch"] = BatchSettings, ()
     found["train.validate"] = Validate, ()
     found["train.checkpoint"] = Checkpoint, ()
     tables: tuple[tuple[str, Mapping[str, Any], str], ...] = (

@@ -27,7 +27,7 @@ ORDER = ("train", "train-10k", "dev", "valid", "val", "test")
 """Of the splits of a bAbI task."""
 
 
-class Column:
+class ColumnSummary:
     """What is counted of one column, a row at a time, in 16 bytes and a hash each."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class Split:
 
     def __init__(self, file: Path, columns: Mapping[str, str | int]) -> None:
         self.file = file
-        self.columns = {name: Column() for name in columns}
+        self.columns = {name: ColumnSummary() for name in columns}
         self.rows = array("q")
         self.samples: list[Row] = []
         self.problems = Problems()

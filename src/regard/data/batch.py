@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.data.packed import Packed
+from regard.data.packed import RaggedIds
 from regard.protocols import BOS, EOS, PAD
 
 __all__ = ["PairBatch", "collate", "plan", "some"]
@@ -110,7 +110,7 @@ def some(count: int, limit: int) -> list[int]:
     return [int(i) for i in np.linspace(0, count - 1, limit).round()]
 
 
-def collate(source: Packed, target: Packed, indices: Sequence[int]) -> PairBatch:
+def collate(source: RaggedIds, target: RaggedIds, indices: Sequence[int]) -> PairBatch:
     """Put examples into one padded batch; ids in `source` and `target` have no BOS and no EOS."""
     at = np.asarray(indices, np.int64)
     sizes, out = source.sizes_at(at) + 1, target.padded(at, PAD, EOS)

@@ -18,7 +18,7 @@ from regard.data.tokenize import Tokenizer
 from regard.errors import RequestError, nearest
 from regard.protocols import EOS
 
-__all__ = ["FORMATS", "Line", "Text", "encode", "format_of", "lines", "vocabulary"]
+__all__ = ["FORMATS", "Line", "RunningText", "encode", "format_of", "lines", "vocabulary"]
 
 FORMATS = {"text": "", "jsonl": "text", "tsv": "text", "trees": "words"}
 """What running text can be in, and the column it is in unless told otherwise."""
@@ -31,7 +31,7 @@ Line = tuple[int, str]
 
 
 @dataclass(frozen=True, eq=False)
-class Text:
+class RunningText:
     """A text in ids: EOS, then every line with an EOS behind it.
 
     Args:
@@ -107,7 +107,7 @@ def vocabulary(
     return Tokenizer.train((line for _, line in read()), **settings)
 
 
-def encode(found: Iterable[Line], tokenizer: Tokenizer, *, keep: bool) -> Text:
+def encode(found: Iterable[Line], tokenizer: Tokenizer, *, keep: bool) -> RunningText:
     """Turn lines into one text; the lines themselves are never all in memory unless kept."""
     ids, sizes = [np.array([EOS], np.int32)], [np.ones(1, np.int64)]
     words, kept = [np.zeros(0, np.int64)], list[str]()
@@ -120,7 +120,7 @@ def encode(found: Iterable[Line], tokenizer: Tokenizer, *, keep: bool) -> Text:
         words.append(np.fromiter((len(line.split()) for line in own), np.int64, len(own)))
         kept += own if keep else []
     starts = np.cumsum(np.concatenate(sizes))
-    return Text(np.concatenate(ids), starts, np.concatenate(words), kept if keep else None)
+    return RunningText(np.concatenate(ids), starts, np.concatenate(words), kept if keep else None)
 
 
 def _frequent(read: Callable[[], Iterable[Line]], least: int, *, lowercase: bool) -> Iterator[str]:

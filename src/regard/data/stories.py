@@ -15,8 +15,8 @@ from regard.errors import RequestError
 from regard.protocols import PAD, UNK
 
 __all__ = [
-    "Asked",
-    "Sheet",
+    "SentenceIndex",
+    "StoryQuestion",
     "answer_word",
     "files",
     "read",
@@ -39,7 +39,7 @@ _MARKS = ".,;:!?\"'()[]"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class StoryQuestion:
     """A question with what was told before it.
 
     Args:
@@ -146,7 +146,7 @@ def files(path: str, tasks: Sequence[str] | None, size: str) -> dict[str, list[t
 
 def read(
     file: Path, task: str, columns: Mapping[str, str], form: str | None, problems: Problems
-) -> Iterator[Asked]:
+) -> Iterator[StoryQuestion]:
     """The questions of a file: bAbI text, or rows with `story`, `question` and `answer`."""
     plain = file.name.removesuffix(".gz").endswith(".txt")
     form = form or ("babi" if plain else formats.format_of(file))
@@ -156,14 +156,14 @@ def read(
         f = row.fields
         facts = f["story"].split("\n") if is_babi else sentences(f["story"])
         number = f.get("number", str(row.line))
-        yield Asked(
+        yield StoryQuestion(
             [fact for fact in facts if fact], f["question"], f["answer"],
             f.get("task") or task, number, row.file, row.line,
         )  # fmt: skip
 
 
 @dataclass
-class Sheet:
+class SentenceIndex:
     """Distinct sentences and their words; the first is empty.
 
     Args:

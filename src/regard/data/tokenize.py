@@ -20,7 +20,7 @@ import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
 from regard._recipe.old_names import TOKENIZER, renaming
-from regard.data.packed import Packed
+from regard.data.packed import RaggedIds
 from regard.data.shapes import is_shape, shape, with_shapes
 from regard.errors import RequestError, nearest
 from regard.protocols import EOS, UNK
@@ -232,7 +232,7 @@ class Tokenizer:
             words = _word_indices(text, raw.offsets)
         return Encoding(ids, raw.tokens, raw.offsets, words, text)
 
-    def encode_all(self, texts: Sequence[str], at_once: int = 1 << 18) -> Packed:
+    def encode_all(self, texts: Sequence[str], at_once: int = 1 << 18) -> RaggedIds:
         """The ids of many texts, packed: the fast way to read a corpus.
 
         Pieces never cross white space, so that each different word is cut only once.
@@ -245,9 +245,9 @@ class Tokenizer:
             self._encode_some(texts[start : start + at_once])
             for start in range(0, max(len(texts), 1), at_once)
         ]
-        return parts[0] if len(parts) == 1 else Packed.join(parts)
+        return parts[0] if len(parts) == 1 else RaggedIds.join(parts)
 
-    def _encode_some(self, texts: Sequence[str]) -> Packed:
+    def _encode_some(self, texts: Sequence[str]) -> RaggedIds:
         numbers: defaultdict[str, int] = defaultdict()
         numbers.default_factory = numbers.__len__  # a new word gets the next number
         index, counts = array("l"), array("l")
@@ -257,9 +257,9 @@ class Tokenizer:
             index.extend(map(numbers.__getitem__, words))
             counts.append(len(words))
         distinct = self._distinct(list(numbers))
-        pieces = Packed.rows(distinct).take(np.asarray(index, np.int64))  # a row for each word
+        pieces = RaggedIds.rows(distinct).take(np.asarray(index, np.int64))  # a row for each word
         ends = np.concatenate([[0], np.cumsum(np.asarray(counts, np.int64))]).astype(np.int64)
-        return Packed(np.maximum(pieces.flat, np.int32(UNK)), pieces.starts[ends])
+        return RaggedIds(np.maximum(pieces.flat, np.int32(UNK)), pieces.starts[ends])
 
     def _distinct(self, texts: list[str]) -> list[list[int]]:
         if self._shapes:  # unknown words are wanted, and the fast way does not say where they are

@@ -24,7 +24,7 @@ from regard.fields.label import ArrayColumn
 from regard.layers.sparse import CSRMatrix
 from regard.layers.subgraph import SampledSubgraph
 
-__all__ = ["GraphField", "Paths", "World"]
+__all__ = ["GraphData", "GraphField", "Paths"]
 
 SEVERAL = 10_000
 """Names among which the nearest one is looked for."""
@@ -33,7 +33,7 @@ Paths = str | Sequence[str]
 
 
 @dataclass(frozen=True, eq=False)
-class World:
+class GraphData:
     """A graph as models read it.
 
     Args:
@@ -131,7 +131,7 @@ class GraphField(Field):
         made.other = graph
         return made
 
-    def read(self, cell: str, row: Mapping[str, Any]) -> tuple[World, int]:
+    def read(self, cell: str, row: Mapping[str, Any]) -> tuple[GraphData, int]:
         """The node that a text names, and its graph."""
         found = self.find(cell)
         if isinstance(found, str):
@@ -140,7 +140,7 @@ class GraphField(Field):
 
     def encode(
         self,
-        values: Sequence[tuple[World, int]],
+        values: Sequence[tuple[GraphData, int]],
         report: Report,
         fields: Mapping[str, Field],
         rows: Any = None,
@@ -161,7 +161,7 @@ class GraphField(Field):
         files = {path: {"at": at, "mark": mark_of(Path(at))} for path, at in found.items()}
         return {"normalize": self.world().scaling.kind, "files": files}
 
-    def find(self, text: str) -> tuple[World, int] | str:
+    def find(self, text: str) -> tuple[GraphData, int] | str:
         """The node that a text names, in its graph; or why there is none."""
         world = self.world(self.other)
         graph = world.graph
@@ -188,7 +188,7 @@ class GraphField(Field):
             return f"the graph has the nodes 0 to {end - first - 1}, not {node}"
         return world, first + node
 
-    def world(self, graph: Paths | Mapping[str, Paths] | None = None) -> World:
+    def world(self, graph: Paths | Mapping[str, Paths] | None = None) -> GraphData:
         """The graph, or graphs that were joined to one, read once while the files stay the same.
 
         Args:
@@ -249,7 +249,7 @@ def _paths(graph: Paths | Mapping[str, Paths]) -> list[tuple[str, str]]:
 def _read(
     files: tuple[tuple[str, str, str, int], ...], loops: bool, undirected: bool,
     normalize: bool | str,
-) -> World:  # fmt: skip
+) -> GraphData:  # fmt: skip
     graphs = []
     for split, _, file, _ in files:
         graph = graph_files.read(Path(file))
@@ -257,7 +257,7 @@ def _read(
             graph = replace(graph, edges=both_ways(graph.rows.pairs()))
         graphs.append(_only(graph, split) if split else graph)
     graph = Graph.join(graphs, [path for _, path, _, _ in files])
-    return World(graph, Scaling.of(normalize, graph), loops)
+    return GraphData(graph, Scaling.of(normalize, graph), loops)
 
 
 def _only(graph: Graph, split: str) -> Graph:

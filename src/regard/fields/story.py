@@ -8,17 +8,17 @@ import torch
 from numpy.typing import NDArray
 
 from regard.data import stories
-from regard.data.packed import Packed
-from regard.data.stories import Sheet
+from regard.data.packed import RaggedIds
+from regard.data.stories import SentenceIndex
 from regard.fields.base import Bad, Field, Report
 from regard.fields.text import TextField
 from regard.layers.sentences import Sentences
 from regard.protocols import PAD, UNK, Inputs
 
-__all__ = ["StoryColumn", "StoryField", "Written"]
+__all__ = ["SentenceTable", "StoryColumn", "StoryField"]
 
 
-class Written:
+class SentenceTable:
     """Sentences as they were written, and as ids (sentences, longest); the first is empty."""
 
     def __init__(self, texts: Sequence[str], words: NDArray[np.int64]) -> None:
@@ -39,7 +39,7 @@ class StoryColumn:
         places: the numbers of each story's sentences.
     """
 
-    def __init__(self, written: Written, places: Packed) -> None:
+    def __init__(self, written: SentenceTable, places: RaggedIds) -> None:
         self.written, self.places = written, places
 
     def __len__(self) -> int:
@@ -101,14 +101,14 @@ class StoryField(TextField):
             return value
         return " ".join(" ".join(stories.words_of(sentence)) for sentence in value)
 
-    def sheet(self) -> Sheet:
+    def sheet(self) -> SentenceIndex:
         """Where sentences are collected."""
         names = self.tokenizer.vocabulary
-        return Sheet({word: i for i, word in enumerate(names) if i > UNK})
+        return SentenceIndex({word: i for i, word in enumerate(names) if i > UNK})
 
-    def kept(self, sheet: Sheet, values: Sequence[Sequence[str]]) -> Packed:
+    def kept(self, sheet: SentenceIndex, values: Sequence[Sequence[str]]) -> RaggedIds:
         """The last sentences of each story, as numbers of a sheet."""
-        return Packed.rows([[sheet.add(fact) for fact in one[-self.facts :]] for one in values])
+        return RaggedIds.rows([[sheet.add(fact) for fact in one[-self.facts :]] for one in values])
 
     def encode(  # type: ignore[override]  # a story is not one row of ids
         self, values: Sequence[Any], report: Report, fields: Mapping[str, Field], rows: Any = None
@@ -116,4 +116,4 @@ class StoryField(TextField):
         """The sentences of all stories."""
         sheet = self.sheet()
         places = self.kept(sheet, values)
-        return StoryColumn(Written(sheet.texts, sheet.words()), places)
+        return StoryColumn(SentenceTable(sheet.texts, sheet.words()), places)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from regard.data.packed import Packed
+from regard.data.packed import RaggedIds
 from regard.errors import RequestError
 from regard.fields.base import Bad, Field, Report
 from regard.protocols import Inputs
@@ -22,7 +22,7 @@ IGNORED = -100
 class TagColumn:
     """The numbers of the tags of each text."""
 
-    def __init__(self, ids: Packed) -> None:
+    def __init__(self, ids: RaggedIds) -> None:
         self.ids = ids
 
     def __len__(self) -> int:
@@ -117,7 +117,7 @@ class TagsField(Field):
         for i, value in enumerate(values):
             if unseen := [tag for tag in value if tag not in index]:
                 report(i, "unseen tag", f"{unseen[0]!r} is not in the training data")
-        return TagColumn(Packed.rows([[index.get(t, IGNORED) for t in v] for v in values]))
+        return TagColumn(RaggedIds.rows([[index.get(t, IGNORED) for t in v] for v in values]))
 
     def decode(self, value: Sequence[int]) -> str:
         """The names of some numbers."""

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from regard.data.packed import Packed
+from regard.data.packed import RaggedIds
 from regard.data.tokenize import Encoding, Tokenizer
 from regard.errors import RequestError
 from regard.fields.base import Bad, Field, Report
@@ -33,7 +33,9 @@ class TextColumn:
             are not wanted.
     """
 
-    def __init__(self, ids: Packed, *, end: bool = True, letters: Packed | None = None) -> None:
+    def __init__(
+        self, ids: RaggedIds, *, end: bool = True, letters: RaggedIds | None = None
+    ) -> None:
         self.ids, self.end, self.letters = ids, end, letters
 
     def __len__(self) -> int:
@@ -186,7 +188,7 @@ class TextField(Field):
         letters = None
         if self.characters:
             words = [word for text in texts for word in text.split()]
-            letters = Packed.rows([[self._letters.get(c, UNK) for c in word] for word in words])
+            letters = RaggedIds.rows([[self._letters.get(c, UNK) for c in word] for word in words])
         return TextColumn(ids, end=self.end, letters=letters)
 
     def cut(self, text: str) -> Encoding:

@@ -14,7 +14,7 @@ __all__ = ["TASKS", "Data", "PairDataset", "Phase", "Prediction", "Task", "load"
 TASKS = {
     "translation": "regard.tasks.translation:Translation",
     "language": "regard.tasks.language:Language",
-    "memory": "regard.tasks.memory:Memory",
+    "memory": "regard.tasks.memory:MemoryQA",
     "graphs": "regard.tasks.graphs:Graphs",
     "parsing": "regard.tasks.parsing:Parsing",
     "pronunciation": "regard.tasks.pronunciation:Pronunciation",

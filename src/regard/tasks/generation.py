@@ -15,7 +15,7 @@ from regard._recipe.check import check
 from regard._recipe.old_names import ASKED, deprecated, renamed
 from regard.data.batch import PairBatch, plan
 from regard.data.dataset import Dataset
-from regard.data.packed import Packed
+from regard.data.packed import RaggedIds
 from regard.data.tokenize import Tokenizer
 from regard.decode.rules import Avoid, Rule
 from regard.errors import RequestError
@@ -79,7 +79,7 @@ class Generation(Task):
         """The pairs to learn from one row, and all its right outputs."""
 
     def rules(
-        self, source: Packed, tokenizers: Mapping[str, Tokenizer], decoder: Any
+        self, source: RaggedIds, tokenizers: Mapping[str, Tokenizer], decoder: Any
     ) -> Sequence[Rule]:
         """What outputs of these sources must keep to, whatever is asked; by default nothing."""
         return ()
@@ -172,7 +172,7 @@ class Generation(Task):
         _tell_refused(refused, self.max_source)
         places = [i for i, size in enumerate(sizes) if 1 < size <= self.max_source]
         at = np.asarray(places, np.int64)
-        nothing = Packed.rows([[] for _ in places])
+        nothing = RaggedIds.rows([[] for _ in places])
         given = PairDataset(source.take(at), nothing, [texts[i] for i in places], [[]] * len(at))
         return Asked(given if places else None, places, refused)
 
@@ -327,7 +327,7 @@ def _check_asked(count: int, asked: Mapping[str, Any], target: Tokenizer) -> Non
 class _Asked:
     """What is asked of the outputs of some inputs, in ids."""
 
-    prefix: Packed | None
+    prefix: RaggedIds | None
     force_words: list[list[list[int]]] | None
     bad_words: list[list[str]] | None
     spelled: Sequence[str]

@@ -15,12 +15,12 @@ from regard.data.graph import BETWEEN
 from regard.data.problems import Problems
 from regard.errors import RequestError, nearest
 from regard.fields import Field
-from regard.fields.graph import GraphField, Paths, World
+from regard.fields.graph import GraphData, GraphField, Paths
 from regard.metrics import Score, accuracy
 from regard.metrics.labels import f1_of_counts, micro_f1
 from regard.tasks.base import Task
 from regard.tasks.given import Asked, Data, device_of
-from regard.tasks.nodes import NodePrediction, Nodes, Wholes, looked_at
+from regard.tasks.nodes import NodeDataset, NodePrediction, WholeGraphs, looked_at
 from regard.tasks.prediction import Prediction
 
 __all__ = ["Graphs"]
@@ -90,9 +90,9 @@ class Graphs(Task):
         world = self.graph.world(config.get("path"))
         known = world.graph.splits
         kinds = {
-            "train": Wholes if len(world.graph.starts) > 1 else Nodes,
-            "dev": Nodes,
-            "test": Nodes,
+            "train": WholeGraphs if len(world.graph.starts) > 1 else NodeDataset,
+            "dev": NodeDataset,
+            "test": NodeDataset,
         }
         train, dev, test = (
             kind(world, known[split], self.neighbors) if split in known else None
@@ -117,7 +117,7 @@ class Graphs(Task):
 
     @torch.no_grad()
     def judge(
-        self, model: nn.Module, dev: Nodes, sample: Nodes | None, decoder: Any,
+        self, model: nn.Module, dev: NodeDataset, sample: NodeDataset | None, decoder: Any,
         fields: Mapping[str, Any], *, tokens: int, device: torch.device,
     ) -> tuple[float, int, dict[str, float]]:  # fmt: skip
         """Loss, nodes and scores from one pass over dev; scores are of the nodes in `sample`."""
@@ -154,11 +154,13 @@ class Graphs(Task):
         if not places:
             return Asked(None, places, refused)
         world = self.graph.world(self.graph.other)
-        nodes = Nodes(world, np.array([found[1] for found in asked if not isinstance(found, str)]))
+        nodes = NodeDataset(
+            world, np.array([found[1] for found in asked if not isinstance(found, str)])
+        )
         nodes.given = [texts[i] for i in places]
         return Asked(nodes, places, refused)
 
-    def batches(self, dataset: Nodes, tokens: int) -> list[list[int]]:
+    def batches(self, dataset: NodeDataset, tokens: int) -> list[list[int]]:
         """So many nodes at once; one by one where it is shown where each looks."""
         size = tokens if dataset.given is None else 1
         return [list(range(i, min(i + size, len(dataset)))) for i in range(0, len(dataset), size)]
@@ -166,7 +168,7 @@ class Graphs(Task):
     def outputs(
         self,
         model: nn.Module,
-        dataset: Nodes,
+        dataset: NodeDataset,
         indices: Sequence[int],
         decoder: Any,
         fields: Mapping[str, Field],
@@ -192,11 +194,11 @@ class Graphs(Task):
         made.graph = self.graph.on(graph)
         return made
 
-    def world(self, graph: Any = None) -> World:
+    def world(self, graph: Any = None) -> GraphData:
         """The graph, or another one that is scaled as it is."""
         return self.graph.world(graph)
 
-    def find(self, text: str) -> tuple[World, int] | str:
+    def find(self, text: str) -> tuple[GraphData, int] | str:
         """The node that a text names, in its graph; or why there is none."""
         return self.graph.find(text)
 
@@ -209,7 +211,7 @@ class Graphs(Task):
         """From the section in a model folder; one without `normalize` divides rows by their sum."""
         return cls(**{"normalize": "l1", **spec})
 
-    def _of_node(self, model: nn.Module, text: str, world: World, node: int) -> Prediction:
+    def _of_node(self, model: nn.Module, text: str, world: GraphData, node: int) -> Prediction:
         graph = world.graph
         if world.sizes["in_features"] != getattr(model, "in_features", world.sizes["in_features"]):
             return Prediction(text, "", refused=(
@@ -230,7 +232,7 @@ class Graphs(Task):
         best = NodePrediction(text, said, score, ids=chosen, looked=looked[0])
         return replace(best, alternatives=others)
 
-    def score(self, predictions: Sequence[Prediction], examples: Nodes) -> dict[str, Score]:
+    def score(self, predictions: Sequence[Prediction], examples: NodeDataset) -> dict[str, Score]:
         """Accuracy; where nodes have several classes, of all of them at once, and micro-F1."""
         outputs = [prediction.output for prediction in predictions]
         right = [r[0] for r in examples.references]

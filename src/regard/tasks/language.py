@@ -22,9 +22,9 @@ from regard.tasks.linear import linear_start
 from regard.tasks.loss import smoothed_cross_entropy
 from regard.tasks.phases import Phase
 from regard.tasks.prediction import Prediction
-from regard.tasks.stretches import StretchBatch, Stretches
+from regard.tasks.text_blocks import TextBlockBatch, TextBlocks
 
-__all__ = ["Judged", "Language"]
+__all__ = ["Language", "ScoredText"]
 
 KEYS = ("path", "format", "columns", "header", "limit", "tokenizer", "train", "dev", "test")
 NEXT = 5
@@ -32,7 +32,7 @@ NEXT = 5
 
 
 @dataclass(frozen=True, eq=False)
-class Judged(Prediction):
+class ScoredText(Prediction):
     """A text with the log-probability of each of its tokens and of its end.
 
     Args:
@@ -136,9 +136,9 @@ class Language(Task):
                 told = f": {dict(problems.counts)}" if len(problems) else ""
                 raise RequestError(f"{lines.args[0]} has no line of text{told}")
             if split == "train":
-                made[split] = Stretches.blocks(encoded, self.block, self.context)
+                made[split] = TextBlocks.blocks(encoded, self.block, self.context)
             else:
-                made[split] = Stretches.of_lines(encoded, self.context)
+                made[split] = TextBlocks.of_lines(encoded, self.context)
         train, dev, test = (made.get(split) for split in ("train", "dev", "test"))
         return Data(train, dev, test, known, problems)
 
@@ -183,13 +183,13 @@ class Language(Task):
             return Asked(None, places, refused)
         lines = ((i, texts[i]) for i in places)
         encoded = running.encode(lines, tokenizers_of(fields)["text"], keep=True)
-        made = Stretches.of_lines(encoded, self.context, apart=True)
+        made = TextBlocks.of_lines(encoded, self.context, apart=True)
         return Asked(made, places, refused)
 
     def outputs(
         self,
         model: nn.Module,
-        dataset: Stretches,
+        dataset: TextBlocks,
         indices: Sequence[int],
         decoder: Any,
         fields: Mapping[str, Field],
@@ -209,13 +209,13 @@ class Language(Task):
             own, ids = scores[row, :size].tolist(), gold[row][:size]
             total = math.fsum(own)
             following = [(words.vocabulary[k], p) for p, k in likely[row]]
-            made.append(Judged(
+            made.append(ScoredText(
                 dataset.texts[i], f"{total:.4f}", total, words.tokens(ids), own, ids=ids,
                 words=0 if dataset.words is None else int(dataset.words[i]), following=following,
             ))  # fmt: skip
         return made
 
-    def score(self, predictions: Sequence[Prediction], examples: Stretches) -> dict[str, Score]:
+    def score(self, predictions: Sequence[Prediction], examples: TextBlocks) -> dict[str, Score]:
         """Perplexity per word."""
         assert examples.words is not None
         return {
@@ -228,7 +228,7 @@ class Language(Task):
 
     # -- parts
 
-    def _spans(self, model: nn.Module, batch: StretchBatch) -> Iterator[tuple[int, Tensor]]:
+    def _spans(self, model: nn.Module, batch: TextBlockBatch) -> Iterator[tuple[int, Tensor]]:
         """(where, logits (B, n, V)) of at most `block` columns of the target at a time."""
         width = batch.target.shape[1]
         before = batch.tokens.shape[1] - width  # C - 1
@@ -237,7 +237,7 @@ class Language(Task):
             yield start, model(batch.tokens[:, start : start + before + count], count).logits
 
     def _scored(
-        self, model: nn.Module, batch: StretchBatch, sizes: Tensor, more: int
+        self, model: nn.Module, batch: TextBlockBatch, sizes: Tensor, more: int
     ) -> tuple[Tensor, list[list[tuple[float, int]]]]:
         """The log-probability of every target (B, T), and the likeliest in the place of its end."""
         parts = []

@@ -15,11 +15,11 @@ from regard.attention import watch
 from regard.data import sources, stories
 from regard.data.batch import some
 from regard.data.problems import Problems
-from regard.data.stories import Asked
+from regard.data.stories import StoryQuestion
 from regard.data.tokenize import Tokenizer
 from regard.errors import RequestError, nearest
 from regard.fields import Field, StoryField, TextField
-from regard.fields.story import Written
+from regard.fields.story import SentenceTable
 from regard.metrics import Score
 from regard.metrics.stories import task_errors
 from regard.protocols import UNK
@@ -29,9 +29,9 @@ from regard.tasks.given import Data, as_fields, device_of, tokenizers_of
 from regard.tasks.linear import linear_start
 from regard.tasks.phases import Phase
 from regard.tasks.prediction import Prediction
-from regard.tasks.stories import Stories
+from regard.tasks.stories import StoryDataset
 
-__all__ = ["Answer", "Memory"]
+__all__ = ["Answer", "MemoryQA"]
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class Answer(Prediction):
         return {**super().as_json(), "facts": told}
 
 
-class Memory(Task):
+class MemoryQA(Task):
     """Answering questions about stories, one class for each answer (a list is a class too).
 
     Args:
@@ -167,7 +167,11 @@ class Memory(Task):
         is answered from itself alone.
         """
         asked = [stories.told(text) for text in texts]
-        rows = [Asked(facts, question, "", "", "", "", 0) for facts, question in asked if question]
+        rows = [
+            StoryQuestion(facts, question, "", "", "", "", 0)
+            for facts, question in asked
+            if question
+        ]
         _tell_unknown(rows, tokenizers_of(fields)["story"])
         refused = [Prediction(text, "", refused=NONE if text.strip() else "") for text in texts]
         places = [i for i, (_, question) in enumerate(asked) if question]
@@ -177,7 +181,7 @@ class Memory(Task):
         made.given = [texts[i] for i in places]
         return given.Asked(made, places, refused)
 
-    def batches(self, dataset: Stories, tokens: int) -> list[list[int]]:
+    def batches(self, dataset: StoryDataset, tokens: int) -> list[list[int]]:
         """So many questions at once; one by one where it is shown what each looks at."""
         size = ROWS if dataset.given is None else 1
         return [list(range(i, min(i + size, len(dataset)))) for i in range(0, len(dataset), size)]
@@ -185,7 +189,7 @@ class Memory(Task):
     def outputs(
         self,
         model: nn.Module,
-        dataset: Stories,
+        dataset: StoryDataset,
         indices: Sequence[int],
         decoder: Any,
         fields: Mapping[str, Field],
@@ -211,7 +215,7 @@ class Memory(Task):
             for n, row in enumerate(indices)
         ]
 
-    def score(self, predictions: Sequence[Prediction], examples: Stories) -> dict[str, Score]:
+    def score(self, predictions: Sequence[Prediction], examples: StoryDataset) -> dict[str, Score]:
         """The mean error over tasks, failed tasks, and each task's error."""
         right = [r[0] for r in examples.references]
         return task_errors([p.output for p in predictions], right, examples.tasks)
@@ -258,8 +262,8 @@ class Memory(Task):
         return found
 
     def _questions(
-        self, found: Mapping[str, Sequence[Asked]], fields: Mapping[str, Field]
-    ) -> dict[str, "Stories"]:
+        self, found: Mapping[str, Sequence[StoryQuestion]], fields: Mapping[str, Field]
+    ) -> dict[str, "StoryDataset"]:
         """All splits on one sheet of sentences."""
         story = fields["story"]
         assert isinstance(story, StoryField)
@@ -273,9 +277,9 @@ class Memory(Task):
             )
             for split, rows in found.items()
         }
-        written = Written(sheet.texts, sheet.words())
+        written = SentenceTable(sheet.texts, sheet.words())
         return {
-            split: Stories(
+            split: StoryDataset(
                 written, *kept[split],
                 [[stories.spoken(stories.answer_word(q.answer))] for q in rows],
                 [q.task for q in rows],
@@ -289,7 +293,7 @@ OTHERS = 5
 
 
 def _answer(
-    questions: Stories,
+    questions: StoryDataset,
     row: int,
     text: str,
     values: list[float],
@@ -313,14 +317,14 @@ def _task(number: Any) -> str:
     return f"qa{number}" if str(number).isdecimal() else str(number)
 
 
-def _lines(rows: Sequence[Asked]) -> list[str]:
+def _lines(rows: Sequence[StoryQuestion]) -> list[str]:
     """Every distinct text of some questions, as words: what a vocabulary is learned from."""
     facts = dict.fromkeys(sentence for q in rows for sentence in (*q.facts, q.question))
     answers = dict.fromkeys(stories.answer_word(q.answer) for q in rows)
     return [*(" ".join(stories.words_of(text)) for text in facts), *answers]
 
 
-def _held_out(rows: list[Asked]) -> tuple[list[Asked], list[Asked]]:
+def _held_out(rows: list[StoryQuestion]) -> tuple[list[StoryQuestion], list[StoryQuestion]]:
     """The last tenth of each task is dev, no story in both."""
     train, dev = [], []
     for several in _by_task(rows).values():
@@ -332,7 +336,7 @@ def _held_out(rows: list[Asked]) -> tuple[list[Asked], list[Asked]]:
     return train, dev
 
 
-def _limited(rows: list[Asked], limit: int | None) -> list[Asked]:
+def _limited(rows: list[StoryQuestion], limit: int | None) -> list[StoryQuestion]:
     """At most so many of each task, spread evenly."""
     if limit is None:
         return rows
@@ -340,14 +344,14 @@ def _limited(rows: list[Asked], limit: int | None) -> list[Asked]:
     return [several[i] for several in groups for i in some(len(several), limit)]
 
 
-def _by_task(rows: Sequence[Asked]) -> dict[str, list[Asked]]:
-    found: dict[str, list[Asked]] = {}
+def _by_task(rows: Sequence[StoryQuestion]) -> dict[str, list[StoryQuestion]]:
+    found: dict[str, list[StoryQuestion]] = {}
     for row in rows:
         found.setdefault(row.task, []).append(row)
     return found
 
 
-def _tell_unknown(rows: Sequence[Asked], words: Tokenizer) -> None:
+def _tell_unknown(rows: Sequence[StoryQuestion], words: Tokenizer) -> None:
     known = set(words.vocabulary)
     texts = (text for row in rows for text in (*row.facts, row.question))
     unknown = dict.fromkeys(w for t in texts for w in stories.words_of(t) if w not in known)

@@ -11,10 +11,17 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from regard.attention import watch
-from regard.fields.graph import World
+from regard.fields.graph import GraphData
 from regard.tasks.prediction import Prediction
 
-__all__ = ["Looked", "NodeBatch", "NodePrediction", "Nodes", "Wholes", "looked_at"]
+__all__ = [
+    "NodeAttention",
+    "NodeBatch",
+    "NodeDataset",
+    "NodePrediction",
+    "WholeGraphs",
+    "looked_at",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +35,7 @@ class NodeBatch:
         nodes (n,)
     """
 
-    world: World
+    world: GraphData
     nodes: NDArray[np.int64]
     fanout: Sequence[int] | None = None
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
@@ -83,11 +90,11 @@ class NodeBatch:
         return self._kept[key]
 
 
-class Nodes:
+class NodeDataset:
     """Some nodes of a graph, each an example."""
 
     def __init__(
-        self, world: World, index: NDArray[np.int64], fanout: Sequence[int] | None = None
+        self, world: GraphData, index: NDArray[np.int64], fanout: Sequence[int] | None = None
     ) -> None:
         self.world, self.index, self.fanout = world, np.asarray(index, np.int64), fanout
         self.sizes = np.ones((len(index), 2), np.int64)
@@ -119,19 +126,19 @@ class Nodes:
             self._batches = {key: NodeBatch(self.world, self._asked(key), self.fanout)}
         return self._batches[key]
 
-    def subset(self, indices: Sequence[int]) -> "Nodes":
+    def subset(self, indices: Sequence[int]) -> "NodeDataset":
         """Some of the nodes."""
-        return Nodes(self.world, self.index[np.asarray(indices, np.int64)], self.fanout)
+        return NodeDataset(self.world, self.index[np.asarray(indices, np.int64)], self.fanout)
 
     def _asked(self, indices: Sequence[int]) -> NDArray[np.int64]:
         return self.index[list(indices)]
 
 
-class Wholes(Nodes):
+class WholeGraphs(NodeDataset):
     """Whole graphs, each an example: what is trained on where there are several graphs."""
 
     def __init__(
-        self, world: World, index: NDArray[np.int64], fanout: Sequence[int] | None = None
+        self, world: GraphData, index: NDArray[np.int64], fanout: Sequence[int] | None = None
     ) -> None:
         super().__init__(world, index, fanout)
         of = np.searchsorted(np.asarray(world.graph.starts), self.index, side="right")
@@ -148,7 +155,7 @@ class Wholes(Nodes):
 
 
 @dataclass(frozen=True, eq=False)
-class Looked:
+class NodeAttention:
     """Where one node looked in one layer.
 
     Args:
@@ -179,7 +186,7 @@ class Looked:
 class NodePrediction(Prediction):
     """The class of a node, and where it looked in each layer that attends."""
 
-    looked: Sequence[Looked] = ()
+    looked: Sequence[NodeAttention] = ()
 
     def as_json(self) -> dict[str, Any]:
         """As of every prediction, and `looked`."""
@@ -188,8 +195,8 @@ class NodePrediction(Prediction):
 
 @torch.no_grad()
 def looked_at(
-    model: nn.Module, world: World, nodes: NDArray[np.int64]
-) -> tuple[Tensor, list[list[Looked]]]:
+    model: nn.Module, world: GraphData, nodes: NDArray[np.int64]
+) -> tuple[Tensor, list[list[NodeAttention]]]:
     """Logits of some nodes, and for each of them where it looked in each layer.
 
     A model that does not say how far it sees reads the whole graph.
@@ -217,6 +224,6 @@ def looked_at(
             heads = weights.reshape(-1, weights.shape[-1])
             near = read[edges.sources[first:end].numpy()]
             names = [world.graph.nodes[i] for i in near] if world.graph.nodes else ()
-            own.append(Looked(name, near, heads[:, first:end], names))
+            own.append(NodeAttention(name, near, heads[:, first:end], names))
         found.append(own)
     return logits, found

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from regard.data.batch import PairBatch, collate
-from regard.data.packed import Packed
+from regard.data.packed import RaggedIds
 
 __all__ = ["PairDataset"]
 
@@ -25,8 +25,8 @@ class PairDataset:
 
     def __init__(
         self,
-        source: Packed,
-        target: Packed,
+        source: RaggedIds,
+        target: RaggedIds,
         texts: Sequence[str],
         references: Sequence[list[str]],
         links: Sequence[NDArray[np.int64]] | None = None,

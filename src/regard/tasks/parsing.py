@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from regard.data.dataset import Dataset
-from regard.data.packed import Packed
+from regard.data.packed import RaggedIds
 from regard.data.tokenize import Tokenizer
 from regard.data.trees import Tree, escaped, rebuilt
 from regard.decode.rules import Rule
@@ -78,7 +78,7 @@ class Parsing(Generation):
         return [(" ".join(target.words()), target)], [str(target)]
 
     def rules(
-        self, source: Packed, tokenizers: Mapping[str, Tokenizer], decoder: Any
+        self, source: RaggedIds, tokenizers: Mapping[str, Tokenizer], decoder: Any
     ) -> Sequence[Rule]:
         """Only trees with as many tags as the sentence has words."""
         if not self.constrained:

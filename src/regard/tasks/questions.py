@@ -10,16 +10,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.data.packed import Packed
+from regard.data.packed import RaggedIds
 from regard.data.reading import Question
 from regard.data.tokenize import Tokenizer
 from regard.errors import RequestError
 from regard.protocols import PAD, UNK
 
-__all__ = ["QuestionBatch", "Questions", "Words", "sizes_of", "vocabulary"]
+__all__ = ["QuestionBatch", "QuestionDataset", "ReaderVocabulary", "sizes_of", "vocabulary"]
 
 
-class Words:
+class ReaderVocabulary:
     """From words to ids, where unknown words keep apart within their document.
 
     The vocabulary's ids come first. A word that is not in it is number k of the unknown words of
@@ -77,7 +77,7 @@ class QuestionBatch:
         return len(self.document)
 
 
-class Questions:
+class QuestionDataset:
     """Questions with their ids.
 
     Args:
@@ -86,7 +86,9 @@ class Questions:
         pointers: 1 to point at a word, 2 to point at the ends of a span.
     """
 
-    def __init__(self, questions: Sequence[Question], words: Words, pointers: int) -> None:
+    def __init__(
+        self, questions: Sequence[Question], words: ReaderVocabulary, pointers: int
+    ) -> None:
         documents, queries, places = [], [], []
         self.gold: list[tuple[int, ...]] = []
         """Per question the number of the word that is right; or the ends; -1: not there."""
@@ -103,10 +105,16 @@ class Questions:
             right = first.get(one.answers[0], -1) if one.answers else -1
             self.gold.append((right,) if pointers == 1 else one.span() or (-1, -1))
             self.candidates.append(np.array([first.get(c, -1) for c in one.candidates], np.int64))
-        self._set(questions, Packed.rows(documents), Packed.rows(queries), Packed.rows(places))
+        self._set(
+            questions, RaggedIds.rows(documents), RaggedIds.rows(queries), RaggedIds.rows(places)
+        )
 
     def _set(
-        self, questions: Sequence[Question], document: Packed, query: Packed, numbers: Packed
+        self,
+        questions: Sequence[Question],
+        document: RaggedIds,
+        query: RaggedIds,
+        numbers: RaggedIds,
     ) -> None:
         self.questions = list(questions)
         self.document, self.query = document, query
@@ -128,9 +136,9 @@ class Questions:
         """The questions that can be learned from."""
         return sum(self.gold[i][0] >= 0 for i in indices)
 
-    def subset(self, indices: Sequence[int]) -> "Questions":
+    def subset(self, indices: Sequence[int]) -> "QuestionDataset":
         """Some of the questions."""
-        made = Questions.__new__(Questions)
+        made = QuestionDataset.__new__(QuestionDataset)
         at = np.asarray(indices, np.int64)
         made.gold = [self.gold[i] for i in indices]
         made.candidates = [self.candidates[i] for i in indices]
@@ -161,13 +169,13 @@ class Questions:
         return QuestionBatch(document, lengths, query, query_lengths, gold, allowed)
 
 
-def _padded(rows: Packed, at: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+def _padded(rows: RaggedIds, at: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
     """Rows without an end mark, and their lengths."""
     made = torch.from_numpy(rows.padded(at, PAD, PAD)[:, :-1])
     return made, torch.from_numpy(rows.sizes_at(at))
 
 
-def sizes_of(words: Words, pointers: int) -> Mapping[str, int]:
+def sizes_of(words: ReaderVocabulary, pointers: int) -> Mapping[str, int]:
     """What a reader's constructor must know."""
     return {"vocab_size": words.size + words.anonymous, "num_pointers": pointers}
 

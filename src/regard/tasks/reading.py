@@ -29,7 +29,13 @@ from regard.tasks import _guesses, corpus
 from regard.tasks.base import Task
 from regard.tasks.given import Asked, Data, as_fields, device_of, tokenizers_of
 from regard.tasks.prediction import Prediction
-from regard.tasks.questions import QuestionBatch, Questions, Words, sizes_of, vocabulary
+from regard.tasks.questions import (
+    QuestionBatch,
+    QuestionDataset,
+    ReaderVocabulary,
+    sizes_of,
+    vocabulary,
+)
 
 __all__ = ["Reading"]
 
@@ -51,7 +57,8 @@ class Reading(Task):
 
     Args:
         answer: `word` (cloze) or `span`.
-        anonymous: ids for words that are not in the vocabulary; see `tasks.questions.Words`.
+        anonymous: ids for words that are not in the vocabulary; see
+            `tasks.questions.ReaderVocabulary`.
         longest: words of the longest span that is answered.
         among: what the loss compares the answer with: every word of the `document` (as the papers
             do), or the `candidates`, between which it is to decide.
@@ -134,7 +141,7 @@ class Reading(Task):
             fields = {"document": words}
         known = as_fields(fields, declared)
         ids = self.words(known)
-        made = {split: Questions(found, ids, self.pointers) for split, found in read.items()}
+        made = {split: QuestionDataset(found, ids, self.pointers) for split, found in read.items()}
         if "train" in made:
             made["train"] = _answerable(made["train"], problems)
         for split in set(made) - {"train"}:
@@ -180,10 +187,10 @@ class Reading(Task):
             raise RequestError(f"the {split} split has no usable question{told_problems}")
         return found
 
-    def words(self, fields: Mapping[str, Any]) -> Words:
+    def words(self, fields: Mapping[str, Any]) -> ReaderVocabulary:
         """What makes ids of the words of a document and its query."""
         known = tokenizers_of(as_fields(fields, self.fields()))
-        return Words(known["document"], self.anonymous)
+        return ReaderVocabulary(known["document"], self.anonymous)
 
     def model_arguments(self, fields: Mapping[str, Any]) -> dict[str, int]:
         """The vocabulary with the ids of unknown words, and how many pointers."""
@@ -238,7 +245,7 @@ class Reading(Task):
         """Questions as `data.reading.parse` takes them; what is none says why in `refused`."""
         asked = [self._asked(text) for text in texts]
         good = [one for one in asked if isinstance(one, reading.Question)]
-        made = Questions(good, self.words(fields), self.pointers) if good else None
+        made = QuestionDataset(good, self.words(fields), self.pointers) if good else None
         refused = [
             Prediction(text, "", refused=one if isinstance(one, str) else "")
             for text, one in zip(texts, asked, strict=True)
@@ -249,7 +256,7 @@ class Reading(Task):
     def outputs(
         self,
         model: nn.Module,
-        dataset: Questions,
+        dataset: QuestionDataset,
         indices: Sequence[int],
         decoder: Any,
         fields: Mapping[str, Field],
@@ -285,7 +292,7 @@ class Reading(Task):
         return found
 
     def _words(
-        self, examples: Questions, at: int, logs: np.ndarray
+        self, examples: QuestionDataset, at: int, logs: np.ndarray
     ) -> list[tuple[str, float | None]]:
         """Words with the logarithm of the sum over their places (None of nothing), best first."""
         one, numbers = examples.questions[at], examples.numbers[at]
@@ -302,7 +309,7 @@ class Reading(Task):
         return [(names[i], math.log(sums[i]) if sums[i] > 0 else None) for i in order]
 
     def _spans(
-        self, examples: Questions, at: int, logs: np.ndarray
+        self, examples: QuestionDataset, at: int, logs: np.ndarray
     ) -> list[tuple[str, float | None]]:
         """The five best spans, of at most `longest` words."""
         one, size = examples.questions[at], logs.shape[1]
@@ -317,7 +324,9 @@ class Reading(Task):
 
     # -- scores
 
-    def score(self, predictions: Sequence[Prediction], examples: Questions) -> dict[str, Score]:
+    def score(
+        self, predictions: Sequence[Prediction], examples: QuestionDataset
+    ) -> dict[str, Score]:
         """Accuracy, or exact match and F1; beside them what is got without reading.
 
         `random` and `frequent` (the candidate that is most often in the document) for the cloze,
@@ -370,7 +379,7 @@ def _ranged(
     ]
 
 
-def _answerable(train: Questions, problems: Problems) -> Questions:
+def _answerable(train: QuestionDataset, problems: Problems) -> QuestionDataset:
     """Training questions whose answer is in the document; the others are reported."""
     absent = train.absent.tolist()
     if not absent:

@@ -9,11 +9,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.data.packed import Packed
-from regard.fields.story import StoryColumn, Written
+from regard.data.packed import RaggedIds
+from regard.fields.story import SentenceTable, StoryColumn
 from regard.layers.sentences import Sentences
 
-__all__ = ["Stories", "StoryBatch"]
+__all__ = ["StoryBatch", "StoryDataset"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +64,7 @@ class StoryBatch:
         return len(self.index)
 
 
-class Stories:
+class StoryDataset:
     """Questions about stories, as a trainer sees examples.
 
     Args:
@@ -78,8 +78,8 @@ class Stories:
 
     def __init__(
         self,
-        sheet: Written,
-        story: Packed,
+        sheet: SentenceTable,
+        story: RaggedIds,
         question: NDArray[np.int64],
         answer: NDArray[np.int64],
         references: Sequence[list[str]],
@@ -117,10 +117,10 @@ class Stories:
             [int(i) for i in indices],
         )
 
-    def subset(self, indices: Sequence[int]) -> "Stories":
+    def subset(self, indices: Sequence[int]) -> "StoryDataset":
         """Some of the questions, in that order."""
         at = np.asarray(indices, np.int64)
-        return Stories(
+        return StoryDataset(
             self.sheet, self.story.take(at), self.question[at], self.answer[at],
             [self.references[i] for i in indices], [self.tasks[i] for i in indices],
         )  # fmt: skip

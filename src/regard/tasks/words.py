@@ -18,7 +18,7 @@ from torch import Tensor
 
 from regard.data.batch import collate, plan
 from regard.data.formats.text import lines as read_lines
-from regard.data.packed import Packed
+from regard.data.packed import RaggedIds
 from regard.data.problems import Problems
 from regard.data.tokenize import Tokenizer, word_groups
 from regard.decode.search import frozen
@@ -82,7 +82,7 @@ def align(
     if decoded:
         source = tokenizers["source"].encode_all([flat[i].input for i in decoded])
         written = [_open(flat[i].ids) for i in decoded]
-        target = Packed.rows(written)
+        target = RaggedIds.rows(written)
         device = next(model.parameters()).device
         sizes = np.stack([source.sizes, target.sizes], 1) + 1
         for indices in plan(sizes, tokens=tokens, shuffle=False):

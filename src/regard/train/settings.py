@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-__all__ = ["Batch", "Checkpoint", "Training", "Validate"]
+__all__ = ["BatchSettings", "Checkpoint", "Training", "Validate"]
 
 Count = Annotated[int, Field(ge=1)]
 Natural = Annotated[int, Field(ge=0)]
@@ -15,7 +15,7 @@ _AMOUNTS = ("epochs", "cpu_seconds", "clip", "clip_each", "ema")
 
 
 @dataclass(frozen=True)
-class Batch:
+class BatchSettings:
     """The size of a step.
 
     Args:
@@ -93,7 +93,7 @@ class Training:
     steps: Count | None = None
     epochs: Amount | None = None
     cpu_seconds: Amount | None = None
-    batch: Batch = Batch()
+    batch: BatchSettings = BatchSettings()
     start: str | None = None
     optimizer: Mapping[str, Any] = field(default_factory=lambda: {"name": "adam"})
     schedule: Mapping[str, Any] = field(default_factory=lambda: {"name": "constant"})
@@ -115,7 +115,7 @@ class Training:
     @classmethod
     def of(cls, section: Mapping[str, Any]) -> "Training":
         """The settings of a recipe's `train` section, which was checked before."""
-        nested = {"batch": Batch, "validate": Validate, "checkpoint": Checkpoint}
+        nested = {"batch": BatchSettings, "validate": Validate, "checkpoint": Checkpoint}
         known = {f.name for f in fields(cls)}
         made: dict[str, Any] = {}
         for key, value in section.items():

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import roles, watch
-from regard.data.packed import Packed
+from regard.data.packed import RaggedIds
 from regard.data.tokenize import Tokenizer
 from regard.errors import RequestError, nearest
 from regard.protocols import BOS, EOS
@@ -196,7 +196,7 @@ def _decoded(
     start = [goal.encode(prefix).ids] if prefix else None
     decoder = loaded.with_decoder(n_best, **overrides).decoder
     # What `predict` keeps to.
-    rules = loaded.task.rules(Packed.rows([source[:-1]]), loaded.tokenizers, decoder)
+    rules = loaded.task.rules(RaggedIds.rows([source[:-1]]), loaded.tokenizers, decoder)
     with watch(model) as records:
         found = decoder(model, ids, None, start, rules=rules)[0]
     shared = {name: records[name].of(0) for name, kind in kinds.items() if kind == "encoder"}

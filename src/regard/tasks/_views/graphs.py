@@ -11,7 +11,7 @@ from regard.data.graph import Graph
 from regard.errors import RequestError
 from regard.tasks._views.answers import bars, ranked
 from regard.tasks._views.loaded import LoadedModel, name_of
-from regard.tasks.nodes import Looked, NodePrediction, looked_at
+from regard.tasks.nodes import NodeAttention, NodePrediction, looked_at
 from regard.views import Axis, Map, MapPanel, Run, View, ViewOptions
 
 __all__ = ["view"]
@@ -26,7 +26,7 @@ class _Node:
 
     node: int
     found: NodePrediction
-    around: Mapping[int, Sequence[Looked]]
+    around: Mapping[int, Sequence[NodeAttention]]
     graph: Graph
 
     def plain(self, node: int) -> int | str:
@@ -112,7 +112,7 @@ def _matrices(one: _Node) -> tuple[list[int], list[Any], set[tuple[int, int]]]:
     return nodes, made, joined
 
 
-def _beyond(layer: Looked, shown: int) -> str:
+def _beyond(layer: NodeAttention, shown: int) -> str:
     more = len(layer.nodes) - shown
     return f"and {more} more neighbors, of smaller weight" if more > 0 else ""
 

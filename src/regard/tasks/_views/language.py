@@ -11,7 +11,7 @@ from regard.errors import RequestError
 from regard.protocols import EOS
 from regard.tasks._views.answers import bars
 from regard.tasks._views.loaded import LoadedModel, name_of
-from regard.tasks.language import Judged
+from regard.tasks.language import ScoredText
 from regard.views import Axis, Map, MapPanel, Panel, Run, ValuesPanel, View, ViewOptions
 
 __all__ = ["view"]
@@ -34,7 +34,7 @@ def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> Vi
     runs: list[Run] = []
     for text in inputs:
         (judged,) = loaded.predict([text])
-        if not isinstance(judged, Judged):
+        if not isinstance(judged, ScoredText):
             raise RequestError("the input is empty: there is nothing to look at")
         ids = [EOS, *judged.ids[:-1]]
         with torch.inference_mode(), watch(model) as seen:
@@ -81,7 +81,7 @@ def _calls(record: Record) -> list[tuple[str, dict[str, int], Tensor]]:
     return found
 
 
-def _panels(judged: Judged, maps: Sequence[Map], kept: Sequence[int]) -> list[Panel]:
+def _panels(judged: ScoredText, maps: Sequence[Map], kept: Sequence[int]) -> list[Panel]:
     count = len(judged.tokens)
     last = tuple(range(max(count - MOST, 0), count))
     panels: list[Panel] = [

@@ -12,7 +12,7 @@ from regard.data.reading import Question, parse
 from regard.errors import RequestError
 from regard.tasks._views.answers import bars, ranked
 from regard.tasks._views.loaded import LoadedModel, name_of
-from regard.tasks.questions import Questions
+from regard.tasks.questions import QuestionDataset
 from regard.views import Axis, Map, MapPanel, Panel, Run, ValuesPanel, View, ViewOptions
 
 __all__ = ["ANSWER", "ReaderLook", "look", "view"]
@@ -84,7 +84,7 @@ def look(loaded: LoadedModel, text: str) -> ReaderLook:
     if refused.refused or not text.strip():
         raise RequestError(refused.refused or "the input is empty: there is nothing to look at")
     asked = parse(text)
-    examples = Questions([asked], task.words(loaded.fields), task.pointers)
+    examples = QuestionDataset([asked], task.words(loaded.fields), task.pointers)
     batch = examples.collate([0]).to(next(loaded.model.parameters()).device)
     with watch(loaded.model) as seen, torch.inference_mode():
         loaded.model(batch.document, batch.query, batch.lengths, batch.query_lengths)

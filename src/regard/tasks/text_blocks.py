@@ -8,14 +8,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.data.running import Text
+from regard.data.running import RunningText
 from regard.protocols import PAD
 
-__all__ = ["StretchBatch", "Stretches"]
+__all__ = ["TextBlockBatch", "TextBlocks"]
 
 
 @dataclass(frozen=True)
-class StretchBatch:
+class TextBlockBatch:
     """Stretches of one step.
 
     Shapes:
@@ -29,7 +29,7 @@ class StretchBatch:
     count: int
     index: list[int]
 
-    def to(self, device: torch.device | str) -> "StretchBatch":
+    def to(self, device: torch.device | str) -> "TextBlockBatch":
         """The same batch on another device."""
         return replace(self, tokens=self.tokens.to(device), target=self.target.to(device))
 
@@ -37,7 +37,7 @@ class StretchBatch:
         return len(self.index)
 
 
-class Stretches:
+class TextBlocks:
     """Parts of a text in ids, each with what goes before it.
 
     Args:
@@ -68,14 +68,14 @@ class Stretches:
         self.sizes = np.stack([stops - starts] * 2, 1)
 
     @classmethod
-    def blocks(cls, text: Text, size: int, context: int) -> "Stretches":
+    def blocks(cls, text: RunningText, size: int, context: int) -> "TextBlocks":
         """All of a text in stretches of one size (the last may be shorter), wherever lines end."""
         starts = np.arange(1, len(text.ids), size, dtype=np.int64)
         stops = np.minimum(starts + size, len(text.ids))
         return cls(text.ids, starts, stops, np.zeros_like(starts), context)
 
     @classmethod
-    def of_lines(cls, text: Text, context: int, *, apart: bool = False) -> "Stretches":
+    def of_lines(cls, text: RunningText, context: int, *, apart: bool = False) -> "TextBlocks":
         """A stretch a line; lines `apart` read nothing of those before them."""
         starts, stops = text.starts[:-1], text.starts[1:]
         begins = starts - 1 if apart else np.zeros_like(starts)
@@ -88,7 +88,7 @@ class Stretches:
         """Everything in a stretch is foretold."""
         return int(self.sizes[list(indices), 0].sum())
 
-    def collate(self, indices: Sequence[int]) -> StretchBatch:
+    def collate(self, indices: Sequence[int]) -> TextBlockBatch:
         """Those stretches, each with what goes before it."""
         at = np.asarray(indices, np.int64)
         starts, stops = self.starts[at, None], self.stops[at, None]
@@ -97,17 +97,17 @@ class Stretches:
         last = len(self.ids) - 1
         found = self.ids[places.clip(0, last)].astype(np.int64)
         found[(places < self.begins[at, None]) | (places >= stops)] = PAD
-        return StretchBatch(
+        return TextBlockBatch(
             torch.from_numpy(np.ascontiguousarray(found[:, :-1])),
             torch.from_numpy(np.ascontiguousarray(found[:, self.context :])),
             self.count(indices),
             [int(i) for i in indices],
         )
 
-    def subset(self, indices: Sequence[int]) -> "Stretches":
+    def subset(self, indices: Sequence[int]) -> "TextBlocks":
         """Some of the stretches, in that order; what goes before them stays."""
         at = np.asarray(indices, np.int64)
-        return Stretches(
+        return TextBlocks(
             self.ids, self.starts[at], self.stops[at], self.begins[at], self.context,
             [self.texts[i] for i in indices] if self.texts else (),
             None if self.words is None else self.words[at], self.apart,
