@@ -295,8 +295,7 @@ class Task(ABC):
         Raises:
             RequestError: the task writes no text.
         """
-        self.check_options(["stream"], decoding=True)
-        raise NotImplementedError
+        raise RequestError(f"stream: the task {self.name} cannot use it: it writes no text")
 
     def check_options(self, names: Iterable[str], *, decoding: bool = False) -> None:
         """Refuse options that this task cannot use.
