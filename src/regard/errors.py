@@ -1,4 +1,4 @@
-"""What goes wrong, said in one sentence: what was expected, what came, where, and what to try."""
+"""Errors in one sentence: what was expected, what was given, where, and what to try."""
 
 import difflib
 from collections.abc import Iterable

@@ -122,7 +122,7 @@ class Recipe:
             value = {} if value.get(part) is None else value[part]
         if not isinstance(value, dict):
             raise RequestError(
-                f"{self.where(section)}: {section}: expected keys with values, came {value!r}"
+                f"{self.where(section)}: {section}: expected keys with values, got {value!r}"
             )
         return value
 
@@ -132,7 +132,7 @@ class Recipe:
             if not numbers or len(value) != 2 or value[0] > value[1]:
                 at = self.where(f"expect.{metric}")
                 raise RequestError(
-                    f"{at}: expect.{metric}: expected [lowest, highest], came {value!r}"
+                    f"{at}: expect.{metric}: expected [lowest, highest], got {value!r}"
                 )
 
     def resolved(self) -> dict[str, Any]:
@@ -190,7 +190,7 @@ def load(
     small = {} if small is None else small
     if not isinstance(small, dict):
         at = f"{_short(file)}:{lines['tiny']}"
-        raise RequestError(f"{at}: tiny: expected keys with values, came {small!r}")
+        raise RequestError(f"{at}: tiny: expected keys with values, got {small!r}")
     pairs = overrides if isinstance(overrides, Mapping) else dict(override(o) for o in overrides)
     said = [values, *([small] if tiny else []), pairs]
     old = old_names.of_recipe(_named("model", said))
@@ -208,7 +208,7 @@ def load(
             )
         if value is not None and not isinstance(value, dict):
             raise RequestError(
-                f"{layers.where(section)}: {section}: expected keys with values, came {value!r}"
+                f"{layers.where(section)}: {section}: expected keys with values, got {value!r}"
             )
     return Recipe(_name(file) + ("-tiny" if tiny else ""), file, layers)
 

@@ -294,7 +294,7 @@ def test_heads_over_packed_sequences_are_heads_over_a_padded_batch():
     torch.testing.assert_close(got, Ragged.from_padded(padded, lengths).tensor)
     with pytest.raises(RequestError, match="as ragged as the queries"):
         layer(packed, x)
-    with pytest.raises(RequestError, match="takes no need_weights"):
+    with pytest.raises(RequestError, match="has no need_weights"):
         layer(packed, packed, need_weights=True)
 
 

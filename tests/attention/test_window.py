@@ -97,7 +97,7 @@ def test_when_it_is_taken():
     assert kernel(Block(4)) == "window"
     assert kernel(Directional("forward") & Window(3, None), score=Cosine()) == "window"
     assert kernel(Causal()) == kernel(Window(None, 3)) == kernel(None) == "sdpa"
-    assert "outside which" in str(explain(Attention(mask=Window(2, 2)))[""])
+    assert "outside the window" in str(explain(Attention(mask=Window(2, 2)))[""])
     with kernels("window"), pytest.raises(RequestError, match="no window"):
         attend(x, x, mask=Causal())
     with kernels("sdpa"):  # whoever asks for it gets it

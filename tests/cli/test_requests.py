@@ -20,27 +20,27 @@ def _here(tmp_path, monkeypatch):
 
 
 WRONG = [
-    ("decode.beam_size=0", "decode.beam_size: expected a number from 1 to 1,000, came 0"),
+    ("decode.beam_size=0", "decode.beam_size: expected a number from 1 to 1,000, got 0"),
     ("decode.n_best=9", "decode.n_best: expected from 1 to beam_size, which is 5, got 9"),
-    ("model.hidden=-1", "model.hidden: expected a number from 1 to 1,000,000, came -1"),
-    ("model.dropout=2", "model.dropout: expected a number from 0 to below 1, came 2"),
+    ("model.hidden=-1", "model.hidden: expected a number from 1 to 1,000,000, got -1"),
+    ("model.dropout=2", "model.dropout: expected a number from 0 to below 1, got 2"),
     ("train.optimizer.lr=1e400", "train.optimizer.lr: expected a number from 0 to 1,000,000,000,"),
     ("train.optimizer.lr=-1", "train.optimizer.lr: expected a number from 0 to 1,000,000,000, ca"),
     ("train.optimizer.lr=.nan", "train.optimizer.lr: expected a number from 0 to 1,000,000,000, "),
     ("train.epochs=.inf", "train.epochs: expected a number from -1,000,000,000 to 1,000,000,000"),
-    ("train.seed=99999999999", "train.seed: expected a number from 0 to 4,294,967,295, came 9999"),
-    ("train.threads=1000000", "train.threads: expected a number from 1 to 1,024, came 1000000"),
-    ("data.max_length=.nan", "data.max_length: expected a whole number, came nan"),
-    ("data.max_length=nan", "data.max_length: expected a whole number, came 'nan'"),
+    ("train.seed=99999999999", "train.seed: expected a number from 0 to 4,294,967,295, got 9999"),
+    ("train.threads=1000000", "train.threads: expected a number from 1 to 1,024, got 1000000"),
+    ("data.max_length=.nan", "data.max_length: expected a whole number, got nan"),
+    ("data.max_length=nan", "data.max_length: expected a whole number, got 'nan'"),
     (
         "data.tokenizer.source.vocab_size=.nan",
         "data.tokenizer.source.vocab_size: expected a whole numb",
     ),
-    ("data.path=123", "data.path: expected a word, came 123"),
-    ("data.limit=-1", "data.limit: expected a number from 1 to 1,000,000,000, came -1"),
-    ("data.limit.dev=-1", "data.limit.dev: expected a number from 1 to 1,000,000,000, came -1"),
+    ("data.path=123", "data.path: expected a word, got 123"),
+    ("data.limit=-1", "data.limit: expected a number from 1 to 1,000,000,000, got -1"),
+    ("data.limit.dev=-1", "data.limit.dev: expected a number from 1 to 1,000,000,000, got -1"),
     ("data.columns={source: -1}", "data.columns.source: expected a number from 1 to 1,000,000,0"),
-    ("model.hidden=" + "9" * 5000, "model.hidden: expected a whole number, came inf"),
+    ("model.hidden=" + "9" * 5000, "model.hidden: expected a whole number, got inf"),
     ("model.name=[]", "model has no []: "),
 ]
 

@@ -118,7 +118,7 @@ def test_seeds_give_mean_sd_and_each(capsys, tmp_path):
         (["train.steps"], "expected key=value"),
         (["train.stesp=3"], "command line: Training has no setting 'stesp'"),
         (["--seeds", "3-1"], "--seeds: '3-1' is an empty range"),
-        (["--seeds", "a"], "--seeds: expected numbers and ranges (1-3,7), came 'a'"),
+        (["--seeds", "a"], "--seeds: expected numbers and ranges (1-3,7), got 'a'"),
         (["train.final=ema"], "command line: train.final is 'ema', but train.ema makes none"),
         (
             ["train.validate={metric: pre, examples: 2}"],

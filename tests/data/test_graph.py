@@ -64,9 +64,9 @@ def test_rows_are_scaled_to_add_up_to_one():
     [
         ({"y": None}, "expected the arrays edge_index, y; y is missing"),
         ({"x": None}, "expected features as x or as x_row, x_col, x_val, x_shape"),
-        ({"x": DENSE[:2]}, "expected features for each of its 4 labels, came 2 rows"),
+        ({"x": DENSE[:2]}, "expected features for each of its 4 labels, got 2 rows"),
         ({"edge_index": np.array([[0], [4]])}, "has an edge with node 4; nodes are 0 to 3"),
-        ({"edge_index": np.zeros((3, 2), int)}, "expected edges (2, E), came (3, 2)"),
+        ({"edge_index": np.zeros((3, 2), int)}, "expected edges (2, E), got (3, 2)"),
         ({"test_idx": np.array([3])}, "node 3 of split test has no label"),
         ({"train_idx": np.array([9])}, "split train with node 9"),
     ],
@@ -121,7 +121,7 @@ def test_an_undirected_networkx_graph_counts_in_both_directions():
 
 
 def test_what_is_no_graph_is_refused():
-    with pytest.raises(RequestError, match="came dict"):
+    with pytest.raises(RequestError, match="got dict"):
         Graph.of({})
     graph = Graph(np.zeros((2, 0), np.int64), SparseRows.of(DENSE), np.zeros(4, np.int64), {})
     assert Graph.of(graph) is graph

@@ -204,7 +204,7 @@ def test_nan_is_said(decoder):
         ({"name": "greedy", "beam_size": 3}, "'greedy' has no such key"),
         ({"beam_size": "512x"}, "decode.beam_size: expected a whole number, got '512x'"),
         ({"beam_size": True}, "expected a whole number"),
-        ({"beam_size": 0}, "decode.beam_size: expected a number from 1 to 1,000, came 0"),
+        ({"beam_size": 0}, "decode.beam_size: expected a number from 1 to 1,000, got 0"),
         ({"penalty": "wu"}, "decode.penalty: no length penalty 'wu'; valid: gnmt, power"),
         ({"length_penalty": -0.5}, "decode.length_penalty"),
         ({"max_length": 2, "min_length": 3}, "decode.max_length"),

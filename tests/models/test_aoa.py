@@ -172,7 +172,7 @@ def test_how_many_parameters():
 
 
 def test_a_reader_needs_a_pointer():
-    with pytest.raises(RequestError, match="expected 1 pointer or more, came 0"):
+    with pytest.raises(RequestError, match="expected 1 pointer or more, got 0"):
         AoA(V, 0)
 
 

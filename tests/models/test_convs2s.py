@@ -96,7 +96,7 @@ def test_attention_in_chosen_decoder_layers(chosen):
 
 @pytest.mark.parametrize("chosen", [[], [0], [3]])
 def test_layers_that_are_not_there_cannot_attend(chosen):
-    with pytest.raises(RequestError, match="one or more of the decoder's layers 1 to 2, came"):
+    with pytest.raises(RequestError, match="one or more of the decoder's layers 1 to 2, got"):
         model(attention=chosen)
 
 
@@ -224,7 +224,7 @@ def test_its_attention_takes_a_fast_kernel():
     ("changes", "said"),
     [
         ({"encoder": [[2, 6, 2]]}, "encoder kernels are centered, so odd"),
-        ({"encoder": [[6, 3]]}, r"rows of \(layers, width, kernel\), all 1 or more, came \[6, 3\]"),
+        ({"encoder": [[6, 3]]}, r"rows of \(layers, width, kernel\), all 1 or more, got \[6, 3\]"),
         ({"decoder": []}, "decoder expected one row"),
     ],
 )

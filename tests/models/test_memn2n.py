@@ -309,7 +309,7 @@ def test_it_learns_eight_stories_by_heart():
 def test_what_does_not_fit_is_refused():
     with pytest.raises(RequestError, match=r"no encoding 'positon'.*position"):
         MemN2N(V, V, encoding="positon")
-    with pytest.raises(RequestError, match="both need one vocabulary, came 13 words and 5"):
+    with pytest.raises(RequestError, match="both need one vocabulary, got 13 words and 5"):
         MemN2N(V, 5)
     with pytest.raises(RequestError, match="match needs one vocabulary"):
         MemN2N(V, 5, tying="layer-wise", match=True)

@@ -175,8 +175,8 @@ def test_a_pruned_layer_has_a_fraction_of_the_connections():
     ("wrong", "said"),
     [
         ({"reduction": "men"}, "no reduction 'men': did you mean 'mean'"),
-        ({"pruned": [4]}, r"pruned: expected two numbers, .* came \[4\]"),
-        ({"hops": 0}, "expected a class and a hop or more, came num_classes=5 and hops=0"),
+        ({"pruned": [4]}, r"pruned: expected two numbers, .* got \[4\]"),
+        ({"hops": 0}, "expected a class and a hop or more, got num_classes=5 and hops=0"),
     ],
 )
 def test_wrong_settings_are_refused(wrong, said):

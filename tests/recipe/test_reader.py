@@ -77,8 +77,8 @@ def test_the_line_of_every_key():
         ("a: 1\n\tb: 2\n", "x.yaml:2: not YAML"),
         ("a: 1\n---\nb: 2\n", "x.yaml:2: not YAML"),
         ("a: 1\n[x, y]: 2\n", "x.yaml:2: expected a plain word as key"),
-        ("a: 1\nb: &here 2\n", "x.yaml:2: expected plain values, came an anchor or a tag"),
-        ("a: 1\nb: !!str 5\n", "x.yaml:2: expected plain values, came an anchor or a tag"),
+        ("a: 1\nb: &here 2\n", "x.yaml:2: expected plain values, got an anchor or a tag"),
+        ("a: 1\nb: !!str 5\n", "x.yaml:2: expected plain values, got an anchor or a tag"),
         ("a: !!python/name:os.system x\n", "x.yaml:1: expected plain values"),
     ],
 )

@@ -249,13 +249,13 @@ def _lie(**changes):
 
 
 LIES = {
-    "layers": (_lie(model__layers=10**9), "model.layers: expected a number from 1 to 1,000, came"),
-    "layers as 1e9": (_lie(model__layers=1e9), "model.layers: expected a whole number, came 1"),
+    "layers": (_lie(model__layers=10**9), "model.layers: expected a number from 1 to 1,000, got"),
+    "layers as 1e9": (_lie(model__layers=1e9), "model.layers: expected a whole number, got 1"),
     "a width": (_lie(model__ffn_dim=900_000), "has shape"),
-    "a text": (_lie(model__ffn_dim="wide"), "model.ffn_dim: expected a whole number, came 'wide'"),
+    "a text": (_lie(model__ffn_dim="wide"), "model.ffn_dim: expected a whole number, got 'wide'"),
     "a beam": (
         _lie(decode__beam_size=10**9),
-        "decode.beam_size: expected a number from 1 to 1,000, came 1",
+        "decode.beam_size: expected a number from 1 to 1,000, got 1",
     ),
     "a ratio": (_lie(decode__max_ratio=1e18), "decode.max_ratio: expected a number from 0 to 100"),
     "a length": (_lie(decode__max_length=10**12), "decode.max_length: expected a number from 1 t"),

@@ -198,20 +198,20 @@ def sparse(**changes):
 
 
 LIES = {
-    "class": ({"y": np.array([0, 10**12, 1])}, "classes from 0 to 99,999, came 1000000000000"),
-    "half a class": ({"y": np.array([0, 0.5, 1])}, "expected whole numbers in y, came 0.5"),
-    "no class": ({"y": np.array([0, np.nan, 1])}, "expected whole numbers in y, came nan"),
-    "text": ({"y": np.array(["a", "b", "c"])}, "expected whole numbers in y, came <U1"),
+    "class": ({"y": np.array([0, 10**12, 1])}, "classes from 0 to 99,999, got 1000000000000"),
+    "half a class": ({"y": np.array([0, 0.5, 1])}, "expected whole numbers in y, got 0.5"),
+    "no class": ({"y": np.array([0, np.nan, 1])}, "expected whole numbers in y, got nan"),
+    "text": ({"y": np.array(["a", "b", "c"])}, "expected whole numbers in y, got <U1"),
     "edge": ({"edge_index": np.array([[0], [10**9]])}, "has an edge with node 1000000000"),
     "edge below": ({"edge_index": np.array([[0], [-1]])}, "has an edge with node -1"),
-    "float edge": ({"edge_index": np.array([[0.5], [1]])}, "whole numbers in edge_index, came 0.5"),
+    "float edge": ({"edge_index": np.array([[0.5], [1]])}, "whole numbers in edge_index, got 0.5"),
     "split": ({"test_idx": np.array([7])}, "has split test with node 7"),
     "NaN": ({"x": np.full((3, 3), np.nan)}, "node 0 has a feature that is no number: nan"),
     "infinity": ({"x": np.diag([1, np.inf, 1])}, "node 1 has a feature that is no number: inf"),
     "row": (sparse(x_row=np.array([0, 9])), "has a feature of node 9; they are 0 to 2"),
     "column": (sparse(x_col=np.array([0, -1])), "has a feature of number -1; they are 0 to 2"),
     "lengths": (sparse(x_val=np.ones(5, np.float32)), "x_row, x_col and x_val of one length"),
-    "width": (sparse(x_shape=np.array([3, 10**13])), "features of a node, came 10,000,000,000,000"),
+    "width": (sparse(x_shape=np.array([3, 10**13])), "features of a node, got 10,000,000,000,000"),
     "sparse NaN": (sparse(x_val=np.array([1, np.nan])), "node 1 has a feature that is no number"),
 }
 

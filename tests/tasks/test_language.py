@@ -162,7 +162,7 @@ def test_what_the_section_data_does_not_have_is_said(tmp_path, data):
         ({"path": str(data), "tokenizer": {"knd": 1}}, "no key 'knd'.*kind"),
         (
             {"path": str(data), "tokenizer": {"min_count": "x"}},
-            "min_count: expected a whole number, came 'x'",
+            "min_count: expected a whole number, got 'x'",
         ),
         ({"path": str(data), "tokenizer": {"min_count": 999}}, r"txt: no word .* 999 times"),
         ({"train": "-"}, "read twice: give a file, not '-'"),

@@ -40,7 +40,7 @@ def check(
         0`) comes back as one.
 
     Raises:
-        RequestError: with the place, what was expected, what came, and the nearest name.
+        RequestError: with the place, what was expected, what was given, and the nearest name.
     """
     typed = dict(values)
     parameters, open_ended = _parameters(target, given)
@@ -73,11 +73,11 @@ def check_keys(values: Any, types: Mapping[str, Any], *, section: str, where: Wh
         where: gives `file:line` of a dotted key, or "".
 
     Raises:
-        RequestError: with the place, what was expected, and what came.
+        RequestError: with the place, what was expected, and what was given.
     """
     if not isinstance(values, Mapping):
         place = f"{where(section)}: ".removeprefix(": ")
-        raise RequestError(f"{place}{section}: expected keys with values, came {values!r}")
+        raise RequestError(f"{place}{section}: expected keys with values, got {values!r}")
     for key, value in values.items():
         dotted = f"{section}.{key}"
         kind = types.get(key)
@@ -155,7 +155,7 @@ def _typed(value: Any, hint: Any, key: str, where: Where) -> Any:
         place = f"{where(key)}: ".removeprefix(": ")
         raise RequestError(
             f"{place}{key}{'.' + at if at else ''}: expected {_expected(hint)}, "
-            f"came {value!r} ({problem['msg'].lower()})"
+            f"got {value!r} ({problem['msg'].lower()})"
         ) from None
     return found if isinstance(found, float) else value
 

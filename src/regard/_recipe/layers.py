@@ -117,7 +117,7 @@ def override(text: str) -> tuple[str, Any]:
     """
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        raise RequestError(f"command line: expected key=value (train.steps=2000), came {text!r}")
+        raise RequestError(f"command line: expected key=value (train.steps=2000), got {text!r}")
     return key.strip(), parse(value.strip(), f"command line: {text!r}")[0]
 
 

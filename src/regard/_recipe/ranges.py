@@ -160,7 +160,7 @@ def within(key: str, value: Any, where: Callable[[str], str] = lambda key: "") -
         where: gives the place of a dotted key, for the error; "" for none.
 
     Raises:
-        RequestError: the key, what was expected, what came.
+        RequestError: the key, what was expected, what was given.
     """
     if isinstance(value, Mapping):
         for name, item in value.items():
@@ -172,4 +172,4 @@ def within(key: str, value: Any, where: Callable[[str], str] = lambda key: "") -
         bounds = range_of(key)
         if not (math.isfinite(value) and value in bounds):
             place = f"{where(key)}: ".removeprefix(": ")
-            raise RequestError(f"{place}{key}: expected a number {bounds}, came {value!r}")
+            raise RequestError(f"{place}{key}: expected a number {bounds}, got {value!r}")

@@ -85,7 +85,7 @@ def parse(text: str, name: str, *, prefix: str = "", line: int = 0) -> tuple[Any
             if getattr(event, "anchor", None) or getattr(event, "tag", None):
                 start = event.start_mark.line if event.start_mark else 0
                 at = f"{name}:{start + 1 + line}"
-                raise RequestError(f"{at}: expected plain values, came an anchor or a tag")
+                raise RequestError(f"{at}: expected plain values, got an anchor or a tag")
         node = yaml.compose(text, _Loader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
@@ -107,7 +107,7 @@ def _value(node: yaml.Node, name: str, path: str, lines: Lines, offset: int) -> 
         at = key_node.start_mark.line + 1 + offset
         if not isinstance(key_node, yaml.ScalarNode):
             raise RequestError(
-                f"{name}:{at}: expected a plain word as key, came a list or a mapping"
+                f"{name}:{at}: expected a plain word as key, got a list or a mapping"
             )
         key = str(key_node.value)
         if key in result:

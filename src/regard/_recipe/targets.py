@@ -50,7 +50,7 @@ def targets(recipe: "Recipe") -> Targets:
 def _name(recipe: "Recipe", section: str, values: Any, known: Any, usual: str | None = None) -> str:
     if not isinstance(values, Mapping):
         raise RequestError(
-            f"{recipe.where(section)}: {section}: expected keys with values, came {values!r}"
+            f"{recipe.where(section)}: {section}: expected keys with values, got {values!r}"
         )
     name = values.get("name", usual)
     if name is None:

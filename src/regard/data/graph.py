@@ -51,7 +51,7 @@ class SparseRows:
         row, column = whole(row, "x_row"), whole(column, "x_col")
         if not len(row) == len(column) == len(value) or len(shape) != 2:
             raise RequestError(
-                "expected x_row, x_col and x_val of one length and x_shape of two numbers, came "
+                "expected x_row, x_col and x_val of one length and x_shape of two numbers, got "
                 f"{len(row)}, {len(column)}, {len(value)} and {len(shape)}"
             )
         order = np.lexsort((column, row))
@@ -131,16 +131,16 @@ class Graph:
         check_features(self.features)
         if self.labels.size and self.classes > CLASSES:
             raise RequestError(
-                f"a graph expected classes from 0 to {CLASSES - 1:,}, came {int(self.labels.max())}"
+                f"a graph expected classes from 0 to {CLASSES - 1:,}, got {int(self.labels.max())}"
             )
         if not isinstance(self.edges, Compressed) and not (
             self.edges.ndim == 2 and len(self.edges) == 2
         ):
-            raise RequestError(f"a graph expected edges (2, E), came {self.edges.shape}")
+            raise RequestError(f"a graph expected edges (2, E), got {self.edges.shape}")
         if len(self.features) != nodes:
             raise RequestError(
                 f"a graph expected features for each of its {nodes} labels, "
-                f"came {len(self.features)} rows"
+                f"got {len(self.features)} rows"
             )
         ids = [(f"split {split}", index) for split, index in self.splits.items()]
         if isinstance(self.edges, Compressed):
@@ -218,7 +218,7 @@ class Graph:
                 f"{t or i}: {g.features.shape[1]} features, labels {g.labels.shape}"
                 for i, (t, g) in enumerate(zip(titles or [""] * len(graphs), graphs, strict=True))
             )
-            raise RequestError(f"graphs are joined when features and labels are alike, came {said}")
+            raise RequestError(f"graphs are joined when features and labels are alike, got {said}")
         starts = np.cumsum([0, *(len(graph) for graph in graphs[:-1])]).tolist()
         placed = list(zip(starts, graphs, strict=True))
         parts = [
@@ -273,7 +273,7 @@ class Graph:
             return graph_of_arrays(_of_networkx(data))
         raise RequestError(
             "Graph.of expected a Graph, PyTorch Geometric's Data or a networkx graph, "
-            f"came {type(data).__name__}"
+            f"got {type(data).__name__}"
         )
 
 
@@ -286,7 +286,7 @@ def _of_networkx(data: Any) -> dict[str, Any]:
     vectors = [np.atleast_1d(np.asarray(kept.get("x", 1.0), np.float32)) for _, kept in nodes]
     sizes = {len(vector) for vector in vectors}
     if len(sizes) > 1:
-        raise RequestError(f"nodes expected an x of one size, came sizes {sorted(sizes)}")
+        raise RequestError(f"nodes expected an x of one size, got sizes {sorted(sizes)}")
     found: dict[str, Any] = {
         "edge_index": pairs,
         "x": np.stack(vectors) if vectors else np.zeros((0, 1), np.float32),
@@ -315,10 +315,10 @@ def graph_of_arrays(found: Mapping[str, NDArray[Any]]) -> Graph:
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim not in (1, 2):
-        raise RequestError(f"expected y (N,) or (N, C), came {labels.shape}")
+        raise RequestError(f"expected y (N,) or (N, C), got {labels.shape}")
     if "x" in found:
         if found["x"].ndim != 2:
-            raise RequestError(f"expected features x (N, F), came {found['x'].shape}")
+            raise RequestError(f"expected features x (N, F), got {found['x'].shape}")
         features = SparseRows.of(found["x"])
     elif all(key in found for key in FEATURES):
         features = SparseRows.sorted(*(found[key] for key in FEATURES))

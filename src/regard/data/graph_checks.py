@@ -27,10 +27,10 @@ def whole(array: NDArray[Any], name: str) -> NDArray[np.int64]:
     if array.dtype.kind in "iub" and array.dtype != np.uint64:
         return array.astype(np.int64)
     if array.dtype.kind not in "fu":
-        raise RequestError(f"expected whole numbers in {name}, came {array.dtype}")
+        raise RequestError(f"expected whole numbers in {name}, got {array.dtype}")
     wrong = ~(np.isfinite(array) & (np.abs(array) < 2**53) & (array == np.floor(array)))
     if wrong.any():
-        raise RequestError(f"expected whole numbers in {name}, came {array[wrong][0]}")
+        raise RequestError(f"expected whole numbers in {name}, got {array[wrong][0]}")
     return array.astype(np.int64)
 
 
@@ -44,7 +44,7 @@ def check_features(features: Any) -> None:
     """
     nodes, width = features.shape
     if not 0 <= width <= FEATURES:
-        raise RequestError(f"a graph expected 0 to {FEATURES:,} features of a node, came {width:,}")
+        raise RequestError(f"a graph expected 0 to {FEATURES:,} features of a node, got {width:,}")
     if isinstance(features, np.memmap):
         return
     if isinstance(features, np.ndarray):

@@ -83,10 +83,10 @@ def _features(nodes: _Table, count: int) -> SparseRows:
                 x[row, i] = float(value or 0)
             except ValueError:
                 raise nodes.wrong(
-                    row, f"the feature {name!r} expected a number, came {value!r}"
+                    row, f"the feature {name!r} expected a number, got {value!r}"
                 ) from None
             if not np.isfinite(x[row, i]):
-                raise nodes.wrong(row, f"the feature {name!r} expected a number, came {value!r}")
+                raise nodes.wrong(row, f"the feature {name!r} expected a number, got {value!r}")
     return SparseRows.of(x)
 
 
@@ -94,7 +94,7 @@ def _splits(nodes: _Table) -> dict[str, NDArray[np.int64]]:
     found: dict[str, list[int]] = {split: [] for split in INDICES}
     for row, name in enumerate(nodes.columns.get("split", ())):
         if name not in SPLITS:
-            raise nodes.wrong(row, f"expected a split train, dev, test or none, came {name!r}")
+            raise nodes.wrong(row, f"expected a split train, dev, test or none, got {name!r}")
         if name:
             found[SPLITS[name]].append(row)
     return {split: np.array(rows, np.int64) for split, rows in found.items() if rows}
@@ -130,7 +130,7 @@ def _of_rows(path: Path, rows: Iterator[tuple[int, list[str]]]) -> _Table:
         if len(row) != len(names):
             raise RequestError(
                 f"{path}, line {line}: expected {len(names)} columns as in the heading, "
-                f"came {len(row)}"
+                f"got {len(row)}"
             )
         lines.append(line)
         for name, value in zip(names, row, strict=True):

@@ -117,7 +117,7 @@ class Compressed:
         """
         if fanout is not None and len(fanout) != depth:
             raise RequestError(
-                f"expected a number of neighbors for each of the {depth} layers, came {fanout!r}"
+                f"expected a number of neighbors for each of the {depth} layers, got {fanout!r}"
             )
         near, layers = np.asarray(nodes, np.int64), []
         places = np.full(len(self), -1, np.int32)

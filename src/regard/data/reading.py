@@ -143,7 +143,7 @@ def parse(text: str) -> Question:
     if not 1 <= len(parts) <= 2:
         raise ValueError(
             f"expected a JSON object with document and query, or document {APART} query {APART} "
-            f"candidates; came {stripped[:40]!r}"
+            f"candidates; got {stripped[:40]!r}"
         )
     fields = {"document": document, "query": parts[0], "candidates": "".join(parts[1:])}
     return question(fields, given=text)
@@ -223,9 +223,9 @@ def _texts(fields: Mapping[str, Any], name: str, between: str = "") -> list[str]
     if isinstance(value, str):
         value = value.split(between) if between else [value]
     if not isinstance(value, (list, tuple, type(None))):
-        raise ValueError(f"expected text or a list of texts at {name!r}, came {value!r}")
+        raise ValueError(f"expected text or a list of texts at {name!r}, got {value!r}")
     if not all(isinstance(one, str) for one in value or ()):
-        raise ValueError(f"expected texts at {name!r}, came {value!r}")
+        raise ValueError(f"expected texts at {name!r}, got {value!r}")
     return [unicodedata.normalize("NFC", v.strip()) for v in value or () if v.strip()]
 
 

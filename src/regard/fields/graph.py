@@ -183,7 +183,7 @@ class GraphField(Field):
         try:
             node = int(name)
         except ValueError:
-            return f"expected the number of a node, came {name!r}"
+            return f"expected the number of a node, got {name!r}"
         if not 0 <= node < end - first:
             return f"the graph has the nodes 0 to {end - first - 1}, not {node}"
         return world, first + node

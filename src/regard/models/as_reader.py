@@ -90,7 +90,7 @@ class ASReader(nn.Module):
     ) -> None:
         super().__init__()
         if num_pointers < 1:
-            raise RequestError(f"a reader expected 1 pointer or more, came {num_pointers}")
+            raise RequestError(f"a reader expected 1 pointer or more, got {num_pointers}")
         self.vocab_size, self.num_pointers, self.dropout = vocab_size, num_pointers, dropout
         self.embed = Embed(vocab_size, embed, dropout=dropout)
         nn.init.uniform_(self.embed.weight, -0.05, 0.05)

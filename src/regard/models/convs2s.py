@@ -78,12 +78,12 @@ class ConvS2S(nn.Module):
         below = _layers(encoder, "encoder")
         above = _layers(encoder if decoder is None else decoder, "decoder")
         if any(kernel % 2 == 0 for _, kernel in below):
-            raise RequestError(f"encoder kernels are centered, so odd; came {encoder}")
+            raise RequestError(f"encoder kernels are centered, so odd; got {encoder}")
         numbers = range(1, len(above) + 1)
         looking = set(numbers if attention is None else attention)
         if not looking or not looking <= set(numbers):
             raise RequestError(
-                f"attention expected one or more of the decoder's layers 1 to {len(above)}, came "
+                f"attention expected one or more of the decoder's layers 1 to {len(above)}, got "
                 f"{attention}"
             )
         self.source_vocab_size, self.target_vocab_size = source_vocab_size, target_vocab_size
@@ -257,11 +257,11 @@ def _layers(rows: Blocks, name: str) -> list[tuple[int, int]]:
     for row in rows:
         if len(row) != 3 or min(row) < 1:
             raise RequestError(
-                f"{name} expected rows of (layers, width, kernel), all 1 or more, came {list(row)}"
+                f"{name} expected rows of (layers, width, kernel), all 1 or more, got {list(row)}"
             )
     layers = [(width, kernel) for count, width, kernel in rows for _ in range(count)]
     if not layers:
-        raise RequestError(f"{name} expected one row of (layers, width, kernel) or more, came none")
+        raise RequestError(f"{name} expected one row of (layers, width, kernel) or more, got none")
     return layers
 
 

@@ -159,7 +159,7 @@ class GAT(nn.Module):
         if layers < 1 or len(sizes) != layers - 1:
             raise RequestError(
                 f"GAT expected a hidden size for each of its {layers - 1} hidden layers, "
-                f"came {hidden!r}"
+                f"got {hidden!r}"
             )
         self.in_features, self.num_classes = in_features, num_classes
         inputs = [in_features, *(heads * size for size in sizes)]

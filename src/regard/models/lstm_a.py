@@ -100,7 +100,7 @@ class LSTMA(nn.Module):
         if start == "encoder" and (encoder == "both" or deep != layers):
             raise RequestError(
                 "start='encoder' expected an encoder that reads in one direction and has as many "
-                f"layers as the decoder; came encoder={encoder!r}, layers={layers}, "
+                f"layers as the decoder; got encoder={encoder!r}, layers={layers}, "
                 f"decoder_layers={deep}"
             )
         self.source_vocab_size, self.target_vocab_size = source_vocab_size, target_vocab_size

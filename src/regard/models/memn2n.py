@@ -156,16 +156,16 @@ class MemN2N(nn.Module):
             if name not in table:
                 raise RequestError(f"MemN2N has no {what} {name!r}: {nearest(name, table)}")
         if hops < 1 or memory < 1:
-            raise RequestError(f"MemN2N needs a hop and a memory, came {hops} and {memory}")
+            raise RequestError(f"MemN2N needs a hop and a memory, got {hops} and {memory}")
         if tying == "adjacent" and vocab_size != num_answers:
             raise RequestError(
                 f"MemN2N ties words and answers (tying: adjacent), so both need one vocabulary, "
-                f"came {vocab_size} words and {num_answers} answers; "
+                f"got {vocab_size} words and {num_answers} answers; "
                 "data.tokenizer.shared, or layer-wise"
             )
         if match and vocab_size != num_answers:
             raise RequestError(
-                f"MemN2N with match needs one vocabulary of words and answers, came {vocab_size} "
+                f"MemN2N with match needs one vocabulary of words and answers, got {vocab_size} "
                 f"and {num_answers}"
             )
         self.vocab_size, self.num_answers, self.dim = vocab_size, num_answers, dim

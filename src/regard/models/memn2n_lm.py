@@ -60,7 +60,7 @@ class MemN2NLM(nn.Module):
         kept = dim // 2 if linear is None else linear
         if hops < 1 or memory < 1 or not 0 <= kept <= dim:
             raise RequestError(
-                f"MemN2NLM needs a hop, a memory and 0 to {dim} linear units, came hops={hops}, "
+                f"MemN2NLM needs a hop, a memory and 0 to {dim} linear units, got hops={hops}, "
                 f"memory={memory}, linear={linear}"
             )
         self.vocab_size, self.dim = vocab_size, dim

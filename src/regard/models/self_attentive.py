@@ -148,7 +148,7 @@ class SelfAttentive(nn.Module):
         super().__init__()
         if num_classes < 1 or hops < 1:
             raise RequestError(
-                f"SelfAttentive expected a class and a hop or more, came num_classes={num_classes} "
+                f"SelfAttentive expected a class and a hop or more, got num_classes={num_classes} "
                 f"and hops={hops}"
             )
         if reduction not in REDUCTIONS:
@@ -158,7 +158,7 @@ class SelfAttentive(nn.Module):
         if pruned is not None and len(pruned) != 2:
             raise RequestError(
                 "pruned: expected two numbers, hidden units for each row and for each column of M, "
-                f"came {list(pruned)}"
+                f"got {list(pruned)}"
             )
         self.vocab_size, self.num_classes = vocab_size, num_classes
         self.penalty, self.reduction = penalty, reduction
@@ -203,7 +203,7 @@ class SelfAttentive(nn.Module):
         if ids.dim() != 2 or ids.is_floating_point():
             raise RequestError(
                 "SelfAttentive expected sentences as ids (batch, words), "
-                f"came {ids.dtype} of shape {tuple(ids.shape)}"
+                f"got {ids.dtype} of shape {tuple(ids.shape)}"
             )
         assert lengths is not None
         if not ids.shape[1]:  # not one word in the whole batch

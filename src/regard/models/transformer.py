@@ -120,7 +120,7 @@ class Transformer(nn.Module):
         super().__init__()
         if tied == "all" and source_vocab_size != target_vocab_size:
             raise RequestError(
-                f"tied='all' shares one embedding, so it expected one vocabulary; came "
+                f"tied='all' shares one embedding, so it expected one vocabulary; got "
                 f"source_vocab_size={source_vocab_size}, target_vocab_size={target_vocab_size}: "
                 "share the tokenizer, or take tied='output'"
             )
@@ -135,7 +135,7 @@ class Transformer(nn.Module):
                 raise RequestError(f"no {name} is called {given!r}; {nearest(given, known)}")
         if window is not None and window < 1:
             raise RequestError(
-                f"window expected 1 position or more, or null for all; came {window}"
+                f"window expected 1 position or more, or null for all; got {window}"
             )
         self.source_vocab_size, self.target_vocab_size = source_vocab_size, target_vocab_size
         self.dim, self.dropout = dim, dropout

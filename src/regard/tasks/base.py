@@ -72,7 +72,7 @@ class Task(ABC):
             where: gives `file:line` of a dotted key, or "".
 
         Raises:
-            RequestError: with the place, what was expected, and what came.
+            RequestError: with the place, what was expected, and what was given.
         """
         check_keys(config, self.data_types, section="data", where=where)
 

@@ -370,7 +370,7 @@ def _ranged(
     for key, value in ranges.items():
         if not (isinstance(value, (list, tuple)) and len(value) == 2):
             raise RequestError(
-                f"{where}: {key}: expected two numbers, [first, last]; came {value!r}"
+                f"{where}: {key}: expected two numbers, [first, last]; got {value!r}"
             )
     return [
         one
