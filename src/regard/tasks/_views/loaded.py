@@ -1,7 +1,7 @@
 """What a view is made from: a model with all it needs to be used, as `regard.load` gives it."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from torch import nn
 
@@ -11,6 +11,7 @@ from regard.tasks.prediction import Prediction
 __all__ = ["LoadedModel", "name_of"]
 
 
+@runtime_checkable
 class LoadedModel(Protocol):
     """The part of `regard.store.Loaded` that views use; the store is on a higher floor."""
 
