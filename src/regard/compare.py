@@ -20,8 +20,8 @@ from regard.errors import RequestError, nearest
 
 if TYPE_CHECKING:
     from regard.data.dataset import Dataset
+    from regard.loaded import Loaded
     from regard.metrics import Score, Sums
-    from regard.store import Loaded
 
 __all__ = ["Scored", "System", "compare", "is_folder", "markdown", "scored", "variations"]
 

@@ -9,28 +9,25 @@ import json
 import logging
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import torch
 from torch import nn
 
 from regard import __version__, _card, _weights, catalog, decode, tasks
-from regard._recipe import old_names
 from regard._recipe.check import check_keys, given_by_data, hints_of
-from regard._recipe.old_names import renaming
 from regard._recipe.reader import dump
 from regard._recipe.trial import shape_of
 from regard._upgrade import CONFIG, FORMAT, read_config
 from regard.data.plain_json import plain_value
-from regard.data.tokenize import Tokenizer
 from regard.errors import RegardError, RequestError, nearest
 from regard.fields import Field
 from regard.fields.files import NAMES, files_of, read_fields
-from regard.tasks import Prediction, Task
-from regard.tasks.given import as_fields, tokenizers_of
+from regard.loaded import Loaded
+from regard.tasks import Task
+from regard.tasks.given import as_fields
 
 __all__ = [
     "CONFIG", "FORMAT", "Loaded", "find", "from_pretrained", "load", "save_pretrained", "shipped",
@@ -40,143 +37,6 @@ log = logging.getLogger(__name__)
 
 RECIPE, METRICS, CARD = "recipe.yaml", "metrics.json", "README.md"
 SHIPPED = Path(__file__).parent / "shipped" / "models"
-
-
-@dataclass(frozen=True)
-class Loaded:
-    """A model with all it needs to be used, as it came out of a folder.
-
-    Args:
-        model: in evaluation mode, float32, on the CPU until `to` is called.
-        fields: the columns of its data with what they learned in training, by name.
-        config: what `config.json` says.
-    """
-
-    model: nn.Module
-    task: Task
-    fields: dict[str, Field]
-    decoder: Any
-    config: dict[str, Any]
-    folder: Path
-
-    @property
-    def tokenizers(self) -> dict[str, Tokenizer]:
-        """Those of the texts among the fields; the same object where they are shared."""
-        return tokenizers_of(self.fields)
-
-    def __repr__(self) -> str:
-        name = self.config.get("model", {}).get("name", type(self.model).__name__)
-        count = sum(p.numel() for p in self.model.parameters())
-        return f"Loaded({name}, {count:,} parameters, {self.task.name}, {str(self.folder)!r})"
-
-    @renaming(old_names.ASKED)
-    def predict(
-        self,
-        texts: Sequence[str],
-        n_best: int = 1,
-        prefix: str | Sequence[str] | None = None,
-        force_words: Sequence[Sequence[str]] | None = None,
-        bad_words: Sequence[Sequence[str]] | None = None,
-        **overrides: Any,
-    ) -> list[Prediction]:
-        """Predict each text, in input order; an empty text gives an empty output.
-
-        Args:
-            texts: one input each.
-            n_best: how many hypotheses come back, best first, in `alternatives`.
-            prefix: what outputs must begin with: one text for all, or one for each.
-            force_words, bad_words: for each text, words or phrases that its output must and must
-                not have.
-            overrides: keys of the decoder for this call, as `beam_size=1` or `length_penalty=0.6`.
-
-        Raises:
-            RequestError: a task that writes no text is asked for anything of this.
-        """
-        if isinstance(texts, str):
-            raise RequestError("predict expects a list of texts, got one string: write [text]")
-        if isinstance(prefix, str):
-            prefix = [prefix] * len(texts)
-        wishes = {"prefix": prefix, "force_words": force_words, "bad_words": bad_words}
-        asked: dict[str, Any] = {name: own for name, own in wishes.items() if own is not None}
-        return self.task.predict(
-            self.model, list(texts), self.with_decoder(n_best, **overrides).decoder, self.fields,
-            **asked,
-        )  # fmt: skip
-
-    def stream(
-        self, text: str, *, deadline: float | None = None, **asked: Any
-    ) -> Iterator[Prediction]:
-        """Predict one text step by step: the best so far after each step of the decoder.
-
-        The last one is what `predict` gives. A beam may change its mind; with `name="greedy"` the
-        output grows. Closing the generator ends the work.
-
-        Args:
-            text: the input.
-            deadline: seconds after which no further step begins; what is there is the last.
-            asked: `prefix`, `force_words`, `bad_words` of this text, and keys of the decoder.
-
-        Raises:
-            RequestError: the task writes no text.
-        """
-        own = {key: asked.pop(key) for key in self.task.options & asked.keys()}
-        decoder = self.with_decoder(**asked).decoder
-        return self.task.stream(self.model, text, decoder, self.fields, deadline=deadline, **own)
-
-    @overload
-    def translate(self, text: str, **overrides: Any) -> str: ...
-    @overload
-    def translate(self, text: Sequence[str], **overrides: Any) -> list[str]: ...
-
-    def translate(self, text: str | Sequence[str], **overrides: Any) -> str | list[str]:
-        """The best output for a text, or a list of them for a list."""
-        if isinstance(text, str):
-            return self.predict([text], **overrides)[0].output
-        return [prediction.output for prediction in self.predict(text, **overrides)]
-
-    def __call__(self, text: str | Sequence[str], **overrides: Any) -> str | list[str]:
-        """Short for `translate`, for tasks where that is not the word."""
-        return self.translate(text, **overrides)
-
-    def with_decoder(self, n_best: int = 1, **overrides: Any) -> "Loaded":
-        """The same model with another decoder: the folder's, with `overrides` applied."""
-        if n_best < 1:
-            raise RequestError(f"n_best: expected 1 or more, got {n_best}")
-        if n_best == 1 and not overrides:
-            return self
-        self.task.check_options(overrides or ["n_best"], decoding=True)
-        settings = {**self.config["decode"], **overrides}
-        if "name" in overrides and overrides["name"] != self.config["decode"].get("name"):
-            settings = dict(overrides)  # another decoder: the old one's keys are not its keys
-        if n_best > 1:
-            settings["n_best"] = n_best
-        return replace(self, decoder=decode.build(settings))
-
-    def together(self, *others: "Loaded") -> "Loaded":
-        """This model and others as one that gives the mean of their probabilities.
-
-        Raises:
-            RequestError: another task, or a tokenizer that is not this one's.
-        """
-        for other in others:
-            if other.task.name != self.task.name or not self.task.options:
-                raise RequestError(
-                    f"{other.folder} is of the task {other.task.name}, and {self.folder} of"
-                    f" {self.task.name}: only models that write the same kind of text go together"
-                )
-            for side, own in self.tokenizers.items():
-                if own.to_json() != other.tokenizers[side].to_json():
-                    raise RequestError(
-                        f"{other.folder} has another {side} tokenizer than {self.folder}: models"
-                        " that go together are trained with the same one"
-                    )
-        models = [self.model, *(other.model for other in others)]
-        return replace(self, model=decode.Ensemble(models) if others else self.model)  # type: ignore[arg-type]
-
-    def to(self, device: str | torch.device) -> "Loaded":
-        """Move the model, and predict there from now on."""
-        self.model.to(device)
-        return self
 
 
 def save_pretrained(
@@ -242,7 +102,7 @@ def from_pretrained(folder: str | Path) -> Loaded:
     folder = Path(folder)
     config = read_config(folder)
     if "model_type" in config:
-        from regard.convert import load_foreign
+        from regard.convert._foreign import load_foreign
 
         return load_foreign(folder)
     made, decoder = _make(config, folder / CONFIG)

@@ -1,20 +1,17 @@
 """What each section of a recipe is given to. `targets` imports the model's class, so torch."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from regard._recipe.check import given_by_data
 from regard.errors import RequestError, nearest
-
-if TYPE_CHECKING:
-    from regard.recipe import Recipe
 
 __all__ = ["targets"]
 
 Targets = dict[str, tuple[Callable[..., Any], tuple[str, ...]]]
 
 
-def targets(recipe: "Recipe") -> Targets:
+def targets(recipe: Any) -> Targets:
     """Section -> (what gets its values, its parameters that come from elsewhere).
 
     Raises:
@@ -47,7 +44,7 @@ def targets(recipe: "Recipe") -> Targets:
     return found
 
 
-def _name(recipe: "Recipe", section: str, values: Any, known: Any, usual: str | None = None) -> str:
+def _name(recipe: Any, section: str, values: Any, known: Any, usual: str | None = None) -> str:
     if not isinstance(values, Mapping):
         raise RequestError(
             f"{recipe.where(section)}: {section}: expected keys with values, got {values!r}"

@@ -3,13 +3,10 @@
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from regard._recipe.check import given_by_data
 from regard.errors import RequestError
-
-if TYPE_CHECKING:
-    from regard.recipe import Recipe
 
 __all__ = ["shape_of", "try_out"]
 
@@ -21,7 +18,7 @@ _REFUSALS = (ArithmeticError, AssertionError, LookupError, RuntimeError, TypeErr
 """What constructors say with: theirs, and those of what they call."""
 
 
-def try_out(recipe: "Recipe") -> None:
+def try_out(recipe: Any) -> None:
     """Make task, decoder, schedule, optimizer and model; the model's weights take no memory.
 
     Raises:
@@ -30,7 +27,9 @@ def try_out(recipe: "Recipe") -> None:
     import torch
 
     from regard import catalog, decode, tasks
-    from regard.train import optim, schedule
+    from regard.train.optim import build as build_optimizer
+    from regard.train.schedule import Point
+    from regard.train.schedule import build as build_schedule
 
     with _placed(recipe, "task"):
         task = tasks.load(recipe.task["name"])(**_arguments(recipe.task))
@@ -38,11 +37,11 @@ def try_out(recipe: "Recipe") -> None:
     with _placed(recipe, "decode"):
         decode.build(recipe.decode)
     with _placed(recipe, "train.schedule"):
-        factor = schedule.build(recipe.train.get("schedule") or {})
-        for point in (schedule.Point(1, 0.0, 0.0), schedule.Point(1000, 3.0, 1.0)):
+        factor = build_schedule(recipe.train.get("schedule") or {})
+        for point in (Point(1, 0.0, 0.0), Point(1000, 3.0, 1.0)):
             float(factor(point))
     with _placed(recipe, "train.optimizer"):
-        optim.build(recipe.train.get("optimizer") or {}, [torch.nn.Parameter(torch.zeros(1))])
+        build_optimizer(recipe.train.get("optimizer") or {}, [torch.nn.Parameter(torch.zeros(1))])
     with _placed(recipe, "model"):
         made = catalog.load(recipe.model["name"])
         sizes = dict.fromkeys(given_by_data(made), SIZE)
@@ -64,7 +63,7 @@ def _arguments(section: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def _placed(recipe: "Recipe", section: str) -> Iterator[None]:
+def _placed(recipe: Any, section: str) -> Iterator[None]:
     """Put the place of a section, or of the key it speaks of, before what is wrong with it."""
     try:
         yield

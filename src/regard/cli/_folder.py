@@ -10,7 +10,7 @@ from regard.cli._common import say
 from regard.errors import RequestError
 
 if TYPE_CHECKING:
-    from regard.store import Loaded
+    from regard.loaded import Loaded
 
 __all__ = [
     "Changes",

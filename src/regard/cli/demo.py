@@ -15,7 +15,7 @@ from regard.cli._common import Json, columns, emit, print_result, say
 from regard.errors import RequestError
 
 if TYPE_CHECKING:
-    from regard.store import Loaded
+    from regard.loaded import Loaded
 
 __all__ = ["demo"]
 

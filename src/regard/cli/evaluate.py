@@ -13,7 +13,7 @@ from regard.compare import scored
 from regard.errors import RequestError
 
 if TYPE_CHECKING:
-    from regard.store import Loaded
+    from regard.loaded import Loaded
 
 __all__ = ["evaluate", "measure"]
 

@@ -15,7 +15,7 @@ from regard.cli._progress import counted
 from regard.errors import RequestError
 
 if TYPE_CHECKING:
-    from regard.store import Loaded
+    from regard.loaded import Loaded
     from regard.tasks import Prediction
 
 __all__ = ["predict"]

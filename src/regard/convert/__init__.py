@@ -17,10 +17,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from regard.convert._foreign import load_foreign
 from regard.errors import RegardError, RequestError, nearest
-
-if TYPE_CHECKING:
-    from regard.store import Loaded
 
 __all__ = ["READERS", "WRITERS", "convert", "export", "load_foreign"]
 
@@ -60,34 +58,6 @@ def convert(path: str | Path, origin: str, folder: str | Path) -> Path:
         recipe={"model": model, "task": task, "decode": found.decode},
         card={"data": f"Converted from {found.origin}, {Path(path).name}."},
     )  # fmt: skip
-
-
-def load_foreign(folder: Path) -> "Loaded":
-    """A Hugging Face folder as `regard.load` gives a folder of ours.
-
-    Raises:
-        RequestError: it holds another model, or no safetensors.
-    """
-    from regard import decode, tasks
-    from regard.convert._huggingface import read
-    from regard.store import Loaded
-    from regard.tasks.given import as_fields
-
-    found = read(folder, unpickle=False)
-    config = {
-        "model": {
-            "name": "marian",
-            "source_vocab_size": found.model.source_vocab_size,
-            "target_vocab_size": found.model.target_vocab_size,
-            **found.spec,
-        },
-        "task": {"name": "translation"},
-        "decode": found.decode,
-        "data": {},
-    }  # fmt: skip
-    task, decoder = tasks.load("translation")(), decode.build(found.decode)
-    fields = as_fields(found.tokenizers, task.fields())
-    return Loaded(found.model, task, fields, decoder, config, folder)
 
 
 def export(

@@ -17,7 +17,7 @@ from regard.errors import RequestError, nearest
 from regard.protocols import BOS, EOS, UNK
 
 if TYPE_CHECKING:
-    from regard.store import Loaded
+    from regard.loaded import Loaded
 
 __all__ = ["write"]
 

@@ -14,9 +14,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from regard.convert import _sentencepiece
 from regard.convert._checkpoint import Found, plain
 from regard.convert._names import FAIRSEQ, assemble
+from regard.convert._sentencepiece import read as sentencepiece_read
 from regard.convert._vocabulary import ConvertedVocabulary, numbers, words
 from regard.data.tokenize import Tokenizer
 from regard.errors import RequestError, nearest
@@ -146,7 +146,7 @@ def _vocabularies(
         side = ConvertedVocabulary.of(names, *_ids(config, size, listed))
         pieces, own = folder / f"{name}.spm", None
         if listed and pieces.is_file():
-            own = _sentencepiece.read(pieces, side)
+            own = sentencepiece_read(pieces, side)
         elif not listed and side.order == list(range(size)):
             own = _exported(folder, name)
         found[name] = own or words(side)

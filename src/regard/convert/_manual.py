@@ -8,7 +8,7 @@ from regard.data.tokenize import KINDS
 from regard.errors import RequestError
 
 if TYPE_CHECKING:
-    from regard.store import Loaded
+    from regard.loaded import Loaded
 
 __all__ = ["longest", "manual", "needs", "output_limit"]
 

@@ -9,7 +9,7 @@ from regard.convert._manual import longest, manual, needs
 from regard.protocols import BOS, EOS
 
 if TYPE_CHECKING:
-    from regard.store import Loaded
+    from regard.loaded import Loaded
 
 __all__ = ["write"]
 

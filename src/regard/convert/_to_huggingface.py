@@ -24,7 +24,7 @@ from regard.errors import RequestError
 from regard.protocols import BOS, EOS, PAD
 
 if TYPE_CHECKING:
-    from regard.store import Loaded
+    from regard.loaded import Loaded
 
 __all__ = ["write"]
 

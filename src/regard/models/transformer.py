@@ -134,9 +134,7 @@ class Transformer(nn.Module):
             if given not in known:
                 raise RequestError(f"no {name} is called {given!r}; {nearest(given, known)}")
         if window is not None and window < 1:
-            raise RequestError(
-                f"window expected 1 position or more, or null for all; got {window}"
-            )
+            raise RequestError(f"window expected 1 position or more, or null for all; got {window}")
         self.source_vocab_size, self.target_vocab_size = source_vocab_size, target_vocab_size
         self.dim, self.dropout = dim, dropout
 

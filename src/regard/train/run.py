@@ -6,7 +6,7 @@ import random
 import shutil
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,6 +26,7 @@ from regard.fields.files import files_of, read_fields
 from regard.recipe import Recipe, load
 from regard.tasks import Prediction
 from regard.train import engine, optim, schedule
+from regard.train.ahead import ahead
 from regard.train.finish import finish
 from regard.train.lock import locked
 from regard.train.settings import Training
@@ -38,7 +39,7 @@ __all__ = ["Built", "build", "default_folder", "fit", "validation_of"]
 
 _talk = logging.getLogger("regard.train")
 
-SAME = ("expect", "train.log", "train.checkpoint.minutes")
+SAME = ("expect", "train.log", "train.batch.ahead", "train.checkpoint.minutes")
 """What may differ between a recipe and the one in its folder: results do not depend on it."""
 
 
@@ -175,8 +176,8 @@ def _run(work: Work, built: Built) -> None:
         built.data.train, plan, tokens=s.batch.tokens, seed=s.seed, accumulate=s.batch.accumulate,
         rank=engine.rank(), world=engine.world(), start=work.progress.place,
     )  # fmt: skip
-    with work.catching_signals():
-        engine.run(work, stream)
+    with work.catching_signals(), closing(ahead(stream, s.batch.ahead)) as micros:
+        engine.run(work, micros)
     if not work.progress.done:
         if not work.interrupted:
             raise RegardError(f"{work.folder}: the training stopped before its end")

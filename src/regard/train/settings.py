@@ -21,10 +21,13 @@ class BatchSettings:
     Args:
         tokens: the size of a micro-batch: rows times longest side.
         accumulate: micro-batches per step (and process), for gradient accumulation.
+        ahead: micro-batches that a thread makes ready before they are asked for. Results do not
+            depend on it; see `benchmarks/batches_ahead.py` for what it gains.
     """
 
     tokens: Count = 4096
     accumulate: Count = 1
+    ahead: Annotated[int, Field(ge=0, le=64)] = 0
 
 
 @dataclass(frozen=True)
