@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from regard.convert._foreign import load_foreign
 from regard.errors import RegardError, RequestError, nearest
