@@ -1,6 +1,7 @@
 """Ragged batches against a loop over their sequences and against padding."""
 
 import copy
+import os
 
 import pytest
 import torch
@@ -165,8 +166,10 @@ def test_every_score_against_each_sequence_alone_in_float64(name, heads, backend
     expected = torch.cat(contexts)
     torch.testing.assert_close(got.tensor.double(), expected, atol=2e-5, rtol=1e-5)
     grads = torch.autograd.grad((expected * weight).sum(), exact, materialize_grads=True)
+    # Built without optimization the C adds up in another order.
+    bound = 5e-4 if os.environ.get("REGARD_SANITIZED") == "1" else 2e-4
     for one, other in zip(found, grads, strict=True):
-        torch.testing.assert_close(one.double(), other, atol=2e-4, rtol=1e-4)
+        torch.testing.assert_close(one.double(), other, atol=bound, rtol=1e-4)
 
 
 @pytest.mark.parametrize("grad", [True, False])

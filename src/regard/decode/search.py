@@ -180,9 +180,10 @@ class Decoder(ABC):
             >>> from regard.models.transformer import Transformer
             >>> from regard.decode import Greedy
             >>> model = Transformer(9, 9, dim=8, heads=2, layers=1, ffn_dim=8)
-            >>> steps = Greedy(max_length=3).steps(model, torch.tensor([[5, 6, 2]]))
-            >>> all(len(found[0][0].tokens) == n for n, found in enumerate(steps, 1))
-            True
+            >>> decoder = Greedy(min_length=3, max_length=3)
+            >>> steps = decoder.steps(model, torch.tensor([[5, 6, 2]]))
+            >>> [len(best.tokens) for ((best,),) in steps]
+            [1, 2, 3]
         """
         end = _end(deadline)
         asked = _Asked.of(source, lengths, prefix, force_words, rules)
