@@ -182,8 +182,8 @@ class Decoder(ABC):
             >>> model = Transformer(9, 9, dim=8, heads=2, layers=1, ffn_dim=8)
             >>> decoder = Greedy(min_length=3, max_length=3)
             >>> steps = decoder.steps(model, torch.tensor([[5, 6, 2]]))
-            >>> [len(best.tokens) for ((best,),) in steps]
-            [1, 2, 3]
+            >>> print(*(len(best.tokens) for ((best,),) in steps))
+            1 2 3
         """
         end = _end(deadline)
         asked = _Asked.of(source, lengths, prefix, force_words, rules)
