@@ -107,6 +107,7 @@ def test_a_watcher_sees_its_own_thread_only():
 def test_along_a_beam_with_hypotheses_as_queries_and_with_pasts_of_their_own():
     torch.manual_seed(0)
     model = Toy().double().eval()
+    model.self_attention.declare("decoder", None)  # the axes (example, hypothesis) before heads
     memory = torch.randn(2, 5, 8).double()
     x = torch.randn(2, 3, 4, 8).double()  # (B, beam, T, D)
     trail = torch.tensor([[1, 0], [1, 2], [0, 1]])  # (row, slot); row 0 left the batch at step 2

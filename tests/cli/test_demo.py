@@ -2,11 +2,12 @@
 
 import gzip
 import time
+from dataclasses import replace
 from itertools import islice
 
 import pytest
 
-from regard import recipe, store
+from regard import decode, recipe, store
 from regard.cli import demo
 from regard.cli._common import configure_talk
 from regard.data.sources import shipped
@@ -43,8 +44,8 @@ def small(monkeypatch):
     own = demo._sample
 
     def few(loaded, name):
-        subset = store.decode.build({"name": "greedy", "max_length": 4})
-        return own(store.replace(loaded, decoder=subset), name)
+        subset = decode.build({"name": "greedy", "max_length": 4})
+        return own(replace(loaded, decoder=subset), name)
 
     monkeypatch.setattr(demo, "_sample", few)
 
@@ -52,7 +53,7 @@ def small(monkeypatch):
 def test_the_demo_ends_with_one_json_line(capsys, quick, small, tmp_path):
     out = tmp_path / "out"
     ran = run(capsys, "demo", "--json", "--seconds", "1", "-o", str(out))
-    assert (ran.code, ran.out.count("\n")) == (0, 1)
+    assert (ran.code, ran.out.count("\n")) == (0, 1), ran.out + ran.err
     result = ran.result
     assert list(result) == ["pronunciation", "translation", "pictures", "seconds"]
     assert 0 < result["pronunciation"]["per"] <= 200

@@ -87,7 +87,7 @@ def test_a_mapping_of_another_name_replaces_and_of_the_same_merges(file):
 
 def test_resolved_has_the_defaults_of_the_constructors(file):
     found = recipe.load(file).check().resolved()
-    assert found["train"]["batch"] == {"tokens": 512, "accumulate": 1}
+    assert found["train"]["batch"] == {"tokens": 512, "accumulate": 1, "ahead": 0}
     assert found["train"]["validate"]["every"] == 1000
     assert found["train"]["optimizer"]["eps"] == 1e-8
     assert found["train"]["optimizer"]["lr"] == 0.0003
@@ -116,7 +116,7 @@ WRONG = [
     ("name: translation", "name: translaton", "small.yaml:3: task has no 'translaton': did you me"),
     ("smoothing", "smothing", "small.yaml:3: Translation has no setting 'smothing' (task): did yo"),
     ("  steps", "  setps", "small.yaml:6: Training has no setting 'setps' (train): did you"),
-    ("{tokens", "{token", "small.yaml:7: Batch has no setting 'token' (train.batch): did "),
+    ("{tokens", "{token", "small.yaml:7: BatchSettings has no setting 'token' (train.batch): did "),
     ("name: adam", "name: adm", "small.yaml:8: train.optimizer has no 'adm': did you mean 'adam'?"),
     ("betas", "beta", "small.yaml:8: adam has no setting 'beta' (train.optimizer): did you"),
     ("inverse-sqrt", "inverse", "small.yaml:9: train.schedule has no 'inverse': "),
