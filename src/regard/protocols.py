@@ -20,6 +20,7 @@ __all__ = [
     "Generator",
     "Inputs",
     "LanguageModel",
+    "NodeClassifier",
     "Output",
     "Reader",
     "StartsLinear",
@@ -255,6 +256,23 @@ class LanguageModel(Protocol):
 
     def step(self, tokens: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
         """Read tokens (B, beam); give logits (B, beam, V) of the next ones."""
+        ...
+
+
+@runtime_checkable
+class NodeClassifier(Protocol):
+    """Gives scores of classes for the nodes of a graph, before the softmax or the sigmoids.
+
+    `depth` says how many edges away it reads: a node's scores depend on nothing farther.
+    """
+
+    depth: int
+
+    def __call__(self, features: Any, edges: Any) -> Output:
+        """Read the features (N, in_features) of nodes and their edges: logits (N, num_classes).
+
+        Of a sampled subgraph the logits are of its seeds alone.
+        """
         ...
 
 

@@ -67,15 +67,29 @@ class _Product(torch.autograd.Function):
     @staticmethod
     def forward(ctx: object, weight: Tensor, value: Tensor, matrix: CSRMatrix) -> Tensor:
         ctx.matrix, ctx.value = matrix, value  # type: ignore[attr-defined]
-        return compressed(matrix.offsets, matrix.column, value, matrix.shape) @ weight
+        return _times(matrix.offsets, matrix.column, value, matrix.shape, weight)
 
     @staticmethod
     def backward(ctx: object, *grads: Tensor) -> tuple[Tensor, None, None]:
         matrix, value = ctx.matrix, ctx.value  # type: ignore[attr-defined]
         shape = (matrix.shape[1], matrix.shape[0])
         value = value[matrix.transpose_order]
-        transpose = compressed(matrix.transpose_offsets, matrix.row, value, shape)
-        return transpose @ grads[0].contiguous(), None, None
+        grad = grads[0].contiguous()
+        return _times(matrix.transpose_offsets, matrix.row, value, shape, grad), None, None
+
+
+def _times(
+    offsets: Tensor, index: Tensor, value: Tensor, shape: tuple[int, int], dense: Tensor
+) -> Tensor:
+    """A compressed matrix times a dense one; on a CPU in float32 where they are in half precision.
+
+    PyTorch's sparse products on the CPU know no bfloat16 and no float16.
+    """
+    if dense.device.type == "cpu" and dense.dtype in (torch.bfloat16, torch.float16):
+        with torch.autocast("cpu", enabled=False):
+            found = compressed(offsets, index, value.float(), shape) @ dense.float()
+        return found.to(dense.dtype)
+    return compressed(offsets, index, value, shape) @ dense
 
 
 class SparseLinear(nn.Module):
