@@ -93,6 +93,7 @@ def test_train_again_changed_and_fresh(capsys, tmp_path):
     assert (folder / "mine.txt").read_text() == "kept"
 
 
+@pytest.mark.slow
 def test_seeds_give_mean_sd_and_each(capsys, tmp_path):
     ran = run(capsys, "train", *SMALL, "--seeds", "1-2", "-o", "many", "--json")
     assert ran.code == 0, ran.err

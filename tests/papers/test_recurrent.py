@@ -43,6 +43,7 @@ def luong(updates, flip=False, **settings):
     return model, [toys.copies(model, n, symbols=FEW, strings_=30, flip=flip)[0] for n in (6, 12)]
 
 
+@pytest.mark.slow
 def test_e2_in_seconds():
     """Six symbols, 120 updates: what each kind of attention can reach shows by then."""
     everywhere, copied = luong(120, score="dot")

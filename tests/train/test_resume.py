@@ -25,9 +25,8 @@ def interrupt(path, folder, number, after):
     return process.returncode, said
 
 
-@pytest.mark.parametrize(
-    "model", ["transformer", pytest.param("rnnsearch", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["transformer", "rnnsearch"])
 def test_after_kill_and_after_ctrl_c_the_same_command_ends_in_the_same_weights(tmp_path, model):
     path = recipe(tmp_path, model)
     whole, broken = tmp_path / "whole", tmp_path / "broken"
@@ -58,6 +57,7 @@ def test_after_kill_and_after_ctrl_c_the_same_command_ends_in_the_same_weights(t
     assert names <= {".json", ".jsonl", ".safetensors", ".yaml", ".md"}
 
 
+@pytest.mark.slow
 def test_another_seed_gives_other_weights(tmp_path):
     folders = []
     for seed in (1, 2):
