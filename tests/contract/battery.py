@@ -1,5 +1,7 @@
 """What the contract tests share: small models of every catalogue entry, and batches for them."""
 
+import inspect
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +24,22 @@ def build(
     torch.manual_seed(seed)
     model = catalog.load(name)(SIZE, SIZE, **{**catalog.entry(name).tiny, **changes})
     return model.to(dtype).eval()
+
+
+def check_constructor(name: str, sizes: Sequence[str]) -> None:
+    """The constructor is the configuration: what the data say, then keywords with defaults."""
+    made = catalog.load(name)
+    assert made.__doc__
+    assert "Departs from the paper" in inspect.getmodule(made).__doc__
+    parameters = inspect.signature(made).parameters
+    assert list(parameters)[: len(sizes)] == list(sizes)
+    for given in list(parameters.values())[len(sizes) :]:
+        assert given.kind == given.KEYWORD_ONLY
+        assert given.default is not given.empty, f"{given.name} has no default"
+        assert given.annotation is not given.empty, f"{given.name} says no type"
+    for key, value in catalog.entry(name).tiny.items():
+        assert key in parameters
+        assert not isinstance(value, int) or value <= 16
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """What every classifier keeps to."""
 
 import copy
-import inspect
 import io
 import pickle
 from typing import NamedTuple
@@ -15,7 +14,7 @@ from torch.nn import functional as F
 from regard import catalog
 from regard.attention import watch
 from regard.protocols import PAD, Classifier, Inputs, Output
-from tests.contract.battery import SIZE, attentions
+from tests.contract.battery import SIZE, attentions, check_constructor
 from tests.contract.test_watch import check_sums, select_of
 
 CLASSES = 5
@@ -59,18 +58,8 @@ def loss_of(model, batch):
 
 @every
 def test_it_is_a_classifier_whose_constructor_is_its_configuration(classifier, settings):
-    made, model, batch = catalog.load(classifier), build(classifier, settings), labeled()
-    assert made.__doc__
-    assert "Departs from the paper" in inspect.getmodule(made).__doc__
-    parameters = inspect.signature(made).parameters
-    assert list(parameters)[:2] == ["vocab_size", "num_classes"]
-    for given in list(parameters.values())[2:]:
-        assert given.kind == given.KEYWORD_ONLY
-        assert given.default is not given.empty, f"{given.name} has no default"
-        assert given.annotation is not given.empty, f"{given.name} says no type"
-    for key, value in catalog.entry(classifier).tiny.items():
-        assert key in parameters
-        assert not isinstance(value, int) or value <= 16
+    model, batch = build(classifier, settings), labeled()
+    check_constructor(classifier, ["vocab_size", "num_classes"])
     assert isinstance(model, Classifier)
     assert isinstance(model.normalized, bool)
     assert (model.vocab_size, model.num_classes) == (SIZE, CLASSES)

@@ -1,7 +1,6 @@
 """What every catalogue entry looks like from outside."""
 
 import copy
-import inspect
 import io
 import pickle
 
@@ -10,24 +9,12 @@ import torch
 from safetensors.torch import load_model, save_model
 from torch import nn
 
-from regard import catalog
 from regard.protocols import PAD, Decoding, Encoded, Generator, Output
-from tests.contract.battery import SIZE, build, loss_of, mixed, real
+from tests.contract.battery import SIZE, build, check_constructor, loss_of, mixed, real
 
 
 def test_it_is_a_generator_whose_constructor_is_its_configuration(name):
-    made = catalog.load(name)
-    assert made.__doc__
-    assert "Departs from the paper" in inspect.getmodule(made).__doc__
-    parameters = inspect.signature(made).parameters
-    assert list(parameters)[:2] == ["source_vocab_size", "target_vocab_size"]
-    for given in list(parameters.values())[2:]:
-        assert given.kind == given.KEYWORD_ONLY
-        assert given.default is not given.empty, f"{given.name} has no default"
-        assert given.annotation is not given.empty, f"{given.name} says no type"
-    for key, value in catalog.entry(name).tiny.items():
-        assert key in parameters
-        assert not isinstance(value, int) or value <= 16
+    check_constructor(name, ["source_vocab_size", "target_vocab_size"])
     model = build(name)
     assert isinstance(model, Generator)
     assert (model.source_vocab_size, model.target_vocab_size) == (SIZE, SIZE)

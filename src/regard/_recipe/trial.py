@@ -47,7 +47,9 @@ def try_out(recipe: Any) -> None:
         sizes = dict.fromkeys(given_by_data(made), SIZE)
         if "num_pointers" in sizes:
             sizes["num_pointers"] = getattr(task, "pointers", SIZE)
-        shape_of(made, {**sizes, **_arguments(recipe.model)})
+        model = shape_of(made, {**sizes, **_arguments(recipe.model)})
+    with _placed(recipe, "task"):
+        task.phases(model)
 
 
 def shape_of(model: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:

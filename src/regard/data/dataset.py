@@ -101,10 +101,6 @@ class Batch(Mapping[str, Any]):
         moved = {k: v.to(device, non_blocking=non_blocking) for k, v in self.tensors.items()}
         return Batch(moved, self.index, self.count)
 
-    def pin_memory(self) -> "Batch":
-        """The same batch in page-locked memory, which a GPU copies from while it computes."""
-        return Batch({k: v.pin_memory() for k, v in self.tensors.items()}, self.index, self.count)
-
 
 class Table:
     """A data set of columns, one for each field.

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from regard.errors import RequestError
 from regard.fields.base import Field
-from regard.fields.text import TextField
+from regard.fields.text import TextField, own_texts, with_vocabularies
 
 __all__ = ["NAMES", "files_of", "read_fields"]
 
@@ -18,11 +18,7 @@ def files_of(fields: Mapping[str, Field]) -> dict[str, str]:
 
     Texts with one vocabulary have one file, `tokenizer.json`; other fields `<prefix>.<name>.json`.
     """
-    own = {name: one for name, one in fields.items() if one.saved and one.of is None}
-    own |= {
-        name: one for name, one in fields.items() if one.saved and not isinstance(one, TextField)
-    }
-    texts = {name: one for name, one in own.items() if isinstance(one, TextField)}
+    own, texts = _saved(fields), own_texts(fields)
     found = {}
     if texts and len({id(one.tokenizer) for one in texts.values()}) == 1:
         first = next(iter(texts.values()))
@@ -43,21 +39,24 @@ def read_fields(fields: Mapping[str, Field], folder: Path) -> dict[str, Field]:
     shared = folder / "tokenizer.json"
     found: dict[str, Field] = dict(fields)
     whole: TextField | None = None
-    for name, one in fields.items():
-        if not one.saved or (isinstance(one, TextField) and one.of is not None):
-            continue
+    for name, one in _saved(fields).items():
         path = folder / f"{one.prefix}.{name}.json"
         if isinstance(one, TextField) and shared.is_file():
             whole = one.load(_text(shared), str(shared)) if whole is None else whole
             found[name] = one.sharing(whole)
         else:
             found[name] = one.load(_text(path), str(path))
-    for name, one in fields.items():
-        if isinstance(one, TextField) and one.of is not None:
-            first = found[one.of]
-            assert isinstance(first, TextField)
-            found[name] = one.sharing(first)
-    return found
+    return with_vocabularies(found)
+
+
+def _saved(fields: Mapping[str, Field]) -> dict[str, Field]:
+    """The fields that have something of their own to save."""
+    texts = own_texts(fields)
+    return {
+        name: one
+        for name, one in fields.items()
+        if one.saved and (name in texts or not isinstance(one, TextField))
+    }
 
 
 def _text(path: Path) -> str:

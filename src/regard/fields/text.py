@@ -17,7 +17,7 @@ from regard.errors import RequestError
 from regard.fields.base import Bad, Field, Report
 from regard.protocols import EOS, PAD, UNK, Inputs
 
-__all__ = ["TextColumn", "TextField"]
+__all__ = ["TextColumn", "TextField", "own_texts", "with_vocabularies"]
 
 WORDS = ("words", "shapes")
 """Kinds with one token for each word."""
@@ -237,3 +237,19 @@ class TextField(Field):
             " ".join(w for w in (text.lower() if lowercase else text).split() if w in kept)
             for text in texts
         ]
+
+
+def own_texts(fields: Mapping[str, Field]) -> dict[str, TextField]:
+    """The texts among some fields that have a vocabulary of their own."""
+    return {n: f for n, f in fields.items() if isinstance(f, TextField) and f.of is None}
+
+
+def with_vocabularies(fields: Mapping[str, Field]) -> dict[str, Field]:
+    """The fields, where a text `of` another one has its vocabulary."""
+    found = dict(fields)
+    for name, own in fields.items():
+        if isinstance(own, TextField) and own.of is not None:
+            first = found[own.of]
+            assert isinstance(first, TextField)
+            found[name] = own.sharing(first)
+    return found

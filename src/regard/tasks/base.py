@@ -224,9 +224,8 @@ class Task(ABC):
                 values[name].append(row[name])
         if not places:
             return Asked(None, places, refused)
-        told: list[tuple[int, str, str]] = []
         columns = {
-            name: fields[name].encode(values[name], lambda *of: told.append(of), fields, values)
+            name: fields[name].encode(values[name], lambda *_: None, fields, values)
             for name in inputs
         }
         return Asked(
@@ -234,6 +233,10 @@ class Task(ABC):
             places,
             refused,
         )
+
+    def whole(self, dataset: Any) -> Asked:
+        """All examples of a data set, as what is asked."""
+        return Asked(dataset, range(len(dataset)), [Prediction("", "")] * len(dataset))
 
     def predict(
         self,
@@ -263,10 +266,7 @@ class Task(ABC):
         wanted = {name: value for name, value in asked.items() if value is not None}
         self.check_options(wanted)
         known = as_fields(fields, self.fields())
-        if isinstance(texts, Sequence):
-            given = self.asked(list(texts), known)
-        else:
-            given = Asked(texts, range(len(texts)), [Prediction("", "")] * len(texts))
+        given = self.asked(list(texts), known) if isinstance(texts, Sequence) else self.whole(texts)
         found = list(given.refused)
         if given.dataset is None:
             return found

@@ -15,7 +15,7 @@ from regard.data.dataset import Column
 from regard.data.problems import Problems
 from regard.errors import RequestError, nearest
 from regard.fields import Bad, Field, TextField
-from regard.fields.text import TextColumn
+from regard.fields.text import TextColumn, own_texts, with_vocabularies
 
 __all__ = [
     "TYPES",
@@ -25,7 +25,6 @@ __all__ = [
     "learn",
     "read",
     "refuse_unknown",
-    "shared",
     "types",
 ]
 
@@ -223,27 +222,16 @@ def read(
 def learn(config: Config, rows: Rows) -> dict[str, Field]:
     """The fields, with what the training split says."""
     found = dict(config.fields)
-    texts = _texts(found)
+    texts = own_texts(found)
     if config.shared and texts:
         first = texts[next(iter(texts))]
         every = [texts[name].written(value) for name in texts for value in rows.values[name]]
         one = first.learn(every)
         found.update({name: own.sharing(one) for name, own in texts.items()})
     for name, own in found.items():
-        if not own.learned or not isinstance(own, TextField):
+        if not isinstance(own, TextField) or (own.of is None and not own.learned):
             found[name] = own.learn(rows.values[name])
-    return shared(found)
-
-
-def shared(fields: Mapping[str, Field]) -> dict[str, Field]:
-    """Fields where a text `of` another has its vocabulary."""
-    found = dict(fields)
-    for name, own in fields.items():
-        if isinstance(own, TextField) and own.of is not None:
-            first = found[own.of]
-            assert isinstance(first, TextField)
-            found[name] = own.sharing(first)
-    return found
+    return with_vocabularies(found)
 
 
 def encode(
@@ -306,11 +294,6 @@ def refuse_unknown(where: str, given: Mapping[str, Any], known: Sequence[str]) -
             raise RequestError(f"{where} has no key {key!r}: {nearest(str(key), known)}")
 
 
-def _texts(fields: Mapping[str, Field]) -> dict[str, TextField]:
-    """The texts that have a vocabulary of their own."""
-    return {n: f for n, f in fields.items() if isinstance(f, TextField) and f.of is None}
-
-
 def _tokenizers(
     given: Mapping[str, Any], fields: Mapping[str, Field]
 ) -> tuple[dict[str, Field], bool]:
@@ -319,7 +302,7 @@ def _tokenizers(
     What is said of a field overrides what is said of all, and that what the task has as default.
     Texts that are to differ cannot share.
     """
-    texts = _texts(fields)
+    texts = own_texts(fields)
     refuse_unknown("data.tokenizer", given, (*_TOKENIZER, "shared", *texts))
     common = {key: given[key] for key in _TOKENIZER if key in given}
     made: dict[str, TextField] = {}

@@ -4,7 +4,6 @@ import logging
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -166,15 +165,25 @@ class Generation(Task):
 
     def asked(self, texts: Sequence[str], fields: Mapping[str, Field]) -> Asked:
         """Sources in ids; of those that are empty or too long nothing is decoded."""
-        source = tokenizers_of(fields)["source"].encode_all(texts)
-        sizes = (source.sizes + 1).tolist()
-        refused = [self._undecoded(text, size) for text, size in zip(texts, sizes, strict=True)]
-        _tell_refused(refused, self.max_source)
-        places = [i for i, size in enumerate(sizes) if 1 < size <= self.max_source]
-        at = np.asarray(places, np.int64)
-        nothing = RaggedIds.rows([[] for _ in places])
-        given = PairDataset(source.take(at), nothing, [texts[i] for i in places], [[]] * len(at))
-        return Asked(given if places else None, places, refused)
+        source = tokenizers_of(fields)["source"].encode_all([self.as_read(t) for t in texts])
+        nothing = RaggedIds.rows([[] for _ in texts])
+        return self.whole(PairDataset(source, nothing, texts, [[] for _ in texts]))
+
+    def as_read(self, text: str) -> str:
+        """An input as its model reads it; by default as it is."""
+        return text
+
+    def whole(self, dataset: PairDataset) -> Asked:
+        """All sources, with what stands for those that are empty or too long."""
+        sizes = (dataset.source.sizes + 1).tolist()
+        undecoded = [self._undecoded(t, size) for t, size in zip(dataset.texts, sizes, strict=True)]
+        refused = sum(bool(one.refused) for one in undecoded)
+        if refused:
+            log.warning(
+                "%d of %d inputs have more than %d tokens and are refused",
+                refused, len(sizes), self.max_source,
+            )  # fmt: skip
+        return Asked(dataset, range(len(sizes)), undecoded)
 
     def batches(self, dataset: PairDataset, tokens: int) -> list[list[int]]:
         """By the length of sources alone; those that are too long are left out."""
@@ -214,14 +223,7 @@ class Generation(Task):
         known = as_fields(fields, self.fields())
         found = texts if isinstance(texts, Sequence) else texts.texts
         _check_asked(len(found), asked, tokenizers_of(known)["target"])
-        made = super().predict(model, texts, decoder, known, tokens=tokens, **asked)
-        if isinstance(texts, PairDataset):
-            sizes = (texts.source.sizes + 1).tolist()
-            for i, size in enumerate(sizes):
-                if not 1 < size <= self.max_source:
-                    made[i] = self._undecoded(texts.texts[i], size)
-            _tell_refused(made, self.max_source)
-        return made
+        return super().predict(model, texts, decoder, known, tokens=tokens, **asked)
 
     def outputs(
         self,
@@ -236,7 +238,7 @@ class Generation(Task):
         batch, told = self._told(model, dataset, indices, decoder, fields, asked)
         target = tokenizers_of(fields)["target"]
         return [
-            _prediction(dataset.texts[i], found, target)
+            self.prediction(dataset.texts[i], found, target)
             for i, found in zip(indices, decoder(*batch, **told), strict=True)
         ]
 
@@ -265,11 +267,11 @@ class Generation(Task):
         each = {name: [value] for name, value in wanted.items() if value is not None}
         _check_asked(1, each, target)
         given = self.asked([text], known)
-        if given.dataset is None:
+        if not self.batches(given.dataset, self.max_source):
             return iter(given.refused)
         batch, told = self._told(model, given.dataset, [0], decoder, known, each)
         steps = decoder.steps(*batch, **told, deadline=deadline)
-        return (_prediction(text, found[0], target) for found in steps)
+        return (self.prediction(text, found[0], target) for found in steps)
 
     def _told(
         self,
@@ -282,7 +284,7 @@ class Generation(Task):
     ) -> tuple[tuple[nn.Module, Tensor, Tensor], dict[str, Any]]:
         """What a decoder gets: model, sources and lengths, and what is asked of their outputs."""
         at, tokenizers = np.asarray(indices, np.int64), tokenizers_of(fields)
-        told = _Asked.of(tokenizers["target"], len(at), **asked).told()
+        told = _wishes(tokenizers["target"], **asked)
         if own := self.rules(dataset.source.take(at), tokenizers, decoder):
             told["rules"] = [*told.get("rules", ()), *own]
         device = device_of(model)
@@ -290,19 +292,32 @@ class Generation(Task):
         lengths = torch.from_numpy(dataset.source.sizes_at(at) + 1).to(device)
         return (model, ids, lengths), told
 
+    def prediction(self, text: str, hypotheses: list[Any], target: Tokenizer) -> Prediction:
+        """The best hypothesis, with the others as its alternatives."""
+        if not hypotheses:
+            return Prediction(
+                text, "", refused="no output within the length limit fits what is asked"
+            )
+        best, *others = (
+            Prediction(
+                text,
+                target.decode(h.tokens),
+                h.score,
+                target.tokens(h.tokens),
+                h.token_scores,
+                trail=h.trail,
+                ids=h.tokens,
+            )
+            for h in hypotheses
+        )
+        best.alternatives.extend(others)
+        return best
+
     def _undecoded(self, text: str, size: int) -> Prediction:
         """What stands for an input until, or unless, it is decoded."""
         over = size > self.max_source
         reason = f"too long: {size} tokens, at most {self.max_source}" if over else ""
         return Prediction(text, "", refused=reason)
-
-
-def _tell_refused(found: Sequence[Prediction], limit: int) -> None:
-    refused = sum(one.refused.startswith("too long") for one in found)
-    if refused:
-        log.warning(
-            "%d of %d inputs have more than %d tokens and are refused", refused, len(found), limit
-        )
 
 
 def _settings(kind: type[Any], given: Mapping[str, Any] | None, name: str) -> Any:
@@ -323,47 +338,26 @@ def _check_asked(count: int, asked: Mapping[str, Any], target: Tokenizer) -> Non
                 _ids(target, name, phrase)
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """What is asked of the outputs of some inputs, in ids."""
-
-    prefix: RaggedIds | None
-    force_words: list[list[list[int]]] | None
-    bad_words: list[list[str]] | None
-    spelled: Sequence[str]
-
-    @classmethod
-    def of(
-        cls,
-        target: Tokenizer,
-        count: int,
-        prefix: Sequence[str | None] | None = None,
-        force_words: Sequence[Sequence[str]] | None = None,
-        bad_words: Sequence[Sequence[str]] | None = None,
-    ) -> "_Asked":
-        wanted, unwanted = (
-            None if own is None else [[_ids(target, name, p) for p in some] for some in own]
-            for name, own in (("force_words", force_words), ("bad_words", bad_words))
-        )
-        spelled = target.spelled() if unwanted is not None else []
-        return cls(
-            None if prefix is None else target.encode_all([p or "" for p in prefix]),
-            wanted,
-            None if unwanted is None
-            else [["".join(spelled[i] for i in p) for p in some] for some in unwanted],
-            spelled,
-        )  # fmt: skip
-
-    def told(self) -> dict[str, Any]:
-        """What a decoder is told of the inputs."""
-        told: dict[str, Any] = {}
-        if self.prefix is not None:
-            told["prefix"] = [ids.tolist() for ids in self.prefix]
-        if self.force_words is not None:
-            told["force_words"] = self.force_words
-        if self.bad_words is not None:
-            told["rules"] = [Avoid(self.bad_words, self.spelled)]
-        return told
+def _wishes(
+    target: Tokenizer,
+    prefix: Sequence[str | None] | None = None,
+    force_words: Sequence[Sequence[str]] | None = None,
+    bad_words: Sequence[Sequence[str]] | None = None,
+) -> dict[str, Any]:
+    """What is asked of the outputs of some inputs, as a decoder takes it."""
+    told: dict[str, Any] = {}
+    if prefix is not None:
+        told["prefix"] = [ids.tolist() for ids in target.encode_all([p or "" for p in prefix])]
+    if force_words is not None:
+        told["force_words"] = [[_ids(target, "force_words", p) for p in own] for own in force_words]
+    if bad_words is not None:
+        spelled = target.spelled()
+        letters = [
+            ["".join(spelled[i] for i in _ids(target, "bad_words", p)) for p in own]
+            for own in bad_words
+        ]
+        told["rules"] = [Avoid(letters, spelled)]
+    return told
 
 
 def _ids(target: Tokenizer, name: str, phrase: str) -> list[int]:
@@ -371,26 +365,6 @@ def _ids(target: Tokenizer, name: str, phrase: str) -> list[int]:
     if not ids or UNK in ids:
         raise RequestError(f"{name}: the model cannot write {phrase!r}; give words it can write")
     return ids
-
-
-def _prediction(text: str, hypotheses: list[Any], target: Tokenizer) -> Prediction:
-    """The best hypothesis, with the others as its alternatives."""
-    if not hypotheses:
-        return Prediction(text, "", refused="no output within the length limit fits what is asked")
-    best, *others = (
-        Prediction(
-            text,
-            target.decode(h.tokens),
-            h.score,
-            target.tokens(h.tokens),
-            h.token_scores,
-            trail=h.trail,
-            ids=h.tokens,
-        )
-        for h in hypotheses
-    )
-    best.alternatives.extend(others)
-    return best
 
 
 def _whole() -> bool:

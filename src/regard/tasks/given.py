@@ -11,10 +11,10 @@ from regard.data.problems import Problems
 from regard.data.tokenize import Tokenizer
 from regard.errors import RequestError, nearest
 from regard.fields import Field, TextField
-from regard.tasks import corpus
+from regard.fields.text import with_vocabularies
 from regard.tasks.prediction import Prediction
 
-__all__ = ["Asked", "Data", "as_fields", "device_of", "sides", "tokenizers_of"]
+__all__ = ["Asked", "Data", "as_fields", "chunks", "device_of", "sides", "tokenizers_of"]
 
 
 @dataclass(frozen=True)
@@ -73,12 +73,17 @@ def as_fields(given: Mapping[str, Any], declared: Mapping[str, Field]) -> dict[s
             plain = own if isinstance(own, TextField) else TextField()
             one = plain.sharing(TextField.with_tokenizer(one))
         found[name] = one
-    return corpus.shared(found)
+    return with_vocabularies(found)
 
 
 def tokenizers_of(fields: Mapping[str, Field]) -> dict[str, Tokenizer]:
     """The tokenizers of the texts among some fields."""
     return {n: f.tokenizer for n, f in fields.items() if isinstance(f, TextField) and f.learned}
+
+
+def chunks(count: int, size: int) -> list[list[int]]:
+    """The numbers 0 … count-1 in order, `size` at a time."""
+    return [list(range(i, min(i + size, count))) for i in range(0, count, size)]
 
 
 def device_of(model: nn.Module) -> torch.device:

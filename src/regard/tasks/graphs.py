@@ -19,7 +19,7 @@ from regard.fields.graph import GraphData, GraphField, Paths
 from regard.metrics import Score, accuracy
 from regard.metrics.labels import f1_of_counts, micro_f1
 from regard.tasks.base import Task
-from regard.tasks.given import Asked, Data, device_of
+from regard.tasks.given import Asked, Data, chunks, device_of
 from regard.tasks.nodes import NodeDataset, NodePrediction, WholeGraphs, looked_at
 from regard.tasks.prediction import Prediction
 
@@ -163,7 +163,7 @@ class Graphs(Task):
     def batches(self, dataset: NodeDataset, tokens: int) -> list[list[int]]:
         """So many nodes at once; one by one where it is shown where each looks."""
         size = tokens if dataset.given is None else 1
-        return [list(range(i, min(i + size, len(dataset)))) for i in range(0, len(dataset), size)]
+        return chunks(len(dataset), size)
 
     def outputs(
         self,

@@ -20,12 +20,13 @@ from regard.data.tokenize import Tokenizer
 from regard.errors import RequestError, nearest
 from regard.fields import Field, StoryField, TextField
 from regard.fields.story import SentenceTable
+from regard.fields.text import with_vocabularies
 from regard.metrics import Score
 from regard.metrics.stories import task_errors
 from regard.protocols import UNK
 from regard.tasks import corpus, given
 from regard.tasks.base import Task
-from regard.tasks.given import Data, as_fields, device_of, tokenizers_of
+from regard.tasks.given import Data, as_fields, chunks, device_of, tokenizers_of
 from regard.tasks.linear import linear_start
 from regard.tasks.phases import Phase
 from regard.tasks.prediction import Prediction
@@ -135,7 +136,7 @@ class MemoryQA(Task):
             if "train" not in found:
                 raise RequestError("there is no training file to learn the vocabulary from")
             story = declared["story"].learn(_lines(found["train"]))
-            known = corpus.shared({**declared, "story": story})
+            known = with_vocabularies({**declared, "story": story})
         else:
             known = as_fields(fields, declared)
         made = self._questions(found, known)
@@ -184,7 +185,7 @@ class MemoryQA(Task):
     def batches(self, dataset: StoryDataset, tokens: int) -> list[list[int]]:
         """So many questions at once; one by one where it is shown what each looks at."""
         size = ROWS if dataset.given is None else 1
-        return [list(range(i, min(i + size, len(dataset)))) for i in range(0, len(dataset), size)]
+        return chunks(len(dataset), size)
 
     def outputs(
         self,

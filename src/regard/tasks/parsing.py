@@ -1,13 +1,12 @@
 """Constituency parsing: the words of a sentence to its tree, written as a sequence of brackets."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
 import torch
 from torch import nn
 
-from regard.data.dataset import Dataset
 from regard.data.packed import RaggedIds
 from regard.data.tokenize import Tokenizer
 from regard.data.trees import Tree, escaped, rebuilt
@@ -18,8 +17,7 @@ from regard.fields import Field, TreeField
 from regard.metrics import Score, evalb
 from regard.protocols import UNK
 from regard.tasks.generation import Generation
-from regard.tasks.given import Asked, Data
-from regard.tasks.pairs import PairDataset
+from regard.tasks.given import Data
 from regard.tasks.prediction import Prediction
 
 __all__ = ["Parsing"]
@@ -105,48 +103,21 @@ class Parsing(Generation):
         reads = [i > UNK and symbol[0] not in "()" for i, symbol in enumerate(symbols)]
         model.get_buffer("reads").copy_(torch.tensor(reads))
 
-    def asked(self, texts: Sequence[str], fields: Mapping[str, Field]) -> Asked:
-        """Texts of words divided by blanks, written as treebanks write them."""
-        found = super().asked([" ".join(map(escaped, text.split())) for text in texts], fields)
-        return replace(
-            found, refused=[replace(p, input=t) for p, t in zip(found.refused, texts, strict=True)]
-        )
+    def as_read(self, text: str) -> str:
+        """Words divided by blanks, written as treebanks write them."""
+        return " ".join(map(escaped, text.split()))
 
-    def outputs(
-        self,
-        model: nn.Module,
-        dataset: PairDataset,
-        indices: Sequence[int],
-        decoder: Any,
-        fields: Mapping[str, Field],
-        **asked: Any,
-    ) -> list[Prediction]:
-        """The trees of some sentences."""
-        found = super().outputs(model, dataset, indices, decoder, fields, **asked)
-        return [_as_tree(one) for one in found]
+    def prediction(self, text: str, hypotheses: list[Any], target: Tokenizer) -> Prediction:
+        """The best tree, with the others as its alternatives; what is still open is closed."""
+        return self._as_tree(super().prediction(text, hypotheses, target))
 
-    def predict(
-        self,
-        model: nn.Module,
-        texts: Sequence[str] | Dataset,
-        decoder: Any,
-        fields: Mapping[str, Any],
-        *,
-        tokens: int = 4096,
-        **asked: Any,
-    ) -> list[Prediction]:
-        """Predict the tree of each text of words divided by blanks; see `Generation.predict`."""
-        found = super().predict(model, texts, decoder, fields, tokens=tokens, **asked)
-        if not isinstance(texts, Sequence):
-            return found
-        return [replace(one, input=text) for one, text in zip(found, texts, strict=True)]
-
-    def stream(
-        self, model: nn.Module, text: str, *others: Any, **asked: Any
-    ) -> Iterator[Prediction]:
-        """Predict the tree of a text step by step; what is still open is closed."""
-        found = super().stream(model, text, *others, **asked)
-        return (replace(_as_tree(one), input=text) for one in found)
+    def _as_tree(self, written: Prediction) -> Prediction:
+        """A prediction whose output is a tree, its alternatives' too."""
+        if not written.tokens:
+            return written
+        tree, _ = rebuilt(written.output.split(), self.as_read(written.input).split())
+        others = [self._as_tree(p) for p in written.alternatives]
+        return replace(written, output=str(tree), alternatives=others)
 
     def score(self, predictions: Sequence[Prediction], examples: Any) -> dict[str, Score]:
         """EVALB by COLLINS.prm: of all sentences, and F1 of those of at most 40 words.
@@ -163,13 +134,3 @@ class Parsing(Generation):
             own = evalb([made[i] for i in short], [gold[i] for i in short])["f1"]
             scores["f1_40"] = replace(own, name="f1_40")
         return scores
-
-
-def _as_tree(written: Prediction) -> Prediction:
-    """A prediction whose output is a tree, its alternatives' too."""
-    if not written.tokens:
-        return written
-    tree, _ = rebuilt(written.output.split(), written.input.split())
-    return replace(
-        written, output=str(tree), alternatives=[_as_tree(p) for p in written.alternatives]
-    )

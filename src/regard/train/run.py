@@ -150,20 +150,10 @@ def build(recipe: Recipe, folder: Path | None = None) -> Built:
         raise RequestError(f"{recipe.where('data')}: there is no training example in the data")
     sizes = data.sizes or task.model_arguments(data.fields)
     model = catalog.build(recipe.model["name"], sizes, _arguments(recipe.model))
-    _check_phases(recipe, task, model)
     task.prepare(model, data)
     if first is not None:
         fill(model, first, recipe.where("train.start"))
     return Built(settings, task, data, model)
-
-
-def _check_phases(recipe: Recipe, task: Any, model: nn.Module) -> None:
-    """Refuse a phase that the model does not support, with its place in the recipe."""
-    try:
-        task.phases(model)
-    except RequestError as error:
-        key = str(error).split(" ", 1)[0]
-        raise RequestError(f"{recipe.where(key)}: {error}") from None
 
 
 def _arguments(section: Mapping[str, Any]) -> dict[str, Any]:
