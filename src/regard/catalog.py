@@ -12,7 +12,7 @@ from typing import Any
 from regard._catalog.entry import AXES, Entry
 from regard._catalog.generators import GENERATORS
 from regard._catalog.others import OTHERS
-from regard._recipe.check import given_by_data
+from regard._recipe.check import given_by_data, optional_of_data
 from regard.errors import RequestError, nearest
 
 __all__ = ["AXES", "ENTRIES", "Entry", "build", "entry", "load", "names"]
@@ -57,8 +57,8 @@ def build(name: str, data: Mapping[str, int], settings: Mapping[str, Any]) -> An
         RequestError: the data say other things than the model asks for.
     """
     made = load(name)
-    asked = given_by_data(made)
-    if set(data) != set(asked):
+    asked, optional = given_by_data(made), optional_of_data(made)
+    if not set(asked) - optional <= set(data) <= set(asked):
         raise RequestError(
             f"model.name: {name} is a model for {' and '.join(entry(name).tasks)}, built from "
             f"{' and '.join(asked)}; this task's data give {' and '.join(data) or 'nothing'}"

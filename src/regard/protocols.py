@@ -22,6 +22,7 @@ __all__ = [
     "LanguageModel",
     "NodeClassifier",
     "Output",
+    "PairClassifier",
     "Reader",
     "StartsLinear",
     "ids_of",
@@ -63,10 +64,6 @@ class Inputs:
     def rows(self, index: Tensor) -> "Inputs":
         """The examples `index` (n,), in that order."""
         return self._map(lambda tensor: tensor.index_select(0, index.to(tensor.device)))
-
-    def pin_memory(self) -> "Inputs":
-        """The same inputs in page-locked memory, which a GPU copies from while it computes."""
-        return self._map(Tensor.pin_memory)
 
     def _map(self, change: Callable[[Tensor], Tensor]) -> "Inputs":
         return Inputs(
@@ -209,6 +206,26 @@ class Classifier(Protocol):
 
     def __call__(self, source: Tensor | Inputs, lengths: Tensor | None = None) -> Output:
         """Read sources: ids (B, T), or `Inputs`; logits (B, num_classes)."""
+        ...
+
+
+@runtime_checkable
+class PairClassifier(Protocol):
+    """Gives scores of classes for each pair of sentences, before the softmax.
+
+    What is known of a pair beside its words is in `extras["features"]` of the first, (B, F).
+    """
+
+    normalized: bool
+
+    def __call__(
+        self,
+        first: Tensor | Inputs,
+        second: Tensor | Inputs,
+        lengths: Tensor | None = None,
+        second_lengths: Tensor | None = None,
+    ) -> Output:
+        """Read pairs of ids (B, T) and (B, U), or `Inputs`; logits (B, num_classes)."""
         ...
 
 

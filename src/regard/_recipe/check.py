@@ -11,7 +11,7 @@ from typing import Any, Union, get_args, get_type_hints
 from regard._recipe.ranges import within
 from regard.errors import RequestError, nearest
 
-__all__ = ["check", "check_keys", "defaults", "given_by_data", "hints_of"]
+__all__ = ["check", "check_keys", "defaults", "given_by_data", "hints_of", "optional_of_data"]
 
 Where = Callable[[str], str]
 
@@ -110,6 +110,12 @@ def given_by_data(model: Callable[..., Any]) -> tuple[str, ...]:
     """
     found = inspect.signature(model).parameters.values()
     return tuple(p.name for p in found if p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def optional_of_data(model: Callable[..., Any]) -> set[str]:
+    """Those of `given_by_data` that the data need not give, as features of a pair."""
+    found = inspect.signature(model).parameters
+    return {n for n in given_by_data(model) if found[n].default is not inspect.Parameter.empty}
 
 
 def _writable(value: Any) -> bool:

@@ -1,0 +1,52 @@
+"""Two vectors joined for a classifier to compare."""
+
+from collections.abc import Callable, Mapping
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+__all__ = ["COMPARISONS", "PARTS"]
+
+
+def _distance_product(u: Tensor, v: Tensor) -> Tensor:
+    return torch.cat([u, v, (u - v).abs(), u * v], -1)
+
+
+def _difference_product(u: Tensor, v: Tensor) -> Tensor:
+    return torch.cat([u, v, u - v, u * v], -1)
+
+
+def _symmetric(u: Tensor, v: Tensor) -> Tensor:
+    return torch.cat([(u - v).abs(), u * v], -1)
+
+
+def _both(u: Tensor, v: Tensor) -> Tensor:
+    return torch.cat([u, v], -1)
+
+
+Comparison = Callable[
+    [Float[Tensor, "*batch dim"], Float[Tensor, "*batch dim"]], Float[Tensor, "*batch joined"]
+]
+
+COMPARISONS: Mapping[str, Comparison] = {
+    "distance-product": _distance_product,
+    "difference-product": _difference_product,
+    "symmetric": _symmetric,
+    "concat": _both,
+}
+r"""How u and v are joined, by name:
+
+- `distance-product`: :math:`[u; v; |u - v|; u \odot v]` (Conneau et al. 2017; Im and Cho 2017);
+- `difference-product`: :math:`[u; v; u - v; u \odot v]` (Mou et al. 2016; Shen et al. 2018);
+- `symmetric`: :math:`[|u - v|; u \odot v]`, the same for (u, v) and (v, u) (Tai et al. 2015);
+- `concat`: :math:`[u; v]`.
+"""
+
+PARTS: Mapping[str, int] = {
+    "distance-product": 4,
+    "difference-product": 4,
+    "symmetric": 2,
+    "concat": 2,
+}
+"""How many vectors each of them joins."""
