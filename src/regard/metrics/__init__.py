@@ -1,12 +1,20 @@
 """Official scores, each with a signature that says exactly what was computed; all from 0 to 100."""
 
 from regard.metrics.alignment import Links, aer, hard_alignment, read_links
-from regard.metrics.classes import accuracy
+from regard.metrics.calibration import (
+    ReliabilityBin,
+    expected_calibration_error,
+    fit_temperature,
+    reliability,
+)
+from regard.metrics.classes import accuracy, f1_of, macro_f1
+from regard.metrics.correlation import mean_squared_error, pearson, spearman
 from regard.metrics.distance import edit_distance, nearest_variant
 from regard.metrics.interval import Difference, Interval, bootstrap, paired
 from regard.metrics.labels import micro_f1
 from regard.metrics.likelihood import perplexity
 from regard.metrics.parsing import COLLINS, Parameters, evalb
+from regard.metrics.ranking import mean_average_precision, mean_reciprocal_rank
 from regard.metrics.rates import per, wer, word_error_rate
 from regard.metrics.score import Score, Sums
 from regard.metrics.squad import exact_match, span_f1
@@ -18,6 +26,7 @@ __all__ = [
     "Interval",
     "Links",
     "Parameters",
+    "ReliabilityBin",
     "Score",
     "Sums",
     "accuracy",
@@ -28,14 +37,24 @@ __all__ = [
     "edit_distance",
     "evalb",
     "exact_match",
+    "expected_calibration_error",
+    "f1_of",
+    "fit_temperature",
     "hard_alignment",
+    "macro_f1",
+    "mean_average_precision",
+    "mean_reciprocal_rank",
+    "mean_squared_error",
     "micro_f1",
     "nearest_variant",
     "paired",
+    "pearson",
     "per",
     "perplexity",
     "read_links",
+    "reliability",
     "span_f1",
+    "spearman",
     "wer",
     "word_error_rate",
 ]

@@ -1,18 +1,25 @@
 """Scores: a value, and a signature that says how it was computed."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from regard import __version__
 from regard.errors import RequestError
 
-__all__ = ["References", "Score", "Sums", "signature", "variants"]
+__all__ = ["Flags", "Numbers", "References", "Score", "Sums", "numbers", "signature", "variants"]
 
 References = Sequence[str] | Sequence[Sequence[str]]
 """One reference an example, or several."""
+
+Numbers = Sequence[float] | Sequence[int] | NDArray[Any]
+"""One number an example."""
+
+Flags = Sequence[bool] | NDArray[np.bool_]
+"""One statement an example, true or not."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +93,36 @@ def variants(hypotheses: Sequence[str], references: References) -> list[list[str
         if not several:
             raise RequestError(f"example {number} has no reference to score against")
     return found
+
+
+def numbers(what: str, given: Numbers) -> NDArray[np.float64]:
+    """The numbers of the examples as an array (n,), checked.
+
+    Args:
+        what: what one of them is, for the error.
+
+    Raises:
+        RequestError: one of them is infinite or not a number.
+    """
+    found = np.asarray(given, np.float64).reshape(-1)
+    if not np.isfinite(found).all():
+        at = int(np.flatnonzero(~np.isfinite(found))[0])
+        raise RequestError(f"expected finite numbers, got {what} {found[at]} in example {at + 1}")
+    return found
+
+
+def same_number(outputs: Sized, references: Sized, what: str = "references") -> None:
+    """Check that there are examples, and one reference for each output.
+
+    Raises:
+        RequestError: nothing to score, or unequal numbers.
+    """
+    if len(outputs) != len(references):
+        raise RequestError(
+            f"expected as many {what} as outputs, got {len(references)} and {len(outputs)}"
+        )
+    if not len(outputs):
+        raise RequestError("nothing to score: there are no examples")
 
 
 def count_of(found: Sequence[Sequence[str]]) -> str | int:
