@@ -9,7 +9,8 @@ Answers are ranked by descending score. trec_eval ranks answers with equal score
 document id; with the number of the row as the id, the later row comes first here.
 
 Which questions count changes both scores by several points (Rao, He and Lin 2016): all that have a
-relevant answer, as in trec_eval, or only those that also have an irrelevant one ("clean" TrecQA).
+relevant answer, or only those that also have an irrelevant one ("clean" TrecQA). The others' scores
+are the same for every ranking, 0 or 1; pytrec_eval has them in its results.
 """
 
 from collections.abc import Callable, Mapping, Sequence
