@@ -68,15 +68,16 @@ def read_word_vectors(
             f"there is no file of word vectors at {path}; {nearest(path.name, beside)}"
         )
     keep = _Keep(path, wanted, most)
-    with io.BufferedReader(io.FileIO(path), _SAMPLE) as file:
+    opened: io.BufferedReader = io.BufferedReader(io.FileIO(path), _SAMPLE)
+    with opened as file:
         magic = file.peek(4)[:4]
         if magic[:2] == b"PK":
             return _numpy(path, file, keep)
         if magic[:2] != b"\x1f\x8b":
             return _read(path, file, keep)
         try:
-            with gzip.open(file) as opened:
-                return _read(path, io.BufferedReader(cast(io.RawIOBase, opened), _SAMPLE), keep)
+            with gzip.open(file) as plain:
+                return _read(path, io.BufferedReader(cast(io.RawIOBase, plain), _SAMPLE), keep)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             told = f"{path}: the compressed file is damaged or cut off: {error}"
             raise RequestError(told) from None
