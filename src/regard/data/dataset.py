@@ -111,6 +111,7 @@ class Table:
         texts: the input of each example as it was written.
         references: every right output of each.
         target: the field whose counts the loss is a sum over; examples count 1 where not given.
+        extras: what a score wants of each example beside its references, by name.
     """
 
     def __init__(
@@ -120,8 +121,10 @@ class Table:
         texts: Sequence[str],
         references: Sequence[list[str]],
         target: str | None = None,
+        extras: Mapping[str, Sequence[Any]] | None = None,
     ) -> None:
         self.columns, self.inputs, self.target = dict(columns), list(inputs), target
+        self.extras = dict(extras or {})
         self.texts, self.references = texts, references
         self.sizes: NDArray[np.int64] = np.stack([columns[name].sizes for name in inputs], 1)
 
@@ -146,4 +149,5 @@ class Table:
         return Table(
             {name: column.take(at) for name, column in self.columns.items()}, self.inputs,
             [self.texts[i] for i in indices], [self.references[i] for i in indices], self.target,
+            {name: [several[i] for i in indices] for name, several in self.extras.items()},
         )  # fmt: skip

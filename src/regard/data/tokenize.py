@@ -1,6 +1,7 @@
 """Text to ids and back: byte-pair, unigram, word and character vocabularies with offsets kept.
 
-Of kind "shapes" are words whose rare and unknown ones are read as what they look like (`shapes`).
+Of kind "shapes" are words whose rare and unknown ones are read as what they look like (`shapes`);
+of kind "wordpunct" words with punctuation and endings as n't and 's apart, as word vectors have it.
 
 Subword kinds mark the start of a word with '▁', and keep punctuation and digits apart from letters,
 so that `decode(encode(text)) == text` for every text with single spaces whose characters were seen.
@@ -13,33 +14,22 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tokenizers
-from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
 from regard._recipe.old_names import TOKENIZER, renaming
 from regard.data.packed import RaggedIds
 from regard.data.shapes import is_shape, shape, with_shapes
+from regard.data.vocabulary_kinds import KINDS, SPACE, SPECIALS, normalizer
 from regard.errors import RequestError, nearest
 from regard.protocols import EOS, UNK
 
-__all__ = ["KINDS", "SPECIALS", "Encoding", "Tokenizer", "word_groups"]
-
-SPECIALS = ("<pad>", "<s>", "</s>", "<unk>")
-"""Ids 0 to 3 of every vocabulary, in the order of `protocols.PAD, BOS, EOS, UNK`."""
-
-SPACE = "▁"
-
-# Any white space but a single blank becomes one.
-_SPACES = normalizers.Replace(Regex(r"\s{2,}|[^\S ]"), " ")
+__all__ = ["KINDS", "SPACE", "SPECIALS", "Encoding", "Tokenizer", "plain_words", "word_groups"]
 
 # Where Python's white space and the library's differ, or '▁' is in the text itself.
 _ODD = re.compile("[▁\x1c-\x1f]")
-
-# A digit alone, or a run of one punctuation mark, with the space before it: '▁2', '4', '▁"', '...'
-_APART = Regex(r"▁?(?:\p{Nd}|([\p{P}\p{S}&&[^▁]])\1*)")
 
 
 @dataclass(frozen=True)
@@ -59,99 +49,6 @@ class Encoding:
 
     def __len__(self) -> int:
         return len(self.ids)
-
-
-class _Kind(NamedTuple):
-    model: Callable[[], Any]
-    trainer: Callable[..., Any]
-    pieces: Callable[[], Any]
-    decoder: Callable[[], Any]
-    settle: Callable[[Any], Any]  # what is done to the vocabulary as the library learned it
-    joint: str  # what stands between two tokens when they are put together again
-
-
-def _subwords() -> Any:
-    split = pre_tokenizers.Split(_APART, "isolated")
-    return pre_tokenizers.Sequence([pre_tokenizers.Metaspace(SPACE, "always"), split])
-
-
-def _letters() -> Any:
-    letter = pre_tokenizers.Split(Regex("."), "isolated")
-    return pre_tokenizers.Sequence([pre_tokenizers.Metaspace(SPACE, "never"), letter])
-
-
-def _bpe(size: int) -> Any:
-    return trainers.BpeTrainer(
-        vocab_size=size, min_frequency=2, special_tokens=list(SPECIALS), show_progress=False
-    )
-
-
-def _unigram(size: int) -> Any:
-    return trainers.UnigramTrainer(
-        vocab_size=size,
-        special_tokens=list(SPECIALS),
-        unk_token=SPECIALS[UNK],
-        show_progress=False,
-    )
-
-
-def _listed(size: int) -> Any:
-    return trainers.WordLevelTrainer(
-        vocab_size=size, special_tokens=list(SPECIALS), show_progress=False
-    )
-
-
-def _word_level() -> Any:
-    return models.WordLevel(vocab={SPECIALS[UNK]: 0}, unk_token=SPECIALS[UNK])
-
-
-def _merges() -> Any:
-    return models.BPE(unk_token=SPECIALS[UNK], fuse_unk=True)
-
-
-def _fused() -> Any:
-    return decoders.Sequence([decoders.Replace(SPACE, " "), decoders.Fuse()])
-
-
-def _spaced() -> Any:
-    return decoders.Metaspace(SPACE, "always")
-
-
-def _plain() -> Any:
-    return None
-
-
-def _renumbered(ids: dict[str, int]) -> dict[str, int]:
-    """Ids without holes: a word of the text that looks like a special token is none of its own."""
-    names = sorted(ids, key=ids.__getitem__)
-    listed = [*SPECIALS, *(name for name in names if name not in SPECIALS)]
-    return {name: i for i, name in enumerate(listed)}
-
-
-def _settled(pieces: list[list[Any]]) -> list[list[Any]]:
-    """Unigram pieces in an order, and with scores, that are the same in every training.
-
-    The library sums in an order that changes from run to run, and puts letters that got no score of
-    their own 0.0001 apart in a random order above the lowest. Here scores are rounded, and those
-    letters all have the lowest.
-    """
-    specials, learned = pieces[: len(SPECIALS)], pieces[len(SPECIALS) :]
-    lowest = min((score for _, score in learned), default=0.0)
-    letters = sum(len(piece) == 1 for piece, _ in learned)
-    top = lowest + 1e-4 * letters
-    even = [[p, lowest if len(p) == 1 and s <= top else s] for p, s in learned]
-    rounded = [[p, round(s, 6)] for p, s in even]
-    return [*specials, *sorted(rounded, key=lambda piece: (-piece[1], piece[0]))]
-
-
-KINDS: dict[str, _Kind] = {
-    "bpe": _Kind(_merges, _bpe, _subwords, _spaced, lambda learned: learned, ""),
-    "unigram": _Kind(models.Unigram, _unigram, _subwords, _spaced, _settled, ""),
-    "words": _Kind(_word_level, _listed, pre_tokenizers.WhitespaceSplit, _plain, _renumbered, " "),
-    "shapes": _Kind(_word_level, _listed, pre_tokenizers.WhitespaceSplit, _plain, _renumbered, " "),
-    "characters": _Kind(_word_level, _listed, _letters, _fused, _renumbered, ""),
-}
-"""What a recipe may name as `tokenizer.kind`."""
 
 
 class Tokenizer:
@@ -203,10 +100,7 @@ class Tokenizer:
             )
         parts = KINDS[kind]
         inner = tokenizers.Tokenizer(parts.model())
-        steps = [normalizers.NFC(), _SPACES, normalizers.Strip()]
-        if lowercase:
-            steps.append(normalizers.Lowercase())
-        inner.normalizer = normalizers.Sequence(steps)
+        inner.normalizer = normalizer(lowercase)
         inner.pre_tokenizer = parts.pieces()
         if decoder := parts.decoder():
             inner.decoder = decoder
@@ -272,6 +166,17 @@ class Tokenizer:
             return UNK
         own = shape(word)
         return self._shapes.get(own) or self._shapes.get(own.partition(":")[0] + ":", UNK)
+
+    def with_vocabulary(self, words: Sequence[str]) -> "Tokenizer":
+        """The same way of cutting, with these words as ids from 4 on (kinds with words)."""
+        layout = json.loads(self._inner.to_str())
+        layout["model"]["vocab"] = {word: i for i, word in enumerate([*SPECIALS, *words])}
+        return type(self).from_json(json.dumps(layout, ensure_ascii=False))
+
+    def words_of(self, text: str) -> list[str]:
+        """The tokens of a text as they are written in the vocabulary, unknown ones too."""
+        normal = self._inner.normalizer.normalize_str(text)
+        return [token for token, _ in self._inner.pre_tokenizer.pre_tokenize_str(normal)]
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of some ids: stops at the first EOS and leaves special tokens out."""
@@ -343,6 +248,12 @@ class Tokenizer:
             raise RequestError(f"{path} is not a tokenizer of regard: {error}") from error
 
 
+def plain_words(texts: Iterable[str]) -> list[list[str]]:
+    """The words of texts in small letters, punctuation apart, as kind "wordpunct" cuts them."""
+    plain = Tokenizer.train([], "wordpunct", lowercase=True)
+    return [plain.words_of(text) for text in texts]
+
+
 def word_groups(words: Sequence[int]) -> list[list[int]]:
     """The positions of the pieces of each word, in order: `[0, 0, 1]` gives `[[0, 1], [2]]`."""
     groups: list[list[int]] = []
@@ -370,12 +281,15 @@ def _word_indices(text: str, offsets: Sequence[tuple[int, int]]) -> list[int]:
 def _kind_of(layout: dict[str, Any]) -> str:
     """The kind a `tokenizer.json` was made as; told by its model and its way of splitting."""
     model = str(layout["model"]["type"])
-    splitter = str((layout["pre_tokenizer"] or {}).get("type"))
+    pieces = layout["pre_tokenizer"] or {}
+    first = [str(step["type"]) for step in pieces.get("pretokenizers", [])][:1]
+    splitter = " ".join([str(pieces.get("type")), *first])
     known = {
-        ("BPE", "Sequence"): "bpe",
-        ("Unigram", "Sequence"): "unigram",
+        ("BPE", "Sequence Metaspace"): "bpe",
+        ("Unigram", "Sequence Metaspace"): "unigram",
         ("WordLevel", "WhitespaceSplit"): "words",
-        ("WordLevel", "Sequence"): "characters",
+        ("WordLevel", "Sequence WhitespaceSplit"): "wordpunct",
+        ("WordLevel", "Sequence Metaspace"): "characters",
     }
     try:
         return known[model, splitter]

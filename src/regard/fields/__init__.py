@@ -5,9 +5,11 @@ training split, and keeps in one file of the model folder.
 """
 
 from regard.fields.base import Bad, Field, Report
+from regard.fields.features import FeaturesField
 from regard.fields.graph import GraphField
-from regard.fields.label import LabelField, LabelsField
-from regard.fields.number import NumberField
+from regard.fields.key import KeyField
+from regard.fields.label import LabelField, LabelsField, OrdinalField
+from regard.fields.number import GradeField, NumberField
 from regard.fields.spans import SpansField
 from regard.fields.story import StoryField
 from regard.fields.tags import TagsField
@@ -16,11 +18,15 @@ from regard.fields.tree import TreeField
 
 __all__ = [
     "Bad",
+    "FeaturesField",
     "Field",
+    "GradeField",
     "GraphField",
+    "KeyField",
     "LabelField",
     "LabelsField",
     "NumberField",
+    "OrdinalField",
     "Report",
     "SpansField",
     "StoryField",

@@ -47,6 +47,9 @@ class Field(ABC):
     """Its file in a model folder is `<prefix>.<name>.json`."""
     saved: ClassVar[bool] = True
     """Whether there is anything to save."""
+    derived: ClassVar[bool] = False
+    """Whether it is computed from other fields (its `sources`), and is read from no column."""
+    sources: tuple[str, ...] = ()
 
     def __init__(self, *, target: bool = False, of: str | None = None) -> None:
         self.target, self.of = target, of

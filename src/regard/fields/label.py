@@ -1,5 +1,6 @@
 """Labels: one class of a fixed set for each example, or several."""
 
+import math
 from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any, ClassVar
@@ -12,7 +13,7 @@ from torch import Tensor
 from regard.errors import RequestError
 from regard.fields.base import Bad, Field, Report
 
-__all__ = ["ArrayColumn", "LabelField", "LabelsField"]
+__all__ = ["ArrayColumn", "LabelField", "LabelsField", "OrdinalField"]
 
 UNSEEN = "unseen label"
 
@@ -130,6 +131,35 @@ class LabelField(_Named):
     def decode(self, value: int) -> str:
         """The name of a number."""
         return self.names[int(value)]
+
+
+class OrdinalField(LabelField):
+    """One class of an order for each example; labels are numbers, and stand in their order.
+
+    A model has a logit for each border between two of them.
+    """
+
+    kind: ClassVar[str] = "ordinal"
+
+    def read(self, cell: str, row: Mapping[str, Any]) -> str:
+        """The label, a finite number, as it is written."""
+        label = super().read(cell, row)
+        try:
+            good = math.isfinite(float(label))
+        except ValueError:
+            good = False
+        if not good:
+            raise Bad("not a number", repr(label))
+        return label
+
+    def arguments(self) -> dict[str, int]:
+        """`num_classes`: one less than there are labels."""
+        return {"num_classes": len(self.names) - 1}
+
+    def learn(self, values: Sequence[str]) -> "OrdinalField":
+        """With the labels of the training data, in order."""
+        found = super().learn(values)
+        return self._with(sorted(found.names, key=float))  # type: ignore[no-any-return]
 
 
 class LabelsField(_Named):

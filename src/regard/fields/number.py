@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from regard.errors import RequestError
 from regard.fields.base import Bad, Field, Report
 from regard.fields.label import ArrayColumn
 
-__all__ = ["NumberField"]
+__all__ = ["GradeField", "NumberField"]
 
 
 class NumberField(Field):
@@ -67,3 +68,46 @@ class NumberField(Field):
             low, high = map(float, state["range"])
             made.low, made.high = low, high
         return made
+
+
+class GradeField(NumberField):
+    r"""A number as a distribution over the whole grades between the lowest and the highest.
+
+    A batch has (B, grades) float32: the two grades next to y share all mass, so that
+    :math:`\sum_k k\, p_k = y`. A number outside the range of training is the end of the range.
+
+    Source: Tai et al. (2015), section 4.2.
+    """
+
+    kind: ClassVar[str] = "grade"
+
+    @property
+    def grades(self) -> range:
+        """The whole grades, two at least.
+
+        Raises:
+            RequestError: there are more than 100.
+        """
+        low, high = math.floor(self.low), math.ceil(self.high)
+        if high - low > 100:
+            raise RequestError(
+                f"expected numbers within a range of 100, got {self.low:g} to {self.high:g}: "
+                "divide them first"
+            )
+        return range(low, max(high, low + 1) + 1)
+
+    def arguments(self) -> dict[str, int]:
+        """`num_classes`: how many grades."""
+        return {"num_classes": len(self.grades)}
+
+    def encode(
+        self, values: Sequence[float], report: Report, fields: Mapping[str, Field], rows: Any = None
+    ) -> ArrayColumn:
+        """The distribution of each number."""
+        grades = self.grades
+        place = np.clip(np.array(values, np.float64) - grades[0], 0, len(grades) - 1)
+        below = np.minimum(np.floor(place).astype(np.int64), len(grades) - 2)
+        found, at = np.zeros((len(values), len(grades)), np.float32), np.arange(len(values))
+        found[at, below] = 1 - (place - below)
+        found[at, below + 1] = place - below
+        return ArrayColumn(found)

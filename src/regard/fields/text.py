@@ -12,14 +12,16 @@ import torch
 from numpy.typing import NDArray
 
 from regard.data.packed import RaggedIds
-from regard.data.tokenize import Encoding, Tokenizer
-from regard.errors import RequestError
+from regard.data.tokenize import SPECIALS, Encoding, Tokenizer
+from regard.errors import RequestError, nearest
 from regard.fields.base import Bad, Field, Report
+from regard.fields.documents import SPLITTERS, DocumentColumn, sentences_of
+from regard.fields.pretrained import Pretrained
 from regard.protocols import EOS, PAD, UNK, Inputs
 
 __all__ = ["TextColumn", "TextField", "own_texts", "with_vocabularies"]
 
-WORDS = ("words", "shapes")
+WORDS = ("words", "shapes", "wordpunct")
 """Kinds with one token for each word."""
 
 
@@ -86,6 +88,8 @@ class TextField(Field):
         lowercase: letters are made small.
         min_count: words that are rarer in the training data are unknown (kinds with words).
         characters: batches have the characters of every word too (kinds with words).
+        sentences: how texts are cut into sentences, one of `fields.documents.SPLITTERS`; batches
+            are documents then, (B, S, W). "": a text is one row.
         end: batches have EOS behind each text.
         target, of: see `Field`; a text `of` another one has its vocabulary.
     """
@@ -101,11 +105,14 @@ class TextField(Field):
         lowercase: bool = False,
         min_count: int = 1,
         characters: bool = False,
+        sentences: str = "",
         end: bool = True,
         target: bool = False,
         of: str | None = None,
     ) -> None:
         super().__init__(target=target, of=of)
+        if sentences and sentences not in SPLITTERS:
+            raise RequestError(f"sentences: {sentences!r}: {nearest(sentences, SPLITTERS)}")
         if characters and tokenizer not in WORDS:
             raise RequestError(
                 f"characters: they are of words; expected a tokenizer of words, got {tokenizer!r}"
@@ -114,6 +121,9 @@ class TextField(Field):
             "kind": tokenizer, "vocab_size": vocab_size, "lowercase": lowercase,
         }  # fmt: skip
         self.min_count, self.characters, self.end = min_count, characters, end
+        self.sentences = sentences
+        self.pretrained: Pretrained | None = None
+        """The word vectors that a model is to start from."""
         self._tokenizer: Tokenizer | None = None
         self._letters: dict[str, int] = {}
 
@@ -143,6 +153,21 @@ class TextField(Field):
         made.min_count = settings.get("min_count", self.min_count)
         return made
 
+    def starting_from(self, pretrained: Pretrained | None) -> "TextField":
+        """With word vectors that a model is to start from.
+
+        Raises:
+            RequestError: its tokens are no words.
+        """
+        kind = self.settings["kind"]
+        if pretrained is not None and kind not in WORDS:
+            raise RequestError(
+                f"data.vectors: they are of words; expected a tokenizer of words, got {kind!r}"
+            )
+        made = copy(self)
+        made.pretrained = pretrained
+        return made
+
     # -- the field
 
     def read(self, cell: str, row: Mapping[str, Any]) -> str:
@@ -158,8 +183,13 @@ class TextField(Field):
         made = copy(self)
         common = self._common(texts) if self.min_count > 1 else texts
         made._tokenizer = Tokenizer.train(common, **self.settings)
+        if self.pretrained is not None:  # its frequent words are known though training lacks them
+            learned = made._tokenizer.vocabulary[len(SPECIALS) :]
+            made.pretrained = self.pretrained.read(learned)
+            every = [*dict.fromkeys([*learned, *made.pretrained.words])]
+            made._tokenizer = made._tokenizer.with_vocabulary(every)
         if self.characters:
-            letters = sorted(set(chain.from_iterable(texts)) - {" "})
+            letters = sorted(set(chain.from_iterable(texts)) - set(" \n"))
             made._letters = {letter: i for i, letter in enumerate(letters, UNK + 1)}
         return made
 
@@ -167,6 +197,7 @@ class TextField(Field):
         """With the vocabulary of another text."""
         made = copy(self)
         made._tokenizer, made._letters = other._tokenizer, other._letters
+        made.pretrained = other.pretrained
         return made
 
     @property
@@ -181,13 +212,16 @@ class TextField(Field):
 
     def encode(
         self, values: Sequence[Any], report: Report, fields: Mapping[str, Field], rows: Any = None
-    ) -> TextColumn:
+    ) -> TextColumn | DocumentColumn:
         """The ids of all texts."""
         texts = [self.written(value) for value in values]
+        if self.sentences:
+            documents = [sentences_of(text, self.sentences) for text in texts]
+            return DocumentColumn.of(documents, self.tokenizer.encode_all)
         ids = self.tokenizer.encode_all(texts)
         letters = None
         if self.characters:
-            words = [word for text in texts for word in text.split()]
+            words = [word for text in texts for word in self.tokenizer.words_of(text)]
             letters = RaggedIds.rows([[self._letters.get(c, UNK) for c in word] for word in words])
         return TextColumn(ids, end=self.end, letters=letters)
 
@@ -226,17 +260,13 @@ class TextField(Field):
 
     def _common(self, texts: Sequence[str]) -> list[str]:
         """The words that are frequent enough, each as often as it is there."""
-        lowercase = self.settings["lowercase"]
-        counts = Counter(
-            word for text in texts for word in (text.lower() if lowercase else text).split()
-        )
+        plain = Tokenizer.train([], **self.settings)  # cuts as the learned one will
+        words = [plain.words_of(text) for text in texts]
+        counts = Counter(chain.from_iterable(words))
         kept = {word for word, count in counts.items() if count >= self.min_count}
         if not kept:
             raise RequestError(f"no word of the training texts occurs {self.min_count} times")
-        return [
-            " ".join(w for w in (text.lower() if lowercase else text).split() if w in kept)
-            for text in texts
-        ]
+        return [" ".join(word for word in own if word in kept) for own in words]
 
 
 def own_texts(fields: Mapping[str, Field]) -> dict[str, TextField]:

@@ -12,6 +12,9 @@ from regard.tasks.prediction import Prediction
 __all__ = ["TASKS", "Data", "PairDataset", "Phase", "Prediction", "Task", "load"]
 
 TASKS = {
+    "classification": "regard.tasks.classification:Classification",
+    "entailment": "regard.tasks.entailment:Entailment",
+    "similarity": "regard.tasks.similarity:Similarity",
     "translation": "regard.tasks.translation:Translation",
     "language": "regard.tasks.language:Language",
     "memory": "regard.tasks.memory:MemoryQA",

@@ -14,7 +14,7 @@ from regard.data.batch import plan
 from regard.data.dataset import Column, Dataset, Table
 from regard.data.problems import Problems
 from regard.errors import RequestError
-from regard.fields import Field, TextField
+from regard.fields import Field, KeyField, TextField
 from regard.metrics import Score
 from regard.tasks import corpus
 from regard.tasks.given import Asked, Data, as_fields, sides
@@ -45,6 +45,8 @@ class Task(ABC):
     lower_is_better: ClassVar[frozenset[str]] = frozenset({"loss", "perplexity", "per", "wer"})
     columns: ClassVar[Mapping[str, str | int]] = {}
     """The column of a field that is not called as the field is, where a recipe names none."""
+    max_length: ClassVar[int] = 256
+    """The most tokens of a training example where a recipe does not say."""
     header: ClassVar[bool] = True
     """Whether TSV files have a heading line where a recipe does not say."""
     options: ClassVar[frozenset[str]] = frozenset()
@@ -93,7 +95,7 @@ class Task(ABC):
             RequestError: see `corpus`.
         """
         self.check_data(config)
-        found = corpus.Config.of(config, self.fields(), self.columns, self.header)
+        found = corpus.Config.of(config, self.fields(), self.columns, self.header, self.max_length)
         problems = Problems()
         rows = {
             split: corpus.read(path, found, self.examples, split, problems)
@@ -136,7 +138,9 @@ class Task(ABC):
             f" {BETWEEN} ".join(map(str, of))
             for of in zip(*(rows.values[n] for n in inputs), strict=True)
         ]
-        return Table(columns, inputs, texts, rows.references, targets[0] if targets else None)
+        first = targets[0] if targets else None
+        keys = {n: rows.values[n] for n, own in self.fields().items() if isinstance(own, KeyField)}
+        return Table(columns, inputs, texts, rows.references, first, {**rows.extras, **keys})
 
     def model_arguments(self, fields: Mapping[str, Any]) -> dict[str, int]:
         """What a model's constructor must know of the data."""
@@ -196,6 +200,13 @@ class Task(ABC):
         scores = self.score(found, sample)
         return total, count, {name: float(score.value) for name, score in scores.items()}
 
+    def settled(self, model: nn.Module, dev: Any, tokens: int) -> dict[str, Any]:
+        """Settings of the task that are found on dev once the weights are final, as a temperature.
+
+        They are in the task's section of the model folder, and in force for the final scores.
+        """
+        return {}
+
     # -- predicting
 
     def join(self, lines: Iterator[str]) -> Iterator[str]:
@@ -224,9 +235,10 @@ class Task(ABC):
                 values[name].append(row[name])
         if not places:
             return Asked(None, places, refused)
+        values.update({name: [None] * len(places) for name, one in fields.items() if one.derived})
         columns = {
-            name: fields[name].encode(values[name], lambda *_: None, fields, values)
-            for name in inputs
+            name: fields[name].encode(own, lambda *_: None, fields, values)
+            for name, own in values.items()
         }
         return Asked(
             Table(columns, inputs, [texts[i] for i in places], [[] for _ in places]),

@@ -15,6 +15,8 @@ from regard.data.dataset import Column
 from regard.data.problems import Problems
 from regard.errors import RequestError, nearest
 from regard.fields import Bad, Field, TextField
+from regard.fields.documents import DocumentColumn
+from regard.fields.pretrained import Pretrained
 from regard.fields.text import TextColumn, own_texts, with_vocabularies
 
 __all__ = [
@@ -30,8 +32,12 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
-_KEYS = ("path", "columns", "tokenizer", "max_length", "header", "format", "limit")
+_KEYS = (
+    "path", "columns", "tokenizer", "max_length", "header", "format", "limit", "where", "vectors",
+)  # fmt: skip
 _TOKENIZER = ("kind", "vocab_size", "lowercase", "min_count")
+_WHERE = "where "
+"""What stands before the name of a column that chooses rows, where fields are named."""
 _OF_ONE = {"kind": str, "vocab_size": int, "lowercase": bool}
 TYPES: Mapping[str, Any] = {
     "path": str,
@@ -42,6 +48,7 @@ TYPES: Mapping[str, Any] = {
     "header": bool,
     "format": str,
     "limit": int | dict[str, int],
+    "where": dict[str, str | int | list[str | int]],
 }
 """Of each key of a `data:` section its type."""
 
@@ -97,6 +104,7 @@ class Config:
         shared: one vocabulary for all texts.
         max_length: longer training examples, in tokens of any text, are left out.
         limit: at most so many rows of a split, spread evenly over it.
+        where: only rows whose column (not a field) has one of these values.
     """
 
     path: str | None
@@ -108,6 +116,7 @@ class Config:
     shared: bool
     max_length: int
     limit: dict[str, int]
+    where: dict[str, frozenset[str]]
 
     @classmethod
     def of(
@@ -116,6 +125,7 @@ class Config:
         fields: Mapping[str, Field],
         columns: Mapping[str, str | int] | None = None,
         header: bool = True,
+        longest: int = 256,
     ) -> "Config":
         """Check the keys of a `data:` section and fill in what it does not say.
 
@@ -123,29 +133,38 @@ class Config:
             fields: the task's.
             columns: of fields whose column is not called as they are.
             header: whether TSV files have a heading line where the section does not say.
+            longest: `max_length` where the section does not say.
 
         Raises:
             RequestError: an unknown key, field or split, with the nearest one.
         """
         refuse_unknown("data", config, (*_KEYS, *sources.SPLITS))
         named = config.get("columns") or {}
-        refuse_unknown("data.columns", named, tuple(fields))
+        read = tuple(name for name, one in fields.items() if not one.derived)
+        refuse_unknown("data.columns", named, read)
         limit = config.get("limit")
         limits = {"train": limit} if isinstance(limit, int) else dict(limit or {})
         refuse_unknown("data.limit", limits, tuple(sources.SPLITS))
         if not config.get("path") and not any(config.get(split) for split in sources.SPLITS):
             raise RequestError("data.path is not given: a folder, or a file (or data.train, …)")
         configured, shared = _tokenizers(config.get("tokenizer") or {}, fields)
+        if told := config.get("vectors"):
+            for name, one in own_texts(configured).items():
+                configured[name] = one.starting_from(Pretrained.of(told))
         return cls(
             path=config.get("path"),
             given={s: config[s] for s in sources.SPLITS if config.get(s)},
-            columns={**{name: name for name in fields}, **(columns or {}), **named},
+            columns={**{name: name for name in read}, **(columns or {}), **named},
             header=config.get("header", header),
             format=config.get("format"),
             fields=configured,
             shared=shared,
-            max_length=config.get("max_length") or 256,
+            max_length=config.get("max_length") or longest,
             limit=limits,
+            where={
+                column: frozenset(map(str, one if isinstance(one, list) else [one]))
+                for column, one in (config.get("where") or {}).items()
+            },
         )
 
     def files(self, splits: Sequence[str]) -> dict[str, Any]:
@@ -197,13 +216,16 @@ def read(
         examples: what a row gives: pairs of the values of each field and the right outputs.
     """
     found = Rows(values={name: [] for name in config.fields})
-    rows = formats.read(path, config.columns, config.format, config.header, problems)
+    columns = {**config.columns, **{_WHERE + column: column for column in config.where}}
+    rows = formats.read(path, columns, config.format, config.header, problems)
     for row in rows:
         found.file = row.file
+        if any(row.fields[_WHERE + c].strip() not in own for c, own in config.where.items()):
+            continue
         values: dict[str, Any] = {}
         for name, one in config.fields.items():
             try:
-                values[name] = one.read(row.fields[name], values)
+                values[name] = one.read(row.fields.get(name, ""), values)
             except Bad as bad:
                 detail = bad.detail or (f"no {name}" if bad.what == "empty" else name)
                 problems.add(row.file, row.line, bad.what, detail)
@@ -230,7 +252,11 @@ def learn(config: Config, rows: Rows) -> dict[str, Field]:
         found.update({name: own.sharing(one) for name, own in texts.items()})
     for name, own in found.items():
         if not isinstance(own, TextField) or (own.of is None and not own.learned):
-            found[name] = own.learn(rows.values[name])
+            found[name] = own.learn(
+                list(zip(*(rows.values[source] for source in own.sources), strict=True))
+                if own.derived
+                else rows.values[name]
+            )
     return with_vocabularies(found)
 
 
@@ -252,7 +278,9 @@ def encode(
             problems.add(rows.file, rows.lines[at], what, f"{name}: {detail}")
 
         columns[name] = own.encode(rows.values[name], report, fields, rows.values)
-    sizes = [one.ids.sizes for one in columns.values() if isinstance(one, TextColumn)]
+    sizes = [
+        _tokens(one) for one in columns.values() if isinstance(one, (TextColumn, DocumentColumn))
+    ]
     if sizes:
         columns, rows = _fitting(columns, rows, np.stack(sizes, 1), config, split, problems)
     problems.report(rows.file)
@@ -260,6 +288,11 @@ def encode(
         told = f": {dict(problems.counts)} lines were left out" if len(problems) else ""
         raise RequestError(f"{rows.file or split} has no usable line{told}")
     return columns, rows
+
+
+def _tokens(column: TextColumn | DocumentColumn) -> NDArray[np.int64]:
+    """Tokens of each text, without EOS."""
+    return column.sizes if isinstance(column, DocumentColumn) else column.ids.sizes
 
 
 def _fitting(

@@ -24,6 +24,7 @@ class Data:
     Args:
         fields: of the task, with what the training split says.
         sizes: what the model's constructor must know where fields do not say it.
+        extras: what was read beside the splits, by name, as pretrained word vectors.
     """
 
     train: Any
@@ -32,6 +33,7 @@ class Data:
     fields: dict[str, Field]
     problems: Problems
     sizes: Mapping[str, int] | None = None
+    extras: Mapping[str, Any] | None = None
 
     @property
     def tokenizers(self) -> dict[str, Tokenizer]:
@@ -92,7 +94,7 @@ def device_of(model: nn.Module) -> torch.device:
 
 
 def sides(fields: Mapping[str, Field]) -> tuple[list[str], list[str]]:
-    """The names of inputs and of targets."""
-    return [n for n, f in fields.items() if not f.target], [
+    """The names of inputs, derived ones left out, and of targets."""
+    return [n for n, f in fields.items() if not f.target and not f.derived], [
         n for n, f in fields.items() if f.target
     ]

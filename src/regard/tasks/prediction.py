@@ -1,5 +1,6 @@
 """What a model gives for one input, with its runners-up."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,6 +46,18 @@ class Prediction:
     def log_prob(self) -> float | None:
         """What the tokens' scores add up to; `score` is this over the decoder's length penalty."""
         return sum(self.token_scores) if self.token_scores else None
+
+    @property
+    def probability(self) -> float:
+        """Of the output, where the score is the logarithm of one; 0 where there is no answer."""
+        return 0.0 if self.score is None else min(math.exp(self.score), 1.0)
+
+    def probability_of(self, output: str) -> float:
+        """Of this output: the prediction's own, or that of an alternative; 0 where it is none."""
+        for one in (self, *self.alternatives):
+            if one.output == output:
+                return one.probability
+        return 0.0
 
     def as_json(self) -> dict[str, Any]:
         """Plain values: input, output, scores, tokens with theirs, alternatives, alignments."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from regard import decode
+from regard import decode, tasks
 from regard.decode import packed
 from regard.recipe import Recipe
 from regard.train.average import average
@@ -36,6 +36,12 @@ def finish(recipe: Recipe, folder: Path, built: "Built", work: Work) -> dict[str
 
     built.model.to(work.device)  # the engine leaves it on the CPU
     name, dev = choose(work)
+    built.model.eval()
+    section = dict(recipe.task)
+    if found := built.task.settled(built.model, built.data.dev, built.settings.validate.tokens):
+        section |= found
+        told = {key: value for key, value in section.items() if key != "name"}
+        built = built._replace(task=tasks.load(section["name"])(**told))
     metrics: dict[str, Any] = {"metrics": {}, "signature": {}, "examples": 0, "seconds": 0.0}
     test = built.data.test
     if test is not None and len(test):
@@ -57,7 +63,7 @@ def finish(recipe: Recipe, folder: Path, built: "Built", work: Work) -> dict[str
         "machine": platform.machine(),
     }
     store.save_pretrained(
-        folder, built.model, task=built.task.noted(recipe.task),
+        folder, built.model, task=built.task.noted(section),
         fields=built.data.fields, recipe=recipe, metrics=_finite(metrics),
         dtype=built.settings.dtype,
     )  # fmt: skip

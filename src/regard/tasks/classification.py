@@ -1,0 +1,83 @@
+"""Classification: one label, several labels or an ordered one for each text, by a `Classifier`."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from regard.metrics import (
+    Score,
+    accuracy,
+    macro_f1,
+    mean_squared_error,
+    micro_f1,
+    spearman,
+)
+from regard.metrics.calibration import expected_calibration_error
+from regard.tasks.labeling import Labeling
+from regard.tasks.prediction import Prediction
+
+__all__ = ["Classification", "confidence"]
+
+
+def confidence(predictions: Sequence[Prediction], right: Sequence[str]) -> Score:
+    """The calibration error of predictions whose scores are log-probabilities."""
+    confidences = [one.probability for one in predictions]
+    correct = [one.output == label for one, label in zip(predictions, right, strict=True)]
+    return expected_calibration_error(confidences, correct)
+
+
+class Classification(Labeling):
+    """The class of a text.
+
+    Args:
+        labels: `one` of several classes; `several` at once, separated by commas in the data; or
+            `ordinal`, classes that are numbers and have an order.
+        settings: see `Labeling`.
+    """
+
+    name: ClassVar[str] = "classification"
+    metric: ClassVar[str] = "accuracy"
+    lower_is_better: ClassVar[frozenset[str]] = Labeling.lower_is_better | {"ece", "mse"}
+
+    def __init__(
+        self,
+        labels: str = "one",
+        *,
+        weights: str = "",
+        focal: float = 0.0,
+        smoothing: float = 0.0,
+        threshold: float = 0.5,
+        temperature: float = 1.0,
+        sentences: str = "",
+        characters: bool = False,
+    ) -> None:
+        super().__init__(
+            labels, "label", weights=weights, focal=focal, smoothing=smoothing,
+            threshold=threshold, temperature=temperature, sentences=sentences,
+            characters=characters,
+        )  # fmt: skip
+        self.labels = labels
+
+    def score(self, predictions: Sequence[Prediction], examples: Any) -> dict[str, Score]:
+        """What is usual for the labels.
+
+        Accuracy; of one label macro-F1 and calibration, of several micro-F1, of ordered ones the
+        mean squared error and the rank correlation.
+        """
+        said = [one.output for one in predictions]
+        right = [one[0] for one in examples.references]
+        found = {"accuracy": accuracy(said, right)}
+        if self.labels == "several":
+            return {**found, "micro_f1": micro_f1(*([_names(t) for t in s] for s in (said, right)))}
+        if self.labels == "ordinal":
+            outputs, references = ([_number(t) for t in side] for side in (said, right))
+            mse = mean_squared_error(outputs, references)
+            return {**found, "mse": mse, "spearman": spearman(outputs, references)}
+        return {**found, "macro_f1": macro_f1(said, right), "ece": confidence(predictions, right)}
+
+
+def _names(cell: str) -> list[str]:
+    return [name for name in cell.split(",") if name]
+
+
+def _number(text: str) -> float:
+    return float(text or "nan")

@@ -1,0 +1,232 @@
+"""What tasks have in common that label texts or pairs of texts, by one pass of a model."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from regard.data.batch import plan
+from regard.data.dataset import Column, Table
+from regard.errors import RequestError, nearest
+from regard.fields import FeaturesField, Field, TextField
+from regard.fields.label import ArrayColumn
+from regard.metrics.calibration import fit_temperature
+from regard.protocols import Inputs
+from regard.tasks import corpus
+from regard.tasks.base import Task
+from regard.tasks.given import Data, device_of
+from regard.tasks.objectives import OBJECTIVES, Objective
+from regard.tasks.prediction import Prediction
+
+__all__ = ["Labeling"]
+
+VECTORS = {"path": str, "most": int, "tune": bool, "normalize": bool}
+"""Of each key of `data.vectors` its type; see `fields.pretrained.Pretrained`."""
+WEIGHTS = ("", "balanced")
+
+
+class Labeling(Task):
+    """Labels, grades or ranks of texts, by a `Classifier` or a `PairClassifier`.
+
+    Args:
+        objective: a key of `tasks.objectives.OBJECTIVES`.
+        target: the field that is learned.
+        weights: `balanced`: in training each class counts as if all were equally frequent.
+        focal: gamma of the focal loss; 0: none.
+        smoothing: mass of the target that is spread over all classes.
+        threshold: from which probability on a label is there.
+        temperature: logits are divided by it before they are probabilities; fitted on dev after
+            training, and kept in the model folder.
+        features: of a pair, kinds of `data.pair_features`.
+        sentences: how texts are cut into sentences, for models of documents.
+        characters: models read the characters of every word too.
+    """
+
+    viewed: ClassVar[str] = "labeling"
+    max_length: ClassVar[int] = 20_000
+    texts: ClassVar[tuple[str, ...]] = ("text",)
+    """The fields that a model reads, in its order."""
+
+    def __init__(
+        self,
+        objective: str,
+        target: str,
+        *,
+        weights: str = "",
+        focal: float = 0.0,
+        smoothing: float = 0.0,
+        threshold: float = 0.5,
+        temperature: float = 1.0,
+        features: Sequence[str] = (),
+        sentences: str = "",
+        characters: bool = False,
+    ) -> None:
+        if objective not in OBJECTIVES:
+            raise RequestError(
+                f"there is no objective {objective!r}: {nearest(objective, OBJECTIVES)}"
+            )
+        if weights not in WEIGHTS:
+            raise RequestError(f"task.weights: {weights!r}: {nearest(weights, WEIGHTS)}")
+        if weights and objective not in ("one", "ordinal"):
+            raise RequestError(
+                f"task.weights: they are of classes, and this task learns {objective}"
+            )
+        if not temperature > 0:
+            raise RequestError(f"task.temperature is {temperature:g}; it must be above 0")
+        if not 0 < threshold < 1:
+            raise RequestError(f"task.threshold is {threshold:g}; it must be between 0 and 1")
+        self.target, self.weights, self.temperature = target, weights, temperature
+        self.features, self.sentences, self.characters = list(features), sentences, characters
+        self.objective: Objective = OBJECTIVES[objective](
+            focal=focal, smoothing=smoothing, threshold=threshold
+        )
+
+    # -- data
+
+    def fields(self) -> dict[str, Field]:
+        """The texts with one vocabulary, their features, and what is learned."""
+        found: dict[str, Field] = {
+            name: TextField(
+                "wordpunct", 200_000, lowercase=True, end=False, sentences=self.sentences,
+                characters=self.characters,
+            )
+            for name in self.texts
+        }  # fmt: skip
+        if self.features:
+            first, second = self.texts
+            found["features"] = FeaturesField(self.features, (first, second))
+        return {**found, self.target: self.objective.field()}
+
+    @property
+    def data_types(self) -> Mapping[str, Any]:
+        """Of each key of `data:` its type."""
+        return {**super().data_types, "vectors": VECTORS}
+
+    def data(
+        self,
+        config: Mapping[str, Any],
+        fields: Mapping[str, Any] | None = None,
+        splits: Sequence[str] = ("train", "dev", "test"),
+    ) -> Data:
+        """Read the splits, and in training the word vectors that the model starts from.
+
+        Raises:
+            RequestError: see `Task.data`; or the file of vectors is not there or is none.
+        """
+        found = super().data(config, fields, splits)
+        if fields is None or found.train is None or not config.get("vectors"):
+            return found
+        told = corpus.Config.of(config, self.fields()).fields  # continued: they are in no file
+        again: dict[str, Field] = {}
+        for name, own in found.fields.items():
+            if isinstance(own, TextField):
+                wanted = told[name]
+                assert isinstance(wanted, TextField)
+                assert wanted.pretrained is not None
+                vectors = replace(wanted.pretrained, most=0).read(own.tokenizer.vocabulary)
+                own = own.starting_from(vectors)
+            again[name] = own
+        return replace(found, fields=again)
+
+    def dataset(self, columns: Mapping[str, Column], rows: corpus.Rows) -> Table:
+        """A table; where classes are balanced, with the weight of each example."""
+        made = super().dataset(columns, rows)
+        assert isinstance(made, Table)
+        if self.weights:
+            labels = made.columns[self.target]
+            assert isinstance(labels, ArrayColumn)
+            made.columns["weight"] = ArrayColumn(_balanced(labels.values))
+        return made
+
+    # -- learning
+
+    @torch.no_grad()
+    def prepare(self, model: nn.Module, data: Data) -> None:
+        """Give the model its word vectors.
+
+        Raises:
+            RequestError: the model's vectors are of another size.
+        """
+        field = data.fields[self.texts[0]]
+        assert isinstance(field, TextField)
+        if field.pretrained is None:
+            return
+        embed: Any = getattr(model, "embed", None)
+        if embed is None:
+            raise RequestError(f"data.vectors: {type(model).__name__} has no word vectors")
+        weight: nn.Parameter = embed.weight
+        rows, known = field.pretrained.table(field.tokenizer.vocabulary)
+        if rows.shape[1] != weight.shape[1]:
+            raise RequestError(
+                f"model.embed: expected {rows.shape[1]}, the size of the vectors in "
+                f"{field.pretrained.path}, got {weight.shape[1]}"
+            )
+        weight[known] = rows.to(weight.dtype)
+        weight.requires_grad_(field.pretrained.tune)
+
+    def loss(self, model: nn.Module, batch: Any, step: int | None = None) -> tuple[Tensor, int]:
+        """The sum of the losses of the examples, and how many there are.
+
+        What the model adds to its loss (`Output.extra["penalty"]`, a mean) is in it in training.
+        """
+        output = model(*self._inputs(batch))
+        weight = batch["weight"] if step is not None and "weight" in batch else None
+        total = self.objective.loss(output.logits.float(), batch[self.target], weight)
+        if step is not None and "penalty" in output.extra:
+            total = total + output.extra["penalty"] * batch.count
+        return total, batch.count
+
+    def _inputs(self, batch: Any) -> list[Inputs]:
+        """What the model reads; features are extras of its first text."""
+        first, *others = (batch[name] for name in self.texts)
+        if "features" in batch:
+            first = replace(first, extras={**first.extras, "features": batch["features"]})
+        return [first, *others]
+
+    def settled(self, model: nn.Module, dev: Any, tokens: int) -> dict[str, Any]:
+        """The temperature that makes the likelihood of dev greatest."""
+        if dev is None or not self.objective.calibrated or len(dev) < 2:
+            return {}
+        parts = [
+            (self._logits(model, dev.collate(at)).numpy(), dev.columns[self.target].values[at])
+            for at in plan(dev.sizes, tokens=tokens, shuffle=False)
+        ]
+        logits, labels = (np.concatenate(side) for side in zip(*parts, strict=True))
+        if not (labels >= 0).any():
+            return {}
+        return {"temperature": round(fit_temperature(logits, labels), 4)}
+
+    @torch.no_grad()
+    def _logits(self, model: nn.Module, batch: Any) -> Tensor:
+        logits: Tensor = model(*self._inputs(batch.to(device_of(model)))).logits
+        return logits.double().cpu()
+
+    # -- predicting
+
+    def outputs(
+        self,
+        model: nn.Module,
+        dataset: Any,
+        indices: Sequence[int],
+        decoder: Any,
+        fields: Mapping[str, Field],
+        **asked: Any,
+    ) -> list[Prediction]:
+        """The answer for each example; scores are logarithms of calibrated probabilities."""
+        logits = self._logits(model, dataset.collate(indices)) / self.temperature
+        each = self.objective.probabilities(logits).tolist()
+        return [
+            self.objective.answer(dataset.texts[i], one, fields[self.target])
+            for i, one in zip(indices, each, strict=True)
+        ]
+
+
+def _balanced(labels: np.ndarray) -> np.ndarray:
+    """N / (classes * how often its class is there), for each example; 0 for an unseen label."""
+    counts = np.bincount(labels[labels >= 0])
+    weights = (labels >= 0).sum() / (max((counts > 0).sum(), 1) * np.maximum(counts, 1))
+    found = np.where(labels >= 0, weights[np.maximum(labels, 0)], 0.0)
+    return found.astype(np.float32)
