@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.tokenize import KINDS, SPECIALS, Tokenizer, word_groups
+from regard.data.tokenize import KINDS, SPECIALS, Tokenizer, plain_words, word_groups
 from regard.errors import RequestError
 
 TEXTS = [
@@ -29,7 +29,8 @@ def trained(kind: str, size: int = 300, **more: bool) -> Tokenizer:
     return Tokenizer.train([*TEXTS, *TEXTS, *LETTERS, *LETTERS], kind=kind, vocab_size=size, **more)
 
 
-WRITTEN = [kind for kind in KINDS if kind != "shapes"]  # a shape has no word to come back to
+# A shape has no word to come back to, and punctuation that stands apart has lost its place.
+WRITTEN = [kind for kind in KINDS if kind not in ("shapes", "wordpunct")]
 TOKENIZERS = {kind: trained(kind) for kind in KINDS}
 SMALL = {kind: trained(kind, lowercase=True) for kind in KINDS}
 
@@ -200,3 +201,27 @@ def test_wrong_requests(tmp_path):
     (tmp_path / "bad.json").write_text("{}")
     with pytest.raises(RequestError, match="is not a tokenizer"):
         Tokenizer.load(tmp_path / "bad.json")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Don't go (it's U.S. law).", ["do", "n't", "go", "(", "it", "'s", "u.s.", "law", ")", "."]),
+        ("a well-known 1,000.5 at 18:30 - no...", ["a", "well-known", "1,000.5", "at", "18:30", "-", "no", "..."]),
+        ("`` 2nd <num> '' -LRB- x--y", ["``", "2nd", "<num>", "''", "-", "lrb", "-", "x", "--", "y"]),
+    ],
+)  # fmt: skip
+def test_punctuation_and_endings_stand_apart_as_in_files_of_vectors(text, words):
+    tokenizer = Tokenizer.train([text], "wordpunct", lowercase=True)
+    assert tokenizer.words_of(text) == words
+    found = tokenizer.encode(text)
+    assert found.tokens == words
+    assert [text[a:b].lower() for a, b in found.offsets] == words
+    assert plain_words([text]) == [words]
+
+
+def test_another_vocabulary_cuts_in_the_same_way():
+    tokenizer = Tokenizer.train(["b a b"], "wordpunct").with_vocabulary(["b", "a", "new"])
+    assert tokenizer.vocabulary == [*SPECIALS, "b", "a", "new"]
+    assert tokenizer.encode("new b, c").ids == [6, 4, 3, 3]
+    assert Tokenizer.from_json(tokenizer.to_json()).kind == "wordpunct"

@@ -1,0 +1,226 @@
+"""What a labeler looked at: words of a text, sentences of a document, or two texts each other."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.attention import Record, watch
+from regard.errors import RequestError
+from regard.fields.documents import sentences_of
+from regard.tasks._views.answers import bars, ranked
+from regard.tasks._views.loaded import LoadedModel, name_of
+from regard.tasks.base import BETWEEN
+from regard.tasks.prediction import Prediction
+from regard.views import (
+    Axis,
+    Map,
+    MapPanel,
+    Panel,
+    Run,
+    TablePanel,
+    ValuesPanel,
+    View,
+    ViewOptions,
+    axis_of,
+)
+
+__all__ = ["view"]
+
+ITSELF = ("encoder", "self", "word", "sentence")
+"""Roles of a text that is looked at by itself, or by a vector that was learned."""
+NULL = "∅"
+"""The token that some models put before a sentence, to be looked at where nothing fits."""
+STRIPS = 24
+"""Features that are shown of feature-wise weights: those that look most at single words."""
+SENTENCES = 12
+"""Sentences of a document that are named, those of the greatest weight."""
+
+
+def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> View:
+    """Predict each input, watched: every attention over its texts, and the answers.
+
+    Raises:
+        RequestError: an input is empty or refused, or an option is asked for that nobody knows.
+    """
+    options.only(task=loaded.task.name)
+    made = _Made(loaded, options)
+    for text in inputs:
+        if not text.strip():
+            raise RequestError("the input is empty: there is nothing to look at")
+        with torch.inference_mode(), watch(loaded.model) as seen:
+            (found,) = loaded.predict([text])
+        if found.refused:
+            raise RequestError(found.refused)
+        made.add(text, list(seen.values()), found)
+    return View(
+        made.axes, made.maps, made.runs, f"{options.folder or name_of(loaded)} · {inputs[0]}"
+    )
+
+
+@dataclass
+class _Made:
+    loaded: LoadedModel
+    options: ViewOptions
+    axes: list[Axis] = field(default_factory=list)
+    maps: list[Map] = field(default_factory=list)
+    runs: list[Run] = field(default_factory=list)
+
+    def add(self, text: str, records: Sequence[Record], found: Prediction) -> None:
+        """One input, answered and watched."""
+        task = self.loaded.task
+        cells = [text]
+        if len(task.texts) > 1:
+            cells = [c.strip() for c in text.split("\t" if "\t" in text else BETWEEN)]
+        first, panels = len(self.maps), list[Panel]()
+        if task.sentences and any("sentence" in rows for r in records for rows in r.rows):
+            panels = self._document(cells[0], records)
+        else:
+            tokens = [
+                self.loaded.tokenizers[n].words_of(c)
+                for n, c in zip(task.texts, cells, strict=True)
+            ]
+            panels = self._texts(tokens, records)
+        answers = ranked(found)
+        if task.objective.calibrated:
+            panels.append(bars(answers, "probabilities"))
+        self.runs.append(Run(
+            list(range(first, len(self.maps))), input=text, output=found.output,
+            model=name_of(self.loaded), folder=self.options.folder, score=found.score,
+            title=f"{name_of(self.loaded)} · {found.output}", panels=panels,
+            result=found.as_json(),
+        ))  # fmt: skip
+
+    # -- one text, or two
+
+    def _texts(self, tokens: list[list[str]], records: Sequence[Record]) -> list[Panel]:
+        places = [self._axis(_words(own)) for own in tokens]
+        nulls: dict[int, int] = {}
+        panels: list[Panel] = []
+        crossed = 0
+
+        def side(count: int, order: Sequence[int]) -> int:
+            for own in order:
+                if len(tokens[own]) == count:
+                    return places[own]
+                if len(tokens[own]) + 1 == count:
+                    if own not in nulls:
+                        nulls[own] = self._axis(_words([NULL, *tokens[own]], special=[0]))
+                    return nulls[own]
+            return self._axis(axis_of(None, count))
+
+        for record in records:
+            if not {"query", "key"} <= set(record.axes):
+                continue
+            itself = record.role in ITSELF
+            for call, weights in enumerate(record.steps):
+                turn = call if itself else crossed
+                crossed += not itself
+                order = [(turn + k) % len(tokens) for k in range(len(tokens))]
+                heads = _heads(record, weights)
+                _, queries, keys = heads.shape
+                rows = side(queries, order)
+                columns = side(keys, order if itself else order[::-1])
+                layer = sum(own.kind == (record.role or record.name) for own in self.maps) + 1
+                self.maps.append(Map.of(
+                    record.name, rows, columns, heads, kind=record.role or record.name,
+                    layer=layer, scope=record.scopes[call],
+                ))  # fmt: skip
+                at = len(self.maps) - 1
+                if record.features:
+                    panels.append(MapPanel("features", record.name, map=at))
+                elif queries == 1 and len(heads) == 1:
+                    panels.append(MapPanel("text", record.name, map=at))
+                else:
+                    panels.append(MapPanel("matrix", record.name, map=at))
+        return panels
+
+    # -- a document
+
+    def _document(self, text: str, records: Sequence[Record]) -> list[Panel]:
+        """Words shaded by what they count in the whole, and a bar for each sentence."""
+        task, tokenizer = self.loaded.task, self.loaded.tokenizers[self.loaded.task.texts[0]]
+        written = [s for s in sentences_of(text, task.sentences) if tokenizer.words_of(s)]
+        tokens = [tokenizer.words_of(s) for s in written]
+        starts = np.cumsum([0, *map(len, tokens)])
+        words = self._axis(_words([w for s in tokens for w in s], sections=starts[:-1].tolist()))
+        sentences = self._axis(_words([_shortened(s) for s in written]))
+        shares = np.full(len(tokens), 1 / max(len(tokens), 1))
+        inside = np.zeros(int(starts[-1]), np.float32)
+        for record in records:
+            for weights, rows in zip(record.steps, record.rows, strict=True):
+                if "sentence" in rows:
+                    for one, number in zip(weights, rows["sentence"].tolist(), strict=True):
+                        own = slice(int(starts[number]), int(starts[number + 1]))
+                        inside[own] = one.reshape(-1)[: own.stop - own.start].float().numpy()
+                elif weights.numel() == len(tokens):
+                    shares = weights.reshape(-1).float().numpy()
+        whole = self._axis(Axis([task.target], "steps"))
+        product = inside * np.repeat(shares, np.diff(starts))
+        given = (
+            ("document", words, product), ("word", words, inside), ("sentence", sentences, shares)
+        )  # fmt: skip
+        first = len(self.maps)
+        for name, columns, values in given:
+            self.maps.append(Map.of(
+                name, whole, columns, np.asarray(values, np.float32)[None, None], kind=name
+            ))  # fmt: skip
+        most = np.sort(np.argsort(-shares, kind="stable")[:SENTENCES])
+        strongest = tuple(
+            (
+                f"{i + 1}",
+                f"{shares[i]:.3f}",
+                _strongest(tokens[i], inside[starts[i] : starts[i + 1]]),
+            )
+            for i in most.tolist()
+        )
+        return [
+            ValuesPanel(
+                "bars", "sentences", labels=tuple(_shortened(written[i]) for i in most),
+                values=tuple(float(shares[i]) for i in most),
+            ),
+            MapPanel("text", "words by their weight in the document", map=first),
+            TablePanel(
+                title="what a sentence was read for", columns=("sentence", "weight", "words"),
+                cells=strongest,
+            ),
+        ]  # fmt: skip
+
+    def _axis(self, axis: Axis) -> int:
+        self.axes.append(axis)
+        return len(self.axes) - 1
+
+
+def _words(words: Sequence[str], special: Sequence[int] = (), sections: Sequence[int] = ()) -> Axis:
+    """Words that are whole, whatever they look like."""
+    own = list(words)
+    return Axis(
+        own, groups=[[i] for i in range(len(own))], texts=own, special=list(special),
+        sections=list(sections),
+    )  # fmt: skip
+
+
+def _heads(record: Record, weights: Tensor) -> np.ndarray:
+    """One call's weights of the one example as (heads, query, key)."""
+    own: Tensor = weights.float().cpu()
+    while own.dim() > 2 + record.heads + record.features:
+        own = own[0]
+    if record.features:  # (Q, K, F)
+        strips = own.movedim(-1, 0)
+        peaks = strips.amax(-1).mean(-1)
+        kept = peaks.argsort(descending=True, stable=True)[:STRIPS].sort().values
+        return strips[kept].numpy()
+    return (own if record.heads else own[None]).numpy()
+
+
+def _shortened(text: str, most: int = 60) -> str:
+    one = " ".join(text.split())
+    return one if len(one) <= most else one[: most - 1].rstrip() + "…"
+
+
+def _strongest(words: Sequence[str], weights: Any, most: int = 4) -> str:
+    order = sorted(range(len(words)), key=lambda i: -weights[i])[:most]
+    return "  ".join(f"{words[i]} {weights[i]:.2f}" for i in order)
