@@ -206,12 +206,13 @@ def test_wrong_requests(tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("Don't go (it's U.S. law).", ["do", "n't", "go", "(", "it", "'s", "u.s.", "law", ")", "."]),
-        ("a well-known 1,000.5 at 18:30 - no...", ["a", "well-known", "1,000.5", "at", "18:30", "-", "no", "..."]),
-        ("`` 2nd <num> '' -LRB- x--y", ["``", "2nd", "<num>", "''", "-", "lrb", "-", "x", "--", "y"]),
+        ("Don't go (it's U.S. law).", "do n't go ( it 's u.s. law ) ."),
+        ("a well-known 1,000.5 at 18:30 - no...", "a well-known 1,000.5 at 18:30 - no ..."),
+        ("`` 2nd <num> '' -LRB- x--y", "`` 2nd <num> '' - lrb - x -- y"),
     ],
-)  # fmt: skip
+)
 def test_punctuation_and_endings_stand_apart_as_in_files_of_vectors(text, words):
+    words = words.split()
     tokenizer = Tokenizer.train([text], "wordpunct", lowercase=True)
     assert tokenizer.words_of(text) == words
     found = tokenizer.encode(text)
