@@ -21,6 +21,11 @@ from tests.contract.test_watch import check_sums, select_of
 CLASSES, FEATURES = 3, 2
 VARIANTS = {
     "decomposable, intra": ("decomposable", {"distances": 4, "null": False}),
+    "BCNN, vectors": ("abcnn", {"attention": "none", "similarity": "vectors"}),
+    "ABCNN-1": ("abcnn", {"attention": "input", "similarity": "distance", "length": 4}),
+    "ABCNN-2": ("abcnn", {"attention": "pooling", "weights": "shares", "blocks": 1}),
+    "conditional, shared": ("word-by-word", {"attention": "none", "shared": True}),
+    "final attention, two-way": ("word-by-word", {"attention": "final", "two_way": True}),
 }
 CASES = {name: (name, {}) for name in catalog.names(task="entailment")} | VARIANTS
 every = pytest.mark.parametrize(("classifier", "settings"), CASES.values(), ids=CASES.keys())

@@ -203,4 +203,5 @@ class Decomposable(nn.Module):
         """The sum over a sentence's words, each beside what it found in the other."""
         v = self.compare(torch.cat([words, found.to(words.dtype)], -1))
         real = torch.arange(v.shape[1], device=v.device) < lengths[:, None]
-        return (v * real[..., None]).sum(1)
+        total: Tensor = (v * real[..., None]).sum(1)
+        return total

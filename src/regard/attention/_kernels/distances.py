@@ -90,8 +90,7 @@ def inverse_backward(
 
 
 def inverse_scores(query: Tensor, key: Tensor) -> Tensor:
-    """Inverse distances of every pair, for a select that wants them all: products, and no tensor of
-    differences.
+    """Inverse distances of every pair from products, for a select that wants them all.
 
     Shapes:
         query (*batch, Q, D), key (*batch, K, D) to (*batch, Q, K); batch axes broadcast
