@@ -7,6 +7,7 @@ from regard.attention import (
     Attention,
     Causal,
     DistanceMask,
+    Identity,
     InverseEuclidean,
     Lengths,
     MultiHead,
@@ -83,3 +84,28 @@ def test_sizes_of_keys_and_values_that_differ_take_the_fused_kernel_too(key_dim,
     inputs = [query, key, torch.randn(2, 2, 150, value_dim)]
     compare(Attention(), inputs, "sdpa", 2e-5, mask=Lengths(torch.tensor([[0], [90]])))
     compare(Attention(), inputs, "sdpa", 2e-5, mask=Causal())
+
+
+@pytest.mark.parametrize("mask", [None, Lengths(torch.tensor([[0], [8]]))])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_scores_that_are_all_wanted_come_from_products(mask, dtype, monkeypatch):
+    monkeypatch.setattr(distances, "TOGETHER", 2)
+    key, query = torch.randn(2, 3, 11, 4), torch.randn(2, 3, 6, 4)
+    query[:, :, 1] = key[:, :, 2]  # the same: gradient 0 of the norm
+    query[:, :, 4] = key[:, :, 7] + 0.01 * torch.randn(2, 3, 4)  # nearly
+    inputs = [x.to(dtype) for x in (query, key, torch.randn(2, 3, 11, 5))]
+    tolerance = {torch.float64: 1e-10, torch.float32: 2e-5, torch.bfloat16: 3e-2}[dtype]
+    layer = Attention(InverseEuclidean(), select=Identity())
+    assert explain(layer)[""].kernel == "streaming"
+    compare(layer, inputs, "streaming", tolerance, mask=mask)
+
+
+def test_scores_from_products_can_be_differentiated_twice():
+    x, y = (torch.randn(2, n, 3, dtype=torch.float64, requires_grad=True) for n in (4, 5))
+    assert torch.autograd.gradgradcheck(distances.inverse_scores, (x, y))
+    saved = []
+    with torch.autograd.graph.saved_tensors_hooks(
+        lambda t: (saved.append(t.numel()), t)[1], lambda t: t
+    ):
+        attend(x, y, score=InverseEuclidean(), need_weights=True).weights.sum().backward()
+    assert max(saved) <= 2 * 4 * 5  # no differences (2, 4, 5, 3)

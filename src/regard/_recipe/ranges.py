@@ -62,19 +62,21 @@ RANGES: Mapping[str, Mapping[str, Range]] = {
         ),
         **dict.fromkeys(
             ("align", "dim", "embed", "ffn_dim", "head_dim", "hidden", "maxout",
-             "pruned", "rank", "value_head_dim"), WIDTH,
+             "pruned", "rank", "value_head_dim", "filters", "dim_filters", "width"), WIDTH,
         ),
-        **dict.fromkeys(("decoder_layers", "hops", "layers", "sets"), LAYERS),
+        **dict.fromkeys(("blocks", "decoder_layers", "hops", "layers", "sets"), LAYERS),
         **dict.fromkeys(("heads", "output_heads"), HEADS),
         **dict.fromkeys(("experts", "k"), WIDTH),
         **dict.fromkeys(
             ("attention_dropout", "activation_dropout", "dropout", "noise", "score_dropout"), SHARE,
         ),
-        **dict.fromkeys(("longest", "max_length", "memory"), LENGTH),
+        **dict.fromkeys(("length", "longest", "max_length", "memory"), LENGTH),
         **dict.fromkeys(("clip", "window"), LENGTH),
         **dict.fromkeys(("epsilon", "ratio", "scale"), POSITIVE),
         **dict.fromkeys(("decoder", "dilations", "encoder", "kernel"), WIDTH),
-        **dict.fromkeys(("extra", "first", "linear", "reach"), Range(0, 1_000_000)),
+        **dict.fromkeys(
+            ("distances", "extra", "first", "linear", "num_features", "reach"), Range(0, 1_000_000),
+        ),
         **dict.fromkeys(("balance", "penalty", "slope"), FACTOR),
         "start": Range(-1000, 1000),
         "attention": WIDTH,  # of queries and keys; ConvS2S: which decoder layers attend

@@ -7,12 +7,15 @@ For pairs that are much closer to each other than to the origin, these sums canc
 key as the origin there are few such pairs (a word and itself); they are computed from differences.
 """
 
-from typing import NamedTuple
+import math
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-__all__ = ["NearPairs", "distance", "inverse", "inverse_backward"]
+from regard.native.twice import double_backward, double_backward_wanted
+
+__all__ = ["NearPairs", "distance", "inverse", "inverse_backward", "inverse_scores"]
 
 NEAR = 1 / 16  # of the square of the query's length
 TOGETHER = 1 << 14  # near pairs whose differences are made at once
@@ -84,3 +87,47 @@ def inverse_backward(
             grad_query.index_put_((some.row, some.query), -step, accumulate=True)
         if grad_key is not None:
             grad_key.index_put_((some.row, some.key), step, accumulate=True)
+
+
+def inverse_scores(query: Tensor, key: Tensor) -> Tensor:
+    """Inverse distances of every pair from products, for a select that wants them all.
+
+    Shapes:
+        query (*batch, Q, D), key (*batch, K, D) to (*batch, Q, K); batch axes broadcast
+    """
+    dtype = torch.promote_types(torch.promote_types(query.dtype, key.dtype), torch.float32)
+    batch = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])
+    rows = [
+        x.to(dtype).expand(*batch, *x.shape[-2:]).reshape(math.prod(batch), *x.shape[-2:])
+        for x in (query, key)
+    ]
+    with torch.autocast(query.device.type, enabled=False):
+        scores: Tensor = _Inverse.apply(*rows)  # type: ignore[no-untyped-call]
+    return scores.view(*batch, *scores.shape[-2:]).to(query.dtype)
+
+
+def _plain(query: Tensor, key: Tensor) -> Tensor:
+    return 1 / (1 + distance(query.unsqueeze(-2) - key.unsqueeze(-3)))
+
+
+class _Inverse(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, key: Tensor) -> Tensor:
+        origin = key.mean(1, keepdim=True).nan_to_num(0.0, 0.0, 0.0)
+        centered = query - origin, key - origin
+        scores = torch.bmm(centered[0], centered[1].mT)
+        distances = torch.empty_like(scores)
+        near = inverse(scores, *centered, 1.0, distances)
+        ctx.save_for_backward(query, key, origin, distances, *near)
+        return scores
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        query, key, origin, distances, *near = ctx.saved_tensors
+        if double_backward_wanted():
+            return double_backward(_plain, (query, key), (grad,), ctx.needs_input_grad)
+        query, key = query - origin, key - origin
+        slopes = grad.clone(memory_format=torch.contiguous_format)
+        grads = torch.zeros_like(query), torch.zeros_like(key)
+        inverse_backward(slopes, distances, NearPairs(*near), query, key, 1.0, *grads)
+        return grads[0].baddbmm_(slopes, key), grads[1].baddbmm_(slopes.mT, query)

@@ -10,10 +10,11 @@ from regard.attention._kernels.cpu import additive as native
 from regard.attention._kernels.local import Local
 from regard.attention._kernels.reference import parts
 from regard.attention._kernels.table import Attended, Call, forced
+from regard.attention._kernels.tiled import unsupported_tiles_reason
 from regard.attention.carry import Coverage, PreviousWeights
 from regard.attention.mask import Edges, Lengths
 from regard.attention.read import WeightedSum
-from regard.attention.score import AdditiveLike
+from regard.attention.score import AdditiveLike, InverseEuclidean
 from regard.attention.select import Softmax
 from regard.native import level
 
@@ -37,6 +38,9 @@ class Streaming:
             return "it would score all pairs of nodes, not only the edges"
         if forced() is None and Local.is_faster(call):
             return "it would also compute the pairs outside the window of its select"
+        tiles = type(call.score) is InverseEuclidean and unsupported_tiles_reason(call) is None
+        if forced() is None and tiles:
+            return "it would store the scores, which tiles do not"
         return None
 
     def backend(self, call: Call) -> str:

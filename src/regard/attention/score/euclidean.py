@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention._kernels.distances import distance
+from regard.attention._kernels.distances import distance, inverse_scores
 from regard.attention.score.base import DotForm
 
 __all__ = ["InverseEuclidean", "NegativeSquaredEuclidean"]
@@ -38,6 +38,10 @@ class InverseEuclidean(nn.Module):
         """The equation as written, from the differences of all pairs."""
         difference = _wide(query).unsqueeze(-2) - _wide(key).unsqueeze(-3)  # (*batch, Q, K, D)
         return (1 / (1 + distance(difference))).to(query.dtype)
+
+    def stream(self, query: Tensor, key: Tensor, *, features: Tensor | None = None) -> Tensor:
+        """The same from products, without differences."""
+        return inverse_scores(query, key)
 
 
 class NegativeSquaredEuclidean(nn.Module):

@@ -1,0 +1,310 @@
+"""What every classifier of pairs keeps to."""
+
+import copy
+import io
+import pickle
+from typing import NamedTuple
+
+import pytest
+import torch
+from safetensors.torch import load_model, save_model
+from torch import Tensor
+from torch.nn import functional as F
+
+from regard import catalog
+from regard.attention import watch
+from regard.errors import RequestError
+from regard.protocols import PAD, Inputs, Output, PairClassifier
+from tests.contract.battery import SIZE, attentions, check_constructor
+from tests.contract.test_watch import check_sums, select_of
+
+CLASSES, FEATURES = 3, 2
+VARIANTS = {
+    "decomposable, intra": ("decomposable", {"distances": 4, "null": False}),
+    "BCNN, vectors": ("abcnn", {"attention": "none", "similarity": "vectors"}),
+    "ABCNN-1": ("abcnn", {"attention": "input", "similarity": "distance", "length": 4}),
+    "ABCNN-2": ("abcnn", {"attention": "pooling", "weights": "shares", "blocks": 1}),
+    "conditional, shared": ("word-by-word", {"attention": "none", "shared": True}),
+    "final attention, two-way": ("word-by-word", {"attention": "final", "two_way": True}),
+}
+CASES = {name: (name, {}) for name in catalog.names(task="entailment")} | VARIANTS
+every = pytest.mark.parametrize(("classifier", "settings"), CASES.values(), ids=CASES.keys())
+
+
+class Labeled(NamedTuple):
+    """Pairs; no first sentence is as wide as a second one, so that weights say whose they are."""
+
+    first: Tensor
+    second: Tensor
+    lengths: Tensor
+    second_lengths: Tensor
+    labels: Tensor
+
+    @property
+    def pair(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        return self[:4]
+
+
+def build(classifier, settings, dtype=torch.float64, seed=1, features=0, **changes):
+    torch.manual_seed(seed)
+    tiny = {**catalog.entry(classifier).tiny, **settings, **changes}
+    return catalog.load(classifier)(SIZE, CLASSES, features, **tiny).to(dtype).eval()
+
+
+def rows(lengths, width, generator):
+    ids = torch.randint(4, SIZE, (len(lengths), width), generator=generator)
+    return ids.masked_fill(torch.arange(width) >= torch.tensor(lengths)[:, None], PAD)
+
+
+def labeled(lengths=(6, 1, 4, 9), second=(3, 4, 1, 5), seed=4, widths=None):
+    generator = torch.Generator().manual_seed(seed)
+    wide, narrow = widths or (max(lengths), max(second))
+    first, other = rows(lengths, wide, generator), rows(second, narrow, generator)
+    labels = torch.randint(CLASSES, (len(lengths),), generator=generator)
+    return Labeled(first, other, torch.tensor(lengths), torch.tensor(second), labels)
+
+
+def loss_of(model, batch):
+    """The mean cross-entropy, and what the model adds to it."""
+    output = model(*batch.pair)
+    loss = F.nll_loss if model.normalized else F.cross_entropy
+    return loss(output.logits.float(), batch.labels) + output.extra.get("penalty", 0.0)
+
+
+def same(one, other):
+    return torch.allclose(one, other, atol=1e-12, rtol=0)
+
+
+@every
+def test_it_is_a_classifier_of_pairs_whose_constructor_is_its_configuration(classifier, settings):
+    model, batch = build(classifier, settings), labeled()
+    check_constructor(classifier, ["vocab_size", "num_classes", "num_features"])
+    assert isinstance(model, PairClassifier)
+    assert isinstance(model.normalized, bool)
+    assert (model.vocab_size, model.num_classes, model.num_features) == (SIZE, CLASSES, 0)
+    output = model(*batch.pair)
+    assert isinstance(output, Output)
+    assert output.logits.shape == (4, CLASSES)
+    assert output.logits.dtype == torch.float64
+    for extra in (output.extra, model.train()(*batch.pair).extra):
+        assert all(isinstance(value, Tensor) for value in extra.values())
+        assert all(value.dim() == 0 for name, value in extra.items() if name == "penalty")
+    assert set(model.state_dict()) <= {k for k, _ in model.named_parameters(remove_duplicate=False)}
+    assert len(str(model).splitlines()) <= 100
+    assert model.embed.weight.shape[0] == SIZE
+
+
+@every
+def test_inputs_and_bare_tensors_give_the_same(classifier, settings):
+    model, batch = build(classifier, settings), labeled()
+    first, second, lengths, others = batch.pair
+    expected = model(*batch.pair).logits
+    for given in (
+        (first, second),
+        (Inputs(first), Inputs(second)),
+        (Inputs(first, lengths), second),
+        (first, Inputs(second, others), lengths),
+        (Inputs(first), Inputs(second), lengths, others),
+    ):
+        assert torch.equal(model(*given).logits, expected)
+    shorter = model(first[-1:, :5], second[-1:, :3]).logits
+    given = model(Inputs(first[-1:]), second[-1:], torch.tensor([5]), torch.tensor([3])).logits
+    assert same(given, shorter)
+
+
+@every
+def test_normalized_is_true_to_its_word(classifier, settings):
+    model = build(classifier, settings)
+    total = model(*labeled().pair).logits.exp().sum(-1)
+    assert torch.allclose(total, torch.ones_like(total), atol=1e-6) == model.normalized
+
+
+@every
+def test_features_of_the_pair_are_used_and_zeros_where_not_given(classifier, settings):
+    model, batch = build(classifier, settings, features=FEATURES).train(), labeled()
+    first, second, lengths, others = batch.pair
+    assert model.num_features == FEATURES
+
+    def logits(features):
+        return model(Inputs(first, lengths, {"features": features}), second, None, others).logits
+
+    model.eval()
+    nothing, given = torch.zeros(4, FEATURES), torch.tensor([[0.0, 0], [1, 0], [0, 1], [2, 1]])
+    without = model(*batch.pair).logits
+    assert torch.equal(logits(nothing), without)
+    assert torch.equal((logits(given) != without).any(1), given.any(1))
+    with pytest.raises(RequestError, match="reads 2 features of a pair, and was given 3"):
+        logits(torch.zeros(4, 3))
+
+
+@every
+def test_gradients_reach_every_parameter(classifier, settings):
+    model, batch = build(classifier, settings).train(), labeled()
+    loss_of(model, batch).backward()
+    for path, parameter in model.named_parameters():
+        assert parameter.grad is not None, path
+        assert parameter.grad.any(), path
+        assert parameter.grad.isfinite().all(), path
+    assert not model.embed.weight.grad[PAD].any()
+
+
+@every
+def test_padding_and_neighbors_change_nothing(classifier, settings):
+    model, batch = build(classifier, settings), labeled()
+    logits = model(*batch.pair).logits
+    wide, narrow = F.pad(batch.first, (0, 3)), F.pad(batch.second, (0, 2))
+    lengths, others = batch.lengths, batch.second_lengths
+    rubbish = wide.masked_fill(torch.arange(12) >= lengths[:, None], 7)
+    other_rubbish = narrow.masked_fill(torch.arange(7) >= others[:, None], 9)
+    for given in (
+        (wide, batch.second),
+        (batch.first, narrow),
+        (wide, narrow, lengths, others),
+        (rubbish, batch.second, lengths),
+        (batch.first, other_rubbish, None, others),
+    ):
+        assert same(model(*given).logits, logits)
+    for row, (size, other) in enumerate(zip(lengths.tolist(), others.tolist(), strict=True)):
+        alone = model(batch.first[row : row + 1, :size], batch.second[row : row + 1, :other])
+        assert same(alone.logits[0], logits[row])
+
+
+@every
+@pytest.mark.parametrize("side", [0, 1])
+def test_every_word_matters(classifier, settings, side):
+    model, batch = build(classifier, settings), labeled()
+    logits = model(*batch.pair).logits
+    for place in range(batch[side].shape[1]):
+        there = place < batch[2 + side]
+        other = batch[side].clone()
+        other[there, place] = 4 + (other[there, place] - 3) % (SIZE - 4)
+        pair = [other if side == 0 else batch.first, other if side else batch.second]
+        changed = model(*pair, batch.lengths, batch.second_lengths).logits != logits
+        assert torch.equal(changed.any(1), there)
+
+
+@every
+@pytest.mark.parametrize(
+    ("lengths", "second"), [((3, 0, 4, 0, 0), (0, 2, 5, 0, 0)), ((0, 0), (2, 2)), ((0, 0), (0, 0))]
+)
+def test_a_row_without_words_is_finite(classifier, settings, lengths, second):
+    model = build(classifier, settings)
+    widths = {(max(lengths), max(second)), (4, 5)}  # of no words at all there may be no columns
+    for width in widths:
+        batch = labeled(lengths, second, widths=width)
+        batch = batch._replace(second=batch.second.where(batch.second == PAD, 5))
+        loss_of(model.train(), batch).backward()
+        for path, parameter in model.named_parameters():
+            assert parameter.grad.isfinite().all(), path
+        logits = model.eval()(*batch.pair).logits
+        assert logits.isfinite().all()
+        assert same(logits[-1], logits[-2])  # both have the same words, or none
+
+
+@every
+def test_it_overfits_eight_examples(classifier, settings):
+    certain = {name: value for name, value in settings.items() if "dropout" not in name}
+    model = build(classifier, certain, torch.float32).train()
+    batch = labeled((5, 6, 7, 5, 6, 7, 5, 6), (3, 4, 5, 4, 3, 5, 5, 4))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
+    for _ in range(300):
+        loss = F.cross_entropy(model(*batch.pair).logits, batch.labels)
+        if loss.item() < 0.05:
+            break
+        optimizer.zero_grad()
+        loss_of(model, batch).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+    assert loss.item() < 0.05
+    assert torch.equal(model.eval()(*batch.pair).logits.argmax(-1), batch.labels)
+
+
+@every
+def test_every_attention_is_seen_and_adds_up(classifier, settings):
+    model, batch = build(classifier, settings), labeled((6, 0, 1, 9), (0, 2, 4, 5))
+    layers, sizes = attentions(model), {9: batch.lengths, 5: batch.second_lengths}
+    for training in (False, True):
+        with watch(model.train(training)) as seen:
+            model(*batch.pair)
+        assert set(seen) == set(layers)
+        for path, record in seen.items():
+            for weights in record.steps:
+                check_sums(weights, select_of(layers[path]).sums)
+                for row, size in enumerate(sizes.get(weights.shape[-1], ())):
+                    assert not weights[row, ..., size:].any(), path
+
+
+@every
+def test_watching_changes_nothing(classifier, settings):
+    model, batch = build(classifier, settings, torch.float32, dropout=0.3), labeled()
+    results = []
+    for watched in (False, True):
+        own = copy.deepcopy(model).train()
+        torch.manual_seed(7)
+        if watched:
+            with watch(own) as seen:
+                loss = loss_of(own, batch)
+            assert len(seen) == len(attentions(own))
+        else:
+            loss = loss_of(own, batch)
+        loss.backward()
+        results.append([loss.detach(), torch.get_rng_state(), *(p.grad for p in own.parameters())])
+    for without, within in zip(*results, strict=True):
+        assert torch.equal(without, within)
+
+
+@every
+def test_eval_mode_is_deterministic_and_forward_keeps_nothing(classifier, settings):
+    model, batch = build(classifier, settings, dropout=0.3), labeled()
+    before = {path: set(vars(m)) for path, m in model.named_modules()}
+    state = torch.get_rng_state()
+    first = model(*batch.pair).logits
+    assert torch.equal(model(*batch.pair).logits, first)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert {path: set(vars(m)) for path, m in model.named_modules()} == before
+    dropped = model.train()(*batch.pair).logits
+    assert not torch.equal(dropped, first)
+
+
+@every
+@pytest.mark.parametrize("how", ["deepcopy", "pickle", "safetensors", "state_dict"])
+def test_copies_are_whole_and_their_own(classifier, settings, how, tmp_path):
+    model, batch = build(classifier, settings), labeled()
+    expected = model(*batch.pair).logits
+    if how == "deepcopy":
+        other = copy.deepcopy(model)
+    elif how == "pickle":
+        other = pickle.loads(pickle.dumps(model))
+    else:
+        other = build(classifier, settings, seed=2)
+        assert not torch.equal(other(*batch.pair).logits, expected)
+        if how == "safetensors":
+            save_model(model, str(tmp_path / "model.safetensors"))
+            load_model(other, tmp_path / "model.safetensors")
+        else:
+            buffer = io.BytesIO()
+            torch.save(model.state_dict(), buffer)
+            buffer.seek(0)
+            other.load_state_dict(torch.load(buffer, weights_only=True))
+    assert torch.equal(other(*batch.pair).logits, expected)
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.add_(0.5)
+    assert torch.equal(model(*batch.pair).logits, expected)
+    assert not torch.equal(other(*batch.pair).logits, expected)
+
+
+@every
+def test_bf16(classifier, settings):
+    model = build(classifier, settings, torch.float32)
+    batch = labeled((6, 0, 4, 9), (3, 2, 0, 5))
+    exact = model(*batch.pair).logits
+    with torch.autocast("cpu", torch.bfloat16):
+        rough = model(*batch.pair).logits
+        loss_of(model.train(), batch).backward()
+    assert rough.isfinite().all()
+    assert (rough.float() - exact).abs().max() < 0.1 * exact.std() + 0.02
+    assert all(p.grad.isfinite().all() for p in model.parameters())
+    low = build(classifier, settings, torch.bfloat16)(*batch.pair).logits
+    assert low.dtype == torch.bfloat16
+    assert (low.float() - exact).abs().max() < 0.1
