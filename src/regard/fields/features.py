@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any, ClassVar
 
+from regard.data.pair_features import PairFeatures
 from regard.data.tokenize import plain_words
 from regard.fields.base import Field, Report
 from regard.fields.label import ArrayColumn
@@ -25,8 +26,6 @@ class FeaturesField(Field):
     derived: ClassVar[bool] = True
 
     def __init__(self, kinds: Sequence[str], sources: tuple[str, str]) -> None:
-        from regard.data.pair_features import PairFeatures
-
         super().__init__(target=False)
         self.kinds, self.sources = list(kinds), sources
         self._made = PairFeatures(self.kinds)
