@@ -360,6 +360,11 @@ class Task(ABC):
     def score(self, predictions: Sequence[Prediction], examples: Any) -> dict[str, Score]:
         """The official scores of predictions for these examples."""
 
+    def scores(self, examples: Any) -> list[str]:
+        """The names of its scores; found by scoring a reference."""
+        one = examples.subset([0])
+        return list(self.score([Prediction(one.texts[0], one.references[0][0])], one))
+
     # -- model folders
 
     def noted(self, section: Mapping[str, Any]) -> dict[str, Any]:

@@ -66,7 +66,7 @@ class Labeling(Task):
     ) -> None:
         if objective not in OBJECTIVES:
             raise RequestError(
-                f"there is no objective {objective!r}: {nearest(objective, OBJECTIVES)}"
+                f"task.labels: there is no {objective!r}: {nearest(objective, OBJECTIVES)}"
             )
         if weights not in WEIGHTS:
             raise RequestError(f"task.weights: {weights!r}: {nearest(weights, WEIGHTS)}")

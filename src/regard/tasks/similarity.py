@@ -24,7 +24,12 @@ __all__ = ["Similarity"]
 
 _TARGETS = {"grade": ("grade", "score"), "label": ("one", "label"), "rank": ("one", "label")}
 """Of each kind of target the objective and the field."""
-_METRIC = {"grade": "pearson", "label": "accuracy", "rank": "map"}
+_SCORES = {
+    "grade": ("pearson", "spearman", "mse"),
+    "label": ("accuracy", "f1", "ece"),
+    "rank": ("map", "mrr"),
+}
+"""Of each kind of target the names of its scores, the one that training goes by first."""
 
 
 class Similarity(Labeling):
@@ -68,7 +73,7 @@ class Similarity(Labeling):
             temperature=temperature, features=features, characters=characters,
         )  # fmt: skip
         self.kind, self.positive, self.questions = target, positive, questions
-        self.metric = _METRIC[target]  # type: ignore[misc]
+        self.metric = _SCORES[target][0]  # type: ignore[misc]
 
     def fields(self) -> dict[str, Field]:
         """Two texts and what is learned of them; for ranks the group of each pair."""
@@ -99,6 +104,10 @@ class Similarity(Labeling):
                     f"{nearest(self.positive, names)}"
                 )
         return found
+
+    def scores(self, examples: Any) -> list[str]:
+        """The names of its scores; those of ranks cannot be found on one example."""
+        return list(_SCORES[self.kind])
 
     def score(self, predictions: Sequence[Prediction], examples: Any) -> dict[str, Score]:
         """What is usual for the target.

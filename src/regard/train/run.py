@@ -24,7 +24,6 @@ from regard.errors import RegardError, RequestError, nearest
 from regard.fields import Field
 from regard.fields.files import files_of, read_fields
 from regard.recipe import Recipe, load
-from regard.tasks import Prediction
 from regard.train import engine, optim, schedule
 from regard.train.ahead import ahead
 from regard.train.finish import finish
@@ -190,7 +189,7 @@ def validation_of(recipe: Recipe, built: Built) -> Validation | None:
     plain = _arguments(recipe.task) | ({"smoothing": 0.0} if "smoothing" in recipe.task else {})
     asked = s.metric or (task.metric if s.examples else "loss")
     metrics = (asked,) if isinstance(asked, str) else tuple(asked)
-    known = ["loss", "perplexity", *(_metrics(task, built.data.dev) if s.examples else [])]
+    known = ["loss", "perplexity", *(task.scores(built.data.dev) if s.examples else [])]
     for metric in metrics:
         if metric not in known:
             at, near = recipe.where("train.validate.metric"), nearest(metric, known)
@@ -200,12 +199,6 @@ def validation_of(recipe: Recipe, built: Built) -> Validation | None:
         built.data.fields, limit=s.examples, metric=metrics[0], lower=set(task.lower_is_better),
         tokens=s.tokens, also=metrics[1:],
     )  # fmt: skip
-
-
-def _metrics(task: Any, examples: Any) -> list[str]:
-    """The names of a task's scores, found by scoring a reference."""
-    one = examples.subset([0])
-    return list(task.score([Prediction(one.texts[0], one.references[0][0])], one))
 
 
 def _introduce(recipe: Recipe, built: Built, work: Work) -> None:
