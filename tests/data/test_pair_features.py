@@ -108,6 +108,17 @@ def test_numbers_by_hand(a, b, expected):
     np.testing.assert_allclose(row("numbers", a, b), expected, rtol=1e-6)
 
 
+def test_characters_by_hand():
+    # "a" is " a ", alone in one of two sentences; "ab" is " ab", "ab " and " ab ".
+    features = PairFeatures(["characters"]).learn([pair("A", "c")])
+    a, new = 1 + math.log(3 / 2), 1 + math.log(3 / 1)
+    # " a ab " has " a ", "a a", " ab", "ab ", then 4-grams " a a", "a ab", " ab ", 5-grams 2 more.
+    expected = a / math.sqrt(a * a + 8 * new * new)
+    np.testing.assert_allclose(features.of([pair("a", "a ab")])[0], [expected], rtol=1e-6)
+    expected = math.sqrt(3 / 8) * new / math.sqrt(new * new + a * a / 8)
+    np.testing.assert_allclose(features.of([pair("a ab", "ab")])[0], [expected], rtol=1e-6)
+
+
 def test_characters_against_counters(many):
     """The slow form knows no buckets, which few of these n-grams share."""
     features = PairFeatures(["characters"]).learn(many[:100])
@@ -129,8 +140,15 @@ def test_characters_against_counters(many):
         below = math.sqrt(dot(one, one) * dot(two, two))
         expected.append(dot(one, two) / below if below else 0)
     gap = abs(features.of(many)[:, 0] - expected)
-    assert gap.max() < 2e-3
-    assert (gap < 1e-6).mean() > 0.8
+    assert gap.max() < 1e-2
+    assert (gap < 1e-3).mean() > 0.9
+    unlearned = PairFeatures(["characters"])
+    idf = dict.fromkeys(every, 1.0)  # without counts there is nothing to share
+    below = [math.sqrt(dot(grams(a), grams(a)) * dot(grams(b), grams(b))) for a, b in many]
+    expected = [
+        dot(grams(a), grams(b)) / of if of else 0 for (a, b), of in zip(many, below, strict=True)
+    ]
+    np.testing.assert_allclose(unlearned.of(many)[:, 0], expected, atol=1e-6)
 
 
 def test_bleu_against_sacrebleu(many):

@@ -12,8 +12,8 @@ pairs take a few seconds. Words are lower-cased.
 - `numbers`: Socher et al. (2011), section 4.2: whether the numbers are the same or there are none,
   are the same, or those of one sentence are a strict subset of the other's; then shared numbers
   over all, whether a has one that b has not, and whether b has.
-- `characters`: the cosine of the tf-idf vectors of character 3- to 5-grams, which are counted by
-  hash: a few share a number.
+- `characters`: the cosine of the tf-idf vectors of character 3- to 5-grams; the idf are counted by
+  hash, so some n-grams share one.
 - `bleu`: BLEU-1 to BLEU-4 of a with b as its reference, then of b with a; counts above 1-grams are
   smoothed by adding 1 (Lin and Och 2004).
 - `edit`: the edit distance of the words over the longer length, and the longest common subsequence
@@ -57,9 +57,9 @@ _AT_ONCE = 2048
 _CELLS = 1 << 20
 """Pairs, and cells of a table of edit distances, that are computed together."""
 
-_BITS = 16
+_HASH_BITS, _BITS = 50, 16  # 50 bits and the number of a sentence are one integer
 _BUCKETS = 1 << _BITS
-"""Hashes of character n-grams."""
+"""The idf of character n-grams are kept by hash, so that what is learned stays small."""
 
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
@@ -124,15 +124,15 @@ class _Read:
         return at[one], other[two]
 
     def shares(self, bag: _Bag, weights: Floats) -> list[Floats]:
-        """The weight of a's keys that b has, of b's that a has, and of the shared over all."""
-        a, b = self.split(np.bincount(bag.sentence, weights[bag.key], 2 * self.n))
+        """The weight of what a shares with b, over all of a, all of b, and all of both."""
+        a, b = self.split(np.bincount(bag.sentence, weights, 2 * self.n))
         at, _ = self.shared(bag)
-        both = np.bincount(bag.sentence[at], weights[bag.key[at]], self.n)
+        both = np.bincount(bag.sentence[at], weights[at], self.n)
         return [_ratio(both, a), _ratio(both, b), _ratio(both, a + b - both)]
 
     def cosine(self, bag: _Bag, weights: Floats) -> Floats:
         """Of the vectors of counts times weights."""
-        value = bag.times * weights[bag.key]
+        value = bag.times * weights
         a, b = self.split(np.bincount(bag.sentence, value * value, 2 * self.n))
         at, other = self.shared(bag)
         return _ratio(
@@ -161,7 +161,7 @@ def _ratio(above: NDArray[Any], below: NDArray[Any]) -> Floats:
 
 
 def _characters(sentences: Sequence[Sequence[str]]) -> _Bag:
-    """The buckets of the character 3- to 5-grams of each sentence, spaces around each word."""
+    """Hashes of the character 3- to 5-grams, with spaces around each word."""
     texts = [f" {' '.join(words)} " for words in sentences]
     joined = "".join(texts).encode("utf-32-le", "surrogatepass")
     codes = np.frombuffer(joined, "<u4").astype(np.uint64)
@@ -172,7 +172,7 @@ def _characters(sentences: Sequence[Sequence[str]]) -> _Bag:
         hashed = hashed[: max(0, len(codes) - n + 1)] * prime + codes[n - 1 :] + np.uint64(1)
         if n >= 3:
             inside = owner[n - 1 :] == owner[: len(hashed)]
-            keys.append((hashed[inside] * spread) >> np.uint64(64 - _BITS))
+            keys.append((hashed[inside] * spread) >> np.uint64(64 - _HASH_BITS))
             owners.append(owner[: len(hashed)][inside])
     return _bag(np.concatenate(owners), np.concatenate(keys).astype(np.int64))
 
@@ -186,13 +186,13 @@ def _lengths(read: _Read, counts: _Counts) -> list[Floats]:
 
 
 def _overlap(read: _Read, counts: _Counts) -> list[Floats]:
-    shares = [read.shares(bag, np.ones(int(bag.key.max(initial=0)) + 1)) for bag in read.grams[:3]]
+    shares = [read.shares(bag, np.ones(len(bag.key))) for bag in read.grams[:3]]
     return [one for of_n in shares for one in of_n]
 
 
 def _idf_overlap(read: _Read, counts: _Counts) -> list[Floats]:
-    weights = counts.idf(np.array([counts.words[word] for word in read.words], np.int64))
-    weights = weights if len(weights) else np.ones(1)
+    idf = counts.idf(np.array([counts.words[word] for word in read.words], np.int64))
+    weights = idf[read.grams[0].key]
     return [*read.shares(read.grams[0], weights), read.cosine(read.grams[0], weights)]
 
 
@@ -218,7 +218,8 @@ def _numbers(read: _Read, counts: _Counts) -> list[Floats]:
 
 
 def _character_cosine(read: _Read, counts: _Counts) -> list[Floats]:
-    return [read.cosine(_characters(read.sentences), counts.idf(counts.grams))]
+    bag = _characters(read.sentences)
+    return [read.cosine(bag, counts.idf(counts.grams)[bag.key >> _HASH_BITS - _BITS])]
 
 
 def _bleu(read: _Read, counts: _Counts) -> list[Floats]:
@@ -347,7 +348,9 @@ class PairFeatures:
         if "characters" in self.kinds:
             for start in range(0, len(different), _AT_ONCE):
                 bag = _characters(different[start : start + _AT_ONCE])
-                counts.grams += np.bincount(bag.key, minlength=_BUCKETS)
+                bucket = bag.key >> _HASH_BITS - _BITS
+                once = _bag(bag.sentence, bucket)  # n-grams of one bucket count once, too
+                counts.grams += np.bincount(once.key, minlength=_BUCKETS)
         return self
 
     def of(self, pairs: Pairs) -> NDArray[np.float32]:
