@@ -25,6 +25,7 @@ VARIANTS = {
     "ABCNN-1": ("abcnn", {"attention": "input", "similarity": "distance", "length": 4}),
     "ABCNN-2": ("abcnn", {"attention": "pooling", "weights": "shares", "blocks": 1}),
     "MPCNN, few filters": ("mpcnn", {"interaction": "none", "filters": 5, "width": 3}),
+    "co-attention, alternating": ("co-attention", {"attention": "alternating"}),
     "conditional, shared": ("word-by-word", {"attention": "none", "shared": True}),
     "final attention, two-way": ("word-by-word", {"attention": "final", "two_way": True}),
 }
