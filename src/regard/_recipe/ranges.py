@@ -75,7 +75,8 @@ RANGES: Mapping[str, Mapping[str, Range]] = {
         **dict.fromkeys(("epsilon", "ratio", "scale"), POSITIVE),
         **dict.fromkeys(("decoder", "dilations", "encoder", "kernel"), WIDTH),
         **dict.fromkeys(
-            ("distances", "extra", "first", "linear", "num_features", "reach"), Range(0, 1_000_000),
+            ("distances", "extra", "first", "linear", "num_features", "reach", "regions"),
+            Range(0, 1_000_000),
         ),
         **dict.fromkeys(("balance", "penalty", "slope"), FACTOR),
         "start": Range(-1000, 1000),

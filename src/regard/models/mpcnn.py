@@ -1,0 +1,308 @@
+r"""MPCNN: sentences compared in many perspectives, and its attention-based input layer.
+
+He, Gimpel and Lin, "Multi-Perspective Sentence Similarity Modeling with Convolutional Neural
+Networks", EMNLP 2015; He, Wieting, Gimpel, Rao and Lin, "UMD-TTIC-UW at SemEval-2016 Task 1:
+Attention-Based Multi-Perspective Convolutional Neural Networks", SemEval 2016.
+
+    block A (ws, pool):  pool_t tanh(W [x_t; …; x_{t+ws-1}] + b)      pool = max, min or mean, each
+                         n_A filters that see all dimensions          with filters of its own
+    block A (∞, pool):   pool_t x_t
+    block B (ws, pool):  pool_t tanh(W_d x_{t…t+ws-1, d} + b_d)       pool = max or min,
+                         n_B filters for each dimension d
+    comU_1(u, v) = [cos(u, v), ‖u - v‖, |u - v|]        comU_2(u, v) = [cos(u, v), ‖u - v‖]
+    horizontal:  comU_2 of a filter's values over all widths, for each pool of A and each filter
+    vertical:    comU_1 of A(ws_1, pool) and A'(ws_2, pool) over the filters, for each two widths;
+                 comU_1 of B(ws, pool) and B'(ws, pool) over the dimensions, for each filter
+    y = W_o tanh(W_f [all of these; features] + b_f) + b_o
+    attention:   D_ab = cos(x_a, x'_b),  E_a = Σ_b D_ab,  A = softmax_a(E),  x_a <- [A_a x_a; x_a]
+
+At 300 dimensions and filters these are 52,536 numbers for a pair. Filters of one width are one
+product, whatever their pools. tanh grows with its argument, so of the filters with max and min it
+is taken behind the pool, and the convolutions of single dimensions are never stored.
+
+Shapes: sentences (B, T) and (B, U); block A (B, 3, widths, n_A), block B (B, 2, widths, n_B, D);
+D (B, T, U); logits (B, num_classes).
+
+**Departs from the paper**: word vectors start at random; the paper's are GloVe and fixed (the task
+can load and freeze them). Filters of block B are separate for each dimension, as the text says; the
+first released code slides the same ones over all. That code has a layer of width 1 before wider
+filters, which the text does not. If n_A is not the size of what the filters read, vectors of width
+∞ have another size: they are compared with each other alone, and left out of the horizontal
+comparisons, as in a later released code. A sentence shorter than the widest filter is padded with
+zero vectors. Dropout, on word vectors and in the classifier, is ours.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.attention import Attention, Cosine, Identity, Lengths, masked_softmax
+from regard.errors import RequestError, nearest
+from regard.layers.alike import cosine, distance
+from regard.layers.dimension import largest_response
+from regard.layers.dropout import dropout
+from regard.layers.embed import Embed
+from regard.layers.linear import linear
+from regard.models._sentence import Head, features_of
+from regard.protocols import Inputs, Output, ids_of
+
+__all__ = ["MPCNN"]
+
+Words = Float[Tensor, "batch time dim"]
+Sizes = Int[Tensor, " batch"]
+
+
+def _real(lengths: Sizes, size: int) -> Tensor:
+    """Where words are no padding: (B, size, 1)."""
+    return (torch.arange(size, device=lengths.device) < lengths[:, None])[..., None]
+
+
+class Alone(nn.Module):
+    """No interaction: sentences as they are."""
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch t dim"],
+        y: Float[Tensor, "batch u dim"],
+        lengths: Sizes,
+        others: Sizes,
+    ) -> tuple[Tensor, Tensor]:
+        """Return both."""
+        return x, y
+
+
+class Interaction(nn.Module):
+    """Words weighted by how well they match the other sentence; `words` is D for who watches.
+
+    Shapes:
+        x (B, T, D) and y (B, U, D) to (B, T, 2D) and (B, U, 2D)
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = Attention(Cosine(), select=Identity(), role="cross")
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch t dim"],
+        y: Float[Tensor, "batch u dim"],
+        lengths: Sizes,
+        others: Sizes,
+    ) -> tuple[Float[Tensor, "batch t both"], Float[Tensor, "batch u both"]]:
+        """Weigh both."""
+        here, there = _real(lengths, x.shape[1]), _real(others, y.shape[1])
+        mask = Lengths(others) & here
+        matched = self.words(x, y, mask=mask, need_weights=True).weights
+        assert matched is not None
+        found = []
+        for side, energy, real in ((x, matched.sum(2), here), (y, matched.sum(1), there)):
+            share = masked_softmax(energy, real[..., 0])[..., None]
+            found.append(torch.cat([share.to(side.dtype) * side, side], -1))
+        return found[0], found[1]
+
+
+INTERACTIONS: Mapping[str, tuple[type[nn.Module], int]] = {
+    "none": (Alone, 1),
+    "attention": (Interaction, 2),
+}
+"""What sentences know of each other before the filters, and how much longer its vectors are."""
+
+
+class Perspectives(nn.Module):
+    """All filters of a sentence and their pools.
+
+    Args:
+        size: D, of a word vector.
+        filters: n_A, for each pool.
+        dim_filters: n_B, for each dimension and pool.
+        widths: of the filters, 1, 2, … words; ∞ is one more.
+
+    Shapes:
+        x (B, T, D) to block A (B, 3, widths, n_A), the pools of words (B, 3, D), and block B
+        (B, 2, widths, n_B, D)
+    """
+
+    def __init__(self, size: int, filters: int, dim_filters: int, widths: int) -> None:
+        super().__init__()
+        spans = range(1, widths + 1)
+        of_all = [nn.Linear(size, w * 3 * filters, bias=False) for w in spans]
+        self.whole = nn.ModuleList(of_all)
+        self.whole_bias = nn.Parameter(torch.empty(widths, 3 * filters))
+        self.dims = nn.ParameterList(torch.empty(size, w, 2 * dim_filters) for w in spans)
+        self.dims_bias = nn.Parameter(torch.empty(widths, size, 2 * dim_filters))
+        for w, whole, dims in zip(spans, of_all, self.dims, strict=True):  # as PyTorch's
+            for weights, reads in (
+                ((whole.weight, self.whole_bias[w - 1]), w * size),
+                ((dims, self.dims_bias[w - 1]), w),
+            ):
+                for weight in weights:
+                    nn.init.uniform_(weight.detach(), -(reads**-0.5), reads**-0.5)
+
+    def forward(self, x: Words, lengths: Sizes) -> tuple[Tensor, Tensor, Tensor]:
+        """Filter and pool; at least as many words as the widest filter sees."""
+        real = _real(lengths, x.shape[1])
+        words = torch.stack(_pools(x, real, lengths, (x,) * 3), 1)
+        whole, dims = [], []
+        for k, (layer, weight) in enumerate(zip(self.whole, self.dims, strict=True)):
+            whole.append(self._whole(layer, self.whole_bias[k], x, lengths, k + 1))
+            dims.append(self._dims(weight, self.dims_bias[k], x, lengths))
+        return torch.stack(whole, 2), words, torch.stack(dims, 2)
+
+    def _whole(
+        self, layer: nn.Module, bias: Tensor, x: Words, lengths: Sizes, width: int
+    ) -> Float[Tensor, "batch 3 filters"]:
+        """Block A of one width, all three pools."""
+        parts = linear(layer, x).unflatten(-1, (width, -1))  # a word's, for its places in windows
+        size = x.shape[1] - width + 1
+        shifted = [parts[:, k : k + size, k] for k in range(width)]
+        response = sum(shifted[1:], shifted[0]) + bias.to(x.dtype)
+        real, counts = _real(lengths - (width - 1), size), lengths - (width - 1)
+        most, least, all_of_them = response.chunk(3, -1)
+        pooled = _pools(response, real, counts, (most, least, torch.tanh(all_of_them)))
+        return torch.stack([torch.tanh(pooled[0]), torch.tanh(pooled[1]), pooled[2]], 1)
+
+    def _dims(
+        self, weight: Tensor, bias: Tensor, x: Words, lengths: Sizes
+    ) -> Float[Tensor, "batch 2 filters dim"]:
+        """Block B of one width, both pools; a minimum is the maximum of what is negated."""
+        most, least = weight.chunk(2, -1)
+        response = largest_response(x, torch.cat([most, -least], -1), lengths)
+        most, least = response.chunk(2, -1)
+        response = torch.tanh(torch.cat([most, -least], -1) + bias.to(response.dtype))
+        return torch.stack(response.mT.chunk(2, 1), 1)
+
+    def extra_repr(self) -> str:
+        """Say the numbers of filters."""
+        return f"{self.whole_bias.shape[1] // 3} and {self.dims_bias.shape[2] // 2} for a dimension"
+
+
+def _pools(
+    like: Tensor, real: Tensor, counts: Tensor, x: tuple[Tensor, Tensor, Tensor]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Max, min and mean over time, each of its own x (B, N, n)."""
+    low = torch.finfo(like.dtype).min
+    return (
+        x[0].masked_fill(~real, low).amax(1),
+        x[1].masked_fill(~real, -low).amin(1),
+        (x[2] * real).sum(1) / counts[:, None].to(like.dtype),
+    )
+
+
+def units(
+    x: Float[Tensor, "*#batch dim"], y: Float[Tensor, "*#batch dim"], *, each: bool
+) -> Float[Tensor, "*batch units"]:
+    r"""comU_1 where `each` (with :math:`|x - y|`), else comU_2: cosine and distance alone.
+
+    Source: He et al. (2015), section 4.
+    """
+    found = [cosine(x, y)[..., None], distance(x, y)[..., None]]
+    return torch.cat([*found, (x - y).abs()] if each else found, -1)
+
+
+class MPCNN(nn.Module):
+    """A classifier of pairs by thousands of comparisons between parts of both.
+
+    Args:
+        vocab_size: size of the vocabulary.
+        num_classes: of the output.
+        num_features: numbers that come with each pair, joined to the comparisons.
+        embed: size of a word vector.
+        filters: n_A, that see all dimensions, for each pool.
+        dim_filters: n_B, for each dimension and pool.
+        width: of the widest filter; there are filters of all widths from 1, and ∞.
+        interaction: "none", or "attention" (He et al. 2016).
+        ffn_dim: hidden units of the classifier; the paper's are 250 for MSRP.
+        dropout: on word vectors and in the classifier.
+    """
+
+    normalized = False
+
+    def __init__(
+        self,
+        vocab_size: int,
+        num_classes: int,
+        num_features: int = 0,
+        *,
+        embed: int = 300,
+        filters: int = 300,
+        dim_filters: int = 20,
+        width: int = 3,
+        interaction: str = "none",
+        ffn_dim: int = 150,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if interaction not in INTERACTIONS:
+            raise RequestError(
+                f"MPCNN has no interaction {interaction!r}: {nearest(interaction, INTERACTIONS)}"
+            )
+        if min(width, filters, dim_filters) < 1:
+            raise RequestError(
+                "MPCNN expected a width and filters of 1 or more, got "
+                f"{width}, {filters} and {dim_filters}"
+            )
+        self.vocab_size, self.num_classes, self.num_features = vocab_size, num_classes, num_features
+        self.width, self.dropout = width, dropout
+        self.embed = Embed(vocab_size, embed)
+        made, factor = INTERACTIONS[interaction]
+        self.interaction, size = made(), embed * factor
+        self.perspectives = Perspectives(size, filters, dim_filters, width)
+        same, every = filters == size, width + 1
+        horizontal = 3 * filters * 2
+        vertical = 3 * (every**2 if same else width**2) * (filters + 2)
+        vertical += 0 if same else 3 * (size + 2)
+        self.comparisons = horizontal + vertical + 2 * width * dim_filters * (size + 2)
+        self.head = Head(
+            self.comparisons + num_features,
+            num_classes,
+            ffn_dim=ffn_dim,
+            activation="tanh",
+            dropout=dropout,
+        )
+
+    def forward(
+        self,
+        first: Tensor | Inputs,
+        second: Tensor | Inputs,
+        lengths: Tensor | None = None,
+        second_lengths: Tensor | None = None,
+    ) -> Output:
+        """Logits (B, num_classes) of pairs of sentences (B, T) and (B, U)."""
+        compared = self.compared(first, second, lengths, second_lengths)
+        read = [compared, *features_of(first, self.num_features, compared)]
+        return Output(self.head(torch.cat(read, -1)), {})
+
+    def compared(
+        self,
+        first: Tensor | Inputs,
+        second: Tensor | Inputs,
+        lengths: Tensor | None = None,
+        second_lengths: Tensor | None = None,
+    ) -> Float[Tensor, "batch comparisons"]:
+        """Every comparison: horizontal, then vertical of block A, then of block B."""
+        (x, here), (y, there) = self._words(first, lengths), self._words(second, second_lengths)
+        x, y = self.interaction(x, y, here, there)
+        a, words, dims = self.perspectives(x, here.clamp_min(self.width))
+        b, others, other_dims = self.perspectives(y, there.clamp_min(self.width))
+        apart = []
+        if a.shape[-1] == words.shape[-1]:  # ∞ is a width like the others
+            a, b = (torch.cat([z, w[:, :, None]], 2) for z, w in ((a, words), (b, others)))
+        else:
+            apart = [units(words, others, each=True)]
+        found = [
+            units(a.mT, b.mT, each=False),
+            units(a[:, :, :, None], b[:, :, None], each=True),
+            *apart,
+            units(dims, other_dims, each=True),
+        ]
+        return torch.cat([x.flatten(1) for x in found], -1)
+
+    def _words(self, source: Tensor | Inputs, lengths: Tensor | None) -> tuple[Words, Sizes]:
+        """Word vectors, zero at padding, at least as many as a filter sees; how many are real."""
+        ids, lengths = ids_of(source, lengths)
+        ids = F.pad(ids, (0, max(0, self.width - ids.shape[1])))
+        x = dropout(self.embed(ids), self.dropout, self.training)
+        return x * _real(lengths, x.shape[1]), lengths
