@@ -13,12 +13,15 @@ from regard._catalog.entry import AXES, Entry
 from regard._catalog.generators import GENERATORS
 from regard._catalog.others import OTHERS
 from regard._catalog.pairs import PAIRS
+from regard._catalog.sentences import SENTENCES
 from regard._recipe.check import given_by_data, optional_of_data
 from regard.errors import RequestError, nearest
 
 __all__ = ["AXES", "ENTRIES", "Entry", "build", "entry", "load", "names"]
 
-ENTRIES: tuple[Entry, ...] = tuple(sorted((*GENERATORS, *OTHERS, *PAIRS), key=lambda row: row.year))
+ENTRIES: tuple[Entry, ...] = tuple(
+    sorted((*GENERATORS, *OTHERS, *PAIRS, *SENTENCES), key=lambda row: row.year)
+)
 """All rows, oldest paper first."""
 
 _BY_NAME: Mapping[str, Entry] = {e.name: e for e in ENTRIES}

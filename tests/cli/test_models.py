@@ -25,6 +25,7 @@ def test_the_catalogue_has_the_papers_and_their_axes():
         "gnmt",
         "as-reader",
         "aoa",
+        "han",
         "conditional-gru",
         "convs2s",
         "moe",

@@ -24,9 +24,13 @@ VARIANTS = {
         "self-attentive",
         {"reduction": "mean", "score_dropout": 0.2},
     ),
+    "han, mean": ("han", {"read": "mean"}),
+    "han, max": ("han", {"read": "max"}),
 }
 CASES = {name: (name, {}) for name in catalog.names(task="classification")} | VARIANTS
 every = pytest.mark.parametrize(("classifier", "settings"), CASES.values(), ids=CASES.keys())
+DOCUMENTS = ("han",)
+"""Those that read documents, where one sentence does not reach every parameter."""
 
 
 class Labeled(NamedTuple):
@@ -100,6 +104,8 @@ def test_normalized_is_true_to_its_word(classifier, settings):
 @every
 def test_gradients_reach_every_parameter(classifier, settings):
     model, batch = build(classifier, settings).train(), labeled()
+    if classifier in DOCUMENTS:
+        batch = batch._replace(source=batch.source.view(4, 3, 3), lengths=None)
     loss_of(model, batch).backward()
     for path, parameter in model.named_parameters():
         assert parameter.grad is not None, path
@@ -179,8 +185,10 @@ def test_every_attention_is_seen_and_adds_up(classifier, settings):
         for path, record in seen.items():
             check_sums(record.weights, select_of(layers[path]).sums)
             if record.weights.shape[-1] == batch.source.shape[1]:
-                for row, size in enumerate(batch.lengths.tolist()):
-                    assert not record.weights[row, ..., size:].any(), path
+                every = torch.arange(len(record.weights))
+                owners = record.rows[-1].get("example", every).tolist()  # where empty ones are out
+                for row, owner in enumerate(owners):
+                    assert not record.weights[row, ..., batch.lengths[owner] :].any(), path
 
 
 @every

@@ -7,6 +7,7 @@ from torch import nn
 
 from regard.errors import RequestError
 from regard.layers.embed import Embed
+from regard.layers.layout import PackedLayout
 from regard.layers.rnn import GRU, BiGRU, Gated
 
 FORMS = [("before", "keep"), ("before", "take"), ("after", "keep"), ("after", "take")]
@@ -271,3 +272,33 @@ def test_a_second_derivative_is_refused_aloud():
     (first,) = torch.autograd.grad(states.pow(2).sum(), x, create_graph=True)
     with pytest.raises(RuntimeError, match="outside autograd"):
         torch.autograd.grad(first.sum() + x.sum(), x)
+
+
+@pytest.mark.parametrize(("reset", "update"), FORMS)
+def test_sequences_without_padding_are_the_same(reset, update):
+    """Values and all gradients; items that are not real may stand anywhere."""
+    torch.manual_seed(5)
+    layer = BiGRU(3, 4, reset=reset, update=update).double()
+    real = torch.tensor([[1, 1, 0, 0], [0, 0, 0, 0], [1, 1, 1, 1], [0, 1, 0, 1], [1, 0, 0, 0]]) > 0
+    embed = Embed(9, 3).double()
+    ids = torch.randint(1, 9, real.shape)
+    layout, weight = PackedLayout(real), torch.randn(*real.shape, 8, dtype=torch.float64)
+    packed = layout.put(layer.packed(layout.take(embed(ids)), layout))
+    words = layout.put(layer.packed_words(embed, layout.take(ids), layout))
+    gradients = []
+    for found in (packed, words):
+        gradients.append(
+            torch.autograd.grad((found * weight).sum(), [*layer.parameters(), embed.weight])
+        )
+    expected, total = torch.zeros_like(packed), 0.0
+    for row, there in enumerate(real):
+        if there.any():
+            alone = layer(embed(ids[row : row + 1, there]))[0][0]
+            expected[row, there] = alone.detach()
+            total = total + (alone * weight[row, there]).sum()
+    gradients.append(torch.autograd.grad(total, [*layer.parameters(), embed.weight]))
+    torch.testing.assert_close(packed, expected, atol=1e-14, rtol=0)
+    torch.testing.assert_close(words, expected, atol=1e-14, rtol=0)
+    for other in gradients[:2]:
+        for one, true in zip(other, gradients[2], strict=True):
+            torch.testing.assert_close(one, true, atol=1e-12, rtol=0)

@@ -15,8 +15,12 @@ the recurrent weights:
 Element-wise operations and the state use the weights' dtype (float32 under autocast), because a
 bfloat16 state would lose updates of less than 1/256 of itself. Products use the inputs' dtype. An
 initial state of zero costs no product.
+
+Sequences of different lengths need no padding: sorted from the longest to the shortest, the first
+`sizes[t]` of them have a step t, and the rows of all steps lie behind each other (`layers.packed`).
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -35,20 +39,29 @@ def recurrence(
     *,
     before: bool = True,
     keep: bool = True,
+    sizes: Sequence[int] | None = None,
 ) -> Tensor:
     """Run a gated unit over all steps.
 
+    Args:
+        sizes: how many rows have each step, never more than the step before; not given: all.
+
     Shapes:
         inputs (T, N, 3H) in the order r, z, n; state (N, H) or None for zeros; weight (3H, H);
-        inside (N, H) is i; the states after each step (T, N, H)
+        inside (N, H) is i; the states after each step (T, N, H). With `sizes`, inputs
+        (sum of sizes, 3H) to states (sum of sizes, H)
     """
     device = inputs.device.type
     if torch.is_autocast_enabled(device):
         inputs = inputs.to(torch.get_autocast_dtype(device))
+    shape = inputs.shape[:-1]
+    rows = [shape[1]] * shape[0] if sizes is None else sizes
+    if not sum(rows):  # no step: zeros of that shape, which keep the graph
+        return inputs[..., : weight.shape[1]] * weight.sum()
     states: Tensor = _Recurrence.apply(  # type: ignore[no-untyped-call]
-        inputs, state, weight, inside, before, keep
+        inputs, state, weight, inside, before, keep, rows
     )
-    return states
+    return states.view(*shape, -1)
 
 
 def tanh_(x: Tensor) -> Tensor:
@@ -75,21 +88,24 @@ class _Recurrence(torch.autograd.Function):
         inside: Tensor | None,
         before: bool,
         keep: bool,
+        sizes: Sequence[int],
     ) -> Tensor:
-        steps, rows, _ = inputs.shape
-        size = weight.shape[1]
+        count, rows, size = sum(sizes), sizes[0], weight.shape[1]
         two, low = 2 * size, weight.to(inputs.dtype)
         gate_weight, weight_n = low[:two].t(), low[two:].t()
-        states = weight.new_empty(steps, rows, size)
-        gates = weight.new_empty(steps, rows, two)  # r, z
-        candidates = weight.new_empty(steps, rows, size)  # n
-        touched = weight.new_empty(steps, rows, size)  # r * h (before) or U h + i (after)
+        states = weight.new_empty(count, size)
+        gates = weight.new_empty(count, two)  # r, z
+        candidates = weight.new_empty(count, size)  # n
+        touched = weight.new_empty(count, size)  # r * h (before) or U h + i (after)
         h = weight.new_zeros(rows, size) if state is None else state.to(weight.dtype)
-        rz, zs = gates.unbind(0), gates[..., size:].unbind(0)
-        rs, ns, ys, news = (x.unbind(0) for x in (gates[..., :size], candidates, touched, states))
-        of_gates, of_n = inputs[..., :two].unbind(0), inputs[..., two:].unbind(0)
+        rz, zs = gates.split(sizes), gates[:, size:].split(sizes)
+        rs, ns, ys, news = (x.split(sizes) for x in (gates[:, :size], candidates, touched, states))
+        steps = inputs.unbind(0) if inputs.dim() == 3 else inputs.split(sizes)
+        of_gates, of_n = [x[:, :two] for x in steps], [x[:, two:] for x in steps]
         for t, (gate, r, n, y) in enumerate(zip(rz, rs, ns, ys, strict=True)):
             zero = t == 0 and state is None
+            if sizes[t] < len(h):  # the others have ended
+                h = h[: sizes[t]]
             if zero:
                 gate.copy_(of_gates[t])
             else:
@@ -107,13 +123,14 @@ class _Recurrence(torch.autograd.Function):
                 else:
                     y.copy_(h.to(low.dtype) @ weight_n)
                 if inside is not None:
-                    y += inside
+                    y += inside[: sizes[t]]
                 torch.addcmul(of_n[t].to(y.dtype), r, y, out=n)
             tanh_(n)
             new = news[t]
             h = torch.lerp(n, h, zs[t], out=new) if keep else torch.lerp(h, n, zs[t], out=new)
         ctx.save_for_backward(state, low, states, gates, candidates, touched)
-        ctx.before, ctx.keep = before, keep
+        ctx.before, ctx.keep, ctx.sizes = before, keep, sizes
+        ctx.shape = inputs.shape
         ctx.dtypes = [None if x is None else x.dtype for x in (inputs, state, weight, inside)]
         return states
 
@@ -121,28 +138,33 @@ class _Recurrence(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         state, low, states, gates, candidates, touched = ctx.saved_tensors
-        steps, rows, size = states.shape
+        sizes, (count, size) = ctx.sizes, states.shape
+        steps, rows = len(sizes), sizes[0]
         two, half = 2 * size, low.dtype
         before, keep = ctx.before, ctx.keep
         inputs_dtype, state_dtype, weight_dtype, inside_dtype = ctx.dtypes
-        grads = states.new_empty(steps, rows, 3 * size)  # of a
-        reach = grads[..., two:]  # of what U_n multiplies
+        grads = states.new_empty(count, 3 * size)  # of a
+        reach = grads[:, two:]  # of what U_n multiplies
         if not before:
-            reach = states.new_empty(steps, rows, size)
+            reach = states.new_empty(count, size)
         gate_weight, weight_n = low[:two], low[two:]
-        first = torch.zeros_like(states[0]) if state is None else state
+        first = states.new_zeros(rows, size) if state is None else state
         # What does not depend on the gradient of the next step is computed for all steps at once.
-        earlier = torch.cat([first[None], states[:-1]])
+        if sizes[-1] == rows:
+            earlier = torch.cat([first, states[:-rows]])
+        else:
+            known = zip(states.split(sizes), sizes[1:], strict=False)
+            earlier = torch.cat([first, *(h[:n] for h, n in known)])
         slope = torch.addcmul(gates, gates, gates, value=-1)  # of the sigmoids
         pull = earlier - candidates if keep else candidates - earlier  # of h' along z
-        slope[..., size:] *= pull
-        slope[..., :size] *= earlier if before else touched
+        slope[:, size:] *= pull
+        slope[:, :size] *= earlier if before else touched
         bend = torch.addcmul(torch.ones_like(candidates), candidates, candidates, value=-1)
-        z_slopes, r_slopes = slope[..., size:].unbind(0), slope[..., :size].unbind(0)
-        rs, zs = gates[..., :size].unbind(0), gates[..., size:].unbind(0)
-        bends, incoming, reaches = bend.unbind(0), grad.unbind(0), reach.unbind(0)
-        d_gates, d_r = grads[..., :two].unbind(0), grads[..., :size].unbind(0)
-        d_z, d_n = grads[..., size:two].unbind(0), grads[..., two:].unbind(0)
+        z_slopes, r_slopes = slope[:, size:].split(sizes), slope[:, :size].split(sizes)
+        rs, zs = gates[:, :size].split(sizes), gates[:, size:].split(sizes)
+        bends, incoming, reaches = bend.split(sizes), grad.split(sizes), reach.split(sizes)
+        d_gates, d_r = grads[:, :two].split(sizes), grads[:, :size].split(sizes)
+        d_z, d_n = grads[:, size:two].split(sizes), grads[:, two:].split(sizes)
         dh = incoming[-1]
         for t in range(steps - 1, -1, -1):
             taken = dh * zs[t]
@@ -165,19 +187,24 @@ class _Recurrence(torch.autograd.Function):
                     past.add_(reaches[t].to(half) @ weight_n)
             if further:
                 dh = past.add_(d_gates[t].to(half) @ gate_weight)
-                if t:
+                if t and len(dh) == sizes[t - 1]:
                     dh += incoming[t - 1]
-        skip = 1 if state is None else 0  # no weight met a first state of zero
-        earlier = earlier[skip:].to(half).flatten(0, 1)
+                elif t:  # some ended there
+                    longer = incoming[t - 1].to(dh.dtype, copy=True)
+                    longer[: len(dh)] += dh
+                    dh = longer
+        skip = rows if state is None else 0  # no weight met a first state of zero
+        earlier = earlier[skip:].to(half)
         grads, reach = grads.to(inputs_dtype), reach.to(half)
-        met = touched[skip:].to(half).flatten(0, 1) if before else earlier
-        of_gates = grads[skip:, :, :two].to(half).flatten(0, 1).t() @ earlier
-        of_n = reach[skip:].flatten(0, 1).t() @ met
+        met = touched[skip:].to(half) if before else earlier
+        of_gates = grads[skip:, :two].to(half).t() @ earlier
+        of_n = reach[skip:].t() @ met
         return (
-            grads,
+            grads.view(ctx.shape),
             None if state is None else dh.to(state_dtype),
             torch.cat([of_gates, of_n]).to(weight_dtype),
-            None if inside_dtype is None else reach.sum(0).to(inside_dtype),
+            None if inside_dtype is None else reach.view(steps, rows, -1).sum(0).to(inside_dtype),
+            None,
             None,
             None,
         )

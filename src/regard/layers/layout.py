@@ -1,15 +1,18 @@
-"""The layout of a batch: padded, or ragged for layers that work on each position by itself."""
+"""The layout of a batch: padded or without padding.
+
+`BatchLayout` is for layers that work on each position by itself, `PackedLayout` for recurrences.
+"""
 
 from functools import cached_property
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from regard.attention import Lengths, Ragged
 
-__all__ = ["BatchLayout"]
+__all__ = ["BatchLayout", "PackedLayout"]
 
 
 class BatchLayout:
@@ -67,6 +70,60 @@ class BatchLayout:
     def __call__(self, x: Float[Tensor, "*rows dim"]) -> Any:
         """The input of an attention layer: `Ragged` or the padded batch."""
         return Ragged(x, self._offsets) if self.ragged else x
+
+
+class PackedLayout:
+    """Sequences without padding, step by step: the first items of all, then the second items.
+
+    Sequences are sorted from the longest to the shortest, so those that have a step t are the first
+    `sizes[t]` of them, as in PyTorch's `PackedSequence`. What is not real may stand anywhere in a
+    row: it is left out, and the real items before and after it follow each other.
+
+    Args:
+        real: which positions of a padded batch (B, T) are real; N of them are.
+
+    Example:
+        >>> layout = PackedLayout(torch.tensor([[True, False, False], [True, True, True]]))
+        >>> layout.sizes, layout.take(torch.tensor([[7, 0, 0], [1, 2, 3]]))
+        ([2, 1, 1], tensor([1, 7, 2, 3]))
+    """
+
+    def __init__(self, real: Bool[Tensor, "batch t"]) -> None:
+        self.real = real
+        lengths, at = real.sum(1), real.device
+        longest = int(lengths.max()) if lengths.numel() else 0
+        steps = torch.arange(longest, device=at)
+        counts = (lengths > steps[:, None]).sum(1)
+        self.sizes: list[int] = counts.tolist()
+        starts = counts.cumsum(0) - counts
+        place = lengths.argsort(descending=True, stable=True).argsort()  # of each row
+        flat = real.flatten().nonzero()[:, 0]
+        row = flat // max(real.shape[1], 1)
+        step = (real.cumsum(1) - 1).flatten()[flat]
+        packed = starts[step] + place[row]
+        self._index = torch.empty_like(flat).index_copy_(0, packed, flat)
+        across = starts[lengths[row] - 1 - step] + place[row]
+        self._mirrored = torch.empty_like(flat).index_copy_(0, packed, across)
+
+    def take(self, x: Shaped[Tensor, "batch t *dims"]) -> Shaped[Tensor, "n *dims"]:
+        """The real items: (B, T, …) to (N, …)."""
+        return _taken(x.flatten(0, 1), self._index)
+
+    def put(self, x: Float[Tensor, "n dim"]) -> Float[Tensor, "batch t dim"]:
+        """Back to where they were: (N, D) to (B, T, D), zeros elsewhere."""
+        put: Tensor = _Put.apply(x, self._index, self.real.numel())  # type: ignore[no-untyped-call]
+        return put.view(*self.real.shape, x.shape[-1])
+
+    def mirror(self, x: Shaped[Tensor, "n *dims"]) -> Shaped[Tensor, "n *dims"]:
+        """Each sequence from its last item to its first; twice, the identity."""
+        return _taken(x, self._mirrored)
+
+
+def _taken(x: Tensor, index: Tensor) -> Tensor:
+    if x.dim() == 1:
+        return x[index]
+    taken: Tensor = _Take.apply(x, index)  # type: ignore[no-untyped-call]
+    return taken
 
 
 def _put(x: Tensor, index: Tensor, rows: int) -> Tensor:

@@ -14,6 +14,7 @@ The role of z is a convention: :math:`h' = z h + (1-z) n` in Cho et al. and PyTo
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from jaxtyping import Float, Int
@@ -23,6 +24,8 @@ from regard.errors import RequestError, nearest
 from regard.layers._gated import recurrence
 from regard.layers._loop import Loop
 from regard.layers.embed import Embed
+from regard.layers.layout import PackedLayout
+from regard.layers.linear import linear
 from regard.layers.reverse import reverse
 
 __all__ = ["GRU", "BiGRU", "Gated", "last", "orthogonal"]
@@ -80,6 +83,13 @@ class Gated(nn.Module):
     ) -> Float[Tensor, "batch time hidden"]:
         """All steps, from `state` (zero by default): the state after each."""
         return self._run(inputs.transpose(0, 1), state, inside).transpose(0, 1)
+
+    def packed(
+        self, inputs: Float[Tensor, "words gates"], layout: PackedLayout
+    ) -> Float[Tensor, "words hidden"]:
+        """All steps of sequences without padding, from zero: the state after each."""
+        before, keep = RESETS[self.reset], UPDATES[self.update]
+        return recurrence(inputs, None, self.weight, before=before, keep=keep, sizes=layout.sizes)
 
     def loop(self, context: Float[Tensor, "gates context"], dtype: torch.dtype) -> Loop:
         """Steps for a training loop with attention between them.
@@ -156,6 +166,15 @@ class GRU(nn.Module):
         """The same as `self(embed(ids), lengths)`, by `Embed.through`."""
         return self._read(ids, lambda ids: embed.through(ids, self.input), lengths, None)
 
+    def packed(
+        self, gates: Float[Tensor, "words gates"], layout: PackedLayout
+    ) -> Float[Tensor, "words hidden"]:
+        """The states of sequences without padding, given W x + b of every word."""
+        if not self.backward:
+            return self.recurrent.packed(gates, layout).to(gates.dtype)
+        states = self.recurrent.packed(layout.mirror(gates), layout)
+        return layout.mirror(states.to(gates.dtype))
+
     def _read(
         self,
         x: Tensor,
@@ -224,6 +243,24 @@ class BiGRU(nn.Module):
         return self._both(
             self.ahead.words(embed, ids, lengths), self.back.words(embed, ids, lengths)
         )
+
+    def packed(
+        self, x: Float[Tensor, "words inputs"], layout: PackedLayout
+    ) -> Float[Tensor, "words both"]:
+        """The states of sequences without padding: x (N, inputs) to (N, 2H), in that layout."""
+        return self._packed(lambda layer: linear(layer, x), layout)
+
+    def packed_words(
+        self, embed: Embed, ids: Int[Tensor, " words"], layout: PackedLayout
+    ) -> Float[Tensor, "words both"]:
+        """The same as `self.packed(embed(ids), layout)`, by `Embed.through`."""
+        if len(ids) <= embed.weight.shape[0] or (embed.training and embed.dropout):
+            return self.packed(embed(ids), layout)
+        return self._packed(lambda layer: embed.through(ids, partial(linear, layer)), layout)
+
+    def _packed(self, project: Callable[[nn.Linear], Tensor], layout: PackedLayout) -> Tensor:
+        both = [unit.packed(project(unit.input), layout) for unit in (self.ahead, self.back)]
+        return torch.cat(both, -1)
 
     def _both(self, ahead: Ends, back: Ends) -> tuple[Tensor, Tensor, Tensor]:
         return torch.cat([ahead[0], back[0]], -1), ahead[1], back[1]
