@@ -9,6 +9,7 @@ import importlib
 from collections.abc import Mapping
 from typing import Any
 
+from regard._catalog.deep import DEEP
 from regard._catalog.entry import AXES, Entry
 from regard._catalog.generators import GENERATORS
 from regard._catalog.others import OTHERS
@@ -20,7 +21,7 @@ from regard.errors import RequestError, nearest
 __all__ = ["AXES", "ENTRIES", "Entry", "build", "entry", "load", "names"]
 
 ENTRIES: tuple[Entry, ...] = tuple(
-    sorted((*GENERATORS, *OTHERS, *PAIRS, *SENTENCES), key=lambda row: row.year)
+    sorted((*GENERATORS, *OTHERS, *PAIRS, *SENTENCES, *DEEP), key=lambda row: row.year)
 )
 """All rows, oldest paper first."""
 

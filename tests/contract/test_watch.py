@@ -23,6 +23,11 @@ def select_of(layer):
     return (layer.attention if isinstance(layer, MultiHead) else layer).select
 
 
+def by_key(record):
+    """The weights of every step with the keys last, of feature-wise ones too."""
+    return [step.mT if record.features else step for step in record.steps]
+
+
 def check_sums(weights, sums):
     """Weights add up to what `select.sums` declares, or are zero."""
     assert (weights >= 0).all() or sums == "free"

@@ -71,7 +71,7 @@ class DistanceBlock(nn.Module):
         """One block; `mask` masks the padding."""
         found = self._drop(self.attention(x, x, mask=mask).context)
         stay, change = self.stay(x), self.change(self.attention_norm(found))
-        gate = torch.sigmoid(stay + change + self.bias)
+        gate = torch.sigmoid(stay + change + self.bias).to(change.dtype)
         fused = torch.lerp(change, stay, gate)
         out: Tensor = self.norm(fused + self._drop(self.feedforward(fused)))
         return out
