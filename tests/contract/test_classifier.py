@@ -183,20 +183,13 @@ def test_every_attention_is_seen_and_adds_up(classifier, settings):
             model(batch.source, batch.lengths)
         assert set(seen) == set(layers)
         for path, record in seen.items():
-<<<<<<< HEAD
-            check_sums(record.weights, select_of(layers[path]).sums)
-            if record.weights.shape[-1] == batch.source.shape[1]:
-                every = torch.arange(len(record.weights))
-                owners = record.rows[-1].get("example", every).tolist()  # where empty ones are out
-                for row, owner in enumerate(owners):
-                    assert not record.weights[row, ..., batch.lengths[owner] :].any(), path
-=======
             for weights in by_key(record):
                 check_sums(weights, select_of(layers[path]).sums)
                 if len(record.steps) == 1 and weights.shape[-1] == batch.source.shape[1]:
-                    for row, size in enumerate(batch.lengths.tolist()):
-                        assert not weights[row, ..., size:].any(), path
->>>>>>> deep
+                    every = torch.arange(len(weights))
+                    owners = record.rows[-1].get("example", every).tolist()  # empty ones are out
+                    for row, owner in enumerate(owners):
+                        assert not weights[row, ..., batch.lengths[owner] :].any(), path
 
 
 @every

@@ -106,7 +106,7 @@ class Summary(nn.Module):
     ) -> Float[Tensor, "batch dim"]:
         """Read the values where the hidden units match the query."""
         query = self.query.to(hidden.dtype).expand(len(hidden), -1, -1)
-        found = self.words(query, hidden, values, mask=Lengths(lengths)).context
+        found: Tensor = self.words(query, hidden, values, mask=Lengths(lengths)).context
         return found[:, 0].to(values.dtype)
 
 

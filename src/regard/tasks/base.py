@@ -17,7 +17,7 @@ from regard.errors import RequestError
 from regard.fields import Field, KeyField, TextField
 from regard.metrics import Score
 from regard.tasks import corpus
-from regard.tasks.given import Asked, Data, as_fields, sides
+from regard.tasks.given import BETWEEN, Asked, Data, as_fields, row_of, sides
 from regard.tasks.phases import Phase
 from regard.tasks.prediction import Prediction
 from regard.views import View, ViewOptions
@@ -25,9 +25,6 @@ from regard.views import View, ViewOptions
 __all__ = ["Task"]
 
 log = logging.getLogger(__name__)
-
-BETWEEN = "|||"
-"""What stands between the inputs of an example that has several, where they are one text."""
 
 
 class Task(ABC):
@@ -226,7 +223,7 @@ class Task(ABC):
             if not text.strip():
                 continue
             try:
-                row = self._row(text, inputs, fields)
+                row = row_of(text, inputs, fields)
             except ValueError as error:
                 refused[place] = Prediction(text, "", refused=str(error))
                 continue
@@ -383,25 +380,6 @@ class Task(ABC):
             RequestError: it has no graph.
         """
         raise RequestError(f"--graph: the task {self.name} has no graph")
-
-    # -- parts
-
-    def _row(self, text: str, inputs: Sequence[str], fields: Mapping[str, Field]) -> dict[str, Any]:
-        """The values of one example's inputs.
-
-        Raises:
-            ValueError: another number of inputs, or one that cannot be read.
-        """
-        cells = [text]
-        if len(inputs) > 1:
-            cells = text.split("\t" if "\t" in text else BETWEEN)
-        if len(cells) != len(inputs):
-            named = f" {BETWEEN} ".join(inputs)
-            raise ValueError(f"expected {len(inputs)} inputs, {named}; got {len(cells)}")
-        row: dict[str, Any] = {}
-        for name, cell in zip(inputs, cells, strict=True):
-            row[name] = fields[name].read(cell, row)
-        return row
 
 
 def _learned(config: corpus.Config) -> str:

@@ -14,7 +14,21 @@ from regard.fields import Field, TextField
 from regard.fields.text import with_vocabularies
 from regard.tasks.prediction import Prediction
 
-__all__ = ["Asked", "Data", "as_fields", "chunks", "device_of", "sides", "tokenizers_of"]
+__all__ = [
+    "BETWEEN",
+    "Asked",
+    "Data",
+    "as_fields",
+    "cells_of",
+    "chunks",
+    "device_of",
+    "row_of",
+    "sides",
+    "tokenizers_of",
+]
+
+BETWEEN = "|||"
+"""What stands between the inputs of an example that has several, where they are one text."""
 
 
 @dataclass(frozen=True)
@@ -98,3 +112,30 @@ def sides(fields: Mapping[str, Field]) -> tuple[list[str], list[str]]:
     return [n for n, f in fields.items() if not f.target and not f.derived], [
         n for n, f in fields.items() if f.target
     ]
+
+
+def cells_of(text: str, inputs: Sequence[str]) -> list[str]:
+    """The inputs of one example, which stand in one text, divided by `|||` or by tabs.
+
+    Raises:
+        ValueError: there are more or fewer.
+    """
+    cells = [text]
+    if len(inputs) > 1:
+        cells = text.split("\t" if "\t" in text else BETWEEN)
+    if len(cells) != len(inputs):
+        named = f" {BETWEEN} ".join(inputs)
+        raise ValueError(f"expected {len(inputs)} inputs, {named}; got {len(cells)}")
+    return cells
+
+
+def row_of(text: str, inputs: Sequence[str], fields: Mapping[str, Field]) -> dict[str, Any]:
+    """The values of one example's inputs.
+
+    Raises:
+        ValueError: another number of inputs, or one that cannot be read.
+    """
+    row: dict[str, Any] = {}
+    for name, cell in zip(inputs, cells_of(text, inputs), strict=True):
+        row[name] = fields[name].read(cell, row)
+    return row

@@ -13,7 +13,7 @@ from regard.errors import RequestError
 from regard.fields.documents import sentences_of
 from regard.tasks._views.answers import bars, ranked
 from regard.tasks._views.loaded import LoadedModel, name_of
-from regard.tasks.base import BETWEEN
+from regard.tasks.given import cells_of
 from regard.tasks.prediction import Prediction
 from regard.views import (
     Axis,
@@ -72,9 +72,7 @@ class _Made:
     def add(self, text: str, records: Sequence[Record], found: Prediction) -> None:
         """One input, answered and watched."""
         task = self.loaded.task
-        cells = [text]
-        if len(task.texts) > 1:
-            cells = [c.strip() for c in text.split("\t" if "\t" in text else BETWEEN)]
+        cells = cells_of(text, task.texts)
         first, panels = len(self.maps), list[Panel]()
         if task.sentences and any("sentence" in rows for r in records for rows in r.rows):
             panels = self._document(cells[0], records)
