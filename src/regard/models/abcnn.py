@@ -85,7 +85,7 @@ def _real(lengths: Sizes, size: int) -> Tensor:
     return torch.arange(size, device=lengths.device) < lengths[:, None]
 
 
-class Match(nn.Module):
+class MatchScore(nn.Module):
     """A for a pair, whose words (or columns) look at each other; `columns` for who watches.
 
     Shapes:
@@ -121,7 +121,7 @@ class MatchedInput(nn.Module):
 
     def __init__(self, size: int, out: int, length: int) -> None:
         super().__init__()
-        self.match = Match()
+        self.match = MatchScore()
         self.weight = nn.Parameter(torch.randn(length, size) * length**-0.5)  # W
         self.project = nn.Linear(size, out, bias=False)
 
@@ -143,7 +143,7 @@ class Pooling(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.match = Match()
+        self.match = MatchScore()
 
     def forward(self, columns: Both, sizes: Both) -> Both:
         """The sums of the rows and of the columns of A: (B, T) and (B, U)."""
@@ -152,7 +152,7 @@ class Pooling(nn.Module):
         return rows[..., 0], a.sum(1).to(rows.dtype)
 
 
-class Block(nn.Module):
+class WideBlock(nn.Module):
     """A convolution of both sentences and its pooling.
 
     Args:
@@ -287,7 +287,7 @@ class ABCNN(nn.Module):
         self.embed = Embed(vocab_size, embed)
         sizes = [embed, *[filters] * blocks]
         self.blocks = nn.ModuleList(
-            Block(size, filters, width, attention, length, weights) for size in sizes[:-1]
+            WideBlock(size, filters, width, attention, length, weights) for size in sizes[:-1]
         )
         read = 2 * sum(sizes) if similarity == "vectors" else len(sizes)
         self.head = Head(read + num_features, num_classes)
