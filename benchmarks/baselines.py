@@ -148,7 +148,9 @@ def problems() -> dict[str, Problem]:
         return [
             Method("features, logistic regression", joined(features), logistic, COSTS),
             Method("features, RBF SVM", joined(features), rbf, (0.3, 1.0, 3.0)),
-            Method("features and words, SVM", joined(features, words), svm, (0.003, 0.01, 0.03)),
+            Method(
+                "features and words, SVM", joined(features, words), svm, (0.003, 0.01, 0.03, 0.1)
+            ),
             *more,
         ]
 

@@ -155,7 +155,7 @@ def pair_features(first: str, second: str, kinds: Sequence[str] = tuple(PairFeat
     return read
 
 
-def shared_words(first: str, second: str, scale: float = 0.3):
+def shared_words(first: str, second: str, scale: float = 1.0):
     """Which words both sentences have, and which one alone has."""
 
     def words(row: dict[str, Any]) -> dict[str, float]:
