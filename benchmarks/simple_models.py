@@ -4,6 +4,7 @@ A feature is learned from training rows; what that gives computes those of any r
 features, targets and a setting; what it gives computes outputs.
 """
 
+import random
 import re
 import tempfile
 from collections.abc import Callable, Sequence
@@ -102,6 +103,7 @@ def fasttext(x: list[str], y: list[str], setting: tuple[float, int]) -> Callable
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "train.txt"
         lines = [f"__label__{names.index(b)} {a}\n" for a, b in zip(x, y, strict=True)]
+        random.Random(1).shuffle(lines)  # it reads them in order, and files are sorted by class
         path.write_text("".join(lines), encoding="utf-8")
         model = library.train_supervised(
             str(path), lr=rate, epoch=epochs, wordNgrams=2, dim=50, thread=1, verbose=0, seed=1
