@@ -133,7 +133,7 @@ def problems() -> dict[str, Problem]:
     ft = Method("fastText", plain, fasttext, fast)
     short = joined(word(length=1000), tfidf("char_wb", 2, 5, length=1000))
     topics = [
-        Method("words 1-3, SVM, 1,000 characters", word(length=1000), svm, COSTS),
+        Method("words 1-3, SVM, 1,000 characters", word(length=1000), svm, COSTS[:2]),
         Method("words and characters, SVM, 1,000 characters", short, svm, (0.5,)),
         Method("fastText", partial(plain, length=1000), fasttext, fast),
     ]
@@ -148,7 +148,9 @@ def problems() -> dict[str, Problem]:
         return [
             Method("features, logistic regression", joined(features), logistic, COSTS),
             Method("features, RBF SVM", joined(features), rbf, (0.3, 1.0, 3.0)),
-            Method("features and words, SVM", joined(features, words), svm, (0.003, 0.01, 0.03)),
+            Method(
+                "features and words, SVM", joined(features, words), svm, (0.003, 0.01, 0.03, 0.1)
+            ),
             *more,
         ]
 

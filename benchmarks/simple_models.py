@@ -4,6 +4,7 @@ A feature is learned from training rows; what that gives computes those of any r
 features, targets and a setting; what it gives computes outputs.
 """
 
+import random
 import re
 import tempfile
 from collections.abc import Callable, Sequence
@@ -102,6 +103,7 @@ def fasttext(x: list[str], y: list[str], setting: tuple[float, int]) -> Callable
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "train.txt"
         lines = [f"__label__{names.index(b)} {a}\n" for a, b in zip(x, y, strict=True)]
+        random.Random(1).shuffle(lines)  # it reads them in order, and files are sorted by class
         path.write_text("".join(lines), encoding="utf-8")
         model = library.train_supervised(
             str(path), lr=rate, epoch=epochs, wordNgrams=2, dim=50, thread=1, verbose=0, seed=1
@@ -155,7 +157,7 @@ def pair_features(first: str, second: str, kinds: Sequence[str] = tuple(PairFeat
     return read
 
 
-def shared_words(first: str, second: str, scale: float = 0.3):
+def shared_words(first: str, second: str, scale: float = 1.0):
     """Which words both sentences have, and which one alone has."""
 
     def words(row: dict[str, Any]) -> dict[str, float]:
