@@ -7,10 +7,10 @@
 
 A step is forward, cross-entropy and backward of one batch. The plain DiSAN stores the tensor of
 all pairs and features; the plain HAN pads sentences and documents to the longest, or with
-`--baseline packed` has PyTorch's packed sequences. Both sides have the same weights; `error` is the largest difference
-of logits, `gradient_error` of the gradients of the word vectors, each relative to the largest value.
-Ratios are of CPU times, min, median and max over the repeats, the sides taking turns; `mib` is what
-a process of its own adds to its peak while it does one step.
+`--baseline packed` has PyTorch's packed sequences. Both sides have the same weights; `error` is the
+largest difference of logits, `gradient_error` of the gradients of the word vectors, each relative
+to the largest value. Ratios are of CPU times, min, median and max over the repeats, the sides
+taking turns; `mib` is what a process of its own adds to its peak while it does one step.
 """
 
 import argparse

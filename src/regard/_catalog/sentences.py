@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from regard._catalog.entry import SOFT, Entry
+from regard._catalog.entry import NO_ATTENTION, SOFT, Entry
 
 __all__ = ["SENTENCES"]
 
@@ -25,7 +25,28 @@ _DISAN: dict[str, Any] = {
     "tiny": {"embed": 8, "hidden": 6, "ffn_dim": 12, "dropout": 0.0},
 }
 
+_INFERSENT: dict[str, Any] = {
+    "title": "Supervised Learning of Universal Sentence Representations from Natural Language"
+    " Inference Data",
+    "authors": "Conneau, Kiela, Schwenk, Barrault and Bordes",
+    "year": 2017,
+    "url": "https://arxiv.org/abs/1705.02364",
+    "axes": {**NO_ATTENTION, "body": "bidirectional LSTM", "parallel": "no"},
+    "tiny": {"embed": 8, "hidden": 6, "ffn_dim": 12},
+}
+
 SENTENCES: tuple[Entry, ...] = (
+    Entry(
+        name="cnn",
+        target="regard.models.kim_cnn:KimCNN",
+        title="Convolutional Neural Networks for Sentence Classification",
+        authors="Kim",
+        year=2014,
+        url="https://arxiv.org/abs/1408.5882",
+        tasks=("classification",),
+        axes={**NO_ATTENTION, "body": "convolutions of several widths", "parallel": "yes"},
+        tiny={"embed": 8, "widths": [2, 3], "filters": 6, "dropout": 0.0},
+    ),
     Entry(
         name="han",
         target="regard.models.han:HAN",
@@ -45,6 +66,38 @@ SENTENCES: tuple[Entry, ...] = (
             "levels": "several: words and sentences",
         },
         tiny={"embed": 8, "hidden": 6, "context": 8},
+    ),
+    Entry(
+        name="bilstm",
+        target="regard.models.bilstm_pool:BiLSTMPool",
+        tasks=("classification",),
+        **_INFERSENT,
+    ),
+    Entry(
+        name="bilstm-pair",
+        target="regard.models.bilstm_pool:BiLSTMPair",
+        tasks=("entailment", "similarity"),
+        **_INFERSENT,
+    ),
+    Entry(
+        name="self-attentive-pair",
+        target="regard.models.self_attentive:SelfAttentivePair",
+        title="A Structured Self-Attentive Sentence Embedding",
+        authors="Lin, Feng, dos Santos, Yu, Xiang, Zhou and Bengio",
+        year=2017,
+        url="https://arxiv.org/abs/1703.03130",
+        tasks=("entailment", "similarity"),
+        axes={
+            "score": "dot with a perceptron of the key",
+            "select": "softmax",
+            "query": "learned, one for each hop",
+            "body": "bidirectional LSTM",
+            "parallel": "no",
+            "sequences": "self, of each sentence",
+            **SOFT,
+            "representations": "several: a vector for each hop",
+        },
+        tiny={"embed": 8, "hidden": 6, "attention": 8, "hops": 3, "ffn_dim": 12},
     ),
     Entry(
         name="disan",

@@ -26,9 +26,9 @@ the word vectors.
 Shapes: source (B, T) ids; blocks (B, T, d), encoder (B, d * blocks); logits (B, num_classes).
 
 **Departs from the paper**: word vectors start at random (paper: GloVe). The fusion gate has one
-bias, as printed (the released code has two). Dropout is before each linear layer and, of h, where it
-is scored, not where it is read; the second layer of source2token has none (the released code drops
-its input too). A sentence without words has s = 0.
+bias, as printed (the released code has two). Dropout is before each linear layer and, of h, where
+it is scored, not where it is read; the second layer of source2token has none (the released code
+drops its input too). A sentence without words has s = 0.
 """
 
 from collections.abc import Callable, Mapping, Sequence
