@@ -34,12 +34,14 @@ def test_the_catalogue_has_the_papers_and_their_axes():
         "self-attentive",
         "marian",
         "gat",
+        "disan",
+        "disan-pair",
     ]
     for name in catalog.names():
         entry = catalog.entry(name)
         assert set(entry.axes) <= set(catalog.AXES)
         assert {"score", "select", "query", "body", "parallel"} <= set(entry.axes)
-        assert entry.url.startswith("https://arxiv.org/abs/")
+        assert entry.url.startswith(("https://arxiv.org/abs/", "https://aclanthology.org/"))
         widths = [v for k, v in entry.tiny.items() if isinstance(v, int) and k != "layers"]
         assert max(widths) <= 16
     apart = {"memory", "language", "reading", "graphs", "classification"}

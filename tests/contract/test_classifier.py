@@ -24,6 +24,7 @@ VARIANTS = {
         "self-attentive",
         {"reduction": "mean", "score_dropout": 0.2},
     ),
+    "bilstm, mean": ("bilstm", {"pool": "mean"}),
     "han, mean": ("han", {"read": "mean"}),
     "han, max": ("han", {"read": "max"}),
 }

@@ -6,7 +6,12 @@ import torch
 
 from regard.attention import kernels, watch
 from regard.errors import RequestError
-from regard.models.self_attentive import Pruned, SelfAttentive, penalization
+from regard.models.self_attentive import (
+    Pruned,
+    SelfAttentive,
+    SelfAttentivePair,
+    penalization,
+)
 from regard.protocols import Inputs
 from tests.models.slow import count, numbers, ragged, sentences, shaken, sigmoid, softmax
 
@@ -190,3 +195,43 @@ def test_wrong_settings_are_refused(wrong, said):
 def test_only_sentences_of_ids_are_read(source):
     with pytest.raises(RequestError, match="expected sentences as ids"):
         model()(source)
+
+
+def test_a_pair_is_read_by_a_gated_encoder():
+    torch.manual_seed(1)
+    net = shaken(SelfAttentivePair(12, 5, **{**SIZES, "penalty": 0.7}))
+    source, lengths, _ = ragged()
+    other, other_lengths = source.flip(0), lengths.flip(0)
+    logits = net(source, other, lengths, other_lengths).logits
+    everything = numbers(net)
+    p = {k.removeprefix("sentence."): v for k, v in everything.items()}
+    penalties = []
+    rows = zip(sentences(source, lengths), sentences(other, other_lengths), strict=True)
+    for row, (one, two) in enumerate(rows):
+        (_, m, of_one), (_, n, of_two) = embedding(p, one), embedding(p, two)
+        f = [(m[i] @ p["gate.first"][i]) * (n[i] @ p["gate.second"][i]) for i in range(len(m))]
+        np.testing.assert_allclose(
+            logits[row].detach().numpy(), classified(p, np.array(f)), atol=1e-10
+        )
+        penalties += [of_one, of_two]
+    found = net.train()(source, other, lengths, other_lengths).extra["penalty"].item()
+    np.testing.assert_allclose(found, 0.7 * np.mean(penalties), rtol=1e-12)
+
+
+def test_features_of_a_pair_join_the_hidden_units():
+    torch.manual_seed(1)
+    net = shaken(SelfAttentivePair(12, 5, 2, **SIZES))
+    source, lengths, _ = ragged()
+    features = torch.randn(3, 2, dtype=torch.float64)
+    without = net(source, source, lengths, lengths).logits
+    given = Inputs(source, lengths, {"features": features})
+    added = net(given, source, second_lengths=lengths).logits - without
+    torch.testing.assert_close(added, features @ net.sentence.output.weight[:, -2:].T)
+
+
+def test_the_sizes_of_a_pair():
+    """The paper's for SNLI: a reader and a classifier of 4000 units, and 2 x 30 matrices."""
+    lstm, attention = 1_442_400 + 2 * 4 * 300, 600 * 150 + 150 * 30
+    classifier = 18_000 * 4000 + 4000 + 4000 * 3 + 3
+    expected = 20 * 300 + lstm + attention + 2 * 30 * 600 * 600 + classifier
+    assert count(SelfAttentivePair, 20, 3) == expected

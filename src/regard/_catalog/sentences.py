@@ -1,10 +1,52 @@
 """Models of sentences and documents: what is read is embedded, and the embedding classified."""
 
-from regard._catalog.entry import SOFT, Entry
+from typing import Any
+
+from regard._catalog.entry import NO_ATTENTION, SOFT, Entry
 
 __all__ = ["SENTENCES"]
 
+_DISAN: dict[str, Any] = {
+    "title": "DiSAN: Directional Self-Attention Network for RNN/CNN-Free Language Understanding",
+    "authors": "Shen, Zhou, Long, Jiang, Pan and Zhang",
+    "year": 2018,
+    "url": "https://arxiv.org/abs/1709.04696",
+    "axes": {
+        "score": "additive, bounded, a number for each feature",
+        "select": "softmax for each feature",
+        "query": "every word's; then none: scores of the words alone",
+        "body": "none",
+        "parallel": "yes",
+        "sequences": "self",
+        "levels": "single",
+        "positions": "soft, earlier or later words",
+        "representations": "weights per feature",
+    },
+    "tiny": {"embed": 8, "hidden": 6, "ffn_dim": 12, "dropout": 0.0},
+}
+
+_INFERSENT: dict[str, Any] = {
+    "title": "Supervised Learning of Universal Sentence Representations from Natural Language"
+    " Inference Data",
+    "authors": "Conneau, Kiela, Schwenk, Barrault and Bordes",
+    "year": 2017,
+    "url": "https://arxiv.org/abs/1705.02364",
+    "axes": {**NO_ATTENTION, "body": "bidirectional LSTM", "parallel": "no"},
+    "tiny": {"embed": 8, "hidden": 6, "ffn_dim": 12},
+}
+
 SENTENCES: tuple[Entry, ...] = (
+    Entry(
+        name="cnn",
+        target="regard.models.kim_cnn:KimCNN",
+        title="Convolutional Neural Networks for Sentence Classification",
+        authors="Kim",
+        year=2014,
+        url="https://arxiv.org/abs/1408.5882",
+        tasks=("classification",),
+        axes={**NO_ATTENTION, "body": "convolutions of several widths", "parallel": "yes"},
+        tiny={"embed": 8, "widths": [2, 3], "filters": 6, "dropout": 0.0},
+    ),
     Entry(
         name="han",
         target="regard.models.han:HAN",
@@ -24,5 +66,49 @@ SENTENCES: tuple[Entry, ...] = (
             "levels": "several: words and sentences",
         },
         tiny={"embed": 8, "hidden": 6, "context": 8},
+    ),
+    Entry(
+        name="bilstm",
+        target="regard.models.bilstm_pool:BiLSTMPool",
+        tasks=("classification",),
+        **_INFERSENT,
+    ),
+    Entry(
+        name="bilstm-pair",
+        target="regard.models.bilstm_pool:BiLSTMPair",
+        tasks=("entailment", "similarity"),
+        **_INFERSENT,
+    ),
+    Entry(
+        name="self-attentive-pair",
+        target="regard.models.self_attentive:SelfAttentivePair",
+        title="A Structured Self-Attentive Sentence Embedding",
+        authors="Lin, Feng, dos Santos, Yu, Xiang, Zhou and Bengio",
+        year=2017,
+        url="https://arxiv.org/abs/1703.03130",
+        tasks=("entailment", "similarity"),
+        axes={
+            "score": "dot with a perceptron of the key",
+            "select": "softmax",
+            "query": "learned, one for each hop",
+            "body": "bidirectional LSTM",
+            "parallel": "no",
+            "sequences": "self, of each sentence",
+            **SOFT,
+            "representations": "several: a vector for each hop",
+        },
+        tiny={"embed": 8, "hidden": 6, "attention": 8, "hops": 3, "ffn_dim": 12},
+    ),
+    Entry(
+        name="disan",
+        target="regard.models.disan:DiSAN",
+        tasks=("classification",),
+        **_DISAN,
+    ),
+    Entry(
+        name="disan-pair",
+        target="regard.models.disan:DiSANPair",
+        tasks=("entailment", "similarity"),
+        **_DISAN,
     ),
 )

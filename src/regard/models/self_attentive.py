@@ -9,6 +9,8 @@ ICLR 2017, arXiv 1703.03130.
     P   = ‖A A^T - I‖_F²                         penalty: hops differ, and each looks at few   (8)
     y   = W_o relu(W_f vec(M) + b_f) + b_o       loss = cross-entropy + w mean(P)
     pruned (appendix A): row i of M feeds p hidden units of its own, column j feeds q of its own
+    pair: row i of F is (M_1 W_1)_i ⊙ (M_2 W_2)_i, each row with two matrices of its own, and F is
+    classified in place of M (section 4.3; the form of the gated encoder is the released code's)
 
 W_s1 and W_s2 have no biases. The rows of W_s2 are r learned queries, tanh(W_s1 h_t) are the keys
 and h_t the values: attention with a dot-product score, which fused kernels compute. The softmax
@@ -16,7 +18,7 @@ runs over the words of the sentence; padding is masked before it.
 
 Shapes: source (B, T) ids; states H (B, T, 2u); A (B, r, T), M (B, r, 2u); logits
 (B, num_classes). The weighted mean of P over the batch is in `Output.extra["penalty"]` while
-training, if `penalty` is above 0.
+training, if `penalty` is above 0; of a pair it is the mean of both sentences' P.
 
 **Departs from the paper**: word vectors start at random (the paper's are word2vec or GloVe, trained
 further). Each gate of the LSTM has two bias vectors, as in PyTorch. All other weights start as
@@ -39,9 +41,10 @@ from regard.layers.bilstm import BiLSTM
 from regard.layers.dropout import dropout, dropout_relu
 from regard.layers.embed import Embed
 from regard.layers.linear import linear
+from regard.models._sentence import features_of
 from regard.protocols import Inputs, Output, unpacked
 
-__all__ = ["Pruned", "SelfAttentive", "penalization"]
+__all__ = ["GatedEncoder", "Pruned", "SelfAttentive", "SelfAttentivePair", "penalization"]
 
 REDUCTIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "sum": lambda squares: squares.sum((-2, -1)),
@@ -104,6 +107,37 @@ class Pruned(nn.Module):
         """Say the sizes."""
         (hops, size, per_row), per_column = self.rows.shape, self.columns.shape[-1]
         return f"{hops} x {per_row} + {size} x {per_column}"
+
+
+class GatedEncoder(nn.Module):
+    r"""Two matrices joined row by row: :math:`F_i = (M^1_i W^1_i) \odot (M^2_i W^2_i)`.
+
+    Args:
+        hops: r, rows of both.
+        size: 2u, columns of both.
+
+    Shapes:
+        (B, r, 2u) and (B, r, 2u) to (B, r, 2u)
+    """
+
+    def __init__(self, hops: int, size: int) -> None:
+        super().__init__()
+        self.first = nn.Parameter(torch.empty(hops, size, size))
+        self.second = nn.Parameter(torch.empty(hops, size, size))
+        for weight in (self.first, self.second):  # as nn.Linear's
+            nn.init.uniform_(weight, -(size**-0.5), size**-0.5)
+
+    def forward(
+        self, first: Float[Tensor, "batch hop size"], second: Float[Tensor, "batch hop size"]
+    ) -> Float[Tensor, "batch hop size"]:
+        """Multiply each, and one with the other."""
+        one = torch.bmm(first.transpose(0, 1), self.first)
+        other = torch.bmm(second.transpose(0, 1), self.second)
+        return (one * other).transpose(0, 1)
+
+    def extra_repr(self) -> str:
+        """Say the sizes."""
+        return f"{self.first.shape[0]} x {self.first.shape[1]}"
 
 
 class SelfAttentive(nn.Module):
@@ -183,13 +217,21 @@ class SelfAttentive(nn.Module):
         """Logits (B, num_classes) of sentences (B, T), or of `Inputs` with those."""
         penalized = self.training and self.penalty > 0
         sentence, weights, *_ = self.embedding(source, lengths, need_weights=penalized)
-        m = dropout(sentence, self.dropout, self.training)
-        units = self.ffn(m) if isinstance(self.ffn, Pruned) else linear(self.ffn, m.flatten(1))
-        logits = self.output(dropout_relu(units, self.dropout, self.training))
+        logits = self.classify(sentence)
         if weights is None or not penalized:
             return Output(logits, {})
         each = penalization(weights, self.reduction)
         return Output(logits, {"penalty": self.penalty * each.mean()})
+
+    def classify(
+        self, sentence: Float[Tensor, "batch hop size"], *features: Float[Tensor, "batch _"]
+    ) -> Float[Tensor, "batch classes"]:
+        """The logits of M; features join the hidden units."""
+        m = dropout(sentence, self.dropout, self.training)
+        units = self.ffn(m) if isinstance(self.ffn, Pruned) else linear(self.ffn, m.flatten(1))
+        hidden = dropout_relu(units, self.dropout, self.training)
+        logits: Tensor = self.output(torch.cat([hidden, *features], -1) if features else hidden)
+        return logits
 
     def embedding(
         self,
@@ -215,3 +257,82 @@ class SelfAttentive(nn.Module):
         memory = self.hops.remember(keys, states, mask=Lengths(lengths))
         looked: Attended = self.hops(queries, memory, need_weights=need_weights)
         return looked._replace(context=looked.context.to(states.dtype))
+
+
+class SelfAttentivePair(nn.Module):
+    """A classifier of pairs of sentences, each embedded as a matrix, by a gated encoder.
+
+    Args:
+        vocab_size: size of the vocabulary.
+        num_classes: of the output.
+        num_features: numbers that come with each pair; they join the hidden units.
+        embed, hidden, attention, hops, ffn_dim, penalty, reduction: as in `SelfAttentive`; the
+            defaults are the paper's for SNLI.
+        dropout: on F and on the hidden units; the paper has none, the released command 0.5.
+        score_dropout: on the states and on the keys, where they are scored.
+    """
+
+    normalized = False
+
+    def __init__(
+        self,
+        vocab_size: int,
+        num_classes: int,
+        num_features: int = 0,
+        *,
+        embed: int = 300,
+        hidden: int = 300,
+        attention: int = 150,
+        hops: int = 30,
+        ffn_dim: int = 4000,
+        penalty: float = 0.3,
+        reduction: str = "sum",
+        dropout: float = 0.0,
+        score_dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.num_features = num_features
+        self.sentence = SelfAttentive(
+            vocab_size, num_classes, embed=embed, hidden=hidden, attention=attention, hops=hops,
+            ffn_dim=ffn_dim, penalty=penalty, reduction=reduction, dropout=dropout,
+            score_dropout=score_dropout,
+        )  # fmt: skip
+        if num_features:
+            self.sentence.output = nn.Linear(ffn_dim + num_features, num_classes)
+        self.gate = GatedEncoder(hops, 2 * hidden)
+
+    @property
+    def embed(self) -> Embed:
+        """The word vectors."""
+        return self.sentence.embed
+
+    @property
+    def vocab_size(self) -> int:
+        """Size of the vocabulary."""
+        return self.sentence.vocab_size
+
+    @property
+    def num_classes(self) -> int:
+        """Of the output."""
+        return self.sentence.num_classes
+
+    def forward(
+        self,
+        first: Tensor | Inputs,
+        second: Tensor | Inputs,
+        lengths: Tensor | None = None,
+        second_lengths: Tensor | None = None,
+    ) -> Output:
+        """Logits (B, num_classes) of pairs of sentences (B, T) and (B, U)."""
+        own = self.sentence
+        penalized = self.training and own.penalty > 0
+        read = [
+            own.embedding(source, given, need_weights=penalized)
+            for source, given in ((first, lengths), (second, second_lengths))
+        ]
+        f = self.gate(*(attended.context for attended in read))
+        logits = own.classify(f, *features_of(first, self.num_features, f))
+        if not penalized:
+            return Output(logits, {})
+        each = [penalization(a.weights, own.reduction) for a in read if a.weights is not None]
+        return Output(logits, {"penalty": own.penalty * torch.cat(each).mean()})

@@ -29,6 +29,7 @@ from regard.attention.read.features import check_features
 from regard.attention.score import FeatureAdditive
 from regard.attention.select import FeatureSoftmax
 from regard.native.gate import Function, Struct
+from regard.native.gemm import linear
 from regard.native.twice import double_backward, double_backward_wanted
 
 __all__ = ["FeatureWise", "feature_attention"]
@@ -93,7 +94,7 @@ class FeatureWise:
         assert isinstance(score, FeatureAdditive)
         assert isinstance(select, FeatureSoftmax)
         query, _, value = call.tensors
-        query, key = score.query(query), call.keys
+        query, key = linear(score.query, query), call.keys
         check_features(key.shape[-1], value.shape[-1])
         queries, keys = query.shape[-2], key.shape[-2]
         start, stop, rest = spans(call.mask, queries, call.at, query.device)

@@ -5,6 +5,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.errors import RequestError
+from regard.native.gemm import linear
 
 __all__ = ["FeatureAdditive", "FeaturePerceptron", "SourceToToken"]
 
@@ -43,8 +44,7 @@ class FeatureAdditive(nn.Module):
 
     def prepare(self, key: Tensor) -> Tensor:
         """Project the keys: (*batch, K, D)."""
-        projected: Tensor = self.key(key)
-        return projected
+        return linear(self.key, key)
 
     def forward(
         self,
@@ -55,7 +55,7 @@ class FeatureAdditive(nn.Module):
         features: Tensor | None = None,
     ) -> Float[Tensor, "*batch q k feature"]:
         """The equation as written; `key` is already projected."""
-        pairs = self.query(query).unsqueeze(-2) + key.unsqueeze(-3)  # (*batch, Q, K, D)
+        pairs = linear(self.query, query).unsqueeze(-2) + key.unsqueeze(-3)  # (*batch, Q, K, D)
         return torch.tanh(pairs / self.scale) * self.scale
 
     def extra_repr(self) -> str:
@@ -103,8 +103,7 @@ class FeaturePerceptron(nn.Module):
 
     def prepare(self, key: Tensor) -> Tensor:
         """Project the keys: (*batch, K, hidden)."""
-        projected: Tensor = self.key(key)
-        return projected
+        return linear(self.key, key)
 
     def forward(
         self,
@@ -115,9 +114,10 @@ class FeaturePerceptron(nn.Module):
         features: Tensor | None = None,
     ) -> Float[Tensor, "*batch q k feature"]:
         """The equation as written; `key` is already projected."""
-        hidden = self.query(query).unsqueeze(-2) + key.unsqueeze(-3)  # (*batch, Q, K, hidden)
-        scores: Tensor = self.out(self.activation(hidden))
-        return scores
+        hidden = linear(self.query, query).unsqueeze(-2) + key.unsqueeze(
+            -3
+        )  # (*batch, Q, K, hidden)
+        return linear(self.out, self.activation(hidden))
 
 
 class SourceToToken(nn.Module):
@@ -166,8 +166,7 @@ class SourceToToken(nn.Module):
 
     def prepare(self, key: Tensor) -> Tensor:
         """Score the keys: (*batch, K, D), with D = 1 in the vector form."""
-        scores: Tensor = self.out(self.activation(self.key(key)))
-        return scores
+        return linear(self.out, self.activation(linear(self.key, key)))
 
     def forward(
         self,
