@@ -24,6 +24,8 @@ VARIANTS = {
         "self-attentive",
         {"reduction": "mean", "score_dropout": 0.2},
     ),
+    "dme, contextual": ("dme", {"mix": "contextual"}),
+    "dme, sum": ("dme", {"mix": "sum"}),
 }
 CASES = {name: (name, {}) for name in catalog.names(task="classification")} | VARIANTS
 every = pytest.mark.parametrize(("classifier", "settings"), CASES.values(), ids=CASES.keys())
