@@ -27,6 +27,8 @@ VARIANTS = {
     "bilstm, mean": ("bilstm", {"pool": "mean"}),
     "han, mean": ("han", {"read": "mean"}),
     "han, max": ("han", {"read": "max"}),
+    "dme, contextual": ("dme", {"mix": "contextual"}),
+    "dme, sum": ("dme", {"mix": "sum"}),
 }
 CASES = {name: (name, {}) for name in catalog.names(task="classification")} | VARIANTS
 every = pytest.mark.parametrize(("classifier", "settings"), CASES.values(), ids=CASES.keys())

@@ -1,4 +1,4 @@
-"""Models of sentences and pairs that read them word by word of their own: by distance, by tapes."""
+"""Models of sentences, some of them also of pairs: by distance, representations and tapes."""
 
 from regard._catalog.entry import SOFT, Entry
 
@@ -25,6 +25,33 @@ DISTANCE = {
     "tiny": {"embed": 8, "heads": 2, "hidden": 12, "ffn_dim": 12, "dropout": 0.0},
 }
 
+META = {
+    "title": "Dynamic Meta-Embeddings for Improved Sentence Representations",
+    "authors": "Kiela, Wang and Cho",
+    "year": 2018,
+    "url": "https://arxiv.org/abs/1804.07983",
+    "axes": {
+        "score": "linear in the key, or in a bidirectional LSTM over the keys of a sentence",
+        "select": "softmax over the representations of a word",
+        "query": "none",
+        "body": "bidirectional LSTM",
+        "parallel": "no",
+        "sequences": "self",
+        **SOFT,
+        "representations": "several: vectors of the same word",
+    },
+    "tiny": {
+        "embed": 8,
+        "more": [6],
+        "characters": 4,
+        "filters": 6,
+        "dim": 8,
+        "hidden": 6,
+        "ffn_dim": 12,
+        "dropout": 0.0,
+    },
+}
+
 DEEP: tuple[Entry, ...] = (
     Entry(
         name="distance",
@@ -37,5 +64,17 @@ DEEP: tuple[Entry, ...] = (
         target="regard.models.distance_network:DistanceClassifier",
         tasks=("classification",),
         **DISTANCE,  # type: ignore[arg-type]
+    ),
+    Entry(
+        name="dme",
+        target="regard.models.dme:DME",
+        tasks=("classification",),
+        **META,  # type: ignore[arg-type]
+    ),
+    Entry(
+        name="dme-pair",
+        target="regard.models.dme:DMEPair",
+        tasks=PAIR_TASKS,
+        **META,  # type: ignore[arg-type]
     ),
 )

@@ -20,6 +20,8 @@ ROLES: Mapping[str, str] = {
     "self": "a text that is neither written nor translated looks at itself",
     "word": "a sentence looks at its words",
     "sentence": "a document looks at its sentences",
+    "character": "a word looks at its characters",
+    "representation": "a word looks at its several vectors",
     "hop": "a question looks at a memory, once each hop",
     "document": "the words of a question look at those of a document",
     "query": "the words of a document look at those of a question",
@@ -35,6 +37,8 @@ ROLES: Mapping[str, str] = {
 _BATCH: Mapping[str, tuple[str, ...]] = {
     "decoder": ("example", "hypothesis"),  # each hypothesis of a beam has a past of its own
     "word": ("example", "sentence"),
+    "character": ("example", "word"),
+    "representation": ("example", "word"),
 }
 
 

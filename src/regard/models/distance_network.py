@@ -33,6 +33,7 @@ from torch.nn import functional as F
 from regard.attention import Attention, FeatureSoftmax, FeatureSum, Lengths, SourceToToken
 from regard.layers.distance import DistanceEncoder
 from regard.layers.embed import Embed
+from regard.layers.pool import max_pool
 from regard.models._sentence import Head, SentenceClassifier, SentencePair
 from regard.protocols import Inputs, ids_of
 
@@ -80,10 +81,7 @@ class DistanceSentence(nn.Module):
         mask = Lengths(lengths)
         u = self.blocks(self.embed(ids), mask)
         read = self.words(u[:, :1], u, mask=mask).context[:, 0]
-        padding = torch.arange(ids.shape[1], device=ids.device) >= lengths[:, None]
-        largest = u.masked_fill(padding[..., None], -torch.inf).amax(1)
-        largest = largest.masked_fill((lengths == 0)[:, None], 0.0)
-        return torch.cat([read.to(u.dtype), largest], -1)
+        return torch.cat([read.to(u.dtype), max_pool(u, lengths)], -1)
 
 
 class DistanceClassifier(SentenceClassifier):

@@ -1,0 +1,65 @@
+"""The characters of words, for models that read both."""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.errors import RequestError
+from regard.layers.embed import Embed
+from regard.layers.linear import linear
+from regard.protocols import Inputs, ids_of
+
+__all__ = ["Letters", "spelled"]
+
+
+def spelled(source: Inputs, wanted: bool) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Ids (B, T), lengths (B,), and the characters of each word (B, T, C) where they are wanted.
+
+    T and C are 1 or more.
+
+    Raises:
+        RequestError: they are wanted and not there, or are of another number of words.
+    """
+    ids, lengths = ids_of(source)
+    more = max(0, 1 - ids.shape[1])  # not one word in the whole batch
+    if not wanted:
+        return F.pad(ids, (0, more)), lengths, None
+    letters = source.extras.get("characters")
+    if letters is None or letters.shape[:2] != ids.shape:
+        got = "none" if letters is None else f"shape {tuple(letters.shape)}"
+        raise RequestError(
+            f"this model reads the characters of words, extras['characters'] {tuple(ids.shape)} "
+            f"and one axis more, and got {got}: give task.characters=true"
+        )
+    letters = F.pad(letters, (0, max(0, 1 - letters.shape[2]), 0, more))
+    return F.pad(ids, (0, more)), lengths, letters
+
+
+class Letters(nn.Module):
+    r"""The characters of words in their context: a convolution over each word by itself.
+
+    .. math:: c_k = \tanh(W [e_{k-m}; \dots; e_{k+m}] + b)
+
+    Args:
+        num_characters: how many there are.
+        embed: size of a character's vector.
+        filters: size of c.
+        width: 2m + 1, characters that are read together; an odd number.
+
+    Shapes:
+        ids (*batch, C) to states (*batch, C, filters); padding is not masked
+    """
+
+    def __init__(self, num_characters: int, embed: int, filters: int, width: int = 3) -> None:
+        super().__init__()
+        if width % 2 == 0:
+            raise RequestError(f"expected an odd number of characters together, got width={width}")
+        self.width = width
+        self.embed = Embed(num_characters, embed)
+        self.filters = nn.Linear(width * embed, filters)
+
+    def forward(self, ids: Int[Tensor, "*batch c"]) -> Float[Tensor, "*batch c filters"]:
+        """Read each word."""
+        around = F.pad(ids, (self.width // 2, self.width // 2)).unfold(-1, self.width, 1)
+        return torch.tanh(linear(self.filters, self.embed(around).flatten(-2)))
