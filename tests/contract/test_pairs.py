@@ -26,6 +26,7 @@ VARIANTS = {
     "ABCNN-2": ("abcnn", {"attention": "pooling", "weights": "shares", "blocks": 1}),
     "conditional, shared": ("word-by-word", {"attention": "none", "shared": True}),
     "final attention, two-way": ("word-by-word", {"attention": "final", "two_way": True}),
+    "lstmn, shallow": ("lstmn-pair", {"fusion": "shallow"}),
 }
 CASES = {name: (name, {}) for name in catalog.names(task="entailment")} | VARIANTS
 every = pytest.mark.parametrize(("classifier", "settings"), CASES.values(), ids=CASES.keys())
