@@ -28,6 +28,7 @@ VARIANTS = {
     "co-attention, alternating": ("co-attention", {"attention": "alternating"}),
     "conditional, shared": ("word-by-word", {"attention": "none", "shared": True}),
     "final attention, two-way": ("word-by-word", {"attention": "final", "two_way": True}),
+    "lstmn, shallow": ("lstmn-pair", {"fusion": "shallow"}),
 }
 RATES = {"mpcnn": 0.003}
 """Of the optimizer that learns by heart, where it is not 0.03."""

@@ -52,6 +52,22 @@ META = {
     },
 }
 
+TAPES = {
+    "title": "Long Short-Term Memory-Networks for Machine Reading",
+    "authors": "Cheng, Dong and Lapata",
+    "year": 2016,
+    "url": "https://arxiv.org/abs/1601.06733",
+}
+TAPE_AXES = {
+    "score": "additive",
+    "select": "softmax",
+    "query": "the word that is read, with what was found before",
+    "body": "LSTM cells with a slot for each word",
+    "parallel": "no",
+    "sequences": "self",
+    **SOFT,
+}
+
 DEEP: tuple[Entry, ...] = (
     Entry(
         name="distance",
@@ -76,5 +92,29 @@ DEEP: tuple[Entry, ...] = (
         target="regard.models.dme:DMEPair",
         tasks=PAIR_TASKS,
         **META,  # type: ignore[arg-type]
+    ),
+    Entry(
+        name="lstmn",
+        target="regard.models.lstmn:LSTMNClassifier",
+        tasks=("classification",),
+        axes=TAPE_AXES,
+        tiny={"embed": 8, "hidden": 6, "ffn_dim": 8, "dropout": 0.0},
+        **TAPES,  # type: ignore[arg-type]
+    ),
+    Entry(
+        name="lstmn-pair",
+        target="regard.models.lstmn:LSTMNPair",
+        tasks=PAIR_TASKS,
+        axes={**TAPE_AXES, "sequences": "self, and distinctive: the second over the first"},
+        tiny={"embed": 8, "hidden": 6, "ffn_dim": 8, "dropout": 0.0},
+        **TAPES,  # type: ignore[arg-type]
+    ),
+    Entry(
+        name="lstmn-lm",
+        target="regard.models.lstmn_lm:LSTMNLanguage",
+        tasks=("language",),
+        axes=TAPE_AXES,
+        tiny={"embed": 8, "hidden": 6},
+        **TAPES,  # type: ignore[arg-type]
     ),
 )
