@@ -17,14 +17,20 @@ def test_the_catalogue_has_the_papers_and_their_axes():
         "rnn-encoder-decoder",
         "rnnsearch",
         "lstm-a",
+        "cnn",
         "luong",
         "memn2n",
         "memn2n-lm",
+        "word-by-word",
+        "abcnn",
+        "mpcnn",
         "bytenet",
         "deep-att",
         "gnmt",
         "as-reader",
         "aoa",
+        "decomposable",
+        "co-attention",
         "han",
         "conditional-gru",
         "convs2s",
@@ -32,6 +38,11 @@ def test_the_catalogue_has_the_papers_and_their_axes():
         "transformer",
         "gcn",
         "self-attentive",
+        "bilstm",
+        "bilstm-pair",
+        "self-attentive-pair",
+        "distance",
+        "distance-classifier",
         "marian",
         "gat",
         "disan",
@@ -44,7 +55,7 @@ def test_the_catalogue_has_the_papers_and_their_axes():
         assert entry.url.startswith(("https://arxiv.org/abs/", "https://aclanthology.org/"))
         widths = [v for k, v in entry.tiny.items() if isinstance(v, int) and k != "layers"]
         assert max(widths) <= 16
-    apart = {"memory", "language", "reading", "graphs", "classification"}
+    apart = {"memory", "language", "reading", "graphs", "classification", "entailment"}
     generators = [name for name in catalog.names() if not apart & {*catalog.entry(name).tasks}]
     writes = [name for name in generators if "translation" in catalog.entry(name).tasks]
     assert catalog.names("translation") == catalog.names("pronunciation") == writes
@@ -54,7 +65,8 @@ def test_the_catalogue_has_the_papers_and_their_axes():
     assert catalog.names("memory") == ["memn2n"]
     assert catalog.names("reading") == ["as-reader", "aoa"]
     assert catalog.names("graphs") == ["gcn", "gat"]
-    assert catalog.names("classification") == ["self-attentive"]
+    assert {"cnn", "han", "self-attentive", "bilstm", "disan"} <= {*catalog.names("classification")}
+    assert {*catalog.names("entailment")} == {*catalog.names("similarity")}
     assert catalog.names("captions") == []
 
 

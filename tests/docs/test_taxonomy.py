@@ -1,0 +1,15 @@
+"""The page of the taxonomy is what the catalogue says."""
+
+from regard import catalog
+from tests.docs import taxonomy
+
+
+def test_the_page_is_up_to_date():
+    written = taxonomy.PAGE.read_text(encoding="utf-8")
+    assert written == taxonomy.text(), "run: python -m tests.docs.taxonomy"
+
+
+def test_every_model_has_a_page():
+    assert set(taxonomy.pages()) >= set(catalog.names())
+    for page in taxonomy.pages().values():
+        assert (taxonomy.ROOT / "docs" / page).is_file(), page
