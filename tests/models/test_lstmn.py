@@ -6,7 +6,7 @@ import torch
 
 from regard.attention import watch
 from regard.errors import RequestError
-from regard.layers.tape import Reading, TapeLSTM
+from regard.layers.tape import TapeLSTM, TapeRead
 from regard.models.lstmn import LSTMNClassifier, LSTMNPair
 from regard.models.lstmn_lm import LSTMNLanguage
 from regard.protocols import LanguageModel
@@ -128,7 +128,7 @@ def test_gradients_are_those_of_differences():
     layer, lengths = shaken(TapeLSTM(3, 2)), torch.tensor([4, 2])
 
     def states(x):
-        h, c = layer(x, Reading.right(lengths, 4))
+        h, c = layer(x, TapeRead.right(lengths, 4))
         return h[0], c[0], h[1, :2]
 
     x = torch.randn(2, 4, 3, dtype=torch.float64, requires_grad=True)

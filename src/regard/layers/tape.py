@@ -20,7 +20,7 @@ from regard.attention import Additive, Attention, Dense, Lengths, Mask, Memory
 from regard.layers.linear import linear
 from regard.layers.lstm import lstm_cell
 
-__all__ = ["Reading", "Tape", "TapeLSTM"]
+__all__ = ["Tape", "TapeLSTM", "TapeRead"]
 
 
 class Tape(NamedTuple):
@@ -35,7 +35,7 @@ class Tape(NamedTuple):
     summary: Tensor
 
 
-class Reading(NamedTuple):
+class TapeRead(NamedTuple):
     """Which steps are of words, and which slots each step may look at.
 
     Args:
@@ -47,7 +47,7 @@ class Reading(NamedTuple):
     masks: Sequence[Mask | None]
 
     @classmethod
-    def right(cls, lengths: Int[Tensor, " batch"], time: int) -> "Reading":
+    def right(cls, lengths: Int[Tensor, " batch"], time: int) -> "TapeRead":
         """Of sentences with the padding behind them."""
         if bool((lengths == time).all()):
             return cls(None, [None] * time)
@@ -56,7 +56,7 @@ class Reading(NamedTuple):
         return cls(live, [Lengths(row) for row in (live * (steps + 1)).unbind()])
 
     @classmethod
-    def anywhere(cls, real: Bool[Tensor, "batch time"]) -> "Reading":
+    def anywhere(cls, real: Bool[Tensor, "batch time"]) -> "TapeRead":
         """Of texts with the padding where `real` is not."""
         time = real.shape[1]
         if bool(real.all()):
@@ -141,7 +141,7 @@ class TapeLSTM(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "batch time inputs"],
-        reading: Reading,
+        reading: TapeRead,
         start: tuple[Tensor, Tensor] | None = None,
     ) -> tuple[Float[Tensor, "batch time hidden"], Float[Tensor, "batch time hidden"]]:
         """Read sequences; `start` is the slot before the first word, zeros by default."""

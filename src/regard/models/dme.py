@@ -180,8 +180,8 @@ class DMESentence(nn.Module):
         assert self.letters is not None
         there = (letters != PAD).flatten(0, 1).sum(1)
         states = self.letters(letters.flatten(0, 1))
-        found: Tensor = max_pool(states, there)
-        return found.unflatten(0, letters.shape[:2])
+        found: Tensor = max_pool(states, there).unflatten(0, letters.shape[:2])
+        return found
 
 
 class DME(SentenceClassifier):

@@ -41,7 +41,7 @@ from regard.layers.embed import Embed
 from regard.layers.linear import linear
 from regard.layers.pool import mean_pool
 from regard.layers.rnn import last
-from regard.layers.tape import Reading, TapeLSTM
+from regard.layers.tape import TapeLSTM, TapeRead
 from regard.models._sentence import Head, SentenceClassifier, features_of
 from regard.protocols import Inputs, Output, ids_of
 
@@ -73,7 +73,7 @@ class LSTMNSentence(nn.Module):
     def forward(self, source: Inputs) -> Float[Tensor, "batch size"]:
         """Read sentences."""
         x, lengths = _words(self.embed, source)
-        reading = Reading.right(lengths, x.shape[1])
+        reading = TapeRead.right(lengths, x.shape[1])
         for layer in self.layers:
             x, _ = layer(dropout(x, self.dropout, self.training), reading)
         return mean_pool(x, lengths)
@@ -133,7 +133,7 @@ class Shallow(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "batch u inputs"],
-        reading: Reading,
+        reading: TapeRead,
         hidden: Float[Tensor, "batch t hidden"],
         cells: Float[Tensor, "batch t hidden"],
         lengths: Int[Tensor, " batch"],
@@ -157,7 +157,7 @@ class Deep(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "batch u inputs"],
-        reading: Reading,
+        reading: TapeRead,
         hidden: Float[Tensor, "batch t hidden"],
         cells: Float[Tensor, "batch t hidden"],
         lengths: Int[Tensor, " batch"],
@@ -241,8 +241,8 @@ class LSTMNPair(nn.Module):
         a, here = _words(self.embed, first, lengths)
         b, there = _words(self.embed, second, second_lengths)
         a, b = (dropout(x, self.dropout, self.training) for x in (a, b))
-        hidden, cells = self.encoder(a, Reading.right(here, a.shape[1]))
-        states = self.fusion(b, Reading.right(there, b.shape[1]), hidden, cells, here)
+        hidden, cells = self.encoder(a, TapeRead.right(here, a.shape[1]))
+        states = self.fusion(b, TapeRead.right(there, b.shape[1]), hidden, cells, here)
         joined = [mean_pool(hidden, here), mean_pool(states, there)]
         joined += features_of(first, self.num_features, joined[0])
         return Output(self.head(torch.cat(joined, -1)), {})

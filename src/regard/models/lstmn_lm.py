@@ -20,7 +20,7 @@ from regard.errors import RequestError
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.layers.linear import linear
-from regard.layers.tape import Reading, Tape, TapeLSTM
+from regard.layers.tape import Tape, TapeLSTM, TapeRead
 from regard.protocols import PAD, Decoding, Output
 
 __all__ = ["LSTMNLanguage"]
@@ -64,7 +64,7 @@ class LSTMNLanguage(nn.Module):
 
         Padding is never looked at.
         """
-        x, reading = self.embed(tokens), Reading.anywhere(tokens != PAD)
+        x, reading = self.embed(tokens), TapeRead.anywhere(tokens != PAD)
         for layer in self.layers:
             x, _ = layer(self._drop(x), reading)
         x = x if last is None else x[:, x.shape[1] - last :]
