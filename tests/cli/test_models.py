@@ -15,7 +15,8 @@ def test_the_catalogue_has_the_papers_and_their_axes():
     years = [catalog.entry(name).year for name in catalog.names()]
     assert years == sorted(years)
     assert set(catalog.names()) >= {
-        "seq2seq", "rnnsearch", "luong", "transformer", "memn2n", "aoa", "gat", "han", "disan", "lstmn",
+        "seq2seq", "rnnsearch", "luong", "transformer", "memn2n", "aoa", "gat", "han", "disan", 
+        "lstmn",
         "word-by-word", "decomposable", "abcnn", "mpcnn", "co-attention", "distance", "dme", "cnn",
     }  # fmt: skip
     for name in catalog.names():
