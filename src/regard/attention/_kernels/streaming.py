@@ -38,9 +38,11 @@ class Streaming:
             return "it would score all pairs of nodes, not only the edges"
         if forced() is None and Local.is_faster(call):
             return "it would also compute the pairs outside the window of its select"
-        tiles = type(call.score) is InverseEuclidean and unsupported_tiles_reason(call) is None
-        if forced() is None and tiles:
-            return "it would store the scores, which tiles do not"
+        if type(call.score) is InverseEuclidean:
+            if torch.compiler.is_compiling():
+                return "a compiler cannot trace how it finds near pairs"
+            if forced() is None and unsupported_tiles_reason(call) is None:
+                return "it would store the scores, which tiles do not"
         return None
 
     def backend(self, call: Call) -> str:
