@@ -56,7 +56,7 @@ def recurrence(
         inputs = inputs.to(torch.get_autocast_dtype(device))
     shape = inputs.shape[:-1]
     rows = [shape[1]] * shape[0] if sizes is None else sizes
-    if not sum(rows):  # no step: zeros of that shape, which keep the graph
+    if not inputs.numel():  # no step: zeros of that shape, which keep the graph
         return inputs[..., : weight.shape[1]] * weight.sum()
     states: Tensor = _Recurrence.apply(  # type: ignore[no-untyped-call]
         inputs, state, weight, inside, before, keep, rows
