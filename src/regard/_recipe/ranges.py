@@ -62,7 +62,8 @@ RANGES: Mapping[str, Mapping[str, Range]] = {
         ),
         **dict.fromkeys(
             ("align", "dim", "embed", "ffn_dim", "head_dim", "hidden", "maxout",
-             "pruned", "rank", "value_head_dim", "filters", "dim_filters", "width"), WIDTH,
+             "pruned", "rank", "value_head_dim", "filters", "dim_filters", "width", "widths",
+             "characters", "context", "more"), WIDTH,
         ),
         **dict.fromkeys(("blocks", "decoder_layers", "hops", "layers", "sets"), LAYERS),
         **dict.fromkeys(("heads", "output_heads"), HEADS),
@@ -79,6 +80,8 @@ RANGES: Mapping[str, Mapping[str, Range]] = {
             Range(0, 1_000_000),
         ),
         **dict.fromkeys(("balance", "penalty", "slope"), FACTOR),
+        "alpha": FACTOR,
+        "num_characters": COUNT,
         "start": Range(-1000, 1000),
         "attention": WIDTH,  # of queries and keys; ConvS2S: which decoder layers attend
     },
@@ -88,8 +91,10 @@ RANGES: Mapping[str, Mapping[str, Range]] = {
             ("anonymous", "block", "context", "facts", "longest", "max_document", "max_source"),
             SOME,
         ),
-        **dict.fromkeys(("linear_start", "numbers", "vectors"), FACTOR),
+        **dict.fromkeys(("focal", "linear_start", "numbers", "vectors"), FACTOR),
         "neighbors": SOME,
+        "temperature": POSITIVE,
+        "threshold": Range(0, 1),
     },
     "task.guided": {"head": SOME, "weight": FACTOR},
     "task.scheduled": {"floor": Range(0, 1), "k": POSITIVE, "slope": FACTOR},
@@ -131,6 +136,7 @@ RANGES: Mapping[str, Mapping[str, Range]] = {
         **dict.fromkeys(("last_words", "limit", "max_length"), SOME),
         "columns": SOME,
     },
+    "data.vectors": {"most": COUNT},
     "data.tokenizer": {"min_count": SOME, "vocab_size": Range(5, 100_000_000)},
 }  # fmt: skip
 """Section -> setting -> what its numbers may be, those in a list or under keys too."""
