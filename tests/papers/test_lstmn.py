@@ -40,8 +40,17 @@ def recalled(updates, pairs, keys, hidden, rate=3e-3):
     return right.double().mean().item(), own.mean().item()
 
 
+def test_a_tape_recalls_the_value_of_a_key_in_seconds():
+    """250 updates: right 1.00, and 0.77 of the weight; 0.33 if it looked at all slots alike."""
+    right, own = recalled(250, 2, 3, 16, 2e-2)
+    assert right > 0.9
+    assert own > 0.5
+
+
 @pytest.mark.slow
 def test_a_tape_recalls_the_value_of_a_key():
-    right, own = recalled(1000, 5, 8, 32, 5e-3)
+    """600 updates: right 0.98, and 0.49 of the weight; 0.25 if it looked at all slots alike."""
+    right, own = recalled(600, 3, 4, 32, 1e-2)
     print(right, own)
-    assert right > 0.5
+    assert right > 0.9
+    assert own > 0.4

@@ -185,3 +185,4 @@ class AttentionViaAttention(SentenceClassifier):
         )  # fmt: skip
         head = Head(encoder.size, num_classes, ffn_dim=ffn_dim, dropout=dropout)
         super().__init__(encoder, head)
+        self.num_characters = num_characters
