@@ -56,6 +56,7 @@ def changed(source, letters):
 @every
 def test_gradients_reach_every_parameter(classifier):
     model = build(classifier).train()
+    assert model.num_characters == LETTERS  # noted in its folder
     F.cross_entropy(logits(model, texts()), torch.tensor([0, 1, 2])).backward()
     for path, parameter in model.named_parameters():
         assert parameter.grad is not None, path

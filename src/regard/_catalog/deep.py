@@ -117,4 +117,33 @@ DEEP: tuple[Entry, ...] = (
         tiny={"embed": 8, "hidden": 6},
         **TAPES,  # type: ignore[arg-type]
     ),
+    Entry(
+        name="attention-via-attention",
+        target="regard.models.attention_via_attention:AttentionViaAttention",
+        title="Attention-via-Attention Neural Machine Translation",
+        authors="Zhao and Zhang",
+        year=2018,
+        url="https://paperexplained.cn/articles/paper/detail/b0a274852b09cd888ac46a4ff3833a990db92466",
+        tasks=("classification",),
+        axes={
+            "score": "a perceptron of the key; additive",
+            "select": "softmax over words, then over the characters of each word",
+            "query": "none, then each word's state",
+            "body": "bidirectional LSTM over words, convolution over characters",
+            "parallel": "no",
+            "sequences": "self",
+            **SOFT,
+            "levels": "several: words, then their characters",
+        },
+        tiny={
+            "embed": 8,
+            "hidden": 6,
+            "attention": 6,
+            "characters": 4,
+            "filters": 6,
+            "levels": "words",
+            "ffn_dim": 8,
+            "dropout": 0.0,
+        },
+    ),
 )

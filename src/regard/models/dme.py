@@ -227,6 +227,7 @@ class DME(SentenceClassifier):
             filters=filters, dim=dim, mix=mix, attention=attention, hidden=hidden, dropout=dropout,
         )  # fmt: skip
         super().__init__(encoder, Head(2 * hidden, num_classes, ffn_dim=ffn_dim, dropout=dropout))
+        self.num_characters = num_characters
 
 
 class DMEPair(SentencePair):
@@ -268,3 +269,4 @@ class DMEPair(SentencePair):
         size = self.joined(2 * hidden, "distance-product", num_features)
         head = Head(size, num_classes, ffn_dim=ffn_dim, layers=2, dropout=dropout)
         super().__init__(encoder, head, num_features=num_features)
+        self.num_characters = num_characters

@@ -30,7 +30,7 @@ from regard.views import (
 
 __all__ = ["view"]
 
-ITSELF = ("encoder", "self", "word", "sentence")
+ITSELF = ("encoder", "self", "word", "sentence", "character", "representation")
 """Roles of a text that is looked at by itself, or by a vector that was learned."""
 NULL = "∅"
 """The token that some models put before a sentence, to be looked at where nothing fits."""
@@ -114,18 +114,24 @@ class _Made:
             if not {"query", "key"} <= set(record.axes):
                 continue
             itself = record.role in ITSELF
-            for call, weights in enumerate(record.steps):
+            for call, (heads, scope) in enumerate(_looks(record)):
                 turn = call if itself else crossed
                 crossed += not itself
                 order = [(turn + k) % len(tokens) for k in range(len(tokens))]
-                heads = _heads(record, weights)
                 _, queries, keys = heads.shape
                 rows = side(queries, order)
-                columns = side(keys, order if itself else order[::-1])
+                across = order if itself else order[::-1]
+                if queries > 1 and rows in places:  # one text looks at itself, or at the other
+                    who = places.index(rows)
+                    across = [who] if itself else [*(own for own in across if own != who), who]
+                if "word" in record.axes:  # a word looks at what is its own
+                    columns = self._axis(axis_of(None, keys))
+                else:
+                    columns = side(keys, across)
                 layer = sum(own.kind == (record.role or record.name) for own in self.maps) + 1
                 self.maps.append(Map.of(
                     record.name, rows, columns, heads, kind=record.role or record.name,
-                    layer=layer, scope=record.scopes[call],
+                    layer=layer, scope=scope,
                 ))  # fmt: skip
                 at = len(self.maps) - 1
                 if record.features:
@@ -201,9 +207,45 @@ def _words(words: Sequence[str], special: Sequence[int] = (), sections: Sequence
     )  # fmt: skip
 
 
+def _looks(record: Record) -> list[tuple[np.ndarray, dict[str, int]]]:
+    """The weights of each map to draw, (heads, query, key), and in which loop they were.
+
+    Calls of one word each that follow each other are one map: of a text that is looked at word by
+    word ("cross"), or of a tape that has a slot more at each step ("self"). A tape begins with a
+    slot that is of no word, and that of its last word is never looked at.
+    """
+    grows = {"cross": 0, "self": 1}.get(record.role)
+    runs: list[list[np.ndarray]] = []
+    scopes = []
+    for weights, scope in zip(record.steps, record.scopes, strict=True):
+        heads = _heads(record, weights)
+        last = runs[-1][-1] if runs else None
+        if (
+            grows is not None
+            and last is not None
+            and last.shape[1] == heads.shape[1] == 1
+            and last.shape[2] + grows == heads.shape[2]
+        ):
+            runs[-1].append(heads)
+        else:
+            runs.append([heads])
+            scopes.append(scope)
+    return [(_joined(run, grows or 0), scope) for run, scope in zip(runs, scopes, strict=True)]
+
+
+def _joined(run: list[np.ndarray], more: int) -> np.ndarray:
+    if len(run) == 1:
+        return run[0]
+    width = run[-1].shape[2] + more
+    even = [np.pad(one, ((0, 0), (0, 0), (0, width - one.shape[2]))) for one in run]
+    return np.concatenate(even, 1)
+
+
 def _heads(record: Record, weights: Tensor) -> np.ndarray:
     """One call's weights of the one example as (heads, query, key)."""
     own: Tensor = weights.float().cpu()
+    if "word" in record.axes:  # (1, T, [head,] 1, K), of each word its own
+        own = own[0].movedim(0, -2).squeeze(-3)
     while own.dim() > 2 + record.heads + record.features:
         own = own[0]
     if record.features:  # (Q, K, F)
