@@ -137,10 +137,10 @@ class Loaded:
             RequestError: another task, or a tokenizer that is not this one's.
         """
         for other in others:
-            if other.task.name != self.task.name or not self.task.options:
+            if other.task.name != self.task.name:
                 raise RequestError(
                     f"{other.folder} is of the task {other.task.name}, and {self.folder} of"
-                    f" {self.task.name}: only models that write the same kind of text go together"
+                    f" {self.task.name}: only models of one task go together"
                 )
             for side, own in self.tokenizers.items():
                 if own.to_json() != other.tokenizers[side].to_json():
@@ -148,8 +148,11 @@ class Loaded:
                         f"{other.folder} has another {side} tokenizer than {self.folder}: models"
                         " that go together are trained with the same one"
                     )
-        models = [self.model, *(other.model for other in others)]
-        return replace(self, model=decode.Ensemble(models) if others else self.model)  # type: ignore[arg-type]
+        if not others:
+            return self
+        every = [self, *others]
+        model = self.task.together([one.model for one in every], [one.task for one in every])
+        return replace(self, model=model)
 
     def to(self, device: str | torch.device) -> "Loaded":
         """Move the model, and predict there from now on."""

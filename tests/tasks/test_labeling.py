@@ -311,3 +311,26 @@ def test_what_it_looked_at(trained):
     assert [panel.kind for panel in run.panels] == ["matrix", "bars"]
     with pytest.raises(RequestError, match="the input is empty"):
         loaded.task.view(loaded, [" "])
+
+
+# -- several models
+
+
+def test_models_vote_with_the_mean_of_their_calibrated_probabilities(trained, reviews, tmp_path):
+    _, first = trained
+    fitted(tmp_path, reviews, {**SMALL, "hidden": 6}, {"name": "classification"}, 2)
+    one, two = regard.load(first), regard.load(tmp_path / "run")
+    assert one.task.temperature != two.task.temperature
+    both = one.together(two)
+    texts = ["The cast is great.", "The plot is dull. We saw it."]
+    for text, voted in zip(texts, both.predict(texts), strict=True):
+        alone = [each.predict([text])[0].probability_of("pos") for each in (one, two)]
+        assert voted.probability_of("pos") == pytest.approx(sum(alone) / 2, abs=1e-9)
+    assert one.together() is one
+
+
+def test_models_of_other_tasks_do_not_vote(trained, tmp_path):
+    data = write(tmp_path / "data", (60, 20, 20), pairs)
+    fitted(tmp_path, data, PAIR, {"name": "similarity", "target": "label"}, 1)
+    with pytest.raises(RequestError, match="only models of one task go together"):
+        regard.load(trained[1]).together(regard.load(tmp_path / "run"))

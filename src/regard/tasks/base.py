@@ -306,6 +306,17 @@ class Task(ABC):
         """
         raise RequestError(f"stream: the task {self.name} cannot use it: it writes no text")
 
+    def together(self, models: Sequence[nn.Module], tasks: Sequence["Task"]) -> nn.Module:
+        """One model of several, that gives the mean of their probabilities.
+
+        Args:
+            tasks: of each model, this one first.
+
+        Raises:
+            RequestError: the task has no such models.
+        """
+        raise RequestError(f"models of the task {self.name} do not go together")
+
     def check_options(self, names: Iterable[str], *, decoding: bool = False) -> None:
         """Refuse options that this task cannot use.
 

@@ -16,6 +16,7 @@ from regard.data.batch import PairBatch, plan
 from regard.data.dataset import Dataset
 from regard.data.packed import RaggedIds
 from regard.data.tokenize import Tokenizer
+from regard.decode.ensemble import Ensemble
 from regard.decode.rules import Avoid, Rule
 from regard.errors import RequestError
 from regard.fields import Field, TextField
@@ -224,6 +225,10 @@ class Generation(Task):
         found = texts if isinstance(texts, Sequence) else texts.texts
         _check_asked(len(found), asked, tokenizers_of(known)["target"])
         return super().predict(model, texts, decoder, known, tokens=tokens, **asked)
+
+    def together(self, models: Sequence[nn.Module], tasks: Sequence[Task]) -> nn.Module:
+        """The mean of the probabilities of the next token."""
+        return Ensemble(models)  # type: ignore[arg-type]
 
     def outputs(
         self,

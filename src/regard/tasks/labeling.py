@@ -20,6 +20,7 @@ from regard.tasks.base import Task
 from regard.tasks.given import Data, device_of
 from regard.tasks.objectives import OBJECTIVES, Objective
 from regard.tasks.prediction import Prediction
+from regard.tasks.vote import Vote
 
 __all__ = ["Labeling"]
 
@@ -205,6 +206,11 @@ class Labeling(Task):
         return logits.double().cpu()
 
     # -- predicting
+
+    def together(self, models: Sequence[nn.Module], tasks: Sequence[Task]) -> nn.Module:
+        """The mean of the calibrated probabilities of several models."""
+        of = [one.temperature for one in tasks if isinstance(one, Labeling)]
+        return Vote(models, of, self.objective.probabilities, self.objective.logits)
 
     def outputs(
         self,

@@ -73,6 +73,10 @@ class Objective(ABC):
         """Of each class: (B, num_classes)."""
         return logits.softmax(-1)
 
+    def logits(self, probabilities: Float[Tensor, "batch classes"]) -> Tensor:
+        """Logits that have these probabilities."""
+        return probabilities.clamp_min(LEAST).log()
+
     @abstractmethod
     def answer(self, text: str, probabilities: Sequence[float], field: Any) -> Prediction:
         """The prediction for one example."""
@@ -130,6 +134,10 @@ class SeveralLabels(Objective):
         """Of each label by itself."""
         return logits.sigmoid()
 
+    def logits(self, probabilities: Float[Tensor, "batch classes"]) -> Tensor:
+        """The inverse of the sigmoid."""
+        return torch.logit(probabilities, 1e-12)
+
     def answer(self, text: str, probabilities: Sequence[float], field: Any) -> Prediction:
         """All labels from the threshold on; the likeliest labels are the alternatives."""
         chosen = [i for i, p in enumerate(probabilities) if p >= self.threshold]
@@ -159,6 +167,8 @@ class Ordinal(Objective):
     def probabilities(self, logits: Float[Tensor, "batch classes"]) -> Tensor:
         """That the label is above each border."""
         return logits.sigmoid()
+
+    logits = SeveralLabels.logits
 
     def answer(self, text: str, probabilities: Sequence[float], field: Any) -> Prediction:
         """The class above as many borders as are likely."""
