@@ -23,7 +23,9 @@ def test_the_catalogue_has_the_papers_and_their_axes():
         entry = catalog.entry(name)
         assert set(entry.axes) <= set(catalog.AXES)
         assert {"score", "select", "query", "body", "parallel"} <= set(entry.axes)
-        assert entry.url.startswith(("https://arxiv.org/abs/", "https://aclanthology.org/"))
+        assert entry.url.startswith(
+            ("https://arxiv.org/abs/", "https://aclanthology.org/", "https://paperexplained.cn/")
+        )
         widths = [v for k, v in entry.tiny.items() if isinstance(v, int) and k != "layers"]
         assert max(widths) <= 16
     apart = {"memory", "language", "reading", "graphs", "classification", "entailment"}

@@ -186,7 +186,7 @@ def test_the_language_model_learns_a_text_by_heart():
     torch.manual_seed(3)
     net, tokens = LSTMNLanguage(12, embed=8, hidden=12), torch.randint(1, 12, (4, 8))
     optimizer = torch.optim.Adam(net.parameters(), lr=0.03)
-    for _ in range(80):
+    for _ in range(60):
         loss = torch.nn.functional.cross_entropy(
             net(tokens[:, :-1]).logits[:, 1:].flatten(0, 1), tokens[:, 2:].flatten()
         )
