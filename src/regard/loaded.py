@@ -142,11 +142,12 @@ class Loaded:
                     f"{other.folder} is of the task {other.task.name}, and {self.folder} of"
                     f" {self.task.name}: only models of one task go together"
                 )
-            for side, own in self.tokenizers.items():
-                if own.to_json() != other.tokenizers[side].to_json():
+            for name, own in self.fields.items():
+                if own.saved and own.dump() != other.fields[name].dump():
+                    what = f"{name} tokenizer" if name in self.tokenizers else f"field {name!r}"
                     raise RequestError(
-                        f"{other.folder} has another {side} tokenizer than {self.folder}: models"
-                        " that go together are trained with the same one"
+                        f"{other.folder} has another {what} than {self.folder}: models that go"
+                        " together are trained on the same data"
                     )
         if not others:
             return self

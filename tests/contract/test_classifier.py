@@ -30,8 +30,17 @@ VARIANTS = {
     "dme, contextual": ("dme", {"mix": "contextual"}),
     "dme, sum": ("dme", {"mix": "sum"}),
 }
+SLOWLY = {*VARIANTS, "lstmn"}
+"""Those that learn by heart in the slow suite alone."""
 CASES = {name: (name, {}) for name in catalog.names(task="classification")} | VARIANTS
 every = pytest.mark.parametrize(("classifier", "settings"), CASES.values(), ids=CASES.keys())
+by_heart = pytest.mark.parametrize(
+    ("classifier", "settings"),
+    [
+        pytest.param(*case, id=name, marks=pytest.mark.slow if name in SLOWLY else ())
+        for name, case in CASES.items()
+    ],
+)
 DOCUMENTS = ("han",)
 """Those that read documents, where one sentence does not reach every parameter."""
 
@@ -159,7 +168,7 @@ def test_a_row_without_words_is_finite(classifier, settings, lengths):
         assert torch.allclose(empty, empty[:1], atol=1e-12, rtol=0)
 
 
-@every
+@by_heart
 def test_it_overfits_eight_examples(classifier, settings):
     certain = {name: value for name, value in settings.items() if "dropout" not in name}
     model = build(classifier, certain, torch.float32).train()

@@ -32,8 +32,17 @@ VARIANTS = {
 }
 RATES = {"mpcnn": 0.003}
 """Of the optimizer that learns by heart, where it is not 0.03."""
+SLOWLY = {*VARIANTS, "lstmn-pair", "abcnn"}
+"""Those that learn by heart in the slow suite alone."""
 CASES = {name: (name, {}) for name in catalog.names(task="entailment")} | VARIANTS
 every = pytest.mark.parametrize(("classifier", "settings"), CASES.values(), ids=CASES.keys())
+by_heart = pytest.mark.parametrize(
+    ("classifier", "settings"),
+    [
+        pytest.param(*case, id=name, marks=pytest.mark.slow if name in SLOWLY else ())
+        for name, case in CASES.items()
+    ],
+)
 
 
 class Labeled(NamedTuple):
@@ -206,7 +215,7 @@ def test_a_row_without_words_is_finite(classifier, settings, lengths, second):
         assert same(logits[-1], logits[-2])  # both have the same words, or none
 
 
-@every
+@by_heart
 def test_it_overfits_eight_examples(classifier, settings):
     certain = {name: value for name, value in settings.items() if "dropout" not in name}
     model = build(classifier, certain, torch.float32).train()

@@ -133,6 +133,9 @@ def test_entailment_and_rows_chosen_by_a_column(tmp_path):
     assert len(task.data({"path": str(data), "where": {"source": ["one", "two"]}}).train) == 240
     with pytest.raises(RequestError, match="no line has the key 'sauce'"):
         task.data({"path": str(data), "where": {"sauce": "one"}})
+    said = r"train.jsonl: none of 240 rows is one that data.where asks for, source: three"
+    with pytest.raises(RequestError, match=said):
+        task.data({"path": str(data), "where": {"source": "three"}})
     found = fitted(tmp_path, data, PAIR, {"name": "entailment", "features": ["overlap"]}, 15)
     assert found["metrics"]["accuracy"] > 90
 

@@ -215,12 +215,13 @@ def read(
     Args:
         examples: what a row gives: pairs of the values of each field and the right outputs.
     """
-    found = Rows(values={name: [] for name in config.fields})
+    found, others = Rows(values={name: [] for name in config.fields}), 0
     columns = {**config.columns, **{_WHERE + column: column for column in config.where}}
     rows = formats.read(path, columns, config.format, config.header, problems)
     for row in rows:
         found.file = row.file
         if any(row.fields[_WHERE + c].strip() not in own for c, own in config.where.items()):
+            others += 1
             continue
         values: dict[str, Any] = {}
         for name, one in config.fields.items():
@@ -236,6 +237,11 @@ def read(
                     found.values[name].append(example[name])
                 found.references.append(right)
                 found.lines.append(row.line)
+    if others and not len(found):
+        asked = " and ".join(f"{c}: {' or '.join(sorted(v))}" for c, v in config.where.items())
+        raise RequestError(
+            f"{found.file}: none of {others} rows is one that data.where asks for, {asked}"
+        )
     problems.report(found.file)
     limit = config.limit.get(split)
     return found.pick(some(len(found), limit)) if limit is not None else found
