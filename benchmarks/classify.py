@@ -1,4 +1,4 @@
-"""Short texts a second through `loaded.predict`: the smallest classifiers, with one and two threads.
+"""Short texts a second through `predict`: the smallest classifiers, with one and two threads.
 
     python benchmarks/classify.py                        # cnn and bilstm, 10,000 texts, 5 repeats
     python benchmarks/classify.py cnn --threads 1 --profile

@@ -1,8 +1,7 @@
-"""Texts of any length: windows by hand, their losses and answers, and 50,000 words in little memory."""
+"""Texts of any length: windows by hand, losses and answers, 50,000 words in little memory."""
 
 import math
 import resource
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ from torch import nn
 
 from regard import tasks
 from regard.errors import RequestError
+from regard.loaded import Loaded
 from regard.models.disan import DiSAN
 from regard.protocols import Inputs, Output
 from regard.tasks.vote import Vote
@@ -157,6 +157,6 @@ def test_fifty_thousand_words_take_little_memory(tmp_path):
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before  # KiB
     assert made.output in ("pos", "neg")
     assert grown < 200_000  # all pairs of words would take 50,000² numbers of each feature
-    loaded = SimpleNamespace(task=task, model=model, tokenizers=data.tokenizers)
-    with pytest.raises(RequestError, match=r"50,000 words.* windows of 40"):
-        task.view(loaded, [text])
+    loaded = Loaded(model, task, data.fields, None, {"model": {"name": "disan"}}, tmp_path)
+    with pytest.raises(RequestError, match=r"45 words.* windows of 40"):
+        task.view(loaded, [" ".join(text.split()[:45])])

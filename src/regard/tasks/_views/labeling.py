@@ -124,9 +124,11 @@ class _Made:
         for record in records:
             if not {"query", "key"} <= set(record.axes):
                 continue
-            itself = record.role in ITSELF
-            for call, (heads, scope) in enumerate(_looks(record)):
-                turn = call if itself else crossed
+            itself, looks = record.role in ITSELF, _looks(record)
+            # Read word by word: the second text's words are those that look at the first.
+            stepwise = not itself and len(looks) < len(record.steps)
+            for call, (heads, scope) in enumerate(looks):
+                turn = call if itself else crossed + stepwise
                 crossed += not itself
                 order = [(turn + k) % len(tokens) for k in range(len(tokens))]
                 _, queries, keys = heads.shape
