@@ -153,7 +153,7 @@ def scored(
     started = time.monotonic()
     predictions = loaded.task.predict(loaded.model, examples, loaded.decoder, loaded.fields)
     scores = loaded.task.score(predictions, examples)
-    return Scored(examples, scores, dict(read.problems.counts), time.monotonic() - started)
+    return Scored(examples, scores, dict(read.problems.left_out), time.monotonic() - started)
 
 
 def _answered(

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 import regard
 from regard import tasks
+from regard.cli.evaluate import measure
 from regard.errors import RequestError
 from regard.protocols import Output
 from regard.tasks.objectives import OBJECTIVES
@@ -58,6 +59,16 @@ def test_the_temperature_is_in_the_folder_and_divides_the_logits(trained):
         logits = loaded.model(batch["text"]).logits.double() / told["temperature"]
     found = loaded.predict(["the film is dull"])[0]
     assert found.score == pytest.approx(logits.log_softmax(-1).max().item(), abs=1e-6)
+
+
+def test_the_calibration_error_has_the_bins_of_its_diagram(trained, reviews):
+    loaded = regard.load(trained[1])
+    found = measure(loaded, reviews / "test.jsonl")
+    bins = found["reliability"]
+    assert sum(one["examples"] for one in bins) == found["examples"] == 40
+    gaps = [one["examples"] * abs(one["confidence"] - one["accuracy"]) for one in bins]
+    assert 100 * sum(gaps) / 40 == pytest.approx(found["metrics"]["ece"])
+    json.dumps(found)
 
 
 def test_several_labels(tmp_path):
@@ -241,8 +252,14 @@ def test_what_is_wrong_with_vectors(reviews, vectors, tmp_path):
         fit(path="nowhere.txt")
     with pytest.raises(RequestError, match=r"data.vectors: expected a path"):
         fit(most=3)
-    with pytest.raises(RequestError, match=r"data.vectors.most is -1; it must be 0 or more"):
+    with pytest.raises(
+        RequestError, match=r"data.vectors.most: expected a number from 0 to .*, got -1"
+    ):
         fit(path=str(vectors), most=-1)
+    capitals = tmp_path / "capitals.txt"
+    capitals.write_text(vectors.read_text().upper())
+    with pytest.raises(RequestError, match=r"capitals.txt has none of the .* words of the tr"):
+        fit(path=str(capitals), most=9)
     task = tasks.load("classification")()
     config = {"path": str(reviews), "vectors": {"path": str(vectors)}, "tokenizer": {"kind": "bpe"}}
     with pytest.raises(RequestError, match="expected a tokenizer of words, got 'bpe'"):
@@ -261,6 +278,9 @@ def test_bad_rows_are_named_and_counted_and_unseen_labels_are_errors(tmp_path, c
         found = tasks.load("classification")().data({"path": str(data)})
     assert "test.jsonl:5: empty" in caplog.text
     assert "test.jsonl:6: unseen label" in caplog.text
+    (kept,) = [line for line in caplog.messages if "unseen" in line]
+    assert kept.endswith("the line stays: nothing is learned from it, and scores count it")
+    assert dict(found.problems.left_out) == {"empty": 1, "lacks a column": 1}
     assert "'mixed' is not in the training data" in caplog.text
     assert "test.jsonl:7: lacks a column" in caplog.text
     assert len(found.test) == 5
@@ -298,6 +318,63 @@ def test_the_positive_label_must_be_one_of_training(tmp_path):
     data = write(tmp_path / "data", (20, 5, 5), pairs)
     with pytest.raises(RequestError, match=r"task.positive: there is no label 'yes'"):
         tasks.load("similarity")("label", positive="yes").data({"path": str(data)})
+
+
+def test_labels_may_be_a_list_in_json_and_other_cells_may_not(tmp_path, caplog):
+    def several(count, seed):
+        lists = [[], ["pos"], ["b", "a"], [3, "a"], "a,b"]
+        return [{"text": f"text {i}", "label": lists[i % 5]} for i in range(count)]
+
+    data = write(tmp_path / "data", (10, 5, 5), several)
+    with (data / "test.jsonl").open("a") as file:
+        file.write('{"text": ["a", "b"], "label": "a"}\n{"text": "a", "label": ["a", null]}\n')
+    with caplog.at_level(logging.WARNING):
+        found = tasks.load("classification")("several").data({"path": str(data)})
+    assert found.fields["label"].names == ["3", "a", "b", "pos"]
+    assert [one[0] for one in found.test.references] == ["", "pos", "a,b", "3,a", "a,b"]
+    assert found.test.collate([0])["label"].tolist() == [[0, 0, 0, 0]]
+    for line in (6, 7):
+        assert f"test.jsonl:{line}: lacks a column" in caplog.text
+
+
+def test_quotes_of_a_tsv_file_are_text(tmp_path):
+    for split in ("train", "dev", "test"):
+        lines = ["text\tlabel", 'he said "so\t1', 'it is "good"\t0', "plain\t1"]
+        (tmp_path / f"{split}.tsv").write_text("\n".join(lines) + "\n")
+    found = tasks.load("classification")().data({"path": str(tmp_path)})
+    assert list(found.train.texts) == ['he said "so', 'it is "good"', "plain"]
+
+
+def test_two_ordered_labels_have_one_border(tmp_path):
+    def two(count, seed):
+        return [{"text": f"text {i}", "label": i % 2} for i in range(count)]
+
+    task = tasks.load("classification")("ordinal")
+    found = task.data({"path": str(write(tmp_path / "data", (6, 2, 2), two))})
+    assert task.model_arguments(found.fields)["num_classes"] == 1
+    made = task.objective.answer("", [0.8], found.fields["label"])
+    assert made.output == "1"
+    assert made.probability_of("0") == pytest.approx(0.2)
+
+
+def test_what_is_odd_about_pairs(tmp_path, caplog):
+    data = write(tmp_path / "data", (20, 5, 1), pairs)
+    rows = ['{"a": "w1", "b": " ", "score": 3}', '{"a": "w1", "b": "w2", "score": "nan"}',
+            '{"a": "w1", "b": "w2", "score": 99}']  # fmt: skip
+    with (data / "test.jsonl").open("a") as file:
+        file.write("\n".join(rows) + "\n")
+    task = tasks.load("similarity")("grade")
+    with caplog.at_level(logging.WARNING):
+        found = task.data({"path": str(data)})
+    assert "test.jsonl:2: empty (no b)" in caplog.text
+    assert "test.jsonl:3: not a number ('nan' is not finite)" in caplog.text
+    outside = found.test.collate([1])["score"][0]
+    assert (outside[-1], outside.sum()) == (1, 1)  # the end of the range; the score is of 99 itself
+    assert found.test.references[1] == ["99"]
+    asked = task.asked(["a ||| ", "a ||| b ||| c", " ||| ", ""], found.fields).refused
+    assert [one.refused for one in asked] == [
+        "b is empty", "expected 2 inputs, a ||| b; got 3", "a is empty", ""
+    ]  # fmt: skip
 
 
 # -- views

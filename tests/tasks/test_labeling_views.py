@@ -46,10 +46,15 @@ def test_a_pair_read_word_by_word_is_one_map(tmp_path):
     columns = {"columns": {"premise": "a", "hypothesis": "b", "label": "label"}}
     fitted(tmp_path, data, {"name": "lstmn-pair", **TAPE}, task, 1, **columns)
     loaded = regard.load(tmp_path / "run")
+    second = ["w1", "w7", "w9"]
+    made = loaded.task.view(loaded, ["w1 w2 w3\t" + " ".join(second)])  # equally long
+    (cross,) = [own for own in made.maps if own.name == "fusion.cross"]
+    assert pieces(made, cross.rows) == second
+    assert pieces(made, cross.columns) == ["w1", "w2", "w3"]
     made = loaded.task.view(loaded, ["w1 w2 w3 w4\tw1 w7 w9"])
     maps = {own.name: own for own in made.maps}
     assert set(maps) == {"encoder.tape", "fusion.decoder.tape", "fusion.cross"}
-    first, second = ["w1", "w2", "w3", "w4"], ["w1", "w7", "w9"]
+    first = ["w1", "w2", "w3", "w4"]
     for name, rows, columns in (
         ("encoder.tape", first, ["∅", *first]),
         ("fusion.decoder.tape", second, ["∅", *second]),

@@ -95,6 +95,7 @@ RANGES: Mapping[str, Mapping[str, Range]] = {
         "neighbors": SOME,
         "temperature": POSITIVE,
         "threshold": Range(0, 1),
+        "window": Range(0, 1_000_000),
     },
     "task.guided": {"head": SOME, "weight": FACTOR},
     "task.scheduled": {"floor": Range(0, 1), "k": POSITIVE, "slope": FACTOR},

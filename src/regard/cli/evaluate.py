@@ -41,7 +41,8 @@ def evaluate(
     """Score a model with the field's official scorers.
 
     Without --data it is scored on the split of the data it was trained with. With --json the result
-    is one line: metrics, signature, examples, seconds.
+    is one line: metrics, signature, examples, seconds; where a calibration error is among the
+    scores, `reliability` too: the bins of its diagram.
 
     Examples:
         regard evaluate de-en-small --data test.tsv.gz --columns source=de,target=en
@@ -75,15 +76,17 @@ def measure(
     columns: Mapping[str, str | int] | None = None,
     split: str = "test",
 ) -> dict[str, Any]:
-    """Predict and score a split: metrics, signature, examples, seconds."""
+    """Predict and score a split: metrics, signature, examples, seconds; reliability with ECE."""
     found = scored(loaded, data, columns, split)
     if found.problems:
         say(f"{sum(found.problems.values())} lines were left out: {found.problems}")
+    ece = found.scores.get("ece")
     return {
         "metrics": {name: float(score.value) for name, score in found.scores.items()},
         "signature": {name: score.signature for name, score in found.scores.items()},
         "examples": len(found.examples),
         "seconds": round(found.seconds, 3),
+        **({"reliability": ece.parts["bins"]} if ece is not None else {}),
     }
 
 

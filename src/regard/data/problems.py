@@ -9,6 +9,8 @@ __all__ = ["Problem", "Problems"]
 
 log = logging.getLogger(__name__)
 
+_STAYS = "stays: nothing is learned from it, and scores count it"
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -41,24 +43,36 @@ class Problems:
     def __init__(self, shown: int = 3, kept: int = 10_000) -> None:
         self.shown, self.kept = shown, kept
         self.counts: Counter[str] = Counter()
+        """Of each kind; `left_out`: of lines that do not stay."""
+        self.left_out: Counter[str] = Counter()
         self._by_file: Counter[tuple[str, str]] = Counter()
         self._kept: list[Problem] = []
 
-    def add(self, file: str, line: int, what: str, detail: str = "") -> None:
-        """Report a line that is left out."""
+    def add(
+        self, file: str, line: int, what: str, detail: str = "", *, stays: bool = False
+    ) -> None:
+        """Report a line that is left out, or that stays though nothing is learned from it."""
         problem = Problem(str(file), line, what, detail)
         self.counts[what] += 1
+        if not stays:
+            self.left_out[what] += 1
         self._by_file[problem.file, what] += 1
         if len(self._kept) < self.kept:
             self._kept.append(problem)
         if self._by_file[problem.file, what] <= self.shown:
-            log.warning("%s; the line is left out", problem)
+            log.warning("%s; the line %s", problem, _STAYS if stays else "is left out")
 
     def report(self, file: str) -> None:
         """Log how many lines of a file were left out in all, where not each was named before."""
         for (name, what), count in self._by_file.items():
             if name == str(file) and count > self.shown:
-                log.warning("%s: %d lines left out in all: %s", name, count, what)
+                log.warning(
+                    "%s: %d lines %sin all: %s",
+                    name,
+                    count,
+                    "left out " * (what in self.left_out),
+                    what,
+                )
 
     def __iter__(self) -> Iterator[Problem]:
         return iter(self._kept)

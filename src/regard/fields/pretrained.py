@@ -53,9 +53,15 @@ class Pretrained:
         """With the vectors of these words and of the first `most` of the file.
 
         Raises:
-            RequestError: there is no such file, or it holds no word vectors.
+            RequestError: there is no such file, it holds no word vectors, or none of these words.
         """
-        words, vectors = read_word_vectors(sources.find(self.path), set(wanted), self.most)
+        known = set(wanted)
+        words, vectors = read_word_vectors(sources.find(self.path), known, self.most)
+        if known and known.isdisjoint(words):
+            raise RequestError(
+                f"data.vectors: {self.path} has none of the {len(known):,} words of the training "
+                "data: another language, or capital letters where the tokenizer has small ones?"
+            )
         if self.normalize:
             vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
         return replace(self, words=words, vectors=vectors.astype(np.float32))

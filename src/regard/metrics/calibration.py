@@ -40,6 +40,9 @@ class ReliabilityBin(NamedTuple):
 def expected_calibration_error(confidences: Numbers, right: Flags, bins: int = 15) -> Score:
     """The mean distance between confidence and accuracy over bins of confidence, in percent.
 
+    `parts["bins"]` are those of the reliability diagram that have examples, each with its mean
+    `confidence` and its `accuracy` from 0 to 1 and its number of `examples`.
+
     Args:
         confidences: the probability of each output, from 0 to 1.
         right: whether each output is right.
@@ -60,6 +63,7 @@ def expected_calibration_error(confidences: Numbers, right: Flags, bins: int = 1
         "confidence": float(100 * confident.mean()),
         "accuracy": float(100 * correct.mean()),
         "examples": len(confident),
+        "bins": [one._asdict() for one in reliability(confidences, right, bins) if one.examples],
     }
     marks = signature(metric="ece", bins=bins, widths="equal")
     return Score("ece", float(_error(counts.sum(0))), marks, parts, Sums(counts, _error))

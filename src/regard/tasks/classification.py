@@ -49,11 +49,12 @@ class Classification(Labeling):
         temperature: float = 1.0,
         sentences: str = "",
         characters: bool = False,
+        window: int = 0,
     ) -> None:
         super().__init__(
             labels, "label", weights=weights, focal=focal, smoothing=smoothing,
             threshold=threshold, temperature=temperature, sentences=sentences,
-            characters=characters,
+            characters=characters, window=window,
         )  # fmt: skip
         self.labels = labels
 

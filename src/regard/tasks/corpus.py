@@ -14,7 +14,7 @@ from regard.data.batch import some
 from regard.data.dataset import Column
 from regard.data.problems import Problems
 from regard.errors import RequestError, nearest
-from regard.fields import Bad, Field, TextField
+from regard.fields import Bad, Field, LabelsField, TextField
 from regard.fields.documents import DocumentColumn
 from regard.fields.pretrained import Pretrained
 from regard.fields.text import TextColumn, own_texts, with_vocabularies
@@ -217,7 +217,8 @@ def read(
     """
     found, others = Rows(values={name: [] for name in config.fields}), 0
     columns = {**config.columns, **{_WHERE + column: column for column in config.where}}
-    rows = formats.read(path, columns, config.format, config.header, problems)
+    lists = {n: one.separator for n, one in config.fields.items() if isinstance(one, LabelsField)}
+    rows = formats.read(path, columns, config.format, config.header, problems, lists)
     for row in rows:
         found.file = row.file
         if any(row.fields[_WHERE + c].strip() not in own for c, own in config.where.items()):
@@ -281,7 +282,7 @@ def encode(
     for name, own in fields.items():
 
         def report(at: int, what: str, detail: str, name: str = name) -> None:
-            problems.add(rows.file, rows.lines[at], what, f"{name}: {detail}")
+            problems.add(rows.file, rows.lines[at], what, f"{name}: {detail}", stays=True)
 
         columns[name] = own.encode(rows.values[name], report, fields, rows.values)
     sizes = [

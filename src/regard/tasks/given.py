@@ -10,7 +10,7 @@ from torch import nn
 from regard.data.problems import Problems
 from regard.data.tokenize import Tokenizer
 from regard.errors import RequestError, nearest
-from regard.fields import Field, TextField
+from regard.fields import Bad, Field, TextField
 from regard.fields.text import with_vocabularies
 from regard.tasks.prediction import Prediction
 
@@ -137,5 +137,8 @@ def row_of(text: str, inputs: Sequence[str], fields: Mapping[str, Field]) -> dic
     """
     row: dict[str, Any] = {}
     for name, cell in zip(inputs, cells_of(text, inputs), strict=True):
-        row[name] = fields[name].read(cell, row)
+        try:
+            row[name] = fields[name].read(cell, row)
+        except Bad as bad:
+            raise ValueError(f"{name} is {bad}" if bad.what == "empty" else str(bad)) from None
     return row

@@ -21,6 +21,7 @@ from regard.tasks.given import Data, device_of
 from regard.tasks.objectives import OBJECTIVES, Objective
 from regard.tasks.prediction import Prediction
 from regard.tasks.vote import Vote
+from regard.tasks.windows import Windowed
 
 __all__ = ["Labeling"]
 
@@ -44,6 +45,9 @@ class Labeling(Task):
         features: of a pair, kinds of `data.pair_features`.
         sentences: how texts are cut into sentences, for models of documents.
         characters: models read the characters of every word too.
+        window: a text of more words is read in windows of so many, that overlap by half: its loss
+            is the mean of their losses, its answer comes from the mean of their probabilities, of
+            which the temperature is fitted. For tasks with one text; 0: none.
     """
 
     viewed: ClassVar[str] = "labeling"
@@ -64,6 +68,7 @@ class Labeling(Task):
         features: Sequence[str] = (),
         sentences: str = "",
         characters: bool = False,
+        window: int = 0,
     ) -> None:
         if objective not in OBJECTIVES:
             raise RequestError(
@@ -79,6 +84,16 @@ class Labeling(Task):
             raise RequestError(f"task.temperature is {temperature:g}; it must be above 0")
         if not 0 < threshold < 1:
             raise RequestError(f"task.threshold is {threshold:g}; it must be between 0 and 1")
+        if window < 0:
+            raise RequestError(f"task.window is {window}; it must be 0 or more words")
+        if window and sentences:
+            raise RequestError(
+                "task.window: texts that are cut into sentences (task.sentences) are read whole; "
+                "leave out one of the two"
+            )
+        if window and len(self.texts) > 1:
+            raise RequestError(f"task.window: {self.name} reads pairs, and windows are of one text")
+        self.window = window
         self.target, self.weights, self.temperature = target, weights, temperature
         self.features, self.sentences, self.characters = list(features), sentences, characters
         self.objective: Objective = OBJECTIVES[objective](
@@ -173,9 +188,16 @@ class Labeling(Task):
 
         What the model adds to its loss (`Output.extra["penalty"]`, a mean) is in it in training.
         """
-        output = model(*self._inputs(batch))
+        inputs, target = self._inputs(batch), batch[self.target]
         weight = batch["weight"] if step is not None and "weight" in batch else None
-        total = self.objective.loss(output.logits.float(), batch[self.target], weight)
+        if self.window and inputs[0].values.shape[1] > self.window:
+            output, owners = self._windowed(model).each(inputs[0])
+            share = 1 / owners.bincount(minlength=len(target))
+            weight = (share if weight is None else share * weight)[owners]
+            target = target[owners]
+        else:
+            output = model(*inputs)
+        total = self.objective.loss(output.logits.float(), target, weight)
         if step is not None and "penalty" in output.extra:
             total = total + output.extra["penalty"] * batch.count
         return total, batch.count
@@ -193,7 +215,7 @@ class Labeling(Task):
             return {}
         parts = [
             (self._logits(model, dev.collate(at)).numpy(), dev.columns[self.target].values[at])
-            for at in plan(dev.sizes, tokens=tokens, shuffle=False)
+            for at in self.batches(dev, tokens)
         ]
         logits, labels = (np.concatenate(side) for side in zip(*parts, strict=True))
         if not (labels >= 0).any():
@@ -202,15 +224,29 @@ class Labeling(Task):
 
     @torch.no_grad()
     def _logits(self, model: nn.Module, batch: Any) -> Tensor:
-        logits: Tensor = model(*self._inputs(batch.to(device_of(model)))).logits
+        read = self._windowed(model) if self.window and not isinstance(model, Vote) else model
+        logits: Tensor = read(*self._inputs(batch.to(device_of(model)))).logits
         return logits.double().cpu()
+
+    def _windowed(self, model: nn.Module) -> Windowed:
+        return Windowed(model, self.window, self.objective.probabilities, self.objective.logits)
 
     # -- predicting
 
+    def batches(self, dataset: Any, tokens: int) -> list[list[int]]:
+        """Which examples are answered together; one longer than the budget is alone."""
+        sizes = np.minimum(dataset.sizes, tokens) if self.window else dataset.sizes
+        return plan(sizes, tokens=tokens, shuffle=False, rows=self.most)
+
     def together(self, models: Sequence[nn.Module], tasks: Sequence[Task]) -> nn.Module:
         """The mean of the calibrated probabilities of several models."""
-        of = [one.temperature for one in tasks if isinstance(one, Labeling)]
-        return Vote(models, of, self.objective.probabilities, self.objective.logits)
+        each = [
+            (own._windowed(one) if own.window else one, own.temperature)
+            for one, own in zip(models, tasks, strict=True)
+            if isinstance(own, Labeling)
+        ]
+        readers, of = zip(*each, strict=True)
+        return Vote(readers, of, self.objective.probabilities, self.objective.logits)
 
     def outputs(
         self,

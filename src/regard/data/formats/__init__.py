@@ -46,6 +46,7 @@ def read(
     format: str | None = None,
     header: bool = True,
     problems: Problems | None = None,
+    lists: Mapping[str, str] | None = None,
 ) -> Iterator[Row]:
     """Read rows of named fields from a file, line by line.
 
@@ -57,6 +58,7 @@ def read(
         format: a key of `FORMATS`; told from the file's name where not given.
         header: whether the first line of a TSV file names its columns.
         problems: takes what is wrong with single lines; those lines are left out.
+        lists: the fields that may be lists in JSON lines, with what is put between their items.
 
     Raises:
         RequestError: no such file or format, a column that is not there, Moses files of unequal
@@ -66,6 +68,8 @@ def read(
     if chosen not in FORMATS:
         raise RequestError(f"unknown data format {chosen!r}: {nearest(chosen, FORMATS)}")
     problems = Problems() if problems is None else problems
+    if lists and chosen == "jsonl":  # no other format has lists
+        return jsonl.read(path, columns, header=header, problems=problems, lists=lists)
     return FORMATS[chosen](path, columns, header=header, problems=problems)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from regard.data.formats.text import Column, Row, lines
@@ -18,6 +19,7 @@ def read(
     *,
     header: bool = True,
     problems: Problems,
+    lists: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[Row]:
     """Read a JSONL file; `header` has no meaning here. See `formats.read`.
 
@@ -31,6 +33,9 @@ def read(
     for number, value in objects(path, problems):
         keys.update(dict.fromkeys(value))
         there = {f: value[str(c)] for f, c in columns.items() if str(c) in value}
+        for field, between in lists.items():
+            if isinstance(own := there.get(field), list) and all(map(_is_text, own)):
+                there[field] = between.join(map(str, own))
         found.update(there)
         wrong = [f for f in columns if not _is_text(there.get(f))]
         if wrong:

@@ -51,6 +51,7 @@ def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> Vi
     for text in inputs:
         if not text.strip():
             raise RequestError("the input is empty: there is nothing to look at")
+        _whole(loaded, text)
         with torch.inference_mode(), watch(loaded.model) as seen:
             (found,) = loaded.predict([text])
         if found.refused:
@@ -59,6 +60,16 @@ def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> Vi
     return View(
         made.axes, made.maps, made.runs, f"{options.folder or name_of(loaded)} · {inputs[0]}"
     )
+
+
+def _whole(loaded: LoadedModel, text: str) -> None:
+    """Refuse a text that is read in windows: its words look at those of their window only."""
+    window, field = loaded.task.window, loaded.task.texts[0]
+    if window and (count := len(loaded.tokenizers[field].encode(text))) > window:
+        raise RequestError(
+            f"the text has {count:,} words, and is read in windows of {window:,}: look at a part "
+            "of it"
+        )
 
 
 @dataclass
@@ -113,9 +124,11 @@ class _Made:
         for record in records:
             if not {"query", "key"} <= set(record.axes):
                 continue
-            itself = record.role in ITSELF
-            for call, (heads, scope) in enumerate(_looks(record)):
-                turn = call if itself else crossed
+            itself, looks = record.role in ITSELF, _looks(record)
+            # Read word by word: the second text's words are those that look at the first.
+            stepwise = not itself and len(looks) < len(record.steps)
+            for call, (heads, scope) in enumerate(looks):
+                turn = call if itself else crossed + stepwise
                 crossed += not itself
                 order = [(turn + k) % len(tokens) for k in range(len(tokens))]
                 _, queries, keys = heads.shape
