@@ -1,6 +1,7 @@
 """`regard demo`, on a recipe of seconds."""
 
 import gzip
+import shutil
 import time
 from dataclasses import replace
 from itertools import islice
@@ -32,6 +33,7 @@ def quick(tmp_path_factory):
             (place / f"{split}.tsv").write_text("".join(islice(file, 2000, 2000 + count)))
     (place / "quick.yaml").write_text(RECIPE.replace("PLACE", str(place)))
     toy.make(place / "models" / demo.TRANSLATOR, "transformer")
+    shutil.copytree(store.SHIPPED / demo.REVIEWER, place / "models" / demo.REVIEWER)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(demo, "RECIPE", str(place / "quick.yaml"))
         patch.setattr(store, "SHIPPED", place / "models")
@@ -55,7 +57,7 @@ def test_the_demo_ends_with_one_json_line(capsys, quick, small, tmp_path):
     ran = run(capsys, "demo", "--json", "--seconds", "1", "-o", str(out))
     assert (ran.code, ran.out.count("\n")) == (0, 1), ran.out + ran.err
     result = ran.result
-    assert list(result) == ["pronunciation", "translation", "pictures", "seconds"]
+    assert list(result) == ["pronunciation", "translation", "review", "pictures", "seconds"]
     assert 0 < result["pronunciation"]["per"] <= 200
     assert 0 < result["pronunciation"]["wer"] <= 100
     assert result["translation"]["bleu"] >= 0
@@ -65,8 +67,11 @@ def test_the_demo_ends_with_one_json_line(capsys, quick, small, tmp_path):
         "mt-bible-de": 506,
     }
     assert result["pictures"] == [
-        str(out / "pictures" / f"{name}.png") for name in ("pronunciation", "translation", "heads")
+        str(out / "pictures" / f"{name}.png")
+        for name in ("pronunciation", "translation", "heads", "review")
     ]
+    assert result["review"]["output"] == "pos"
+    assert 0.5 < result["review"]["probability"] < 1
     for picture in result["pictures"]:
         with open(picture, "rb") as file:
             assert file.read(4) == b"\x89PNG"

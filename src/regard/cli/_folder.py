@@ -24,7 +24,11 @@ __all__ = [
 ]
 
 Folder = Annotated[
-    str, typer.Argument(metavar="FOLDER", help="A trained folder, or a shipped name: de-en-small.")
+    str,
+    typer.Argument(
+        metavar="FOLDER",
+        help="A trained folder, or a shipped name: de-en-small, movie-reviews-small.",
+    ),
 ]
 Changes = Annotated[
     list[str] | None,

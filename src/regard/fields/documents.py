@@ -21,15 +21,19 @@ def _lines(text: str) -> list[str]:
 
 
 def _marks(text: str) -> list[str]:
+    return [one for line in text.splitlines() for one in _sentences(line)]
+
+
+def _sentences(line: str) -> list[str]:
     found, start = [], 0
-    for end in _END.finditer(text):
-        found.append(text[start : end.end()])
+    for end in _END.finditer(line):
+        found.append(line[start : end.end()])
         start = end.end()
-    return [*found, text[start:]]
+    return [*found, line[start:]]
 
 
 SPLITTERS: Mapping[str, Callable[[str], list[str]]] = {"lines": _lines, "punctuation": _marks}
-"""How a text is cut into sentences: at line breaks, or behind marks that end a sentence."""
+"""How a text is cut into sentences: at line breaks; or there and behind marks that end one."""
 
 
 def sentences_of(text: str, how: str) -> list[str]:
