@@ -258,7 +258,9 @@ class Language(Task):
 class _Silent(Problems):
     """Of a pass over a text that is read again: what is wrong is told then."""
 
-    def add(self, file: str, line: int, what: str, detail: str = "") -> None:
+    def add(
+        self, file: str, line: int, what: str, detail: str = "", *, stays: bool = False
+    ) -> None:
         """Say nothing."""
 
     def report(self, file: str) -> None:
