@@ -14,7 +14,7 @@ from regard.loaded import Loaded
 from regard.models.disan import DiSAN
 from regard.protocols import Inputs, Output
 from regard.tasks.vote import Vote
-from regard.tasks.windows import Windowed, windows
+from regard.tasks.windows import InWindows, windows
 from tests.tasks.labeled import write
 
 TASK = tasks.load("classification")
@@ -74,7 +74,7 @@ FIRST = np.mean([softmax(2, 1), softmax(1, 2), softmax(1, 2)], 0)
 
 def test_the_answer_is_the_mean_of_the_probabilities_and_short_texts_are_as_ever():
     task = TASK(window=4)
-    own = Windowed(Counting(), 4, task.objective.probabilities, task.objective.logits)
+    own = InWindows(Counting(), 4, task.objective.probabilities, task.objective.logits)
     found = own(Inputs(TEXT)).logits.softmax(-1)
     np.testing.assert_allclose(found[0].detach(), FIRST, rtol=1e-12)
     np.testing.assert_allclose(found[1].detach(), softmax(0, 1), rtol=1e-6)

@@ -21,7 +21,7 @@ from regard.tasks.given import Data, device_of
 from regard.tasks.objectives import OBJECTIVES, Objective
 from regard.tasks.prediction import Prediction
 from regard.tasks.vote import Vote
-from regard.tasks.windows import Windowed
+from regard.tasks.windows import InWindows
 
 __all__ = ["Labeling"]
 
@@ -228,8 +228,8 @@ class Labeling(Task):
         logits: Tensor = read(*self._inputs(batch.to(device_of(model)))).logits
         return logits.double().cpu()
 
-    def _windowed(self, model: nn.Module) -> Windowed:
-        return Windowed(model, self.window, self.objective.probabilities, self.objective.logits)
+    def _windowed(self, model: nn.Module) -> InWindows:
+        return InWindows(model, self.window, self.objective.probabilities, self.objective.logits)
 
     # -- predicting
 

@@ -11,7 +11,7 @@ from torch.utils.checkpoint import checkpoint
 
 from regard.protocols import Inputs, Output, unpacked
 
-__all__ = ["Windowed", "windows"]
+__all__ = ["InWindows", "windows"]
 
 AT_ONCE = 4096
 """The most words of windows that are read together, but for one window that has more."""
@@ -54,7 +54,7 @@ def windows(source: Inputs, window: int) -> tuple[Inputs, Int[Tensor, " n"]]:
     return Inputs(cut(ids), sizes, extras), owners
 
 
-class Windowed(nn.Module):
+class InWindows(nn.Module):
     r"""A `Classifier` of texts of any length: the mean of the probabilities of the windows.
 
     .. math:: z = f^{-1}\Big(\frac{1}{n} \sum_i f(z_i)\Big)
