@@ -26,7 +26,13 @@ PAIR = {"name": "decomposable", "embed": 12, "dim": 12, "hidden": 16, "dropout":
 
 @pytest.fixture(scope="module")
 def reviews(tmp_path_factory):
-    return write(tmp_path_factory.mktemp("reviews"))
+    """Every eighth label of dev is wrong, so that there is something to calibrate."""
+    place = write(tmp_path_factory.mktemp("reviews"))
+    lines = [json.loads(line) for line in (place / "dev.jsonl").read_text().splitlines()]
+    for row in lines[::8]:
+        row["label"] = {"pos": "neg", "neg": "pos"}[row["label"]]
+    (place / "dev.jsonl").write_text("".join(json.dumps(row) + "\n" for row in lines))
+    return place
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +75,13 @@ def test_the_calibration_error_has_the_bins_of_its_diagram(trained, reviews):
     gaps = [one["examples"] * abs(one["confidence"] - one["accuracy"]) for one in bins]
     assert 100 * sum(gaps) / 40 == pytest.approx(found["metrics"]["ece"])
     json.dumps(found)
+
+
+def test_without_an_error_on_dev_nothing_is_calibrated(tmp_path):
+    data = write(tmp_path / "data")
+    fitted(tmp_path, data, SMALL, {"name": "classification"}, 12)
+    told = json.loads((tmp_path / "run" / "config.json").read_text())["task"]
+    assert "temperature" not in told
 
 
 def test_several_labels(tmp_path):
@@ -405,7 +418,7 @@ def test_models_vote_with_the_mean_of_their_calibrated_probabilities(trained, re
     texts = ["The cast is great.", "The plot is dull. We saw it."]
     for text, voted in zip(texts, both.predict(texts), strict=True):
         alone = [each.predict([text])[0].probability_of("pos") for each in (one, two)]
-        assert voted.probability_of("pos") == pytest.approx(sum(alone) / 2, abs=1e-9)
+        assert voted.probability_of("pos") == pytest.approx(sum(alone) / 2, abs=1e-6)
     assert one.together() is one
 
 

@@ -210,7 +210,10 @@ class Labeling(Task):
         return [first, *others]
 
     def settled(self, model: nn.Module, dev: Any, tokens: int) -> dict[str, Any]:
-        """The temperature that makes the likelihood of dev greatest."""
+        """The temperature that makes the likelihood of dev greatest.
+
+        Where dev has no error nothing is known of how sure the model may be: it stays as it is.
+        """
         if dev is None or not self.objective.calibrated or len(dev) < 2:
             return {}
         parts = [
@@ -218,7 +221,8 @@ class Labeling(Task):
             for at in self.batches(dev, tokens)
         ]
         logits, labels = (np.concatenate(side) for side in zip(*parts, strict=True))
-        if not (labels >= 0).any():
+        known = labels >= 0
+        if (logits[known].argmax(1) == labels[known]).all():
             return {}
         return {"temperature": round(fit_temperature(logits, labels), 4)}
 

@@ -195,11 +195,11 @@ class _Made:
             for i in most.tolist()
         )
         return [
+            MapPanel("text", "words by their weight in the document", map=first),
             ValuesPanel(
                 "bars", "sentences", labels=tuple(_shortened(written[i]) for i in most),
                 values=tuple(float(shares[i]) for i in most),
             ),
-            MapPanel("text", "words by their weight in the document", map=first),
             TablePanel(
                 title="what a sentence was read for", columns=("sentence", "weight", "words"),
                 cells=strongest,
