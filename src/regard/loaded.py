@@ -1,5 +1,6 @@
 """A model with all it needs to be used: what `regard.load` gives."""
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -143,7 +144,7 @@ class Loaded:
                     f" {self.task.name}: only models of one task go together"
                 )
             for name, own in self.fields.items():
-                if own.saved and own.dump() != other.fields[name].dump():
+                if own.saved and json.loads(own.dump()) != json.loads(other.fields[name].dump()):
                     what = f"{name} tokenizer" if name in self.tokenizers else f"field {name!r}"
                     raise RequestError(
                         f"{other.folder} has another {what} than {self.folder}: models that go"

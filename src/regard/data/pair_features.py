@@ -368,7 +368,7 @@ class PairFeatures:
         return {
             "kinds": list(self.kinds),
             "sentences": self._counts.sentences,
-            "words": dict(self._counts.words),
+            "words": dict(sorted(self._counts.words.items())),
             "grams": self._counts.grams.tolist() if self._counts.grams.any() else [],
         }
 

@@ -52,7 +52,7 @@ class FeaturesField(Field):
         """
         made = copy(self)
         pairs = _words(values)
-        made._made = self._made.learn(pairs)
+        made._made = PairFeatures(self.kinds).learn(pairs)
         found = made._made.of(pairs)
         made.mean = [float(x) for x in found.mean(0)]
         made.deviation = [float(x) or 1.0 for x in found.std(0)]
