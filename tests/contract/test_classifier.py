@@ -33,14 +33,19 @@ VARIANTS = {
 SLOWLY = {*VARIANTS, "lstmn"}
 """Those that learn by heart in the slow suite alone."""
 CASES = {name: (name, {}) for name in catalog.names(task="classification")} | VARIANTS
-every = pytest.mark.parametrize(("classifier", "settings"), CASES.values(), ids=CASES.keys())
-by_heart = pytest.mark.parametrize(
-    ("classifier", "settings"),
-    [
-        pytest.param(*case, id=name, marks=pytest.mark.slow if name in SLOWLY else ())
+
+
+def cases(slowly=()):
+    """Every case; those named are slow tests."""
+    given = [
+        pytest.param(*case, id=name, marks=pytest.mark.slow if name in slowly else ())
         for name, case in CASES.items()
-    ],
-)
+    ]
+    return pytest.mark.parametrize(("classifier", "settings"), given)
+
+
+core, every, by_heart = cases(), cases(VARIANTS), cases(SLOWLY)
+"""What a mask or a gradient could break is tested of every variant in the fast suite, too."""
 DOCUMENTS = ("han",)
 """Those that read documents, where one sentence does not reach every parameter."""
 
@@ -113,7 +118,7 @@ def test_normalized_is_true_to_its_word(classifier, settings):
     assert torch.allclose(total, torch.ones_like(total), atol=1e-6) == model.normalized
 
 
-@every
+@core
 def test_gradients_reach_every_parameter(classifier, settings):
     model, batch = build(classifier, settings).train(), labeled()
     if classifier in DOCUMENTS:
@@ -126,7 +131,7 @@ def test_gradients_reach_every_parameter(classifier, settings):
     assert not model.embed.weight.grad[PAD].any()
 
 
-@every
+@core
 def test_padding_and_neighbors_change_nothing(classifier, settings):
     model, batch = build(classifier, settings), labeled()
     logits = model(batch.source, batch.lengths).logits
@@ -186,7 +191,7 @@ def test_it_overfits_eight_examples(classifier, settings):
     assert torch.equal(model.eval()(batch.source, batch.lengths).logits.argmax(-1), batch.labels)
 
 
-@every
+@core
 def test_every_attention_is_seen_and_adds_up(classifier, settings):
     model, batch = build(classifier, settings), labeled((6, 0, 1, 9))
     layers = attentions(model)

@@ -35,14 +35,19 @@ RATES = {"mpcnn": 0.003}
 SLOWLY = {*VARIANTS, "lstmn-pair", "abcnn"}
 """Those that learn by heart in the slow suite alone."""
 CASES = {name: (name, {}) for name in catalog.names(task="entailment")} | VARIANTS
-every = pytest.mark.parametrize(("classifier", "settings"), CASES.values(), ids=CASES.keys())
-by_heart = pytest.mark.parametrize(
-    ("classifier", "settings"),
-    [
-        pytest.param(*case, id=name, marks=pytest.mark.slow if name in SLOWLY else ())
+
+
+def cases(slowly=()):
+    """Every case; those named are slow tests."""
+    given = [
+        pytest.param(*case, id=name, marks=pytest.mark.slow if name in slowly else ())
         for name, case in CASES.items()
-    ],
-)
+    ]
+    return pytest.mark.parametrize(("classifier", "settings"), given)
+
+
+core, every, by_heart = cases(), cases(VARIANTS), cases(SLOWLY)
+"""What a mask or a gradient could break is tested of every variant in the fast suite, too."""
 
 
 class Labeled(NamedTuple):
@@ -151,7 +156,7 @@ def test_features_of_the_pair_are_used_and_zeros_where_not_given(classifier, set
         logits(torch.zeros(4, 3))
 
 
-@every
+@core
 def test_gradients_reach_every_parameter(classifier, settings):
     model, batch = build(classifier, settings).train(), labeled()
     loss_of(model, batch).backward()
@@ -162,7 +167,7 @@ def test_gradients_reach_every_parameter(classifier, settings):
     assert not model.embed.weight.grad[PAD].any()
 
 
-@every
+@core
 def test_padding_and_neighbors_change_nothing(classifier, settings):
     model, batch = build(classifier, settings), labeled()
     logits = model(*batch.pair).logits
@@ -233,7 +238,7 @@ def test_it_overfits_eight_examples(classifier, settings):
     assert torch.equal(model.eval()(*batch.pair).logits.argmax(-1), batch.labels)
 
 
-@every
+@core
 def test_every_attention_is_seen_and_adds_up(classifier, settings):
     model, batch = build(classifier, settings), labeled((6, 0, 1, 9), (0, 2, 4, 5))
     layers, sizes = attentions(model), {9: batch.lengths, 5: batch.second_lengths}
