@@ -25,6 +25,7 @@ __all__ = [
     "PairClassifier",
     "Reader",
     "StartsLinear",
+    "Tagger",
     "ids_of",
     "lengths_of",
     "unpacked",
@@ -226,6 +227,27 @@ class PairClassifier(Protocol):
         second_lengths: Tensor | None = None,
     ) -> Output:
         """Read pairs of ids (B, T) and (B, U), or `Inputs`; logits (B, num_classes)."""
+        ...
+
+
+@runtime_checkable
+class Tagger(Protocol):
+    """Gives scores of tags for each word: logits (B, T, num_tags), before the softmax.
+
+    A model whose tags depend on each other (a linear-chain CRF) has `transitions` (num_tags,
+    num_tags), from row to column, `start` (num_tags,) and `end` (num_tags,) in `Output.extra`; the
+    logits are then its emissions. A model that tags twice (aspects and opinions) has the logits of
+    its second tags in `extra["auxiliary"]`.
+
+    What is known of each word beside its form comes in `Inputs.extras`: `marks` (B, T) int64, 1 at
+    the predicate that is asked about; `features` (B, T, F) int64, ids of further columns in one
+    common table; `characters` of each word.
+    """
+
+    normalized: bool
+
+    def __call__(self, source: Tensor | Inputs, lengths: Tensor | None = None) -> Output:
+        """Read sources: words (B, T), or `Inputs`; logits (B, T, num_tags)."""
         ...
 
 
