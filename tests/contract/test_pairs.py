@@ -1,22 +1,28 @@
 """What every classifier of pairs keeps to."""
 
-import copy
-import io
-import pickle
 from typing import NamedTuple
 
 import pytest
 import torch
-from safetensors.torch import load_model, save_model
 from torch import Tensor
 from torch.nn import functional as F
 
 from regard import catalog
 from regard.attention import watch
 from regard.errors import RequestError
-from regard.protocols import PAD, Inputs, Output, PairClassifier
+from regard.protocols import PAD, Inputs, PairClassifier
 from tests.contract.battery import SIZE, attentions, check_constructor
 from tests.contract.test_watch import by_key, check_sums, select_of
+from tests.contract.whole import (
+    COPIES,
+    check_bf16,
+    check_copy,
+    check_eval,
+    check_gradients,
+    check_output,
+    check_watching,
+    learn_by_heart,
+)
 
 CLASSES, FEATURES = 3, 2
 VARIANTS = {
@@ -101,15 +107,7 @@ def test_it_is_a_classifier_of_pairs_whose_constructor_is_its_configuration(clas
     assert isinstance(model, PairClassifier)
     assert isinstance(model.normalized, bool)
     assert (model.vocab_size, model.num_classes, model.num_features) == (SIZE, CLASSES, 0)
-    output = model(*batch.pair)
-    assert isinstance(output, Output)
-    assert output.logits.shape == (4, CLASSES)
-    assert output.logits.dtype == torch.float64
-    for extra in (output.extra, model.train()(*batch.pair).extra):
-        assert all(isinstance(value, Tensor) for value in extra.values())
-        assert all(value.dim() == 0 for name, value in extra.items() if name == "penalty")
-    assert set(model.state_dict()) <= {k for k, _ in model.named_parameters(remove_duplicate=False)}
-    assert len(str(model).splitlines()) <= 100
+    check_output(model, lambda m: m(*batch.pair), (4, CLASSES))
     assert model.embed.weight.shape[0] == SIZE
 
 
@@ -158,13 +156,8 @@ def test_features_of_the_pair_are_used_and_zeros_where_not_given(classifier, set
 
 @core
 def test_gradients_reach_every_parameter(classifier, settings):
-    model, batch = build(classifier, settings).train(), labeled()
-    loss_of(model, batch).backward()
-    for path, parameter in model.named_parameters():
-        assert parameter.grad is not None, path
-        assert parameter.grad.any(), path
-        assert parameter.grad.isfinite().all(), path
-    assert not model.embed.weight.grad[PAD].any()
+    model, batch = build(classifier, settings), labeled()
+    check_gradients(model, lambda m: loss_of(m, batch))
 
 
 @core
@@ -223,18 +216,13 @@ def test_a_row_without_words_is_finite(classifier, settings, lengths, second):
 @by_heart
 def test_it_overfits_eight_examples(classifier, settings):
     certain = {name: value for name, value in settings.items() if "dropout" not in name}
-    model = build(classifier, certain, torch.float32).train()
+    model = build(classifier, certain, torch.float32)
     batch = labeled((5, 6, 7, 5, 6, 7, 5, 6), (3, 4, 5, 4, 3, 5, 5, 4))
-    optimizer = torch.optim.Adam(model.parameters(), lr=RATES.get(classifier, 0.03))
-    for _ in range(300):
-        loss = F.cross_entropy(model(*batch.pair).logits, batch.labels)
-        if loss.item() < 0.05:
-            break
-        optimizer.zero_grad()
-        loss_of(model, batch).backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-    assert loss.item() < 0.05
+
+    def judged(model):
+        return F.cross_entropy(model(*batch.pair).logits, batch.labels)
+
+    learn_by_heart(model, lambda m: loss_of(m, batch), judged, RATES.get(classifier, 0.03))
     assert torch.equal(model.eval()(*batch.pair).logits.argmax(-1), batch.labels)
 
 
@@ -260,74 +248,28 @@ def test_every_attention_is_seen_and_adds_up(classifier, settings):
 @every
 def test_watching_changes_nothing(classifier, settings):
     model, batch = build(classifier, settings, torch.float32, dropout=0.3), labeled()
-    results = []
-    for watched in (False, True):
-        own = copy.deepcopy(model).train()
-        torch.manual_seed(7)
-        if watched:
-            with watch(own) as seen:
-                loss = loss_of(own, batch)
-            assert len(seen) == len(attentions(own))
-        else:
-            loss = loss_of(own, batch)
-        loss.backward()
-        results.append([loss.detach(), torch.get_rng_state(), *(p.grad for p in own.parameters())])
-    for without, within in zip(*results, strict=True):
-        assert torch.equal(without, within)
+    check_watching(model, lambda m: loss_of(m, batch))
 
 
 @every
 def test_eval_mode_is_deterministic_and_forward_keeps_nothing(classifier, settings):
     model, batch = build(classifier, settings, dropout=0.3), labeled()
-    before = {path: set(vars(m)) for path, m in model.named_modules()}
-    state = torch.get_rng_state()
-    first = model(*batch.pair).logits
-    assert torch.equal(model(*batch.pair).logits, first)
-    assert torch.equal(torch.get_rng_state(), state)
-    assert {path: set(vars(m)) for path, m in model.named_modules()} == before
-    dropped = model.train()(*batch.pair).logits
-    assert not torch.equal(dropped, first)
+    check_eval(model, lambda m: m(*batch.pair).logits)
 
 
 @every
-@pytest.mark.parametrize("how", ["deepcopy", "pickle", "safetensors", "state_dict"])
+@pytest.mark.parametrize("how", COPIES)
 def test_copies_are_whole_and_their_own(classifier, settings, how, tmp_path):
     model, batch = build(classifier, settings), labeled()
-    expected = model(*batch.pair).logits
-    if how == "deepcopy":
-        other = copy.deepcopy(model)
-    elif how == "pickle":
-        other = pickle.loads(pickle.dumps(model))
-    else:
-        other = build(classifier, settings, seed=2)
-        assert not torch.equal(other(*batch.pair).logits, expected)
-        if how == "safetensors":
-            save_model(model, str(tmp_path / "model.safetensors"))
-            load_model(other, tmp_path / "model.safetensors")
-        else:
-            buffer = io.BytesIO()
-            torch.save(model.state_dict(), buffer)
-            buffer.seek(0)
-            other.load_state_dict(torch.load(buffer, weights_only=True))
-    assert torch.equal(other(*batch.pair).logits, expected)
-    with torch.no_grad():
-        for parameter in other.parameters():
-            parameter.add_(0.5)
-    assert torch.equal(model(*batch.pair).logits, expected)
-    assert not torch.equal(other(*batch.pair).logits, expected)
+
+    def other():
+        return build(classifier, settings, seed=2)
+
+    check_copy(model, other, how, lambda m: m(*batch.pair).logits, tmp_path)
 
 
 @every
 def test_bf16(classifier, settings):
-    model = build(classifier, settings, torch.float32)
-    batch = labeled((6, 0, 4, 9), (3, 2, 0, 5))
-    exact = model(*batch.pair).logits
-    with torch.autocast("cpu", torch.bfloat16):
-        rough = model(*batch.pair).logits
-        loss_of(model.train(), batch).backward()
-    assert rough.isfinite().all()
-    assert (rough.float() - exact).abs().max() < 0.1 * exact.std() + 0.02
-    assert all(p.grad.isfinite().all() for p in model.parameters())
-    low = build(classifier, settings, torch.bfloat16)(*batch.pair).logits
-    assert low.dtype == torch.bfloat16
-    assert (low.float() - exact).abs().max() < 0.1
+    model, batch = build(classifier, settings, torch.float32), labeled((6, 0, 4, 9), (3, 2, 0, 5))
+    low = build(classifier, settings, torch.bfloat16)
+    check_bf16(model, low, lambda m: m(*batch.pair).logits, lambda m: loss_of(m, batch))

@@ -13,6 +13,7 @@ from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -250,8 +251,13 @@ class Tokenizer:
 
 def plain_words(texts: Iterable[str]) -> list[list[str]]:
     """The words of texts in small letters, punctuation apart, as kind "wordpunct" cuts them."""
-    plain = Tokenizer.train([], "wordpunct", lowercase=True)
+    plain = _plain()
     return [plain.words_of(text) for text in texts]
+
+
+@cache
+def _plain() -> "Tokenizer":
+    return Tokenizer.train([], "wordpunct", lowercase=True)
 
 
 def word_groups(words: Sequence[int]) -> list[list[int]]:

@@ -84,6 +84,11 @@ class DocumentColumn:
         return self.words.starts[self.starts[1:]] - self.words.starts[self.starts[:-1]]
 
     @property
+    def tokens(self) -> NDArray[np.int64]:
+        """Words of each document: (n,)."""
+        return self.sizes
+
+    @property
     def counts(self) -> NDArray[np.int64]:
         """Every word counts."""
         return self.sizes

@@ -49,6 +49,11 @@ class TextColumn:
         return self.ids.sizes + int(self.end)
 
     @property
+    def tokens(self) -> NDArray[np.int64]:
+        """Tokens of each text, without EOS: (n,)."""
+        return self.ids.sizes
+
+    @property
     def counts(self) -> NDArray[np.int64]:
         """Every token counts."""
         return self.sizes

@@ -26,6 +26,7 @@ from regard.layers._loop import Loop
 from regard.layers.embed import Embed
 from regard.layers.layout import PackedLayout
 from regard.layers.linear import linear
+from regard.layers.pool import real
 from regard.layers.reverse import reverse
 
 __all__ = ["GRU", "BiGRU", "Gated", "last", "orthogonal"]
@@ -192,7 +193,7 @@ class GRU(nn.Module):
         states = states.to(gates.dtype)  # under autocast, once for all who read them
         if self.backward:
             states = reverse(states, lengths)
-        return states * _real(lengths, x.shape[1], states), final
+        return states * real(lengths, states)[..., None], final
 
 
 class BiGRU(nn.Module):
@@ -279,9 +280,3 @@ def orthogonal(weight: Float[Tensor, "rows columns"], blocks: int = 1) -> None:
     """Initialize each of the stacked square blocks with its own random orthogonal matrix."""
     for block in weight.chunk(blocks):
         nn.init.orthogonal_(block)
-
-
-def _real(lengths: Tensor, time: int, like: Tensor) -> Tensor:
-    """1 for words and 0 for padding: (B, T, 1)."""
-    position = torch.arange(time, device=like.device)
-    return (position < lengths.to(like.device)[:, None]).to(like.dtype)[..., None]

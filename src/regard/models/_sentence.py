@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -20,15 +20,34 @@ from regard.layers.compare import COMPARISONS, PARTS
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.layers.linear import linear
-from regard.protocols import Inputs, Output, unpacked
+from regard.protocols import Inputs, Output, ids_of, unpacked
 
-__all__ = ["ACTIVATIONS", "Head", "SentenceClassifier", "SentencePair", "features_of"]
+__all__ = [
+    "ACTIVATIONS",
+    "Head",
+    "SentenceClassifier",
+    "SentencePair",
+    "features_of",
+    "words_of",
+]
 
 ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu,
     "tanh": torch.tanh,
     "elu": F.elu,
 }
+
+
+def words_of(
+    source: Tensor | Inputs, lengths: Tensor | None = None, least: int = 1
+) -> tuple[Int[Tensor, "batch time"], Int[Tensor, " batch"]]:
+    """(ids, lengths) with `least` columns or more: a batch may have not one word in it.
+
+    Raises:
+        RequestError: the source is no text.
+    """
+    ids, lengths = ids_of(source, lengths)
+    return F.pad(ids, (0, max(0, least - ids.shape[1]))), lengths
 
 
 def features_of(first: Tensor | Inputs, count: int, like: Tensor) -> list[Tensor]:

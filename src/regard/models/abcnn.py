@@ -44,8 +44,9 @@ from regard.layers.alike import cosine, distance
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.layers.linear import linear
-from regard.models._sentence import Head, features_of
-from regard.protocols import Inputs, Output, ids_of
+from regard.layers.pool import real
+from regard.models._sentence import Head, features_of, words_of
+from regard.protocols import Inputs, Output
 
 __all__ = ["ABCNN"]
 
@@ -80,11 +81,6 @@ def _or_one(x: Tensor) -> Tensor:
     return x.masked_fill(x == 0, 1.0)
 
 
-def _real(lengths: Sizes, size: int) -> Tensor:
-    """Where columns are no padding: (B, size)."""
-    return torch.arange(size, device=lengths.device) < lengths[:, None]
-
-
 class MatchScore(nn.Module):
     """A for a pair, whose words (or columns) look at each other; `columns` for who watches.
 
@@ -104,7 +100,7 @@ class MatchScore(nn.Module):
         value: Float[Tensor, "batch u n"],
     ) -> tuple[Float[Tensor, "batch t n"], Float[Tensor, "batch t u"]]:
         """Match every pair."""
-        mask = Lengths(sizes[1]) & _real(sizes[0], x.shape[1])[..., None]
+        mask = Lengths(sizes[1]) & real(sizes[0], x)[..., None]
         found = self.columns(x, y, value, mask=mask, need_weights=True)
         assert found.weights is not None
         return found.context.to(value.dtype), found.weights
@@ -192,7 +188,7 @@ class WideBlock(nn.Module):
         columns = tuple(self._columns(x, n) for x, n in zip(shifts, grown, strict=True))
         weights: tuple[Tensor, ...]
         if self.pooling is None:
-            weights = tuple(_real(n, x.shape[1]) for n, x in zip(grown, columns, strict=True))
+            weights = tuple(real(n, x) for n, x in zip(grown, columns, strict=True))
             shares = tuple(
                 a.to(x.dtype) / self.width for a, x in zip(weights, columns, strict=True)
             )
@@ -200,7 +196,7 @@ class WideBlock(nn.Module):
             weights = self.pooling(columns, grown)
             shares = tuple(WEIGHTS[self.weights](a) for a in weights)
         pooled = [
-            self._pooled(x * a[..., None]) * _real(n, size.shape[1])[..., None]
+            self._pooled(x * a[..., None]) * real(n, size)[..., None]
             for x, a, n, size in zip(columns, shares, sizes, words, strict=True)
         ]
         known = [
@@ -217,7 +213,7 @@ class WideBlock(nn.Module):
         parts = shifts.unflatten(-1, (w, -1))  # the k-th: of a word k columns before the last
         wide = [F.pad(parts[:, :, k], (0, 0, k, w - 1 - k)) for k in range(w)]
         columns = torch.tanh(sum(wide[1:], wide[0]) + self.bias.to(shifts.dtype))
-        return columns * _real(grown, columns.shape[1])[..., None]
+        return columns * real(grown, columns)[..., None]
 
     def _pooled(
         self, columns: Float[Tensor, "batch columns filters"]
@@ -314,7 +310,6 @@ class ABCNN(nn.Module):
 
     def _words(self, source: Tensor | Inputs, lengths: Tensor | None) -> tuple[Words, Sizes]:
         """Word vectors, zero at padding, and how many there are."""
-        ids, lengths = ids_of(source, lengths)
-        ids = ids if ids.shape[1] else F.pad(ids, (0, 1))
+        ids, lengths = words_of(source, lengths)
         x = dropout(self.embed(ids), self.dropout, self.training)
-        return x * _real(lengths, x.shape[1])[..., None], lengths
+        return x * real(lengths, x)[..., None], lengths

@@ -19,37 +19,22 @@ activation for its layer of 512. A sentence without words has s = 0.
 
 from collections.abc import Callable, Mapping
 
-import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from regard.errors import RequestError, nearest
 from regard.layers.bilstm import BiLSTM
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
-from regard.models._sentence import Head, SentenceClassifier, SentencePair
-from regard.protocols import Inputs, ids_of
+from regard.layers.pool import max_pool, mean_pool
+from regard.models._sentence import Head, SentenceClassifier, SentencePair, words_of
+from regard.protocols import Inputs
 
 __all__ = ["POOLS", "BiLSTMPair", "BiLSTMPool", "PooledBiLSTM"]
 
 
-def _max(
-    states: Float[Tensor, "batch word size"], real: Bool[Tensor, "batch word"]
-) -> Float[Tensor, "batch size"]:
-    largest = states.masked_fill(~real[..., None], -torch.inf).amax(1)
-    return largest.masked_fill(~real.any(1, keepdim=True), 0.0)
-
-
-def _mean(
-    states: Float[Tensor, "batch word size"], real: Bool[Tensor, "batch word"]
-) -> Float[Tensor, "batch size"]:
-    total = (states * real[..., None]).sum(1)
-    return total / real.sum(1, keepdim=True).clamp_min(1)
-
-
-POOLS: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {"max": _max, "mean": _mean}
-"""How states (B, T, D) become one vector (B, D); the mask (B, T) has the real words."""
+POOLS: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {"max": max_pool, "mean": mean_pool}
+"""How states (B, T, D) of sentences with lengths (B,) become one vector (B, D)."""
 
 
 class PooledBiLSTM(nn.Module):
@@ -73,12 +58,9 @@ class PooledBiLSTM(nn.Module):
 
     def forward(self, source: Inputs) -> Float[Tensor, "batch size"]:
         """The vector of each sentence."""
-        ids, lengths = ids_of(source)
-        if not ids.shape[1]:  # not one word in the whole batch
-            ids = F.pad(ids, (0, 1))
+        ids, lengths = words_of(source)
         x = dropout(self.embed(ids), self.dropout, self.training)
-        real = torch.arange(ids.shape[1], device=ids.device) < lengths.to(ids.device)[:, None]
-        return POOLS[self.pool](self.lstm(x, lengths), real)
+        return POOLS[self.pool](self.lstm(x, lengths), lengths)
 
     def extra_repr(self) -> str:
         """Say the pool."""

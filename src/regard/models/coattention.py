@@ -43,8 +43,9 @@ from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.layers.linear import linear
 from regard.layers.lstm import LSTM
-from regard.models._sentence import features_of
-from regard.protocols import Inputs, Output, ids_of, unpacked
+from regard.layers.pool import real
+from regard.models._sentence import features_of, words_of
+from regard.protocols import Inputs, Output, unpacked
 
 __all__ = ["AlternatingCoAttention", "CoAttention", "ParallelCoAttention"]
 
@@ -132,8 +133,7 @@ class ParallelCoAttention(nn.Module):
         """Equations 3 to 5."""
         (q, lengths), (v, others) = first, second
         here, there = linear(self.query, q), linear(self.value, v)
-        real = torch.arange(q.shape[1], device=q.device) < lengths[:, None]
-        mask = Lengths(others) & real[..., None]
+        mask = Lengths(others) & real(lengths, q)[..., None]
         met = self.affinity(q, v, there, mask=mask, need_weights=True)
         assert met.weights is not None
         back = torch.matmul(met.weights.mT.to(here.dtype), here)
@@ -273,11 +273,9 @@ class CoAttention(nn.Module):
         self, source: Tensor | Inputs, lengths: Tensor | None
     ) -> tuple[list[Tensor], Int[Tensor, " batch"]]:
         """A text at each level, and how many words it has."""
-        ids, lengths = ids_of(source, lengths)
-        ids = ids if ids.shape[1] else F.pad(ids, (0, 1))
+        ids, lengths = words_of(source, lengths)
         x = dropout(self.embed(ids), self.dropout, self.training)
-        real = torch.arange(x.shape[1], device=x.device) < lengths[:, None]
-        return self.hierarchy(x * real[..., None], lengths), lengths
+        return self.hierarchy(x * real(lengths, x)[..., None], lengths), lengths
 
     def _image(
         self, source: Tensor | Inputs, lengths: Tensor | None

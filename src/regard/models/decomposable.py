@@ -28,7 +28,6 @@ Distances of 10 words and more share a bias: 11 in all.
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from regard.attention import Attention, Dot, Lengths
 from regard.attention.mask import offsets
@@ -36,8 +35,9 @@ from regard.errors import RequestError
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.layers.linear import linear
-from regard.models._sentence import Head, features_of
-from regard.protocols import Inputs, Output, ids_of
+from regard.layers.pool import real
+from regard.models._sentence import Head, features_of, words_of
+from regard.protocols import Inputs, Output
 
 __all__ = ["Decomposable", "DistanceBias"]
 
@@ -189,8 +189,8 @@ class Decomposable(nn.Module):
         self, source: Tensor | Inputs, lengths: Tensor | None
     ) -> tuple[Float[Tensor, "batch time dim"], Int[Tensor, " batch"]]:
         """The projected words of a sentence, after NULL, and how many there are."""
-        ids, lengths = ids_of(source, lengths)
-        x = self.embed(ids if ids.shape[1] else F.pad(ids, (0, 1)))
+        ids, lengths = words_of(source, lengths)
+        x = self.embed(ids)
         if self.null is not None:
             x = torch.cat([self.null.to(x.dtype).expand(len(x), 1, -1), x], 1)
             lengths = lengths + 1
@@ -202,6 +202,5 @@ class Decomposable(nn.Module):
     ) -> Float[Tensor, "batch hidden"]:
         """The sum over a sentence's words, each beside what it found in the other."""
         v = self.compare(torch.cat([words, found.to(words.dtype)], -1))
-        real = torch.arange(v.shape[1], device=v.device) < lengths[:, None]
-        total: Tensor = (v * real[..., None]).sum(1)
+        total: Tensor = (v * real(lengths, v)[..., None]).sum(1)
         return total

@@ -53,8 +53,8 @@ from regard.errors import RequestError, nearest
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.layers.linear import linear
-from regard.models._sentence import Head, SentenceClassifier, SentencePair
-from regard.protocols import Inputs, ids_of
+from regard.models._sentence import Head, SentenceClassifier, SentencePair, words_of
+from regard.protocols import Inputs
 
 __all__ = ["DIRECTIONS", "DiSA", "DiSAN", "DiSANEncoder", "DiSANPair", "SourceToTokenPool"]
 
@@ -171,9 +171,7 @@ class DiSANEncoder(nn.Module):
 
     def forward(self, source: Inputs) -> Float[Tensor, "batch size"]:
         """The vector of each sentence."""
-        ids, lengths = ids_of(source)
-        if not ids.shape[1]:  # not one word in the whole batch
-            ids = F.pad(ids, (0, 1))
+        ids, lengths = words_of(source)
         x = self.embed(ids)
         found = [block(x, lengths) for block in self.blocks]
         return self.pool(torch.cat(found, -1) if found else x, lengths)  # type: ignore[no-any-return]

@@ -28,14 +28,13 @@ sentence, with the same classifier on s alone; it is not in the paper.
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from regard.attention import Attention, FeatureSoftmax, FeatureSum, Lengths, SourceToToken
 from regard.layers.distance import DistanceEncoder
 from regard.layers.embed import Embed
 from regard.layers.pool import max_pool
-from regard.models._sentence import Head, SentenceClassifier, SentencePair
-from regard.protocols import Inputs, ids_of
+from regard.models._sentence import Head, SentenceClassifier, SentencePair, words_of
+from regard.protocols import Inputs
 
 __all__ = ["DistanceClassifier", "DistancePair"]
 
@@ -76,8 +75,7 @@ class DistanceSentence(nn.Module):
 
     def forward(self, source: Inputs) -> Float[Tensor, "batch size"]:
         """Read sentences."""
-        ids, lengths = ids_of(source)
-        ids = ids if ids.shape[1] else F.pad(ids, (0, 1))  # not one word in the whole batch
+        ids, lengths = words_of(source)
         mask = Lengths(lengths)
         u = self.blocks(self.embed(ids), mask)
         read = self.words(u[:, :1], u, mask=mask).context[:, 0]

@@ -23,12 +23,12 @@ from collections.abc import Sequence
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from regard.errors import RequestError
 from regard.layers.embed import Embed
-from regard.models._sentence import Head, SentenceClassifier
-from regard.protocols import Inputs, ids_of
+from regard.layers.pool import real
+from regard.models._sentence import Head, SentenceClassifier, words_of
+from regard.protocols import Inputs
 
 __all__ = ["KimCNN", "MaxOverTime"]
 
@@ -55,11 +55,9 @@ class MaxOverTime(nn.Module):
 
     def forward(self, source: Inputs) -> Float[Tensor, "batch size"]:
         """The vector z of each sentence."""
-        ids, lengths = ids_of(source)
-        ids = F.pad(ids, (0, max(0, max(self.widths) - ids.shape[1])))
+        ids, lengths = words_of(source, least=max(self.widths))
         lengths = lengths.to(ids.device)
-        real = torch.arange(ids.shape[1], device=ids.device) < lengths[:, None]
-        x = (self.embed(ids) * real[..., None]).mT  # (B, embed, T)
+        x = (self.embed(ids) * real(lengths, ids)[..., None]).mT  # (B, embed, T)
         found = []
         for width, layer in zip(self.widths, self.convolutions, strict=True):
             answers = layer(x)  # (B, filters, windows)

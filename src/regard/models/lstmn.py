@@ -32,7 +32,6 @@ from collections.abc import Callable, Mapping
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from regard.attention import Additive, Attention, Lengths
 from regard.errors import RequestError, nearest
@@ -42,8 +41,8 @@ from regard.layers.linear import linear
 from regard.layers.pool import mean_pool
 from regard.layers.rnn import last
 from regard.layers.tape import TapeLSTM, TapeRead
-from regard.models._sentence import Head, SentenceClassifier, features_of
-from regard.protocols import Inputs, Output, ids_of
+from regard.models._sentence import Head, SentenceClassifier, features_of, words_of
+from regard.protocols import Inputs, Output
 
 __all__ = ["LSTMNClassifier", "LSTMNPair"]
 
@@ -252,8 +251,8 @@ def _words(
     embed: Embed, source: Tensor | Inputs, lengths: Tensor | None = None
 ) -> tuple[Float[Tensor, "batch time dim"], Int[Tensor, " batch"]]:
     """Word vectors, of one word at least, and how many are real."""
-    ids, lengths = ids_of(source, lengths)
-    return embed(ids if ids.shape[1] else F.pad(ids, (0, 1))), lengths
+    ids, lengths = words_of(source, lengths)
+    return embed(ids), lengths
 
 
 def _end(

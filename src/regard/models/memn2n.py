@@ -35,6 +35,7 @@ from torch.nn import functional as F
 
 from regard.attention import Attention, Dot, Identity, Lengths, Softmax
 from regard.errors import RequestError, nearest
+from regard.layers.pool import real
 from regard.layers.sentences import ENCODINGS, Sentences
 from regard.protocols import PAD, UNK, Output
 
@@ -290,5 +291,4 @@ def _ends(there: Tensor) -> Tensor:
 
 def _cut(rows: Tensor, lengths: Tensor) -> Tensor:
     """Rows with padding behind their lengths."""
-    past = torch.arange(rows.shape[1], device=rows.device) >= lengths[:, None]
-    return rows.masked_fill(past, PAD)
+    return rows.masked_fill(~real(lengths, rows), PAD)

@@ -38,6 +38,7 @@ from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.layers.experts import Experts
 from regard.layers.lstm import LSTM
+from regard.layers.pool import real
 from regard.layers.project import project
 from regard.protocols import PAD, Decoding, Encoded, Inputs, Output, ids_of
 
@@ -107,8 +108,7 @@ class MoE(nn.Module):
         ahead, back = self.both(x, lengths).chunk(2, -1)
         x = x + self._drop(ahead + back)
         x = x + self._drop(self.second(x, lengths)[0])
-        real = torch.arange(source.shape[1], device=source.device) < lengths[:, None]
-        mixed, penalty = self.encoder_experts(x, real)
+        mixed, penalty = self.encoder_experts(x, real(lengths, source))
         x = x + self._drop(mixed)
         x = x + self._drop(self.third(x, lengths)[0])
         return Encoded(x, lengths, extra={"penalty": penalty})

@@ -37,7 +37,6 @@ from collections.abc import Mapping
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from regard.attention import Attention, Cosine, Identity, Lengths, masked_softmax
 from regard.errors import RequestError, nearest
@@ -46,18 +45,14 @@ from regard.layers.dimension import largest_response
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.layers.linear import linear
-from regard.models._sentence import Head, features_of
-from regard.protocols import Inputs, Output, ids_of
+from regard.layers.pool import real
+from regard.models._sentence import Head, features_of, words_of
+from regard.protocols import Inputs, Output
 
 __all__ = ["MPCNN"]
 
 Words = Float[Tensor, "batch time dim"]
 Sizes = Int[Tensor, " batch"]
-
-
-def _real(lengths: Sizes, size: int) -> Tensor:
-    """Where words are no padding: (B, size, 1)."""
-    return (torch.arange(size, device=lengths.device) < lengths[:, None])[..., None]
 
 
 class Alone(nn.Module):
@@ -93,13 +88,13 @@ class Interaction(nn.Module):
         others: Sizes,
     ) -> tuple[Float[Tensor, "batch t both"], Float[Tensor, "batch u both"]]:
         """Weigh both."""
-        here, there = _real(lengths, x.shape[1]), _real(others, y.shape[1])
-        mask = Lengths(others) & here
+        here, there = real(lengths, x), real(others, y)
+        mask = Lengths(others) & here[..., None]
         matched = self.words(x, y, mask=mask, need_weights=True).weights
         assert matched is not None
         found = []
-        for side, energy, real in ((x, matched.sum(2), here), (y, matched.sum(1), there)):
-            share = masked_softmax(energy, real[..., 0])[..., None]
+        for side, energy, own in ((x, matched.sum(2), here), (y, matched.sum(1), there)):
+            share = masked_softmax(energy, own)[..., None]
             found.append(torch.cat([share.to(side.dtype) * side, side], -1))
         return found[0], found[1]
 
@@ -143,8 +138,7 @@ class Perspectives(nn.Module):
 
     def forward(self, x: Words, lengths: Sizes) -> tuple[Tensor, Tensor, Tensor]:
         """Filter and pool; at least as many words as the widest filter sees."""
-        real = _real(lengths, x.shape[1])
-        words = torch.stack(_pools(x, real, lengths, (x,) * 3), 1)
+        words = torch.stack(_pools(x, real(lengths, x)[..., None], lengths, (x,) * 3), 1)
         whole, dims = [], []
         for k, (layer, weight) in enumerate(zip(self.whole, self.dims, strict=True)):
             whole.append(self._whole(layer, self.whole_bias[k], x, lengths, k + 1))
@@ -159,9 +153,10 @@ class Perspectives(nn.Module):
         size = x.shape[1] - width + 1
         shifted = [parts[:, k : k + size, k] for k in range(width)]
         response = sum(shifted[1:], shifted[0]) + bias.to(x.dtype)
-        real, counts = _real(lengths - (width - 1), size), lengths - (width - 1)
+        counts = lengths - (width - 1)
+        there = real(counts, response)[..., None]
         most, least, all_of_them = response.chunk(3, -1)
-        pooled = _pools(response, real, counts, (most, least, torch.tanh(all_of_them)))
+        pooled = _pools(response, there, counts, (most, least, torch.tanh(all_of_them)))
         return torch.stack([torch.tanh(pooled[0]), torch.tanh(pooled[1]), pooled[2]], 1)
 
     def _dims(
@@ -302,7 +297,6 @@ class MPCNN(nn.Module):
 
     def _words(self, source: Tensor | Inputs, lengths: Tensor | None) -> tuple[Words, Sizes]:
         """Word vectors, zero at padding, at least as many as a filter sees; how many are real."""
-        ids, lengths = ids_of(source, lengths)
-        ids = F.pad(ids, (0, max(0, self.width - ids.shape[1])))
+        ids, lengths = words_of(source, lengths, least=self.width)
         x = dropout(self.embed(ids), self.dropout, self.training)
-        return x * _real(lengths, x.shape[1]), lengths
+        return x * real(lengths, x)[..., None], lengths

@@ -32,7 +32,6 @@ from collections.abc import Mapping
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from regard.attention import Additive, Attention, Lengths
 from regard.errors import RequestError, nearest
@@ -40,8 +39,8 @@ from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.layers.linear import linear
 from regard.layers.lstm import LSTM
-from regard.models._sentence import Head, features_of
-from regard.protocols import Inputs, Output, ids_of
+from regard.models._sentence import Head, features_of, words_of
+from regard.protocols import Inputs, Output
 
 __all__ = ["WordByWord"]
 
@@ -206,8 +205,8 @@ class WordByWord(nn.Module):
         self, source: Tensor | Inputs, lengths: Tensor | None
     ) -> tuple[Float[Tensor, "batch time k"], Int[Tensor, " batch"]]:
         """Projected word vectors and how many there are."""
-        ids, lengths = ids_of(source, lengths)
-        x = self.embed(ids if ids.shape[1] else F.pad(ids, (0, 1)))
+        ids, lengths = words_of(source, lengths)
+        x = self.embed(ids)
         return dropout(linear(self.project, x), self.dropout, self.training), lengths
 
     def _paired(

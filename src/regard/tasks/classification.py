@@ -6,23 +6,14 @@ from typing import Any, ClassVar
 from regard.metrics import (
     Score,
     accuracy,
-    macro_f1,
     mean_squared_error,
     micro_f1,
     spearman,
 )
-from regard.metrics.calibration import expected_calibration_error
-from regard.tasks.labeling import Labeling
+from regard.tasks.labeling import Labeling, label_scores
 from regard.tasks.prediction import Prediction
 
-__all__ = ["Classification", "confidence"]
-
-
-def confidence(predictions: Sequence[Prediction], right: Sequence[str]) -> Score:
-    """The calibration error of predictions whose scores are log-probabilities."""
-    confidences = [one.probability for one in predictions]
-    correct = [one.output == label for one, label in zip(predictions, right, strict=True)]
-    return expected_calibration_error(confidences, correct)
+__all__ = ["Classification"]
 
 
 class Classification(Labeling):
@@ -66,14 +57,14 @@ class Classification(Labeling):
         """
         said = [one.output for one in predictions]
         right = [one[0] for one in examples.references]
+        if self.labels == "one":
+            return label_scores(predictions, right)
         found = {"accuracy": accuracy(said, right)}
         if self.labels == "several":
             return {**found, "micro_f1": micro_f1(*([_names(t) for t in s] for s in (said, right)))}
-        if self.labels == "ordinal":
-            outputs, references = ([_number(t) for t in side] for side in (said, right))
-            mse = mean_squared_error(outputs, references)
-            return {**found, "mse": mse, "spearman": spearman(outputs, references)}
-        return {**found, "macro_f1": macro_f1(said, right), "ece": confidence(predictions, right)}
+        outputs, references = ([_number(t) for t in side] for side in (said, right))
+        mse = mean_squared_error(outputs, references)
+        return {**found, "mse": mse, "spearman": spearman(outputs, references)}
 
 
 def _names(cell: str) -> list[str]:

@@ -285,9 +285,8 @@ def encode(
             problems.add(rows.file, rows.lines[at], what, f"{name}: {detail}", stays=True)
 
         columns[name] = own.encode(rows.values[name], report, fields, rows.values)
-    sizes = [
-        _tokens(one) for one in columns.values() if isinstance(one, (TextColumn, DocumentColumn))
-    ]
+    texts = [one for one in columns.values() if isinstance(one, (TextColumn, DocumentColumn))]
+    sizes = [one.tokens for one in texts]
     if sizes:
         columns, rows = _fitting(columns, rows, np.stack(sizes, 1), config, split, problems)
     problems.report(rows.file)
@@ -295,11 +294,6 @@ def encode(
         told = f": {dict(problems.counts)} lines were left out" if len(problems) else ""
         raise RequestError(f"{rows.file or split} has no usable line{told}")
     return columns, rows
-
-
-def _tokens(column: TextColumn | DocumentColumn) -> NDArray[np.int64]:
-    """Tokens of each text, without EOS."""
-    return column.sizes if isinstance(column, DocumentColumn) else column.ids.sizes
 
 
 def _fitting(

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from regard.metrics import Score, accuracy, macro_f1
-from regard.tasks.classification import confidence
-from regard.tasks.labeling import Labeling
+from regard.metrics import Score
+from regard.tasks.labeling import Labeling, label_scores
 from regard.tasks.prediction import Prediction
 
 __all__ = ["Entailment"]
@@ -42,10 +41,4 @@ class Entailment(Labeling):
 
     def score(self, predictions: Sequence[Prediction], examples: Any) -> dict[str, Score]:
         """Accuracy, macro-F1 and calibration."""
-        said = [one.output for one in predictions]
-        right = [one[0] for one in examples.references]
-        return {
-            "accuracy": accuracy(said, right),
-            "macro_f1": macro_f1(said, right),
-            "ece": confidence(predictions, right),
-        }
+        return label_scores(predictions, [one[0] for one in examples.references])

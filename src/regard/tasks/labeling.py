@@ -13,24 +13,41 @@ from regard.data.dataset import Column, Table
 from regard.errors import RequestError, nearest
 from regard.fields import FeaturesField, Field, TextField
 from regard.fields.label import ArrayColumn
-from regard.metrics.calibration import fit_temperature
+from regard.metrics import Score, accuracy, macro_f1
+from regard.metrics.calibration import expected_calibration_error, fit_temperature
 from regard.protocols import Inputs
 from regard.tasks import corpus
 from regard.tasks.base import Task
-from regard.tasks.given import Data, device_of
+from regard.tasks.given import device_of
 from regard.tasks.objectives import OBJECTIVES, Objective
 from regard.tasks.prediction import Prediction
+from regard.tasks.vectored import FromVectors
 from regard.tasks.vote import Vote
 from regard.tasks.windows import InWindows
 
-__all__ = ["Labeling"]
+__all__ = ["Labeling", "confidence", "label_scores"]
 
-VECTORS = {"path": str, "most": int, "tune": bool, "normalize": bool}
-"""Of each key of `data.vectors` its type; see `fields.pretrained.Pretrained`."""
 WEIGHTS = ("", "balanced")
 
 
-class Labeling(Task):
+def confidence(predictions: Sequence[Prediction], right: Sequence[str]) -> Score:
+    """The calibration error of predictions whose scores are log-probabilities."""
+    confidences = [one.probability for one in predictions]
+    correct = [one.output == label for one, label in zip(predictions, right, strict=True)]
+    return expected_calibration_error(confidences, correct)
+
+
+def label_scores(predictions: Sequence[Prediction], right: Sequence[str]) -> dict[str, Score]:
+    """Accuracy, macro-F1 and calibration, where each example has one label."""
+    said = [one.output for one in predictions]
+    return {
+        "accuracy": accuracy(said, right),
+        "macro_f1": macro_f1(said, right),
+        "ece": confidence(predictions, right),
+    }
+
+
+class Labeling(FromVectors):
     """Labels, grades or ranks of texts, by a `Classifier` or a `PairClassifier`.
 
     Args:
@@ -52,8 +69,6 @@ class Labeling(Task):
 
     viewed: ClassVar[str] = "labeling"
     max_length: ClassVar[int] = 20_000
-    texts: ClassVar[tuple[str, ...]] = ("text",)
-    """The fields that a model reads, in its order."""
 
     def __init__(
         self,
@@ -116,37 +131,6 @@ class Labeling(Task):
             found["features"] = FeaturesField(self.features, (first, second))
         return {**found, self.target: self.objective.field()}
 
-    @property
-    def data_types(self) -> Mapping[str, Any]:
-        """Of each key of `data:` its type."""
-        return {**super().data_types, "vectors": VECTORS}
-
-    def data(
-        self,
-        config: Mapping[str, Any],
-        fields: Mapping[str, Any] | None = None,
-        splits: Sequence[str] = ("train", "dev", "test"),
-    ) -> Data:
-        """Read the splits, and in training the word vectors that the model starts from.
-
-        Raises:
-            RequestError: see `Task.data`; or the file of vectors is not there or is none.
-        """
-        found = super().data(config, fields, splits)
-        if fields is None or found.train is None or not config.get("vectors"):
-            return found
-        told = corpus.Config.of(config, self.fields()).fields  # continued: they are in no file
-        again: dict[str, Field] = {}
-        for name, own in found.fields.items():
-            if isinstance(own, TextField):
-                wanted = told[name]
-                assert isinstance(wanted, TextField)
-                assert wanted.pretrained is not None
-                vectors = replace(wanted.pretrained, most=0).read(own.tokenizer.vocabulary)
-                own = own.starting_from(vectors)
-            again[name] = own
-        return replace(found, fields=again)
-
     def dataset(self, columns: Mapping[str, Column], rows: corpus.Rows) -> Table:
         """A table; where classes are balanced, with the weight of each example."""
         made = super().dataset(columns, rows)
@@ -158,30 +142,6 @@ class Labeling(Task):
         return made
 
     # -- learning
-
-    @torch.no_grad()
-    def prepare(self, model: nn.Module, data: Data) -> None:
-        """Give the model its word vectors.
-
-        Raises:
-            RequestError: the model's vectors are of another size.
-        """
-        field = data.fields[self.texts[0]]
-        assert isinstance(field, TextField)
-        if field.pretrained is None:
-            return
-        embed: Any = getattr(model, "embed", None)
-        if embed is None:
-            raise RequestError(f"data.vectors: {type(model).__name__} has no word vectors")
-        weight: nn.Parameter = embed.weight
-        rows, known = field.pretrained.table(field.tokenizer.vocabulary)
-        if rows.shape[1] != weight.shape[1]:
-            raise RequestError(
-                f"model.embed: expected {rows.shape[1]}, the size of the vectors in "
-                f"{field.pretrained.path}, got {weight.shape[1]}"
-            )
-        weight[known] = rows.to(weight.dtype)
-        weight.requires_grad_(field.pretrained.tune)
 
     def loss(self, model: nn.Module, batch: Any, step: int | None = None) -> tuple[Tensor, int]:
         """The sum of the losses of the examples, and how many there are.

@@ -15,9 +15,8 @@ from regard.metrics import (
     pearson,
     spearman,
 )
-from regard.tasks.classification import confidence
 from regard.tasks.given import Data
-from regard.tasks.labeling import Labeling
+from regard.tasks.labeling import Labeling, confidence
 from regard.tasks.prediction import Prediction
 
 __all__ = ["Similarity"]

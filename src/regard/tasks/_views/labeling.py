@@ -160,8 +160,8 @@ class _Made:
     def _document(self, text: str, records: Sequence[Record]) -> list[Panel]:
         """Words shaded by what they count in the whole, and a bar for each sentence."""
         task, tokenizer = self.loaded.task, self.loaded.tokenizers[self.loaded.task.texts[0]]
-        written = [s for s in sentences_of(text, task.sentences) if tokenizer.words_of(s)]
-        tokens = [tokenizer.words_of(s) for s in written]
+        every = [(s, tokenizer.words_of(s)) for s in sentences_of(text, task.sentences)]
+        written, tokens = [s for s, own in every if own], [own for _, own in every if own]
         starts = np.cumsum([0, *map(len, tokens)])
         words = self._axis(_words([w for s in tokens for w in s], sections=starts[:-1].tolist()))
         sentences = self._axis(_words([_shortened(s) for s in written]))

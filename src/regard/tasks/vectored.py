@@ -1,0 +1,81 @@
+"""Tasks whose models may start from word vectors that were learned elsewhere."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import torch
+from torch import nn
+
+from regard.errors import RequestError
+from regard.fields import Field, TextField
+from regard.tasks import corpus
+from regard.tasks.base import Task
+from regard.tasks.given import Data
+
+__all__ = ["FromVectors"]
+
+VECTORS = {"path": str, "most": int, "tune": bool, "normalize": bool}
+"""Of each key of `data.vectors` its type; see `fields.pretrained.Pretrained`."""
+
+
+class FromVectors(Task):
+    """A task with `data.vectors`: a model's `embed` starts from the vectors of a file."""
+
+    texts: ClassVar[tuple[str, ...]] = ("text",)
+    """The fields that a model reads, in its order."""
+
+    @property
+    def data_types(self) -> Mapping[str, Any]:
+        """Of each key of `data:` its type."""
+        return {**super().data_types, "vectors": VECTORS}
+
+    def data(
+        self,
+        config: Mapping[str, Any],
+        fields: Mapping[str, Any] | None = None,
+        splits: Sequence[str] = ("train", "dev", "test"),
+    ) -> Data:
+        """Read the splits, and in training the word vectors that the model starts from.
+
+        Raises:
+            RequestError: see `Task.data`; or the file of vectors is not there or is none.
+        """
+        found = super().data(config, fields, splits)
+        if fields is None or found.train is None or not config.get("vectors"):
+            return found
+        told = corpus.Config.of(config, self.fields()).fields  # continued: they are in no file
+        again: dict[str, Field] = {}
+        for name, own in found.fields.items():
+            if isinstance(own, TextField):
+                wanted = told[name]
+                assert isinstance(wanted, TextField)
+                assert wanted.pretrained is not None
+                vectors = replace(wanted.pretrained, most=0).read(own.tokenizer.vocabulary)
+                own = own.starting_from(vectors)
+            again[name] = own
+        return replace(found, fields=again)
+
+    @torch.no_grad()
+    def prepare(self, model: nn.Module, data: Data) -> None:
+        """Give the model its word vectors.
+
+        Raises:
+            RequestError: the model's vectors are of another size.
+        """
+        field = data.fields[self.texts[0]]
+        assert isinstance(field, TextField)
+        if field.pretrained is None:
+            return
+        embed: Any = getattr(model, "embed", None)
+        if embed is None:
+            raise RequestError(f"data.vectors: {type(model).__name__} has no word vectors")
+        weight: nn.Parameter = embed.weight
+        rows, known = field.pretrained.table(field.tokenizer.vocabulary)
+        if rows.shape[1] != weight.shape[1]:
+            raise RequestError(
+                f"model.embed: expected {rows.shape[1]}, the size of the vectors in "
+                f"{field.pretrained.path}, got {weight.shape[1]}"
+            )
+        weight[known] = rows.to(weight.dtype)
+        weight.requires_grad_(field.pretrained.tune)

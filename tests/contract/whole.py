@@ -1,0 +1,137 @@
+"""Checks of a whole model that reads and answers in one pass, whatever it reads.
+
+`logits(model)` gives its scores for a batch, `loss(model)` the loss of the batch.
+"""
+
+import copy
+import io
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_model, save_model
+from torch import Tensor, nn
+
+from regard import watch
+from regard.protocols import PAD, Output
+from tests.contract.battery import attentions
+
+Call = Callable[[Any], Tensor]
+COPIES = ("deepcopy", "pickle", "safetensors", "state_dict")
+
+
+def check_output(model: Any, read: Callable[[Any], Any], shape: tuple[int, ...]) -> None:
+    """One `Output` of scores, penalties that are numbers, parameters alone in the state."""
+    output = read(model)
+    assert isinstance(output, Output)
+    assert output.logits.shape == shape
+    assert output.logits.dtype == torch.float64
+    for extra in (output.extra, read(model.train()).extra):
+        assert all(isinstance(value, Tensor) for value in extra.values())
+        assert all(value.dim() == 0 for name, value in extra.items() if name == "penalty")
+    assert set(model.state_dict()) <= {k for k, _ in model.named_parameters(remove_duplicate=False)}
+    assert len(str(model).splitlines()) <= 100
+
+
+def check_gradients(model: Any, loss: Call) -> None:
+    """Every parameter learns, and no padding does."""
+    loss(model.train()).backward()
+    for path, parameter in model.named_parameters():
+        assert parameter.grad is not None, path
+        assert parameter.grad.any(), path
+        assert parameter.grad.isfinite().all(), path
+    assert not model.embed.weight.grad[PAD].any()
+
+
+def learn_by_heart(model: nn.Module, loss: Call, judged: Call, lr: float = 0.03) -> None:
+    """300 updates at most, until what is judged is below 0.05."""
+    optimizer = torch.optim.Adam(model.train().parameters(), lr=lr)
+    for _ in range(300):
+        now = judged(model)
+        if now.item() < 0.05:
+            break
+        optimizer.zero_grad()
+        loss(model).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+    assert now.item() < 0.05
+
+
+def check_watching(model: nn.Module, loss: Call) -> None:
+    """The same loss, random numbers and gradients, watched or not."""
+    results = []
+    for watched in (False, True):
+        own = copy.deepcopy(model).train()
+        torch.manual_seed(7)
+        if watched:
+            with watch(own) as seen:
+                found = loss(own)
+            assert len(seen) == len(attentions(own))
+        else:
+            found = loss(own)
+        found.backward()
+        grads = [p.grad for p in own.parameters() if p.grad is not None]
+        assert len(grads) == len(list(own.parameters()))
+        results.append([found.detach(), torch.get_rng_state(), *grads])
+    for without, within in zip(*results, strict=True):
+        assert torch.equal(without, within)
+
+
+def check_eval(model: nn.Module, logits: Call) -> None:
+    """Eval mode is deterministic, keeps nothing between calls; train mode drops."""
+    before = {path: set(vars(m)) for path, m in model.named_modules()}
+    state = torch.get_rng_state()
+    first = logits(model)
+    assert torch.equal(logits(model), first)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert {path: set(vars(m)) for path, m in model.named_modules()} == before
+    assert not torch.equal(logits(model.train()), first)
+
+
+def check_copy(
+    model: nn.Module, other: Callable[[], nn.Module], how: str, logits: Call, folder: Path
+) -> None:
+    """A copy gives the same, and its weights are its own.
+
+    Args:
+        other: makes a model of the same form with other weights.
+        how: one of `COPIES`.
+    """
+    expected = logits(model)
+    if how == "deepcopy":
+        made = copy.deepcopy(model)
+    elif how == "pickle":
+        made = pickle.loads(pickle.dumps(model))
+    else:
+        made = other()
+        assert not torch.equal(logits(made), expected)
+        if how == "safetensors":
+            save_model(model, str(folder / "model.safetensors"))
+            load_model(made, folder / "model.safetensors")
+        else:
+            buffer = io.BytesIO()
+            torch.save(model.state_dict(), buffer)
+            buffer.seek(0)
+            made.load_state_dict(torch.load(buffer, weights_only=True))
+    assert torch.equal(logits(made), expected)
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.add_(0.5)
+    assert torch.equal(logits(model), expected)
+    assert not torch.equal(logits(made), expected)
+
+
+def check_bf16(model: nn.Module, low: nn.Module, logits: Call, loss: Call) -> None:
+    """Under autocast, and with weights of bf16 (`low`), about what float32 gives."""
+    exact = logits(model)
+    with torch.autocast("cpu", torch.bfloat16):
+        rough = logits(model)
+        loss(model.train()).backward()
+    assert rough.isfinite().all()
+    assert (rough.float() - exact).abs().max() < 0.1 * exact.std() + 0.02
+    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
+    found = logits(low)
+    assert found.dtype == torch.bfloat16
+    assert (found.float() - exact).abs().max() < 0.1
