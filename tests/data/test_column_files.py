@@ -188,9 +188,8 @@ def test_nested_phrases_leave_the_outer_ones(tmp_path, caplog):
 
 def test_broken_roles(tmp_path):
     good = "a x 01 (A0*)\n\n"
-    text = (
-        good + "a x 01 (A0*\nb y 02 *\n\na x 01 (A0* *\nb y 02 *) *)\n\na x 01\n\na x 01 *\nb -\n\n"
-    )
+    text = good + "a x 01 (A0*\nb y 02 *\n\na x 01 (A0* *\nb y 02 *) *)\n\n"
+    text += "a x 01\n\na x 01 *\nb -\n\n" + good
     problems = Problems()
     found = rows(put(tmp_path / "a", text), EVERY, "conll2005", problems)
     assert [(line, one["tags"]) for line, one in found] == [

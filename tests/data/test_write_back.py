@@ -6,10 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data.formats import read, write_back
+from regard.data.formats import jsonl, read, write_back
+from regard.data.problems import Problems
 from regard.data.start_end import phrases_of, start_end_of
 from regard.errors import RegardError, RequestError
 from tests.data.test_column_files import NER, ROLES, UD
@@ -97,23 +98,22 @@ def test_json_lines(tmp_path):
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
-    lambda v: st.lists(v) | st.dictionaries(st.text(), v),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=6,
 )
+OBJECTS = st.dictionaries(st.text() | st.just("tags"), VALUES, max_size=5)
 
 
-@given(
-    st.dictionaries(st.text() | st.just("tags"), VALUES),
-    st.sampled_from([None, (", ", " : ")]),
-    st.booleans(),
-)
+@settings(max_examples=60)
+@given(OBJECTS, st.sampled_from([None, (", ", " : ")]), st.booleans())
 def test_json_lines_of_any_kind(tmp_path_factory, value, separators, ascii):
     path = tmp_path_factory.getbasetemp() / "any.jsonl"
-    path.write_text(
-        json.dumps(value, separators=separators, ensure_ascii=ascii), "utf-8", newline=""
-    )
-    write_back(path, path, {1: "B O"})
+    written = json.dumps(value, separators=separators, ensure_ascii=ascii)
+    path.write_text(written, "utf-8", newline="")
+    [(rows, changed)] = jsonl.edits(path, "tags", {1: "B O"}, Problems())
     tags = "B O" if isinstance(value.get("tags"), str) else ["B", "O"]
-    assert json.loads(path.read_text("utf-8")) == value | {"tags": tags}
+    assert rows == [1]
+    assert json.loads(changed.get(1, written)) == value | {"tags": tags}
 
 
 def test_zipped_by_the_name_of_the_target(tmp_path):
@@ -156,9 +156,10 @@ def test_standard_input_and_folders(tmp_path):
         write_back(tmp_path / "a.conll", tmp_path / "file" / "out", {}, 4)
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 7), st.integers(1, 8), st.sampled_from("XYZ")), max_size=6)
-)
+PHRASES = st.tuples(st.integers(0, 7), st.integers(1, 8), st.sampled_from("XYZ"))
+
+
+@given(st.lists(PHRASES, max_size=6))
 def test_brackets_both_ways(phrases):
     phrases = [(start, end, label) for start, end, label in phrases if start < end]
     crossing = any(a < c < b < d for a, b, _ in phrases for c, d, _ in phrases)
