@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from regard.data.packed import RaggedIds
-from regard.errors import RequestError
+from regard.data.tag_schemes import scheme_of, wrong
 from regard.fields.base import Bad, Field, Report
 from regard.protocols import Inputs
 
@@ -56,16 +56,17 @@ class TagsField(Field):
 
     Args:
         of: the text whose words are tagged.
-        scheme: `bio` refuses an I- tag that continues nothing, and what is neither B-, I- nor O;
-            "" takes any tags.
+        scheme: one of `data.tag_schemes`, `iob1`, `iob2` (`bio`), `iobes` or `bilou`, refuses tags
+            that are not valid in it, such as an I- tag of `bio` that continues nothing; "" takes
+            any tags.
     """
 
     kind: ClassVar[str] = "tags"
 
     def __init__(self, of: str, scheme: str = "", *, target: bool = True) -> None:
         super().__init__(target=target, of=of)
-        if scheme not in ("", "bio"):
-            raise RequestError(f"scheme is {scheme!r}; it must be 'bio' or ''")
+        if scheme:
+            scheme_of(scheme)
         self.scheme = scheme
         self.names: list[str] = []
 
@@ -77,13 +78,8 @@ class TagsField(Field):
         words = len(row[self.of or ""].split()) if self.of in row else len(tags)
         if len(tags) != words:
             raise Bad("tags and words differ", f"{len(tags)} tags for {words} words")
-        if self.scheme == "bio":
-            for before, tag in zip(["O", *tags], tags, strict=False):
-                kind, _, name = tag.partition("-")
-                if not (tag == "O" or (kind in ("B", "I") and name)):
-                    raise Bad("not a BIO tag", repr(tag))
-                if kind == "I" and before.partition("-")[2] != name:
-                    raise Bad("not a BIO tag", f"{tag!r} behind {before!r}")
+        if self.scheme and (found := wrong(tags, self.scheme)):
+            raise Bad(f"not a{'n' * (self.scheme[0] == 'i')} {self.scheme.upper()} tag", found[1])
         return tags
 
     def written(self, value: Sequence[str]) -> str:
