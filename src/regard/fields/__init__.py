@@ -15,6 +15,7 @@ from regard.fields.story import StoryField
 from regard.fields.tags import TagsField
 from regard.fields.text import TextField
 from regard.fields.tree import TreeField
+from regard.fields.words import MarksField, WordFeatureField
 
 __all__ = [
     "Bad",
@@ -25,6 +26,7 @@ __all__ = [
     "KeyField",
     "LabelField",
     "LabelsField",
+    "MarksField",
     "NumberField",
     "OrdinalField",
     "Report",
@@ -33,4 +35,5 @@ __all__ = [
     "TagsField",
     "TextField",
     "TreeField",
+    "WordFeatureField",
 ]

@@ -9,7 +9,8 @@ import torch
 from numpy.typing import NDArray
 
 from regard.data.packed import RaggedIds
-from regard.data.tag_schemes import scheme_of, wrong
+from regard.data.tag_schemes import convert, repaired, scheme_of, wrong
+from regard.errors import RequestError
 from regard.fields.base import Bad, Field, Report
 from regard.protocols import Inputs
 
@@ -20,10 +21,10 @@ IGNORED = -100
 
 
 class TagColumn:
-    """The numbers of the tags of each text."""
+    """The numbers of the tags of each text, and the names that they stand for."""
 
-    def __init__(self, ids: RaggedIds) -> None:
-        self.ids = ids
+    def __init__(self, ids: RaggedIds, names: Sequence[str] = ()) -> None:
+        self.ids, self.names = ids, names
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -43,7 +44,7 @@ class TagColumn:
 
     def take(self, indices: NDArray[np.int64]) -> "TagColumn":
         """Some of the texts' tags."""
-        return TagColumn(self.ids.take(indices))
+        return TagColumn(self.ids.take(indices), self.names)
 
     def collate(self, indices: NDArray[np.int64]) -> Inputs:
         """Numbers of tags (B, T), `IGNORED` at padding, and lengths."""
@@ -59,15 +60,21 @@ class TagsField(Field):
         scheme: one of `data.tag_schemes`, `iob1`, `iob2` (`bio`), `iobes` or `bilou`, refuses tags
             that are not valid in it, such as an I- tag of `bio` that continues nothing; "" takes
             any tags.
+        learned_as: the scheme that a model learns, where it is another one: tags are converted
+            before, and back when they are decoded, so that nobody else sees it.
     """
 
     kind: ClassVar[str] = "tags"
 
-    def __init__(self, of: str, scheme: str = "", *, target: bool = True) -> None:
+    def __init__(
+        self, of: str, scheme: str = "", *, learned_as: str = "", target: bool = True
+    ) -> None:
         super().__init__(target=target, of=of)
-        if scheme:
-            scheme_of(scheme)
-        self.scheme = scheme
+        for name in filter(None, (scheme, learned_as)):
+            scheme_of(name)
+        if learned_as and not scheme:
+            raise RequestError(f"learned_as is {learned_as!r}; tags without a scheme stay as they are")
+        self.scheme, self.learned_as = scheme, learned_as
         self.names: list[str] = []
 
     def read(self, cell: str, row: Mapping[str, Any]) -> list[str]:
@@ -89,7 +96,7 @@ class TagsField(Field):
     def learn(self, values: Sequence[Sequence[str]]) -> "TagsField":
         """With the tags of the training data, in the order of the alphabet."""
         made = copy(self)
-        made.names = sorted({tag for value in values for tag in value})
+        made.names = sorted({tag for value in values for tag in self._learned(value)})
         return made
 
     @property
@@ -110,14 +117,22 @@ class TagsField(Field):
     ) -> TagColumn:
         """The numbers of all tags."""
         index = {name: i for i, name in enumerate(self.names)}
-        for i, value in enumerate(values):
+        each = [self._learned(value) for value in values]
+        for i, value in enumerate(each):
             if unseen := [tag for tag in value if tag not in index]:
                 report(i, "unseen tag", f"{unseen[0]!r} is not in the training data")
-        return TagColumn(RaggedIds.rows([[index.get(t, IGNORED) for t in v] for v in values]))
+        ids = RaggedIds.rows([[index.get(t, IGNORED) for t in v] for v in each])
+        return TagColumn(ids, self.names)
 
     def decode(self, value: Sequence[int]) -> str:
-        """The names of some numbers."""
-        return self.written([self.names[int(i)] for i in value])
+        """The names of some numbers, in the scheme of the data."""
+        tags = [self.names[int(i)] for i in value]
+        if self.learned_as:
+            tags = convert(repaired(tags, self.learned_as), self.learned_as, self.scheme)
+        return self.written(tags)
+
+    def _learned(self, value: Sequence[str]) -> Sequence[str]:
+        return convert(value, self.scheme, self.learned_as) if self.learned_as else value
 
     def state(self) -> dict[str, Any]:
         """The names of the tags."""

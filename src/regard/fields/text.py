@@ -93,6 +93,7 @@ class TextField(Field):
         lowercase: letters are made small.
         min_count: words that are rarer in the training data are unknown (kinds with words).
         characters: batches have the characters of every word too (kinds with words).
+        cased: those characters are as they are written, whatever `lowercase` says (kind `words`).
         sentences: how texts are cut into sentences, one of `fields.documents.SPLITTERS`; batches
             are documents then, (B, S, W). "": a text is one row.
         end: batches have EOS behind each text.
@@ -110,6 +111,7 @@ class TextField(Field):
         lowercase: bool = False,
         min_count: int = 1,
         characters: bool = False,
+        cased: bool = False,
         sentences: str = "",
         end: bool = True,
         target: bool = False,
@@ -126,7 +128,11 @@ class TextField(Field):
             "kind": tokenizer, "vocab_size": vocab_size, "lowercase": lowercase,
         }  # fmt: skip
         self.min_count, self.characters, self.end = min_count, characters, end
-        self.sentences = sentences
+        if cased and tokenizer != "words":
+            raise RequestError(
+                f"cased: it is of words divided by blanks; expected kind 'words', got {tokenizer!r}"
+            )
+        self.sentences, self.cased = sentences, cased
         self.pretrained: Pretrained | None = None
         """The word vectors that a model is to start from."""
         self._tokenizer: Tokenizer | None = None
@@ -226,7 +232,8 @@ class TextField(Field):
         ids = self.tokenizer.encode_all(texts)
         letters = None
         if self.characters:
-            words = [word for text in texts for word in self.tokenizer.words_of(text)]
+            cut = str.split if self.cased else self.tokenizer.words_of
+            words = [word for text in texts for word in cut(text)]
             letters = RaggedIds.rows([[self._letters.get(c, UNK) for c in word] for word in words])
         return TextColumn(ids, end=self.end, letters=letters)
 

@@ -21,6 +21,7 @@ TASKS = {
     "graphs": "regard.tasks.graphs:Graphs",
     "parsing": "regard.tasks.parsing:Parsing",
     "pronunciation": "regard.tasks.pronunciation:Pronunciation",
+    "tagging": "regard.tasks.tagging:Tagging",
     "reading": "regard.tasks.reading:Reading",
 }
 """What a recipe may name as `task.name`."""
