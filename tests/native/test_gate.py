@@ -16,11 +16,12 @@ from regard import native
 from regard.attention._kernels import edges, features, halves, local
 from regard.attention._kernels.cpu import additive_calls, dots
 from regard.decode import top
+from regard.layers import _chain
 from regard.native import _build, dropout, fingerprint, gate, gemm
 from regard.native.gate import BrokenContract, Function, Struct
 
-USERS = (regard.decode.packed, regard.tasks.loss, edges, features, halves, local, additive_calls,
-         dots, top, dropout, fingerprint, gemm)  # fmt: skip
+USERS = (regard.decode.packed, regard.tasks.loss, _chain, edges, features, halves, local,
+         additive_calls, dots, top, dropout, fingerprint, gemm)  # fmt: skip
 SOURCES = Path(native.__file__).parent
 needs_c = pytest.mark.skipif(native.library() is None, reason="no compiled library")
 GETTERS = {"regard_additive_width", "regard_vnni", "regard_multiplies", "regard_get_level",

@@ -19,13 +19,13 @@ passed by hand. A tensor is declared as
     name: TYPE[?] [axis …] LAYOUT [out]      its shape; equal letters are equal sizes
     name: TYPE[?] (number) LAYOUT [out]      its number of elements, with any shape
 
-TYPE is `f32`, `i64`, `i32`, `u8`, `bool`, or `real`: float32 or bfloat16, the same for every `real`
-of a call ("half a" then tells C which). `?` allows None, which is NULL. An axis is a letter, or an
-expression in braces of letters that are already known. LAYOUT is contiguous by default; `rows`: all
-axes after the first are contiguous; `last`: the last axis is; `any`: C gets every stride. Other
-kinds: `float`, `double`, `int`, `long` are passed unchanged, `threads` is the number of threads for
-C (outputs may have this size), and `NAME: struct X` is a `Struct`. A `Struct` is declared in the
-same way and compared with C's `sizeof` and `offsetof` when the library is loaded.
+TYPE is `f32`, `f64`, `i64`, `i32`, `u8`, `bool`, or `real`: float32 or bfloat16, the same for every
+`real` of a call ("half a" then tells C which). `?` allows None, which is NULL. An axis is a letter,
+or an expression in braces of letters that are already known. LAYOUT is contiguous by default;
+`rows`: all axes after the first are contiguous; `last`: the last axis is; `any`: C gets every
+stride. Other kinds: `float`, `double`, `int`, `long` are passed unchanged, `threads` is the number
+of threads for C (outputs may have this size), and `NAME: struct X` is a `Struct`. A `Struct` is
+declared in the same way and compared with C's `sizeof` and `offsetof` when the library is loaded.
 
 C itself checks the contents of tensors (ids, lengths, offsets) before it uses them as addresses;
 `failed` raises the error. Unaligned inputs and negated views are copied.
@@ -44,17 +44,26 @@ from torch import Tensor
 __all__ = ["BrokenContract", "Function", "Struct", "declare", "differing", "expect", "failed"]
 
 _TYPES = {
-    "f32": torch.float32, "i64": torch.int64, "i32": torch.int32, "u8": torch.uint8,
-    "i8": torch.int8, "bool": torch.bool,
+    "f32": torch.float32, "f64": torch.float64, "i64": torch.int64,
+    "i32": torch.int32, "u8": torch.uint8, "i8": torch.int8, "bool": torch.bool,
 }  # fmt: skip
-_MASKS = {"f32": "3", "i32": "3", "i64": "7", "u8": "", "i8": "", "bool": "", "real": ""}
+_MASKS = {
+    "f32": "3",
+    "i32": "3",
+    "f64": "7",
+    "i64": "7",
+    "u8": "",
+    "i8": "",
+    "bool": "",
+    "real": "",
+}
 """The bits of an address that are 0 where it is aligned; those of `real` depend on the call."""
 _NUMBERS = {
     "float": ctypes.c_float, "double": ctypes.c_double, "int": ctypes.c_int32,
     "long": ctypes.c_int64, "threads": ctypes.c_int32, "address": ctypes.c_void_p,
 }  # fmt: skip
 _TENSOR = re.compile(
-    r"(?P<name>\w+): (?P<type>f32|i64|i32|i8|u8|bool|real)(?P<none>\??) "
+    r"(?P<name>\w+): (?P<type>f32|f64|i64|i32|i8|u8|bool|real)(?P<none>\??) "
     r"(?P<shape>\[.*\]|\(.*\))(?: (?P<layout>rows|last|any))?(?P<out> out)?"
 )
 _NUMBER = re.compile(r"(?P<name>\w+): (?P<kind>float|double|int|long|threads|address|struct \w+)")
@@ -135,7 +144,7 @@ class _Argument:
         if self.type == "real":
             kind = f"{n}.dtype in reals" if n == first_real else f"{n}.dtype is {first_real}.dtype"
         parts = [kind, f"{n}.is_cpu"]
-        if not self.out and self.type in ("f32", "real"):
+        if not self.out and self.type in ("f32", "f64", "real"):
             parts.append(f"not {n}.is_neg()")
         sizes = [f"({axis})" for axis in self.axes]
         shape = f"{n}.shape == ({', '.join(sizes)},)"
