@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from regard.data.formats import babi, cbt, jsonl, moses, squad, trees, tsv
+from regard.data.formats import babi, cbt, conll, conll2005, conllu, jsonl, moses, squad, trees, tsv
+from regard.data.formats._rewriting import rewritten
 from regard.data.formats.text import Column, Row
 from regard.data.problems import Problems
 from regard.errors import RequestError, nearest
 
-__all__ = ["COLUMNS", "FORMATS", "Column", "Row", "format_of", "read"]
+__all__ = ["COLUMNS", "FORMATS", "WRITTEN", "Column", "Row", "format_of", "read", "write_back"]
 
 FORMATS = {
     "tsv": tsv.read,
@@ -18,12 +19,25 @@ FORMATS = {
     "squad": squad.read,
     "babi": babi.read,
     "trees": trees.read,
+    "conll": conll.read,
+    "conllu": conllu.read,
+    "conll2005": conll2005.read,
 }
 """What a recipe may name as `data.format`."""
+
+WRITTEN = {
+    "conll": conll.edits,
+    "conllu": conllu.edits,
+    "conll2005": conll2005.edits,
+    "jsonl": jsonl.edits,
+}
+"""The formats that predicted tags can be written back to."""
 
 COLUMNS = {
     "babi": babi.COLUMNS,
     "cbt": cbt.COLUMNS,
+    "conll2005": conll2005.COLUMNS,
+    "conllu": conllu.COLUMNS,
     "squad": squad.COLUMNS,
     "trees": trees.COLUMNS,
 }
@@ -37,6 +51,8 @@ _ENDINGS = {
     ".json": "squad",
     ".trees": "trees",
     ".mrg": "trees",
+    ".conll": "conll",
+    ".conllu": "conllu",
 }
 
 
@@ -81,3 +97,37 @@ def format_of(path: str | Path | Mapping[str, str | Path]) -> str:
     if name == "-":
         return "tsv"
     return _ENDINGS.get(Path(name).suffix.lower(), "moses")
+
+
+def write_back(
+    source: str | Path,
+    target: str | Path,
+    predictions: Mapping[int, str],
+    column: Column = "tags",
+    format: str | None = None,
+) -> tuple[int, int]:
+    """Write a file again with predicted tags in place of its own; all else stays byte for byte.
+
+    The target is written whole or not at all, and zipped if its name ends with `.gz`. A row without
+    a prediction keeps its tags.
+
+    Args:
+        source: the file that the rows were read from.
+        predictions: the line of a row (`Row.line`) -> its tags, divided by blanks.
+        column: where tags are, as the rows were read; `tags` for `conll2005`.
+        format: a key of `WRITTEN`; told from the file's name where not given.
+
+    Returns:
+        How many rows have a prediction, and how many keep their own tags.
+
+    Raises:
+        RequestError: a format without a writer, a prediction for a line that has no row, with
+            another number of tags than the row has words, or with a label that cannot be written.
+    """
+    chosen = format or format_of(source)
+    if chosen not in WRITTEN:
+        raise RequestError(f"tags are not written to {chosen!r} files: {nearest(chosen, WRITTEN)}")
+    if str(source) == "-":
+        raise RequestError("expected a file to write back to, standard input is read only once")
+    edits = WRITTEN[chosen](source, column, predictions, Problems(shown=0))
+    return rewritten(source, Path(target), edits, predictions)

@@ -1,5 +1,7 @@
 """JSON lines: one object a line, columns are its keys."""
 
+import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -10,7 +12,7 @@ from regard.data.plain_json import read_json
 from regard.data.problems import Problems
 from regard.errors import RequestError, nearest
 
-__all__ = ["objects", "read"]
+__all__ = ["edits", "objects", "read"]
 
 
 def read(
@@ -52,6 +54,55 @@ def read(
             f"{file}: no line has the key {column!r} for {missing[0]!r}; "
             f"there are {names}: {nearest(column, keys)}"
         )
+
+
+def edits(
+    path: str | Path, column: Column, predictions: Mapping[int, str], problems: Problems
+) -> Iterator[tuple[list[int], dict[int, str]]]:
+    """For each object what its predicted tags change in its line; see `formats.write_back`.
+
+    Tags stay a text or a list, as the object has them; an object without them gets a list. The
+    rest of the line stays as it is.
+    """
+    key = str(column)
+    for number, text in lines(path, problems):
+        if text is None or not text.strip():
+            continue
+        try:
+            found = read_json(text)
+        except ValueError:
+            continue
+        if not isinstance(found, dict):
+            continue
+        if number not in predictions:
+            yield [number], {}
+            continue
+        tags, own = predictions[number].split(), found.get(key)
+        new = " ".join(tags) if isinstance(own, str) else tags
+        yield [number], {} if new == own else {number: _with_value(text, key, new)}
+
+
+def _with_value(text: str, key: str, value: str | list[str]) -> str:
+    """A line with another value at a key of its object; all else as it was."""
+    written, decoder = json.dumps(value, ensure_ascii=False), json.JSONDecoder()
+    at, pair = text.index("{") + 1, re.compile(r"[\s,:]*")
+    last, told = at, None
+    while text[at := _behind(pair, text, at)] != "}":
+        name, at = decoder.raw_decode(text, at)
+        start = _behind(pair, text, at)
+        _, last = decoder.raw_decode(text, start)
+        if name == key:  # of equal keys the last one counts
+            told = start, last
+        at = last
+    if told:
+        return text[: told[0]] + written + text[told[1] :]
+    between = ", " if last > text.index("{") + 1 else ""
+    return f"{text[:last]}{between}{json.dumps(key, ensure_ascii=False)}: {written}{text[last:]}"
+
+
+def _behind(pattern: re.Pattern[str], text: str, at: int) -> int:
+    match = pattern.match(text, at)
+    return match.end() if match else at
 
 
 def objects(path: str | Path, problems: Problems) -> Iterator[tuple[int, dict[str, Any]]]:

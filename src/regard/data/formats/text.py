@@ -13,7 +13,7 @@ from typing import cast
 from regard.data.problems import Problems
 from regard.errors import RequestError, nearest
 
-__all__ = ["Column", "Row", "check_columns", "lines", "regular"]
+__all__ = ["Column", "Row", "check_columns", "lines", "raw_lines", "regular"]
 
 LONGEST = 1 << 20
 """Bytes of a line; no example of any task is longer, and no file needs more memory than this."""
@@ -68,6 +68,12 @@ def lines(path: str | Path, problems: Problems) -> Iterator[tuple[int, str | Non
                     yield number, None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise RequestError(f"{path}: damaged gzip file after line {number}: {error}") from error
+
+
+def raw_lines(path: str | Path) -> Iterator[bytes]:
+    """The bytes of each line with its end, however long it is; unzipped, as `lines` counts them."""
+    with _opened(path) as file:
+        yield from file
 
 
 def regular(path: str | Path) -> Path:

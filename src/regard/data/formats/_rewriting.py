@@ -1,0 +1,67 @@
+"""A file copied with some of its lines changed."""
+
+import gzip
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+
+from regard._files import replace_file
+from regard.data.formats._blocks import Edit
+from regard.data.formats.text import raw_lines
+from regard.errors import RequestError, nearest
+
+__all__ = ["rewritten"]
+
+_MARK = b"\xef\xbb\xbf"
+
+
+def rewritten(
+    source: str | Path, target: Path, edits: Iterable[Edit], wanted: Collection[int]
+) -> tuple[int, int]:
+    """Copy `source` to `target` with the lines that `edits` change, in their order.
+
+    Returns:
+        How many of the rows are `wanted`, and how many are not.
+
+    Raises:
+        RequestError: a line that is wanted and names no row.
+    """
+    met: set[int] = set()
+    others = 0
+
+    def changes() -> Iterator[tuple[int, str]]:
+        nonlocal others
+        for rows, changed in edits:
+            here = {row for row in rows if row in wanted}
+            others += len(rows) - len(here)
+            met.update(here)
+            yield from changed.items()
+
+    def write(path: Path) -> None:
+        with open(path, "wb") as plain:
+            if target.suffix == ".gz":
+                with gzip.GzipFile("", "wb", fileobj=plain, mtime=0) as zipped:
+                    zipped.writelines(_copied(source, changes()))
+            else:
+                plain.writelines(_copied(source, changes()))
+        if missing := sorted(set(wanted) - met):
+            raise RequestError(
+                f"{source}:{missing[0]}: there is a prediction for this line, but no row: "
+                f"{nearest(str(missing[0]), map(str, sorted(met)[:1000]))}"
+            )
+
+    replace_file(target, write)
+    return len(met), others
+
+
+def _copied(source: str | Path, changes: Iterator[tuple[int, str]]) -> Iterator[bytes]:
+    """The bytes of each line, with another text where it changes; its end stays."""
+    at, text = next(changes, (0, ""))
+    for number, raw in enumerate(raw_lines(source), start=1):
+        if number != at:
+            yield raw
+            continue
+        mark = _MARK if number == 1 and raw.startswith(_MARK) else b""
+        yield mark + text.encode() + raw[len(raw.rstrip(b"\r\n")) :]
+        at, text = next(changes, (0, ""))
+    for _ in changes:  # rows are counted to the last
+        pass
