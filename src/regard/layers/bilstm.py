@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from regard.layers.layout import PackedLayout
 from regard.layers.lstm import LSTM
 from regard.layers.reverse import reverse
 
@@ -34,3 +35,10 @@ class BiLSTM(nn.Module):
         ahead, _ = self.ahead(x, lengths)
         back, _ = self.back(reverse(x, lengths), lengths)
         return torch.cat([ahead, reverse(back, lengths)], -1)
+
+    def packed(
+        self, x: Float[Tensor, "words inputs"], layout: PackedLayout
+    ) -> Float[Tensor, "words both"]:
+        """The states of sequences without padding: x (N, inputs) to (N, 2H), in that layout."""
+        back = self.back.packed(x, layout, backward=True)
+        return torch.cat([self.ahead.packed(x, layout), back], -1)

@@ -13,9 +13,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from regard.layers.dropout import dropout
+from regard.layers.layout import PackedLayout
 from regard.native.once import once_differentiable
 
 __all__ = ["LSTM", "lstm_cell"]
@@ -79,6 +80,20 @@ class LSTM(nn.Module):
             out, (h, c) = self.stack(packed, start)
             out = pad_packed_sequence(out, True, total_length=x.shape[1])[0]
         return out, (h.transpose(0, 1), c.transpose(0, 1))
+
+    def packed(
+        self, x: Float[Tensor, "words inputs"], layout: PackedLayout, backward: bool = False
+    ) -> Float[Tensor, "words hidden"]:
+        """The top layer's states of sequences without padding: x (N, inputs) to (N, P).
+
+        Args:
+            x: in that layout.
+            layout: its sequences.
+            backward: read each from its last item to its first.
+        """
+        given = layout.mirror(x) if backward else x
+        states: Tensor = self.stack(PackedSequence(given, torch.tensor(layout.sizes)))[0].data
+        return layout.mirror(states) if backward else states
 
     def project(
         self, x: Float[Tensor, "*batch part"], columns: slice | None = None
