@@ -6,9 +6,10 @@
     leave  VB   go   01  *)     (V*)
 
 A row is a predicate, with the line of its word. Columns: `text`; `tags` in BIO, as (`B-A0`,
-`B-V`, `B-A1`, `I-A1`); `predicate`, the number of its word from 0; `lemma`, `sense` and `pos` (of
-each word), "-" where the file has none. Pieces of a phrase that go on elsewhere stay `C-A1`. Where
-phrases are nested, tags tell the outer ones, and the others are counted.
+`B-V`, `B-A1`, `I-A1`); `predicate`, the number of its word from 0; `lemma`, `sense`, `pos` (of
+each word) and `predicate_pos` (of the predicate), "-" where the file has none. Pieces of a phrase
+that go on elsewhere stay `C-A1`. Where phrases are nested, tags tell the outer ones, and the others
+are counted.
 
 What stands before the brackets is found in the first sentence with a predicate: the column with one
 lemma for each column of brackets; beside it maybe that of senses, of digits or two capitals; the
@@ -42,7 +43,7 @@ __all__ = ["COLUMNS", "edits", "read"]
 
 log = logging.getLogger(__name__)
 
-COLUMNS = ("text", "tags", "predicate", "lemma", "sense", "pos")
+COLUMNS = ("text", "tags", "predicate", "lemma", "sense", "pos", "predicate_pos")
 NONE = "-"
 _SENSE = re.compile(r"\d+|[A-Z]{2}")
 
@@ -128,6 +129,7 @@ def read(
                 "predicate": str(place),
                 "lemma": cells[layout.lemma],
                 "sense": NONE if layout.sense is None else cells[layout.sense],
+                "predicate_pos": NONE if layout.tag is None else cells[layout.tag],
             }
             row = {field: own[str(column)] for field, column in columns.items()}
             yield Row(row, file, words[place].line)
