@@ -50,6 +50,8 @@ class Field(ABC):
     derived: ClassVar[bool] = False
     """Whether it is computed from other fields (its `sources`), and is read from no column."""
     sources: tuple[str, ...] = ()
+    separator: str = ""
+    """What is put between the items where a cell is a list (JSON lines); "": it must be a text."""
 
     def __init__(self, *, target: bool = False, of: str | None = None) -> None:
         self.target, self.of = target, of

@@ -65,6 +65,7 @@ class TagsField(Field):
     """
 
     kind: ClassVar[str] = "tags"
+    separator = " "
 
     def __init__(
         self, of: str, scheme: str = "", *, learned_as: str = "", target: bool = True

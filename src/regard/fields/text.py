@@ -133,6 +133,7 @@ class TextField(Field):
                 f"cased: it is of words divided by blanks; expected kind 'words', got {tokenizer!r}"
             )
         self.sentences, self.cased = sentences, cased
+        self.separator = " " if tokenizer == "words" else ""
         self.pretrained: Pretrained | None = None
         """The word vectors that a model is to start from."""
         self._tokenizer: Tokenizer | None = None

@@ -65,6 +65,7 @@ class MarksField(Field):
     """
 
     kind: ClassVar[str] = "marks"
+    separator = " "
     saved: ClassVar[bool] = False
 
     def __init__(self, of: str) -> None:
@@ -117,6 +118,7 @@ class WordFeatureField(Field):
     """
 
     kind: ClassVar[str] = "word-feature"
+    separator = " "
 
     def __init__(self, of: str) -> None:
         super().__init__(of=of)

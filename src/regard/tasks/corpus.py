@@ -14,7 +14,7 @@ from regard.data.batch import some
 from regard.data.dataset import Column
 from regard.data.problems import Problems
 from regard.errors import RequestError, nearest
-from regard.fields import Bad, Field, LabelsField, TextField
+from regard.fields import Bad, Field, TextField
 from regard.fields.documents import DocumentColumn
 from regard.fields.pretrained import Pretrained
 from regard.fields.text import TextColumn, own_texts, with_vocabularies
@@ -217,7 +217,7 @@ def read(
     """
     found, others = Rows(values={name: [] for name in config.fields}), 0
     columns = {**config.columns, **{_WHERE + column: column for column in config.where}}
-    lists = {n: one.separator for n, one in config.fields.items() if isinstance(one, LabelsField)}
+    lists = {n: one.separator for n, one in config.fields.items() if one.separator}
     rows = formats.read(path, columns, config.format, config.header, problems, lists)
     for row in rows:
         found.file = row.file

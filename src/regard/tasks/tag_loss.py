@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn import functional as F
 
 from regard.fields.tags import IGNORED
 from regard.layers.crf import FORBIDDEN, Chain, log_partition, path_score
