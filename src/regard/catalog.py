@@ -15,13 +15,14 @@ from regard._catalog.generators import GENERATORS
 from regard._catalog.others import OTHERS
 from regard._catalog.pairs import PAIRS
 from regard._catalog.sentences import SENTENCES
+from regard._catalog.tagging import TAGGING
 from regard._recipe.check import given_by_data, optional_of_data
 from regard.errors import RequestError, nearest
 
 __all__ = ["AXES", "ENTRIES", "Entry", "build", "entry", "load", "names"]
 
 ENTRIES: tuple[Entry, ...] = tuple(
-    sorted((*GENERATORS, *OTHERS, *PAIRS, *SENTENCES, *DEEP), key=lambda row: row.year)
+    sorted((*GENERATORS, *OTHERS, *PAIRS, *SENTENCES, *DEEP, *TAGGING), key=lambda row: row.year)
 )
 """All rows, oldest paper first."""
 

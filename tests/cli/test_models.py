@@ -24,11 +24,14 @@ def test_the_catalogue_has_the_papers_and_their_axes():
         assert set(entry.axes) <= set(catalog.AXES)
         assert {"score", "select", "query", "body", "parallel"} <= set(entry.axes)
         assert entry.url.startswith(
-            ("https://arxiv.org/abs/", "https://aclanthology.org/", "https://paperexplained.cn/")
+            (
+                "https://arxiv.org/abs/", "https://aclanthology.org/", "https://ojs.aaai.org/",
+                "https://paperexplained.cn/",
+            )  # fmt: skip
         )
         widths = [v for k, v in entry.tiny.items() if isinstance(v, int) and k != "layers"]
         assert max(widths) <= 16
-    apart = {"memory", "language", "reading", "graphs", "classification", "entailment"}
+    apart = {"memory", "language", "reading", "graphs", "classification", "entailment", "tagging"}
     generators = [name for name in catalog.names() if not apart & {*catalog.entry(name).tasks}]
     writes = [name for name in generators if "translation" in catalog.entry(name).tasks]
     assert catalog.names("translation") == catalog.names("pronunciation") == writes
@@ -52,6 +55,7 @@ GIVEN = {
     "memory": ("vocab_size", "num_answers"),
     "parsing": VOCABULARIES,
     "reading": ("vocab_size", "num_pointers"),
+    "tagging": ("vocab_size", "num_tags"),
     "translation": VOCABULARIES,
 }
 """What the data of a task say to a model, under PyTorch's and Hugging Face's names."""
@@ -62,7 +66,9 @@ def test_each_class_takes_its_tiny_arguments(name):
     kind = catalog.load(name)
     names = inspect.signature(kind).parameters
     assert set(catalog.entry(name).tiny) <= set(names)
-    own = {"num_features", "num_characters"} & optional_of_data(kind)
+    own = {
+        "num_features", "num_characters", "num_auxiliary", "feature_columns",
+    } & optional_of_data(kind)  # fmt: skip
     needed = tuple(given for given in given_by_data(kind) if given not in own)
     task = catalog.entry(name).tasks[0]
     assert needed == GIVEN[{"similarity": "entailment"}.get(task, task)]

@@ -15,6 +15,8 @@ from regard.protocols import BOS, EOS, PAD, UNK
 
 SIZE = 13
 """Of both vocabularies."""
+OPTIONAL = {"num_characters", "num_features", "feature_columns", "num_auxiliary"}
+"""What data may say beside the sizes that a model cannot do without."""
 
 
 def build(
@@ -33,7 +35,8 @@ def check_constructor(name: str, sizes: Sequence[str]) -> None:
     assert "Departs from the paper" in inspect.getmodule(made).__doc__
     parameters = inspect.signature(made).parameters
     assert list(parameters)[: len(sizes)] == list(sizes)
-    more = [p for p in list(parameters.values())[len(sizes) :] if p.name != "num_characters"]
+    rest = list(parameters.values())[len(sizes) :]
+    more = [p for p in rest if p.name not in OPTIONAL]
     for given in more:
         assert given.kind == given.KEYWORD_ONLY
         assert given.default is not given.empty, f"{given.name} has no default"

@@ -57,13 +57,14 @@ TOKENS = Range(0, 100_000)
 RANGES: Mapping[str, Mapping[str, Range]] = {
     "model": {
         **dict.fromkeys(
-            ("in_features", "num_answers", "num_classes", "num_pointers", "source_vocab_size",
-             "target_vocab_size", "vocab_size"), Range(1, 100_000_000),
+            ("in_features", "num_answers", "num_auxiliary", "num_classes", "num_pointers", "num_tags",
+             "source_vocab_size", "target_vocab_size", "vocab_size"), Range(1, 100_000_000),
         ),
         **dict.fromkeys(
             ("align", "dim", "embed", "ffn_dim", "head_dim", "hidden", "maxout",
              "pruned", "rank", "value_head_dim", "filters", "dim_filters", "width", "widths",
-             "characters", "context", "more"), WIDTH,
+             "character", "character_hidden", "characters", "context", "feature", "mark", "more",
+             "slices"), WIDTH,
         ),
         **dict.fromkeys(("blocks", "decoder_layers", "hops", "layers", "sets"), LAYERS),
         **dict.fromkeys(("heads", "output_heads"), HEADS),
@@ -76,7 +77,8 @@ RANGES: Mapping[str, Mapping[str, Range]] = {
         **dict.fromkeys(("epsilon", "ratio", "scale"), POSITIVE),
         **dict.fromkeys(("decoder", "dilations", "encoder", "kernel"), WIDTH),
         **dict.fromkeys(
-            ("distances", "extra", "first", "linear", "num_features", "reach", "regions"),
+            ("distances", "extra", "feature_columns", "first", "linear", "num_features", "reach",
+             "regions"),
             Range(0, 1_000_000),
         ),
         **dict.fromkeys(("balance", "penalty", "slope"), FACTOR),

@@ -6,11 +6,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.errors import RequestError
+from regard.layers.bilstm import BiLSTM
 from regard.layers.embed import Embed
+from regard.layers.layout import PackedLayout
 from regard.layers.linear import linear
-from regard.protocols import Inputs, ids_of
+from regard.layers.rnn import last
+from regard.protocols import PAD, Inputs, ids_of
 
-__all__ = ["Letters", "spelled"]
+__all__ = ["LetterLSTM", "Letters", "spelled"]
 
 
 def spelled(source: Inputs, wanted: bool) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -63,3 +66,38 @@ class Letters(nn.Module):
         """Read each word."""
         around = F.pad(ids, (self.width // 2, self.width // 2)).unfold(-1, self.width, 1)
         return torch.tanh(linear(self.filters, self.embed(around).flatten(-2)))
+
+
+class LetterLSTM(nn.Module):
+    r"""A word as its characters spell it: the last states of an LSTM in both directions.
+
+    .. math:: c = [\overrightarrow c_n; \overleftarrow c_1]
+
+    Words that occur twice in a batch are read once.
+
+    Args:
+        num_characters: how many there are.
+        embed: size of a character's vector.
+        hidden: cells of each direction.
+
+    Shapes:
+        ids (N, C), padding on the right, to (N, 2 * hidden); zero for a word without characters
+    """
+
+    def __init__(self, num_characters: int, embed: int, hidden: int) -> None:
+        super().__init__()
+        self.embed = Embed(num_characters, embed)
+        self.lstm = BiLSTM(embed, hidden, bias=True)
+
+    def forward(self, ids: Int[Tensor, "n c"]) -> Float[Tensor, "n both"]:
+        """Read each word."""
+        words, which = ids.unique(dim=0, return_inverse=True)
+        real = words != PAD
+        if not bool(real.any()):
+            weight = self.lstm.ahead.stack.weight_hh_l0
+            return weight.new_zeros(len(ids), 2 * weight.shape[1])
+        layout = PackedLayout(real)
+        states = layout.put(self.lstm.packed(self.embed(layout.take(words)), layout))
+        ahead, back = states.chunk(2, -1)
+        spelled = torch.cat([last(ahead, real.sum(1)), back[:, 0]], -1)
+        return spelled.index_select(0, which)

@@ -12,11 +12,11 @@ from regard.errors import RequestError
 from regard.layers.layout import PackedLayout
 from regard.protocols import PAD, Inputs, ids_of
 
-__all__ = ["Sentences"]
+__all__ = ["WordBatch"]
 
 
 @dataclass(frozen=True, eq=False)
-class Sentences:
+class WordBatch:
     """A batch of sentences with a word or more in its width, and padding where a row has ended.
 
     Args:
@@ -33,7 +33,7 @@ class Sentences:
     lengths: Tensor
 
     @classmethod
-    def of(cls, source: Tensor | Inputs, lengths: Tensor | None = None) -> "Sentences":
+    def of(cls, source: Tensor | Inputs, lengths: Tensor | None = None) -> "WordBatch":
         """Those of a batch."""
         given = source if isinstance(source, Inputs) else Inputs(source)
         ids, lengths = ids_of(given, lengths)

@@ -36,7 +36,7 @@ from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.layers.linear import linear
 from regard.layers.rnn import GRU
-from regard.models._tagging import Sentences
+from regard.models._tagging import WordBatch
 from regard.protocols import Inputs, Output
 
 __all__ = ["ACTIVATIONS", "CMLA", "CoupledAttention"]
@@ -81,7 +81,7 @@ class CoupledAttention(nn.Module):
         states: Float[Tensor, "batch time hidden"],
         own: Float[Tensor, "batch hidden"],
         other: Float[Tensor, "batch hidden"],
-        batch: Sentences,
+        batch: WordBatch,
     ) -> tuple[Float[Tensor, "batch time features"], Float[Tensor, "batch hidden"]]:
         """One layer."""
         products = [
@@ -154,7 +154,7 @@ class CMLA(nn.Module):
 
     def forward(self, source: Tensor | Inputs, lengths: Tensor | None = None) -> Output:
         """Read sentences: logits (B, T, num_tags) of aspects."""
-        batch = Sentences.of(source, lengths)
+        batch = WordBatch.of(source, lengths)
         h = self._encode(batch)
         m = [side.prototype.to(h.dtype).expand(len(h), -1) for side in (self.aspects, self.opinions)]
         aspects = opinions = h.new_zeros(*h.shape[:2], self.output.in_features)
@@ -165,7 +165,7 @@ class CMLA(nn.Module):
         auxiliary = batch.cut(linear(self.auxiliary, opinions))
         return Output(batch.cut(linear(self.output, aspects)), {"auxiliary": auxiliary})
 
-    def _encode(self, batch: Sentences) -> Float[Tensor, "batch time hidden"]:
+    def _encode(self, batch: WordBatch) -> Float[Tensor, "batch time hidden"]:
         """The states h of words, each read with its neighbors."""
         side = self.window // 2
         around = F.pad(batch.ids, (side, side)).unfold(1, self.window, 1)

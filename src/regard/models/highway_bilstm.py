@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from regard.layers.embed import Embed
 from regard.layers.highway import HighwayLSTM
 from regard.layers.linear import linear
-from regard.models._tagging import Sentences
+from regard.models._tagging import WordBatch
 from regard.protocols import Inputs, Output
 
 __all__ = ["HighwayBiLSTM"]
@@ -82,7 +82,7 @@ class HighwayBiLSTM(nn.Module):
 
     def forward(self, source: Tensor | Inputs, lengths: Tensor | None = None) -> Output:
         """Read sentences with their marks: logits (B, T, num_tags)."""
-        batch = Sentences.of(source, lengths)
+        batch = WordBatch.of(source, lengths)
         layout = batch.layout
         x = self.embed(layout.take(batch.ids))
         if self.mark is not None:

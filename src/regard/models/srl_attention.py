@@ -43,7 +43,7 @@ from regard.layers.layout import BatchLayout
 from regard.layers.linear import linear
 from regard.layers.norm import PostNorm
 from regard.layers.position import LearnedPositions, NoPositions, Sinusoid
-from regard.models._tagging import Sentences
+from regard.models._tagging import WordBatch
 from regard.protocols import Inputs, Output
 
 __all__ = ["POSITIONS", "SUBLAYERS", "DeepAttTagger"]
@@ -98,7 +98,7 @@ class SummedLSTM(nn.Module):
         return layout.unpad(ahead + back)
 
 
-class Perceptron(nn.Module):
+class PositionwisePerceptron(nn.Module):
     """The feed-forward layer of a Transformer: x (B, T, d), or (N, d), to the same."""
 
     def __init__(self, dim: int, ffn_dim: int, activation_dropout: float) -> None:
@@ -116,7 +116,7 @@ class Perceptron(nn.Module):
 
 
 SUBLAYERS: Mapping[str, Callable[[int, int, float], nn.Module]] = {
-    "ffn": Perceptron,
+    "ffn": PositionwisePerceptron,
     "rnn": lambda dim, ffn_dim, activation_dropout: SummedLSTM(dim),
     "cnn": lambda dim, ffn_dim, activation_dropout: GatedConvolution(dim),
 }
@@ -229,7 +229,7 @@ class DeepAttTagger(nn.Module):
 
     def forward(self, source: Tensor | Inputs, lengths: Tensor | None = None) -> Output:
         """Read sentences with their marks: logits (B, T, num_tags)."""
-        batch = Sentences.of(source, lengths)
+        batch = WordBatch.of(source, lengths)
         x = self.embed(batch.ids)
         if self.mark is not None:
             x = torch.cat([x, self.mark(batch.marks) * batch.real[..., None]], -1)
@@ -240,7 +240,7 @@ class DeepAttTagger(nn.Module):
             x = layer(x, layout)
         return Output(batch.cut(layout.pad(linear(self.output, x))), {})
 
-    def _without_padding(self, batch: Sentences) -> bool:
+    def _without_padding(self, batch: WordBatch) -> bool:
         """Whether attention can do without."""
         time = batch.ids.shape[1]
         heads = (layer.attention for layer in self.layers)
