@@ -10,6 +10,7 @@ from regard.fields.graph import GraphField
 from regard.fields.key import KeyField
 from regard.fields.label import LabelField, LabelsField, OrdinalField
 from regard.fields.number import GradeField, NumberField
+from regard.fields.opinions import OpinionTagsField
 from regard.fields.spans import SpansField
 from regard.fields.story import StoryField
 from regard.fields.tags import TagsField
@@ -28,6 +29,7 @@ __all__ = [
     "LabelsField",
     "MarksField",
     "NumberField",
+    "OpinionTagsField",
     "OrdinalField",
     "Report",
     "SpansField",

@@ -74,7 +74,9 @@ class TagsField(Field):
         for name in filter(None, (scheme, learned_as)):
             scheme_of(name)
         if learned_as and not scheme:
-            raise RequestError(f"learned_as is {learned_as!r}; tags without a scheme stay as they are")
+            raise RequestError(
+                f"learned_as is {learned_as!r}; tags without a scheme are learned as is"
+            )
         self.scheme, self.learned_as = scheme, learned_as
         self.names: list[str] = []
 

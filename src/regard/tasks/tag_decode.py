@@ -74,10 +74,7 @@ def decode_tags(
             rules = allowed(names, scheme)
             followed = constrained(followed, _flags(rules))
         best, _ = viterbi(scores, followed, lengths)
-    if chain is None:
-        total = torch.zeros_like(whole)
-    else:
-        total = _along(chain, best, lengths)
+    total = torch.zeros_like(whole) if chain is None else _along(chain, best, lengths)
     at_tags = scores.gather(2, best[..., None])[..., 0]
     sure = each.gather(2, best[..., None])[..., 0]
     return [

@@ -37,7 +37,7 @@ SCORERS: Mapping[str, Callable[[Tags, Tags, str], dict[str, Score]]] = {
     "roles": _roles,
     "words": _words,
 }
-"""`spans` is conlleval's rule, `strict` seqeval's, `roles` srl-eval's, `words` the macro-F1 of tags.
+"""`spans` is conlleval's rule, `strict` seqeval's, `roles` srl-eval's, `words` macro-F1 over tags.
 
 All take the tags that were given, the right ones, and the scheme of both.
 """

@@ -1,6 +1,6 @@
 """Tagging: a tag for each word of a text: roles of a predicate, names, aspect terms."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -13,7 +13,14 @@ from regard.data.dataset import Column, Table
 from regard.data.packed import RaggedIds
 from regard.data.tag_schemes import scheme_of
 from regard.errors import RequestError, nearest
-from regard.fields import Field, MarksField, TagsField, TextField, WordFeatureField
+from regard.fields import (
+    Field,
+    MarksField,
+    OpinionTagsField,
+    TagsField,
+    TextField,
+    WordFeatureField,
+)
 from regard.fields.tags import IGNORED, TagColumn
 from regard.fields.words import WordColumn
 from regard.layers.crf import Chain, marginals
@@ -22,7 +29,7 @@ from regard.metrics.calibration import expected_calibration_error
 from regard.protocols import Inputs, Output
 from regard.tasks import corpus
 from regard.tasks.base import Task
-from regard.tasks.given import BETWEEN, device_of
+from regard.tasks.given import BETWEEN, device_of, sides
 from regard.tasks.prediction import Prediction
 from regard.tasks.tag_decode import CONSTRAINTS, decode_tags
 from regard.tasks.tag_loss import chain_of, tag_loss
@@ -34,6 +41,11 @@ from regard.tasks.vectored import FromVectors
 __all__ = ["Tagging"]
 
 WEIGHTS = ("", "balanced")
+AUXILIARY: Mapping[str, Callable[[str], TagsField]] = {
+    "column": lambda scheme: TagsField("text", scheme),
+    "opinions": lambda scheme: OpinionTagsField("text"),
+}
+"""Second tags by name, from the scheme of the first."""
 TRIED = tuple(x / 4 for x in range(-16, 17))
 """What `outside` is chosen from."""
 TEMPERATURES = tuple(2 ** (x / 8) for x in range(-16, 25))
@@ -50,8 +62,8 @@ class Tagging(FromVectors):
             `words`.
         marks: each example has marked words, in the column `predicate`: their numbers from 0.
         features: further columns with one value for each word, that the model reads.
-        auxiliary: a second column of tags, `auxiliary`, is learned beside the first; only the
-            first is scored.
+        auxiliary: second tags that are learned beside the first; only the first are scored.
+            `column`: those of the column `auxiliary`; `opinions`: words of opinion, from a list.
         characters: models read the characters of every word, as they are written.
         constraints: see `tasks.tag_decode.CONSTRAINTS`; `scheme` and `roles` allow only tags that
             are valid.
@@ -80,7 +92,7 @@ class Tagging(FromVectors):
         scorer: str = "",
         marks: bool = False,
         features: Sequence[str] = (),
-        auxiliary: bool = False,
+        auxiliary: str = "",
         characters: bool = False,
         constraints: str = "",
         weights: str = "",
@@ -108,6 +120,7 @@ class Tagging(FromVectors):
             ("scorer", chosen, SCORERS),
             ("constraints", constraints, CONSTRAINTS),
             ("weights", weights, WEIGHTS),
+            ("auxiliary", auxiliary, ("", *AUXILIARY)),
         ):
             if value not in known:
                 raise RequestError(f"task.{name}: {value!r}: {nearest(value, known)}")
@@ -138,7 +151,7 @@ class Tagging(FromVectors):
         found.update({name: WordFeatureField("text") for name in self.features})
         found["tags"] = TagsField("text", self.scheme, learned_as=self.learned_as)
         if self.auxiliary:
-            found["auxiliary"] = TagsField("text", self.scheme)
+            found["auxiliary"] = AUXILIARY[self.auxiliary](self.scheme)
         return found
 
     def examples(
@@ -150,7 +163,7 @@ class Tagging(FromVectors):
     def dataset(self, columns: Mapping[str, Column], rows: corpus.Rows) -> Table:
         """A table; an input that is no text stands beside it as its cell was written."""
         fields = self.fields()
-        inputs = [name for name, own in fields.items() if not own.target]
+        inputs, _ = sides(fields)
         texts = [
             f" {BETWEEN} ".join(fields[n].written(v) for n, v in zip(inputs, row, strict=True))
             for row in zip(*(rows.values[n] for n in inputs), strict=True)
