@@ -26,6 +26,7 @@ __all__ = [
     "TagSpan",
     "allowed",
     "convert",
+    "lenient_spans",
     "repaired",
     "scheme_of",
     "spans_of",
@@ -155,7 +156,7 @@ def spans_of(tags: Sequence[str], scheme: str = "iob2") -> list[TagSpan]:
             f"expected tags in {scheme_of(scheme).name}, word {place + 1} has {why}; "
             "tag_schemes.repaired makes them valid"
         )
-    return _read(tags)
+    return lenient_spans(tags)
 
 
 def tags_of(spans: Sequence[TagSpan], length: int, scheme: str = "iob2") -> list[str]:
@@ -200,12 +201,35 @@ def convert(tags: Sequence[str], given: str, wanted: str) -> list[str]:
     return tags_of(spans_of(tags, given), len(tags), wanted)
 
 
+def lenient_spans(tags: Sequence[str]) -> list[TagSpan]:
+    """The spans of any tags, by the rule of conlleval.
+
+    A span begins at B and S (or U), behind O, E and S (or L and U), and where the label changes; it
+    ends where the next one begins, at O, and at the sentence's end. So an I that continues nothing
+    begins a span. What is no tag of any scheme is outside.
+
+    Example:
+        >>> lenient_spans(["O", "I-A", "I-B", "B-B"])
+        [(1, 2, 'A'), (2, 3, 'B'), (3, 4, 'B')]
+    """
+    spans: list[TagSpan] = []
+    start, letter, label = -1, "O", ""
+    for place, tag in enumerate([*tags, "O"]):
+        own, name = split_tag(tag) if _is_tag(tag) else ("O", "")
+        new = own in "BSU" or letter in "OESLU" or name != label
+        if start >= 0 and (own == "O" or new):
+            spans.append((start, place, label))
+            start = -1
+        if own != "O" and new:
+            start = place
+        letter, label = own, name
+    return spans
+
+
 def repaired(tags: Sequence[str], scheme: str = "iob2") -> list[str]:
     """Valid tags of the same words; valid tags stay as they are.
 
-    The rule is that of conlleval. A span begins at B and S (or U), behind O, E and S, and where
-    the label changes; it ends where the next one begins, at O, and at the sentence's end. So an
-    I that continues nothing begins a span. What is no tag of any scheme is O.
+    The spans are those of `lenient_spans`: an I that continues nothing begins one.
 
     Example:
         >>> repaired(["O", "I-A", "I-A", "I-B"], "bio")
@@ -215,8 +239,7 @@ def repaired(tags: Sequence[str], scheme: str = "iob2") -> list[str]:
     """
     if wrong(tags, scheme) is None:
         return list(tags)
-    known = [tag if _is_tag(tag) else "O" for tag in tags]
-    return tags_of(_read(known), len(tags), scheme)
+    return tags_of(lenient_spans(tags), len(tags), scheme)
 
 
 def allowed(
@@ -261,19 +284,3 @@ def _is_tag(tag: str, rules: TagScheme | None = None) -> bool:
 def _follows(rules: TagScheme, letter: str, label: str, after: str, name: str) -> bool:
     how = rules.follows[letter].get(after, "")
     return how == "*" or (how == "=" and label == name)
-
-
-def _read(tags: Sequence[str]) -> list[TagSpan]:
-    """The spans of any tags, by conlleval's rule."""
-    spans: list[TagSpan] = []
-    start, letter, label = -1, "O", ""
-    for place, tag in enumerate([*tags, "O"]):
-        own, name = split_tag(tag)
-        new = own in "BSU" or letter in "OESLU" or name != label
-        if start >= 0 and (own == "O" or new):
-            spans.append((start, place, label))
-            start = -1
-        if own != "O" and new:
-            start = place
-        letter, label = own, name
-    return spans

@@ -16,7 +16,9 @@ from regard.metrics.likelihood import perplexity
 from regard.metrics.parsing import COLLINS, Parameters, evalb
 from regard.metrics.ranking import mean_average_precision, mean_reciprocal_rank
 from regard.metrics.rates import per, wer, word_error_rate
+from regard.metrics.roles import Proposition, srl_eval
 from regard.metrics.score import Score, Sums
+from regard.metrics.spans import conlleval, seqeval_strict
 from regard.metrics.squad import exact_match, span_f1
 from regard.metrics.translation import bleu, chrf
 
@@ -26,6 +28,7 @@ __all__ = [
     "Interval",
     "Links",
     "Parameters",
+    "Proposition",
     "ReliabilityBin",
     "Score",
     "Sums",
@@ -34,6 +37,7 @@ __all__ = [
     "bleu",
     "bootstrap",
     "chrf",
+    "conlleval",
     "edit_distance",
     "evalb",
     "exact_match",
@@ -53,8 +57,10 @@ __all__ = [
     "perplexity",
     "read_links",
     "reliability",
+    "seqeval_strict",
     "span_f1",
     "spearman",
+    "srl_eval",
     "wer",
     "word_error_rate",
 ]

@@ -15,37 +15,28 @@ Counts = tuple[int, int, int]
 
 
 def precision(sums: np.ndarray) -> np.ndarray:
-    """Right of those said, in percent; columns are right, too many, missed, …"""
-    return _share(sums[..., 0], sums[..., 0] + sums[..., 1])
+    """Right of those said, in percent; columns are right, too many, missed and others."""
+    return np.asarray(100 * sums[..., 0] / np.maximum(sums[..., 0] + sums[..., 1], 1))
 
 
 def recall(sums: np.ndarray) -> np.ndarray:
     """Right of those there are, in percent."""
-    return _share(sums[..., 0], sums[..., 0] + sums[..., 2])
+    return np.asarray(100 * sums[..., 0] / np.maximum(sums[..., 0] + sums[..., 2], 1))
 
 
 def f1(sums: np.ndarray) -> np.ndarray:
     """2PR / (P + R) = 2 right / (said + there), in percent; 0 where nothing is right."""
-    return _share(2 * sums[..., 0], 2 * sums[..., 0] + sums[..., 1] + sums[..., 2])
+    both = 2 * sums[..., 0] + sums[..., 1] + sums[..., 2]
+    return np.asarray(200 * sums[..., 0] / np.maximum(both, 1))
 
 
-def _share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    return np.asarray(100 * part / np.where(whole == 0, 1, whole))
-
-
-def rates(counts: Mapping[str, Counts]) -> dict[str, dict[str, float]]:
+def rates(counts: Mapping[str, Counts]) -> dict[str, dict[str, int | float]]:
     """The line of each label, in the order of the alphabet."""
-    return {
-        label: {
-            "right": (row := np.array(counts[label]))[0].item(),
-            "excess": row[1].item(),
-            "missed": row[2].item(),
-            "precision": float(precision(row)),
-            "recall": float(recall(row)),
-            "f1": float(f1(row)),
-        }
-        for label in sorted(counts)
-    }
+    labels = sorted(counts)
+    table = np.array([counts[label] for label in labels], np.int64).reshape(-1, 3)
+    columns = dict(zip(("right", "excess", "missed"), table.T.tolist(), strict=True))
+    columns |= {of.__name__: of(table).tolist() for of in (precision, recall, f1)}
+    return {label: {n: c[at] for n, c in columns.items()} for at, label in enumerate(labels)}
 
 
 def scored(name: str, sums: Sums, signature: str, parts: Mapping[str, Any], samples: int) -> Score:

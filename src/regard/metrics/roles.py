@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from regard.data.tag_schemes import TagSpan, repaired, spans_of
+from regard.data.tag_schemes import TagSpan, lenient_spans
 from regard.errors import RequestError, nearest
 from regard.metrics._tables import Counts, precision, rates, recall, scored
 from regard.metrics.score import Score, Sums, same_number, signature
@@ -57,7 +57,7 @@ class Proposition:
             >>> Proposition.of(["B-A0", "B-V", "I-A1"]).phrases
             [(0, 1, 'A0'), (1, 2, 'V'), (2, 3, 'A1')]
         """
-        return cls(spans_of(repaired(tags)), verb, position)
+        return cls(lenient_spans(tags), verb, position)
 
 
 @dataclass(eq=False)

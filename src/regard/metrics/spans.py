@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from regard.data.tag_schemes import TagSpan, repaired, scheme_of, spans_of, split_tag
+from regard.data.tag_schemes import TagSpan, lenient_spans, scheme_of, split_tag
 from regard.errors import RequestError
 from regard.metrics._tables import Counts, f1, precision, rates, recall, scored
 from regard.metrics.score import Score, Sums, same_number, signature
@@ -132,11 +132,11 @@ def _accuracy(sums: np.ndarray) -> np.ndarray:
 def _by_conlleval(tags: Sequence[str]) -> list[TagSpan]:
     """The spans of any tags; see the head of this file."""
     for tag in tags:
-        letter, label = split_tag(tag)
-        if tag != "O" and (letter not in ("B", "I", "E", "S") or (tag == f"{letter}-")):
+        letter, _ = split_tag(tag)
+        if tag != "O" and (letter not in ("B", "I", "E", "S") or tag == f"{letter}-"):
             raise RequestError(f"conlleval knows O and the letters B, I, E, S; got {tag!r}")
     named = [tag.removesuffix("-0") if tag[1:] == "-0" else tag for tag in tags]
-    return spans_of(repaired(named, "iobes"), "iobes")
+    return lenient_spans(named)
 
 
 _TABLE: Mapping[str, tuple[str, str, str]] = {

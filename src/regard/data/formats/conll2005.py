@@ -36,7 +36,7 @@ from regard.data.formats._blocks import (
 from regard.data.formats.text import Column, Row, check_columns
 from regard.data.problems import Problems
 from regard.data.start_end import flat, phrases_of, start_end_of
-from regard.data.tag_schemes import repaired, spans_of, tags_of
+from regard.data.tag_schemes import lenient_spans, tags_of
 from regard.errors import RequestError
 
 __all__ = ["COLUMNS", "edits", "read"]
@@ -145,8 +145,8 @@ def edits(
 ) -> Iterator[Edit]:
     """For each sentence what its predicted tags change in the file; see `formats.write_back`.
 
-    An I- tag that continues nothing begins a phrase, as in `tag_schemes.repaired`. The brackets of
-    a predicate whose tags are those of the file stay as they are.
+    An I- tag that continues nothing begins a phrase, as in `tag_schemes.lenient_spans`. The
+    brackets of a predicate whose tags are those of the file stay as they are.
     """
     check_columns("CoNLL-2005 files", {"tags": column}, ("tags",))
     for words, layout in _sentences(path, problems):
@@ -184,7 +184,7 @@ def _changed(
     except RequestError:  # brackets that do not match: written anew
         pass
     try:
-        made = start_end_of(spans_of(repaired(tags)), len(words))
+        made = start_end_of(lenient_spans(tags), len(words))
     except RequestError as error:
         raise RequestError(f"{file}:{line}: {error}") from None
     return [new if new != was else None for new, was in zip(made, old, strict=True)]
