@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from regard.data.dataset import Dataset
     from regard.loaded import Loaded
     from regard.metrics import Score, Sums
+    from regard.tasks import Prediction
 
 __all__ = ["Scored", "System", "compare", "is_folder", "markdown", "scored", "variations"]
 
@@ -39,14 +40,18 @@ class Scored:
     """What a model made of some examples.
 
     Args:
+        predictions: of each example.
         problems: how many lines were left out, by reason.
         seconds: of predicting and scoring.
+        config: the `data:` section that the examples were read by.
     """
 
     examples: "Dataset"
+    predictions: Sequence["Prediction"]
     scores: Mapping[str, "Score"]
     problems: Mapping[str, int]
     seconds: float
+    config: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -138,9 +143,13 @@ def scored(
     Raises:
         RequestError: no such data, or nothing in that split.
     """
+    from regard.data.formats import format_of
+
     config = dict(loaded.config.get("data") or {})
     if data is not None:
-        kept = ("columns", "header", "max_length")
+        # A name without an ending, and .conll, may be of several formats.
+        told = format_of(data) not in ("moses", "conll")
+        kept = ("columns", "header", "max_length", *([] if told else ["format"]))
         config = {key: config[key] for key in kept if key in config} | {"path": str(data)}
     if columns:
         config["columns"] = {**(config.get("columns") or {}), **columns}
@@ -153,7 +162,8 @@ def scored(
     started = time.monotonic()
     predictions = loaded.task.predict(loaded.model, examples, loaded.decoder, loaded.fields)
     scores = loaded.task.score(predictions, examples)
-    return Scored(examples, scores, dict(read.problems.left_out), time.monotonic() - started)
+    seconds = time.monotonic() - started
+    return Scored(examples, predictions, scores, dict(read.problems.left_out), seconds, config)
 
 
 def _answered(

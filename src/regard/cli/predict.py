@@ -65,6 +65,14 @@ def predict(
         str | None,
         typer.Option(metavar="FILE", help="What they become: lines of a word, a tab, a word."),
     ] = None,
+    into: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Read --input as data, and write it again with what is predicted in place of its "
+            "own outputs.",
+        ),
+    ] = None,
     attention: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="The attention that aligns; default: the mean of all."),
@@ -94,10 +102,14 @@ def predict(
         regard predict de-en-small "Datei speichern" --force-words folder --bad-words file
         regard predict de-en-small -i sentences.txt --align
         regard predict runs/pronunciation/rnnsearch-cmudict photograph --set beam_size=1
+        regard predict runs/tagging/bilstm-crf-aspects -i new.jsonl --into tagged.jsonl
     """
     if texts and input:
         raise RequestError("give texts or --input, not both")
     loaded = open_folder(folder, changes, n_best, threads, others, graph)
+    if into is not None:
+        _put_back(loaded, input, into)
+        return
     words = _words(loaded, replace_unknown or lexicon is not None, lexicon, attention, head, align)
     given = _inputs(texts, input)
     given = _joined(given, loaded.task.join)  # an input may be several lines
@@ -111,6 +123,17 @@ def predict(
         say(f"{refused} of {total} lines were refused and gave an empty line")
         if refused == total:
             raise typer.Exit(1)
+
+
+def _put_back(loaded: "Loaded", source: str | None, target: str) -> None:
+    """Predict a data file into another one of its form."""
+    from regard.compare import scored
+
+    if source is None or source == "-":
+        raise RequestError("--into: expected --input with the data file that is written again")
+    found = scored(loaded, source)
+    new, old = loaded.task.put_back(source, target, found.predictions, found.examples, found.config)
+    say(f"{target}: {new} rows have predictions, {old} keep what they had")
 
 
 def _predict(

@@ -17,7 +17,7 @@ from regard.errors import RequestError
 from regard.fields import Field, KeyField, TextField
 from regard.metrics import Score
 from regard.tasks import corpus
-from regard.tasks.given import BETWEEN, Asked, Data, as_fields, row_of, sides
+from regard.tasks.given import BETWEEN, Asked, Data, as_fields, asked_of, sides
 from regard.tasks.phases import Phase
 from regard.tasks.prediction import Prediction
 from regard.views import View, ViewOptions
@@ -215,33 +215,7 @@ class Task(ABC):
 
         Several inputs of one example stand in one text, divided by `|||` or by tabs.
         """
-        inputs, _ = sides(self.fields())
-        refused = [Prediction(text, "") for text in texts]
-        values: dict[str, list[Any]] = {name: [] for name in inputs}
-        places = []
-        for place, text in enumerate(texts):
-            if not text.strip():
-                continue
-            try:
-                row = row_of(text, inputs, fields)
-            except ValueError as error:
-                refused[place] = Prediction(text, "", refused=str(error))
-                continue
-            places.append(place)
-            for name in inputs:
-                values[name].append(row[name])
-        if not places:
-            return Asked(None, places, refused)
-        values.update({name: [None] * len(places) for name, one in fields.items() if one.derived})
-        columns = {
-            name: fields[name].encode(own, lambda *_: None, fields, values)
-            for name, own in values.items()
-        }
-        return Asked(
-            Table(columns, inputs, [texts[i] for i in places], [[] for _ in places]),
-            places,
-            refused,
-        )
+        return asked_of(texts, fields, sides(self.fields())[0])
 
     def whole(self, dataset: Any) -> Asked:
         """All examples of a data set, as what is asked."""
@@ -367,6 +341,28 @@ class Task(ABC):
     @abstractmethod
     def score(self, predictions: Sequence[Prediction], examples: Any) -> dict[str, Score]:
         """The official scores of predictions for these examples."""
+
+    def put_back(
+        self,
+        source: str,
+        target: str,
+        predictions: Sequence[Prediction],
+        examples: Any,
+        config: Mapping[str, Any],
+    ) -> tuple[int, int]:
+        """Write a data file again with predictions in place of its own outputs.
+
+        Args:
+            examples: what was read of the source, as many as there are predictions.
+            config: the `data:` section that it was read by.
+
+        Returns:
+            How many rows have a prediction, and how many keep what they had.
+
+        Raises:
+            RequestError: the task or the file's format has no writer.
+        """
+        raise RequestError(f"--into: the task {self.name} puts no outputs back into files")
 
     def scores(self, examples: Any) -> list[str]:
         """The names of its scores; found by scoring a reference."""

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from regard.data.dataset import Table
 from regard.data.problems import Problems
 from regard.data.tokenize import Tokenizer
 from regard.errors import RequestError, nearest
@@ -19,6 +20,7 @@ __all__ = [
     "Asked",
     "Data",
     "as_fields",
+    "asked_of",
     "cells_of",
     "chunks",
     "device_of",
@@ -127,6 +129,33 @@ def cells_of(text: str, inputs: Sequence[str]) -> list[str]:
         named = f" {BETWEEN} ".join(inputs)
         raise ValueError(f"expected {len(inputs)} inputs, {named}; got {len(cells)}")
     return cells
+
+
+def asked_of(texts: Sequence[str], fields: Mapping[str, Field], inputs: Sequence[str]) -> Asked:
+    """Inputs as a user writes them, read and encoded: a table of those that can be answered."""
+    refused = [Prediction(text, "") for text in texts]
+    values: dict[str, list[Any]] = {name: [] for name in inputs}
+    places = []
+    for place, text in enumerate(texts):
+        if not text.strip():
+            continue
+        try:
+            row = row_of(text, inputs, fields)
+        except ValueError as error:
+            refused[place] = Prediction(text, "", refused=str(error))
+            continue
+        places.append(place)
+        for name in inputs:
+            values[name].append(row[name])
+    if not places:
+        return Asked(None, places, refused)
+    values.update({name: [None] * len(places) for name, one in fields.items() if one.derived})
+    columns = {
+        name: fields[name].encode(own, lambda *_: None, fields, values)
+        for name, own in values.items()
+    }
+    kept = [texts[i] for i in places]
+    return Asked(Table(columns, inputs, kept, [[] for _ in places]), places, refused)
 
 
 def row_of(text: str, inputs: Sequence[str], fields: Mapping[str, Field]) -> dict[str, Any]:

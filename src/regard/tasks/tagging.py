@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from regard.data.batch import plan
 from regard.data.dataset import Column, Table
+from regard.data.formats import write_back
 from regard.data.packed import RaggedIds
 from regard.data.tag_schemes import scheme_of
 from regard.errors import RequestError, nearest
@@ -179,7 +180,8 @@ class Tagging(FromVectors):
         own = dict(columns)
         if self.weights:
             own["weight"] = _balanced(tags)
-        return Table(own, inputs, texts, rows.references, "tags", rows.extras)
+        extras = {**rows.extras, "line": rows.lines}
+        return Table(own, inputs, texts, rows.references, "tags", extras)
 
     def model_arguments(self, fields: Mapping[str, Any]) -> dict[str, int]:
         """`vocab_size`, `num_tags`; of further columns `num_features` and `feature_columns`."""
@@ -319,6 +321,20 @@ class Tagging(FromVectors):
                 Prediction(dataset.texts[i], tags, one.score, tags.split(), sure, ids=one.tags)
             )
         return made
+
+    def put_back(
+        self,
+        source: str,
+        target: str,
+        predictions: Sequence[Prediction],
+        examples: Any,
+        config: Mapping[str, Any],
+    ) -> tuple[int, int]:
+        """Write a data file again with predicted tags in place of its own."""
+        lines = examples.extras["line"]
+        tags = {n: one.output for n, one in zip(lines, predictions, strict=True) if one.output}
+        column = (config.get("columns") or {}).get("tags", "tags")
+        return write_back(source, target, tags, column, config.get("format"))
 
     def score(self, predictions: Sequence[Prediction], examples: Any) -> dict[str, Score]:
         """What `scorer` says; the share of right tags; how far confidences can be believed."""
