@@ -1,10 +1,11 @@
-"""Bars, shaded words, tables and trees of a page: plain HTML, beside what the script draws."""
+"""Bars, words, tables, trees and stretches of a page: plain HTML, beside what the script draws."""
 
 from collections.abc import Sequence
 from html import escape
 
+from regard.viewer._spans import spans_html
 from regard.viewer.palette import ink_on, shade, top_of
-from regard.views import Panel, Run, TablePanel, TreeNode, TreePanel, ValuesPanel
+from regard.views import Panel, Run, SpansPanel, TablePanel, TreeNode, TreePanel, ValuesPanel
 
 __all__ = ["panels_html"]
 
@@ -46,6 +47,8 @@ def _inside(panel: Panel) -> str:
             f'{head}<div class="strip"><table><thead><tr>{names}</tr></thead>'
             f"<tbody>{body}</tbody></table></div>"
         )
+    if isinstance(panel, SpansPanel):
+        return head + spans_html(panel)
     if isinstance(panel, TreePanel):
         return f'{head}<ul class="panel-tree">{_tree(panel.root)}</ul>'
     return ""

@@ -6,10 +6,12 @@ from typing import Any
 from regard.viewer._check import Checked
 from regard.views import (
     KINDS,
+    LabeledSpan,
     Map,
     MapPanel,
     Panel,
     Run,
+    SpansPanel,
     TablePanel,
     TreeNode,
     TreePanel,
@@ -62,6 +64,14 @@ def _row(panel: Panel) -> dict[str, Any]:
         row |= {"labels": panel.labels, "values": [float(f"{v:.6g}") for v in panel.values]}
     elif isinstance(panel, TablePanel):
         row |= {"columns": panel.columns, "cells": [c for line in panel.cells for c in line]}
+    elif isinstance(panel, SpansPanel):
+        row |= {"words": panel.words, "labels": [one.label for one in panel.spans]}
+        row["starts"] = [one.start for one in panel.spans]
+        row["ends"] = [one.end for one in panel.spans]
+        if all(one.value is not None for one in panel.spans):
+            row["values"] = [float(f"{one.value:.6g}") for one in panel.spans]
+        if panel.anchor is not None:
+            row["anchor"] = panel.anchor + 1
     elif isinstance(panel, TreePanel):
         labels: list[str] = []
         parents: list[int] = []
@@ -101,7 +111,27 @@ def panel_of(row: Checked) -> Panel:
         row.claim(len(cells) % wide == 0 if wide else not cells, "cells")
         lines = (tuple(cells[i : i + wide]) for i in range(0, len(cells), wide or 1))
         return TablePanel(kind, title, note, tuple(columns), tuple(lines))
+    if kind == "spans":
+        return SpansPanel(kind, title, note, tuple(row.strings("words")), _spans(row), _anchor(row))
     return TreePanel(kind, title, note, _tree(row))
+
+
+def _spans(row: Checked) -> tuple[LabeledSpan, ...]:
+    labels, starts, ends = row.strings("labels"), row.whole("starts"), row.whole("ends")
+    row.claim(len(labels) == len(starts) == len(ends), "ends")
+    count = len(row.strings("words"))
+    row.claim(all(a < b <= count for a, b in zip(starts, ends, strict=True)), "ends")
+    values = row.floats("values")
+    row.claim(len(values) in (0, len(labels)), "values")
+    each = values or [None] * len(labels)
+    rows = zip(starts, ends, labels, each, strict=True)
+    return tuple(LabeledSpan(*one) for one in rows)
+
+
+def _anchor(row: Checked) -> int | None:
+    number = row.count("anchor")
+    row.claim(number <= len(row.strings("words")), "anchor")
+    return number - 1 if number else None
 
 
 def _tree(row: Checked) -> TreeNode:

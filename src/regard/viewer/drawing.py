@@ -15,10 +15,11 @@ from regard.errors import RequestError, nearest
 from regard.viewer import _drawn, _drawn_kinds, _drawn_values
 from regard.viewer._page import Subplot, style
 from regard.viewer._shown import Shown, hops_of, names_of, relative, shown, title_of
+from regard.viewer._spans import draw_spans
 from regard.viewer.figure import COLUMN, PAGE, _inches, _matplotlib, _quiet, _save, check_format
 from regard.viewer.figure import alignment as draw_alignment
 from regard.viewer.figure import grid as draw_grid
-from regard.views import MapPanel, Panel, Run, TablePanel, TreePanel, ValuesPanel, View
+from regard.views import MapPanel, Panel, Run, SpansPanel, TablePanel, TreePanel, ValuesPanel, View
 from regard.views.picture import Picture
 
 if TYPE_CHECKING:
@@ -144,6 +145,8 @@ def draw(
     with _quiet(), _matplotlib().rc_context(style()):
         if isinstance(first, TablePanel):
             made = _drawn_values.table(first, inches, said)
+        elif isinstance(first, SpansPanel):
+            made = draw_spans(first, inches, said)
         elif isinstance(first, TreePanel):
             made = _drawn_values.tree(first, inches, said)
         elif isinstance(first, ValuesPanel) and first.kind == "bars":

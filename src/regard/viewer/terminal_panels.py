@@ -12,6 +12,7 @@ from rich.text import Text
 
 from regard.errors import RequestError
 from regard.viewer._shown import hops_of, names_of, relative
+from regard.viewer._spans import spans_lines
 from regard.viewer._terminal_values import (
     BAR,
     TerminalSurface,
@@ -244,6 +245,6 @@ DRAW: Mapping[str, Callable[[TerminalSurface, Any], Text]] = {
     "curves": _curves, "hops": _hops, "pointer": _pointer, "features": _features,
     "image": _image, "sound": _sound, "graph": graph_lines, "neighbors": neighbors_lines,
     "compare": _compare, "bars": bars_lines, "shaded": shaded_lines, "table": table_lines,
-    "tree": tree_lines,
+    "tree": tree_lines, "spans": spans_lines,
 }  # fmt: skip
 """What draws each kind of panel."""

@@ -4,8 +4,10 @@ from regard.views._axis import Axis as Axis
 from regard.views._axis import axis_of as axis_of
 from regard.views._options import ViewOptions as ViewOptions
 from regard.views._panel import KINDS as KINDS
+from regard.views._panel import LabeledSpan as LabeledSpan
 from regard.views._panel import MapPanel as MapPanel
 from regard.views._panel import Panel as Panel
+from regard.views._panel import SpansPanel as SpansPanel
 from regard.views._panel import TablePanel as TablePanel
 from regard.views._panel import TreeNode as TreeNode
 from regard.views._panel import TreePanel as TreePanel
@@ -19,10 +21,12 @@ __all__ = [
     "KINDS",
     "WHATS",
     "Axis",
+    "LabeledSpan",
     "Map",
     "MapPanel",
     "Panel",
     "Run",
+    "SpansPanel",
     "TablePanel",
     "TreeNode",
     "TreePanel",

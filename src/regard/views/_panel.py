@@ -8,7 +8,17 @@ from dataclasses import dataclass, field
 
 from regard.errors import RequestError, nearest
 
-__all__ = ["KINDS", "MapPanel", "Panel", "TablePanel", "TreeNode", "TreePanel", "ValuesPanel"]
+__all__ = [
+    "KINDS",
+    "LabeledSpan",
+    "MapPanel",
+    "Panel",
+    "SpansPanel",
+    "TablePanel",
+    "TreeNode",
+    "TreePanel",
+    "ValuesPanel",
+]
 
 OF_MAPS: Mapping[str, str] = {
     "matrix": "rows look, columns are looked at",
@@ -32,6 +42,7 @@ OF_VALUES: Mapping[str, str] = {
 }
 KINDS: Mapping[str, str] = {
     **OF_MAPS, **OF_VALUES, "table": "rows of text", "tree": "labels with others below them",
+    "spans": "a text with named stretches below it, and arcs from the word they belong to",
 }  # fmt: skip
 """Every kind of panel, and what it shows."""
 
@@ -136,6 +147,53 @@ class TablePanel(Panel):
     def known(cls) -> tuple[str, ...]:
         """Tables alone."""
         return ("table",)
+
+
+@dataclass(frozen=True)
+class LabeledSpan:
+    """A stretch of words with a name.
+
+    Args:
+        start, end: its first place and the one behind its last.
+        value: how sure it is, from 0 to 1; None where nobody says.
+    """
+
+    start: int
+    end: int
+    label: str
+    value: float | None = None
+
+
+@dataclass(frozen=True)
+class SpansPanel(Panel):
+    """A text with named stretches: roles of a predicate, names, aspect terms.
+
+    Args:
+        words: of the text.
+        spans: stretches; they may overlap.
+        anchor: the word that they belong to, from 0; None: they belong to none.
+    """
+
+    kind: str = "spans"
+    words: tuple[str, ...] = ()
+    spans: tuple[LabeledSpan, ...] = ()
+    anchor: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        count = len(self.words)
+        if self.anchor is not None and not 0 <= self.anchor < count:
+            raise RequestError(f"spans: expected a word of {count}, got anchor {self.anchor}")
+        for one in self.spans:
+            if not 0 <= one.start < one.end <= count:
+                raise RequestError(
+                    f"spans: expected a stretch of {count} words, got {one.start} to {one.end}"
+                )
+
+    @classmethod
+    def known(cls) -> tuple[str, ...]:
+        """Texts with stretches alone."""
+        return ("spans",)
 
 
 @dataclass(frozen=True)

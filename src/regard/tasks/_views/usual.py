@@ -1,6 +1,6 @@
 """The view of a task that says nothing of its own: its answers, and every attention it used."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -10,10 +10,11 @@ from regard.fields import TextField
 from regard.tasks._views.answers import bars, ranked
 from regard.tasks._views.loaded import LoadedModel, name_of
 from regard.tasks.given import sides
+from regard.tasks.prediction import Prediction
 from regard.views import Axis, Map, MapPanel, Panel, Run, View, ViewOptions, axis_of
 from regard.views.picture import END
 
-__all__ = ["view"]
+__all__ = ["view", "watched"]
 
 ITSELF = ("encoder", "self")
 """Roles of a text that looks at itself."""
@@ -21,6 +22,25 @@ ITSELF = ("encoder", "self")
 
 def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> View:
     """Predict each input, watched: a matrix for every call of an attention, and the answers.
+
+    Raises:
+        RequestError: see `watched`.
+    """
+    return watched(loaded, inputs, options, _pieces, _answers)
+
+
+def watched(
+    loaded: LoadedModel,
+    inputs: Sequence[str],
+    options: ViewOptions,
+    pieces_of: Callable[[LoadedModel, str], list[str]],
+    answers_of: Callable[[Prediction], list[Panel]],
+) -> View:
+    """Predict each input, watched, with panels of its answer behind the matrices.
+
+    Args:
+        pieces_of: what stands on the axes of a text that looks at itself.
+        answers_of: the panels of an answer.
 
     Of a task that reads one text, its pieces are on the axis of what is looked at (roles `encoder`,
     `self`, `word`), and on the other one where it looks at itself; every other place is numbered.
@@ -48,7 +68,7 @@ def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> Vi
             (found,) = loaded.predict([text])
         if found.refused:
             raise RequestError(found.refused)
-        pieces = _pieces(loaded, text)
+        pieces = pieces_of(loaded, text)
         kept: list[int] = []
         for record in seen.values():
             if set(record.axes) - {"example", "head", "query", "key"} or "key" not in record.axes:
@@ -64,15 +84,17 @@ def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> Vi
                     record.name, rows, columns, weights.numpy(), kind=role or record.name,
                     layer=layer + t, scope=record.scopes[t - 1],
                 ))  # fmt: skip
-        answers = ranked(found)
         panels: list[Panel] = [MapPanel("matrix", map=m) for m in kept]
-        if found.score is not None:
-            panels.append(bars(answers))
+        panels += answers_of(found)
         runs.append(Run(
             kept, input=text, output=found.output, model=name_of(loaded), folder=options.folder,
             score=found.score, panels=panels, result=found.as_json(),
         ))  # fmt: skip
     return View(axes, maps, runs, f"{options.folder or name_of(loaded)} · {inputs[0]}")
+
+
+def _answers(found: Prediction) -> list[Panel]:
+    return [] if found.score is None else [bars(ranked(found))]
 
 
 def _pieces(loaded: LoadedModel, text: str) -> list[str]:
