@@ -41,7 +41,7 @@ class ChainMarginals(OverAllKeys, nn.Module):
     Raises:
         RequestError: for other than 2 x 2 transitions.
 
-    Source: Kim, Denton, Hoang and Rush 2017, "Structured Attention Networks", section 3.1.
+    Source: Kim, Denton, Hoang and Rush 2017, "Structured Attention Networks": the linear chain.
     """
 
     sums: ClassVar[str] = "free"
