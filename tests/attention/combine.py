@@ -9,6 +9,7 @@ from regard.attention import (
     Biaffine,
     Block,
     Causal,
+    ChainMarginals,
     Cosine,
     Coverage,
     Directional,
@@ -104,6 +105,7 @@ SELECTS = {
     "monotonic": lambda: Monotonic(0.3),
     "monotonic chunks": lambda: MonotonicChunkwise(2),
     "monotonic chunks of their own": lambda: MonotonicChunkwise(3, Additive(D, D, 3)),
+    "chain": lambda: ChainMarginals(((0.5, -0.3), (0.2, 0.9))),
     "feature softmax": FeatureSoftmax,
 }
 READS = {

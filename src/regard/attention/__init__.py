@@ -62,6 +62,7 @@ from regard.attention.score import SourceToToken as SourceToToken
 from regard.attention.score import SplitLinear as SplitLinear
 from regard.attention.score import Trilinear as Trilinear
 from regard.attention.score import Uniform as Uniform
+from regard.attention.select import ChainMarginals as ChainMarginals
 from regard.attention.select import Entmax15 as Entmax15
 from regard.attention.select import FeatureSoftmax as FeatureSoftmax
 from regard.attention.select import Hard as Hard
@@ -91,6 +92,7 @@ __all__ = [
     "Carry",
     "CarryState",
     "Causal",
+    "ChainMarginals",
     "Cosine",
     "Coverage",
     "Dense",

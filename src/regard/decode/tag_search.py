@@ -15,7 +15,7 @@ and costs one pass from the end. Prefixes with the same last tag and the same sp
 same future: only the better one is followed.
 
 Source: He, Lee, Lewis and Zettlemoyer 2017, "Deep Semantic Role Labeling: What Works and What's
-Next", section 2.3; the constraints are those of Punyakanok et al. 2008, "The Importance of
+Next"; the constraints are those of Punyakanok et al. 2008, "The Importance of
 Syntactic Parsing and Inference in Semantic Role Labeling".
 """
 

@@ -2,6 +2,7 @@
 
 from regard.attention.select.base import LogSelect as LogSelect
 from regard.attention.select.base import Select as Select
+from regard.attention.select.chain import ChainMarginals as ChainMarginals
 from regard.attention.select.features import FeatureSoftmax as FeatureSoftmax
 from regard.attention.select.hard import Hard as Hard
 from regard.attention.select.local import LocalMonotonic as LocalMonotonic
