@@ -25,7 +25,10 @@ COLUMNS = {"num_characters": LETTERS, "num_features": FEATURES, "feature_columns
 VARIANTS = {
     "bilstm-crf, every column": ("bilstm-crf", {**COLUMNS, "marks": True}),
     "bilstm-crf, no tanh layer": ("bilstm-crf", {"ffn_dim": None}),
-    "cmla, as released": ("cmla", {"activation": "identity", "num_auxiliary": AUXILIARY}),
+    "cmla, as released": (
+        "cmla",
+        {"activation": "identity", "num_auxiliary": AUXILIARY, "hidden": 12},
+    ),
     "deepatt, rnn": ("deepatt", {"sublayer": "rnn"}),
     "deepatt, cnn": ("deepatt", {"sublayer": "cnn", "positions": "learned"}),
     "deepatt, no marks": ("deepatt", {"marks": False}),
