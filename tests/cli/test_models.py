@@ -25,9 +25,11 @@ def test_the_catalogue_has_the_papers_and_their_axes():
         assert {"score", "select", "query", "body", "parallel"} <= set(entry.axes)
         assert entry.url.startswith(
             (
-                "https://arxiv.org/abs/", "https://aclanthology.org/", "https://ojs.aaai.org/",
+                "https://arxiv.org/abs/",
+                "https://aclanthology.org/",
+                "https://ojs.aaai.org/",
                 "https://paperexplained.cn/",
-            )  # fmt: skip
+            )
         )
         widths = [v for k, v in entry.tiny.items() if isinstance(v, int) and k != "layers"]
         assert max(widths) <= 16

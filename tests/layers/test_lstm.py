@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from regard.layers.bilstm import BiLSTM
+from regard.layers.layout import PackedLayout
 from regard.layers.lstm import LSTM, lstm_cell
 
 
@@ -70,3 +72,17 @@ def test_no_bias_leaves_4n_times_inputs_and_n():
     layer = LSTM(5, 7, 2)
     count = sum(p.numel() for p in layer.parameters())
     assert count == 4 * 7 * (5 + 7) + 4 * 7 * (7 + 7)
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_sequences_without_padding_have_the_states_of_those_with_it(layers):
+    torch.manual_seed(1)
+    lengths = torch.tensor([2, 5, 1, 5])
+    layout = PackedLayout(torch.arange(5) < lengths[:, None])
+    x = torch.randn(4, 5, 3, dtype=torch.float64)
+    stack = LSTM(3, 4, layers, bias=True).double()
+    states = stack(x, lengths)[0]
+    assert torch.allclose(layout.put(stack.packed(layout.take(x), layout)), states, atol=1e-12)
+    both = BiLSTM(3, 4, bias=True).double()
+    found = layout.put(both.packed(layout.take(x), layout))
+    assert torch.allclose(found, both(x, lengths), atol=1e-12)

@@ -57,8 +57,9 @@ TOKENS = Range(0, 100_000)
 RANGES: Mapping[str, Mapping[str, Range]] = {
     "model": {
         **dict.fromkeys(
-            ("in_features", "num_answers", "num_auxiliary", "num_classes", "num_pointers", "num_tags",
-             "source_vocab_size", "target_vocab_size", "vocab_size"), Range(1, 100_000_000),
+            ("in_features", "num_answers", "num_auxiliary", "num_classes", "num_pointers",
+             "num_tags", "source_vocab_size", "target_vocab_size", "vocab_size"),
+            Range(1, 100_000_000),
         ),
         **dict.fromkeys(
             ("align", "dim", "embed", "ffn_dim", "head_dim", "hidden", "maxout",

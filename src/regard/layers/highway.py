@@ -135,20 +135,18 @@ class _Highway(torch.autograd.Function):
         to_cell = r * o * (1 - bent * bent)
         stay = 1 - r
         grads = met.new_empty(count, BLOCKS * size)
-        steps = zip(
-            *(x.split(sizes) for x in (grads, grad, by_dc, by_dj, slope_r, slope_o, to_cell, stay, f)),
-            strict=True,
-        )  # fmt: skip
+        every = grads, grad, by_dc, by_dj, slope_r, slope_o, to_cell, stay, f
+        steps = list(zip(*(x.split(sizes) for x in every), strict=True))
         dh = dc = grad.new_zeros(0, size, dtype=met.dtype)
-        for t, (out, come, both, of_j, of_r, of_o, of_c, left, forget) in reversed(
-            list(enumerate(steps))
-        ):
+        for t in reversed(range(len(steps))):
+            out, come, both, of_j, of_r, of_o, of_c, left, forget = steps[t]
             total = come.to(met.dtype, copy=True)
             total[: len(dh)] += dh
             total *= kept[: sizes[t]]
             cell = total * of_c
             cell[: len(dc)] += dc
-            torch.mul(both.unflatten(1, (2, size)), cell[:, None], out=out[:, : 2 * size].unflatten(1, (2, size)))
+            torch.mul(cell, both[:, :size], out=out[:, :size])
+            torch.mul(cell, both[:, size:], out=out[:, size : 2 * size])
             torch.mul(total, of_o, out=out[:, 2 * size : 3 * size])
             torch.mul(total, of_r, out=out[:, 3 * size : 4 * size])
             torch.mul(cell, of_j, out=out[:, 4 * size : 5 * size])

@@ -13,11 +13,11 @@ from regard.layers.linear import linear
 from regard.layers.rnn import last
 from regard.protocols import PAD, Inputs, ids_of
 
-__all__ = ["LetterLSTM", "Letters", "spelled"]
+__all__ = ["LetterLSTM", "Letters", "characters_of", "spelled"]
 
 
 def spelled(source: Inputs, wanted: bool) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Ids (B, T), lengths (B,), and the characters of each word (B, T, C) where they are wanted.
+    """Ids (B, T), lengths (B,), and the characters of each word where they are wanted.
 
     T and C are 1 or more.
 
@@ -28,15 +28,24 @@ def spelled(source: Inputs, wanted: bool) -> tuple[Tensor, Tensor, Tensor | None
     more = max(0, 1 - ids.shape[1])  # not one word in the whole batch
     if not wanted:
         return F.pad(ids, (0, more)), lengths, None
-    letters = source.extras.get("characters")
-    if letters is None or letters.shape[:2] != ids.shape:
+    return F.pad(ids, (0, more)), lengths, characters_of(source)
+
+
+def characters_of(source: Inputs) -> Int[Tensor, "batch t c"]:
+    """The characters of each word (B, T, C); T and C are 1 or more.
+
+    Raises:
+        RequestError: they are not there, or are of another number of words.
+    """
+    shape, letters = tuple(source.values.shape), source.extras.get("characters")
+    if letters is None or letters.shape[:2] != shape:
         got = "none" if letters is None else f"shape {tuple(letters.shape)}"
         raise RequestError(
-            f"this model reads the characters of words, extras['characters'] {tuple(ids.shape)} "
+            f"this model reads the characters of words, extras['characters'] {shape} "
             f"and one axis more, and got {got}: give task.characters=true"
         )
-    letters = F.pad(letters, (0, max(0, 1 - letters.shape[2]), 0, more))
-    return F.pad(ids, (0, more)), lengths, letters
+    more = max(0, 1 - shape[1])  # not one word in the whole batch
+    return F.pad(letters, (0, max(0, 1 - letters.shape[2]), 0, more))
 
 
 class Letters(nn.Module):
@@ -88,14 +97,14 @@ class LetterLSTM(nn.Module):
         super().__init__()
         self.embed = Embed(num_characters, embed)
         self.lstm = BiLSTM(embed, hidden, bias=True)
+        self.size = 2 * hidden
 
     def forward(self, ids: Int[Tensor, "n c"]) -> Float[Tensor, "n both"]:
         """Read each word."""
         words, which = ids.unique(dim=0, return_inverse=True)
         real = words != PAD
         if not bool(real.any()):
-            weight = self.lstm.ahead.stack.weight_hh_l0
-            return weight.new_zeros(len(ids), 2 * weight.shape[1])
+            return self.embed.weight.new_zeros(len(ids), self.size)
         layout = PackedLayout(real)
         states = layout.put(self.lstm.packed(self.embed(layout.take(words)), layout))
         ahead, back = states.chunk(2, -1)

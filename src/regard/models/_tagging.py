@@ -64,7 +64,9 @@ class WordBatch:
         Raises:
             RequestError: there are none, or of another shape.
         """
-        given = self._column("marks", 2, "the mark of a predicate", "or build it with marks=false")
+        given = self._column(
+            "marks", 2, "the mark of a predicate", ", or build the model with marks=false"
+        )
         return (given != 0).long() * self.real
 
     def features(self, columns: int) -> Int[Tensor, "batch time columns"]:
@@ -91,8 +93,6 @@ class WordBatch:
         if given is None or given.dim() != axes or tuple(given.shape[:2]) != shape:
             got = "none" if given is None else f"shape {tuple(given.shape)}"
             asked = f"extras['{name}'] of shape {shape}" + " and one axis more" * (axes - 2)
-            raise RequestError(
-                f"this model reads {what}, {asked}, and got {got}: give it" + f" {instead}".rstrip()
-            )
+            raise RequestError(f"this model reads {what}, {asked}, and got {got}: give it{instead}")
         more = self.ids.shape[1] - given.shape[1]
         return F.pad(given, (0, 0) * (axes - 2) + (0, more)) if more else given

@@ -8,11 +8,11 @@ Recognition", NAACL 2016, arXiv 1603.01360.
     x_t    = Dropout([e(w_t); c(w_t); e_1(t); …; m(1[t = p])])             e_k: of further columns
     h_t    = [→h_t; ←h_t]
     E_t    = W_o tanh(W_f h_t + b_f) + b_o                                 emissions
-    s(y)   = b_{y_1} + Σ_t E_{t,y_t} + Σ_t A_{y_t,y_{t+1}} + e_{y_T}       the score of a tagging
+    s(y)   = b_{y_1} + Σ_t E_{t,y_t} + Σ_t A_{y_t,y_{t+1}} + e_{y_T}       score of a tagging
 
 The logits are the emissions E; A, b and e are in `extra` under "transitions", "start" and "end",
-for a loss and a search over whole taggings. Without `ffn_dim` there is no tanh layer, as in Huang et
-al.; characters, further columns and marks are read where the model is built with them.
+for a loss and a search over whole taggings. Without `ffn_dim` there is no tanh layer, as in Huang
+et al.; characters, further columns and marks are read where the model is built with them.
 
 Shapes: source (B, T) ids, `extras["characters"]` (B, T, C), `extras["features"]` (B, T, F),
 `extras["marks"]` (B, T); logits (B, T, num_tags), zero at padding; transitions (num_tags,
@@ -33,7 +33,7 @@ from regard.layers.crf import LinearChain
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.layers.linear import linear
-from regard.models._letters import LetterLSTM, spelled
+from regard.models._letters import LetterLSTM, characters_of
 from regard.models._tagging import WordBatch
 from regard.protocols import Inputs, Output
 
@@ -116,8 +116,7 @@ class BiLSTMCRF(nn.Module):
         layout = batch.layout
         parts = [self.embed(layout.take(batch.ids))]
         if self.letters is not None:
-            letters = spelled(batch.source, True)[2]
-            parts.append(self.letters(layout.take(letters)))
+            parts.append(self.letters(layout.take(characters_of(batch.source))))
         if self.feature is not None:
             ids = layout.take(batch.features(self.feature_columns))
             parts.append(self.feature(ids).flatten(1))

@@ -143,9 +143,10 @@ class CMLA(nn.Module):
         self.window, self.layers, self.dropout = window, layers, dropout
         self.gru = GRU(window * embed, hidden)
         self.start = nn.Parameter(torch.empty(hidden))  # h_0
-        settings = {"activation": activation, "dropout": dropout}
-        self.aspects = CoupledAttention(hidden, slices, **settings)
-        self.opinions = CoupledAttention(hidden, slices, **settings)
+        self.aspects, self.opinions = (
+            CoupledAttention(hidden, slices, activation=activation, dropout=dropout)
+            for _ in range(2)
+        )
         self.output = nn.Linear(2 * slices, num_tags)
         self.auxiliary = nn.Linear(2 * slices, num_auxiliary)
         for parameter in self.parameters():
@@ -156,7 +157,9 @@ class CMLA(nn.Module):
         """Read sentences: logits (B, T, num_tags) of aspects."""
         batch = WordBatch.of(source, lengths)
         h = self._encode(batch)
-        m = [side.prototype.to(h.dtype).expand(len(h), -1) for side in (self.aspects, self.opinions)]
+        m = [
+            side.prototype.to(h.dtype).expand(len(h), -1) for side in (self.aspects, self.opinions)
+        ]
         aspects = opinions = h.new_zeros(*h.shape[:2], self.output.in_features)
         for _ in range(self.layers):
             of_aspects, one = self.aspects(h, m[0], m[1], batch)

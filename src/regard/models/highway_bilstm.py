@@ -3,7 +3,7 @@ r"""A deep highway LSTM whose directions alternate from layer to layer, for sema
 He, Lee, Lewis and Zettlemoyer, "Deep Semantic Role Labeling: What Works and What's Next", ACL 2017.
 
     x_t^1     = [e(w_t); m(1[t = p])]                         p: the predicate asked about
-    i,f,o,r,j = σ, σ, σ, σ, tanh of W x_t + U h_{t'} + b      t' = t - 1 in odd layers, t + 1 in even
+    i,f,o,r,j = σ, σ, σ, σ, tanh of W x_t + U h_{t'} + b      t' = t - 1, in even layers t + 1
     c_t       = f ⊙ c_{t'} + i ⊙ j
     h_t       = z ⊙ (r ⊙ o ⊙ tanh c_t + (1 - r) ⊙ (W_k x_t + b_k))
     x_t^{l+1} = h_t^l,   y_t = softmax(W_o h_t^L + b_o)

@@ -200,7 +200,9 @@ class DeepAttTagger(nn.Module):
             ("positions", positions, POSITIONS),
         ):
             if given not in known:
-                raise RequestError(f"DeepAttTagger has no {name} {given!r}: {nearest(given, known)}")
+                raise RequestError(
+                    f"DeepAttTagger has no {name} {given!r}: {nearest(given, known)}"
+                )
         self.vocab_size, self.num_tags, self.dropout = vocab_size, num_tags, dropout
         self.dim = embed + mark if marks else embed
         self.embed = Embed(vocab_size, embed)
