@@ -125,7 +125,8 @@ def draw_spans(panel: SpansPanel, width: float, title: str) -> "Figure":
             below = y + _LINE / 2 + level * _LEVEL
             axes.plot([a, a, b, b], [below - 0.04, below, below, below - 0.04], color=colour,
                       linewidth=0.9)  # fmt: skip
-            write(axes, (a + b) / 2, below + 0.09, _said(one), SMALL, ha="center", color=colour)
+            name = _said(one) if first == one.start else "…"
+            write(axes, (a + b) / 2, below + 0.09, name, SMALL, ha="center", color=colour)
             at = panel.anchor
             if at is None or not start <= at < end or one.start <= at < one.end:
                 continue
