@@ -22,6 +22,7 @@ TASKS = {
     "parsing": "regard.tasks.parsing:Parsing",
     "pronunciation": "regard.tasks.pronunciation:Pronunciation",
     "reading": "regard.tasks.reading:Reading",
+    "relations": "regard.tasks.relations:Relations",
 }
 """What a recipe may name as `task.name`."""
 

@@ -10,7 +10,7 @@ from regard.data.plain_json import read_json
 from regard.data.problems import Problems
 from regard.errors import RequestError, nearest
 
-__all__ = ["READERS", "WRITERS", "document_of", "documents_format", "read", "write"]
+__all__ = ["READERS", "WRITERS", "blocks", "document_of", "documents_format", "read", "write"]
 
 Documents = Iterator[tuple[int, RelationDocument]]
 
@@ -85,6 +85,32 @@ def document_of(text: str) -> tuple[str, RelationDocument]:
     if pubtator.TEXT.match(text.lstrip("\n")):
         return "pubtator", pubtator.parse(text.strip("\n").split("\n"))
     return "", RelationDocument("", text.strip())
+
+
+def blocks(lines: Iterator[str]) -> Iterator[str]:
+    """Single inputs of the lines of a file: those of a PubTator document are one."""
+    block: list[str] = []
+    for line in lines:
+        if block and line.strip() and not _begins(line):
+            block.append(line)
+            continue
+        if block:
+            yield "\n".join(block)
+            block = []
+            if not line.strip():
+                continue  # the blank line that ends a document is no input
+        if _begins(line):
+            block = [line]
+        else:
+            yield line
+    if block:
+        yield "\n".join(block)
+
+
+def _begins(line: str) -> bool:
+    """Whether a line is the title of a PubTator document."""
+    found = pubtator.TEXT.match(line)
+    return found is not None and found[2] == "t"
 
 
 T = TypeVar("T")
