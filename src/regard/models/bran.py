@@ -208,7 +208,7 @@ class BRAN(nn.Module):
         projected = head @ self.biaffine.flatten(1).to(head.dtype)  # (B, N, R (d + 1))
         scores = projected.unflatten(-1, (self.num_relations, -1)).flatten(1, 2) @ tail.mT
         scores = scores.view(len(states), count, self.num_relations, count)
-        scores = scores.transpose(2, 3).float()
+        scores = scores.transpose(2, 3).to(torch.promote_types(scores.dtype, torch.float32))
         cells, owners, size = cells_of(entities.masked_fill(places < 0, -1), pairs)
         picked = scores.flatten(0, 2).index_select(0, cells)  # (cells, R)
         pooled: Tensor = POOLS[self.pool](picked, owners, size)
