@@ -52,6 +52,7 @@ GIVEN = {
     "memory": ("vocab_size", "num_answers"),
     "parsing": VOCABULARIES,
     "reading": ("vocab_size", "num_pointers"),
+    "relations": ("vocab_size", "num_relations", "num_names"),
     "translation": VOCABULARIES,
 }
 """What the data of a task say to a model, under PyTorch's and Hugging Face's names."""

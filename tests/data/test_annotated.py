@@ -57,7 +57,10 @@ def documents(path, format=None):
 def test_pubtator_is_read_as_it_is_written(tmp_path):
     (first, second), problems = documents(written(tmp_path, PUBTATOR))
     assert not len(problems)
-    assert first.parts == ["Zorin and visual rash.", "Zorin made visual or auditory toxicity in 3 rats."]
+    assert first.parts == [
+        "Zorin and visual rash.",
+        "Zorin made visual or auditory toxicity in 3 rats.",
+    ]
     assert [m.of(first.text) for m in first.mentions][2:4] == ["rash", "Zorin"]
     assert list(first.concepts) == ["D1", "D2", "D3", "D4"]
     assert first.mentions[2].concepts == ()
@@ -223,7 +226,7 @@ def test_one_input_is_told_from_another():
     assert (format, one.id, len(one.mentions)) == ("pubtator", "7", 5)
     with pytest.raises(ValueError, match="line 2: broken line"):
         document_of("7|t|Zorin.\n7\t0\t9\tZorin\tA\tD")
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="Expecting"):
         document_of("{")
 
 
@@ -232,6 +235,12 @@ def test_lines_of_a_file_become_inputs():
     found = list(blocks(iter(lines)))
     assert [one[:4] for one in found] == ["a te", "", "7|t|", "8|t|", "anot"]
     assert found[2] + "\n\n" + found[3] + "\n" == PUBTATOR
+
+
+def test_documents_of_bioc_become_inputs(tmp_path):
+    write([OVERLAPPING, OVERLAPPING], tmp_path / "x.xml")
+    lines = (tmp_path / "x.xml").read_text().splitlines()
+    assert list(blocks(iter(lines))) == [as_line(OVERLAPPING)] * 2
 
 
 def test_json_is_plain_and_comes_back():

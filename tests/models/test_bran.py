@@ -216,9 +216,7 @@ def test_segments_are_pooled_as_rows_are(pool):
 def triggers(count, generator):
     """Documents of 40 tokens, 3 mentions of either concept; related where both have a trigger."""
     ids = torch.randint(6, 40, (count, 40), generator=generator)
-    places = torch.stack(
-        [torch.randperm(12, generator=generator)[:6] * 3 for _ in range(count)]
-    )
+    places = torch.stack([torch.randperm(12, generator=generator)[:6] * 3 for _ in range(count)])
     ids.scatter_(1, places, torch.tensor([4, 4, 4, 5, 5, 5]).expand(count, -1))
     flags = torch.rand(count, 6, generator=generator) < 0.27
     words = torch.where(flags, torch.tensor([50] * 3 + [51] * 3), torch.tensor(52))
@@ -230,7 +228,9 @@ def triggers(count, generator):
 def learned(mentions=3, **settings):
     generator = torch.Generator().manual_seed(1)
     torch.manual_seed(1)
-    model = BRAN(60, 2, 2, **{"dim": 32, "heads": 4, "blocks": 1, "max_length": 40, **SILENT, **settings})
+    model = BRAN(
+        60, 2, 2, **{"dim": 32, "heads": 4, "blocks": 1, "max_length": 40, **SILENT, **settings}
+    )
     optimizer = torch.optim.Adam(model.parameters(), 2e-3)
     kept = [*range(mentions), *range(3, 3 + mentions)]
     entities = torch.tensor([0] * mentions + [1] * mentions)
@@ -251,7 +251,9 @@ def learned(mentions=3, **settings):
     ids, places, labels = triggers(1000, generator)
     with torch.no_grad():
         right = logits(ids, places).argmax(1) == labels
-    return float(right.float().mean()), max(float(labels.float().mean()), 1 - float(labels.float().mean()))
+    return float(right.float().mean()), max(
+        float(labels.float().mean()), 1 - float(labels.float().mean())
+    )
 
 
 @pytest.mark.slow

@@ -83,7 +83,8 @@ class RelationDocument:
             blank that stands for the cut.
 
     Example:
-        >>> told = RelationDocument("1", "Aspirin. Rash.", (Mention(((0, 7),), "Chemical", ("D1",)),))
+        >>> aspirin = Mention(((0, 7),), "Chemical", ("D1",))
+        >>> told = RelationDocument("1", "Aspirin. Rash.", (aspirin,))
         >>> told.mentions[0].of(told.text), list(told.concepts)
         ('Aspirin', ['D1'])
     """

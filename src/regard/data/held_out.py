@@ -33,7 +33,9 @@ def files_of_splits(config: Mapping[str, Any], splits: Sequence[str]) -> dict[st
     for split in sources.SPLITS:
         told = config.get(split)
         if isinstance(told, str | list):
-            found[split] = [sources.find(one) for one in ([told] if isinstance(told, str) else told)]
+            found[split] = [
+                sources.find(one) for one in ([told] if isinstance(told, str) else told)
+            ]
     there = {split: found[split] for split in splits if found.get(split)}
     if not there:
         has = f"; it has {', '.join(found)}" if found else ""

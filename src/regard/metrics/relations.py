@@ -100,7 +100,8 @@ def hypernyms(
 
     Example:
         >>> tree = {"heart": ["C14"], "failure": ["C14.280"], "rash": ["C17"]}
-        >>> hypernyms({("CID", "c", "heart"), ("CID", "c", "rash")}, {("CID", "c", "failure")}, tree)
+        >>> said = {("CID", "c", "heart"), ("CID", "c", "rash")}
+        >>> hypernyms(said, {("CID", "c", "failure")}, tree)
         {('CID', 'c', 'heart')}
     """
     below: dict[tuple[str, str], list[str]] = {}

@@ -167,9 +167,7 @@ class BRAN(nn.Module):
         if not isinstance(source, Inputs) or "pairs" not in source.extras:
             return Output(states.new_zeros(0, self.num_relations), extra)
         asked = source.extras
-        return Output(
-            self.score(states, asked["places"], asked["entities"], asked["pairs"]), extra
-        )
+        return Output(self.score(states, asked["places"], asked["entities"], asked["pairs"]), extra)
 
     def encode(
         self, ids: Int[Tensor, "batch t"], lengths: Int[Tensor, " batch"]
@@ -194,7 +192,7 @@ class BRAN(nn.Module):
         entities: Int[Tensor, "batch n"],
         pairs: Int[Tensor, "batch p 2"],
     ) -> Float[Tensor, "pairs relations"]:
-        """s of every real pair, the pairs of the first document first.
+        """S of every real pair, the pairs of the first document first.
 
         Only pieces of mentions are scored: (N, R, N) a document, not (T, R, T).
         """

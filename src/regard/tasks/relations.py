@@ -1,8 +1,8 @@
 """Relations between the concepts of a document, by a `RelationClassifier`."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from regard.data import held_out, sources
 from regard.data.batch import some
 from regard.data.dataset import Table
-from regard.data.documents import Relation, RelationDocument, to_json
+from regard.data.documents import Relation
 from regard.data.formats import annotated
 from regard.data.problems import Problems
 from regard.data.vectors import count_vectors
@@ -28,59 +28,18 @@ from regard.tasks import corpus
 from regard.tasks.base import Task
 from regard.tasks.given import Asked, Data, as_fields, device_of
 from regard.tasks.prediction import Prediction
+from regard.tasks.related import (
+    SAMPLINGS,
+    FoundRelations,
+    best_relation,
+    best_threshold,
+    keys_of,
+)
 
-__all__ = ["FoundRelations", "Relations"]
+__all__ = ["Relations"]
 
 _KEYS = ("path", "format", "tokenizer", "limit", "max_length", *sources.SPLITS)
 _TOKENIZER = ("kind", "vocab_size", "lowercase", "min_count")
-
-
-def _sides(true: Tensor) -> Tensor:
-    """All true pairs or all others, with equal probability; those that there are, where one lacks."""
-    wanted = bool(torch.rand(()) < 0.5)
-    chosen = true if wanted else ~true
-    chosen = chosen if chosen.any() else ~chosen
-    return chosen.float() / chosen.sum()
-
-
-def _balanced(true: Tensor) -> Tensor:
-    """True pairs weigh as much as all others together: what `sides` is in the mean."""
-    share = true.float().mean()
-    return torch.where(true, 0.5 / share, 0.5 / (1 - share)) / len(true)
-
-
-def _all(true: Tensor) -> Tensor:
-    """Every pair weighs the same."""
-    return torch.full(true.shape, 1 / max(len(true), 1), device=true.device)
-
-
-SAMPLINGS: Mapping[str, Callable[[Tensor], Tensor]] = {
-    "sides": _sides,
-    "balanced": lambda true: _balanced(true) if true.any() and not true.all() else _all(true),
-    "all": _all,
-}
-"""How the pairs of a batch weigh in the loss: from which of them are true (P,) to weights (P,)."""
-
-
-@dataclass(frozen=True, eq=False)
-class FoundRelations(Prediction):
-    """The relations of a document.
-
-    Args:
-        document: the input with the relations that were found, and with the mentions that were
-            named where it had none.
-        pairs: every pair that was asked, with its best relation and the probability of it.
-        format: the input's: `pubtator`, `jsonl` or "" for a bare text.
-    """
-
-    document: RelationDocument | None = None
-    pairs: tuple[Relation, ...] = ()
-    format: str = ""
-
-    def as_json(self) -> dict[str, Any]:
-        """As every prediction, and the document."""
-        told = {} if self.document is None else {"document": to_json(self.document)}
-        return {**super().as_json(), **told}
 
 
 class Relations(Task):
@@ -165,8 +124,8 @@ class Relations(Task):
             split: self._read(split, several, config, problems) for split, several in files.items()
         }
         if share is not None and "train" in rows:
-            train, dev = held_out.held_out(share, len(rows["train"]))
-            rows["dev"], rows["train"] = rows["train"].pick(dev), rows["train"].pick(train)
+            kept, out = held_out.held_out(share, len(rows["train"]))
+            rows["dev"], rows["train"] = rows["train"].pick(out), rows["train"].pick(kept)
         declared = self.fields()
         if fields is None:
             if "train" not in rows:
@@ -221,8 +180,7 @@ class Relations(Task):
                 problems.add(*places[at], what, detail, stays=True)
 
         columns = {
-            name: own.encode(documents, report, fields, rows.values)
-            for name, own in fields.items()
+            name: own.encode(documents, report, fields, rows.values) for name, own in fields.items()
         }
         texts = [one.text for one in documents]
         references = [[fields["relation"].written(one)] for one in documents]
@@ -328,7 +286,7 @@ class Relations(Task):
         scores, right = [], []
         for at in self.batches(dev, tokens):
             batch = dev.collate(at).to(device_of(model))
-            best, probability = _best(model(batch["document"]).logits)
+            best, probability = best_relation(model(batch["document"]).logits)
             scores.append(probability.cpu().numpy())
             right.append((best == batch["relation"]).cpu().numpy())
         true = sum(len({r.key for r in one.relations}) for one in dev.extras["document"])
@@ -359,7 +317,9 @@ class Relations(Task):
             places.append(place)
         if not places:
             return Asked(None, places, refused)
-        made = self._table(corpus.Rows(values={"document": documents}), fields, "test", {}, Problems())
+        made = self._table(
+            corpus.Rows(values={"document": documents}), fields, "test", {}, Problems()
+        )
         made.texts = [texts[i] for i in places]
         made.extras["format"] = formats
         return Asked(made, places, refused)
@@ -382,7 +342,7 @@ class Relations(Task):
             several = self._named(model, several, bare, fields)
         everything = range(len(indices))
         batch = several.collate(everything).to(device_of(model))
-        best, probability = (t.tolist() for t in _best(model(batch["document"]).logits))
+        best, probability = (t.tolist() for t in best_relation(model(batch["document"]).logits))
         found, at = [], 0
         for n in everything:
             one = several.extras["document"][n]
@@ -394,13 +354,10 @@ class Relations(Task):
             there = [one for one in pairs if (one.probability or 0.0) >= self.threshold]
             least = min((r.probability or 0.0 for r in there), default=0.0)
             answered = one.with_relations(there)
-            found.append(
-                FoundRelations(
-                    several.texts[n], relation.written(answered),
-                    math.log(least) if least > 0 else None,
-                    document=answered, pairs=tuple(pairs), format=formats[n],
-                )  # fmt: skip
-            )
+            found.append(FoundRelations(
+                several.texts[n], relation.written(answered), math.log(least) if least else None,
+                document=answered, pairs=tuple(pairs), format=formats[n],
+            ))  # fmt: skip
         return list(found)
 
     def _named(
@@ -426,42 +383,10 @@ class Relations(Task):
 
     def score(self, predictions: Sequence[Prediction], examples: Any) -> dict[str, Score]:
         """Precision, recall and F1 over documents; with a tree also without hypernyms."""
-        said = [_keys(one.output) for one in predictions]
-        right = [_keys(one[0]) for one in examples.references]
+        said = [keys_of(one.output) for one in predictions]
+        right = [keys_of(one[0]) for one in examples.references]
         found = relation_scores(said, right)
         if self.tree:
             left = without_hypernyms(said, right, read_tree(sources.find(self.tree)))
             found |= relation_scores(left, right, prefix="filtered_")
         return found
-
-
-def _best(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """Of each pair the likeliest relation beside none, and the probability of it."""
-    probabilities = logits.double().softmax(-1)
-    best = probabilities[:, 1:].max(-1)
-    return best.indices + 1, best.values
-
-
-def best_threshold(scores: np.ndarray, right: np.ndarray, true: int) -> float:
-    """The threshold with the greatest F1, in the middle between two scores.
-
-    Args:
-        scores: of what is said where they reach the threshold.
-        right: whether it is true.
-        true: how many true relations there are.
-    """
-    if not len(scores) or not right.any():
-        return 0.5
-    order = np.argsort(-scores, kind="stable")
-    ranked, hits = scores[order], np.cumsum(right[order])
-    f1 = 2 * hits / (np.arange(1, len(order) + 1) + true)
-    f1[:-1][ranked[:-1] == ranked[1:]] = -1.0  # equal scores go together
-    at = int(f1.argmax())
-    below = ranked[at + 1] if at + 1 < len(ranked) else 0.0
-    return round(float((ranked[at] + below) / 2), 6)
-
-
-def _keys(text: str) -> set[tuple[str, str, str]]:
-    """The relations of an output, as `fields.annotated.as_text` writes them."""
-    found = (one.split(" ") for one in text.split("; ") if one)
-    return {(cells[1], cells[0], cells[2]) for cells in found if len(cells) == 3}

@@ -130,7 +130,7 @@ class Exponential:
 
     def __call__(self, point: Point) -> float:
         """The factor at a point."""
-        return self.factor ** ((point.step - 1) / self.every)
+        return float(self.factor ** ((point.step - 1) / self.every))
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,9 @@ def documents_format(path: str | Path) -> str:
     return _ENDINGS.get(Path(str(path).removesuffix(".gz")).suffix.lower(), "pubtator")
 
 
-def read(path: str | Path, format: str | None = None, problems: Problems | None = None) -> Documents:
+def read(
+    path: str | Path, format: str | None = None, problems: Problems | None = None
+) -> Documents:
     """The documents of a file, each with the number of its line (in BioC: of the document).
 
     Args:
@@ -88,9 +90,20 @@ def document_of(text: str) -> tuple[str, RelationDocument]:
 
 
 def blocks(lines: Iterator[str]) -> Iterator[str]:
-    """Single inputs of the lines of a file: those of a PubTator document are one."""
+    """Single inputs of the lines of a file.
+
+    The lines of a PubTator document are one; of BioC each document is one, as JSON.
+
+    Raises:
+        RequestError: the first line begins XML that is broken or has a document type.
+    """
     block: list[str] = []
-    for line in lines:
+    for number, line in enumerate(lines):
+        if not number and line.lstrip().startswith(("<?xml", "<collection")):
+            raw = "\n".join([line, *lines]).encode()
+            for _, one in bioc.parse(raw, "BioC", Problems()):
+                yield as_line(one)
+            return
         if block and line.strip() and not _begins(line):
             block.append(line)
             continue

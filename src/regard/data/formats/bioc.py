@@ -82,7 +82,9 @@ def _root(raw: bytes, file: str) -> ElementTree.Element:
         parser.Parse(raw, True)
         return builder.close()
     except expat.ExpatError as error:
-        raise RequestError(f"{file}:{error.lineno}: not XML: {expat.ErrorString(error.code)}") from None
+        raise RequestError(
+            f"{file}:{error.lineno}: not XML: {expat.ErrorString(error.code)}"
+        ) from None
     except AssertionError:
         raise RequestError(f"{file}: not XML: elements are not closed") from None
 
@@ -187,7 +189,7 @@ def _relations(
     ends = [value for key, value in infons.items() if key not in TYPES]
     if len(ends) != 2 or not set(ends) <= known:
         raise ValueError(f"{told.get('id', '')!r}: expected two concepts that have mentions")
-    return [Relation(kind, *ends)]
+    return [Relation(kind, ends[0], ends[1])]
 
 
 def written(found: Sequence[RelationDocument]) -> str:

@@ -84,7 +84,9 @@ def _document(
         if told and told[2] in ("t", "a") and told[2] not in texts:
             texts[told[2]] = line[told.end() :]
         elif told:
-            problems.add(file, number, "broken line", f"a second |{told[2]}| or no title, no abstract")
+            problems.add(
+                file, number, "broken line", f"a second |{told[2]}| or no title, no abstract"
+            )
         else:
             rest.append((number, line))
     if not "".join(texts.values()).strip():
@@ -101,7 +103,8 @@ def _document(
             if cells[0].strip() != name:
                 raise ValueError(f"it is of {cells[0][:20]!r}, and the document is {name!r}")
             if len(cells) == 4:
-                relations.append((number, Relation(*(cell.strip() for cell in cells[1:]))))
+                kind, head, tail = (cell.strip() for cell in cells[1:])
+                relations.append((number, Relation(kind, head, tail)))
             else:
                 mentions.append(_mention(cells, text))
         except ValueError as error:
