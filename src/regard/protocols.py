@@ -24,6 +24,7 @@ __all__ = [
     "Output",
     "PairClassifier",
     "Reader",
+    "RelationClassifier",
     "StartsLinear",
     "Tagger",
     "ids_of",
@@ -248,6 +249,26 @@ class Tagger(Protocol):
 
     def __call__(self, source: Tensor | Inputs, lengths: Tensor | None = None) -> Output:
         """Read sources: words (B, T), or `Inputs`; logits (B, T, num_tags)."""
+        ...
+
+
+@runtime_checkable
+class RelationClassifier(Protocol):
+    """Gives scores of relations for pairs of concepts of a document, before the softmax.
+
+    The logits (P, num_relations) have a row for each pair of the batch, those of the first document
+    first. In `Output.extra["names"]` (B, T, num_names) are the scores of tags that name mentions.
+
+    What is asked is in `Inputs.extras`, padded with -1: `places` (B, N) int64, the pieces of all
+    mentions; `entities` (B, N) int64, which concept of its document each place belongs to, counted
+    from 0 (a piece of several concepts has several places); `pairs` (B, P, 2) int64, the concepts
+    of head and tail. A document may have no pair.
+    """
+
+    normalized: bool
+
+    def __call__(self, source: Tensor | Inputs, lengths: Tensor | None = None) -> Output:
+        """Read sources: pieces (B, T), or `Inputs`; logits (P, num_relations)."""
         ...
 
 

@@ -56,6 +56,7 @@ def test_a_folder_of_the_first_format_is_read(tmp_path):
 
 LATER = {
     "lstmn-lm",
+    "bran",
     *catalog.names("classification"),
     *catalog.names("entailment"),
     *catalog.names("tagging"),

@@ -146,4 +146,33 @@ OTHERS: tuple[Entry, ...] = (
         },
         tiny={"hidden": 4, "heads": 2, "dropout": 0.0, "attention_dropout": 0.0},
     ),
+    Entry(
+        name="bran",
+        target="regard.models.bran:BRAN",
+        title="Simultaneously Self-Attending to All Mentions for Full-Abstract Biological Relation"
+        " Extraction",
+        authors="Verga, Strubell and McCallum",
+        year=2018,
+        url="https://arxiv.org/abs/1802.10569",
+        tasks=("relations",),
+        axes={
+            "score": "dot",
+            "select": "softmax",
+            "query": "each piece's, several heads",
+            "body": "none, with convolutions between",
+            "parallel": "yes",
+            "sequences": "self, over a document",
+            **SOFT,
+        },
+        tiny={
+            "dim": 8,
+            "heads": 2,
+            "blocks": 1,
+            "word_dropout": 0.0,
+            "embed_dropout": 0.0,
+            "dropout": 0.0,
+            "attention_dropout": 0.0,
+            "output_dropout": 0.0,
+        },
+    ),
 )

@@ -57,8 +57,9 @@ TOKENS = Range(0, 100_000)
 RANGES: Mapping[str, Mapping[str, Range]] = {
     "model": {
         **dict.fromkeys(
-            ("in_features", "num_answers", "num_auxiliary", "num_classes", "num_pointers",
-             "num_tags", "source_vocab_size", "target_vocab_size", "vocab_size"),
+            ("in_features", "num_answers", "num_auxiliary", "num_classes", "num_names",
+             "num_pointers", "num_relations", "num_tags", "source_vocab_size",
+             "target_vocab_size", "vocab_size"),
             Range(1, 100_000_000),
         ),
         **dict.fromkeys(
@@ -71,7 +72,8 @@ RANGES: Mapping[str, Mapping[str, Range]] = {
         **dict.fromkeys(("heads", "output_heads"), HEADS),
         **dict.fromkeys(("experts", "k"), WIDTH),
         **dict.fromkeys(
-            ("attention_dropout", "activation_dropout", "dropout", "noise", "score_dropout"), SHARE,
+            ("attention_dropout", "activation_dropout", "dropout", "embed_dropout", "noise",
+             "output_dropout", "score_dropout", "word_dropout"), SHARE,
         ),
         **dict.fromkeys(("length", "longest", "max_length", "memory"), LENGTH),
         **dict.fromkeys(("clip", "window"), LENGTH),
@@ -94,7 +96,8 @@ RANGES: Mapping[str, Mapping[str, Range]] = {
             ("anonymous", "block", "context", "facts", "longest", "max_document", "max_source"),
             SOME,
         ),
-        **dict.fromkeys(("focal", "linear_start", "numbers", "vectors"), FACTOR),
+        **dict.fromkeys(("focal", "linear_start", "names", "numbers", "vectors"), FACTOR),
+        "names_share": Range(0, 1),
         "neighbors": SOME,
         "temperature": POSITIVE,
         "threshold": Range(0, 1),
@@ -140,6 +143,7 @@ RANGES: Mapping[str, Mapping[str, Range]] = {
         **dict.fromkeys(("last_words", "limit", "max_length"), SOME),
         "columns": SOME,
     },
+    "data.dev": {"share": Range(0, 1), "seed": SEED},
     "data.vectors": {"most": COUNT},
     "data.tokenizer": {"min_count": SOME, "vocab_size": Range(5, 100_000_000)},
 }  # fmt: skip

@@ -205,7 +205,7 @@ def _write(
     line: Line, prediction: "Prediction | None", refused: str, as_json: bool, align: bool
 ) -> None:
     if not as_json:
-        text = " ".join(prediction.output.splitlines()) if prediction else ""
+        text = prediction.line if prediction else ""
         links = (prediction.alignment or ()) if prediction else ()
         pharaoh = " ".join(f"{i}-{j}" for i, j in links)
         print_result(f"{text} ||| {pharaoh}" if align and text else text)

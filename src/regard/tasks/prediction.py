@@ -48,6 +48,11 @@ class Prediction:
         return sum(self.token_scores) if self.token_scores else None
 
     @property
+    def line(self) -> str:
+        """As `regard predict` writes it: the output, in one line."""
+        return " ".join(self.output.splitlines())
+
+    @property
     def probability(self) -> float:
         """Of the output, where the score is the logarithm of one; 0 where there is no answer."""
         return 0.0 if self.score is None else min(math.exp(self.score), 1.0)

@@ -14,6 +14,7 @@ __all__ = [
     "SCHEDULES",
     "Constant",
     "Cosine",
+    "Exponential",
     "Halving",
     "InverseSqrt",
     "Linear",
@@ -121,6 +122,18 @@ class Halving:
 
 
 @dataclass(frozen=True)
+class Exponential:
+    """1, multiplied by `factor` in every `every` steps, a little at each (Verga et al. 2018)."""
+
+    factor: float = 0.75
+    every: float | int = 25_000
+
+    def __call__(self, point: Point) -> float:
+        """The factor at a point."""
+        return float(self.factor ** ((point.step - 1) / self.every))
+
+
+@dataclass(frozen=True)
 class Plateau:
     """1, multiplied by `factor` at each validation whose dev loss does not improve on the last.
 
@@ -155,6 +168,7 @@ SCHEDULES: Mapping[str, Callable[..., Schedule]] = {
     "inverse-sqrt": InverseSqrt,
     "linear": Linear,
     "cosine": Cosine,
+    "exponential": Exponential,
     "halving": Halving,
     "plateau": Plateau,
 }

@@ -11,7 +11,7 @@ __all__ = ["BatchSettings", "Checkpoint", "Training", "Validate"]
 Count = Annotated[int, Field(ge=1)]
 Natural = Annotated[int, Field(ge=0)]
 Amount = Annotated[float, Field(gt=0)]
-_AMOUNTS = ("epochs", "cpu_seconds", "clip", "clip_each", "ema")
+_AMOUNTS = ("epochs", "cpu_seconds", "clip", "clip_each", "noise", "ema")
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,8 @@ class Training:
         clip: maximum gradient norm; 0: no clipping.
         clip_each: maximum gradient norm of each parameter (Sukhbaatar et al. 2015); 0: no
             clipping.
+        noise: gradients get Gaussian noise of this size over the root of the step (Verga et al.
+            2018: 0.1), after clipping; 0: none.
         average: the number of last checkpoints to average at the end; 0 or 1: none.
         ema: decay of an exponential moving average of the weights; 0: none.
         final: which weights are saved. `auto`: those that are best on dev.
@@ -102,6 +104,7 @@ class Training:
     schedule: Mapping[str, Any] = field(default_factory=lambda: {"name": "constant"})
     clip: Annotated[float, Field(ge=0)] = 0.0
     clip_each: Annotated[float, Field(ge=0)] = 0.0
+    noise: Annotated[float, Field(ge=0)] = 0.0
     average: Natural = 0
     ema: Annotated[float, Field(ge=0, lt=1)] = 0.0
     final: Literal["auto", "last", "best", "average", "ema"] = "auto"

@@ -22,7 +22,7 @@ from regard.train import phase, processes
 from regard.train.average import Average, Last
 from regard.train.engine import device_of, rank
 from regard.train.log import Log
-from regard.train.optim import clip_each
+from regard.train.optim import add_noise, clip_each
 from regard.train.schedule import Point, Schedule, ended
 from regard.train.settings import Training
 from regard.train.shards import copy_weights, like, sharded, whole
@@ -183,7 +183,7 @@ class Work:
             group["lr"] = base * factor
 
     def clip(self) -> None:
-        """Clip the gradient norm, or only compute it for the log."""
+        """Clip the gradient norm, or only compute it for the log; then add noise."""
         limit = self.settings.clip
         logged = _due(self.progress.step + 1, self.settings.log)
         parameters = [p for p in self.trained.parameters() if p.grad is not None]
@@ -193,6 +193,7 @@ class Work:
         elif logged:
             gradients = [p.grad for p in parameters if p.grad is not None]
             self._norm = whole(nn.utils.get_total_norm(gradients))
+        add_noise(parameters, self.settings.noise, self.progress.step, self.settings.seed)
 
     def after_step(self, micro: Micro) -> bool:
         """Log, validate, save; True when the training ends."""
