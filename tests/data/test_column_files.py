@@ -5,7 +5,8 @@ import logging
 
 import pytest
 
-from regard.data.formats import format_of, read
+from regard.cli._inspect import inspect
+from regard.data.formats import COLUMNS, format_of, read
 from regard.data.problems import Problems
 from regard.errors import RequestError
 
@@ -227,3 +228,18 @@ def test_brackets_that_are_wrong(cells, said):
 def test_formats_by_name():
     names = ["a.conll", "a.conll.gz", "a.conllu", "a.CONLLU.gz"]
     assert [format_of(name) for name in names] == ["conll", "conll", "conllu", "conllu"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "columns"),
+    [
+        ("a.conll", NER, ["1", "2", "3", "4"]),
+        ("b.conll", "# global.columns = FORM NER\nEU I-ORG\n", ["FORM", "NER"]),
+        ("a.conllu", UD, list(COLUMNS["conllu"])),
+    ],
+)
+def test_regard_data_reads_every_column(tmp_path, name, text, columns):
+    path = put(tmp_path / name, text)
+    found = inspect(str(path))["splits"][name]
+    assert list(found["columns"]) == columns
+    assert found["rows"] == len(rows(path, {"first": 1}))

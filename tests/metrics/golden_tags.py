@@ -6,6 +6,7 @@ with perl, and seqeval installed, writes tests/golden/srl_eval.json and spans.js
 nothing of regard.
 """
 
+import itertools
 import json
 import random
 import re
@@ -113,7 +114,7 @@ def tags(draw: random.Random, scheme: str, length: int) -> list[str]:
 
 def broken(draw: random.Random, given: list[str], scheme: str, often: float) -> list[str]:
     """Some tags replaced by any of the scheme."""
-    labels = ["-PER", "-LOC", "-A-B", "-ORG", ""]
+    labels = ["-PER", "-LOC", "-A-B", "-A-", ""]
     return [
         draw.choice(["O", draw.choice(SCHEMES[scheme]) + draw.choice(labels)])
         if draw.random() < often
@@ -129,6 +130,12 @@ def tagged(draw: random.Random, scheme: str) -> list[list[str]]:
     other = tags(draw, scheme, len(gold))
     said = [a if draw.random() < 0.85 else b for a, b in zip(gold, other, strict=True)]
     return [gold, broken(draw, said, scheme, 0.1 if draw.random() < 0.5 else 0)]
+
+
+def short(scheme: str) -> list[list[str]]:
+    """All sequences of a few tags with two labels."""
+    names = ["O", *[f"{letter}-{label}" for letter in SCHEMES[scheme] for label in "XY"]]
+    return [list(one) for one in itertools.product(names, repeat=4 if len(names) < 6 else 3)]
 
 
 def conlleval(program: str, pairs: list) -> dict:
@@ -182,7 +189,7 @@ def main() -> None:
     write("srl_eval.json", found)
     spans: dict = {
         "made by": "python -m tests.metrics.golden_tags; conlleval.pl version 2004-01-26, seqeval "
-        "1.2.2 (mode strict): one sentence a run, then all"
+        "1.2.2 (mode strict): one sentence a run, then all; short: spans in each of short(scheme)"
     }
     for scheme in SCHEMES:
         pairs = [tagged(draw, scheme) for _ in range(250)]
@@ -195,6 +202,7 @@ def main() -> None:
             spans[scheme][name] = {
                 "each": [[one["right"], one["said"], one["there"]] for one in each],
                 "all": run(pairs),
+                "short": "".join(str(run([[one, one]])["there"]) for one in short(scheme)),
             }
     write("spans.json", spans)
 

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from regard.data.tag_schemes import convert
+from regard.data.tag_schemes import convert, lenient_spans, tags_of
 from regard.errors import RequestError
 from regard.metrics import conlleval, seqeval_strict
+from tests.metrics.golden_tags import short
 
 GOLDEN = json.loads((Path(__file__).parent.parent / "golden" / "spans.json").read_text("utf-8"))
 SCHEMES = [name for name in GOLDEN if name != "made by"]
@@ -35,6 +36,14 @@ def test_each_sentence(scheme, rule):
         parts = RULES[rule]([said], [gold], scheme)["f1"].parts
         told = [parts["right"], parts["said"], parts["there"]]
         assert told == GOLDEN[scheme][rule]["each"][number], (said, gold)
+
+
+@pytest.mark.parametrize(("scheme", "rule"), CASES)
+def test_every_short_sequence(scheme, rule):
+    """The number of spans of all sequences of a few tags, valid or not."""
+    told = [RULES[rule]([one], [one], scheme)["f1"].parts["there"] for one in short(scheme)]
+    assert "".join(map(str, told)) == GOLDEN[scheme][rule]["short"]
+    assert len(told) > 600
 
 
 @pytest.mark.parametrize(("scheme", "rule"), CASES)
@@ -128,3 +137,13 @@ def test_no_sentences():
     with pytest.raises(RequestError, match="as many references"):
         seqeval_strict([["O"]], [])
     assert conlleval([[]], [[]])["f1"].value == 0
+
+
+def test_one_rule_for_scores_and_for_repairs():
+    """`data.tag_schemes.lenient_spans` reads as conlleval does."""
+    for scheme in ("iob1", "iob2", "iobes"):
+        for tags in [*sides(scheme)[0], *short(scheme)]:
+            told = conlleval([tags], [tags_of(lenient_spans(tags), len(tags), scheme)])["f1"].parts
+            assert told["said"] == told["there"] == told["right"]
+    with pytest.raises(RequestError, match="did you mean 'iobes'"):
+        seqeval_strict([["O"]], [["O"]], "iobs")

@@ -1,6 +1,6 @@
 """Precision, recall and F1 of counts, in all and of each label."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,10 +8,29 @@ import numpy as np
 from regard.metrics.interval import bootstrap
 from regard.metrics.score import Score, Sums
 
-__all__ = ["Counts", "f1", "precision", "rates", "recall", "scored"]
+__all__ = ["Counts", "Span", "f1", "joined_spans", "precision", "rates", "recall", "scored"]
+
+Span = tuple[int, int, str]
+"""The first word, the word behind the last, and the label."""
 
 Counts = tuple[int, int, int]
 """How many are right, too many (said, not right), and missed."""
+
+
+def joined_spans(tags: Sequence[str]) -> list[Span]:
+    """The spans of tags of IOB1, IOB2 or IOBES, valid or not, by the rule of conlleval."""
+    spans: list[Span] = []
+    start, letter, label = -1, "O", ""
+    for place, tag in enumerate([*tags, "O"]):
+        own, _, name = tag.partition("-")
+        new = own in ("B", "S") or letter in ("O", "E", "S") or name != label
+        if start >= 0 and (own == "O" or new):
+            spans.append((start, place, label))
+            start = -1
+        if own != "O" and new:
+            start = place
+        letter, label = own, name
+    return spans
 
 
 def precision(sums: np.ndarray) -> np.ndarray:

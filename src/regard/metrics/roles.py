@@ -24,9 +24,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from regard.data.tag_schemes import TagSpan, lenient_spans
 from regard.errors import RequestError, nearest
-from regard.metrics._tables import Counts, precision, rates, recall, scored
+from regard.metrics._tables import Counts, Span, joined_spans, precision, rates, recall, scored
 from regard.metrics.score import Score, Sums, same_number, signature
 
 __all__ = ["Proposition", "srl_eval"]
@@ -45,7 +44,7 @@ class Proposition:
         position: of its word in the sentence.
     """
 
-    phrases: Sequence[TagSpan]
+    phrases: Sequence[Span]
     verb: str = ""
     position: int = 0
 
@@ -57,7 +56,7 @@ class Proposition:
             >>> Proposition.of(["B-A0", "B-V", "I-A1"]).phrases
             [(0, 1, 'A0'), (1, 2, 'V'), (2, 3, 'A1')]
         """
-        return cls(lenient_spans(tags), verb, position)
+        return cls(joined_spans(tags), verb, position)
 
 
 @dataclass(eq=False)
@@ -156,7 +155,7 @@ def _counted(
     return counts, inside, {label: told[label] for label in told if label in EXCLUDED}
 
 
-def _arguments(phrases: Sequence[TagSpan]) -> list[_Argument]:
+def _arguments(phrases: Sequence[Span]) -> list[_Argument]:
     """The arguments of a proposition, from left to right, continued ones joined."""
     slots: dict[tuple[int, int], _Argument] = {}
     around: list[_Argument] = []
@@ -205,7 +204,6 @@ def _compared(
 
 def _same(said: _Argument, gold: _Argument) -> bool:
     """Whether two arguments that reach as far have one label and the same phrases."""
-    if said.label != gold.label or bool(said.pieces) != bool(gold.pieces):
-        return False
     own = [(piece.start, piece.end) for piece in said.pieces]
-    return len(set(own)) == len(own) and set(own) == {(p.start, p.end) for p in gold.pieces}
+    there = {(piece.start, piece.end) for piece in gold.pieces}
+    return said.label == gold.label and len(own) == len(there) and set(own) == there

@@ -19,9 +19,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from regard.data.tag_schemes import TagSpan, lenient_spans, scheme_of, split_tag
-from regard.errors import RequestError
-from regard.metrics._tables import Counts, f1, precision, rates, recall, scored
+from regard.errors import RequestError, nearest
+from regard.metrics._tables import Counts, Span, f1, joined_spans, precision, rates, recall, scored
 from regard.metrics.score import Score, Sums, same_number, signature
 
 __all__ = ["conlleval", "seqeval_strict"]
@@ -83,7 +82,9 @@ def seqeval_strict(
         >>> found["f1"].value, found["f1"].parts["said"]
         (0.0, 0)
     """
-    name = scheme_of(scheme).name
+    name = {"bio": "iob2"}.get(scheme, scheme)
+    if name not in _TABLE:
+        raise RequestError(f"unknown scheme of tags {scheme!r}: {nearest(scheme, _TABLE)}")
     told = signature(metric="seqeval", mode="strict", scheme=name)
     return _scored(outputs, references, lambda tags: _by_table(tags, name), told, samples)
 
@@ -91,7 +92,7 @@ def seqeval_strict(
 def _scored(
     outputs: Tags,
     references: Tags,
-    spans: Callable[[Sequence[str]], list[TagSpan]],
+    spans: Callable[[Sequence[str]], list[Span]],
     told: str,
     samples: int,
 ) -> dict[str, Score]:
@@ -129,14 +130,14 @@ def _accuracy(sums: np.ndarray) -> np.ndarray:
     return np.asarray(100 * sums[..., 3] / np.where(sums[..., 4] == 0, 1, sums[..., 4]))
 
 
-def _by_conlleval(tags: Sequence[str]) -> list[TagSpan]:
+def _by_conlleval(tags: Sequence[str]) -> list[Span]:
     """The spans of any tags; see the head of this file."""
     for tag in tags:
-        letter, _ = split_tag(tag)
+        letter = tag.partition("-")[0]
         if tag != "O" and (letter not in ("B", "I", "E", "S") or tag == f"{letter}-"):
             raise RequestError(f"conlleval knows O and the letters B, I, E, S; got {tag!r}")
     named = [tag.removesuffix("-0") if tag[1:] == "-0" else tag for tag in tags]
-    return lenient_spans(named)
+    return joined_spans(named)
 
 
 _TABLE: Mapping[str, tuple[str, str, str]] = {
@@ -149,9 +150,10 @@ _TABLE: Mapping[str, tuple[str, str, str]] = {
 equal (=), unequal (!) or any (*)."""
 
 
-def _by_table(tags: Sequence[str], scheme: str) -> list[TagSpan]:
+def _by_table(tags: Sequence[str], scheme: str) -> list[Span]:
     """The spans that a table tells."""
-    letters = {"O", *scheme_of(scheme).letters}
+    begins, goes_on, ends = _TABLE[scheme]
+    letters = {"O", *filter(str.isalpha, begins + goes_on)}
     pairs = [("O", "_")]
     for tag in tags:
         if tag[:1] not in letters:
@@ -160,8 +162,7 @@ def _by_table(tags: Sequence[str], scheme: str) -> list[TagSpan]:
             )
         pairs.append((tag[0], tag[1:].strip("-") or "_"))
     pairs.append(("O", "_"))
-    begins, goes_on, ends = _TABLE[scheme]
-    spans: list[TagSpan] = []
+    spans: list[Span] = []
     at = 1  # pairs[at] is the tag of word at - 1
     while at < len(pairs):
         if not _stands(begins, pairs[at - 1], pairs[at]):
