@@ -17,7 +17,9 @@ from regard.viewer.drawing import draw
 from regard.viewer.terminal_panels import DRAW, render
 from regard.views import (
     KINDS,
+    LabeledSpan,
     MapPanel,
+    SpansPanel,
     TablePanel,
     TreeNode,
     TreePanel,
@@ -29,13 +31,16 @@ from tests.viewer import views
 
 WORDS = ["a", "red", "bird"]
 TREE = TreeNode("S", (TreeNode("NP", (TreeNode("she"),)), TreeNode("VP", (TreeNode("sings"),))))
+SPANS = (LabeledSpan(0, 1, "A0", 0.5), LabeledSpan(0, 2, "A1"), LabeledSpan(1, 2, "V"))
 VALUES = {
+    "spans": SpansPanel(title="roles", words=("she", "sings"), spans=SPANS, anchor=1),
     "bars": ValuesPanel("bars", "answers", labels=("yes", "no"), values=(0.75, 0.25)),
     "shaded": ValuesPanel("shaded", labels=("she", "sings"), values=(0.9, 0.1), note="so there"),
     "table": TablePanel(columns=("HEAD", "CHANGE"), cells=(("1", "+0.5"), ("2", "−0.25"))),
     "tree": TreePanel(title="the tree", root=TREE),
 }
 SAYS = {
+    "spans": ["roles", "she", "sings", "A0 0.50"],
     "bars": ["answers", "0.750", "yes", "no"],
     "shaded": ["she", "sings", "so there"],
     "table": ["HEAD", "CHANGE", "−0.25"],
@@ -275,6 +280,10 @@ def test_panels_that_mean_nothing_are_refused():
         ValuesPanel("bars", labels=("a",))
     with pytest.raises(RequestError, match="rows of 1 cells"):
         TablePanel(columns=("a",), cells=(("b", "c"),))
+    with pytest.raises(RequestError, match="a stretch of 2 words, got 1 to 3"):
+        SpansPanel(words=("a", "b"), spans=(LabeledSpan(1, 3, "X"),))
+    with pytest.raises(RequestError, match="a word of 1, got anchor 1"):
+        SpansPanel(words=("a",), anchor=1)
     view = plain()
     with pytest.raises(RequestError, match="a panel shows map 7"):
         View(view.axes, view.maps, [Run([0], panels=[MapPanel("matrix", map=7)])])

@@ -24,6 +24,8 @@ PAGE = {"neighbors": "graph"}
 """What a page calls a view, where that is not the panel's kind."""
 LONG = 60
 """Columns from which on a page shows few rows as shaded text, not as a matrix."""
+UNSURE = -1.0
+"""The value of a stretch of which nobody says how sure it is."""
 DEEPEST = 200
 """Levels that a tree may have."""
 
@@ -68,8 +70,9 @@ def _row(panel: Panel) -> dict[str, Any]:
         row |= {"words": panel.words, "labels": [one.label for one in panel.spans]}
         row["starts"] = [one.start for one in panel.spans]
         row["ends"] = [one.end for one in panel.spans]
-        if all(one.value is not None for one in panel.spans):
-            row["values"] = [float(f"{one.value:.6g}") for one in panel.spans]
+        row["values"] = [
+            UNSURE if one.value is None else float(f"{one.value:.6g}") for one in panel.spans
+        ]
         if panel.anchor is not None:
             row["anchor"] = panel.anchor + 1
     elif isinstance(panel, TreePanel):
@@ -122,8 +125,8 @@ def _spans(row: Checked) -> tuple[LabeledSpan, ...]:
     count = len(row.strings("words"))
     row.claim(all(a < b <= count for a, b in zip(starts, ends, strict=True)), "ends")
     values = row.floats("values")
-    row.claim(len(values) in (0, len(labels)), "values")
-    each = values or [None] * len(labels)
+    row.claim(len(values) == len(labels), "values")
+    each = [None if value == UNSURE else value for value in values]
     rows = zip(starts, ends, labels, each, strict=True)
     return tuple(LabeledSpan(*one) for one in rows)
 

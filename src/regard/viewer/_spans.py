@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 from rich.text import Text
 
-from regard.viewer._drawn import EDGE, HEADS, SMALL, SOFT, TEXT, paper, write
+from regard.viewer._drawn import EDGE, SMALL, SOFT, TEXT, paper, write
 from regard.viewer._page import _width
 from regard.viewer._terminal_values import TerminalSurface
-from regard.viewer.palette import MARK
+from regard.viewer.palette import HEADS, MARK
 from regard.viewer.terminal import clean
 from regard.views import LabeledSpan, SpansPanel
 
@@ -45,7 +45,9 @@ def _said(one: LabeledSpan) -> str:
     return one.label if one.value is None else f"{one.label} {one.value:.2f}"
 
 
-def _lines_of(widths: Sequence[float], room: float, gap: float) -> list[tuple[int, int]]:
+def _lines_of(
+    widths: Sequence[int] | Sequence[float], room: float, gap: float
+) -> list[tuple[int, int]]:
     """Where a text of words so wide is cut, so that each line has room for its words."""
     found, start, used = [], 0, 0.0
     for i, wide in enumerate(widths):
@@ -113,7 +115,8 @@ def draw_spans(panel: SpansPanel, width: float, title: str) -> "Figure":
         left = {}
         for i in range(start, end):
             left[i] = x
-            bold = {"weight": "bold", "color": MARK} if i == panel.anchor else {}
+            mine = i == panel.anchor
+            bold: dict[str, Any] = {"weight": "bold", "color": MARK} if mine else {}
             write(axes, x, y, panel.words[i], **bold)
             x += wide[i] + 0.06
         for one, level in zip(panel.spans, levels, strict=True):
