@@ -45,9 +45,7 @@ def _said(one: LabeledSpan) -> str:
     return one.label if one.value is None else f"{one.label} {one.value:.2f}"
 
 
-def _lines_of(
-    widths: Sequence[int] | Sequence[float], room: float, gap: float
-) -> list[tuple[int, int]]:
+def _lines_of(widths: Sequence[float], room: float, gap: float) -> list[tuple[int, int]]:
     """Where a text of words so wide is cut, so that each line has room for its words."""
     found, start, used = [], 0, 0.0
     for i, wide in enumerate(widths):
@@ -67,7 +65,7 @@ def spans_lines(place: TerminalSurface, panel: SpansPanel) -> Text:
         lacks = cell_len(_said(one)) + 2 - sum(w + 1 for w in wide[one.start : one.end]) + 1
         wide[one.end - 1] += max(lacks, 0)
     made = [Text(panel.title)] if panel.title else []
-    for start, end in _lines_of(wide, max(place.width - 2, 10), 1):
+    for start, end in _lines_of([float(w) for w in wide], max(place.width - 2.0, 10.0), 1.0):
         line = Text()
         for i in range(start, end):
             style = "bold underline" if i == panel.anchor else ""
