@@ -157,6 +157,12 @@ def test_results_do_not_depend_on_threads_or_strides():
         torch.set_num_threads(was)
 
 
+def test_of_equal_paths_the_first_is_taken():
+    chain = Chain(torch.zeros(20, 20), torch.zeros(20), torch.zeros(20))
+    tags, _ = viterbi(torch.zeros(1, 4, 20), chain, torch.tensor([4]))
+    assert not tags.any()
+
+
 def test_lengths_beyond_the_steps_are_refused_by_c():
     inputs, lengths = made(3, [4, 2], torch.float32)
     own = [x.detach() for x in inputs]

@@ -65,8 +65,8 @@ static int chain_forward(chain_call *c, size_t size, regard_body body, int32_t t
     if (!c->table) return NO_MEMORY;
     if (size == 4) REGARD_DISPATCH(chain_tables_f32, (c));
     else REGARD_DISPATCH(chain_tables_f64, (c));
-    if (c->strange) memset(c->safe, 0, (size_t)c->batch);
-    else regard_parallel(body, c, c->batch, threads);
+    for (int64_t b = 0; c->strange && b < c->batch; b++) c->safe[b] = 0;
+    if (!c->strange) regard_parallel(body, c, c->batch, threads);
     regard_release(c->table);
     return c->failed;
 }
