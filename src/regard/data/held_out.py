@@ -69,7 +69,7 @@ def held_out(told: Mapping[str, Any], count: int) -> tuple[list[int], list[int]]
 
     Example:
         >>> held_out({"share": 0.25, "seed": 1}, 8)[1]
-        [1, 4]
+        [0, 5]
     """
     for key in told:
         if key not in HELD_OUT:

@@ -146,7 +146,7 @@ class BRAN(nn.Module):
         self.embed = Embed(vocab_size, dim, scale=math.sqrt(dim))
         self.position = LearnedPositions(dim, max_length)
         self.blocks = nn.ModuleList(
-            Block(
+            DocumentBlock(
                 dim, ATTENTIONS[attention](dim, heads, attention_dropout),
                 Convolutions(dim, widths, dropout), connection, dropout,
             )
@@ -220,7 +220,7 @@ class BRAN(nn.Module):
         return isinstance(first, MultiHead) and first.ragged_is_faster(size)
 
 
-class Block(nn.Module):
+class DocumentBlock(nn.Module):
     """Attention, then convolutions, a norm behind each.
 
     Args:
