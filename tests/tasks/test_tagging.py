@@ -53,7 +53,7 @@ def names(count, seed=1):
 
 def write(place, rows):
     for split, seed in (("train", 1), ("dev", 2), ("test", 3)):
-        own = rows({"train": 160, "dev": 40, "test": 40}[split], seed)
+        own = rows({"train": 80, "dev": 20, "test": 30}[split], seed)
         (place / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in own))
     return place
 
@@ -66,7 +66,7 @@ def trained(tmp_path_factory):
         "name": "tagging", "characters": True, "learned_as": "iobes", "constraints": "scheme",
         "features": ["pos"], "tune_outside": True,
     }  # fmt: skip
-    return fitted(place, data, CRF, task), place / "run", data
+    return fitted(place, data, CRF, task, epochs=8), place / "run", data
 
 
 def test_a_tagger_is_trained_scored_saved_and_used(trained):
@@ -126,10 +126,10 @@ def roles(tmp_path_factory):
     data = tmp_path_factory.mktemp("roles")
     for split in ("train", "dev", "test"):
         with gzip.open(data / f"{split}.conll.gz", "wt") as file:
-            file.write(SRL * (30 if split == "train" else 2))
+            file.write(SRL * (24 if split == "train" else 2))
     place = tmp_path_factory.mktemp("roles-run")
     task = {"name": "tagging", "scorer": "roles", "marks": True, "constraints": "roles"}
-    metrics = fitted(place, data, ROLES, task, format="conll2005")
+    metrics = fitted(place, data, ROLES, task, epochs=20, format="conll2005")
     return metrics, place / "run", data
 
 
