@@ -259,3 +259,13 @@ def test_a_chain_is_learned():
 def test_what_does_not_fit_is_refused(call, said):
     with pytest.raises(RequestError, match=said):
         call(*made())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_marginals_and_paths_in_inference_mode_are_those_outside(dtype):
+    emissions, chain, lengths = made(dtype=dtype)
+    expected, best = marginals(emissions, chain, lengths), viterbi(emissions, chain, lengths)
+    with torch.inference_mode():
+        own, weights = emissions + 0, Chain(*(x + 0 for x in chain))
+        assert torch.equal(marginals(own, weights, lengths + 0), expected)
+        assert torch.equal(viterbi(own, weights, lengths + 0)[0], best[0])

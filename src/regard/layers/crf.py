@@ -190,9 +190,12 @@ def marginals(
         return emissions.clone()
     differentiable = torch.is_grad_enabled() and any(x.requires_grad for x in (emissions, *chain))
     if not differentiable and is_native(emissions, chain.transitions):
-        with torch.enable_grad():  # the gradient of the sum: its first derivatives are in C
-            own = emissions.detach().requires_grad_()
-            return torch.autograd.grad(log_partition(own, chain, lengths).sum(), own)[0]
+        # The gradient of the sum: its first derivatives are in C. Tensors made in inference mode can
+        # be in no graph, their copies can.
+        with torch.inference_mode(False), torch.enable_grad():
+            own = _usable(emissions.detach()).requires_grad_()
+            weights, sizes = Chain(*map(_usable, chain)), _usable(lengths)
+            return torch.autograd.grad(log_partition(own, weights, sizes).sum(), own)[0]
     ahead = _forward(emissions, chain, lengths)[1:]
     back = [chain.end.expand_as(emissions[:, 0])]
     for t in range(steps - 1, 0, -1):  # where a sentence ends, `end` waits until its last word
@@ -200,6 +203,10 @@ def marginals(
         back.append(torch.where((t < lengths)[:, None], torch.logsumexp(onward, 2), back[-1]))
     both = torch.stack(ahead, 1) + torch.stack(back[::-1], 1)
     return torch.softmax(both, 2).masked_fill(~_inside(lengths, steps)[..., None], 0.0)
+
+
+def _usable(x: Tensor) -> Tensor:
+    return x.clone() if x.is_inference() else x
 
 
 @torch.no_grad()
