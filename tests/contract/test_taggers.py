@@ -1,14 +1,10 @@
 """What every tagger keeps to."""
 
-import copy
 import inspect
-import io
-import pickle
 from typing import NamedTuple
 
 import pytest
 import torch
-from safetensors.torch import load_model, save_model
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -19,6 +15,7 @@ from regard.layers.crf import Chain, log_partition, path_score, viterbi
 from regard.protocols import PAD, Inputs, Output, Tagger
 from tests.contract.battery import SIZE, attentions, check_constructor
 from tests.contract.test_watch import by_key, check_sums, select_of
+from tests.contract.whole import COPIES, check_bf16, check_copy, check_eval, check_watching
 
 TAGS, AUXILIARY, LETTERS, FEATURES = 5, 4, 11, 9
 COLUMNS = {"num_characters": LETTERS, "num_features": FEATURES, "feature_columns": 2}
@@ -272,77 +269,37 @@ def test_every_attention_is_seen_and_adds_up(tagger, settings):
 
 @every
 def test_watching_changes_nothing(tagger, settings):
-    model, batch = build(tagger, settings, torch.float32, dropout=0.3), tagged()
-    results = []
-    for watched in (False, True):
-        own = copy.deepcopy(model).train()
-        torch.manual_seed(7)
-        if watched:
-            with watch(own) as seen:
-                loss = loss_of(own, batch)
-            assert len(seen) == len(attentions(own))
-        else:
-            loss = loss_of(own, batch)
-        loss.backward()
-        results.append([loss.detach(), torch.get_rng_state(), *(p.grad for p in own.parameters())])
-    for without, within in zip(*results, strict=True):
-        assert torch.equal(without, within)
+    batch = tagged()
+    model = build(tagger, settings, torch.float32, dropout=0.3)
+    check_watching(model, lambda m: loss_of(m, batch))
 
 
 @every
 def test_eval_mode_is_deterministic_and_forward_keeps_nothing(tagger, settings):
-    model, batch = build(tagger, settings, dropout=0.3), tagged()
-    before = {path: set(vars(m)) for path, m in model.named_modules()}
-    state = torch.get_rng_state()
-    first = model(batch.source).logits
-    assert torch.equal(model(batch.source).logits, first)
-    assert torch.equal(torch.get_rng_state(), state)
-    assert {path: set(vars(m)) for path, m in model.named_modules()} == before
-    dropped = model.train()(batch.source).logits
-    assert not torch.equal(dropped, first)
+    batch = tagged()
+    check_eval(build(tagger, settings, dropout=0.3), lambda m: m(batch.source).logits)
 
 
 @every
-@pytest.mark.parametrize("how", ["deepcopy", "pickle", "safetensors", "state_dict"])
+@pytest.mark.parametrize("how", COPIES)
 def test_copies_are_whole_and_their_own(tagger, settings, how, tmp_path):
-    model, batch = build(tagger, settings), tagged()
-    expected = model(batch.source).logits
-    if how == "deepcopy":
-        other = copy.deepcopy(model)
-    elif how == "pickle":
-        other = pickle.loads(pickle.dumps(model))
-    else:
-        other = build(tagger, settings, seed=2)
-        assert not torch.equal(other(batch.source).logits, expected)
-        if how == "safetensors":
-            save_model(model, str(tmp_path / "model.safetensors"))
-            load_model(other, tmp_path / "model.safetensors")
-        else:
-            buffer = io.BytesIO()
-            torch.save(model.state_dict(), buffer)
-            buffer.seek(0)
-            other.load_state_dict(torch.load(buffer, weights_only=True))
-    assert torch.equal(other(batch.source).logits, expected)
-    with torch.no_grad():
-        for parameter in other.parameters():
-            parameter.add_(0.5)
-    assert torch.equal(model(batch.source).logits, expected)
-    assert not torch.equal(other(batch.source).logits, expected)
+    batch = tagged()
+
+    def other():
+        return build(tagger, settings, seed=2)
+
+    check_copy(build(tagger, settings), other, how, lambda m: m(batch.source).logits, tmp_path)
 
 
 @every
 def test_bf16(tagger, settings):
-    model, batch = build(tagger, settings, torch.float32), tagged((6, 0, 4, 9))
-    exact = model(batch.source).logits[batch.real]
-    with torch.autocast("cpu", torch.bfloat16):
-        rough = model(batch.source).logits[batch.real]
-        loss_of(model.train(), batch).backward()
-    assert rough.isfinite().all()
-    assert (rough.float() - exact).abs().max() < 0.1 * exact.std() + 0.02
-    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
-    low = build(tagger, settings, torch.bfloat16)(batch.source).logits
-    assert low.dtype == torch.bfloat16
-    assert (low[batch.real].float() - exact).abs().max() < 0.1
+    batch = tagged((6, 0, 4, 9))
+    model, low = (build(tagger, settings, dtype) for dtype in (torch.float32, torch.bfloat16))
+
+    def logits(model):
+        return model(batch.source).logits[batch.real]
+
+    check_bf16(model, low, logits, lambda m: loss_of(m, batch))
 
 
 @core

@@ -36,7 +36,7 @@ def test_nothing_said_and_nothing_true():
     assert relation_scores([cid()], [cid("a-b")])["precision"].value == 0.0
     assert relation_scores([cid("a-b")], [cid()])["recall"].value == 0.0
     assert relation_scores([cid()], [cid()])["f1"].value == 100.0
-    with pytest.raises(RequestError, match="no documents"):
+    with pytest.raises(RequestError, match="no examples"):
         relation_scores([], [])
     with pytest.raises(RequestError, match="got 1 and 2"):
         relation_scores([cid(), cid()], [cid()])

@@ -5,14 +5,13 @@ from copy import copy
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from regard.data.packed import RaggedIds
 from regard.data.tag_schemes import convert, repaired, scheme_of, wrong
 from regard.errors import RequestError
 from regard.fields.base import Bad, Field, Report
-from regard.protocols import Inputs
+from regard.fields.words import WordColumn
 
 __all__ = ["IGNORED", "TagColumn", "TagsField"]
 
@@ -20,20 +19,19 @@ IGNORED = -100
 """The target of a padded place, and of a tag that training never had: `ignore_index` of PyTorch."""
 
 
-class TagColumn:
-    """The numbers of the tags of each text, and the names that they stand for."""
+class TagColumn(WordColumn):
+    """The numbers of the tags of each text, and the names that they stand for.
+
+    Args:
+        ids: of each text.
+        names: of the tags.
+    """
+
+    padding: ClassVar[int] = IGNORED
 
     def __init__(self, ids: RaggedIds, names: Sequence[str] = ()) -> None:
-        self.ids, self.names = ids, names
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    @property
-    def sizes(self) -> NDArray[np.int64]:
-        """Tags of each text."""
-        sizes: NDArray[np.int64] = self.ids.sizes
-        return sizes
+        super().__init__(ids)
+        self.names = names
 
     @property
     def counts(self) -> NDArray[np.int64]:
@@ -45,11 +43,6 @@ class TagColumn:
     def take(self, indices: NDArray[np.int64]) -> "TagColumn":
         """Some of the texts' tags."""
         return TagColumn(self.ids.take(indices), self.names)
-
-    def collate(self, indices: NDArray[np.int64]) -> Inputs:
-        """Numbers of tags (B, T), `IGNORED` at padding, and lengths."""
-        ids = self.ids.padded(indices, IGNORED, IGNORED)[:, :-1]
-        return Inputs(torch.from_numpy(ids), torch.from_numpy(self.ids.sizes_at(indices)))
 
 
 class TagsField(Field):

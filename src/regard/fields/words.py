@@ -19,12 +19,14 @@ UNSEEN = 0
 
 
 class WordColumn:
-    """One number for each word of each text; 0 at padding.
+    """One number for each word of each text, `padding` behind them.
 
     Args:
         ids: of each text.
         values: what the ids stand for, as (ids,) of any type; themselves where not given.
     """
+
+    padding: ClassVar[int] = UNSEEN
 
     def __init__(self, ids: RaggedIds, values: NDArray[Any] | None = None) -> None:
         self.ids, self.values = ids, values
@@ -49,7 +51,7 @@ class WordColumn:
 
     def collate(self, indices: NDArray[np.int64]) -> Inputs:
         """Numbers (B, T) and lengths."""
-        found = self.ids.padded(indices, UNSEEN, UNSEEN)[:, :-1]
+        found = self.ids.padded(indices, self.padding, self.padding)[:, :-1]
         if self.values is not None:
             found = self.values[found]
         return Inputs(torch.from_numpy(found), torch.from_numpy(self.ids.sizes_at(indices)))

@@ -190,8 +190,8 @@ def marginals(
         return emissions.clone()
     differentiable = torch.is_grad_enabled() and any(x.requires_grad for x in (emissions, *chain))
     if not differentiable and is_native(emissions, chain.transitions):
-        # The gradient of the sum: its first derivatives are in C. Tensors made in inference mode can
-        # be in no graph, their copies can.
+        # The gradient of the sum: its first derivatives are in C. What was made in inference mode
+        # can be in no graph, a copy can.
         with torch.inference_mode(False), torch.enable_grad():
             own = _usable(emissions.detach()).requires_grad_()
             weights, sizes = Chain(*map(_usable, chain)), _usable(lengths)

@@ -1,11 +1,13 @@
 """Scores of multi-label classification."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Hashable, Sequence
 
-from regard.errors import RequestError
-from regard.metrics.score import Score, signature
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["f1_of_counts", "micro_f1"]
+from regard.metrics.score import Score, same_number, signature
+
+__all__ = ["counts_of_sets", "f1_of_counts", "micro_f1"]
 
 
 def micro_f1(outputs: Sequence[Collection[str]], references: Sequence[Collection[str]]) -> Score:
@@ -22,20 +24,25 @@ def micro_f1(outputs: Sequence[Collection[str]], references: Sequence[Collection
         >>> micro_f1([{"a"}, {"a", "b"}], [{"a"}, {"b"}]).parts
         {'right': 2, 'false': 1, 'missed': 0}
     """
-    if len(outputs) != len(references):
-        raise RequestError(
-            f"expected as many references as outputs, got {len(references)} and {len(outputs)}"
-        )
-    if not outputs:
-        raise RequestError("nothing to score: there are no examples")
-    right = false = missed = 0
-    for said, true in zip(map(set, outputs), map(set, references), strict=True):
-        right += len(said & true)
-        false += len(said - true)
-        missed += len(true - said)
+    right, false, missed = counts_of_sets(outputs, references).sum(0).tolist()
     parts = {"right": right, "false": false, "missed": missed}
     return Score(
         "micro_f1", f1_of_counts(right, false, missed), signature(metric="micro_f1"), parts
+    )
+
+
+def counts_of_sets(
+    outputs: Sequence[Collection[Hashable]], references: Sequence[Collection[Hashable]]
+) -> NDArray[np.int64]:
+    """Of each example how many are right, said and not right, and missed: (n, 3).
+
+    Raises:
+        RequestError: nothing to score, or unequal numbers.
+    """
+    same_number(outputs, references)
+    pairs = zip(map(set, outputs), map(set, references), strict=True)
+    return np.array(
+        [(len(said & true), len(said - true), len(true - said)) for said, true in pairs], np.int64
     )
 
 

@@ -3,9 +3,12 @@
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from regard.errors import RequestError
-from regard.metrics.labels import f1_of_counts
-from regard.metrics.score import Score, signature
+from regard.metrics._tables import f1, precision, recall, scored
+from regard.metrics.labels import counts_of_sets
+from regard.metrics.score import Score, Sums, signature
 
 __all__ = ["hypernyms", "read_tree", "relation_scores", "without_hypernyms"]
 
@@ -37,30 +40,23 @@ def relation_scores(
         >>> {name: round(score.value, 1) for name, score in found.items()}
         {'f1': 66.7, 'precision': 100.0, 'recall': 50.0}
     """
-    if len(outputs) != len(references):
-        raise RequestError(
-            f"expected as many references as outputs, got {len(references)} and {len(outputs)}"
-        )
-    if not outputs:
-        raise RequestError("nothing to score: there are no documents")
-    right = false = missed = 0
-    for said, true in zip(map(set, outputs), map(set, references), strict=True):
-        right += len(said & true)
-        false += len(said - true)
-        missed += len(true - said)
+    counts = counts_of_sets(outputs, references)
+    right, false, missed = counts.sum(0).tolist()
     parts = {"right": right, "false": false, "missed": missed}
-    values = {
-        "f1": f1_of_counts(right, false, missed),
-        "precision": 100 * right / (right + false) if right + false else 0.0,
-        "recall": 100 * right / (right + missed) if right + missed else 0.0,
-    }
+    sums = counts.astype(np.float64)
+    found = {"f1": _f1, "precision": precision, "recall": recall}
     return {
-        prefix + name: Score(
-            prefix + name, value, signature(metric=f"relation_{prefix}{name}", level="document"),
-            parts,
+        prefix + name: scored(
+            prefix + name, Sums(sums, of),
+            signature(metric=f"relation_{prefix}{name}", level="document"), parts, 0,
         )
-        for name, value in values.items()
+        for name, of in found.items()
     }  # fmt: skip
+
+
+def _f1(sums: np.ndarray) -> np.ndarray:
+    """F1 in percent; 100 where there is nothing and nothing is said."""
+    return np.where(sums[..., :3].sum(-1) == 0, 100.0, f1(sums))
 
 
 def read_tree(path: str | Path) -> dict[str, tuple[str, ...]]:
