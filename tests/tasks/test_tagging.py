@@ -20,6 +20,7 @@ from regard.tasks.tag_decode import decode_tags
 from regard.tasks.tag_loss import tag_loss
 from regard.tasks.tag_vote import TagVote
 from regard.tasks.tag_windows import TagsInWindows
+from tests.cli.run import run
 from tests.tasks.labeled import fitted
 
 CRF = {
@@ -88,6 +89,22 @@ def test_what_does_not_fit_is_refused_in_one_sentence(trained):
     loaded = regard.load(trained[1])
     (found,) = loaded.predict(["Dr Bo met ||| X Y"])
     assert found.refused == "features and words differ (2 for 3 words)"
+
+
+def test_a_data_file_comes_back_with_predicted_tags(trained, tmp_path, capsys):
+    folder = str(trained[1])
+    source, target = tmp_path / "in.conll", tmp_path / "out.conll"
+    source.write_text("Dr X O\nBo Y O\nmet Y O\n\nsaw Y O\n")
+    given = ["--columns", "text=1,pos=2,tags=3"]
+    run(capsys, "predict", folder, "-i", str(source), "--into", str(target), *given)
+    assert target.read_text() == "Dr X B-PER\nBo Y I-PER\nmet Y O\n\nsaw Y O\n"
+    for wrong, said in (
+        (["-i", "-", "--into", str(target)], "expected --input with the data file"),
+        (["-i", str(source), *given], "expected --into"),
+    ):
+        done = run(capsys, "predict", folder, *wrong)
+        assert done.code == 2
+        assert said in done.err
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,16 @@ import typer
 
 from regard._recipe.old_names import ASKED
 from regard.cli._common import Json, emit, print_result, say
-from regard.cli._folder import Changes, Folder, OfGraph, Others, Threads, open_folder
+from regard.cli._folder import (
+    Changes,
+    Columns,
+    Folder,
+    OfGraph,
+    Others,
+    Threads,
+    named_columns,
+    open_folder,
+)
 from regard.cli._progress import counted
 from regard.errors import RequestError
 
@@ -73,6 +82,7 @@ def predict(
             "own outputs.",
         ),
     ] = None,
+    named: Columns = None,
     attention: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="The attention that aligns; default: the mean of all."),
@@ -107,8 +117,12 @@ def predict(
     if texts and input:
         raise RequestError("give texts or --input, not both")
     loaded = open_folder(folder, changes, n_best, threads, others, graph)
+    if named and into is None:
+        raise RequestError(
+            "--columns: it says which column of a data file is what; expected --into"
+        )
     if into is not None:
-        _put_back(loaded, input, into)
+        _put_back(loaded, input, into, named)
         return
     words = _words(loaded, replace_unknown or lexicon is not None, lexicon, attention, head, align)
     given = _inputs(texts, input)
@@ -125,13 +139,13 @@ def predict(
             raise typer.Exit(1)
 
 
-def _put_back(loaded: "Loaded", source: str | None, target: str) -> None:
+def _put_back(loaded: "Loaded", source: str | None, target: str, named: str | None) -> None:
     """Predict a data file into another one of its form."""
     from regard.compare import scored
 
     if source is None or source == "-":
         raise RequestError("--into: expected --input with the data file that is written again")
-    found = scored(loaded, source)
+    found = scored(loaded, source, named_columns(named))
     new, old = loaded.task.put_back(source, target, found.predictions, found.examples, found.config)
     say(f"{target}: {new} rows have predictions, {old} keep what they had")
 
