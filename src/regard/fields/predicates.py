@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from copy import copy
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,7 +19,7 @@ class PredicatesField(Field):
     """A finder of the words that are marked in training, for texts in which none is marked.
 
     It is read from no column, and models see nothing of it: a batch has a False for each example.
-    Rows of the same text are one sentence, and its predicates are all that these rows mark.
+    Rows of one text that follow each other are one sentence; its predicates are all that they mark.
 
     Args:
         text, marks: the two fields it is learned from.
@@ -47,11 +49,11 @@ class PredicatesField(Field):
         Args:
             values: texts and the places that are marked.
         """
-        marked: dict[str, set[int]] = {}
-        for text, places in values:
-            marked.setdefault(text, set()).update(places)
         made = copy(self)
-        sentences = [(text.split(), places) for text, places in marked.items()]
+        sentences = [
+            (text.split(), {place for _, places in rows for place in places})
+            for text, rows in groupby(values, key=itemgetter(0))
+        ]
         made.finder = PredicateFinder.learn(sentences)
         return made
 

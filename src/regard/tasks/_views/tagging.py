@@ -62,9 +62,9 @@ def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> Vi
 
 
 def _joined(runs: Sequence[Run], asked: AskedText, found: Prediction) -> Run:
-    """The runs of the predicates of one text as one, spans with the predicate that they are of."""
+    """The runs of the predicates of one text as one; other panels than maps have its name."""
     panels = [
-        panel if isinstance(panel, MapPanel) else replace(panel, note=f"predicate: {name}")
+        panel if isinstance(panel, MapPanel) else replace(panel, title=f"roles of {name}")
         for run, name in zip(runs, _names(asked), strict=True)
         for panel in run.panels
     ]
