@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from regard.convert._manual import fill
 from regard.convert._tagger_graph import POSITIONS, tagger_graph
 from regard.data.tag_schemes import allowed
@@ -56,7 +58,7 @@ def _tags(loaded: "Loaded") -> dict[str, Any]:
     }
     if task.constraints:
         rules = zip(("transitions", "start", "end"), allowed(names, scheme), strict=True)
-        found["rules"] = {name: ((1.0 - own) * FORBIDDEN).tolist() for name, own in rules}
+        found["rules"] = {name: np.where(own, 0.0, FORBIDDEN).tolist() for name, own in rules}
     return found
 
 
