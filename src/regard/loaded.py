@@ -144,7 +144,9 @@ class Loaded:
                     f" {self.task.name}: only models of one task go together"
                 )
             for name, own in self.fields.items():
-                if own.saved and json.loads(own.dump()) != json.loads(other.fields[name].dump()):
+                if not own.saved or own.optional:  # what is optional changes no probabilities
+                    continue
+                if json.loads(own.dump()) != json.loads(other.fields[name].dump()):
                     what = f"{name} tokenizer" if name in self.tokenizers else f"field {name!r}"
                     raise RequestError(
                         f"{other.folder} has another {what} than {self.folder}: models that go"

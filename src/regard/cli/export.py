@@ -21,7 +21,7 @@ def export(
     force: Annotated[bool, typer.Option("--force", help="Replace OUT if it is there.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Write a Transformer for another program: it computes there what it computes here.
+    """Write a Transformer or a tagger for another program: it computes there what it does here.
 
     The folder has a README.md with the lines of code that use it. Weights and tokenizers come
     along; it is written whole or not at all.
@@ -31,6 +31,7 @@ def export(
         regard export de-en-small --to ctranslate2 --quantization int8 -o de-en-int8
         regard export de-en-small --to onnx -o de-en-onnx
         regard export runs/mine --to huggingface -o mine-hf
+        regard export runs/tagging/bilstm-crf-aspects --to onnx -o aspects-onnx
     """
     from regard.convert import export as write
 

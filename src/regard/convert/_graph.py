@@ -18,7 +18,7 @@ IR = 9
 class OnnxGraph:
     """Nodes and constants as they are added; every method gives the name of what it computes."""
 
-    def __init__(self, made: Anatomy) -> None:
+    def __init__(self, made: Any) -> None:
         self.made = made
         self.nodes: list[Any] = []
         self.constants: dict[str, np.ndarray] = {}

@@ -10,7 +10,7 @@ from regard.errors import RequestError
 if TYPE_CHECKING:
     from regard.loaded import Loaded
 
-__all__ = ["longest", "manual", "needs", "output_limit"]
+__all__ = ["fill", "longest", "manual", "needs", "output_limit"]
 
 
 PAGES = Path(__file__).parent / "pages"
@@ -51,8 +51,13 @@ def manual(loaded: "Loaded", out: Path, page: str, **more: Any) -> None:
         sides[side].save(out / file)
     ending = ' + ["</s>"]' if getattr(loaded.model, "reads_end", True) else ""
     joint = KINDS[sides["target"].kind].joint
-    blanks = {**files, "name": out.name, "joint": joint, "ending": ending, **more}
+    fill(out, page, **files, joint=joint, ending=ending, **more)
+
+
+def fill(out: Path, page: str, **blanks: Any) -> None:
+    """Write one of `pages` as `README.md`, with its blanks filled in; `name` is the folder's."""
     text = (PAGES / f"{page}.md").read_text("utf-8")
+    blanks["name"] = out.name
     for key, value in blanks.items():
         text = text.replace(f"«{key}»", str(value))
     (out / "README.md").write_text(text, "utf-8")

@@ -11,6 +11,7 @@ from regard.fields.key import KeyField
 from regard.fields.label import LabelField, LabelsField, OrdinalField
 from regard.fields.number import GradeField, NumberField
 from regard.fields.opinions import OpinionTagsField
+from regard.fields.predicates import PredicatesField
 from regard.fields.spans import SpansField
 from regard.fields.story import StoryField
 from regard.fields.tags import TagsField
@@ -31,6 +32,7 @@ __all__ = [
     "NumberField",
     "OpinionTagsField",
     "OrdinalField",
+    "PredicatesField",
     "Report",
     "SpansField",
     "StoryField",

@@ -49,6 +49,8 @@ class Field(ABC):
     """Whether there is anything to save."""
     derived: ClassVar[bool] = False
     """Whether it is computed from other fields (its `sources`), and is read from no column."""
+    optional: ClassVar[bool] = False
+    """Whether a model folder may be without its file: one that was written before it was there."""
     sources: tuple[str, ...] = ()
     separator: str = ""
     """What is put between the items where a cell is a list (JSON lines); "": it must be a text."""

@@ -25,6 +25,8 @@ def files_of(fields: Mapping[str, Field]) -> dict[str, str]:
         found[f"{first.prefix}.json"] = first.dump() + "\n"
         own = {name: one for name, one in own.items() if name not in texts}
     for name, one in own.items():
+        if one.optional and not one.learned:
+            continue
         found[f"{one.prefix}.{name}.json"] = one.dump() + "\n"
     return found
 
@@ -41,6 +43,8 @@ def read_fields(fields: Mapping[str, Field], folder: Path) -> dict[str, Field]:
     whole: TextField | None = None
     for name, one in _saved(fields).items():
         path = folder / f"{one.prefix}.{name}.json"
+        if one.optional and not path.is_file():
+            continue
         if isinstance(one, TextField) and shared.is_file():
             whole = one.load(_text(shared), str(shared)) if whole is None else whole
             found[name] = one.sharing(whole)

@@ -7,6 +7,7 @@ linear-chain CRF, and its loss is :math:`\log Z - s(y)`. Where words have weight
 2010, "Softmax-Margin CRFs: Training Log-Linear Models with Cost Functions").
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -14,9 +15,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.fields.tags import IGNORED
-from regard.layers.crf import FORBIDDEN, Chain, log_partition, path_score
+from regard.layers.crf import FORBIDDEN, Chain, log_partition, marginals, path_score
 
-__all__ = ["chain_of", "tag_loss"]
+__all__ = ["chain_of", "likelihood_loss", "tag_loss"]
 
 
 def chain_of(extra: Any) -> Chain | None:
@@ -74,3 +75,19 @@ def _words(
         others = (scores.sum(-1) - picked) / (count - 1)
         each = -(1 - smoothing) * picked - smoothing * others
     return (each if weights is None else each * weights.reshape(-1)[known].to(each)).sum()
+
+
+def likelihood_loss(parts: Sequence[Any], targets: Sequence[Tensor], temperature: float) -> float:
+    """The mean negative log-probability of the tags of dev, each by its marginal."""
+    total, count = 0.0, 0
+    for (_, logits, chain, lengths), target in zip(parts, targets, strict=True):
+        known = target != IGNORED
+        if chain is None:
+            p = (logits / temperature).log_softmax(-1)
+        else:
+            cooled = Chain(*(one / temperature for one in chain))
+            p = marginals(logits / temperature, cooled, lengths).clamp_min(1e-30).log()
+        picked = p.gather(2, target.clamp(min=0)[..., None])[..., 0]
+        total -= float(picked[known].double().sum())
+        count += int(known.sum())
+    return total / max(count, 1)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.batch import plan
-from regard.data.dataset import Column, Table
+from regard.data.dataset import Column, Dataset, Table
 from regard.data.formats import write_back
 from regard.data.packed import RaggedIds
 from regard.data.tag_schemes import scheme_of
@@ -18,22 +18,24 @@ from regard.fields import (
     Field,
     MarksField,
     OpinionTagsField,
+    PredicatesField,
     TagsField,
     TextField,
     WordFeatureField,
 )
 from regard.fields.tags import IGNORED, TagColumn
 from regard.fields.words import WordColumn
-from regard.layers.crf import Chain, marginals
+from regard.layers.crf import Chain
 from regard.metrics import Score, accuracy
 from regard.metrics.calibration import expected_calibration_error
 from regard.protocols import Inputs, Output
 from regard.tasks import corpus
 from regard.tasks.base import Task
-from regard.tasks.given import BETWEEN, device_of, sides
+from regard.tasks.given import BETWEEN, as_fields, device_of, sides
 from regard.tasks.prediction import Prediction
+from regard.tasks.propositions import Propositions
 from regard.tasks.tag_decode import CONSTRAINTS, decode_tags
-from regard.tasks.tag_loss import chain_of, tag_loss
+from regard.tasks.tag_loss import chain_of, likelihood_loss, tag_loss
 from regard.tasks.tag_scores import SCORERS
 from regard.tasks.tag_vote import TagVote
 from regard.tasks.tag_windows import TagsInWindows
@@ -61,7 +63,8 @@ class Tagging(FromVectors):
         learned_as: the scheme that the model learns, where it is another one.
         scorer: a key of `tasks.tag_scores.SCORERS`; "": `spans` where tags have a scheme, else
             `words`.
-        marks: each example has marked words, in the column `predicate`: their numbers from 0.
+        marks: each example has marked words, in the column `predicate`: their numbers from 0. Where
+            a text is used without them, they are found; see `tasks.propositions`.
         features: further columns with one value for each word, that the model reads.
         auxiliary: second tags that are learned beside the first; only the first are scored.
             `column`: those of the column `auxiliary`; `opinions`: words of opinion, from a list.
@@ -149,6 +152,7 @@ class Tagging(FromVectors):
         }  # fmt: skip
         if self.marks:
             found["predicate"] = MarksField("text")
+            found["predicates"] = PredicatesField("text", "predicate")
         found.update({name: WordFeatureField("text") for name in self.features})
         found["tags"] = TagsField("text", self.scheme, learned_as=self.learned_as)
         if self.auxiliary:
@@ -253,7 +257,7 @@ class Tagging(FromVectors):
         names = dev.columns["tags"].names
         if self.tune_outside and "O" in names:
             found["outside"] = self._best_outside(parts, dev, names)
-        losses = {t: _likelihood(parts, targets, t) for t in TEMPERATURES}
+        losses = {t: likelihood_loss(parts, targets, t) for t in TEMPERATURES}
         best = min(losses, key=lambda t: losses[t])
         if TEMPERATURES[0] < best < TEMPERATURES[-1]:
             found["temperature"] = round(best * self.temperature, 4)
@@ -287,6 +291,23 @@ class Tagging(FromVectors):
         return decode_tags(logits, chain, lengths, names, scheme, self.constraints)
 
     # -- predicting
+
+    def predict(
+        self,
+        model: nn.Module,
+        texts: Sequence[str] | Dataset,
+        decoder: Any,
+        fields: Mapping[str, Any],
+        *,
+        tokens: int = 4096,
+        **asked: Any,
+    ) -> list[Prediction]:
+        """Tag each input; of a text without marks the roles of all predicates that are found."""
+        if not isinstance(texts, Sequence) or not self.marks or self.features:
+            return super().predict(model, texts, decoder, fields, tokens=tokens, **asked)
+        every = Propositions.of(texts, as_fields(fields, self.fields())["predicates"])
+        found = super().predict(model, every.marked, decoder, fields, tokens=tokens, **asked)
+        return every.merged(found, self.scheme)
 
     def batches(self, dataset: Any, tokens: int) -> list[list[int]]:
         """Which examples are answered together; one longer than the budget is alone."""
@@ -360,19 +381,3 @@ def _balanced(tags: TagColumn) -> WordColumn:
     each = counts.sum() / (max((counts > 0).sum(), 1) * np.maximum(counts, 1))
     values = np.array([0.0, *each, 0.0], np.float32)  # of padding, of tags, of unseen ones
     return WordColumn(RaggedIds.of(flat.astype(np.int32) + 1, tags.sizes), values)
-
-
-def _likelihood(parts: Sequence[Any], targets: Sequence[Tensor], temperature: float) -> float:
-    """The mean negative log-probability of the tags of dev, each by its marginal."""
-    total, count = 0.0, 0
-    for (_, logits, chain, lengths), target in zip(parts, targets, strict=True):
-        known = target != IGNORED
-        if chain is None:
-            p = (logits / temperature).log_softmax(-1)
-        else:
-            cooled = Chain(*(one / temperature for one in chain))
-            p = marginals(logits / temperature, cooled, lengths).clamp_min(1e-30).log()
-        picked = p.gather(2, target.clamp(min=0)[..., None])[..., 0]
-        total -= float(picked[known].double().sum())
-        count += int(known.sum())
-    return total / max(count, 1)

@@ -2,14 +2,25 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from regard.data.tag_schemes import repaired, spans_of
 from regard.errors import RequestError
 from regard.tasks._views.loaded import LoadedModel
 from regard.tasks._views.usual import watched
-from regard.tasks.given import cells_of, sides
+from regard.tasks.given import BETWEEN, cells_of, sides
 from regard.tasks.prediction import Prediction
-from regard.views import LabeledSpan, Panel, SpansPanel, TablePanel, View, ViewOptions
+from regard.tasks.propositions import AskedText, Propositions
+from regard.views import (
+    LabeledSpan,
+    MapPanel,
+    Panel,
+    Run,
+    SpansPanel,
+    TablePanel,
+    View,
+    ViewOptions,
+)
 
 __all__ = ["spans_panel", "view"]
 
@@ -18,11 +29,69 @@ def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> Vi
     """Predict each input, watched: words with their tags, and a matrix for every attention.
 
     A stretch is as sure as its least sure tag. Where words are marked, arcs go out from the first.
+    Of a text without marks all is there once for each predicate that is found, and the kind of an
+    attention ends in "of" and the predicate.
 
     Raises:
-        RequestError: an input is empty or refused, is read in windows, or an option is asked for
-            that nobody knows.
+        RequestError: an input is empty or refused, has no predicate, is read in windows, or an
+            option is asked for that nobody knows.
     """
+    if not loaded.task.marks or loaded.task.features:
+        return _watched(loaded, inputs, options, [])
+    every = Propositions.of(inputs, loaded.fields["predicates"])
+    for one in every.inputs:
+        if one.refused:
+            raise RequestError(one.refused)
+        if one.plain and not one.places:
+            raise RequestError(
+                f"no predicate was found in {one.text!r}: mark a word, counted from 0, as in "
+                f"'{one.text} {BETWEEN} 0'"
+            )
+    found: list[Prediction] = []
+    seen = _watched(loaded, every.marked, options, found)
+    runs, joined, maps = iter(seen.runs), list[Run](), list(seen.maps)
+    merged = every.merged(found, loaded.task.scheme)
+    for one, prediction in zip(every.inputs, merged, strict=True):
+        own = [next(runs) for _ in one.examples]
+        if one.plain:
+            for run, name in zip(own, _names(one), strict=True):
+                for m in run.maps:
+                    maps[m] = replace(maps[m], kind=f"{maps[m].kind} of {name}")
+        joined.append(_joined(own, one, prediction) if one.plain else own[0])
+    return replace(seen, runs=joined, maps=maps)
+
+
+def _joined(runs: Sequence[Run], asked: AskedText, found: Prediction) -> Run:
+    """The runs of the predicates of one text as one; other panels than maps have its name."""
+    panels = [
+        panel if isinstance(panel, MapPanel) else replace(panel, title=f"roles of {name}")
+        for run, name in zip(runs, _names(asked), strict=True)
+        for panel in run.panels
+    ]
+    return replace(
+        runs[0], maps=[m for run in runs for m in run.maps], input=asked.text, output=found.output,
+        score=found.score, panels=panels, result=found.as_json(),
+    )  # fmt: skip
+
+
+def _names(asked: AskedText) -> list[str]:
+    """A name for each predicate: its word, with its place where another one has that word."""
+    words = [asked.words[place] for place in asked.places]
+    return [
+        f"{word} ({place})" if words.count(word) > 1 else word
+        for word, place in zip(words, asked.places, strict=True)
+    ]
+
+
+def _watched(
+    loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions, found: list[Prediction]
+) -> View:
+    """The view of examples, a run for each; `found` gets their predictions."""
+
+    def panels(one: Prediction) -> list[Panel]:
+        found.append(one)
+        return [spans_panel(loaded, one)]
+
     window = loaded.task.window
     for text in inputs:
         count = len(_cells(loaded, text)[0].split())
@@ -32,10 +101,8 @@ def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> Vi
                 "part of it"
             )
     return watched(
-        loaded, inputs, options,
-        lambda loaded, text: _cells(loaded, text)[0].split(),
-        lambda found: [spans_panel(loaded, found)],
-    )  # fmt: skip
+        loaded, inputs, options, lambda loaded, text: _cells(loaded, text)[0].split(), panels
+    )
 
 
 def spans_panel(loaded: LoadedModel, found: Prediction) -> Panel:
