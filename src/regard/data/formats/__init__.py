@@ -68,6 +68,7 @@ _ENDINGS = {
     ".mrg": "trees",
     ".conll": "conll",
     ".conllu": "conllu",
+    ".pubtator": "pubtator-tags",
 }
 
 
