@@ -27,7 +27,16 @@ from regard.data.vocabulary_kinds import KINDS, SPACE, SPECIALS, normalizer
 from regard.errors import RequestError, nearest
 from regard.protocols import EOS, UNK
 
-__all__ = ["KINDS", "SPACE", "SPECIALS", "Encoding", "Tokenizer", "plain_words", "word_groups"]
+__all__ = [
+    "KINDS",
+    "SPACE",
+    "SPECIALS",
+    "Encoding",
+    "Tokenizer",
+    "plain_words",
+    "word_groups",
+    "word_places",
+]
 
 # Where Python's white space and the library's differ, or '▁' is in the text itself.
 _ODD = re.compile("[▁\x1c-\x1f]")
@@ -253,6 +262,16 @@ def plain_words(texts: Iterable[str]) -> list[list[str]]:
     """The words of texts in small letters, punctuation apart, as kind "wordpunct" cuts them."""
     plain = _plain()
     return [plain.words_of(text) for text in texts]
+
+
+def word_places(text: str) -> list[tuple[int, int]]:
+    """Where the words of a text stand that kind "wordpunct" cuts: start and end in characters.
+
+    Example:
+        >>> word_places("It's 5 mg.")
+        [(0, 2), (2, 4), (5, 6), (7, 9), (9, 10)]
+    """
+    return list(_plain().encode(text).offsets)
 
 
 @cache

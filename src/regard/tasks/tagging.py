@@ -352,8 +352,10 @@ class Tagging(FromVectors):
         config: Mapping[str, Any],
     ) -> tuple[int, int]:
         """Write a data file again with predicted tags in place of its own."""
-        lines = examples.extras["line"]
-        tags = {n: one.output for n, one in zip(lines, predictions, strict=True) if one.output}
+        tags: dict[int, str] = {}  # of the sentences of a line one after another
+        for n, one in zip(examples.extras["line"], predictions, strict=True):
+            if one.output:
+                tags[n] = f"{tags[n]} {one.output}" if n in tags else one.output
         column = (config.get("columns") or {}).get("tags", "tags")
         return write_back(source, target, tags, column, config.get("format"))
 

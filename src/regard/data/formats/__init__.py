@@ -3,7 +3,19 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from regard.data.formats import babi, cbt, conll, conll2005, conllu, jsonl, moses, squad, trees, tsv
+from regard.data.formats import (
+    babi,
+    cbt,
+    conll,
+    conll2005,
+    conllu,
+    jsonl,
+    mention_tags,
+    moses,
+    squad,
+    trees,
+    tsv,
+)
 from regard.data.formats._rewriting import rewritten
 from regard.data.formats.text import Column, Row
 from regard.data.problems import Problems
@@ -22,6 +34,7 @@ FORMATS = {
     "conll": conll.read,
     "conllu": conllu.read,
     "conll2005": conll2005.read,
+    "pubtator-tags": mention_tags.read,
 }
 """What a recipe may name as `data.format`."""
 
@@ -30,6 +43,7 @@ WRITTEN = {
     "conllu": conllu.edits,
     "conll2005": conll2005.edits,
     "jsonl": jsonl.edits,
+    "pubtator-tags": mention_tags.edits,
 }
 """The formats that predicted tags can be written back to."""
 
@@ -38,6 +52,7 @@ COLUMNS = {
     "cbt": cbt.COLUMNS,
     "conll2005": conll2005.COLUMNS,
     "conllu": conllu.COLUMNS,
+    "pubtator-tags": mention_tags.COLUMNS,
     "squad": squad.COLUMNS,
     "trees": trees.COLUMNS,
 }
@@ -53,6 +68,7 @@ _ENDINGS = {
     ".mrg": "trees",
     ".conll": "conll",
     ".conllu": "conllu",
+    ".pubtator": "pubtator-tags",
 }
 
 

@@ -23,8 +23,11 @@ __all__ = [
     "without_comments",
 ]
 
-Edit = tuple[list[int], dict[int, str]]
-"""The lines that name the rows of a sentence, and the new text of each line that changes."""
+Edit = tuple[list[int], Mapping[int, str | None]]
+"""The lines that name the rows of a sentence, and the new text of each line that changes.
+
+A text may have several lines; a line with None is left out.
+"""
 
 _GAPS = re.compile(r"( +)")
 

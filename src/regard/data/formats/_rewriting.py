@@ -28,7 +28,7 @@ def rewritten(
     met: set[int] = set()
     others = 0
 
-    def changes() -> Iterator[tuple[int, str]]:
+    def changes() -> Iterator[tuple[int, str | None]]:
         nonlocal others
         for rows, changed in edits:
             here = {row for row in rows if row in wanted}
@@ -53,15 +53,17 @@ def rewritten(
     return len(met), others
 
 
-def _copied(source: str | Path, changes: Iterator[tuple[int, str]]) -> Iterator[bytes]:
+def _copied(source: str | Path, changes: Iterator[tuple[int, str | None]]) -> Iterator[bytes]:
     """The bytes of each line, with another text where it changes; its end stays."""
     at, text = next(changes, (0, ""))
     for number, raw in enumerate(raw_lines(source), start=1):
         if number != at:
             yield raw
             continue
-        mark = _MARK if number == 1 and raw.startswith(_MARK) else b""
-        yield mark + text.encode() + raw[len(raw.rstrip(b"\r\n")) :]
+        if text is not None:
+            mark = _MARK if number == 1 and raw.startswith(_MARK) else b""
+            end = raw[len(raw.rstrip(b"\r\n")) :]
+            yield mark + text.encode().replace(b"\n", end or b"\n") + end
         at, text = next(changes, (0, ""))
     for _ in changes:  # rows are counted to the last
         pass

@@ -18,10 +18,11 @@ from regard.data.formats.text import lines
 from regard.data.problems import Problems
 from regard.errors import RequestError
 
-__all__ = ["TEXT", "documents", "parse", "written"]
+__all__ = ["TEXT", "Block", "blocks", "documents", "of_block", "parse", "written"]
 
 TEXT = re.compile(r"([^|\t\n]+)\|([a-z])\|")
 """How a line of text begins."""
+Block = list[tuple[int, str]]
 UNKNOWN = ("", "-", "-1")
 
 
@@ -30,23 +31,27 @@ def documents(path: str | Path, problems: Problems) -> Iterator[tuple[int, Relat
 
     A broken line is reported and left out; a document without a text line is left out whole.
     """
-    file = str(path)
-    block: list[tuple[int, str]] = []
+    for block in blocks(path, problems):
+        for one in of_block(str(path), block, problems):
+            yield block[0][0], one
+    problems.report(str(path))
+
+
+def blocks(path: str | Path, problems: Problems) -> Iterator[Block]:
+    """The lines of each document with their numbers."""
+    block: Block = []
     for number, text in lines(path, problems):
         if text is None:
             continue
-        if text.strip():
-            head = TEXT.match(text)
-            if head and head[2] == "t" and block:  # a new document without a blank line before it
-                yield from _document(file, block, problems)
-                block = []
-            block.append((number, text))
-        elif block:
-            yield from _document(file, block, problems)
+        head = TEXT.match(text)
+        begins = head is not None and head[2] == "t"  # maybe without a blank line before it
+        if block and (begins or not text.strip()):
+            yield block
             block = []
+        if text.strip():
+            block.append((number, text))
     if block:
-        yield from _document(file, block, problems)
-    problems.report(file)
+        yield block
 
 
 def parse(block: Sequence[str]) -> RelationDocument:
@@ -56,10 +61,10 @@ def parse(block: Sequence[str]) -> RelationDocument:
         ValueError: what is wrong with the first broken one.
     """
     found = Problems(shown=0)
-    made = list(_document("", list(enumerate(block, 1)), found))
+    made = list(of_block("", list(enumerate(block, 1)), found))
     for one in found:
         raise ValueError(f"line {one.line}: {one.what}{f' ({one.detail})' if one.detail else ''}")
-    return made[0][1]
+    return made[0]
 
 
 def written(found: Sequence[RelationDocument]) -> str:
@@ -71,9 +76,8 @@ def written(found: Sequence[RelationDocument]) -> str:
     return "".join(_lines(one) + "\n" for one in found)
 
 
-def _document(
-    file: str, block: list[tuple[int, str]], problems: Problems
-) -> Iterator[tuple[int, RelationDocument]]:
+def of_block(file: str, block: Block, problems: Problems) -> Iterator[RelationDocument]:
+    """The document of its lines, none where there is no text among them."""
     texts: dict[str, str] = {}
     rest: list[tuple[int, str]] = []
     name = ""
@@ -116,7 +120,7 @@ def _document(
             problems.add(file, number, "unknown concept", f"no mention has {missing[0]!r}")
         else:
             kept.append(one)
-    yield block[0][0], RelationDocument(name, text, tuple(mentions), tuple(kept), passages)
+    yield RelationDocument(name, text, tuple(mentions), tuple(kept), passages)
 
 
 def _mention(cells: list[str], text: str) -> Mention:
