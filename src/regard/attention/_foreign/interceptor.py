@@ -1,0 +1,207 @@
+"""The mode that sees what reaches a device, and writes it into a recorder."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from regard.attention._foreign.edges import by_node, edge_softmax
+from regard.attention._foreign.fused import FUSED, Fused
+from regard.attention._foreign.pattern import Pattern, Read
+from regard.attention._foreign.places import Place, Places
+from regard.attention._foreign.products import LazyProducts
+from regard.attention._record import Facts
+from regard.attention._roles import Declaring
+from regard.errors import RequestError
+
+__all__ = ["intercepting", "is_foreign"]
+
+
+def is_foreign(model: nn.Module | None) -> bool:
+    """Whether a model has attention of others: it has none of ours, or has modules named for it."""
+    if model is None:
+        return False
+    modules = [m for m in model.modules() if not type(m).__module__.startswith("regard.")]
+    if any("attention" in type(m).__name__.lower() for m in modules):
+        return True
+    return not any(isinstance(m, Declaring) for m in model.modules())
+
+
+@contextmanager
+def intercepting(seen: Any, model: nn.Module) -> Iterator[None]:
+    """See a model's attention while the block runs.
+
+    Raises:
+        RequestError: the model is compiled; or it ran, and nothing that looks like attention did.
+    """
+    for path, module in model.named_modules():
+        compiled = getattr(module, "_compiled_call_impl", None) is not None
+        if compiled or type(module).__name__ == "OptimizedModule":
+            raise RequestError(
+                f"{path or 'the model'} is compiled, and a compiled graph has no watchers in it; "
+                "watch the model itself, before torch.compile"
+            )
+    places = Places(model)
+    mode = _Interceptor(seen, places, list(model.parameters()))
+    places.on_leave(mode.leave)
+    try:
+        with mode:
+            yield
+    finally:
+        places.close()
+    mode.finish()
+
+
+class _Interceptor(TorchDispatchMode):
+    """Sees every operation below autograd, runs it as it is, and looks at a few of them.
+
+    In inference mode operations come whole (`scaled_dot_product_attention`, `matmul`), otherwise
+    in the parts that PyTorch takes them apart into; both are in the tables.
+    """
+
+    supports_higher_order_operators = True
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """FlexAttention compiles itself; it would refuse to beside other modes."""
+        return True
+
+    @classmethod
+    def is_infra_mode(cls) -> bool:
+        """As above: this mode changes nothing that a compiler could miss."""
+        return True
+
+    def __init__(self, seen: Any, places: Places, parameters: Sequence[Tensor]) -> None:
+        super().__init__()
+        self._seen, self._places = seen, places
+        self._pattern = Pattern(parameters)
+        self._exponents: dict[int, Tensor] = {}
+        self._ran = False
+        self._found = 0
+        self._turns: dict[str, list[int]] = {}
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        places = self._places
+        if not isinstance(func, torch._ops.OpOverload) or torch._C._current_graph_task_id() != -1:
+            return func(*args, **kwargs)  # a backward pass looks at nothing anew
+        places.use(args)
+        here = places.here()
+        if here is None or any(isinstance(p.module, Declaring) for p in places.running):
+            return func(*args, **kwargs)  # what is ours is seen at its own operation
+        self._ran = True
+        reader = FUSED.get(func)
+        if reader is None:
+            self._pattern.before(func, args)
+        result = func(*args, **kwargs)
+        if reader is not None:
+            self._fused(here, func, reader(func, args, kwargs, result))
+        else:
+            read = self._pattern.after(func, args, kwargs, result)
+            if read is not None:
+                self._eager(here, read)
+            elif hasattr(here.module, "propagate"):
+                edge_softmax(here, func, args, result, self._exponents)
+        return result
+
+    def _fused(self, here: Place, func: Any, fused: Fused) -> None:
+        """A fused operation: weights are computed again, beside it."""
+        products, kernel = fused.products, func._schema.name.removeprefix("aten::")
+        if fused.parameter is not None:
+            self._places.use([fused.parameter])
+            here = self._places.here() or here
+        name = self._seen.name_of(here.path)
+        if name is None:
+            self._found += 1
+            return
+        steps: Any
+        compared = fused.output is not None and not fused.dropout
+        if self._seen.tiles:
+            steps, empty = LazyProducts(products), -1
+            plain = compared and fused.finish is None
+            error = products.sampled_error(fused.output) if plain else float("nan")  # type: ignore[arg-type]
+            causal: bool | None = products.causal or None
+        else:
+            steps = products.weights()
+            empty, error = _empty(steps), float("nan")
+            if compared and fused.finish is None:
+                assert fused.output is not None
+                error = products.error(steps, fused.output)
+            elif compared:
+                assert fused.output is not None and fused.finish is not None
+                given = fused.finish(products.read(steps)).to(steps.dtype)
+                ignored = given - fused.output
+                error = float(ignored.abs().max())
+            causal = products.causal or _is_causal(steps)
+        facts = Facts(kernel, False, causal, fused.dropout > 0, empty, error)
+        self._write(name, here, steps, facts)
+
+    def _eager(self, here: Place, read: Read) -> None:
+        """A softmax that met its values: its result is the weights."""
+        name = self._seen.name_of(here.path)
+        if name is None:
+            self._found += 1
+            return
+        weights = read.weights.detach().nan_to_num(0.0)  # a copy: what follows may overwrite it
+        kernel = "softmax and product"
+        facts = Facts(kernel, True, _is_causal(weights), read.dropped, _empty(weights), read.error)
+        self._write(name, here, weights, facts)
+
+    def _write(self, name: str, here: Place, weights: Any, facts: Facts) -> None:
+        heads = here.heads
+        batched = len(weights.shape) > 3
+        if isinstance(weights, Tensor) and not batched and weights.dim() == 3 and heads > 1:
+            if weights.shape[0] % heads == 0:  # (B · H, Q, K), as `nn.MultiheadAttention` has it
+                weights, batched = weights.unflatten(0, (-1, heads)), True
+        if isinstance(weights, Tensor) and weights.dim() == 2:
+            weights = weights[None]
+        self._found += 1
+        self._turns.setdefault(name, []).append(self._places.turn(name))
+        self._seen.add_foreign(name, weights, facts, heads=batched, role=self._places.role(here))
+
+    def leave(self, place: Place) -> None:
+        """A module has run; that of a graph has its edges and their weights by now."""
+        if place.by_edge is None or place.edges is None:
+            return
+        name = self._seen.name_of(place.path)
+        self._found += 1
+        if name is None:
+            return
+        edges, weights = by_node(place)
+        self._exponents.clear()
+        facts = Facts("softmax by node", True, None, False, 0, float("nan"))
+        self._turns.setdefault(name, []).append(self._places.turn(name))
+        self._seen.add_foreign(
+            name, weights, facts, heads=weights.dim() == 2, role="edge", edges=edges
+        )
+
+    def finish(self) -> None:
+        """The block has ended: say which of several calls each was, or that nothing was seen."""
+        for name, turns in self._turns.items():
+            if name in self._seen and max(turns) > 1:
+                self._seen.number(name, turns)
+        if self._ran and not self._found and not len(self._seen):
+            raise RequestError(
+                "the model ran but no attention was seen: no fused operation of PyTorch, no "
+                "softmax whose result multiplies values, no softmax over the edges of a graph; "
+                "it may be compiled, have a kernel of its own (Triton, CUDA, TorchScript), or none"
+            )
+
+
+@torch.no_grad()
+def _is_causal(weights: Tensor) -> bool | None:
+    """Whether no query looks at what comes after it; None of a single query, where it is not told."""
+    rows, columns = weights.shape[-2:]
+    if rows < 2 or columns < rows or not weights.numel():
+        return None
+    return not bool(weights.triu(columns - rows + 1).any())
+
+
+def _empty(weights: Tensor) -> int:
+    """How many rows look at nothing."""
+    return int((weights == 0).all(-1).sum())
