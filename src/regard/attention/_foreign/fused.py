@@ -84,9 +84,7 @@ def layer(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any
         lengths = torch.arange(src.shape[1]) < sizes[:, None]
         lengths = lengths.to(src.device)
     size = (g["embed_dim"],)
-    norms = [
-        (size, g[f"norm_weight_{n}"], g[f"norm_bias_{n}"], g["eps"]) for n in (1, 2)
-    ]
+    norms = [(size, g[f"norm_weight_{n}"], g[f"norm_bias_{n}"], g["eps"]) for n in (1, 2)]
     first = bool(g["norm_first"])
     inputs = F.layer_norm(src, *norms[0]) if first else src
     made = _projected([inputs] * 3, g["num_heads"], g["qkv_weight"], g["qkv_bias"])
@@ -95,9 +93,7 @@ def layer(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any
         allowed = (lengths[:, :, None] & lengths[:, None, :])[:, None]
 
     def finish(context: Tensor) -> Tensor:
-        x = src + F.linear(
-            context.transpose(1, 2).flatten(2), g["proj_weight"], g["proj_bias"]
-        )
+        x = src + F.linear(context.transpose(1, 2).flatten(2), g["proj_weight"], g["proj_bias"])
         x = x if first else F.layer_norm(x, *norms[0])
         inner = F.layer_norm(x, *norms[1]) if first else x
         active = F.gelu if g["use_gelu"] else F.relu

@@ -1,5 +1,6 @@
 """The mode that sees what reaches a device, and writes it into a recorder."""
 
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -9,6 +10,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard.attention._foreign.edges import by_node, edge_softmax
+from regard.attention._foreign.flexible import flexible, is_flexible
 from regard.attention._foreign.fused import FUSED, Fused
 from regard.attention._foreign.pattern import Pattern, Read
 from regard.attention._foreign.places import Place, Places
@@ -55,6 +57,15 @@ def intercepting(seen: Any, model: nn.Module) -> Iterator[None]:
     mode.finish()
 
 
+class _Beside(threading.local):
+    """Whether what runs is this module's own: other watchers then do not take it for the model's."""
+
+    busy = False
+
+
+_beside = _Beside()
+
+
 class _Interceptor(TorchDispatchMode):
     """Sees every operation below autograd, runs it as it is, and looks at a few of them.
 
@@ -87,31 +98,41 @@ class _Interceptor(TorchDispatchMode):
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        places = self._places
-        if not isinstance(func, torch._ops.OpOverload) or torch._C._current_graph_task_id() != -1:
+        whole = isinstance(func, torch._ops.OpOverload) or is_flexible(func)
+        if not whole or _beside.busy or torch._C._current_graph_task_id() != -1:
             return func(*args, **kwargs)  # a backward pass looks at nothing anew
-        places.use(args)
-        here = places.here()
-        if here is None or any(isinstance(p.module, Declaring) for p in places.running):
+        self._places.use(args)
+        here = self._places.here()
+        if here is None or any(isinstance(p.module, Declaring) for p in self._places.running):
             return func(*args, **kwargs)  # what is ours is seen at its own operation
         self._ran = True
-        reader = FUSED.get(func)
-        if reader is None:
+        if func not in FUSED and not is_flexible(func):
             self._pattern.before(func, args)
         result = func(*args, **kwargs)
-        if reader is not None:
-            self._fused(here, func, reader(func, args, kwargs, result))
+        _beside.busy = True
+        try:
+            self._look(here, func, args, kwargs, result)
+        finally:
+            _beside.busy = False
+        return result
+
+    def _look(self, here: Place, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        """Shown an operation and what it gave."""
+        if func in FUSED:
+            kernel = func._schema.name.removeprefix("aten::")
+            self._fused(here, kernel, FUSED[func](func, args, kwargs, result))
+        elif is_flexible(func):
+            self._fused(here, "flex_attention", flexible(args, result))
         else:
             read = self._pattern.after(func, args, kwargs, result)
             if read is not None:
                 self._eager(here, read)
             elif hasattr(here.module, "propagate"):
                 edge_softmax(here, func, args, result, self._exponents)
-        return result
 
-    def _fused(self, here: Place, func: Any, fused: Fused) -> None:
+    def _fused(self, here: Place, kernel: str, fused: Fused) -> None:
         """A fused operation: weights are computed again, beside it."""
-        products, kernel = fused.products, func._schema.name.removeprefix("aten::")
+        products = fused.products
         if fused.parameter is not None:
             self._places.use([fused.parameter])
             here = self._places.here() or here
@@ -133,10 +154,10 @@ class _Interceptor(TorchDispatchMode):
                 assert fused.output is not None
                 error = products.error(steps, fused.output)
             elif compared:
-                assert fused.output is not None and fused.finish is not None
-                given = fused.finish(products.read(steps)).to(steps.dtype)
-                ignored = given - fused.output
-                error = float(ignored.abs().max())
+                assert fused.output is not None
+                assert fused.finish is not None
+                context = products.read(steps).to(fused.output.dtype)
+                error = float((fused.finish(context) - fused.output).abs().max())
             causal = products.causal or _is_causal(steps)
         facts = Facts(kernel, False, causal, fused.dropout > 0, empty, error)
         self._write(name, here, steps, facts)
@@ -148,16 +169,21 @@ class _Interceptor(TorchDispatchMode):
             self._found += 1
             return
         weights = read.weights.detach().nan_to_num(0.0)  # a copy: what follows may overwrite it
-        kernel = "softmax and product"
-        facts = Facts(kernel, True, _is_causal(weights), read.dropped, _empty(weights), read.error)
+        facts = Facts(
+            "softmax and product",
+            True,
+            _is_causal(weights),
+            read.dropped,
+            _empty(weights),
+            read.error,
+        )
         self._write(name, here, weights, facts)
 
     def _write(self, name: str, here: Place, weights: Any, facts: Facts) -> None:
-        heads = here.heads
-        batched = len(weights.shape) > 3
-        if isinstance(weights, Tensor) and not batched and weights.dim() == 3 and heads > 1:
-            if weights.shape[0] % heads == 0:  # (B · H, Q, K), as `nn.MultiheadAttention` has it
-                weights, batched = weights.unflatten(0, (-1, heads)), True
+        heads, batched = here.heads, len(weights.shape) > 3
+        flat = isinstance(weights, Tensor) and weights.dim() == 3 and heads > 1
+        if flat and weights.shape[0] % heads == 0:  # (B · H, Q, K), as `nn.MultiheadAttention` has
+            weights, batched = weights.unflatten(0, (-1, heads)), True
         if isinstance(weights, Tensor) and weights.dim() == 2:
             weights = weights[None]
         self._found += 1

@@ -9,7 +9,21 @@ from torch import Tensor, nn
 
 __all__ = ["Place", "Places"]
 
-_HEADS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "nhead", "heads", "n_local_heads")
+_HEADS = (
+    "num_heads",
+    "num_attention_heads",
+    "n_heads",
+    "n_head",
+    "nhead",
+    "heads",
+    "n_local_heads",
+)
+_PAIRS = (
+    ("query", "key"),
+    ("query_tensor", "key_tensor"),
+    ("from_tensor", "to_tensor"),
+    ("q", "k"),
+)
 _OTHER_SIDE = (
     "key_value_states", "encoder_hidden_states", "encoder_hidden_state", "context", "memory",
 )  # fmt: skip
@@ -46,10 +60,11 @@ class Place:
     def looks(self) -> str:
         """ "cross" or "self", or "" where it cannot be told."""
         given = self._given()
-        query, key = given.get("query"), given.get("key")
-        if isinstance(query, Tensor) and isinstance(key, Tensor):
-            same = query is key or (query.data_ptr() == key.data_ptr() and query.shape == key.shape)
-            return "self" if same else "cross"
+        for first, second in _PAIRS:
+            query, key = given.get(first), given.get(second)
+            if isinstance(query, Tensor) and isinstance(key, Tensor):
+                place = (query.data_ptr(), query.shape) == (key.data_ptr(), key.shape)
+                return "self" if query is key or place else "cross"
         if any(isinstance(given.get(name), Tensor) for name in _OTHER_SIDE):
             return "cross"
         if getattr(self.module, "is_cross_attention", False) is True:

@@ -1,6 +1,6 @@
 """The weights of a softmax of scaled products, computed again from what a fused kernel was given.
 
-    w_ij = softmax_j(s q_i · k_j + b_ij)          rows that may look at nothing are zeros
+w_ij = softmax_j(s q_i · k_j + b_ij)          rows that may look at nothing are zeros
 """
 
 import math
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regard.attention._lazy_weights import LazyWeights
 
-__all__ = ["LazyProducts", "Products"]
+__all__ = ["LazyProducts", "Products", "spread"]
 
 _SAMPLED = 16
 """Rows that are compared with the real output where weights are not kept."""
@@ -41,7 +41,7 @@ class Products:
     def shape(self) -> torch.Size:
         """That of the weights."""
         lead = torch.broadcast_shapes(
-            self.query.shape[:-2], _spread(self.key, self.query).shape[:-2]
+            self.query.shape[:-2], spread(self.key, self.query).shape[:-2]
         )
         return torch.Size((*lead, self.query.shape[-2], self.key.shape[-2]))
 
@@ -50,7 +50,7 @@ class Products:
         exact = torch.promote_types(self.query.dtype, torch.float32)
         query = self.query[..., start:stop, :].to(exact)
         scale = 1 / math.sqrt(query.shape[-1]) if self.scale is None else self.scale
-        scores = (query * scale) @ _spread(self.key, self.query).to(exact).mT
+        scores = (query * scale) @ spread(self.key, self.query).to(exact).mT
         if self.causal:
             rows, columns = scores.shape[-2:]
             hidden = torch.ones(rows, columns, dtype=torch.bool, device=scores.device)
@@ -65,7 +65,7 @@ class Products:
 
     def read(self, weights: Tensor) -> Tensor:
         """Weights times values."""
-        return weights @ _spread(self.value, self.query).to(weights.dtype)
+        return weights @ spread(self.value, self.query).to(weights.dtype)
 
     def error(self, weights: Tensor, output: Tensor) -> float:
         """The largest difference between weights times values and what the kernel gave."""
@@ -84,9 +84,7 @@ class Products:
         """Without the values, and safe from what is written into a cache of keys later."""
         mask = None if self.mask is None else _own(self.mask)
         hollow = self.value.new_zeros(()).expand(self.value.shape)
-        return replace(
-            self, query=_own(self.query), key=_own(self.key), value=hollow, mask=mask
-        )
+        return replace(self, query=_own(self.query), key=_own(self.key), value=hollow, mask=mask)
 
 
 class LazyProducts(LazyWeights):
@@ -107,7 +105,7 @@ class LazyProducts(LazyWeights):
         """A tile of one matrix of the batch (and head): (rows, columns)."""
         whole, lead = self._products, self.shape[:-2]
         query = whole.query.expand(*lead, *whole.query.shape[-2:])[index]
-        keys = _spread(whole.key, whole.query)
+        keys = spread(whole.key, whole.query)
         mask = whole.mask
         if mask is not None:
             mask = mask.expand(*lead, *mask.shape[-2:])[index]
@@ -117,7 +115,7 @@ class LazyProducts(LazyWeights):
         return one.weights(rows.start, rows.stop)[:, columns]
 
 
-def _spread(grouped: Tensor, query: Tensor) -> Tensor:
+def spread(grouped: Tensor, query: Tensor) -> Tensor:
     """Keys or values for every head, where one serves a group of heads."""
     if grouped.dim() < 3 or query.dim() < 3:
         return grouped
