@@ -32,8 +32,8 @@ _T5: dict[str, Any] = {
 }  # fmt: skip
 _PICTURE: dict[str, Any] = {**SMALL, "image_size": 16, "patch_size": 8, "num_channels": 3}
 _EXPERTS: dict[str, Any] = {
-    **SMALL, "intermediate_size": 32, "num_local_experts": 4, "num_experts": 4, "num_experts_per_tok": 2,
-    "moe_intermediate_size": 16,
+    **SMALL, "intermediate_size": 32, "num_local_experts": 4, "num_experts": 4,
+    "num_experts_per_tok": 2, "moe_intermediate_size": 16,
 }  # fmt: skip
 _SOUND: dict[str, Any] = {
     **SMALL, "conv_dim": (16, 16), "conv_kernel": (4, 4), "conv_stride": (4, 4),
@@ -61,7 +61,8 @@ CASES: dict[str, Case] = {
             "visual_bert", "tapas",
             "gpt2", "openai-gpt", "gpt_neox", "gpt_bigcode", "bloom", "opt",
             "llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text", "phi", "phi3",
-            "starcoder2", "stablelm", "olmo", "olmo2", "cohere", "cohere2", "granite", "mpt", "biogpt", "xglm", "persimmon", "glm", "glm4", "nemotron", "helium",
+            "starcoder2", "stablelm", "olmo", "olmo2", "cohere", "cohere2", "granite",
+            "mpt", "biogpt", "xglm", "persimmon", "glm", "glm4", "nemotron", "helium",
             "smollm3", "exaone4", "ernie4_5", "arcee", "seed_oss", "gpt_neox_japanese", "ctrl",
             "ministral", "hunyuan_v1_dense",
         )),
@@ -182,3 +183,34 @@ def compare(case: Case, kernel: str) -> str:
 
 def _tensors(output: Any) -> list[Tensor]:
     return [v for v in output.values() if isinstance(v, Tensor)]
+
+
+NOT_OFFERED = "not offered"
+
+
+def outcome(case: Case, kernel: str) -> str:
+    """As `compare`; "not offered" where transformers has no such kernel for the model."""
+    try:
+        return compare(case, kernel)
+    except ValueError as error:
+        if "does not support an attention implementation" not in str(error):
+            raise
+        return NOT_OFFERED
+
+
+def table() -> str:
+    """The table of the page: model types, and how each was seen."""
+    rows: dict[tuple[str, ...], list[str]] = {}
+    for kind, case in CASES.items():
+        seen = tuple(outcome(case, kernel) for kernel in ("eager", "sdpa"))
+        rows.setdefault(seen, []).append(f"`{kind}`")
+    lines = ["| eager | SDPA | model types of transformers |", "|---|---|---|"]
+    lines += [f"| {' | '.join(seen)} | {', '.join(kinds)} |" for seen, kinds in rows.items()]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    text = PAGE.read_text(encoding="utf-8")
+    before, after = text.split("<!-- table -->")[0], text.split("<!-- end -->")[1]
+    marked = f"<!-- table -->\n{table()}\n<!-- end -->"
+    PAGE.write_text(f"{before}{marked}{after}", encoding="utf-8")

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.attention._foreign.places import Place
+from regard.attention._foreign.places import Running
 from regard.attention.mask import Edges
 
 __all__ = ["by_node", "edge_softmax"]
@@ -15,7 +15,7 @@ _aten = torch.ops.aten
 
 
 def edge_softmax(
-    place: Place, func: Any, args: Sequence[Any], result: Any, exponents: dict[int, Tensor]
+    place: Running, func: Any, args: Sequence[Any], result: Any, exponents: dict[int, Tensor]
 ) -> None:
     """Shown the operations of a layer: exp(x) divided by numbers of the same shape is a softmax.
 
@@ -30,7 +30,7 @@ def edge_softmax(
             place.by_edge = result.detach()
 
 
-def by_node(place: Place) -> tuple[Edges, Tensor]:
+def by_node(place: Running) -> tuple[Edges, Tensor]:
     """The edges in the order that records have, by node and then by neighbor, and their weights.
 
     Edges between the same two nodes are one, with the sum of their weights.

@@ -30,7 +30,7 @@ class Flexible(Products):
         exact = torch.promote_types(self.query.dtype, torch.float32)
         query = self.query.to(exact)
         scores = query[..., start:stop, :] @ spread(self.key, self.query).to(exact).mT
-        scores = scores * self.scale
+        scores = scores * (1.0 if self.scale is None else self.scale)
         places = []
         for axis, size in enumerate(scores.shape):
             shape = [1, 1, 1, 1]
@@ -51,7 +51,7 @@ def is_flexible(func: Any) -> bool:
 
 
 def flexible(args: Sequence[Any], result: Any) -> Fused:
-    """Read the arguments of the operation, by position."""
+    """Met the arguments of the operation, by position."""
     query, key, value, change, blocks, scale, _, *buffers = args
     of_scores, of_mask = (*buffers, (), ())[:2]
     allows = blocks[-1]

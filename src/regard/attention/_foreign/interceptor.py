@@ -12,8 +12,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from regard.attention._foreign.edges import by_node, edge_softmax
 from regard.attention._foreign.flexible import flexible, is_flexible
 from regard.attention._foreign.fused import FUSED, Fused
-from regard.attention._foreign.pattern import Pattern, Read
-from regard.attention._foreign.places import Place, Places
+from regard.attention._foreign.pattern import Met, Pattern
+from regard.attention._foreign.places import Places, Running
 from regard.attention._foreign.products import LazyProducts
 from regard.attention._record import Facts
 from regard.attention._roles import Declaring
@@ -24,7 +24,7 @@ __all__ = ["intercepting", "is_foreign"]
 
 def is_foreign(model: nn.Module | None) -> bool:
     """Whether a model has attention of others: it has none of ours, or has modules named for it."""
-    if model is None:
+    if model is None or type(model).__module__.startswith("regard."):
         return False
     modules = [m for m in model.modules() if not type(m).__module__.startswith("regard.")]
     if any("attention" in type(m).__name__.lower() for m in modules):
@@ -58,7 +58,7 @@ def intercepting(seen: Any, model: nn.Module) -> Iterator[None]:
 
 
 class _Beside(threading.local):
-    """Whether what runs is this module's own: other watchers then do not take it for the model's."""
+    """Whether what runs is this module's own, so that no other watcher takes it for the model's."""
 
     busy = False
 
@@ -86,7 +86,7 @@ class _Interceptor(TorchDispatchMode):
         return True
 
     def __init__(self, seen: Any, places: Places, parameters: Sequence[Tensor]) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._seen, self._places = seen, places
         self._pattern = Pattern(parameters)
         self._exponents: dict[int, Tensor] = {}
@@ -116,7 +116,7 @@ class _Interceptor(TorchDispatchMode):
             _beside.busy = False
         return result
 
-    def _look(self, here: Place, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+    def _look(self, here: Running, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         """Shown an operation and what it gave."""
         if func in FUSED:
             kernel = func._schema.name.removeprefix("aten::")
@@ -130,7 +130,7 @@ class _Interceptor(TorchDispatchMode):
             elif hasattr(here.module, "propagate"):
                 edge_softmax(here, func, args, result, self._exponents)
 
-    def _fused(self, here: Place, kernel: str, fused: Fused) -> None:
+    def _fused(self, here: Running, kernel: str, fused: Fused) -> None:
         """A fused operation: weights are computed again, beside it."""
         products = fused.products
         if fused.parameter is not None:
@@ -162,7 +162,7 @@ class _Interceptor(TorchDispatchMode):
         facts = Facts(kernel, False, causal, fused.dropout > 0, empty, error)
         self._write(name, here, steps, facts)
 
-    def _eager(self, here: Place, read: Read) -> None:
+    def _eager(self, here: Running, read: Met) -> None:
         """A softmax that met its values: its result is the weights."""
         name = self._seen.name_of(here.path)
         if name is None:
@@ -179,7 +179,7 @@ class _Interceptor(TorchDispatchMode):
         )
         self._write(name, here, weights, facts)
 
-    def _write(self, name: str, here: Place, weights: Any, facts: Facts) -> None:
+    def _write(self, name: str, here: Running, weights: Any, facts: Facts) -> None:
         heads, batched = here.heads, len(weights.shape) > 3
         flat = isinstance(weights, Tensor) and weights.dim() == 3 and heads > 1
         if flat and weights.shape[0] % heads == 0:  # (B · H, Q, K), as `nn.MultiheadAttention` has
@@ -190,7 +190,7 @@ class _Interceptor(TorchDispatchMode):
         self._turns.setdefault(name, []).append(self._places.turn(name))
         self._seen.add_foreign(name, weights, facts, heads=batched, role=self._places.role(here))
 
-    def leave(self, place: Place) -> None:
+    def leave(self, place: Running) -> None:
         """A module has run; that of a graph has its edges and their weights by now."""
         if place.by_edge is None or place.edges is None:
             return
@@ -221,7 +221,7 @@ class _Interceptor(TorchDispatchMode):
 
 @torch.no_grad()
 def _is_causal(weights: Tensor) -> bool | None:
-    """Whether no query looks at what comes after it; None of a single query, where it is not told."""
+    """Whether no query looks at what comes after it; None of a single query."""
     rows, columns = weights.shape[-2:]
     if rows < 2 or columns < rows or not weights.numel():
         return None

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
-__all__ = ["Pattern", "Read"]
+__all__ = ["Met", "Pattern"]
 
 _aten = torch.ops.aten
 
@@ -33,7 +33,7 @@ class Trail:
     open: list[bool]
 
 
-class Read(NamedTuple):
+class Met(NamedTuple):
     """Weights that met their values."""
 
     weights: Tensor
@@ -70,7 +70,7 @@ class Pattern:
 
     def after(
         self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any
-    ) -> Read | None:
+    ) -> Met | None:
         """Shown an operation that ran; gives the weights that it read, if it was such."""
         if func in _SOFTMAX:
             self._start(args[0], args[1] if len(args) > 1 else kwargs.get("dim"), result)
@@ -134,7 +134,7 @@ class Pattern:
             now.weights = made.detach()
         self._note(made, now)
 
-    def _product(self, func: Any, args: Sequence[Any], result: Any) -> Read | None:
+    def _product(self, func: Any, args: Sequence[Any], result: Any) -> Met | None:
         pair = _operands(func, args)
         for weights, values, axis, whole in _sides(func, pair):
             trail = self._trail(weights)
@@ -147,7 +147,7 @@ class Pattern:
 
     def _read(
         self, trail: Trail, operand: Tensor, values: Tensor, output: Tensor | None
-    ) -> Read | None:
+    ) -> Met | None:
         weights, keys = trail.weights, operand.shape[-1] if output is not None else None
         if keys is not None and keys != weights.shape[-1]:  # a sink stood behind the keys
             if keys > weights.shape[-1]:
@@ -156,7 +156,7 @@ class Pattern:
         elif keys is None and max(operand.shape, default=0) < 1:
             return None
         trail.open.clear()
-        return Read(weights, trail.dropped, _error(weights, operand, values, output, trail.dropped))
+        return Met(weights, trail.dropped, _error(weights, operand, values, output, trail.dropped))
 
 
 _MOST = 64
@@ -196,7 +196,7 @@ def _sums_keys(weights: Tensor, axis: int) -> bool:
 def _error(
     weights: Tensor, operand: Tensor, values: Tensor, output: Tensor | None, dropped: bool
 ) -> float:
-    """The largest difference to what the model read; not a number where the two have other forms."""
+    """The largest difference to what the model read; not a number where forms differ."""
     if dropped or output is None or operand.numel() != weights.numel():
         return float("nan")
     same = weights.reshape(operand.shape).to(operand.dtype)

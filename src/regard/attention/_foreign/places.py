@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-__all__ = ["Place", "Places"]
+__all__ = ["Places", "Running"]
 
 _HEADS = (
     "num_heads",
@@ -33,7 +33,7 @@ _OWN_SIDE = (
 
 
 @dataclass
-class Place:
+class Running:
     """A module that is running.
 
     Args:
@@ -58,7 +58,7 @@ class Place:
         return 0
 
     def looks(self) -> str:
-        """ "cross" or "self", or "" where it cannot be told."""
+        """Whether it looks at itself: "self", "cross", or "" where this cannot be told."""
         given = self._given()
         for first, second in _PAIRS:
             query, key = given.get(first), given.get(second)
@@ -88,21 +88,21 @@ class Places:
     """
 
     def __init__(self, model: nn.Module) -> None:
-        self.running: list[Place] = []
+        self.running: list[Running] = []
         self.calls = 0
         self.counts: dict[str, int] = {}
         self._handles: list[Any] = []
         self._finished: list[Any] = []
         self._model = model
         self._reads, self._writes = _sides(model)
-        self._layers: dict[int, Place] = {}
-        self._layer: Place | None = None
+        self._layers: dict[int, Running] = {}
+        self._layer: Running | None = None
         bare: tuple[str, ...] = ()
         for path, module in model.named_modules():
             if isinstance(module, nn.TransformerEncoderLayer):
                 dot = f"{path}." if path else ""
                 bare = (*bare, dot)
-                inner = Place(f"{dot}self_attn", module.self_attn)
+                inner = Running(f"{dot}self_attn", module.self_attn)
                 for name, parameter in module.self_attn.named_parameters():
                     if name.startswith(("in_proj_weight", "q_proj")):
                         self._layers[int(parameter.untyped_storage()._cdata)] = inner
@@ -115,7 +115,7 @@ class Places:
                 self.calls += 1
                 self.counts.clear()
             self._layer = None
-            self.running.append(Place(path, own, args, kwargs))
+            self.running.append(Running(path, own, args, kwargs))
 
         def leave(own: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
             self._layer = None
@@ -130,8 +130,9 @@ class Places:
         self._handles.append(
             module.register_forward_hook(leave, with_kwargs=True, always_call=True)
         )
-        if hasattr(module, "register_propagate_forward_pre_hook"):  # PyTorch Geometric's own
-            self._handles.append(module.register_propagate_forward_pre_hook(self._propagate))
+        hook: Any = getattr(module, "register_propagate_forward_pre_hook", None)
+        if hook is not None:  # PyTorch Geometric's own
+            self._handles.append(hook(self._propagate))
 
     def on_leave(self, finish: Any) -> None:
         """Have a function called with every place that is left."""
@@ -154,7 +155,7 @@ class Places:
                     self._layer = layer
                     return
 
-    def here(self) -> Place | None:
+    def here(self) -> Running | None:
         """The innermost module that runs."""
         if self._layer is not None:
             return self._layer
@@ -165,7 +166,7 @@ class Places:
         self.counts[path] = self.counts.get(path, 0) + 1
         return self.counts[path]
 
-    def role(self, place: Place) -> str:
+    def role(self, place: Running) -> str:
         """A key of `ROLES`."""
         looks = "self" if place is self._layer else place.looks()
         if looks != "self":
@@ -201,7 +202,8 @@ def _sides(model: nn.Module) -> tuple[tuple[str, ...], tuple[str, ...]]:
     config = getattr(model, "config", None)
     if getattr(config, "is_encoder_decoder", False) is True:
         for side, name in ((reads, "get_encoder"), (writes, "get_decoder")):
-            found = getattr(model, name, lambda: None)()
+            get = getattr(model, name, None)
+            found = get() if callable(get) else None
             if isinstance(found, nn.Module):
                 side.append(found)
     known = [[f"{paths[id(m)]}." for m in side if paths.get(id(m))] for side in (reads, writes)]

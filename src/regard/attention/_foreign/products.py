@@ -126,8 +126,5 @@ def spread(grouped: Tensor, query: Tensor) -> Tensor:
 
 
 def _own(tensor: Tensor) -> Tensor:
-    """A copy where the memory is shared with what may be written later, or is a part of more."""
-    if tensor.is_inference() or tensor._version:
-        return tensor.clone()
-    whole = tensor.untyped_storage().nbytes() <= tensor.numel() * tensor.element_size()
-    return tensor.detach() if whole else tensor.clone()
+    """A copy: a cache of keys is written again at the next step, and says so to nobody."""
+    return tensor.detach().clone()
