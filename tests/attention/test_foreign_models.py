@@ -101,7 +101,8 @@ def test_graph_attention(kind, training):
         within = conv(x, edges)
     assert torch.equal(without, within)
     record = seen[""]
-    assert record.axes == ("head", "edge") and record.role == "edge"
+    assert record.axes == ("head", "edge")
+    assert record.role == "edge"
     pairs, own = conv.eval()(x, edges, return_attention_weights=True)[1]
     expected = torch.zeros(2, 5, 5)
     for (source, target), weights in zip(pairs.T.tolist(), own, strict=True):

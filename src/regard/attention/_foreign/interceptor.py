@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -140,6 +141,11 @@ class _Interceptor(TorchDispatchMode):
         if name is None:
             self._found += 1
             return
+        query = products.query
+        if query.dim() == 4 and here.packs(query.shape[1], query.shape[2]):
+            products = replace(products, query=query.flatten(1, 2).unsqueeze(2))
+            if fused.output is not None:
+                fused = fused._replace(output=fused.output.flatten(1, 2).unsqueeze(2))
         steps: Any
         compared = fused.output is not None and not fused.dropout
         if self._seen.tiles:

@@ -71,6 +71,18 @@ class Running:
             return "cross"
         return "self" if any(isinstance(given.get(name), Tensor) for name in _OWN_SIDE) else ""
 
+    def packs(self, groups: int, rows: int) -> bool:
+        """Whether the queries of one group of heads stand in for rows, as where one token is new.
+
+        transformers folds (B, G · R, 1, D) to (B, G, R, D) before it asks for grouped queries.
+        """
+        config = getattr(self.module, "config", None)
+        heads = getattr(config, "num_attention_heads", None)
+        own = getattr(config, "num_key_value_heads", None)
+        hidden = self._given().get("hidden_states")
+        one = isinstance(hidden, Tensor) and hidden.dim() == 3 and hidden.shape[1] == 1
+        return one and rows > 1 and own == groups and heads == groups * rows
+
     def _given(self) -> dict[str, Any]:
         try:
             bound = inspect.signature(self.module.forward).bind_partial(*self.args, **self.kwargs)
