@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,10 +13,31 @@ from regard.attention._stored_weights import DiskWeights, TopKWeights
 from regard.attention.mask import Edges
 from regard.errors import RequestError, nearest
 
-__all__ = ["Record"]
+__all__ = ["Facts", "Record"]
 
 _UNDECLARED = ("example",)
 """Batch axes of what declares none: a bare `attend`, or a module that is no attention."""
+
+
+class Facts(NamedTuple):
+    """What was found out about one call of an attention that is not this package's.
+
+    Args:
+        kernel: the operation that ran.
+        by_pattern: it was told by its pattern: a softmax whose result multiplies values.
+        causal: whether no query looks at what comes after it; None where this is not known.
+        dropped: dropout followed; weights are those before it.
+        empty: how many rows look at nothing; -1 where weights were not kept.
+        error: the largest difference between weights times values and the real output; not a
+            number where the two cannot be compared.
+    """
+
+    kernel: str
+    by_pattern: bool
+    causal: bool | None
+    dropped: bool
+    empty: int
+    error: float
 
 
 @dataclass
@@ -35,6 +56,7 @@ class Record:
             declares nothing.
         batch: names of the axes before heads and queries, as the attention declares them.
         edges: of each call over a graph, its edges, whose order the axis `edge` has.
+        facts: of each call of an attention that is not this package's, what was found out.
     """
 
     name: str
@@ -46,6 +68,7 @@ class Record:
     batch: tuple[str, ...] = _UNDECLARED
     rows: list[dict[str, Tensor]] = field(default_factory=list)
     edges: list[Edges] = field(default_factory=list)
+    facts: list[Facts] = field(default_factory=list)
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -97,7 +120,7 @@ class Record:
 
         return replace(
             self, kept=some(self.kept), scopes=some(self.scopes), rows=some(self.rows),
-            edges=some(self.edges),
+            edges=some(self.edges), facts=some(self.facts),
         )  # fmt: skip
 
     @property

@@ -15,9 +15,10 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
+from regard.attention._foreign import intercepting, is_foreign
 from regard.attention._kernels.table import Attended, Call
 from regard.attention._lazy_weights import LazyWeights
-from regard.attention._record import Record
+from regard.attention._record import _UNDECLARED, Facts, Record
 from regard.attention._roles import ROLES, Declaring
 from regard.attention._second import weights_of
 from regard.attention._stored_weights import DiskStore, DiskWeights, TopKWeights
@@ -103,6 +104,36 @@ class Seen(Mapping[str, Record]):
         record = self._record(name, owner, features=features)
         if edges is not None:
             record.edges.append(edges)
+        self._step(record, self._form(weights))
+
+    def add_foreign(
+        self,
+        name: str,
+        weights: Tensor | LazyWeights,
+        facts: Facts,
+        *,
+        heads: bool,
+        role: str,
+        edges: Edges | None = None,
+    ) -> None:
+        """Write down one call of an attention that is not this package's."""
+        if name not in self._records:
+            batch = () if edges is not None else _UNDECLARED
+            self._records[name] = Record(name, heads, role=role, batch=batch)
+        record = self._records[name]
+        if edges is not None:
+            record.edges.append(edges)
+        record.facts.append(facts)
+        self._step(record, self._form(weights) if isinstance(weights, Tensor) else weights)
+
+    def number(self, name: str, turns: list[int]) -> None:
+        """Say of each step which call of its module it was, where one run has several."""
+        record = self._records[name]
+        for scope, turn in zip(record.scopes[-len(turns) :], turns, strict=True):
+            scope["call"] = turn
+
+    def _form(self, weights: Tensor) -> Tensor | TopKWeights | DiskWeights:
+        """Weights as they were asked to be kept."""
         weights = weights.detach()
         if self._dtype is not None:
             weights = weights.to(self._dtype)
@@ -111,7 +142,7 @@ class Seen(Mapping[str, Record]):
             step = self._shelf.put(weights)
         elif self._top_k is not None:
             step = TopKWeights(weights, self._top_k)
-        self._step(record, step)
+        return step
 
     def _record(self, name: str, owner: object, *, features: bool = False) -> Record:
         """The record of an attention, with what it declares of itself."""
@@ -230,7 +261,11 @@ def recording(
     try:
         seen = kind(model, only, top_k=top_k, dtype=dtype, shelf=shelf, tiles=tiles)
         with watching(seen):
-            yield seen
+            if model is not None and is_foreign(model):
+                with intercepting(seen, model):
+                    yield seen
+            else:
+                yield seen
     finally:
         if shelf is not None:
             shelf.close()

@@ -1,0 +1,239 @@
+"""The mode that sees what reaches a device, and writes it into a recorder."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from regard.attention._foreign.edges import by_node, edge_softmax
+from regard.attention._foreign.flexible import flexible, is_flexible
+from regard.attention._foreign.fused import FUSED, Fused
+from regard.attention._foreign.pattern import Met, Pattern
+from regard.attention._foreign.places import Places, Running
+from regard.attention._foreign.products import LazyProducts
+from regard.attention._record import Facts
+from regard.attention._roles import Declaring
+from regard.errors import RequestError
+
+__all__ = ["intercepting", "is_foreign"]
+
+
+def is_foreign(model: nn.Module | None) -> bool:
+    """Whether a model has attention of others: it has none of ours, or has modules named for it."""
+    if model is None or type(model).__module__.startswith("regard."):
+        return False
+    modules = [m for m in model.modules() if not type(m).__module__.startswith("regard.")]
+    if any("attention" in type(m).__name__.lower() for m in modules):
+        return True
+    return not any(isinstance(m, Declaring) for m in model.modules())
+
+
+@contextmanager
+def intercepting(seen: Any, model: nn.Module) -> Iterator[None]:
+    """See a model's attention while the block runs.
+
+    Raises:
+        RequestError: the model is compiled; or it ran, and nothing that looks like attention did.
+    """
+    for path, module in model.named_modules():
+        compiled = getattr(module, "_compiled_call_impl", None) is not None
+        if compiled or type(module).__name__ == "OptimizedModule":
+            raise RequestError(
+                f"{path or 'the model'} is compiled, and a compiled graph has no watchers in it; "
+                "watch the model itself, before torch.compile"
+            )
+    places = Places(model)
+    mode = _Interceptor(seen, places, list(model.parameters()))
+    places.on_leave(mode.leave)
+    try:
+        with mode:
+            yield
+    finally:
+        places.close()
+    mode.finish()
+
+
+class _Beside(threading.local):
+    """Whether what runs is this module's own, so that no other watcher takes it for the model's."""
+
+    busy = False
+
+
+_beside = _Beside()
+
+
+class _Interceptor(TorchDispatchMode):
+    """Sees every operation below autograd, runs it as it is, and looks at a few of them.
+
+    In inference mode operations come whole (`scaled_dot_product_attention`, `matmul`), otherwise
+    in the parts that PyTorch takes them apart into; both are in the tables.
+    """
+
+    supports_higher_order_operators = True
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """FlexAttention compiles itself; it would refuse to beside other modes."""
+        return True
+
+    @classmethod
+    def is_infra_mode(cls) -> bool:
+        """As above: this mode changes nothing that a compiler could miss."""
+        return True
+
+    def __init__(self, seen: Any, places: Places, parameters: Sequence[Tensor]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._seen, self._places = seen, places
+        self._pattern = Pattern(parameters)
+        self._exponents: dict[int, Tensor] = {}
+        self._ran = False
+        self._found = 0
+        self._turns: dict[str, list[int]] = {}
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        whole = isinstance(func, torch._ops.OpOverload) or is_flexible(func)
+        if not whole or _beside.busy or torch._C._current_graph_task_id() != -1:
+            return func(*args, **kwargs)  # a backward pass looks at nothing anew
+        self._places.use(args)
+        here = self._places.here()
+        if here is None or any(isinstance(p.module, Declaring) for p in self._places.running):
+            return func(*args, **kwargs)  # what is ours is seen at its own operation
+        self._ran = True
+        if func not in FUSED and not is_flexible(func):
+            self._pattern.before(func, args)
+        result = func(*args, **kwargs)
+        _beside.busy = True
+        try:
+            self._look(here, func, args, kwargs, result)
+        finally:
+            _beside.busy = False
+        return result
+
+    def _look(self, here: Running, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        """Shown an operation and what it gave."""
+        if func in FUSED:
+            kernel = func._schema.name.removeprefix("aten::")
+            self._fused(here, kernel, FUSED[func](func, args, kwargs, result))
+        elif is_flexible(func):
+            self._fused(here, "flex_attention", flexible(args, result))
+        else:
+            read = self._pattern.after(func, args, kwargs, result)
+            if read is not None:
+                self._eager(here, read)
+            elif hasattr(here.module, "propagate"):
+                edge_softmax(here, func, args, result, self._exponents)
+
+    def _fused(self, here: Running, kernel: str, fused: Fused) -> None:
+        """A fused operation: weights are computed again, beside it."""
+        products = fused.products
+        if fused.parameter is not None:
+            self._places.use([fused.parameter])
+            here = self._places.here() or here
+        name = self._seen.name_of(here.path)
+        if name is None:
+            self._found += 1
+            return
+        query = products.query
+        if query.dim() == 4 and here.packs(query.shape[1], query.shape[2]):
+            products = replace(products, query=query.flatten(1, 2).unsqueeze(2))
+            if fused.output is not None:
+                fused = fused._replace(output=fused.output.flatten(1, 2).unsqueeze(2))
+        steps: Any
+        compared = fused.output is not None and not fused.dropout
+        if self._seen.tiles:
+            steps, empty = LazyProducts(products), -1
+            plain = compared and fused.finish is None
+            error = products.sampled_error(fused.output) if plain else float("nan")  # type: ignore[arg-type]
+            causal: bool | None = products.causal or None
+        else:
+            steps = products.weights()
+            empty, error = _empty(steps), float("nan")
+            if compared and fused.finish is None:
+                assert fused.output is not None
+                error = products.error(steps, fused.output)
+            elif compared:
+                assert fused.output is not None
+                assert fused.finish is not None
+                context = products.read(steps).to(fused.output.dtype)
+                error = float((fused.finish(context) - fused.output).abs().max())
+            causal = products.causal or _is_causal(steps)
+        facts = Facts(kernel, False, causal, fused.dropout > 0, empty, error)
+        self._write(name, here, steps, facts)
+
+    def _eager(self, here: Running, read: Met) -> None:
+        """A softmax that met its values: its result is the weights."""
+        name = self._seen.name_of(here.path)
+        if name is None:
+            self._found += 1
+            return
+        weights = read.weights.detach().nan_to_num(0.0)  # a copy: what follows may overwrite it
+        facts = Facts(
+            "softmax and product",
+            True,
+            _is_causal(weights),
+            read.dropped,
+            _empty(weights),
+            read.error,
+        )
+        self._write(name, here, weights, facts)
+
+    def _write(self, name: str, here: Running, weights: Any, facts: Facts) -> None:
+        heads, batched = here.heads, len(weights.shape) > 3
+        flat = isinstance(weights, Tensor) and weights.dim() == 3 and heads > 1
+        if flat and weights.shape[0] % heads == 0:  # (B · H, Q, K), as `nn.MultiheadAttention` has
+            weights, batched = weights.unflatten(0, (-1, heads)), True
+        if isinstance(weights, Tensor) and weights.dim() == 2:
+            weights = weights[None]
+        self._found += 1
+        self._turns.setdefault(name, []).append(self._places.turn(name))
+        self._seen.add_foreign(name, weights, facts, heads=batched, role=self._places.role(here))
+
+    def leave(self, place: Running) -> None:
+        """A module has run; that of a graph has its edges and their weights by now."""
+        if place.by_edge is None or place.edges is None:
+            return
+        name = self._seen.name_of(place.path)
+        self._found += 1
+        if name is None:
+            return
+        edges, weights = by_node(place)
+        self._exponents.clear()
+        facts = Facts("softmax by node", True, None, False, 0, float("nan"))
+        self._turns.setdefault(name, []).append(self._places.turn(name))
+        self._seen.add_foreign(
+            name, weights, facts, heads=weights.dim() == 2, role="edge", edges=edges
+        )
+
+    def finish(self) -> None:
+        """The block has ended: say which of several calls each was, or that nothing was seen."""
+        for name, turns in self._turns.items():
+            if name in self._seen and max(turns) > 1:
+                self._seen.number(name, turns)
+        if self._ran and not self._found and not len(self._seen):
+            raise RequestError(
+                "the model ran but no attention was seen: no fused operation of PyTorch, no "
+                "softmax whose result multiplies values, no softmax over the edges of a graph; "
+                "it may be compiled, have a kernel of its own (Triton, CUDA, TorchScript), or none"
+            )
+
+
+@torch.no_grad()
+def _is_causal(weights: Tensor) -> bool | None:
+    """Whether no query looks at what comes after it; None of a single query."""
+    rows, columns = weights.shape[-2:]
+    if rows < 2 or columns < rows or not weights.numel():
+        return None
+    return not bool(weights.triu(columns - rows + 1).any())
+
+
+def _empty(weights: Tensor) -> int:
+    """How many rows look at nothing."""
+    return int((weights == 0).all(-1).sum())
