@@ -210,7 +210,8 @@ def watch(
     """See every attention of `model` (and every bare `attend`) while the block runs.
 
     Of any module: PyTorch's own fused operations are seen, and attention by hand is told by its
-    pattern; `Record.facts` says how. A graph made by `torch.compile` has no watchers in it: watch the model itself, uncompiled.
+    pattern; `Record.facts` says how. A graph made by `torch.compile` has no watchers in it: watch
+    the model itself, uncompiled.
     `regard.watch` is the same, and what it gives can also write pages and files.
 
     Args:
