@@ -94,7 +94,7 @@ CASES: dict[str, Case] = {
 
 
 def built(case: Case, kernel: str) -> nn.Module:
-    """The model in double precision's stead: float32, seeded, ready to be used."""
+    """The model with seeded weights, ready to be used."""
     from transformers import AutoConfig, AutoModel
 
     torch.manual_seed(0)

@@ -209,7 +209,9 @@ def watch(
 ) -> Iterator[Seen]:
     """See every attention of `model` (and every bare `attend`) while the block runs.
 
-    A graph made by `torch.compile` has no watchers in it: watch the model itself, uncompiled.
+    Of any module: PyTorch's own fused operations are seen, and attention by hand is told by its
+    pattern; `Record.facts` says how. A graph made by `torch.compile` has no watchers in it: watch
+    the model itself, uncompiled.
     `regard.watch` is the same, and what it gives can also write pages and files.
 
     Args:
@@ -221,6 +223,9 @@ def watch(
             private and it is read through what this gives; `save` writes one to keep.
         tiles: keep queries and keys in place of weights, for texts of thousands of tokens: pages
             show an overview, and tiles are computed again when they are looked at.
+
+    Raises:
+        RequestError: a model that is not ours is compiled, or ran and showed no attention.
 
     Example:
         >>> from regard.attention import MultiHead

@@ -25,7 +25,7 @@ class Trail:
     Args:
         weights: the newest form of it before dropout.
         dropped: dropout came since.
-        lead: one entry for all tensors of one softmax; it is emptied when one is read.
+        open: one entry, shared by all tensors of one softmax, emptied when one is read.
     """
 
     weights: Tensor
