@@ -384,3 +384,23 @@ def test_ours_inside_of_theirs_is_seen_once():
         model(torch.randn(2, 3, D))
     assert {n: len(r.kept) for n, r in seen.items()} == {"ours": 1, "theirs": 1}
     assert not seen["ours"].facts
+
+
+def test_what_fails_beside_the_model_does_not_end_its_run(monkeypatch):
+    from regard.attention._foreign.products import Products
+    from regard.errors import RegardError
+
+    def broken(self, start=0, stop=None):
+        raise ValueError("a trap")
+
+    monkeypatch.setattr(Products, "weights", broken)
+    model, x = nn.MultiheadAttention(16, 4, batch_first=True).eval(), torch.randn(2, 5, 16)
+    done = []
+
+    def run():
+        with watch(model):
+            done.append(model(x, x, x, need_weights=False)[0])
+
+    with pytest.raises(RegardError, match="the model itself has run: ValueError"):
+        run()
+    assert torch.equal(done[0], model(x, x, x, need_weights=False)[0])

@@ -18,7 +18,7 @@ from regard.attention._foreign.places import Places, Running
 from regard.attention._foreign.products import LazyProducts
 from regard.attention._record import Facts
 from regard.attention._roles import Declaring
-from regard.errors import RequestError
+from regard.errors import RegardError, RequestError
 
 __all__ = ["intercepting", "is_foreign"]
 
@@ -94,6 +94,7 @@ class _Interceptor(TorchDispatchMode):
         self._ran = False
         self._found = 0
         self._turns: dict[str, list[int]] = {}
+        self._failed: dict[str, Exception] = {}
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
@@ -113,6 +114,8 @@ class _Interceptor(TorchDispatchMode):
         _beside.busy = True
         try:
             self._look(here, func, args, kwargs, result)
+        except Exception as error:  # whatever it is, the model's own run must not end of it
+            self._failed.setdefault(here.path, error)
         finally:
             _beside.busy = False
         return result
@@ -213,7 +216,16 @@ class _Interceptor(TorchDispatchMode):
         )
 
     def finish(self) -> None:
-        """The block has ended: say which of several calls each was, or that nothing was seen."""
+        """The block has ended: say which of several calls each was, or that nothing was seen.
+
+        What failed beside the model is an error now; the model itself has run to its end.
+        """
+        if self._failed:
+            path, error = next(iter(self._failed.items()))
+            raise RegardError(
+                f"watching {path or 'the model'} failed, the model itself has run: {error!r}; "
+                "watch other modules by their names"
+            ) from error
         for name, turns in self._turns.items():
             if name in self._seen and max(turns) > 1:
                 self._seen.number(name, turns)
