@@ -394,7 +394,8 @@ def test_what_fails_beside_the_model_does_not_end_its_run(monkeypatch):
         raise ValueError("a trap")
 
     monkeypatch.setattr(Products, "weights", broken)
-    model, x = nn.MultiheadAttention(16, 4, batch_first=True).eval(), torch.randn(2, 5, 16)
+    model = torch.nn.MultiheadAttention(16, 4, batch_first=True).eval()
+    x = torch.randn(2, 5, 16)
     done = []
 
     def run():
