@@ -399,7 +399,7 @@ def test_what_fails_beside_the_model_does_not_end_its_run(monkeypatch):
     done = []
 
     def run():
-        with watch(model):
+        with regard.watch(model):
             done.append(model(x, x, x, need_weights=False)[0])
 
     with pytest.raises(RegardError, match="the model itself has run: ValueError"):
