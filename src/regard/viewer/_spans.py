@@ -100,6 +100,8 @@ def draw_spans(panel: SpansPanel, width: float, title: str) -> "Figure":
     levels = levels_of(panel.spans)
     width = max(width, 5.0)
     wide = [_width(word, TEXT) for word in panel.words]
+    if panel.anchor is not None:
+        wide[panel.anchor] *= 1.15  # it is bold
     for one in panel.spans:
         lacks = _width(_said(one), SMALL) - sum(w + 0.06 for w in wide[one.start : one.end])
         wide[one.end - 1] += max(lacks, 0.0)
