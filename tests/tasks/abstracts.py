@@ -69,7 +69,7 @@ def tiny(data, **task):
         "task": {"name": "relations", "names": 1.0, **task},
         "data": {**data, "tokenizer": {"vocab_size": 200}},
         "train": {
-            "epochs": 10, "batch": {"tokens": 400}, "log": 100, "seed": 1, "clip": 5.0,
-            "optimizer": {"name": "adam", "lr": 0.004}, "validate": {"every": 100, "examples": 30},
+            "epochs": 8, "batch": {"tokens": 700}, "log": 100, "seed": 1, "clip": 5.0,
+            "optimizer": {"name": "adam", "lr": 0.008}, "validate": {"every": 100, "examples": 30},
         },
     })  # fmt: skip
