@@ -173,6 +173,14 @@ class Generator(Protocol):
     `forward` is teacher forced (all positions at once where the paper's model allows it); `start`
     calls every attention's `remember` once; `step` reads one token per hypothesis. Beams are the
     query axis.
+
+    A generator that copies reads `Inputs.extras["copies"]` (B, S) int64: of each source token the
+    id in the target vocabulary, PAD at padding. A word that the vocabulary (V ids) lacks has an id
+    of the example's own, V, V + 1, … in the order of first occurrence. The generator reads and
+    scores these ids too: its scores are log-probabilities (`normalized`) over V + W ids, W being
+    the most own words of an example of the batch. `Output.extra["copying"]` (B, T) has the log-odds
+    of copying at each place, for a loss that teaches when to copy. Without `copies` it scores V
+    ids and copies nothing.
     """
 
     normalized: bool

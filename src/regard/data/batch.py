@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data.packed import RaggedIds
-from regard.protocols import BOS, EOS, PAD
+from regard.protocols import BOS, EOS, PAD, Inputs
 
 __all__ = ["PairBatch", "collate", "plan", "some"]
 
@@ -78,9 +78,10 @@ class PairBatch:
     Shapes:
         source (B, S) ending in EOS, source_lengths (B,), target_in (B, T) = [BOS y1 .. yT],
         target_out (B, T) = [y1 .. yT EOS], all int64 and right-padded; index: the examples' places.
+        Sources that are more than ids, or no ids, are `Inputs`.
     """
 
-    source: Tensor
+    source: Tensor | Inputs
     source_lengths: Tensor
     target_in: Tensor
     target_out: Tensor

@@ -21,7 +21,7 @@ from torch.nn.utils.rnn import pad_sequence
 from regard.data.batch import PairBatch
 from regard.decode.sample import Sample
 from regard.errors import RequestError
-from regard.protocols import BOS, EOS, PAD
+from regard.protocols import BOS, EOS, PAD, Inputs
 
 __all__ = ["Risk", "sentence_bleu"]
 
@@ -74,14 +74,16 @@ class Risk:
             spaces: S(x) of each, in ids that end in EOS (unless the length limit cut them).
             right: y* of each, without EOS.
         """
-        device = batch.source.device
+        device = batch.target_out.device
         counts = torch.tensor([len(space) for space in spaces], device=device)
         flat = [torch.tensor(y, device=device) for space in spaces for y in space]
         out = pad_sequence(flat, batch_first=True, padding_value=PAD)
         start = out.new_full((len(out), 1), BOS)
         read = torch.cat([start, out[:, :-1]], 1).masked_fill(out == PAD, PAD)
         rows = torch.repeat_interleave(torch.arange(len(spaces), device=device), counts)
-        logits = model(batch.source[rows], read, batch.source_lengths[rows]).logits.float()
+        source = batch.source
+        chosen = source.rows(rows) if isinstance(source, Inputs) else source[rows]
+        logits = model(chosen, read, batch.source_lengths[rows]).logits.float()
         scores = logits if getattr(model, "normalized", False) else logits.log_softmax(-1)
         each = scores.gather(-1, out[..., None])[..., 0].masked_fill(out == PAD, 0.0)
         inside = torch.arange(int(counts.max()), device=device) < counts[:, None]  # (B, |S|)
