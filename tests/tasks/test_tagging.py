@@ -88,7 +88,7 @@ def test_a_tagger_is_trained_scored_saved_and_used(trained):
 def test_what_does_not_fit_is_refused_in_one_sentence(trained):
     loaded = regard.load(trained[1])
     (found,) = loaded.predict(["Dr Bo met ||| X Y"])
-    assert found.refused == "features and words differ (2 for 3 words)"
+    assert found.refused == "features and words differ (2 features for 3 words)"
 
 
 def test_a_data_file_comes_back_with_predicted_tags(trained, tmp_path, capsys):

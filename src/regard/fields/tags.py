@@ -11,7 +11,7 @@ from regard.data.packed import RaggedIds
 from regard.data.tag_schemes import convert, repaired, scheme_of, wrong
 from regard.errors import RequestError
 from regard.fields.base import Bad, Field, Report
-from regard.fields.words import WordColumn
+from regard.fields.words import WordColumn, one_each
 
 __all__ = ["IGNORED", "TagColumn", "TagsField"]
 
@@ -75,12 +75,7 @@ class TagsField(Field):
 
     def read(self, cell: str, row: Mapping[str, Any]) -> list[str]:
         """As many tags as the text has words."""
-        tags = cell.split()
-        if not tags:
-            raise Bad("empty")
-        words = len(row[self.of or ""].split()) if self.of in row else len(tags)
-        if len(tags) != words:
-            raise Bad("tags and words differ", f"{len(tags)} tags for {words} words")
+        tags = one_each(cell, row.get(self.of or ""), "tags")
         if self.scheme and (found := wrong(tags, self.scheme)):
             raise Bad(f"not a{'n' * (self.scheme[0] == 'i')} {self.scheme.upper()} tag", found[1])
         return tags

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from copy import copy
+from itertools import chain
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +13,7 @@ from regard.data.packed import RaggedIds
 from regard.fields.base import Bad, Field, Report
 from regard.protocols import Inputs
 
-__all__ = ["MarksField", "WordColumn", "WordFeatureField"]
+__all__ = ["MarksField", "WordColumn", "WordFeatureField", "one_each"]
 
 UNSEEN = 0
 """The id of padding, and of a value that training never had."""
@@ -55,6 +56,25 @@ class WordColumn:
         if self.values is not None:
             found = self.values[found]
         return Inputs(torch.from_numpy(found), torch.from_numpy(self.ids.sizes_at(indices)))
+
+
+def one_each(cell: str, text: str | None, kind: str) -> list[str]:
+    """The values of a cell, one for each word of its text.
+
+    Args:
+        text: words divided by blanks; None: not known.
+        kind: what the values are, in the plural.
+
+    Raises:
+        Bad: there is none, or there are more or fewer than words.
+    """
+    values = cell.split()
+    if not values:
+        raise Bad("empty")
+    words = len(values) if text is None else len(text.split())
+    if len(values) != words:
+        raise Bad(f"{kind} and words differ", f"{len(values)} {kind} for {words} words")
+    return values
 
 
 class MarksField(Field):
@@ -128,13 +148,7 @@ class WordFeatureField(Field):
 
     def read(self, cell: str, row: Mapping[str, Any]) -> list[str]:
         """As many values as the text has words."""
-        values = cell.split()
-        if not values:
-            raise Bad("empty")
-        words = len(row[self.of or ""].split()) if self.of in row else len(values)
-        if len(values) != words:
-            raise Bad("features and words differ", f"{len(values)} for {words} words")
-        return values
+        return one_each(cell, row.get(self.of or ""), "features")
 
     def written(self, value: Sequence[str]) -> str:
         """Values divided by blanks."""
@@ -143,7 +157,7 @@ class WordFeatureField(Field):
     def learn(self, values: Sequence[Sequence[str]]) -> "WordFeatureField":
         """With the values of the training data, in the order of the alphabet."""
         made = copy(self)
-        made.names = sorted({one for value in values for one in value})
+        made.names = sorted(set(chain.from_iterable(values)))
         return made
 
     @property

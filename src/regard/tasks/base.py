@@ -130,13 +130,14 @@ class Task(ABC):
 
     def dataset(self, columns: Mapping[str, Column], rows: corpus.Rows) -> Dataset:
         """The examples of a split from the encoded columns of its fields."""
-        inputs, targets = sides(self.fields())
+        fields = self.fields()
+        inputs, targets = sides(fields)
         texts = [
-            f" {BETWEEN} ".join(map(str, of))
-            for of in zip(*(rows.values[n] for n in inputs), strict=True)
+            f" {BETWEEN} ".join(fields[n].written(v) for n, v in zip(inputs, row, strict=True))
+            for row in zip(*(rows.values[n] for n in inputs), strict=True)
         ]
         first = targets[0] if targets else None
-        keys = {n: rows.values[n] for n, own in self.fields().items() if isinstance(own, KeyField)}
+        keys = {n: rows.values[n] for n, own in fields.items() if isinstance(own, KeyField)}
         return Table(columns, inputs, texts, rows.references, first, {**rows.extras, **keys})
 
     def model_arguments(self, fields: Mapping[str, Any]) -> dict[str, int]:

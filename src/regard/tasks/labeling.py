@@ -19,7 +19,7 @@ from regard.protocols import Inputs
 from regard.tasks import corpus
 from regard.tasks.base import Task
 from regard.tasks.given import device_of
-from regard.tasks.objectives import OBJECTIVES, Objective
+from regard.tasks.objectives import OBJECTIVES, Objective, balanced
 from regard.tasks.prediction import Prediction
 from regard.tasks.vectored import FromVectors
 from regard.tasks.vote import Vote
@@ -231,8 +231,7 @@ class Labeling(FromVectors):
 
 
 def _balanced(labels: np.ndarray) -> np.ndarray:
-    """N / (classes * how often its class is there), for each example; 0 for an unseen label."""
-    counts = np.bincount(labels[labels >= 0])
-    weights = (labels >= 0).sum() / (max((counts > 0).sum(), 1) * np.maximum(counts, 1))
+    """The weight of each example: that of its class; 0 for an unseen label."""
+    weights = balanced(np.bincount(labels[labels >= 0]))
     found = np.where(labels >= 0, weights[np.maximum(labels, 0)], 0.0)
     return found.astype(np.float32)

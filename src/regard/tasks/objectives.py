@@ -17,20 +17,44 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from jaxtyping import Float
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
 from regard.fields import Field, GradeField, LabelField, LabelsField, OrdinalField
 from regard.tasks.prediction import Prediction
 
-__all__ = ["OBJECTIVES", "Grade", "Objective", "OneLabel", "Ordinal", "SeveralLabels"]
+__all__ = [
+    "OBJECTIVES",
+    "Grade",
+    "Objective",
+    "OneLabel",
+    "Ordinal",
+    "SeveralLabels",
+    "balanced",
+]
 
 LEAST = 1e-30
 """The smallest probability whose logarithm is told."""
 MOST = 20
 """Alternatives that a prediction names."""
+
+
+def balanced(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The weight of an example of each class, with which all classes count alike.
+
+    It is N / (classes that occur * how often this one does).
+
+    Example:
+        >>> balanced(np.array([3, 1, 0])).round(2).tolist()
+        [0.67, 2.0, 4.0]
+    """
+    found: NDArray[np.float64]
+    found = counts.sum() / (max((counts > 0).sum(), 1) * np.maximum(counts, 1))
+    return found
 
 
 @dataclass(frozen=True)

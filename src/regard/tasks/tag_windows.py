@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.protocols import Inputs, Output, lengths_of
-from regard.tasks.windows import AT_ONCE, windows
+from regard.tasks.windows import AT_ONCE, spans, windows
 
 __all__ = ["TagsInWindows"]
 
@@ -44,7 +44,7 @@ class TagsInWindows(nn.Module):
             for rows in torch.arange(len(owners)).split(max(AT_ONCE // self.window, 1))
         ]
         assert source.lengths is not None
-        places = _places(source.lengths, owners, self.window, ids.shape[1])
+        places = _places(source.lengths, self.window, ids.shape[1])
         extra = dict(parts[0].extra)
         if "auxiliary" in extra:
             extra["auxiliary"] = _put_together(
@@ -53,14 +53,9 @@ class TagsInWindows(nn.Module):
         return Output(_put_together(torch.cat([one.logits for one in parts]), places), extra)
 
 
-def _places(lengths: Tensor, owners: Tensor, window: int, time: int) -> tuple[Tensor, Tensor]:
+def _places(lengths: Tensor, window: int, time: int) -> tuple[Tensor, Tensor]:
     """(the window, the place in it) of every word of every text, each (B, T)."""
-    counts = owners.bincount(minlength=len(lengths))
-    first = counts.cumsum(0) - counts
-    stride = -(-window // 2)
-    turn = torch.arange(len(owners), device=owners.device) - first[owners]
-    starts = torch.minimum(turn * stride, (lengths[owners] - window).clamp(min=0))
-    sizes = lengths[owners].clamp(max=window)
+    owners, starts, sizes = spans(lengths, window)
     word = torch.arange(time, device=owners.device)
     inside = word - starts[:, None]  # (n, T), the place of each word of the text in each window
     room = torch.minimum(inside, sizes[:, None] - 1 - inside)

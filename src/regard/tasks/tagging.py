@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.batch import plan
-from regard.data.dataset import Column, Dataset, Table
+from regard.data.dataset import Column, Dataset
 from regard.data.formats import write_back
 from regard.data.packed import RaggedIds
 from regard.data.tag_schemes import scheme_of
@@ -31,7 +31,8 @@ from regard.metrics.calibration import expected_calibration_error
 from regard.protocols import Inputs, Output
 from regard.tasks import corpus
 from regard.tasks.base import Task
-from regard.tasks.given import BETWEEN, as_fields, device_of, sides
+from regard.tasks.given import as_fields, device_of
+from regard.tasks.objectives import balanced
 from regard.tasks.prediction import Prediction
 from regard.tasks.propositions import Propositions
 from regard.tasks.tag_decode import CONSTRAINTS, decode_tags
@@ -159,20 +160,8 @@ class Tagging(FromVectors):
             found["auxiliary"] = AUXILIARY[self.auxiliary](self.scheme)
         return found
 
-    def examples(
-        self, values: Mapping[str, Any], *, training: bool
-    ) -> list[tuple[Mapping[str, Any], list[str]]]:
-        """One example a row; its tags are right."""
-        return [(values, [self.fields()["tags"].written(values["tags"])])]
-
-    def dataset(self, columns: Mapping[str, Column], rows: corpus.Rows) -> Table:
-        """A table; an input that is no text stands beside it as its cell was written."""
-        fields = self.fields()
-        inputs, _ = sides(fields)
-        texts = [
-            f" {BETWEEN} ".join(fields[n].written(v) for n, v in zip(inputs, row, strict=True))
-            for row in zip(*(rows.values[n] for n in inputs), strict=True)
-        ]
+    def dataset(self, columns: Mapping[str, Column], rows: corpus.Rows) -> Dataset:
+        """A table, with the line of each example, and weights where they are wanted."""
         tags = columns["tags"]
         assert isinstance(tags, TagColumn)
         if wrong := np.flatnonzero(columns["text"].sizes != tags.sizes).tolist():
@@ -184,8 +173,7 @@ class Tagging(FromVectors):
         own = dict(columns)
         if self.weights:
             own["weight"] = _balanced(tags)
-        extras = {**rows.extras, "line": rows.lines}
-        return Table(own, inputs, texts, rows.references, "tags", extras)
+        return super().dataset(own, replace(rows, extras={**rows.extras, "line": rows.lines}))
 
     def model_arguments(self, fields: Mapping[str, Any]) -> dict[str, int]:
         """`vocab_size`, `num_tags`; of further columns `num_features` and `feature_columns`."""
@@ -377,9 +365,8 @@ class Tagging(FromVectors):
 
 
 def _balanced(tags: TagColumn) -> WordColumn:
-    """N / (tags * how often a word's tag is there), for each word."""
+    """The weight of each word: that of its tag; 0 of a tag that training never had."""
     flat = np.where(tags.ids.flat == IGNORED, len(tags.names), tags.ids.flat)
-    counts = np.bincount(flat, minlength=len(tags.names) + 1)[:-1]
-    each = counts.sum() / (max((counts > 0).sum(), 1) * np.maximum(counts, 1))
+    each = balanced(np.bincount(flat, minlength=len(tags.names) + 1)[:-1])
     values = np.array([0.0, *each, 0.0], np.float32)  # of padding, of tags, of unseen ones
     return WordColumn(RaggedIds.of(flat.astype(np.int32) + 1, tags.sizes), values)

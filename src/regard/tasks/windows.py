@@ -11,10 +11,27 @@ from torch.utils.checkpoint import checkpoint
 
 from regard.protocols import Inputs, Output, unpacked
 
-__all__ = ["InWindows", "windows"]
+__all__ = ["InWindows", "spans", "windows"]
 
 AT_ONCE = 4096
 """The most words of windows that are read together, but for one window that has more."""
+
+
+def spans(lengths: Int[Tensor, " texts"], window: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Of the windows of all texts: which text each is of, where it begins, how many words it has.
+
+    Example:
+        >>> [one.tolist() for one in spans(torch.tensor([5, 1]), 4)]
+        [[0, 0, 1], [0, 1, 0], [4, 4, 1]]
+    """
+    stride = math.ceil(window / 2)
+    counts = (lengths - window).clamp(min=0).add(stride - 1).div(stride, rounding_mode="floor") + 1
+    numbers = torch.arange(len(lengths), device=lengths.device)
+    owners = torch.repeat_interleave(numbers, counts)
+    turn = torch.arange(len(owners), device=lengths.device) - (counts.cumsum(0) - counts)[owners]
+    own = lengths[owners]
+    starts = torch.minimum(turn * stride, (own - window).clamp(min=0))
+    return owners, starts, own.clamp(max=window)
 
 
 def windows(source: Inputs, window: int) -> tuple[Inputs, Int[Tensor, " n"]]:
@@ -33,13 +50,7 @@ def windows(source: Inputs, window: int) -> tuple[Inputs, Int[Tensor, " n"]]:
     """
     ids, lengths = unpacked(source)
     assert lengths is not None
-    stride = math.ceil(window / 2)
-    counts = (lengths - window).clamp(min=0).add(stride - 1).div(stride, rounding_mode="floor") + 1
-    owners = torch.repeat_interleave(torch.arange(len(ids), device=ids.device), counts)
-    turn = torch.arange(len(owners), device=ids.device) - (counts.cumsum(0) - counts)[owners]
-    own = lengths[owners]
-    starts = torch.minimum(turn * stride, (own - window).clamp(min=0))
-    sizes = own.clamp(max=window)
+    owners, starts, sizes = spans(lengths, window)
     reach = torch.arange(min(window, ids.shape[1]), device=ids.device)
     places = starts[:, None] + reach  # no place is outside: a window never ends behind the text
     there = reach < sizes[:, None]
