@@ -9,10 +9,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from regard.data.dataset import Column
 from regard.data.packed import RaggedIds
 from regard.protocols import BOS, EOS, PAD, Inputs
 
-__all__ = ["PairBatch", "collate", "plan", "some"]
+__all__ = ["PairBatch", "collate", "plan", "some", "sources"]
 
 log = logging.getLogger(__name__)
 
@@ -111,18 +112,35 @@ def some(count: int, limit: int) -> list[int]:
     return [int(i) for i in np.linspace(0, count - 1, limit).round()]
 
 
-def collate(source: RaggedIds, target: RaggedIds, indices: Sequence[int]) -> PairBatch:
-    """Put examples into one padded batch; ids in `source` and `target` have no BOS and no EOS."""
+def collate(source: RaggedIds | Column, target: RaggedIds, indices: Sequence[int]) -> PairBatch:
+    """Put examples into one padded batch; ids in `source` and `target` have no BOS and no EOS.
+
+    Args:
+        source: ids, which become a tensor; or a column of any kind, whose `collate` gives `Inputs`.
+    """
     at = np.asarray(indices, np.int64)
-    sizes, out = source.sizes_at(at) + 1, target.padded(at, PAD, EOS)
+    read, lengths = sources(source, at)
+    out = target.padded(at, PAD, EOS)
     # [BOS y1 .. yT]: what is put out, one place later, but for the EOS.
     into = np.where(out == EOS, PAD, out)[:, :-1]
     into = np.concatenate([np.full((len(at), 1), BOS), into], 1)
     return PairBatch(
-        source=torch.from_numpy(source.padded(at, PAD, EOS)),
-        source_lengths=torch.from_numpy(sizes),
+        source=read,
+        source_lengths=lengths,
         target_in=torch.from_numpy(into),
         target_out=torch.from_numpy(out),
         index=[int(i) for i in indices],
         count=int(target.sizes_at(at).sum()) + len(at),
     )
+
+
+def sources(source: RaggedIds | Column, at: NDArray[np.int64]) -> tuple[Tensor | Inputs, Tensor]:
+    """Some sources as a model reads them, and their lengths (n,): EOS is counted behind ids."""
+    if isinstance(source, RaggedIds):
+        ids = torch.from_numpy(source.padded(at, PAD, EOS))
+        return ids, torch.from_numpy(source.sizes_at(at) + 1)
+    inputs: Inputs = source.collate(at)
+    lengths = inputs.lengths
+    if lengths is None:  # all of every source is real
+        lengths = torch.from_numpy(np.ascontiguousarray(source.sizes[at]))
+    return inputs, lengths

@@ -17,17 +17,18 @@ from regard.data.dataset import Dataset
 from regard.data.packed import RaggedIds
 from regard.data.tokenize import Tokenizer
 from regard.decode.ensemble import Ensemble
-from regard.decode.rules import Avoid, Rule
+from regard.decode.rules import Rule
 from regard.errors import RequestError
-from regard.fields import Field, TextField
+from regard.fields import Bad, Field, TextField
 from regard.layers.project import deferring
-from regard.protocols import EOS, PAD, UNK
+from regard.protocols import Inputs
 from regard.tasks import corpus
+from regard.tasks._wishes import check_wishes, wishes
 from regard.tasks.base import Task
 from regard.tasks.given import Asked, as_fields, device_of, tokenizers_of
 from regard.tasks.guided import Guided
 from regard.tasks.loss import smoothed_cross_entropy
-from regard.tasks.pairs import PairDataset
+from regard.tasks.pairs import PairDataset, as_source
 from regard.tasks.prediction import Prediction
 from regard.tasks.risk import Risk
 from regard.tasks.scheduled import Scheduled
@@ -79,7 +80,7 @@ class Generation(Task):
         """The pairs to learn from one row, and all its right outputs."""
 
     def rules(
-        self, source: RaggedIds, tokenizers: Mapping[str, Tokenizer], decoder: Any
+        self, source: Any, tokenizers: Mapping[str, Tokenizer], decoder: Any
     ) -> Sequence[Rule]:
         """What outputs of these sources must keep to, whatever is asked; by default nothing."""
         return ()
@@ -118,15 +119,18 @@ class Generation(Task):
             )
 
     def dataset(self, columns: Mapping[str, Any], rows: corpus.Rows) -> PairDataset:
-        """Pairs of ids."""
-        source, target = columns["source"].ids, columns["target"].ids
-        links = rows.extras.get("links")
-        return PairDataset(source, target, rows.values["source"], rows.references, links)
+        """Pairs of a source and ids."""
+        source, target = as_source(columns["source"]), columns["target"].ids
+        written = self.fields()["source"].written
+        texts = [written(value) for value in rows.values["source"]]
+        return PairDataset(source, target, texts, rows.references, rows.extras.get("links"))
 
     def model_arguments(self, fields: Mapping[str, Any]) -> dict[str, int]:
-        """The sizes of both vocabularies."""
-        known = tokenizers_of(as_fields(fields, self.fields()))
-        return {f"{side}_vocab_size": len(known[side]) for side in SIDES}
+        """The sizes of both vocabularies; of a source that is no text, what its field says."""
+        known = as_fields(fields, self.fields())
+        texts = tokenizers_of(known)
+        own = {} if "source" in texts else known["source"].arguments()
+        return {**own, **{f"{s}_vocab_size": len(texts[s]) for s in SIDES if s in texts}}
 
     # -- learning
 
@@ -165,10 +169,28 @@ class Generation(Task):
     # -- predicting
 
     def asked(self, texts: Sequence[str], fields: Mapping[str, Field]) -> Asked:
-        """Sources in ids; of those that are empty or too long nothing is decoded."""
-        source = tokenizers_of(fields)["source"].encode_all([self.as_read(t) for t in texts])
-        nothing = RaggedIds.rows([[] for _ in texts])
-        return self.whole(PairDataset(source, nothing, texts, [[] for _ in texts]))
+        """Sources as their field encodes them; empty and too long ones are not decoded.
+
+        An input that the field of the source cannot read says why in `refused`.
+        """
+        field, values, places = fields["source"], [], []
+        refused = [Prediction(text, "") for text in texts]
+        for place, text in enumerate(map(self.as_read, texts)):
+            try:
+                # An empty text is an input as any other, and has an empty output.
+                values.append(text if isinstance(field, TextField) else field.read(text, {}))
+            except Bad as bad:
+                refused[place] = Prediction(texts[place], "", refused=f"source is {bad}")
+            else:
+                places.append(place)
+        rows = {"source": values}
+        column = field.encode(values, lambda *_: None, fields, rows)
+        nothing = RaggedIds.rows([[] for _ in values])
+        kept = [texts[place] for place in places]
+        made = self.whole(PairDataset(as_source(column), nothing, kept, [[] for _ in values]))
+        for place, one in zip(places, made.refused, strict=True):
+            refused[place] = one
+        return Asked(made.dataset, places, refused)
 
     def as_read(self, text: str) -> str:
         """An input as its model reads it; by default as it is."""
@@ -176,7 +198,7 @@ class Generation(Task):
 
     def whole(self, dataset: PairDataset) -> Asked:
         """All sources, with what stands for those that are empty or too long."""
-        sizes = (dataset.source.sizes + 1).tolist()
+        sizes = dataset.sizes[:, 0].tolist()
         undecoded = [self._undecoded(t, size) for t, size in zip(dataset.texts, sizes, strict=True)]
         refused = sum(bool(one.refused) for one in undecoded)
         if refused:
@@ -188,8 +210,8 @@ class Generation(Task):
 
     def batches(self, dataset: PairDataset, tokens: int) -> list[list[int]]:
         """By the length of sources alone; those that are too long are left out."""
-        sizes = dataset.source.sizes + 1
-        decoded = np.flatnonzero((sizes > 1) & (sizes <= self.max_source))
+        sizes = dataset.sizes[:, 0]
+        decoded = np.flatnonzero(dataset.filled & (sizes <= self.max_source))
         found = plan(sizes[decoded, None], tokens=tokens, shuffle=False, rows=self.most)
         return [decoded[batch].tolist() for batch in found]
 
@@ -223,7 +245,7 @@ class Generation(Task):
         asked = renamed(asked, ASKED, deprecated)
         known = as_fields(fields, self.fields())
         found = texts if isinstance(texts, Sequence) else texts.texts
-        _check_asked(len(found), asked, tokenizers_of(known)["target"])
+        check_wishes(len(found), asked, tokenizers_of(known)["target"])
         return super().predict(model, texts, decoder, known, tokens=tokens, **asked)
 
     def together(self, models: Sequence[nn.Module], tasks: Sequence[Task]) -> nn.Module:
@@ -270,7 +292,7 @@ class Generation(Task):
         known = as_fields(fields, self.fields())
         target = tokenizers_of(known)["target"]
         each = {name: [value] for name, value in wanted.items() if value is not None}
-        _check_asked(1, each, target)
+        check_wishes(1, each, target)
         given = self.asked([text], known)
         if not self.batches(given.dataset, self.max_source):
             return iter(given.refused)
@@ -286,16 +308,15 @@ class Generation(Task):
         decoder: Any,
         fields: Mapping[str, Field],
         asked: Mapping[str, Any],
-    ) -> tuple[tuple[nn.Module, Tensor, Tensor], dict[str, Any]]:
+    ) -> tuple[tuple[nn.Module, Tensor | Inputs, Tensor], dict[str, Any]]:
         """What a decoder gets: model, sources and lengths, and what is asked of their outputs."""
         at, tokenizers = np.asarray(indices, np.int64), tokenizers_of(fields)
-        told = _wishes(tokenizers["target"], **asked)
+        told = wishes(tokenizers["target"], **asked)
         if own := self.rules(dataset.source.take(at), tokenizers, decoder):
             told["rules"] = [*told.get("rules", ()), *own]
         device = device_of(model)
-        ids = torch.from_numpy(dataset.source.padded(at, PAD, EOS)).to(device)
-        lengths = torch.from_numpy(dataset.source.sizes_at(at) + 1).to(device)
-        return (model, ids, lengths), told
+        source, lengths = dataset.sources(indices)
+        return (model, source.to(device), lengths.to(device)), told
 
     def prediction(self, text: str, hypotheses: list[Any], target: Tokenizer) -> Prediction:
         """The best hypothesis, with the others as its alternatives."""
@@ -330,46 +351,6 @@ def _settings(kind: type[Any], given: Mapping[str, Any] | None, name: str) -> An
     if given is None:
         return None
     return kind(**check(given, kind, section=f"task.{name}", where=lambda key: "", extra=()))
-
-
-def _check_asked(count: int, asked: Mapping[str, Any], target: Tokenizer) -> None:
-    """Refuse what is not asked for each input, or cannot be written, before anything is decoded."""
-    for name, own in asked.items():
-        if own is not None and len(own) != count:
-            raise RequestError(f"expected {name} for each of {count} inputs, got {len(own)}")
-    for name in ("force_words", "bad_words"):
-        for some in asked.get(name) or ():
-            for phrase in some:
-                _ids(target, name, phrase)
-
-
-def _wishes(
-    target: Tokenizer,
-    prefix: Sequence[str | None] | None = None,
-    force_words: Sequence[Sequence[str]] | None = None,
-    bad_words: Sequence[Sequence[str]] | None = None,
-) -> dict[str, Any]:
-    """What is asked of the outputs of some inputs, as a decoder takes it."""
-    told: dict[str, Any] = {}
-    if prefix is not None:
-        told["prefix"] = [ids.tolist() for ids in target.encode_all([p or "" for p in prefix])]
-    if force_words is not None:
-        told["force_words"] = [[_ids(target, "force_words", p) for p in own] for own in force_words]
-    if bad_words is not None:
-        spelled = target.spelled()
-        letters = [
-            ["".join(spelled[i] for i in _ids(target, "bad_words", p)) for p in own]
-            for own in bad_words
-        ]
-        told["rules"] = [Avoid(letters, spelled)]
-    return told
-
-
-def _ids(target: Tokenizer, name: str, phrase: str) -> list[int]:
-    ids = target.encode(phrase).ids
-    if not ids or UNK in ids:
-        raise RequestError(f"{name}: the model cannot write {phrase!r}; give words it can write")
-    return ids
 
 
 def _whole() -> bool:

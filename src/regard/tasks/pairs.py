@@ -1,4 +1,4 @@
-"""Pairs of token sequences, as trainers and scorers see them."""
+"""Pairs of a source and a token sequence, as trainers and scorers see them."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,18 +6,24 @@ from dataclasses import replace
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from regard.data.batch import PairBatch, collate
+from regard.data.batch import PairBatch, collate, sources
+from regard.data.dataset import Column
 from regard.data.packed import RaggedIds
+from regard.fields.text import TextColumn
+from regard.protocols import Inputs
 
 __all__ = ["PairDataset"]
 
 
 class PairDataset:
-    """Pairs of token sequences with the texts they came from.
+    """Pairs of a source and a token sequence, with the texts they came from.
 
     Args:
-        source, target: ids without BOS and EOS.
+        source: ids without BOS and EOS, or a column of any kind: what it has `sizes` of (regions of
+            pictures, frames of sounds, tokens), it gives to a model by `collate`, as `Inputs`.
+        target: ids without BOS and EOS.
         texts: the source of each example.
         references: every right output of each example, the trained one first.
         links: of each example, pairs of a source and a target place that are aligned: (n, 2).
@@ -25,7 +31,7 @@ class PairDataset:
 
     def __init__(
         self,
-        source: RaggedIds,
+        source: RaggedIds | Column,
         target: RaggedIds,
         texts: Sequence[str],
         references: Sequence[list[str]],
@@ -33,8 +39,9 @@ class PairDataset:
     ) -> None:
         self.source, self.target = source, target
         self.texts, self.references, self.links = texts, references, links
-        self.sizes: NDArray[np.int64] = np.stack([source.sizes, target.sizes], 1) + 1
-        """Tokens of source and target, EOS counted: (n, 2)."""
+        read = source.sizes + 1 if isinstance(source, RaggedIds) else source.sizes
+        self.sizes: NDArray[np.int64] = np.stack([read, target.sizes + 1], 1)
+        """The size of each source, and tokens of each target; EOS counted: (n, 2)."""
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -42,6 +49,18 @@ class PairDataset:
     def count(self, indices: Sequence[int]) -> int:
         """The real target tokens of some examples, EOS counted."""
         return int(self.sizes[list(indices), 1].sum())
+
+    @property
+    def filled(self) -> NDArray[np.bool_]:
+        """Which sources have anything in them: (n,)."""
+        source = self.source
+        sizes = source.tokens if isinstance(source, TextColumn) else source.sizes
+        filled: NDArray[np.bool_] = sizes > 0
+        return filled
+
+    def sources(self, indices: Sequence[int]) -> tuple[Tensor | Inputs, Tensor]:
+        """Those sources as a model reads them, and their lengths (n,)."""
+        return sources(self.source, np.asarray(indices, np.int64))
 
     def collate(self, indices: Sequence[int]) -> PairBatch:
         """Those examples as one padded batch."""
@@ -61,6 +80,13 @@ class PairDataset:
             [self.references[i] for i in indices],
             None if self.links is None else [self.links[i] for i in indices],
         )
+
+
+def as_source(column: Column) -> RaggedIds | Column:
+    """A column of sources as pairs have it: ids where a text is nothing but ids, else itself."""
+    if type(column) is TextColumn and column.letters is None and column.end:
+        return column.ids
+    return column
 
 
 def numbered(links: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
