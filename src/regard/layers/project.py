@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-__all__ = ["DeferredLogits", "deferring", "project"]
+__all__ = ["DeferredLogits", "deferring", "is_deferring", "project"]
 
 _deferring: ContextVar[bool] = ContextVar("regard_deferring", default=False)
 
@@ -40,6 +40,11 @@ def deferring(wanted: bool = True) -> Iterator[None]:
         _deferring.reset(token)
 
 
+def is_deferring() -> bool:
+    """Whether the caller takes scores that are not computed yet."""
+    return _deferring.get() and not torch.compiler.is_compiling()
+
+
 def project(layer: nn.Module, states: Tensor) -> Any:
     """`layer(states)`; inside `deferring()`, a `DeferredLogits` for a plain linear layer.
 
@@ -47,10 +52,9 @@ def project(layer: nn.Module, states: Tensor) -> Any:
         states (*batch, D) to (*batch, V)
     """
     if (
-        _deferring.get()
+        is_deferring()
         and type(layer) is nn.Linear
         and not (layer._forward_hooks or layer._forward_pre_hooks)
-        and not torch.compiler.is_compiling()
     ):
         return DeferredLogits(states, layer.weight, layer.bias)
     return layer(states)

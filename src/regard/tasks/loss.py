@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard import native
+from regard.layers.copying import DeferredMixture
 from regard.layers.linear import add_product, is_faster, product
 from regard.layers.project import DeferredLogits
 from regard.native.gate import Function
@@ -26,7 +27,7 @@ _ENTROPY = Function(
 
 
 def smoothed_cross_entropy(
-    logits: Tensor | DeferredLogits,
+    logits: Tensor | DeferredLogits | DeferredMixture,
     target: Tensor,
     smoothing: float = 0.0,
     *,
@@ -56,6 +57,10 @@ def smoothed_cross_entropy(
     """
     if isinstance(logits, DeferredLogits):
         return _of_deferred(logits, target.reshape(-1), smoothing)
+    if isinstance(logits, DeferredMixture):
+        if not smoothing:
+            return -logits.of(target).masked_fill(target == PAD, 0.0).sum()
+        logits = logits.whole()
     rows, gold = logits.reshape(-1, logits.shape[-1]), target.reshape(-1)
     if normalized:
         return _of_log_probabilities(rows, gold, smoothing)

@@ -1,0 +1,125 @@
+r"""Words written or copied: two distributions mixed by a switch.
+
+.. math:: p(y_t) = (1 - u_t)\, p_{gen}(y_t) + u_t \sum_{i : x_i = y_t} \alpha_{ti},
+          \qquad u_t = \sigma(s_t)
+
+All in log space, so that no probability is lost; what neither writes nor copies has minus infinity.
+"""
+
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from regard.layers.project import is_deferring
+
+__all__ = ["DeferredMixture", "mixed_log_prob", "mixture", "target_log_prob"]
+
+PADDING = 0  # protocols.PAD, which is a floor above
+
+
+def mixed_log_prob(
+    logits: Float[Tensor, "batch time vocab"],
+    weights: Float[Tensor, "batch time source"],
+    switch: Float[Tensor, "batch time"],
+    copies: Int[Tensor, "batch source"],
+    size: int,
+) -> Float[Tensor, "batch time size"]:
+    r"""The logarithm of the mixture, for every word.
+
+    .. math:: \log p(y) = \mathrm{logaddexp}\Big(\log\sigma(-s) + \log\mathrm{softmax}(z)_y,\;
+              \log\sigma(s) + \log\sum_{i : x_i = y} \alpha_i\Big)
+
+    Args:
+        logits: z, scores of writing each word of the vocabulary.
+        weights: :math:`\alpha`, where to copy from; each row adds up to 1.
+        switch: s, the log-odds of copying.
+        copies: x, the id of each source word; ids from `vocab` on are words that the vocabulary
+            lacks. Padding is 0, and never copied.
+        size: how many ids there are.
+
+    Shapes:
+        (B, T, size), in float32 at least
+
+    Source: See, Liu and Manning (2017), eq. 9; Paulus, Xiong and Socher (2018), eq. 12.
+
+    Example:
+        >>> one = torch.zeros(1, 1)
+        >>> copies = torch.tensor([[4, 5]])
+        >>> mixed_log_prob(one[..., None].expand(1, 1, 5), torch.ones(1, 1, 2) / 2, one, copies, 6)[
+        ...     0, 0
+        ... ].exp()
+        tensor([0.1000, 0.1000, 0.1000, 0.1000, 0.3500, 0.2500])
+    """
+    vocab = logits.shape[-1]
+    logits, weights, switch = (_wide(x) for x in (logits, weights, switch))
+    written = logits.log_softmax(-1) + logsigmoid(-switch)[..., None]
+    shares = weights.new_zeros(*weights.shape[:2], size)
+    shares = shares.scatter_add(-1, copies[:, None].expand_as(weights), weights)
+    there = torch.zeros(len(copies), size, dtype=torch.bool, device=copies.device)
+    there = there.scatter(1, copies, True)
+    there[:, PADDING] = False
+    copied = _log(shares, there[:, None]) + logsigmoid(switch)[..., None]
+    return torch.cat([torch.logaddexp(written, copied[..., :vocab]), copied[..., vocab:]], -1)
+
+
+def target_log_prob(
+    logits: Float[Tensor, "batch time vocab"],
+    weights: Float[Tensor, "batch time source"],
+    switch: Float[Tensor, "batch time"],
+    copies: Int[Tensor, "batch source"],
+    target: Int[Tensor, "batch time"],
+) -> Float[Tensor, "batch time"]:
+    """What `mixed_log_prob` gives to one word at each place, without a tensor of all words.
+
+    Args:
+        logits, weights, switch, copies: of `mixed_log_prob`.
+        target: the words.
+    """
+    vocab = logits.shape[-1]
+    logits, weights, switch = (_wide(x) for x in (logits, weights, switch))
+    known = target < vocab
+    at = target.where(known, PADDING)[..., None]
+    written = logits.gather(-1, at)[..., 0] - logits.logsumexp(-1) + logsigmoid(-switch)
+    same = (copies[:, None] == target[..., None]) & (target != PADDING)[..., None]  # (B, T, S)
+    found = same.any(-1)
+    copied = _log((weights * same).sum(-1), found) + logsigmoid(switch)
+    nowhere = ~known & ~found  # finite until it is masked: else its gradient would be NaN
+    both = torch.logaddexp(written.masked_fill(~known & found, -torch.inf), copied)
+    return both.masked_fill(nowhere, -torch.inf)
+
+
+class DeferredMixture(NamedTuple):
+    """A mixture that is not added up yet: the arguments of `mixed_log_prob`."""
+
+    logits: Tensor
+    weights: Tensor
+    switch: Tensor
+    copies: Tensor
+    size: int
+
+    def whole(self) -> Tensor:
+        """The log-probabilities of every word: (B, T, size)."""
+        return mixed_log_prob(*self)
+
+    def of(self, target: Tensor) -> Tensor:
+        """The log-probabilities of `target` (B, T)."""
+        return target_log_prob(*self[:4], target)
+
+
+def mixture(logits: Tensor, weights: Tensor, switch: Tensor, copies: Tensor, size: int) -> Any:
+    """`mixed_log_prob`; inside `layers.project.deferring()`, a `DeferredMixture`."""
+    given = DeferredMixture(logits, weights, switch, copies, size)
+    return given if is_deferring() else given.whole()
+
+
+def _wide(x: Tensor) -> Tensor:
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def _log(shares: Tensor, there: Tensor) -> Tensor:
+    """Logarithms, finite wherever a word is `there`, with gradients that are never NaN."""
+    least = torch.finfo(shares.dtype).tiny
+    return shares.clamp_min(least).log().masked_fill(~there, -torch.inf)
