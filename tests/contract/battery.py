@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from regard import catalog
 from regard.attention import Attention, MultiHead
-from regard.protocols import BOS, EOS, PAD, UNK
+from regard.protocols import BOS, EOS, PAD, UNK, Inputs
 
 SIZE = 13
 """Of both vocabularies."""
@@ -80,9 +80,21 @@ def mixed() -> Pairs:
     return pairs([6, 3, 1, 5, 6], [4, 5, 1, 3, 5])
 
 
+COPYING = {"Paulus", "PointerGenerator"}
+"""Classes that copy, where they are told what: only then does every parameter matter."""
+
+
+def source_of(model: nn.Module, batch: Pairs) -> Tensor | Inputs:
+    """The sources, with what may be copied; the vocabularies are of one size, ids the same."""
+    if type(model).__name__ not in COPYING:
+        return batch.source
+    return Inputs(batch.source, batch.lengths, {"copies": batch.source})
+
+
 def loss_of(model: nn.Module, batch: Pairs) -> Tensor:
     """Cross-entropy summed over the real target tokens."""
-    logits = model(batch.source, batch.target_in, batch.lengths).logits.flatten(0, 1)
+    source = source_of(model, batch)
+    logits = model(source, batch.target_in, batch.lengths).logits.flatten(0, 1)
     gold = batch.target_out.flatten()
     if model.normalized:
         return F.nll_loss(logits, gold, ignore_index=PAD, reduction="sum")

@@ -264,4 +264,23 @@ GENERATORS: tuple[Entry, ...] = (
         },
         tiny={"dim": 16, "heads": 2, "layers": 2, "ffn_dim": 16, "dropout": 0.0, "norm": "pre"},
     ),
+    Entry(
+        name="pointer-generator",
+        target="regard.models.pointer_generator:PointerGenerator",
+        title="Get To The Point: Summarization with Pointer-Generator Networks",
+        authors="See, Liu and Manning",
+        year=2017,
+        url="https://arxiv.org/abs/1704.04368",
+        tasks=("summarization", *GENERATION),
+        axes={
+            "score": "additive, with coverage",
+            "select": "softmax",
+            "query": "after: the decoder state",
+            "body": "bidirectional LSTM",
+            "parallel": "no",
+            "sequences": "distinctive",
+            **SOFT,
+        },
+        tiny={"embed": 8, "hidden": 8, "align": 6},
+    ),
 )

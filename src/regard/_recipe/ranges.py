@@ -99,6 +99,7 @@ RANGES: Mapping[str, Mapping[str, Range]] = {
         **dict.fromkeys(("focal", "linear_start", "names", "numbers", "vectors"), FACTOR),
         "names_share": Range(0, 1),
         "neighbors": SOME,
+        **dict.fromkeys(("lead_sentences", "lead_words", "oracle_sentences", "read_source"), COUNT),
         "outside": Range(-1000, 1000),
         "temperature": POSITIVE,
         "threshold": Range(0, 1),

@@ -2,6 +2,8 @@
 
 Of kind "shapes" are words whose rare and unknown ones are read as what they look like (`shapes`);
 of kind "wordpunct" words with punctuation and endings as n't and 's apart, as word vectors have it.
+Of kind "spaced" are words with the punctuation around them apart, and '▁' where a space was: a text
+is written out again as it was read, names and versions ("GNU/Linux", "3.11") in one piece.
 
 Subword kinds mark the start of a word with '▁', and keep punctuation and digits apart from letters,
 so that `decode(encode(text)) == text` for every text with single spaces whose characters were seen.
@@ -33,6 +35,7 @@ __all__ = [
     "SPECIALS",
     "Encoding",
     "Tokenizer",
+    "joined",
     "plain_words",
     "word_groups",
     "word_places",
@@ -196,8 +199,7 @@ class Tokenizer:
                 break
             if i > UNK:
                 tokens.append(self.vocabulary[i])
-        joint = KINDS[self.kind].joint
-        return joint.join(tokens) if joint else "".join(tokens).replace(SPACE, " ").strip(" ")
+        return joined(tokens, self.kind)
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
         """The token of each id, special ones too."""
@@ -258,6 +260,12 @@ class Tokenizer:
             raise RequestError(f"{path} is not a tokenizer of regard: {error}") from error
 
 
+def joined(tokens: Iterable[str], kind: str) -> str:
+    """The text of some tokens of a kind, as they are in a vocabulary."""
+    joint = KINDS[kind].joint
+    return joint.join(tokens) if joint else "".join(tokens).replace(SPACE, " ").strip(" ")
+
+
 def plain_words(texts: Iterable[str]) -> list[list[str]]:
     """The words of texts in small letters, punctuation apart, as kind "wordpunct" cuts them."""
     plain = _plain()
@@ -307,13 +315,14 @@ def _kind_of(layout: dict[str, Any]) -> str:
     """The kind a `tokenizer.json` was made as; told by its model and its way of splitting."""
     model = str(layout["model"]["type"])
     pieces = layout["pre_tokenizer"] or {}
-    first = [str(step["type"]) for step in pieces.get("pretokenizers", [])][:1]
-    splitter = " ".join([str(pieces.get("type")), *first])
+    steps = [str(step["type"]) for step in pieces.get("pretokenizers", [])]
+    splitter = " ".join([str(pieces.get("type")), *steps[:1], *steps[2:]])
     known = {
         ("BPE", "Sequence Metaspace"): "bpe",
         ("Unigram", "Sequence Metaspace"): "unigram",
         ("WordLevel", "WhitespaceSplit"): "words",
         ("WordLevel", "Sequence WhitespaceSplit"): "wordpunct",
+        ("WordLevel", "Sequence Metaspace Split"): "spaced",
         ("WordLevel", "Sequence Metaspace"): "characters",
     }
     try:

@@ -29,6 +29,14 @@ _TOKENS = Regex(
 )
 
 
+# What a sentence puts around a word: "(", and the comma, full stop and quotation marks behind it.
+# What is inside a word, as in "GNU/Linux" or "3.11", is the word's own.
+_BEFORE = r"""("'\u00ab\u2018\u201c\[{\u00bf\u00a1"""
+_BEHIND = r""",.;:!?)"'\u00bb\u2019\u201d\u2026\]}"""
+_OPENING = Regex(rf"^▁?[{_BEFORE}](?=.)")
+_CLOSING = Regex(rf"(?<=[^▁])[{_BEHIND}](?=[{_BEHIND}]*$)")
+
+
 class VocabularyKind(NamedTuple):
     """What a kind is made of, in the library's parts."""
 
@@ -53,6 +61,12 @@ def _letters() -> Any:
 def _punctuated() -> Any:
     split = pre_tokenizers.Split(_TOKENS, "isolated")
     return pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), split])
+
+
+def _spaces_kept() -> Any:
+    opening = pre_tokenizers.Split(_OPENING, "isolated")
+    closing = pre_tokenizers.Split(_CLOSING, "isolated")
+    return pre_tokenizers.Sequence([pre_tokenizers.Metaspace(SPACE, "always"), opening, closing])
 
 
 def _bpe(size: int) -> Any:
@@ -127,6 +141,7 @@ KINDS: dict[str, VocabularyKind] = {
     "words": VocabularyKind(_word_level, _listed, _whitespace, _plain, _renumbered, " "),
     "shapes": VocabularyKind(_word_level, _listed, _whitespace, _plain, _renumbered, " "),
     "wordpunct": VocabularyKind(_word_level, _listed, _punctuated, _plain, _renumbered, " "),
+    "spaced": VocabularyKind(_word_level, _listed, _spaces_kept, _fused, _renumbered, ""),
     "characters": VocabularyKind(_word_level, _listed, _letters, _fused, _renumbered, ""),
 }
 """What a recipe may name as `tokenizer.kind`."""

@@ -3,7 +3,8 @@
     p(y_t | y_<t, x) = mean over models m of p_m(y_t | y_<t, x)
 
 An ensemble is a `Generator`: every decoder takes it, beams and rules included. Its models read the
-same tokens, so they must share their vocabularies; their architectures may differ.
+same tokens, so they must share their vocabularies; their architectures may differ, but all of them
+copy or none does.
 """
 
 import math
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 
 from regard.decode.top import log_probabilities
 from regard.errors import RequestError
-from regard.protocols import Decoding, Encoded, Generator, Inputs, Output, ids_of
+from regard.protocols import Decoding, Encoded, Generator, Inputs, Output, unpacked
 
 __all__ = ["Ensemble"]
 
@@ -59,9 +60,9 @@ class Ensemble(nn.Module):
 
     def encode(self, source: Tensor | Inputs, lengths: Tensor | None = None) -> Encoded:
         """Every model reads the source; what each gave is in `final`."""
-        source, lengths = ids_of(source, lengths)
+        _, lengths = unpacked(source, lengths)
         each = tuple(model.encode(source, lengths) for model in self._each())
-        return Encoded(each[0].states, lengths, each)
+        return Encoded(each[0].states, each[0].lengths if lengths is None else lengths, each)
 
     def forward(
         self, source: Tensor | Inputs, target_in: Tensor, lengths: Tensor | None = None

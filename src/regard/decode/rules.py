@@ -62,10 +62,17 @@ class Avoid:
     Args:
         phrases: for each sentence, texts as `spelled` would write them, word boundaries included.
         spelled: what every id adds to the text; special ones nothing.
+        own: for each sentence what the ids behind those add, where it has words of its own.
     """
 
-    def __init__(self, phrases: Sequence[Sequence[str]], spelled: Sequence[str]) -> None:
+    def __init__(
+        self,
+        phrases: Sequence[Sequence[str]],
+        spelled: Sequence[str],
+        own: Sequence[Sequence[str]] | None = None,
+    ) -> None:
         self.phrases, self.spelled = phrases, spelled
+        self.own = own if own is not None else [()] * len(phrases)
         self._ends: dict[str, list[int]] = {}
         self._whole: dict[str, list[int]] = {}
 
@@ -76,10 +83,15 @@ class Avoid:
             own = self.phrases[sentence]
             if not own:
                 continue
-            longest = max(map(len, own))
+            longest, words, known = max(map(len, own)), self.own[sentence], len(self.spelled)
             for slot, ids in enumerate(read[row, :, -longest:].tolist()):
-                text = " " + "".join([self.spelled[i] for i in ids])  # a text begins like a word
+                pieces = [self.spelled[i] if i < known else words[i - known] for i in ids]
+                text = " " + "".join(pieces)  # a text begins like a word
                 banned = [i for phrase in own for i in self._completing(phrase, text)]
+                banned += [
+                    i for i, word in enumerate(words, known)
+                    if any(_completes(phrase, text, word) for phrase in own)
+                ]  # fmt: skip
                 scores[row, slot, banned] = -math.inf
         return scores
 
@@ -95,14 +107,29 @@ class Avoid:
         """The ids that write the rest of a phrase and end its last word."""
         if rest not in self._ends:
             self._ends[rest] = [
-                i for i, piece in enumerate(self.spelled)
-                if piece.startswith(rest) and not piece[len(rest) : len(rest) + 1].isalnum()
+                i for i, piece in enumerate(self.spelled) if _ends(rest, piece)
             ]  # fmt: skip
         return self._ends[rest]
 
     def _having(self, phrase: str) -> list[int]:
         """The ids that have all of a phrase behind their first character."""
         if phrase not in self._whole:
-            whole = re.compile(rf"(?s).+{re.escape(phrase)}(?!\w)")
+            whole = _inside(phrase)
             self._whole[phrase] = [i for i, p in enumerate(self.spelled) if whole.match(p)]
         return self._whole[phrase]
+
+
+def _ends(rest: str, piece: str) -> bool:
+    """Whether a piece writes the rest of a phrase and ends its last word."""
+    return piece.startswith(rest) and not piece[len(rest) : len(rest) + 1].isalnum()
+
+
+def _inside(phrase: str) -> re.Pattern[str]:
+    """What matches a piece that has all of a phrase behind its first character."""
+    return re.compile(rf"(?s).+{re.escape(phrase)}(?!\w)")
+
+
+def _completes(phrase: str, text: str, piece: str) -> bool:
+    """Whether a piece behind `text` completes a phrase, or has all of it inside."""
+    begun = (n for n in range(len(phrase)) if text.endswith(phrase[:n]))
+    return bool(_inside(phrase).match(piece)) or any(_ends(phrase[n:], piece) for n in begun)

@@ -5,6 +5,7 @@ training split, and keeps in one file of the model folder.
 """
 
 from regard.fields.base import Bad, Field, Report
+from regard.fields.copied import CopiedField, CopyingField
 from regard.fields.features import FeaturesField
 from regard.fields.graph import GraphField
 from regard.fields.key import KeyField
@@ -21,6 +22,8 @@ from regard.fields.words import MarksField, WordFeatureField
 
 __all__ = [
     "Bad",
+    "CopiedField",
+    "CopyingField",
     "FeaturesField",
     "Field",
     "GradeField",

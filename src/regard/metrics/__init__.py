@@ -17,9 +17,11 @@ from regard.metrics.parsing import COLLINS, Parameters, evalb
 from regard.metrics.ranking import mean_average_precision, mean_reciprocal_rank
 from regard.metrics.rates import per, wer, word_error_rate
 from regard.metrics.roles import Proposition, srl_eval
+from regard.metrics.rouge import rouge
 from regard.metrics.score import Score, Sums
 from regard.metrics.spans import conlleval, seqeval_strict
 from regard.metrics.squad import exact_match, span_f1
+from regard.metrics.summaries import copied_names, length_ratio, novelty, repetition
 from regard.metrics.translation import bleu, chrf
 
 __all__ = [
@@ -38,6 +40,7 @@ __all__ = [
     "bootstrap",
     "chrf",
     "conlleval",
+    "copied_names",
     "edit_distance",
     "evalb",
     "exact_match",
@@ -45,18 +48,22 @@ __all__ = [
     "f1_of",
     "fit_temperature",
     "hard_alignment",
+    "length_ratio",
     "macro_f1",
     "mean_average_precision",
     "mean_reciprocal_rank",
     "mean_squared_error",
     "micro_f1",
     "nearest_variant",
+    "novelty",
     "paired",
     "pearson",
     "per",
     "perplexity",
     "read_links",
     "reliability",
+    "repetition",
+    "rouge",
     "seqeval_strict",
     "span_f1",
     "spearman",

@@ -15,6 +15,7 @@ TASKS = {
     "classification": "regard.tasks.classification:Classification",
     "entailment": "regard.tasks.entailment:Entailment",
     "similarity": "regard.tasks.similarity:Similarity",
+    "summarization": "regard.tasks.summarization:Summarization",
     "translation": "regard.tasks.translation:Translation",
     "language": "regard.tasks.language:Language",
     "memory": "regard.tasks.memory:MemoryQA",

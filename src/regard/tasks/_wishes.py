@@ -1,29 +1,37 @@
 """What is asked of the outputs of some inputs, checked and as a decoder takes it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from regard.data.own_words import OwnWords
 from regard.data.tokenize import Tokenizer
 from regard.decode.rules import Avoid
 from regard.errors import RequestError
 from regard.protocols import UNK
 
-__all__ = ["check_wishes", "wishes"]
+__all__ = ["Spelling", "check_wishes", "wishes"]
+
+Spelling = Tokenizer | OwnWords
+"""What writes outputs: a vocabulary, for one input perhaps with words of its own."""
 
 
-def check_wishes(count: int, asked: Mapping[str, Any], target: Tokenizer) -> None:
-    """Refuse what is not asked for each input, or cannot be written, before anything is decoded."""
+def check_wishes(count: int, asked: Mapping[str, Any], spelling: Callable[[int], Spelling]) -> None:
+    """Refuse what is not asked for each input, or cannot be written, before anything is decoded.
+
+    Args:
+        spelling: what writes the output of an input, by its number.
+    """
     for name, own in asked.items():
         if own is not None and len(own) != count:
             raise RequestError(f"expected {name} for each of {count} inputs, got {len(own)}")
     for name in ("force_words", "bad_words"):
-        for some in asked.get(name) or ():
+        for number, some in enumerate(asked.get(name) or ()):
             for phrase in some:
-                _ids(target, name, phrase)
+                _ids(spelling(number), name, phrase)
 
 
 def wishes(
-    target: Tokenizer,
+    spelling: Callable[[int], Spelling],
     prefix: Sequence[str | None] | None = None,
     force_words: Sequence[Sequence[str]] | None = None,
     bad_words: Sequence[Sequence[str]] | None = None,
@@ -31,21 +39,27 @@ def wishes(
     """What is asked of the outputs of some inputs, as a decoder takes it."""
     told: dict[str, Any] = {}
     if prefix is not None:
-        told["prefix"] = [ids.tolist() for ids in target.encode_all([p or "" for p in prefix])]
+        told["prefix"] = [spelling(n).encode(p or "").ids for n, p in enumerate(prefix)]
     if force_words is not None:
-        told["force_words"] = [[_ids(target, "force_words", p) for p in own] for own in force_words]
-    if bad_words is not None:
-        spelled = target.spelled()
-        letters = [
-            ["".join(spelled[i] for i in _ids(target, "bad_words", p)) for p in own]
-            for own in bad_words
+        told["force_words"] = [
+            [_ids(spelling(n), "force_words", p) for p in own] for n, own in enumerate(force_words)
         ]
-        told["rules"] = [Avoid(letters, spelled)]
+    if bad_words:
+        first = spelling(0)
+        common = first.tokenizer if isinstance(first, OwnWords) else first
+        spelled, letters, added = common.spelled(), [], []
+        for n, own in enumerate(bad_words):
+            one = spelling(n) if own else common
+            extra = one.added() if isinstance(one, OwnWords) else []
+            every = [*spelled, *extra] if extra else spelled
+            letters.append(["".join(every[i] for i in _ids(one, "bad_words", p)) for p in own])
+            added.append(extra)
+        told["rules"] = [Avoid(letters, spelled, added)]
     return told
 
 
-def _ids(target: Tokenizer, name: str, phrase: str) -> list[int]:
-    ids = target.encode(phrase).ids
+def _ids(spelling: Spelling, name: str, phrase: str) -> list[int]:
+    ids = spelling.encode(phrase).ids
     if not ids or UNK in ids:
         raise RequestError(f"{name}: the model cannot write {phrase!r}; give words it can write")
     return ids

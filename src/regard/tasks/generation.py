@@ -23,7 +23,7 @@ from regard.fields import Bad, Field, TextField
 from regard.layers.project import deferring
 from regard.protocols import Inputs
 from regard.tasks import corpus
-from regard.tasks._wishes import check_wishes, wishes
+from regard.tasks._wishes import Spelling, check_wishes, wishes
 from regard.tasks.base import Task
 from regard.tasks.given import Asked, as_fields, device_of, tokenizers_of
 from regard.tasks.guided import Guided
@@ -245,7 +245,7 @@ class Generation(Task):
         asked = renamed(asked, ASKED, deprecated)
         known = as_fields(fields, self.fields())
         found = texts if isinstance(texts, Sequence) else texts.texts
-        check_wishes(len(found), asked, tokenizers_of(known)["target"])
+        check_wishes(len(found), asked, lambda number: self.spelling(found[number], known))
         return super().predict(model, texts, decoder, known, tokens=tokens, **asked)
 
     def together(self, models: Sequence[nn.Module], tasks: Sequence[Task]) -> nn.Module:
@@ -263,9 +263,8 @@ class Generation(Task):
     ) -> list[Prediction]:
         """The hypotheses of some sources."""
         batch, told = self._told(model, dataset, indices, decoder, fields, asked)
-        target = tokenizers_of(fields)["target"]
         return [
-            self.prediction(dataset.texts[i], found, target)
+            self.prediction(dataset.texts[i], found, self.spelling(dataset.texts[i], fields))
             for i, found in zip(indices, decoder(*batch, **told), strict=True)
         ]
 
@@ -290,9 +289,9 @@ class Generation(Task):
         wanted = renamed(asked, ASKED, deprecated)
         self.check_options(wanted)
         known = as_fields(fields, self.fields())
-        target = tokenizers_of(known)["target"]
+        target = self.spelling(text, known)
         each = {name: [value] for name, value in wanted.items() if value is not None}
-        check_wishes(1, each, target)
+        check_wishes(1, each, lambda _: target)
         given = self.asked([text], known)
         if not self.batches(given.dataset, self.max_source):
             return iter(given.refused)
@@ -311,14 +310,19 @@ class Generation(Task):
     ) -> tuple[tuple[nn.Module, Tensor | Inputs, Tensor], dict[str, Any]]:
         """What a decoder gets: model, sources and lengths, and what is asked of their outputs."""
         at, tokenizers = np.asarray(indices, np.int64), tokenizers_of(fields)
-        told = wishes(tokenizers["target"], **asked)
+        texts = [dataset.texts[i] for i in indices]
+        told = wishes(lambda number: self.spelling(texts[number], fields), **asked)
         if own := self.rules(dataset.source.take(at), tokenizers, decoder):
             told["rules"] = [*told.get("rules", ()), *own]
         device = device_of(model)
         source, lengths = dataset.sources(indices)
         return (model, source.to(device), lengths.to(device)), told
 
-    def prediction(self, text: str, hypotheses: list[Any], target: Tokenizer) -> Prediction:
+    def spelling(self, text: str, fields: Mapping[str, Field]) -> Spelling:
+        """What the output for an input is written with; by default the target's vocabulary."""
+        return tokenizers_of(fields)["target"]
+
+    def prediction(self, text: str, hypotheses: list[Any], target: Spelling) -> Prediction:
         """The best hypothesis, with the others as its alternatives."""
         if not hypotheses:
             return Prediction(

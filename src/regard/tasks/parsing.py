@@ -16,6 +16,7 @@ from regard.errors import RequestError
 from regard.fields import Field, TreeField
 from regard.metrics import Score, evalb
 from regard.protocols import UNK
+from regard.tasks._wishes import Spelling
 from regard.tasks.generation import Generation
 from regard.tasks.given import Data
 from regard.tasks.prediction import Prediction
@@ -107,7 +108,7 @@ class Parsing(Generation):
         """Words divided by blanks, written as treebanks write them."""
         return " ".join(map(escaped, text.split()))
 
-    def prediction(self, text: str, hypotheses: list[Any], target: Tokenizer) -> Prediction:
+    def prediction(self, text: str, hypotheses: list[Any], target: Spelling) -> Prediction:
         """The best tree, with the others as its alternatives; what is still open is closed."""
         return self._as_tree(super().prediction(text, hypotheses, target))
 

@@ -29,6 +29,8 @@ class Prediction:
         ids: of `tokens`.
         alignment: pairs of a source word and the output word it is linked to, both counted from 0;
             None where nobody asked (see `tasks.words`).
+        copied: of each of `tokens`, whether it is a word of the input that the model's vocabulary
+            lacks; empty where the model cannot copy.
     """
 
     input: str
@@ -41,6 +43,7 @@ class Prediction:
     refused: str = ""
     ids: list[int] = field(default_factory=list)
     alignment: tuple[Link, ...] | None = None
+    copied: list[bool] = field(default_factory=list)
 
     @property
     def log_prob(self) -> float | None:

@@ -124,7 +124,8 @@ class Additive(nn.Module):
                 "this Additive score was built without features but its carry gives some; "
                 f"build it with Additive(..., features={features.shape[-1]})"
             )
-        added: Tensor = self.features(features)
+        # A carry counts in float32 at least, whatever the weights are.
+        added: Tensor = self.features(features.to(self.features.weight.dtype))
         return added
 
     def forward(

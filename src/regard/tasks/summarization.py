@@ -1,0 +1,153 @@
+"""Summarization: a text to a shorter one, whose words may be copied from it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import torch
+from torch import nn
+
+from regard.data.own_words import OwnWords
+from regard.errors import RequestError
+from regard.fields import CopiedField, CopyingField, Field
+from regard.metrics import Score, copied_names, length_ratio, novelty, repetition, rouge
+from regard.metrics.rouge import ROUGE
+from regard.protocols import BOS, EOS, Inputs
+from regard.tasks import _extracts
+from regard.tasks._wishes import Spelling
+from regard.tasks.generation import Generation
+from regard.tasks.given import Data, device_of
+from regard.tasks.pairs import PairDataset
+from regard.tasks.prediction import Prediction
+
+__all__ = ["Summarization", "copies"]
+
+
+class Summarization(Generation):
+    """Texts to summaries, scored by ROUGE beside two that are cut out of the texts.
+
+    Args:
+        smoothing: label smoothing ε of the training loss.
+        max_source: inputs of more tokens than this, EOS counted, are refused; `read_source` comes
+            first.
+        read_source: only so many tokens of a text are read, in training and in use; 0 for all.
+        copying: words that the target's vocabulary lacks and the text has are words of the example:
+            they are learned and written out exactly. Only models that copy can do it.
+        stemmer, tokenize: of ROUGE; both are in its signature.
+        lead_sentences, lead_words: how much of a text's beginning is scored as `lead_…`, 0 for all.
+        oracle_sentences: how many of a text's sentences are scored as `oracle_…`.
+        guided, scheduled, risk: see `Generation`.
+    """
+
+    name: ClassVar[str] = "summarization"
+    metric: ClassVar[str] = "rougeL"
+    viewed: ClassVar[str] = "summarization"
+    tokenizer: ClassVar[dict[str, Any]] = {"kind": "spaced", "vocab_size": 20_000}
+    max_length: ClassVar[int] = 1024
+
+    def __init__(
+        self,
+        smoothing: float = 0.0,
+        max_source: int = 10_000,
+        read_source: int = 0,
+        copying: bool = True,
+        stemmer: bool = False,
+        tokenize: str = "default",
+        lead_sentences: int = 3,
+        lead_words: int = 0,
+        oracle_sentences: int = 3,
+        guided: Mapping[str, Any] | None = None,
+        scheduled: Mapping[str, Any] | None = None,
+        risk: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(smoothing, max_source, guided, scheduled, risk)
+        self.read_source, self.copying = read_source, copying
+        self.stemmer, self.tokenize = stemmer, tokenize
+        self.lead_sentences, self.lead_words = lead_sentences, lead_words
+        self.oracle_sentences = oracle_sentences
+
+    # -- data
+
+    def fields(self) -> dict[str, Field]:
+        """A text that is read and its summary."""
+        source = CopiedField(most=self.read_source, copies=self.copying, **self._cut("source"))
+        if not self.copying:
+            return {"source": source, "target": super().fields()["target"]}
+        return {"source": source, "target": CopyingField(target=True, **self._cut("target"))}
+
+    def pairs(
+        self, source: str, target: str, *, training: bool
+    ) -> tuple[list[tuple[str, str]], list[str]]:
+        """One row is one pair."""
+        return [(source, target)], [target]
+
+    # -- learning
+
+    def prepare(self, model: nn.Module, data: Data) -> None:
+        """Refuse to teach words of the text to a model that cannot copy them."""
+        super().prepare(model, data)
+        if self.copying and not copies(model):
+            raise RequestError(
+                f"task.copying: {type(model).__name__} copies nothing from its source; choose a "
+                "model that does, as pointer-generator, or say task.copying=false"
+            )
+
+    # -- predicting
+
+    def spelling(self, text: str, fields: Mapping[str, Field]) -> Spelling:
+        """The target's vocabulary and the words of the text that it lacks."""
+        source, target = fields["source"], fields["target"]
+        if isinstance(source, CopiedField) and isinstance(target, CopyingField):
+            return source.own_words(text, target)[0]
+        return super().spelling(text, fields)
+
+    def prediction(self, text: str, hypotheses: list[Any], target: Spelling) -> Prediction:
+        """The best hypothesis, with the words that its vocabulary lacks marked."""
+        found = super().prediction(text, hypotheses, target)
+        if not isinstance(target, OwnWords):
+            return found
+        known = len(target.tokenizer)
+        every = [replace(p, copied=[i >= known for i in p.ids]) for p in found.alternatives]
+        return replace(found, copied=[i >= known for i in found.ids], alternatives=every)
+
+    # -- scores
+
+    def score(self, predictions: Sequence[Prediction], examples: PairDataset) -> dict[str, Score]:
+        """ROUGE, what it does not say, and ROUGE of two summaries that are cut out of the texts."""
+        outputs, right, texts = (
+            [p.output for p in predictions], examples.references, examples.texts,
+        )  # fmt: skip
+        told: dict[str, Any] = {"stemmer": self.stemmer, "tokenize": self.tokenize}
+        found = {
+            **rouge(outputs, right, **told),
+            **{one.name: one for one in (
+                length_ratio(outputs, right), novelty(outputs, texts), repetition(outputs),
+                copied_names(outputs, right, texts),
+            )},
+        }  # fmt: skip
+        first = [_extracts.lead(one, self.lead_sentences, self.lead_words) for one in texts]
+        best = [
+            _extracts.oracle(text, of, self.oracle_sentences)
+            for text, of in zip(texts, right, strict=True)
+        ]
+        size = f"{self.lead_sentences or 'all'} sentences"
+        size += f", {self.lead_words} words" if self.lead_words else ""
+        for name, made, what in (
+            ("lead", first, size),
+            ("oracle", best, f"{self.oracle_sentences} sentences"),
+        ):
+            for kind, one in rouge(made, right, kinds=ROUGE[:3], **told).items():
+                signature = f"{one.signature}|extract:{name} {what}"
+                called = f"{name}_{kind}"
+                found[called] = replace(one, name=called, signature=signature)
+        return found
+
+
+def copies(model: Any) -> bool:
+    """Whether a `Generator` copies words of its source, told from one place of one output."""
+    device = device_of(model)
+    end = torch.tensor([[EOS]], device=device)
+    source = Inputs(end, torch.ones_like(end[0]), {"copies": end})
+    with torch.no_grad():
+        found = model(source, torch.full_like(end, BOS), source.lengths)
+    return "copying" in found.extra
