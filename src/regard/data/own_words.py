@@ -12,7 +12,7 @@ from regard.data.tokenize import Encoding, Tokenizer, joined
 from regard.data.vocabulary_kinds import KINDS, SPACE
 from regard.protocols import EOS, UNK
 
-__all__ = ["OwnWords", "words_of"]
+__all__ = ["OwnWords", "numbered", "words_of"]
 
 
 @dataclass(frozen=True)
@@ -113,19 +113,34 @@ def words_of(
         most: only so many tokens of the source are read.
     """
     found = target.encode(text)
-    ids, names = found.ids[:most], None
-    numbers: dict[str, int] = {}
-    spellings: list[str] = []
-    copies = list(ids)
-    for place, i in enumerate(ids):
-        if i != UNK:
-            continue
-        names = names or target.words_of(text)
-        name = names[place]
-        if name not in numbers:
-            numbers[name] = len(target) + len(numbers)
+    names = target.words_of(text) if UNK in found.ids else []
+    numbers, copies = numbered(found.ids[:most], names, len(target))
+    spellings = [""] * len(numbers)
+    for place, i in reversed([*enumerate(copies)]):  # as it stands first
+        if i >= len(target):
             start, end = found.offsets[place]
-            mark = SPACE if name.startswith(SPACE) else ""
-            spellings.append(mark + text[start:end].strip())
-        copies[place] = numbers[name]
+            mark = SPACE if names[place].startswith(SPACE) else ""
+            spellings[i - len(target)] = mark + text[start:end].strip()
     return OwnWords(target, tuple(numbers), tuple(spellings)), tuple(copies)
+
+
+def numbered(
+    ids: Sequence[int], names: Sequence[str], known: int
+) -> tuple[dict[str, int], list[int]]:
+    """Own words by name, and ids where each unknown token has that of its own word.
+
+    Args:
+        ids: of a source in the target's vocabulary.
+        names: of its tokens; only read where an id is unknown.
+        known: how many ids the vocabulary has.
+
+    Example:
+        >>> numbered([5, 3, 6, 3, 3], ["a", "x", "b", "y", "x"], 10)
+        ({'x': 10, 'y': 11}, [5, 10, 6, 11, 10])
+    """
+    numbers: dict[str, int] = {}
+    copies = list(ids)
+    for place, i in enumerate(copies):
+        if i == UNK:
+            copies[place] = numbers.setdefault(names[place], known + len(numbers))
+    return numbers, copies

@@ -13,7 +13,7 @@ import json
 import re
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -190,6 +190,19 @@ class Tokenizer:
         """The tokens of a text as they are written in the vocabulary, unknown ones too."""
         normal = self._inner.normalizer.normalize_str(text)
         return [token for token, _ in self._inner.pre_tokenizer.pre_tokenize_str(normal)]
+
+    def words_of_all(self, texts: Iterable[str]) -> Iterator[list[str]]:
+        """What `words_of` gives of many texts; each different word is cut only once."""
+        known: dict[str, list[str]] = {}
+        for text in texts:
+            if self.kind == "characters" or _ODD.search(text):
+                yield self.words_of(text)
+                continue
+            words = text.split()
+            for word in words:
+                if word not in known:
+                    known[word] = self.words_of(word)
+            yield [name for word in words for name in known[word]]
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of some ids: stops at the first EOS and leaves special tokens out."""

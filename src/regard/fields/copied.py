@@ -1,6 +1,6 @@
 """Texts of which words are copied: a source that says what each word is in the target's ids."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -8,8 +8,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from regard.data.own_words import OwnWords, words_of
+from regard.data.own_words import OwnWords, numbered, words_of
 from regard.data.packed import RaggedIds
+from regard.data.tokenize import Tokenizer
 from regard.errors import RequestError
 from regard.fields.base import Field, Report
 from regard.fields.text import TextColumn, TextField
@@ -86,8 +87,16 @@ class CopiedField(TextField):
                 f"data.tokenizer: words are copied between texts that are cut alike; expected one "
                 f"kind with whole words, or one vocabulary, got {own!r} and {other!r}"
             )
-        copies = [self.own_words(text, target)[1] for text in values]
+        copies = [copied for _, copied in self._numbered(values, target.tokenizer)]
         return CopiedColumn(ids, RaggedIds.rows(copies))
+
+    def _numbered(
+        self, texts: Sequence[str], target: Tokenizer
+    ) -> Iterator[tuple[dict[str, int], list[int]]]:
+        """Own words of each text by name, and the target's ids of its tokens."""
+        every, most = target.encode_all(list(texts)), self.most or None
+        for row, names in zip(every, target.words_of_all(texts), strict=True):
+            yield numbered(row[:most].tolist(), names, len(target))
 
 
 class CopyingField(TextField):
@@ -114,10 +123,14 @@ class CopyingField(TextField):
         ids = self.tokenizer.encode_all(list(values))
         copied = fields[self.source]
         assert isinstance(copied, CopiedField)
-        unknown = np.add.reduceat(np.append(ids.flat == UNK, 0), ids.starts[:-1]) > 0
-        unknown &= ids.sizes > 0  # an empty row has no sum
         found = [row.tolist() for row in ids]
-        for place in np.flatnonzero(unknown).tolist():
-            own, _ = copied.own_words(rows[self.source][place], self)
-            found[place] = own.encode(values[place]).ids
+        places = [place for place, row in enumerate(found) if UNK in row]
+        texts = [rows[self.source][place] for place in places]
+        each = copied._numbered(texts, self.tokenizer)
+        named = self.tokenizer.words_of_all(values[place] for place in places)
+        for place, (own, _), names in zip(places, each, named, strict=True):
+            found[place] = [
+                own.get(name, UNK) if i == UNK else i
+                for i, name in zip(found[place], names, strict=True)
+            ]
         return TextColumn(RaggedIds.rows(found), end=self.end)

@@ -13,6 +13,7 @@ from regard.data.formats import (
     mention_tags,
     moses,
     squad,
+    text_pairs,
     trees,
     tsv,
 )
@@ -35,6 +36,7 @@ FORMATS = {
     "conllu": conllu.read,
     "conll2005": conll2005.read,
     "pubtator-tags": mention_tags.read,
+    "text-pairs": text_pairs.read,
 }
 """What a recipe may name as `data.format`."""
 
@@ -54,6 +56,7 @@ COLUMNS = {
     "conllu": conllu.COLUMNS,
     "pubtator-tags": mention_tags.COLUMNS,
     "squad": squad.COLUMNS,
+    "text-pairs": text_pairs.COLUMNS,
     "trees": trees.COLUMNS,
 }
 """The columns of formats that have the same in every file."""
