@@ -15,6 +15,7 @@ __all__ = [
     "PAD",
     "UNK",
     "Classifier",
+    "Covering",
     "Decoding",
     "Encoded",
     "Generator",
@@ -350,6 +351,15 @@ class StartsLinear(Protocol):
 
     def linear_start(self, on: bool) -> None:
         """Take the softmaxes out, or put them back; parameters stay as they are."""
+        ...
+
+
+@runtime_checkable
+class Covering(Protocol):
+    """A model with coverage that can be trained without it at first (See et al. 2017)."""
+
+    def cover(self, on: bool) -> None:
+        """Look at coverage and charge for it, or leave both out; parameters stay as they are."""
         ...
 
 

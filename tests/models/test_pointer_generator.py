@@ -1,5 +1,8 @@
 """The pointer-generator against its equations in NumPy, step by step and with loops."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +12,7 @@ from regard.decode.ensemble import Ensemble
 from regard.layers.project import deferring
 from regard.models.pointer_generator import PointerGenerator
 from regard.protocols import BOS, EOS, PAD, UNK, Inputs
+from tests.models import copy_task
 
 V = 11
 SOURCE = torch.tensor([[5, 3, 7, 3, 3, EOS], [3, 6, 6, EOS, PAD, PAD]])
@@ -54,7 +58,9 @@ def by_hand(model, source, copies, target):
         sides.append(read)
     states = [np.concatenate(both) for both in zip(sides[0], sides[1][::-1], strict=True)]
     h, c = (
-        np.maximum(p[f"{name}.weight"] @ np.concatenate([e[n] for e in ends]) + p[f"{name}.bias"], 0)
+        np.maximum(
+            p[f"{name}.weight"] @ np.concatenate([e[n] for e in ends]) + p[f"{name}.bias"], 0
+        )
         for n, name in enumerate(("initial_output", "initial_cell"))
     )
     context, covered = np.zeros(2 * size), np.zeros(len(states))
@@ -153,7 +159,7 @@ def test_coverage_that_is_off_is_neither_read_nor_charged():
     off, never = model(INPUTS, TARGET), plain(INPUTS, TARGET)
     torch.testing.assert_close(off.logits, never.logits)
     assert "penalty" not in off.extra
-    scores, decoding = model.step(TARGET[:, :1], model.start(model.encode(INPUTS)))
+    _, decoding = model.step(TARGET[:, :1], model.start(model.encode(INPUTS)))
     again, _ = model.step(TARGET[:, 1:2], decoding)
     torch.testing.assert_close(again[:, 0], off.logits[:, 1])
     model.cover(True)
@@ -169,6 +175,47 @@ def test_the_papers_counts_of_parameters():
     biases = 3 * 4 * 256  # PyTorch's LSTM has a second one for each gate
     assert count(coverage=0.0) - biases == 21_499_600 + 1153
     assert count() - biases == 21_499_600 + 1153 + 512
+
+
+def copier(size, **changes):
+    torch.manual_seed(1)
+    return PointerGenerator(
+        copy_task.SOURCE, copy_task.TARGET, embed=size // 2, hidden=size, align=size, tied=False,
+        **changes,
+    )  # fmt: skip
+
+
+def test_it_learns_to_copy_marked_words():
+    """Six words, two of them marked; a third of the words is in the vocabulary."""
+    assert copy_task.train(copier(32), 300, words=6, marked=2) >= 0.95
+
+
+@pytest.mark.slow
+def test_the_small_check_of_the_fact_sheet():
+    assert copy_task.train(copier(64), 3000) >= 0.98
+
+
+@pytest.mark.slow
+def test_a_document_of_5000_words_is_learned_and_decoded_within_2_gb():
+    program = """
+import resource, torch
+from regard.decode import Beam
+from regard.models.pointer_generator import PointerGenerator
+from regard.protocols import Inputs
+model = PointerGenerator(50_000, 50_000)
+ids = torch.randint(4, 50_000, (1, 5001))
+copies = torch.where(ids < 49_000, ids, ids + 1000).unique(return_inverse=True)[1][None, 0] + 49_000
+source = Inputs(ids, torch.tensor([5001]), {"copies": copies})
+target = torch.randint(4, 50_000, (1, 60))
+output = model(source, target)
+(-output.logits.gather(-1, target[..., None]).mean() + output.extra["penalty"]).backward()
+found = Beam(beam_size=4, max_length=60)(model, source)
+assert len(found[0][0].tokens) <= 60
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert int(run.stdout) < 2 * 1024**2  # KiB
 
 
 @pytest.mark.parametrize("settings", [

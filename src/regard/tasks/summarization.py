@@ -12,12 +12,13 @@ from regard.errors import RequestError
 from regard.fields import CopiedField, CopyingField, Field
 from regard.metrics import Score, copied_names, length_ratio, novelty, repetition, rouge
 from regard.metrics.rouge import ROUGE
-from regard.protocols import BOS, EOS, Inputs
+from regard.protocols import BOS, EOS, Covering, Inputs
 from regard.tasks import _extracts
 from regard.tasks._wishes import Spelling
 from regard.tasks.generation import Generation
 from regard.tasks.given import Data, device_of
 from regard.tasks.pairs import PairDataset
+from regard.tasks.phases import Phase
 from regard.tasks.prediction import Prediction
 
 __all__ = ["Summarization", "copies"]
@@ -33,6 +34,9 @@ class Summarization(Generation):
         read_source: only so many tokens of a text are read, in training and in use; 0 for all.
         copying: words that the target's vocabulary lacks and the text has are words of the example:
             they are learned and written out exactly. Only models that copy can do it.
+        coverage_after: so many passes over the data are made without coverage at first, as the
+            paper's (most of its training); 0 for none. Then the learning rate's schedule starts
+            anew.
         stemmer, tokenize: of ROUGE; both are in its signature.
         lead_sentences, lead_words: how much of a text's beginning is scored as `lead_…`, 0 for all.
         oracle_sentences: how many of a text's sentences are scored as `oracle_…`.
@@ -51,6 +55,7 @@ class Summarization(Generation):
         max_source: int = 10_000,
         read_source: int = 0,
         copying: bool = True,
+        coverage_after: float = 0.0,
         stemmer: bool = False,
         tokenize: str = "default",
         lead_sentences: int = 3,
@@ -62,6 +67,7 @@ class Summarization(Generation):
     ) -> None:
         super().__init__(smoothing, max_source, guided, scheduled, risk)
         self.read_source, self.copying = read_source, copying
+        self.coverage_after = coverage_after
         self.stemmer, self.tokenize = stemmer, tokenize
         self.lead_sentences, self.lead_words = lead_sentences, lead_words
         self.oracle_sentences = oracle_sentences
@@ -91,6 +97,16 @@ class Summarization(Generation):
                 f"task.copying: {type(model).__name__} copies nothing from its source; choose a "
                 "model that does, as pointer-generator, or say task.copying=false"
             )
+
+    def phases(self, model: nn.Module) -> Sequence[Phase]:
+        """Training without coverage at first, where that is asked for."""
+        if not self.coverage_after:
+            return ()
+        if not isinstance(model, Covering):
+            raise RequestError(
+                f"task.coverage_after: {type(model).__name__} has no coverage; leave it at 0"
+            )
+        return [Phase("before coverage", _uncovered, self.coverage_after, ended="coverage begins")]
 
     # -- predicting
 
@@ -141,6 +157,12 @@ class Summarization(Generation):
                 called = f"{name}_{kind}"
                 found[called] = replace(one, name=called, signature=signature)
         return found
+
+
+def _uncovered(model: nn.Module, on: bool) -> None:
+    """The mode of the phase before coverage."""
+    assert isinstance(model, Covering)
+    model.cover(not on)
 
 
 def copies(model: Any) -> bool:

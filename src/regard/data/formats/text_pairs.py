@@ -19,8 +19,9 @@ COLUMNS = ("text", "summary", "name")
 def read(
     path: str | Path | Mapping[str, str | Path],
     columns: Mapping[str, Column],
+    *,
     header: bool = True,
-    problems: Problems | None = None,
+    problems: Problems,
 ) -> Iterator[Row]:
     """Read the pairs of a folder in the order of their names.
 
@@ -35,7 +36,6 @@ def read(
     Raises:
         RequestError: no such folder, none of its files is a text, or an unknown column.
     """
-    problems = Problems() if problems is None else problems
     check_columns("folders of text pairs", columns, COLUMNS)
     folder = Path(str(path))
     if isinstance(path, Mapping) or not folder.is_dir():
