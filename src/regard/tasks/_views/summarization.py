@@ -108,7 +108,9 @@ def look(
         hypotheses_found = decoder(model, source, lengths, rules=told)[0]
         found = [(n, h.tokens) for n, h in enumerate(hypotheses_found, 1)]
         of = len(found)
-    words = [_word(name) for name in spelling.tokens(source.extras["copies"][0].tolist())]
+    # As they are written, whatever the vocabulary makes of them.
+    places_of = loaded.tokenizers["target"].encode(text).offsets[: int(lengths[0]) - 1]
+    words = [*(text[start:end].strip() for start, end in places_of), "</s>"]
     looks = []
     for number, tokens in found:
         read = torch.tensor([[BOS, *tokens[:-1]]], device=device_of(model))
@@ -182,7 +184,9 @@ def _panels(one: SummaryLook, kept: Sequence[int]) -> list[Panel]:
     for word, place in zip(one.target, one.places, strict=True):
         if place is not None:
             spans.setdefault(place, []).append(word)
-    marked = tuple(LabeledSpan(at, at + 1, " ".join(own)) for at, own in sorted(spans.items()))
+    marked = tuple(
+        LabeledSpan(at, at + 1, " ".join(dict.fromkeys(own))) for at, own in sorted(spans.items())
+    )
     note = "" if marked else "nothing was copied"
     found: list[Panel] = [
         MapPanel("matrix", "what each word looked at", map=kept[0], columns=tuple(top.tolist())),
