@@ -180,7 +180,7 @@ def test_the_papers_counts_of_parameters():
 def copier(size, **changes):
     torch.manual_seed(1)
     return PointerGenerator(
-        copy_task.SOURCE, copy_task.TARGET, embed=size // 2, hidden=size, align=size, tied=False,
+        copy_task.SOURCE, copy_task.TARGET, embed=size, hidden=size, align=size, tied=False,
         **changes,
     )  # fmt: skip
 
@@ -204,7 +204,7 @@ from regard.models.pointer_generator import PointerGenerator
 from regard.protocols import Inputs
 model = PointerGenerator(50_000, 50_000)
 ids = torch.randint(4, 50_000, (1, 5001))
-copies = torch.where(ids < 49_000, ids, ids + 1000).unique(return_inverse=True)[1][None, 0] + 49_000
+copies = torch.where(ids < 49_000, ids, ids + 1000)
 source = Inputs(ids, torch.tensor([5001]), {"copies": copies})
 target = torch.randint(4, 50_000, (1, 60))
 output = model(source, target)
