@@ -17,11 +17,11 @@ from regard.metrics.parsing import COLLINS, Parameters, evalb
 from regard.metrics.ranking import mean_average_precision, mean_reciprocal_rank
 from regard.metrics.rates import per, wer, word_error_rate
 from regard.metrics.roles import Proposition, srl_eval
-from regard.metrics.rouge import rouge
 from regard.metrics.score import Score, Sums
 from regard.metrics.spans import conlleval, seqeval_strict
 from regard.metrics.squad import exact_match, span_f1
 from regard.metrics.summaries import copied_names, length_ratio, novelty, repetition
+from regard.metrics.summarization import rouge
 from regard.metrics.translation import bleu, chrf
 
 __all__ = [

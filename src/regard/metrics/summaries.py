@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from regard.metrics.rouge import unicode_words
 from regard.metrics.score import References, Score, Sums, same_number, signature, variants
+from regard.metrics.summarization import unicode_words
 
 __all__ = ["copied_names", "length_ratio", "novelty", "overlap", "repetition"]
 

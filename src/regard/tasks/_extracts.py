@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from regard.fields.documents import sentences_of
-from regard.metrics.rouge import unicode_words
 from regard.metrics.summaries import overlap
+from regard.metrics.summarization import unicode_words
 
 __all__ = ["lead", "oracle"]
 

@@ -11,7 +11,7 @@ from regard.data.own_words import OwnWords
 from regard.errors import RequestError
 from regard.fields import CopiedField, CopyingField, Field
 from regard.metrics import Score, copied_names, length_ratio, novelty, repetition, rouge
-from regard.metrics.rouge import ROUGE
+from regard.metrics.summarization import ROUGE
 from regard.protocols import BOS, EOS, Covering, Inputs
 from regard.tasks import _extracts
 from regard.tasks._wishes import Spelling
