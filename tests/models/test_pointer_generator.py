@@ -191,6 +191,7 @@ def test_it_learns_to_copy_marked_words():
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)  # minutes on a core of its own
 def test_the_small_check_of_the_fact_sheet():
     assert copy_task.train(copier(64), 3000) >= 0.98
 
