@@ -16,6 +16,7 @@ from regard.data.problems import Problems
 from regard.errors import RequestError
 from regard.fields import Field, KeyField, TextField
 from regard.metrics import Score
+from regard.protocols import Constrained
 from regard.tasks import corpus
 from regard.tasks.given import BETWEEN, Asked, Data, as_fields, asked_of, sides
 from regard.tasks.phases import Phase
@@ -167,8 +168,10 @@ class Task(ABC):
                 the loss has nothing in it that only training wants.
         """
 
-    def after_update(self, model: nn.Module) -> None:  # noqa: B027
-        """Change weights after an update (norm constraints); by default nothing."""
+    def after_update(self, model: nn.Module) -> None:
+        """Change weights after an update; by default what the model itself keeps within limits."""
+        if isinstance(model, Constrained):
+            model.constrain()
 
     @torch.no_grad()
     def judge(
