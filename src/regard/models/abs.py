@@ -29,7 +29,8 @@ padding); here both readings have the paper's.
 
 **Departs from the paper**: with Q = 0 nothing is smoothed, where 1 / Q has no meaning. The words
 before the first are start symbols; the source has an end symbol behind it. Rows of E, F and G are
-scaled to a length of at most `max_norm` after every update, not once in an epoch. `dropout` is ours.
+scaled to a length of at most `max_norm` after every update, not once in an epoch. There is a
+`dropout`.
 """
 
 from collections.abc import Callable, Mapping
