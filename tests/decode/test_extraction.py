@@ -11,7 +11,7 @@ from regard.decode import Beam, Greedy
 from regard.decode.extraction import FEATURES, Extraction, never
 from regard.errors import RequestError
 from regard.protocols import EOS, UNK
-from tests.decode.toy import Markov, everything, rescore
+from tests.decode.toy import Fixed, Markov, everything, rescore
 
 LONGEST = 4
 WEIGHTS = {"unigram": 0.7, "bigram": -0.4, "trigram": 1.1, "reordered": -0.9, "length": 0.3}
@@ -69,6 +69,18 @@ def test_beam_search_is_exhaustive_search_under_the_weights(seed):
             assert h.log_prob == pytest.approx(score(h.tokens), abs=1e-4)
             plain = math.fsum(rescore(model, sources[row], h.tokens))
             assert rule.own(row, h.tokens, h.log_prob) == pytest.approx(plain, abs=1e-4)
+
+
+def test_a_search_goes_on_while_what_is_taken_over_may_still_win():
+    """The end is likeliest at once, and the whole source is worth more than it."""
+    source = [4, 5, 6, 7, 8]
+    model = Fixed(9, lambda read: [0.0, 0.0, 0.9, 0.0, *[0.02] * 5])
+    rule = Extraction([source], {"unigram": 2.5, "bigram": 2.5})
+    assert rule.gain == 5.0
+    beam = Beam(5, length_penalty=0.0, max_length=6)
+    ((best,),) = beam(model, torch.tensor([[*source, 2]]), rules=[rule])
+    assert best.tokens == [*source, EOS]
+    assert Extraction([source], {"unigram": 2.5, "length": -3.0, "reordered": -1.0}).gain == 0.0
 
 
 def test_no_weights_change_nothing():

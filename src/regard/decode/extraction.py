@@ -62,6 +62,9 @@ class Extraction:
                 raise RequestError(f"extraction: expected a number for {name!r}, got {weight!r}")
         self.weights = np.array([weights.get(name, 0.0) for name in FEATURES])
         self.sources = [_Source(source) for source in sources]
+        *taken, length = self.weights.tolist()
+        self.gain = max(0.0, length + sum(max(0.0, weight) for weight in taken))
+        """The most that a token's score can rise."""
 
     def __call__(
         self,
