@@ -101,6 +101,8 @@ RANGES: Mapping[str, Mapping[str, Range]] = {
         "names_share": Range(0, 1),
         "neighbors": SOME,
         **dict.fromkeys(("lead_sentences", "lead_words", "oracle_sentences", "read_source"), COUNT),
+        "extraction": Range(-1000, 1000),
+        "tune_extraction": COUNT,
         "outside": Range(-1000, 1000),
         "temperature": POSITIVE,
         "threshold": Range(0, 1),

@@ -169,9 +169,8 @@ class Task(ABC):
         """
 
     def after_update(self, model: nn.Module) -> None:
-        """Change weights after an update; by default what the model itself keeps within limits."""
-        if isinstance(model, Constrained):
-            model.constrain()
+        """Change weights after an update: what the model itself keeps within limits."""
+        return model.constrain() if isinstance(model, Constrained) else None
 
     @torch.no_grad()
     def judge(
@@ -206,6 +205,10 @@ class Task(ABC):
 
         They are in the task's section of the model folder, and in force for the final scores.
         """
+        return {}
+
+    def tuned(self, model: Any, dev: Any, decoder: Any, fields: Any, tokens: int) -> dict[str, Any]:
+        """Settings of the task with which what is decoded of dev is best; found after `settled`."""
         return {}
 
     # -- predicting
