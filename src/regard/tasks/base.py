@@ -201,10 +201,7 @@ class Task(ABC):
         return total, count, {name: float(score.value) for name, score in scores.items()}
 
     def settled(self, model: nn.Module, dev: Any, tokens: int) -> dict[str, Any]:
-        """Settings of the task that are found on dev once the weights are final, as a temperature.
-
-        They are in the task's section of the model folder, and in force for the final scores.
-        """
+        """Settings found on dev when weights are final, as a temperature; the folder has them."""
         return {}
 
     def tuned(self, model: Any, dev: Any, decoder: Any, fields: Any, tokens: int) -> dict[str, Any]:
