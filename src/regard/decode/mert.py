@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from regard.errors import RequestError
 
-__all__ = ["Line", "best_on_line", "rounds", "tune"]
+__all__ = ["BestPlace", "best_on_line", "rounds", "tune"]
 
 Features = Sequence[NDArray[np.float64]]
 """Of each source (n, F): the features of its hypotheses."""
@@ -32,7 +32,7 @@ SIDES = 1.0
 
 
 @dataclass(frozen=True)
-class Line:
+class BestPlace:
     """Where a step function is greatest: the middle of the step, and its value."""
 
     place: float
@@ -62,7 +62,7 @@ def best_on_line(
     slopes: NDArray[np.float64],
     quality: NDArray[np.float64],
     bounds: tuple[float, float] = (-np.inf, np.inf),
-) -> Line:
+) -> BestPlace:
     """Find the γ for which the mean quality of the uppermost lines is greatest.
 
     Args:
@@ -106,7 +106,7 @@ def best_on_line(
         now = then
     if not places:
         inside = 0.0 if low <= 0.0 <= high else (low if low > 0.0 else high)
-        return Line(inside, float(value))
+        return BestPlace(inside, float(value))
     return _best_step(np.concatenate(places), np.concatenate(gains), value, len(rows), bounds)
 
 
@@ -116,7 +116,7 @@ def _best_step(
     value: float,
     count: int,
     bounds: tuple[float, float],
-) -> Line:
+) -> BestPlace:
     """The middle of the best step of a function that rises by `gains` at `places`."""
     order = places.argsort(kind="stable")
     edges, rise = places[order], gains[order].cumsum() / count
@@ -126,7 +126,7 @@ def _best_step(
     low = bounds[0] if bounds[0] > -np.inf else edges[0] - 2 * SIDES
     high = bounds[1] if bounds[1] < np.inf else edges[-1] + 2 * SIDES
     ends = np.concatenate([[low], edges, [high]])
-    return Line(float((ends[best] + ends[best + 1]) / 2), float(values[best]))
+    return BestPlace(float((ends[best] + ends[best + 1]) / 2), float(values[best]))
 
 
 def tune(

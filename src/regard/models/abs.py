@@ -33,6 +33,7 @@ scaled to a length of at most `max_norm` after every update, not once in an epoc
 `dropout`.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -154,7 +155,7 @@ class ABS(nn.Module):
         return dropout(state, self.dropout, self.training)
 
 
-class _Encoder(nn.Module):
+class _Encoder(nn.Module, ABC):
     """An encoder: `encode` reads the source once, `remember` prepares it, a call reads for windows.
 
     Shapes:
@@ -163,8 +164,9 @@ class _Encoder(nn.Module):
 
     size: int
 
+    @abstractmethod
     def encode(self, source: Tensor, lengths: Tensor) -> Encoded:
-        raise NotImplementedError
+        """Read (B, S) ids."""
 
     def remember(self, encoded: Encoded) -> Any:
         return encoded.states
