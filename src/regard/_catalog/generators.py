@@ -112,7 +112,7 @@ GENERATORS: tuple[Entry, ...] = (
         authors="Rush, Chopra and Weston",
         year=2015,
         url="https://arxiv.org/abs/1509.00685",
-        tasks=GENERATION,
+        tasks=("summarization", *GENERATION),
         axes={
             "score": "bilinear",
             "select": "softmax",
