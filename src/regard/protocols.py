@@ -15,6 +15,7 @@ __all__ = [
     "PAD",
     "UNK",
     "Classifier",
+    "Constrained",
     "Covering",
     "Decoding",
     "Encoded",
@@ -360,6 +361,15 @@ class Covering(Protocol):
 
     def cover(self, on: bool) -> None:
         """Look at coverage and charge for it, or leave both out; parameters stay as they are."""
+        ...
+
+
+@runtime_checkable
+class Constrained(Protocol):
+    """A model some of whose weights are kept within limits (norm constraints)."""
+
+    def constrain(self) -> None:
+        """Bring the weights back within their limits; called after each update."""
         ...
 
 

@@ -7,6 +7,7 @@ import pytest
 from tests.contract import test_sequence, test_shape, test_watch
 
 VARIANTS = {
+    "abs as its authors' program": ("abs", {"reading": "code"}),
     "convs2s that looks once": (
         "convs2s",
         {"encoder": [[1, 12, 3]], "decoder": [[2, 12, 3]], "attention": [2]},

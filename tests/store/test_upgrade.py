@@ -55,6 +55,7 @@ def test_a_folder_of_the_first_format_is_read(tmp_path):
 
 
 LATER = {
+    "abs",
     "lstmn-lm",
     "bran",
     *catalog.names("classification"),

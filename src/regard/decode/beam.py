@@ -9,7 +9,8 @@ largest lp within its limit:
 
     max over alive of log P / lp(limit)  <=  score of the n_best-th best that ended
 
-so that n_best = 1 is the first of n_best = 5. Those that the limit cuts rank behind all that ended.
+(with what rules may add to each further token, where they raise scores) so that n_best = 1 is the
+first of n_best = 5. Those that the limit cuts rank behind all that ended.
 With `coverage_penalty` the score of a hypothesis gains a term that is never above 0 (Wu et al.,
 eq. 14),
 
@@ -95,7 +96,8 @@ class Beam(Decoder):
         tokens, totals = request.begin()
         history, rows = History(), list(range(len(tokens)))
         active = torch.arange(len(tokens), device=tokens.device)
-        books = [_Book(self, sentence, limit) for sentence, limit in enumerate(request.limits)]
+        gain = request.gain
+        books = [_Book(self, *own, gain) for own in enumerate(request.limits)]
         wanted = request.force_words
         must = None if wanted is None else Must(wanted, size, request.limits)
         read = tokens[..., None][..., :0]  # (n, width, t), kept for rules alone
@@ -216,8 +218,8 @@ def _force(best: _Best, start: Tensor, scores: Tensor, totals: Tensor) -> _Best:
 class _Book:
     """The hypotheses of one sentence that have ended, best first."""
 
-    def __init__(self, beam: Beam, sentence: int, limit: int) -> None:
-        self.beam, self.sentence, self.limit = beam, sentence, limit
+    def __init__(self, beam: Beam, sentence: int, limit: int, gain: float = 0.0) -> None:
+        self.beam, self.sentence, self.limit, self.gain = beam, sentence, limit, gain
         self.wanted = beam.n_best if beam.bound == "limit" else beam.beam_size
         self.ended: list[End] = []
         self.cut: list[End] = []
@@ -248,8 +250,19 @@ class _Book:
             return True
         if len(self.ended) < self.wanted:
             return False
-        length = self.limit if self.beam.bound == "limit" else step + 1
-        return best / self.beam.normalizer(length) <= self.ended[self.wanted - 1].score
+        return self._hope(best, step + 1) <= self.ended[self.wanted - 1].score
+
+    def _hope(self, best: float, length: int) -> float:
+        """The score that a hypothesis of this length may still have, the bound of the search."""
+        if self.beam.bound == "now":
+            return best / self.beam.normalizer(length)
+        if not self.gain:
+            return best / self.beam.normalizer(self.limit)
+        # Each token but the last, EOS, may gain; the best length then lies anywhere.
+        return max(
+            (best + self.gain * max(size - length - 1, 0)) / self.beam.normalizer(size)
+            for size in range(length + 1, self.limit + 1)
+        )
 
     def so_far(
         self,

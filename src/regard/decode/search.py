@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -20,13 +21,20 @@ from regard.decode.rules import Phrases, Rule, no_repeat_ngram, repetition_penal
 from regard.errors import RequestError, nearest
 from regard.protocols import BOS, EOS, PAD, Decoding, Generator, Inputs, unpacked
 
-__all__ = ["IMPOSSIBLE", "Decoder", "Request", "SoFar", "check", "forced", "frozen"]
+__all__ = ["IMPOSSIBLE", "Decoder", "Gaining", "Request", "SoFar", "check", "forced", "frozen"]
 
 SoFar = Callable[[], list[list[Hypothesis]]]
 """Gives each sentence's hypotheses after a step, best first; tracing them takes time."""
 
 IMPOSSIBLE = -1e6
 """The log-probability of a token that the model gives none but a prefix forces: search goes on."""
+
+
+@runtime_checkable
+class Gaining(Protocol):
+    """A rule that may raise the score of a token, by at most `gain`."""
+
+    gain: float
 
 
 @dataclass(frozen=True)
@@ -57,6 +65,12 @@ class Request:
         wide = torch.float32 if device.type == "mps" else torch.float64
         first = torch.full(shape, BOS, dtype=torch.int64, device=device)
         return first, torch.zeros(shape, dtype=wide, device=device)
+
+    @property
+    def gain(self) -> float:
+        """The most that the rules can add to the score of a token; 0 where they only take."""
+        rules: Sequence[object] = self.rules
+        return sum((rule.gain for rule in rules if isinstance(rule, Gaining)), 0.0)
 
     def ruled(self, scores: Tensor, read: Tensor, rows: Tensor) -> Tensor:
         """Scores (n, width, V) after every rule; read (n, width, t) is kept for them alone."""

@@ -16,6 +16,7 @@ from regard.data.problems import Problems
 from regard.errors import RequestError
 from regard.fields import Field, KeyField, TextField
 from regard.metrics import Score
+from regard.protocols import Constrained
 from regard.tasks import corpus
 from regard.tasks.given import BETWEEN, Asked, Data, as_fields, asked_of, sides
 from regard.tasks.phases import Phase
@@ -167,8 +168,9 @@ class Task(ABC):
                 the loss has nothing in it that only training wants.
         """
 
-    def after_update(self, model: nn.Module) -> None:  # noqa: B027
-        """Change weights after an update (norm constraints); by default nothing."""
+    def after_update(self, model: nn.Module) -> None:
+        """Change weights after an update: what the model itself keeps within limits."""
+        return model.constrain() if isinstance(model, Constrained) else None
 
     @torch.no_grad()
     def judge(
@@ -199,10 +201,11 @@ class Task(ABC):
         return total, count, {name: float(score.value) for name, score in scores.items()}
 
     def settled(self, model: nn.Module, dev: Any, tokens: int) -> dict[str, Any]:
-        """Settings of the task that are found on dev once the weights are final, as a temperature.
+        """Settings found on dev when weights are final, as a temperature; the folder has them."""
+        return {}
 
-        They are in the task's section of the model folder, and in force for the final scores.
-        """
+    def tuned(self, model: Any, dev: Any, decoder: Any, fields: Any, tokens: int) -> dict[str, Any]:
+        """Settings of the task with which what is decoded of dev is best; found after `settled`."""
         return {}
 
     # -- predicting

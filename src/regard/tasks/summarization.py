@@ -1,6 +1,8 @@
 """Summarization: a text to a shorter one, whose words may be copied from it."""
 
+import logging
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -8,20 +10,25 @@ import torch
 from torch import nn
 
 from regard.data.own_words import OwnWords
+from regard.data.tokenize import Tokenizer
+from regard.decode.extraction import Extraction, never
+from regard.decode.rules import Rule
 from regard.errors import RequestError
 from regard.fields import CopiedField, CopyingField, Field
 from regard.metrics import Score, copied_names, length_ratio, novelty, repetition, rouge
 from regard.metrics.summarization import ROUGE
-from regard.protocols import BOS, EOS, Covering, Inputs
-from regard.tasks import _extracts
+from regard.protocols import BOS, EOS, UNK, Covering, Inputs
+from regard.tasks import _extraction, _extracts
 from regard.tasks._wishes import Spelling
 from regard.tasks.generation import Generation
-from regard.tasks.given import Data, device_of
+from regard.tasks.given import Data, device_of, tokenizers_of
 from regard.tasks.pairs import PairDataset
 from regard.tasks.phases import Phase
 from regard.tasks.prediction import Prediction
 
 __all__ = ["Summarization", "copies"]
+
+log = logging.getLogger(__name__)
 
 
 class Summarization(Generation):
@@ -40,6 +47,10 @@ class Summarization(Generation):
         stemmer, tokenize: of ROUGE; both are in its signature.
         lead_sentences, lead_words: how much of a text's beginning is scored as `lead_…`, 0 for all.
         oracle_sentences: how many of a text's sentences are scored as `oracle_…`.
+        extraction: weights of what a summary takes over from its text (ABS+), by the names of
+            `decode.extraction.FEATURES`; None: what is decoded depends on the model alone.
+        tune_extraction: those weights are found on so many texts of dev when a training ends, for
+            the mean of ROUGE-1, 2 and L; 0: they stay as they are.
         guided, scheduled, risk: see `Generation`.
     """
 
@@ -61,6 +72,8 @@ class Summarization(Generation):
         lead_sentences: int = 3,
         lead_words: int = 0,
         oracle_sentences: int = 3,
+        extraction: Mapping[str, float] | None = None,
+        tune_extraction: int = 0,
         guided: Mapping[str, Any] | None = None,
         scheduled: Mapping[str, Any] | None = None,
         risk: Mapping[str, Any] | None = None,
@@ -71,6 +84,9 @@ class Summarization(Generation):
         self.stemmer, self.tokenize = stemmer, tokenize
         self.lead_sentences, self.lead_words = lead_sentences, lead_words
         self.oracle_sentences = oracle_sentences
+        self.extraction, self.tune_extraction = extraction, tune_extraction
+        if extraction is not None:
+            Extraction([], extraction)  # refuses wrong names
 
     # -- data
 
@@ -109,6 +125,43 @@ class Summarization(Generation):
         return [Phase("before coverage", _uncovered, self.coverage_after, ended="coverage begins")]
 
     # -- predicting
+
+    def rules(
+        self, source: Any, tokenizers: Mapping[str, Tokenizer], decoder: Any
+    ) -> Sequence[Rule]:
+        """Unknown words are not written where they cannot be copied; the weights of ABS+."""
+        rules = [] if self.copying else [never(UNK)]
+        if self.extraction:
+            rules.append(Extraction(_extraction.in_target_ids(source, tokenizers), self.extraction))
+        return rules
+
+    def tuned(
+        self, model: nn.Module, dev: Any, decoder: Any, fields: Mapping[str, Field], tokens: int
+    ) -> dict[str, Any]:
+        """The weights of what is taken over, found on evenly spaced texts of dev."""
+        if not self.tune_extraction or dev is None or not len(dev):
+            return {}
+        every = max(1, len(dev) // self.tune_extraction)
+        some = dev.subset(range(0, len(dev), every)[: self.tune_extraction])
+        beam, trial = _extraction.n_best(decoder), copy(self)
+
+        def decoded(weights: Mapping[str, float]) -> Sequence[Prediction]:
+            trial.extraction = weights
+            return trial.predict(model, some, beam, fields, tokens=tokens)
+
+        def quality(outputs: Sequence[str]) -> Any:
+            found = rouge(
+                outputs, some.references, kinds=ROUGE[:3],
+                stemmer=self.stemmer, tokenize=self.tokenize,
+            )  # fmt: skip
+            return sum(one.sums.counts[:, 0] for one in found.values() if one.sums) / len(found)
+
+        sources = _extraction.in_target_ids(some.source, tokenizers_of(fields))
+        weights, reached = _extraction.tuned(decoded, sources, quality, beam, self.extraction or {})
+        log.info(
+            "extraction: %s on dev from %.2f to %.2f", weights, 100 * reached[0], 100 * max(reached)
+        )
+        return {"extraction": weights}
 
     def spelling(self, text: str, fields: Mapping[str, Field]) -> Spelling:
         """The target's vocabulary and the words of the text that it lacks."""
