@@ -109,7 +109,7 @@ class Paulus(nn.Module):
             General(2 * hidden, 2 * hidden), carry=IntraTemporal(), role="cross"
         )
         self.self_attention = (
-            Attention(General(2 * hidden, 2 * hidden), mask=Directional("forward"), role="self")
+            Attention(General(2 * hidden, 2 * hidden), mask=Directional("forward"), role="decoder")
             if intra_decoder
             else None
         )
