@@ -209,7 +209,8 @@ class Paulus(nn.Module):
             place = (ids - self.target_vocab_size).clamp_min(0)
             own = given["own"].gather(1, place)
             ids = torch.where(ids < self.target_vocab_size, ids, own)
-        return self.embed_target(ids)
+        vectors: Tensor = self.embed_target(ids)
+        return vectors
 
     def _copied(self, ids: Tensor, lengths: Tensor, copies: Tensor | None) -> dict[str, Tensor]:
         if copies is None:

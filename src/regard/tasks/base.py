@@ -167,6 +167,10 @@ class Task(ABC):
                 the loss has nothing in it that only training wants.
         """
 
+    def measured(self) -> Mapping[str, float]:
+        """What losses took note of since they were last asked, for the log; by default nothing."""
+        return {}
+
     def after_update(self, model: nn.Module) -> None:  # noqa: B027
         """Change weights after an update (norm constraints); by default nothing."""
 
