@@ -138,25 +138,21 @@ def test_rewards_rise_from_a_half_trained_model():
         return type(whole)(inputs, inputs.lengths, into, out, list(range(rows)), 3 * rows)
 
     of = tasks.load("translation")
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
-    for step in range(60):
-        optimizer.zero_grad()
-        loss, count = of().loss(model, some(), step)
-        (loss / count).backward()
-        optimizer.step()
-    task = of(self_critical={"weight": 1.0, "max_length": 6})
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.004)
-    told, advantages = [], []
-    for step in range(80):
-        optimizer.zero_grad()
-        loss, count = task.loss(model, (_batch := some()), step)
-        (loss / count).backward()
-        optimizer.step()
-        now = task.measured()
-        told.append(now["reward_sample"])
-        advantages.append(now["reward_sample"] - now["reward_greedy"])
-    assert sum(told[-15:]) / 15 > sum(told[:15]) / 15 + 0.05, (told[:15], told[-15:])
-    assert abs(sum(advantages) / len(advantages)) < 0.2
+    told = []
+    for task, rate, updates in (
+        (of(), 0.02, 12),
+        (of(self_critical={"weight": 1.0, "max_length": 5}), 0.004, 30),
+    ):
+        optimizer = torch.optim.Adam(model.parameters(), lr=rate)
+        for step in range(updates):
+            optimizer.zero_grad()
+            loss, count = task.loss(model, some(), step)
+            (loss / count).backward()
+            optimizer.step()
+            told.append(task.measured())
+    sampled, greedy = ([one[k] for one in told[12:]] for k in ("reward_sample", "reward_greedy"))
+    assert sum(sampled[-8:]) / 8 > sum(sampled[:8]) / 8 + 0.05
+    assert abs(sum(sampled) - sum(greedy)) / 30 < 0.1  # the mean advantage is near 0
 
 
 def test_settings_that_cannot_be_are_refused():
