@@ -128,7 +128,7 @@ class Paulus(nn.Module):
         example is read as.
         """
         ids, lengths = ids_of(source, lengths)
-        states = self.encoder(self.embed_source(ids), lengths)
+        states = self.encoder.padded(self.embed_source(ids), lengths)
         last = (lengths - 1).clamp_min(0)[:, None, None].expand(-1, 1, states.shape[-1])
         start = states.gather(1, last)
         copies = source.extras.get("copies") if isinstance(source, Inputs) else None
@@ -186,11 +186,12 @@ class Paulus(nn.Module):
 
     def _mixed(self, out: Tensor, weights: Tensor | None, weight: Tensor, given: Any) -> Output:
         """Log-probabilities of q_t (B, T, 3 * 2H), for any number of steps or hypotheses."""
-        if not given and is_deferring():
-            return Output(DeferredLogits(out, weight, self.bias), {})  # type: ignore[arg-type]
-        logits = nn.functional.linear(out, weight, self.bias)
+        put_off = is_deferring()
+        logits: Any = DeferredLogits(out, weight, self.bias) if put_off else None
+        if logits is None:
+            logits = nn.functional.linear(out, weight, self.bias)
         if not given or weights is None:
-            return Output(logits.log_softmax(-1), {})
+            return Output(logits if put_off else logits.log_softmax(-1), {})
         switch = self.switch(out)[..., 0]
         size = self.target_vocab_size + given["own"].shape[1]
         scores = mixture(logits, weights, switch, given["copies"], size)

@@ -8,8 +8,8 @@ REINFORCE, with the model's own greedy output as its baseline. Rennie, Marcheret
 Goel (2017), "Self-critical Sequence Training for Image Captioning", eq. 8; Paulus, Xiong and Socher
 (2018), "A Deep Reinforced Model for Abstractive Summarization", eq. 15 and 16.
 
-Both are written in one pass without a gradient, as two hypotheses of each source; finished sources
-leave the batch. The log-probabilities of what was drawn, with their gradient, come from one
+Both are written in one batch without a gradient, in which every source is twice; what has ended
+leaves it. The log-probabilities of what was drawn, with their gradient, come from one
 teacher-forced pass, which is parallel where the model is.
 """
 
@@ -169,7 +169,7 @@ def _each(logits: Any, out: Tensor, normalized: bool) -> Tensor:
 
 @torch.no_grad()
 def write_both(model: Any, source: Tensor | Inputs, lengths: Tensor | None, limit: int) -> Written:
-    """Write greedily, and draw, in one pass over each source: two hypotheses of it.
+    """Write greedily, and draw, in one batch that has every source twice.
 
     Args:
         model: a `Generator`; it is in eval mode meanwhile.
@@ -181,28 +181,31 @@ def write_both(model: Any, source: Tensor | Inputs, lengths: Tensor | None, limi
         decoding = model.start(model.encode(source, lengths))
         count = len(source)
         device = source.values.device if isinstance(source, Inputs) else source.device
-        rows = torch.arange(count, device=device)
-        decoding = decoding.select(rows.new_zeros(count, 2))
-        tokens = rows.new_full((count, 2), BOS)
-        ended = torch.zeros(count, 2, dtype=torch.bool, device=device)
-        out = rows.new_full((count, 2, limit), PAD)
-        for t in range(limit):
+        rows = torch.arange(2 * count, device=device)  # the greedy ones, then the drawn ones
+        decoding = decoding.rows(rows % count)
+        tokens = rows.new_full((2 * count, 1), BOS)
+        out = rows.new_full((2 * count, limit), PAD)
+        for t in range(limit if count else 0):
             logits, decoding = model.step(tokens, decoding)
-            logits = logits.float()
-            logits[..., : BOS + 1] = -torch.inf
-            drawn = torch.multinomial(logits[:, 1].softmax(-1), 1)
-            tokens = torch.cat([logits[:, :1].argmax(-1), drawn], 1)
-            out[rows, :, t] = tokens.masked_fill(ended, PAD)
-            ended |= tokens == EOS
-            over = ended.all(1)
-            if bool(over.any()):
-                left = (~over).nonzero()[:, 0]
-                if not len(left):
-                    break
-                decoding, tokens = decoding.rows(left), tokens[left]
-                ended, rows = ended[left], rows[left]
+            scores = logits[:, 0].float()
+            scores[:, : BOS + 1] = -torch.inf
+            most = int((rows < count).sum())
+            tokens = torch.cat([scores[:most].argmax(-1), _draw(scores[most:])])[:, None]
+            out[rows, t] = tokens[:, 0]
+            on = (tokens[:, 0] != EOS).nonzero()[:, 0]
+            if not len(on):
+                break
+            if len(on) < len(rows):
+                decoding, tokens, rows = decoding.rows(on), tokens[on], rows[on]
     width = max(1, int((out != PAD).sum(-1).max())) if count else 1
-    return Written(out[:, 0, :width], out[:, 1, :width])
+    return Written(out[:count, :width], out[count:, :width])
+
+
+def _draw(scores: Tensor) -> Tensor:
+    """One token of each row (n, V): where the cumulative probability passes a random number."""
+    passed = scores.softmax(-1).cumsum(-1)
+    number = torch.rand(len(scores), 1, device=scores.device) * passed[:, -1:]
+    return torch.searchsorted(passed, number, right=True)[:, 0].clamp(max=scores.shape[-1] - 1)
 
 
 def plain(ids: list[int]) -> list[int]:
