@@ -40,7 +40,7 @@ class Summarization(Generation):
         stemmer, tokenize: of ROUGE; both are in its signature.
         lead_sentences, lead_words: how much of a text's beginning is scored as `lead_…`, 0 for all.
         oracle_sentences: how many of a text's sentences are scored as `oracle_…`.
-        guided, scheduled, risk: see `Generation`.
+        guided, scheduled, risk, pointing, self_critical: see `Generation`.
     """
 
     name: ClassVar[str] = "summarization"
@@ -64,8 +64,12 @@ class Summarization(Generation):
         guided: Mapping[str, Any] | None = None,
         scheduled: Mapping[str, Any] | None = None,
         risk: Mapping[str, Any] | None = None,
+        pointing: Mapping[str, Any] | None = None,
+        self_critical: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(smoothing, max_source, guided, scheduled, risk)
+        super().__init__(
+            smoothing, max_source, guided, scheduled, risk, pointing, self_critical
+        )
         self.read_source, self.copying = read_source, copying
         self.coverage_after = coverage_after
         self.stemmer, self.tokenize = stemmer, tokenize
