@@ -67,9 +67,7 @@ class Summarization(Generation):
         pointing: Mapping[str, Any] | None = None,
         self_critical: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(
-            smoothing, max_source, guided, scheduled, risk, pointing, self_critical
-        )
+        super().__init__(smoothing, max_source, guided, scheduled, risk, pointing, self_critical)
         self.read_source, self.copying = read_source, copying
         self.coverage_after = coverage_after
         self.stemmer, self.tokenize = stemmer, tokenize
