@@ -58,7 +58,9 @@ def by_hand(model, source, copies, target):
         sides.append(read)
     states = [np.concatenate(both) for both in zip(sides[0], sides[1][::-1], strict=True)]
     h, c = (
-        np.maximum(p[f"{name}.weight"] @ np.concatenate([e[n] for e in ends]) + p[f"{name}.bias"], 0)
+        np.maximum(
+            p[f"{name}.weight"] @ np.concatenate([e[n] for e in ends]) + p[f"{name}.bias"], 0
+        )
         for n, name in enumerate(("initial_output", "initial_cell"))
     )
     context, covered = np.zeros(2 * size), np.zeros(len(states))

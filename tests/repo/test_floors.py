@@ -109,7 +109,7 @@ def test_only_dependencies_are_imported(path):
             "tokenizers",
         ),
         *("safetensors", "sacrebleu", "jaxtyping", "numpy", "matplotlib", "mpl_toolkits"),
-            "rouge_score",
+        "rouge_score",
         "pyarrow",  # the extra `tables`
         "PIL",  # matplotlib's own, and the extra `vision`
         *("ctranslate2", "onnx"),  # the extra `export`

@@ -8,9 +8,9 @@ import torch
 from regard import catalog, tasks
 from regard.data.batch import PairBatch
 from regard.errors import RequestError
-from regard.protocols import BOS, PAD
+from regard.protocols import BOS, PAD, Inputs
 from regard.tasks.scheduled import Scheduled
-from tests.contract.battery import build, mixed
+from tests.contract.battery import SIZE, build, mixed
 
 
 def batch_of(pairs):
@@ -96,3 +96,21 @@ def test_as_many_words_are_right_as_it_says():
 def test_what_makes_no_sense_is_refused(given, told):
     with pytest.raises(RequestError, match=told):
         tasks.load("translation")(scheduled=given)
+
+
+@pytest.mark.parametrize("how", ["steps", "passes"])
+def test_own_words_of_sources_are_read_back(how):
+    """Ids beyond the vocabulary, in targets and in what the model writes itself."""
+    torch.manual_seed(4)
+    model, made = build("paulus"), mixed()
+    with torch.no_grad():
+        model.switch.bias.fill_(50.0)  # it copies
+    copies = torch.where(made.source > 7, made.source + 7, made.source)
+    source = Inputs(made.source, made.lengths, {"copies": copies})
+    target_in = torch.where(made.target_in > 7, made.target_in + 7, made.target_in)
+    batch = PairBatch(source, made.lengths, target_in, made.target_out, [*range(5)], 18)
+    found = Scheduled(decay="linear", k=0.0, how=how).mixed(model, batch, 0).target_in
+    assert ((found >= SIZE) & (found != target_in)).any()
+    changed = found != target_in
+    for row in range(5):
+        assert {*found[row][changed[row]].tolist()} <= {*copies[row].tolist()}

@@ -302,4 +302,23 @@ GENERATORS: tuple[Entry, ...] = (
         },
         tiny={"embed": 8, "hidden": 8, "align": 6},
     ),
+    Entry(
+        name="paulus",
+        target="regard.models.paulus:Paulus",
+        title="A Deep Reinforced Model for Abstractive Summarization",
+        authors="Paulus, Xiong and Socher",
+        year=2017,
+        url="https://arxiv.org/abs/1705.04304",
+        tasks=("summarization", *GENERATION),
+        axes={
+            "score": "bilinear, less what earlier steps scored; bilinear to earlier states",
+            "select": "softmax",
+            "query": "after: the decoder's current state",
+            "body": "LSTM",
+            "parallel": "yes, but for the recurrence",
+            "sequences": "distinctive, and self in the decoder",
+            **SOFT,
+        },
+        tiny={"embed": 8, "hidden": 6},
+    ),
 )

@@ -116,6 +116,12 @@ RANGES: Mapping[str, Mapping[str, Range]] = {
         "samples": Range(1, 100_000),
         "weight": Range(0, 1),
     },
+    "task.pointing": {"others": FACTOR, "weight": FACTOR},
+    "task.self_critical": {
+        "after": COUNT,
+        "max_length": Range(1, 100_000),
+        "weight": Range(0, 1),
+    },
     "decode": {
         "beam_size": Range(1, 1000),
         "n_best": Range(1, 100_000),

@@ -77,6 +77,7 @@ from regard.attention.select import Sharpen as Sharpen
 from regard.attention.select import Smooth as Smooth
 from regard.attention.select import Softmax as Softmax
 from regard.attention.select import Sparsemax as Sparsemax
+from regard.attention.select import TemporalSoftmax as TemporalSoftmax
 from regard.attention.select import TopK as TopK
 from regard.attention.select import masked_softmax as masked_softmax
 
@@ -146,6 +147,7 @@ __all__ = [
     "SourceToToken",
     "Sparsemax",
     "SplitLinear",
+    "TemporalSoftmax",
     "TopK",
     "Trilinear",
     "Uniform",

@@ -36,6 +36,18 @@ class BiLSTM(nn.Module):
         back, _ = self.back(reverse(x, lengths), lengths)
         return torch.cat([ahead, reverse(back, lengths)], -1)
 
+    def padded(
+        self, x: Float[Tensor, "batch time inputs"], lengths: Int[Tensor, " batch"]
+    ) -> Float[Tensor, "batch time both"]:
+        """The same with padding read like words: faster on a CPU where little of a batch is it.
+
+        Padding lies behind all words of either direction, so they never see it.
+        """
+        ahead, _ = self.ahead(x)
+        back, _ = self.back(reverse(x, lengths))
+        padding = torch.arange(x.shape[1], device=x.device) >= lengths[:, None]
+        return torch.cat([ahead, reverse(back, lengths)], -1).masked_fill(padding[..., None], 0.0)
+
     def packed(
         self, x: Float[Tensor, "words inputs"], layout: PackedLayout
     ) -> Float[Tensor, "words both"]:

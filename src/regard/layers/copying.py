@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn.functional import logsigmoid
+from torch.nn.functional import linear, logsigmoid
 
-from regard.layers.project import is_deferring
+from regard.layers.project import DeferredLogits, is_deferring
 
 __all__ = ["DeferredMixture", "mixed_log_prob", "mixture", "target_log_prob"]
 
@@ -53,16 +53,18 @@ def mixed_log_prob(
         ... ].exp()
         tensor([0.1000, 0.1000, 0.1000, 0.1000, 0.3500, 0.2500])
     """
-    vocab = logits.shape[-1]
     logits, weights, switch = (_wide(x) for x in (logits, weights, switch))
     written = logits.log_softmax(-1) + logsigmoid(-switch)[..., None]
     shares = weights.new_zeros(*weights.shape[:2], size)
-    shares = shares.scatter_add(-1, copies[:, None].expand_as(weights), weights)
-    there = torch.zeros(len(copies), size, dtype=torch.bool, device=copies.device)
-    there = there.scatter(1, copies, True)
-    there[:, PADDING] = False
-    copied = _log(shares, there[:, None]) + logsigmoid(switch)[..., None]
-    return torch.cat([torch.logaddexp(written, copied[..., :vocab]), copied[..., vocab:]], -1)
+    at = copies[:, None].expand_as(weights)
+    share = shares.scatter_add(-1, at, weights).gather(-1, at)
+    copied = share.clamp_min(torch.finfo(share.dtype).tiny).log()  # a weight may have underflown
+    # Only words of the source have two parts. Each is put in once; the rest goes behind the end.
+    more = size + 1 - logits.shape[-1]
+    every = torch.cat([written, written.new_full((*written.shape[:2], more), -torch.inf)], -1)
+    both = torch.logaddexp(every.gather(-1, at), copied + logsigmoid(switch)[..., None])
+    place = copies.where(_once(copies, size), size)[:, None].expand_as(weights)
+    return every.scatter(-1, place, both)[..., :size]
 
 
 def target_log_prob(
@@ -79,22 +81,20 @@ def target_log_prob(
         target: the words.
     """
     vocab = logits.shape[-1]
-    logits, weights, switch = (_wide(x) for x in (logits, weights, switch))
-    known = target < vocab
-    at = target.where(known, PADDING)[..., None]
-    written = logits.gather(-1, at)[..., 0] - logits.logsumexp(-1) + logsigmoid(-switch)
-    same = (copies[:, None] == target[..., None]) & (target != PADDING)[..., None]  # (B, T, S)
-    found = same.any(-1)
-    copied = _log((weights * same).sum(-1), found) + logsigmoid(switch)
-    nowhere = ~known & ~found  # finite until it is masked: else its gradient would be NaN
-    both = torch.logaddexp(written.masked_fill(~known & found, -torch.inf), copied)
-    return both.masked_fill(nowhere, -torch.inf)
+    at = target.where(target < vocab, PADDING)[..., None]
+    wide = _wide(logits)
+    return _both(
+        wide.gather(-1, at)[..., 0] - wide.logsumexp(-1), vocab, weights, switch, copies, target
+    )
 
 
 class DeferredMixture(NamedTuple):
-    """A mixture that is not added up yet: the arguments of `mixed_log_prob`."""
+    """A mixture that is not added up yet: the arguments of `mixed_log_prob`.
 
-    logits: Tensor
+    Where its logits were put off themselves, they are made for real targets alone.
+    """
+
+    logits: Tensor | DeferredLogits
     weights: Tensor
     switch: Tensor
     copies: Tensor
@@ -102,21 +102,56 @@ class DeferredMixture(NamedTuple):
 
     def whole(self) -> Tensor:
         """The log-probabilities of every word: (B, T, size)."""
-        return mixed_log_prob(*self)
+        logits = self.logits if isinstance(self.logits, Tensor) else linear(*self.logits)
+        return mixed_log_prob(logits, *self[1:])
 
     def of(self, target: Tensor) -> Tensor:
-        """The log-probabilities of `target` (B, T)."""
-        return target_log_prob(*self[:4], target)
+        """The log-probabilities of `target` (B, T); 0 for padding where logits were put off."""
+        parts = self.weights, self.switch, self.copies, target
+        if isinstance(self.logits, Tensor):
+            return target_log_prob(self.logits, *parts)
+        states, weight, bias = self.logits
+        real, vocab = target != PADDING, len(weight)
+        gold = target[real]
+        rows = _wide(linear(states[real], weight, bias))  # (N, V)
+        gold = gold.where(gold < vocab, PADDING)
+        each = rows.gather(-1, gold[:, None])[:, 0] - rows.logsumexp(-1)
+        written = each.new_zeros(target.shape).masked_scatter(real, each)
+        return _both(written, vocab, *parts).masked_fill(~real, 0.0)
 
 
-def mixture(logits: Tensor, weights: Tensor, switch: Tensor, copies: Tensor, size: int) -> Any:
+def mixture(
+    logits: Tensor | DeferredLogits, weights: Tensor, switch: Tensor, copies: Tensor, size: int
+) -> Any:
     """`mixed_log_prob`; inside `layers.project.deferring()`, a `DeferredMixture`."""
     given = DeferredMixture(logits, weights, switch, copies, size)
     return given if is_deferring() else given.whole()
 
 
+def _both(
+    written: Tensor, vocab: int, weights: Tensor, switch: Tensor, copies: Tensor, target: Tensor
+) -> Tensor:
+    """What writing gives to targets, before the switch, and what copying gives: (B, T)."""
+    weights, switch = _wide(weights), _wide(switch)
+    known = target < vocab
+    same = (copies[:, None] == target[..., None]) & (target != PADDING)[..., None]  # (B, T, S)
+    found = same.any(-1)
+    written = written + logsigmoid(-switch)
+    copied = _log((weights * same).sum(-1), found) + logsigmoid(switch)
+    nowhere = ~known & ~found  # finite until it is masked: else its gradient would be NaN
+    both = torch.logaddexp(written.masked_fill(~known & found, -torch.inf), copied)
+    return both.masked_fill(nowhere, -torch.inf)
+
+
 def _wide(x: Tensor) -> Tensor:
     return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def _once(copies: Tensor, size: int) -> Tensor:
+    """One place of each word of a source, padding left out: (B, S)."""
+    places = torch.arange(copies.shape[1], device=copies.device).expand_as(copies)
+    kept = copies.new_zeros(len(copies), size).scatter(1, copies, places)
+    return (kept.gather(1, copies) == places) & (copies != PADDING)
 
 
 def _log(shares: Tensor, there: Tensor) -> Tensor:

@@ -168,6 +168,10 @@ class Task(ABC):
                 the loss has nothing in it that only training wants.
         """
 
+    def measured(self) -> Mapping[str, float]:
+        """What losses took note of since they were last asked, for the log; by default nothing."""
+        return {}
+
     def after_update(self, model: nn.Module) -> None:
         """Change weights after an update: what the model itself keeps within limits."""
         return model.constrain() if isinstance(model, Constrained) else None
@@ -243,7 +247,6 @@ class Task(ABC):
             model: it stays where it is and in the mode it is in.
             texts: one input each, or a data set.
             decoder: for tasks that write.
-            fields: those of the model.
             tokens: the most padded tokens answered at once.
             asked: for each text what is wanted of its output; see `options`.
 
@@ -357,8 +360,7 @@ class Task(ABC):
         """Write a data file again with predictions in place of its own outputs.
 
         Args:
-            examples: what was read of the source, as many as there are predictions.
-            config: the `data:` section that it was read by.
+            examples: what was read of the source by `config`, its `data:` section.
 
         Returns:
             How many rows have a prediction, and how many keep what they had.

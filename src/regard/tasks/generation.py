@@ -29,9 +29,11 @@ from regard.tasks.given import Asked, as_fields, device_of, tokenizers_of
 from regard.tasks.guided import Guided
 from regard.tasks.loss import smoothed_cross_entropy
 from regard.tasks.pairs import PairDataset, as_source
+from regard.tasks.pointing import Pointing
 from regard.tasks.prediction import Prediction
 from regard.tasks.risk import Risk
 from regard.tasks.scheduled import Scheduled
+from regard.tasks.self_critical import Rewards, SelfCritical
 
 __all__ = ["Generation"]
 
@@ -46,8 +48,8 @@ class Generation(Task):
     Args:
         smoothing: label smoothing ε of the training loss (see `tasks.loss`).
         max_source: inputs of more tokens than this, EOS counted, are refused by `predict`.
-        guided, scheduled, risk: settings of `tasks.guided`, `tasks.scheduled` and `tasks.risk`,
-            where they are wanted. They change what training minimizes, and no other loss.
+        guided, scheduled, risk, pointing, self_critical: settings of the modules of `tasks` of
+            these names, where wanted. They change what training minimizes, and no other loss.
     """
 
     columns: ClassVar[Mapping[str, str | int]] = {"source": "source", "target": "target"}
@@ -63,6 +65,8 @@ class Generation(Task):
         guided: Mapping[str, Any] | None = None,
         scheduled: Mapping[str, Any] | None = None,
         risk: Mapping[str, Any] | None = None,
+        pointing: Mapping[str, Any] | None = None,
+        self_critical: Mapping[str, Any] | None = None,
     ) -> None:
         if not 0.0 <= smoothing < 1.0:
             raise RequestError(f"task.smoothing is {smoothing}; it must be from 0 to below 1")
@@ -72,6 +76,9 @@ class Generation(Task):
         self.guided = _settings(Guided, guided, "guided")
         self.scheduled = _settings(Scheduled, scheduled, "scheduled")
         self.risk = _settings(Risk, risk, "risk")
+        self.pointing = _settings(Pointing, pointing, "pointing")
+        self.self_critical = _settings(SelfCritical, self_critical, "self_critical")
+        self._rewards, self._names = Rewards(), torch.zeros(0, dtype=torch.bool)
 
     @abstractmethod
     def pairs(
@@ -108,7 +115,9 @@ class Generation(Task):
     def extend(
         self, rows: Mapping[str, corpus.Rows], config: corpus.Config, fields: Mapping[str, Field]
     ) -> None:
-        """Read the alignments that guide attention, where there are some."""
+        """Read the alignments that guide attention, and find names, where they are wanted."""
+        if self.pointing:
+            self._names = self.pointing.names(tokenizers_of(fields)["target"].spelled())
         if self.guided and "train" in rows:
             train = rows["train"]
             first = 2 if config.has_header("train") else 1
@@ -155,10 +164,21 @@ class Generation(Task):
             total = total + output.extra["penalty"] * batch.count
         if self.guided and seen is not None:
             total = total + self.guided.loss(seen, batch)
+        if self.pointing:
+            copying = output.extra.get("copying")
+            total = total + self.pointing.of(batch.source, batch.target_out, copying, self._names)
+        if self.self_critical and step >= self.self_critical.after:
+            weight = self.self_critical.weight
+            reinforced = self.self_critical.loss(model, batch, self._rewards)
+            total = (1.0 - weight) * total + weight * reinforced
         if self.risk and step >= self.risk.after:
             weight = self.risk.weight
             total = (1.0 - weight) * total + weight * self.risk.loss(model, batch, step)
         return total, batch.count
+
+    def measured(self) -> Mapping[str, float]:
+        """The mean rewards of self-critical training."""
+        return self._rewards.means()
 
     def _cross_entropy(self, model: nn.Module, logits: Any, batch: PairBatch) -> Tensor:
         normalized = bool(getattr(model, "normalized", False))

@@ -51,7 +51,7 @@ class Summarization(Generation):
             `decode.extraction.FEATURES`; None: what is decoded depends on the model alone.
         tune_extraction: those weights are found on so many texts of dev when a training ends, for
             the mean of ROUGE-1, 2 and L; 0: they stay as they are.
-        guided, scheduled, risk: see `Generation`.
+        guided, scheduled, risk, pointing, self_critical: see `Generation`.
     """
 
     name: ClassVar[str] = "summarization"
@@ -77,8 +77,10 @@ class Summarization(Generation):
         guided: Mapping[str, Any] | None = None,
         scheduled: Mapping[str, Any] | None = None,
         risk: Mapping[str, Any] | None = None,
+        pointing: Mapping[str, Any] | None = None,
+        self_critical: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(smoothing, max_source, guided, scheduled, risk)
+        super().__init__(smoothing, max_source, guided, scheduled, risk, pointing, self_critical)
         self.read_source, self.copying = read_source, copying
         self.coverage_after = coverage_after
         self.stemmer, self.tokenize = stemmer, tokenize

@@ -18,7 +18,7 @@ class Translation(Generation):
         max_source: inputs of more tokens than this, EOS counted, are refused.
         tokenize: sacreBLEU's tokenizer for BLEU: 13a, zh, intl, char, none.
         lowercase: BLEU without regard to case (older papers' numbers); it is in the signature.
-        guided, scheduled, risk: see `Generation`.
+        guided, scheduled, risk, self_critical: see `Generation`.
     """
 
     name: ClassVar[str] = "translation"
@@ -33,8 +33,11 @@ class Translation(Generation):
         guided: Mapping[str, Any] | None = None,
         scheduled: Mapping[str, Any] | None = None,
         risk: Mapping[str, Any] | None = None,
+        self_critical: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(smoothing, max_source, guided, scheduled, risk)
+        super().__init__(
+            smoothing, max_source, guided, scheduled, risk, self_critical=self_critical
+        )
         self.tokenize, self.lowercase = tokenize, lowercase
 
     def pairs(

@@ -288,6 +288,7 @@ class Work:
             "norm": round(float(self._norm), 4),
             "wall": round(self.progress.wall, 2),
             "cpu": round(self.progress.cpu, 2),
+            **self.task.measured(),
         }
         self.log.train(values, self.fraction(micro.epoch))
         self._sum, self._tokens, self._tick = None, 0, now

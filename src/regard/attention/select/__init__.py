@@ -19,3 +19,4 @@ from regard.attention.select.softmax import masked_softmax as masked_softmax
 from regard.attention.select.sparse import Entmax15 as Entmax15
 from regard.attention.select.sparse import Sparsemax as Sparsemax
 from regard.attention.select.sparse import TopK as TopK
+from regard.attention.select.temporal import TemporalSoftmax as TemporalSoftmax
