@@ -14,7 +14,7 @@ from regard.data.batch import plan
 from regard.data.dataset import Column, Dataset, Table
 from regard.data.problems import Problems
 from regard.errors import RequestError
-from regard.fields import Field, KeyField, TextField
+from regard.fields import Field, KeyField
 from regard.metrics import Score
 from regard.protocols import Constrained
 from regard.tasks import corpus
@@ -101,7 +101,7 @@ class Task(ABC):
         }
         if fields is None:
             if "train" not in rows:
-                raise RequestError(f"there is no training file to learn {_learned(found)} from")
+                raise RequestError(f"there is no training file to learn {corpus.learned_of(found)} from")
             known = corpus.learn(found, rows["train"])
         else:
             known = {**found.fields, **as_fields(fields, found.fields)}
@@ -393,9 +393,3 @@ class Task(ABC):
             RequestError: it has no graph.
         """
         raise RequestError(f"--graph: the task {self.name} has no graph")
-
-
-def _learned(config: corpus.Config) -> str:
-    """What is learned from the training split, in words."""
-    texts = [one for one in config.fields.values() if isinstance(one, TextField)]
-    return "the tokenizers" if len(texts) == len(config.fields) else "the fields"

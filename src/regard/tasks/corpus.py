@@ -248,6 +248,12 @@ def read(
     return found.pick(some(len(found), limit)) if limit is not None else found
 
 
+def learned_of(config: Config) -> str:
+    """What is learned from the training split, in words."""
+    texts = [one for one in config.fields.values() if isinstance(one, TextField)]
+    return "the tokenizers" if len(texts) == len(config.fields) else "the fields"
+
+
 def learn(config: Config, rows: Rows) -> dict[str, Field]:
     """The fields, with what the training split says."""
     found = dict(config.fields)
