@@ -27,6 +27,7 @@ __all__ = [
     "RelationClassifier",
     "StartsLinear",
     "Tagger",
+    "frames_of",
     "ids_of",
     "lengths_of",
     "unpacked",
@@ -103,6 +104,25 @@ def ids_of(source: "Tensor | Inputs", lengths: Tensor | None = None) -> tuple[Te
             f"this encoder reads ids (batch, time), and got {ids.dtype} of shape {tuple(ids.shape)}"
         )
     return ids, lengths
+
+
+def frames_of(
+    source: "Tensor | Inputs", lengths: Tensor | None, dim: int
+) -> tuple[Tensor, Tensor]:
+    """(frames (B, T, dim), lengths (B,)) for an encoder that reads a sound.
+
+    Raises:
+        RequestError: the source is no frames of `dim` numbers.
+    """
+    frames, lengths = unpacked(source, lengths)
+    if not frames.is_floating_point() or frames.dim() != 3 or frames.shape[2] != dim:
+        raise RequestError(
+            f"this encoder reads frames (batch, time, {dim}), and got {frames.dtype} of shape "
+            f"{tuple(frames.shape)}"
+        )
+    if lengths is None:
+        lengths = frames.new_full(frames.shape[:1], frames.shape[1]).long()
+    return frames, lengths
 
 
 class Output(NamedTuple):
