@@ -17,6 +17,7 @@ __all__ = [
     "Classifier",
     "Decoding",
     "Encoded",
+    "FrameClassifier",
     "Generator",
     "Inputs",
     "LanguageModel",
@@ -277,6 +278,20 @@ class Tagger(Protocol):
 
     def __call__(self, source: Tensor | Inputs, lengths: Tensor | None = None) -> Output:
         """Read sources: words (B, T), or `Inputs`; logits (B, T, num_tags)."""
+        ...
+
+
+@runtime_checkable
+class FrameClassifier(Protocol):
+    """Gives scores of symbols for each frame, before the softmax; id PAD is the blank of CTC.
+
+    Frames may be joined: `Output.extra["lengths"]` (B,) says how many each sound has then.
+    """
+
+    normalized: bool
+
+    def __call__(self, source: Tensor | Inputs, lengths: Tensor | None = None) -> Output:
+        """Read frames (B, T, D), or `Inputs`: logits (B, T', V)."""
         ...
 
 
