@@ -31,6 +31,7 @@ __all__ = [
     "frames_of",
     "ids_of",
     "lengths_of",
+    "pictures_of",
     "unpacked",
 ]
 
@@ -107,9 +108,7 @@ def ids_of(source: "Tensor | Inputs", lengths: Tensor | None = None) -> tuple[Te
     return ids, lengths
 
 
-def frames_of(
-    source: "Tensor | Inputs", lengths: Tensor | None, dim: int
-) -> tuple[Tensor, Tensor]:
+def frames_of(source: "Tensor | Inputs", lengths: Tensor | None, dim: int) -> tuple[Tensor, Tensor]:
     """(frames (B, T, dim), lengths (B,)) for an encoder that reads a sound.
 
     Raises:
@@ -124,6 +123,21 @@ def frames_of(
     if lengths is None:
         lengths = frames.new_full(frames.shape[:1], frames.shape[1]).long()
     return frames, lengths
+
+
+def pictures_of(source: "Tensor | Inputs", channels: int) -> Tensor:
+    """The pictures (B, C, H, W) of a batch, for a model that reads nothing else.
+
+    Raises:
+        RequestError: the source is no batch of pictures, or of others.
+    """
+    values, _ = unpacked(source)
+    if values.dim() != 4 or values.shape[1] != channels or not values.is_floating_point():
+        raise RequestError(
+            f"this model reads pictures (batch, {channels}, height, width), and got "
+            f"{values.dtype} of shape {tuple(values.shape)}"
+        )
+    return values
 
 
 class Output(NamedTuple):

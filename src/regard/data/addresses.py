@@ -58,4 +58,6 @@ def _members(path: str, changed: int) -> dict[str, tuple[int, int]]:
         with tarfile.open(path, "r:") as archive:
             return {m.name: (m.offset_data, m.size) for m in archive if m.isfile()}
     except tarfile.TarError as error:
-        raise RequestError(f"{path} is no tar archive (zipped ones are not read): {error}") from None
+        raise RequestError(
+            f"{path} is no tar archive (zipped ones are not read): {error}"
+        ) from None

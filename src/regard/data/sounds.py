@@ -125,7 +125,7 @@ def resampled(values: Samples, rate: int, wanted: int) -> Samples:
 
 def _library() -> Any:
     try:
-        import soundfile
+        import soundfile  # type: ignore[import-untyped,unused-ignore]
     except ImportError:
         raise RequestError(
             "sounds are read by soundfile, which is not installed: pip install 'regard[speech]'"

@@ -15,7 +15,7 @@ from regard.metrics.labels import micro_f1
 from regard.metrics.likelihood import perplexity
 from regard.metrics.parsing import COLLINS, Parameters, evalb
 from regard.metrics.ranking import mean_average_precision, mean_reciprocal_rank
-from regard.metrics.rates import per, wer, word_error_rate
+from regard.metrics.rates import cer, per, wer, word_error_rate
 from regard.metrics.roles import Proposition, srl_eval
 from regard.metrics.score import Score, Sums
 from regard.metrics.spans import conlleval, seqeval_strict
@@ -36,6 +36,7 @@ __all__ = [
     "aer",
     "bleu",
     "bootstrap",
+    "cer",
     "chrf",
     "conlleval",
     "edit_distance",

@@ -206,7 +206,8 @@ class ARSG(nn.Module):
         state = self.first.expand(len(encoded.states), -1)
         inputs = self.embed_target.through(target_in[:, 1:], self.word)  # (B, U-1, 3H)
         advance = self.recurrent.loop(self.context.weight, inputs.dtype)
-        states, contexts = [], []
+        states: list[Tensor] = []
+        contexts: list[Tensor] = []
         for i in range(target_in.shape[1]):
             if i:
                 state = advance(inputs[:, i - 1], contexts[-1], states[-1])
@@ -226,7 +227,8 @@ class ARSG(nn.Module):
     def _look(self, state: Tensor, memory: Memory, before: Any) -> Attended:
         """g_i of each hypothesis: (B, beam, H) to (B, beam, 2H)."""
         if self.training or (self.used is None and not self.reach):
-            return self.attention(state, memory, state=before)
+            found: Attended = self.attention(state, memory, state=before)
+            return found
         parts = self.attention.parts | ({"select": self.used} if self.used else {})
         near = _near(before, self.reach) if self.reach and before is not None else None
         return attend(state, memory, mask=near, state=before, name=self.attention, **parts)

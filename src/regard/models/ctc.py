@@ -49,12 +49,12 @@ class CTC(nn.Module):
         self.source_dim, self.target_vocab_size = source_dim, target_vocab_size
         self.encoder = FrameEncoder(source_dim, hidden, layers, join=join, dropout=dropout)
         self.output = nn.Linear(2 * hidden, target_vocab_size)
-        for layer in self.encoder.layers:
-            for part in (layer.ahead, layer.back):  # type: ignore[union-attr]
-                nn.init.xavier_uniform_(part.input.weight)  # type: ignore[union-attr,arg-type]
-                nn.init.zeros_(part.input.bias)  # type: ignore[union-attr,arg-type]
+        for module in self.encoder.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.xavier_uniform_(module.weight)
+                nn.init.zeros_(module.bias)
 
     def forward(self, source: Tensor | Inputs, lengths: Tensor | None = None) -> Output:
-        """Scores of the symbols in each joined frame; `extra["lengths"]` says how many there are."""
+        """Scores of the symbols in each joined frame; `extra["lengths"]`: how many there are."""
         states, short = self.encoder(*frames_of(source, lengths, self.source_dim))
         return Output(self.output(states), {"lengths": short})

@@ -23,7 +23,10 @@ TASKS = {
     "pronunciation": "regard.tasks.pronunciation:Pronunciation",
     "tagging": "regard.tasks.tagging:Tagging",
     "reading": "regard.tasks.reading:Reading",
+    "images": "regard.tasks.images:Images",
     "relations": "regard.tasks.relations:Relations",
+    "speech": "regard.tasks.speech:Speech",
+    "speech-ctc": "regard.tasks.speech_ctc:SpeechCTC",
 }
 """What a recipe may name as `task.name`."""
 
