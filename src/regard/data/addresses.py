@@ -1,5 +1,6 @@
-"""Files that the cells of a data file name: beside it, or members of a tar archive."""
+"""Files that the cells of a data file name: beside it, members of a tar archive, `data:` URLs."""
 
+import base64
 import tarfile
 from functools import lru_cache
 from pathlib import Path
@@ -10,9 +11,11 @@ from regard.errors import RequestError
 
 __all__ = ["content", "place_of"]
 
+URL = "data:"
+
 
 def place_of(address: str, file: str = "") -> tuple[str, str]:
-    """(the file, the member of it or "") of an address: `a.wav`, or `sounds.tar#a.wav`.
+    """(the file, the member of it or "") of an address: `a.wav`, `sounds.tar#a.wav`, `data:…`.
 
     Args:
         address: as it is written.
@@ -22,6 +25,8 @@ def place_of(address: str, file: str = "") -> tuple[str, str]:
     Raises:
         RequestError: there is no such file.
     """
+    if address.startswith(URL):
+        return address, ""
     path, inside = address, ""
     if ".tar#" in address:
         before, _, inside = address.partition(".tar#")
@@ -40,6 +45,11 @@ def content(place: str, inside: str = "") -> bytes:
     Raises:
         RequestError: the archive is none, or has no such member.
     """
+    if place.startswith(URL):
+        try:
+            return base64.b64decode(place.partition(",")[2], validate=True)
+        except ValueError:
+            raise RequestError("a data: URL without base64") from None
     if not inside:
         return Path(place).read_bytes()
     members = _members(place, Path(place).stat().st_mtime_ns)

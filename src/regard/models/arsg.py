@@ -241,7 +241,8 @@ class ARSG(nn.Module):
         """The CTC loss of the batch for each target token."""
         if self.frames is None or not self.training:
             return {}
-        logs = self.frames(encoded.states).float().log_softmax(-1).transpose(0, 1)
+        wide = torch.promote_types(encoded.states.dtype, torch.float32)
+        logs = self.frames(encoded.states).log_softmax(-1, dtype=wide).transpose(0, 1)
         counts = (target_in != PAD).sum(1) - 1
         total = F.ctc_loss(
             logs, target_in[:, 1:], encoded.lengths, counts, PAD, "sum", zero_infinity=True
