@@ -59,6 +59,8 @@ GIVEN = {
     "reading": ("vocab_size", "num_pointers"),
     "tagging": ("vocab_size", "num_tags"),
     "relations": ("vocab_size", "num_relations", "num_names"),
+    "speech": ("source_dim", "target_vocab_size"),
+    "speech-ctc": ("source_dim", "target_vocab_size"),
     "translation": VOCABULARIES,
 }
 """What the data of a task say to a model, under PyTorch's and Hugging Face's names."""

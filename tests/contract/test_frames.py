@@ -40,7 +40,9 @@ def build(kind, settings, dtype=torch.float64, seed=1, **changes):
 
 
 def sounds(lengths=(9, 4, 6, 12), dtype=torch.float64, seed=3):
-    values = torch.randn(len(lengths), max(lengths), DIM, generator=torch.Generator().manual_seed(seed))
+    values = torch.randn(
+        len(lengths), max(lengths), DIM, generator=torch.Generator().manual_seed(seed)
+    )
     lengths = torch.tensor(lengths)
     inside = torch.arange(values.shape[1]) < lengths[:, None]
     return Inputs((values * inside[..., None]).to(dtype), lengths)
@@ -193,9 +195,7 @@ def test_watching_changes_nothing(kind, settings):
 @some
 @pytest.mark.parametrize("how", COPIES)
 def test_copies_are_whole_and_their_own(kind, settings, how, tmp_path):
-    check_copy(
-        build(kind, settings), lambda: build(kind, settings, seed=2), how, logits, tmp_path
-    )
+    check_copy(build(kind, settings), lambda: build(kind, settings, seed=2), how, logits, tmp_path)
 
 
 @every

@@ -21,7 +21,9 @@ def every_text(log_probs):
 
 
 def drawn(seed, frames=5, symbols=6):
-    logits = torch.randn(frames, symbols, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    logits = torch.randn(
+        frames, symbols, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)
+    )
     logits[:, 1:3] = -torch.inf  # start and end are no symbols
     return (2 * logits).log_softmax(-1)
 

@@ -1,5 +1,7 @@
 """ARSG against the paper's equations, written again in NumPy, and against its claims."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -22,7 +24,9 @@ def model(**changes):
 
 
 def sounds(lengths=(9, 4, 6), dim=4, seed=2):
-    frames = torch.randn(len(lengths), max(lengths), dim, generator=torch.Generator().manual_seed(seed))
+    frames = torch.randn(
+        len(lengths), max(lengths), dim, generator=torch.Generator().manual_seed(seed)
+    )
     return Inputs(frames.double(), torch.tensor(lengths))
 
 
@@ -132,7 +136,7 @@ def test_the_window_follows_the_median_of_the_last_weights():
     with watch(net) as seen:
         net(batch, TARGET[:1])
     steps = [one[0, 0].detach().numpy() for one in seen["attention"].steps]
-    for before, after in zip(steps, steps[1:], strict=False):
+    for before, after in pairwise(steps):
         middle = int((before.cumsum() >= 0.5).argmax())
         assert set(np.flatnonzero(after)) <= {middle - 1, middle, middle + 1}
 

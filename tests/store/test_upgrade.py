@@ -57,6 +57,8 @@ def test_a_folder_of_the_first_format_is_read(tmp_path):
 LATER = {
     "lstmn-lm",
     "bran",
+    "arsg",
+    "ctc",
     *catalog.names("classification"),
     *catalog.names("entailment"),
     *catalog.names("tagging"),

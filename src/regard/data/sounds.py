@@ -89,7 +89,8 @@ def samples(sound: Sound) -> tuple[Samples, int]:
             found = opened.read(dtype="float32", always_2d=True)
     except library.LibsndfileError as error:
         kind = "damaged sound" if _begins_as_sound(held) else "no sound"
-        raise SoundError(kind, str(error).strip().removesuffix(".")) from None
+        said = str(error).strip().removesuffix(".").rpartition(">: ")[2]
+        raise SoundError(kind, said or "libsndfile cannot read it") from None
     if len(found) < count:
         raise SoundError("damaged sound", f"{len(found):,} of {count:,} samples")
     if not len(found):

@@ -38,6 +38,7 @@ class Speech(Generation):
 
     name: ClassVar[str] = "speech"
     metric: ClassVar[str] = "wer"
+    viewed: ClassVar[str] = "speech"
     columns: ClassVar[Mapping[str, str | int]] = {"source": "file", "target": "text"}
     lower_is_better: ClassVar[frozenset[str]] = Generation.lower_is_better | {"cer", "ser"}
     max_length: ClassVar[int] = 3000

@@ -29,7 +29,6 @@ class SpeechCTC(Speech):
     """
 
     name: ClassVar[str] = "speech-ctc"
-    viewed: ClassVar[str] = "usual"
     options: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(
