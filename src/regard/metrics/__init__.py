@@ -7,6 +7,7 @@ from regard.metrics.calibration import (
     fit_temperature,
     reliability,
 )
+from regard.metrics.captions import caption_bleu, caption_rouge, cider_d
 from regard.metrics.classes import accuracy, f1_of, macro_f1
 from regard.metrics.correlation import mean_squared_error, pearson, spearman
 from regard.metrics.distance import edit_distance, nearest_variant
@@ -36,8 +37,11 @@ __all__ = [
     "aer",
     "bleu",
     "bootstrap",
+    "caption_bleu",
+    "caption_rouge",
     "cer",
     "chrf",
+    "cider_d",
     "conlleval",
     "edit_distance",
     "evalb",

@@ -25,6 +25,7 @@ TASKS = {
     "reading": "regard.tasks.reading:Reading",
     "images": "regard.tasks.images:Images",
     "relations": "regard.tasks.relations:Relations",
+    "captioning": "regard.tasks.captioning:Captioning",
     "speech": "regard.tasks.speech:Speech",
     "speech-ctc": "regard.tasks.speech_ctc:SpeechCTC",
 }
