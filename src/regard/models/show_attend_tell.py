@@ -249,7 +249,8 @@ def _mean_log_likelihood(logits: Any, target_in: Tensor) -> Tensor:
     """The mean log-probability of the words of each caption and of its end: (B,)."""
     if not isinstance(logits, Tensor):  # put off until the loss; here they are needed now
         logits = F.linear(logits.states, logits.weight, logits.bias)
-    logs = logits.float().log_softmax(-1)
+    wide = torch.promote_types(logits.dtype, torch.float32)
+    logs = logits.log_softmax(-1, dtype=wide)
     real = target_in != PAD
     out = torch.cat([target_in[:, 1:], torch.full_like(target_in[:, :1], PAD)], 1)
     ends = real & (out == PAD)
