@@ -29,6 +29,7 @@ __all__ = [
     "Tagger",
     "ids_of",
     "lengths_of",
+    "pictures_of",
     "unpacked",
 ]
 
@@ -103,6 +104,21 @@ def ids_of(source: "Tensor | Inputs", lengths: Tensor | None = None) -> tuple[Te
             f"this encoder reads ids (batch, time), and got {ids.dtype} of shape {tuple(ids.shape)}"
         )
     return ids, lengths
+
+
+def pictures_of(source: "Tensor | Inputs", channels: int) -> Tensor:
+    """The pictures (B, C, H, W) of a batch, for a model that reads nothing else.
+
+    Raises:
+        RequestError: the source is no batch of pictures, or of others.
+    """
+    values, _ = unpacked(source)
+    if values.dim() != 4 or values.shape[1] != channels or not values.is_floating_point():
+        raise RequestError(
+            f"this model reads pictures (batch, {channels}, height, width), and got "
+            f"{values.dtype} of shape {tuple(values.shape)}"
+        )
+    return values
 
 
 class Output(NamedTuple):

@@ -7,6 +7,7 @@ training split, and keeps in one file of the model folder.
 from regard.fields.base import Bad, Field, Report
 from regard.fields.features import FeaturesField
 from regard.fields.graph import GraphField
+from regard.fields.image import ImageField
 from regard.fields.key import KeyField
 from regard.fields.label import LabelField, LabelsField, OrdinalField
 from regard.fields.number import GradeField, NumberField
@@ -25,6 +26,7 @@ __all__ = [
     "Field",
     "GradeField",
     "GraphField",
+    "ImageField",
     "KeyField",
     "LabelField",
     "LabelsField",

@@ -23,6 +23,7 @@ TASKS = {
     "pronunciation": "regard.tasks.pronunciation:Pronunciation",
     "tagging": "regard.tasks.tagging:Tagging",
     "reading": "regard.tasks.reading:Reading",
+    "images": "regard.tasks.images:Images",
     "relations": "regard.tasks.relations:Relations",
 }
 """What a recipe may name as `task.name`."""
