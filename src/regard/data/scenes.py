@@ -47,9 +47,7 @@ class Scene(ABC):
             )
 
     @abstractmethod
-    def lay(
-        self, one: Pixels, others: Others, count: int, random: np.random.Generator
-    ) -> Pixels:
+    def lay(self, one: Pixels, others: Others, count: int, random: np.random.Generator) -> Pixels:
         """The canvas with a picture on it.
 
         Args:

@@ -111,11 +111,14 @@ def image(
             axes.imshow(photo, **smooth)
             veil = np.zeros((*grid, 4))
             veil[..., 3] = 0.72 * (1 - part)
-            axes.imshow(veil, interpolation="nearest" if values else "bilinear", **smooth)
+            alike = grid == photo.shape[:2]  # a weight for each pixel
+            axes.imshow(veil, interpolation="nearest" if values or alike else "bilinear", **smooth)
         if len(trail) == 2:
             px, py = x + trail[0][: i + 1] * wide, y + 0.18 + trail[1][: i + 1] * high
-            axes.plot(px, py, color=MARK, linewidth=1, marker="o", markersize=2)
-            axes.plot(px[-1:], py[-1:], color=MARK, marker="o", markersize=4)
+            axes.plot(px, py, color=MARK, linewidth=1)
+            for number, at in enumerate(zip(px, py, strict=True), 1):
+                axes.plot(*at, color=MARK, marker="o", markersize=5 if number <= i else 7)
+                write(axes, *at, str(number), 4.5, ha="center", color="white", zorder=4)
     axes.set(xlim=(0, width), ylim=(down * (high + 0.24), axes.get_ylim()[1]))
     return made
 

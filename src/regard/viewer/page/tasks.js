@@ -75,15 +75,18 @@ VIEWS.push({
     canvas.style.width = `${width}px`; canvas.style.height = `${height}px`;
     const c = canvas.getContext("2d");
     c.scale(2, 2);
+    c.imageSmoothingEnabled = !!photo && photo.width >= 128;  // small pictures are shown pixel by pixel
     if (photo) c.drawImage(photo, 0, 0, width, height);
-    c.imageSmoothingEnabled = !state.values;
+    c.imageSmoothingEnabled = !state.values && !(photo && photo.width === wide && photo.height === high);
     c.drawImage(heat, 0, 0, width, height);
     const { x, y } = p.map.extra ?? {};
     if (x && y) {  // a glimpse's trail: places from 0 to 1
       c.strokeStyle = c.fillStyle = colours.mark; c.lineWidth = 2; c.beginPath();
       for (let i = 0; i <= r; i++) i ? c.lineTo(x[i] * width, y[i] * height) : c.moveTo(x[i] * width, y[i] * height);
       c.stroke();
-      for (let i = 0; i <= r; i++) { c.beginPath(); c.arc(x[i] * width, y[i] * height, i === r ? 6 : 3, 0, 7); c.fill(); }
+      for (let i = 0; i <= r; i++) { c.beginPath(); c.arc(x[i] * width, y[i] * height, i === r ? 11 : 8, 0, 7); c.fill(); }
+      pencil(c, "center", "middle", 12, "#fff");
+      for (let i = 0; i <= r; i++) c.fillText(i + 1, x[i] * width, y[i] * height);
     }
     const words = p.rows.labels.map((l, i) => make("button", { class: "word", "aria-pressed": String(i === r), dir: "auto", click: () => choose(i, -1) }, l));
     board.page(scrubber(p), canvas, make("p", { class: "words" }, ...words.flatMap((w) => [w, " "])), make("p", { class: "soft" }, "values: regions as they are, not smoothed"));
