@@ -58,6 +58,7 @@ LATER = {
     "lstmn-lm",
     "bran",
     *catalog.names("classification"),
+    *catalog.names("images"),
     *catalog.names("entailment"),
     *catalog.names("tagging"),
 }

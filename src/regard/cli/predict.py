@@ -258,13 +258,15 @@ def _inputs(texts: Sequence[str] | None, input: str | None, files: bool = False)
     elif input is None or input == "-":
         if sys.stdin.isatty():
             say("reading from the terminal, one input a line; Ctrl-D ends")
-        source: Any = sys.stdin.buffer
-        if files:
-            source = io.BufferedReader(source)
-            if url := _piped(source):
-                yield Line(url)
-                return
-        yield from _lines(source.readline)
+        if not files:
+            yield from _lines(sys.stdin.buffer.readline)
+            return
+        source: Any = io.BufferedReader(sys.stdin.buffer)  # type: ignore[arg-type]
+        try:
+            url = _piped(source)
+            yield from [Line(url)] if url else _lines(source.readline)
+        finally:
+            source.detach()  # standard input stays open
     else:
         with open(input, "rb") as file:
             yield from _lines(file.readline)

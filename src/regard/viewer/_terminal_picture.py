@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +33,7 @@ def photo_of(content: bytes | None) -> NDArray[np.uint8] | None:
 
 def picture_lines(
     photo: NDArray[np.uint8],
-    look: NDArray[np.float32],
+    look: NDArray[Any],
     trail: Sequence[tuple[float, float]],
     width: int,
     colour: bool,
@@ -47,6 +48,7 @@ def picture_lines(
         colour: two pixels a character; else a character for each two rows by its brightness, and
             points for what is bright and not looked at.
     """
+    look = look.astype(np.float64)
     wide = max(min(width, WIDEST, photo.shape[1]), 1)
     high = max(round(photo.shape[0] / photo.shape[1] * wide / 2), 1) * 2
     pixels = _sampled(photo.astype(np.float64), high, wide)

@@ -41,6 +41,8 @@ Floats = NDArray[np.float32]
 
 LEAST = 0.03
 """Weights below are not named in a line."""
+LEAST_WIDE = 12
+"""Characters for a picture and the words above it."""
 BANDS = 24
 """Lines that a strip of features has at most."""
 
@@ -209,7 +211,8 @@ def _image(place: TerminalSurface, panel: MapPanel) -> Text:
             lines = [place.cells(line, found.top, 2) for line in look]
         else:
             lines = picture_lines(photo, look, trail[: r + 1], place.width, place.colour)
-            wide = len(lines[0])
+            wide = max(len(lines[0]), LEAST_WIDE)
+            lines = [line + Text(" " * (wide - len(line))) for line in lines]
         blocks.append([Text(f"{clean(found.rows[r])[:wide]:{wide}}"), *lines])
     across = max(place.width // (wide + 2), 1)
     made = []

@@ -121,12 +121,11 @@ def format_of(path: str | Path | Mapping[str, str | Path]) -> str:
     """
     if isinstance(path, Mapping):
         return "moses"
-    if str(path) != "-" and Path(path).is_dir():
-        return "folders"
     name = str(path).removesuffix(".gz")
     if name == "-":
         return "tsv"
-    return _ENDINGS.get(Path(name).suffix.lower(), "moses")
+    told = _ENDINGS.get(Path(name).suffix.lower())
+    return told or ("folders" if Path(name).is_dir() else "moses")
 
 
 def write_back(

@@ -68,7 +68,7 @@ VIEWS.push({
     const most = max(...row, 1e-9);
     for (let i = 0; i < row.length; i++) {  // light where it looks, veiled where it does not
       const v = row[i] / most, t = table(STOPS.dark), l = level(row[i], most) * 3;
-      data.data.set(photo ? [0, 0, 0, 180 * (1 - v)] : [t[l], t[l + 1], t[l + 2], 255], i * 4);
+      data.data.set(photo ? [96, 96, 96, 180 * (1 - v)] : [t[l], t[l + 1], t[l + 2], 255], i * 4);
     }
     hc.putImageData(data, 0, 0);
     const canvas = make("canvas", { width: width * 2, height: height * 2, role: "img", "aria-label": `where ${p.rows.labels[r]} looks` });
