@@ -3,6 +3,7 @@
 import base64
 import io
 import tarfile
+import zlib
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from regard.data.scenes import Cluttered, Cued, scene_of
 from regard.errors import RequestError
 
 RED, BLUE = (200, 40, 10), (0, 20, 220)
+NOISE = np.random.default_rng(1).integers(0, 255, (40, 40, 3), np.uint8)
 
 
 def picture(path, mode="RGB", form=None, size=(4, 3), color=RED, **more):
@@ -65,8 +67,6 @@ def _bomb(path):
     """The head of a PNG file of 60,000 x 60,000 pixels, with next to nothing behind it."""
     content = bytearray(png(np.zeros((2, 2, 3), np.uint8)))
     content[16:24] = (60_000).to_bytes(4, "big") * 2
-    import zlib
-
     content[29:33] = zlib.crc32(bytes(content[12:29])).to_bytes(4, "big")
     path.write_bytes(bytes(content))
 
@@ -80,7 +80,7 @@ ODD = {
     "empty.png": (lambda p: p.write_bytes(b""), "empty picture", "0 bytes"),
     "text.png": (lambda p: p.write_text("no picture"), "no picture", "PNG, JPEG or WebP"),
     "cut.png": (
-        lambda p: p.write_bytes(png(np.random.default_rng(1).integers(0, 255, (40, 40, 3), np.uint8))[:900]),
+        lambda p: p.write_bytes(png(NOISE)[:900]),
         "damaged picture", "",
     ),
     "pixel.png": (lambda p: picture(p, size=(1, 1)), "picture too small", "1 × 1 pixels"),

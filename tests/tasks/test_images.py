@@ -20,8 +20,8 @@ from regard.viewer.terminal_panels import render
 from regard.views import ViewOptions
 from tests.cli.run import run
 from tests.cli.toy import feed
-from tests.tasks.pictured import FORMS, RAM as GLIMPSES
-from tests.tasks.pictured import arrays, drawn, folders, tables, trained
+from tests.tasks.pictured import FORMS, arrays, drawn, folders, tables, trained
+from tests.tasks.pictured import RAM as GLIMPSES
 
 
 @pytest.fixture(scope="module")

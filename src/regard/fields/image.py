@@ -208,7 +208,7 @@ class ImageField(Field):
     # -- learning
 
     def learn(self, values: Sequence[Picture]) -> "ImageField":
-        """With the mean and the deviation of each channel, of some pictures of the training data."""
+        """With the mean and the deviation of each channel, of some of the training data."""
         made = copy(self)
         if not self.normalize or not values:
             return made

@@ -89,7 +89,7 @@ def patches(
 def gaussian_log_prob(
     value: Float[Tensor, "*batch 2"], mean: Float[Tensor, "*batch 2"], sigma: float
 ) -> Float[Tensor, "*batch"]:
-    r"""log N(value; mean, σ² I) of two numbers; its gradient is (value - mean) / σ²."""
+    r"""Log N(value; mean, σ² I) of two numbers; its gradient is (value - mean) / σ²."""
     each = -((value - mean) ** 2) / (2 * sigma**2) - math.log(sigma) - math.log(2 * math.pi) / 2
     return each.sum(-1)
 
