@@ -60,6 +60,7 @@ LATER = {
     "arsg",
     "ctc",
     *catalog.names("classification"),
+    *catalog.names("images"),
     *catalog.names("entailment"),
     *catalog.names("tagging"),
 }

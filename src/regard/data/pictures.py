@@ -170,7 +170,9 @@ def _members(path: str, changed: int) -> dict[str, tuple[int, int]]:
         with tarfile.open(path, "r:") as archive:
             return {m.name: (m.offset_data, m.size) for m in archive if m.isfile()}
     except tarfile.TarError as error:
-        raise RequestError(f"{path} is no tar archive (zipped ones are not read): {error}") from None
+        raise RequestError(
+            f"{path} is no tar archive (zipped ones are not read): {error}"
+        ) from None
 
 
 def _decoded(content: bytes, channels: int) -> Pixels:
@@ -220,7 +222,9 @@ def _of_array(picture: Picture) -> Pixels:
     array = found.get(name or IMAGES)
     if array is None or array.ndim not in (3, 4) or array.dtype != np.uint8:
         there = ", ".join(f"{n}: {a.dtype} {a.shape}" for n, a in found.items())
-        said = f"{name or IMAGES!r} of bytes (N, H, W) or (N, H, W, 3) was expected, there is {there}"
+        said = (
+            f"{name or IMAGES!r} of bytes (N, H, W) or (N, H, W, 3) was expected, there is {there}"
+        )
         raise PictureError("no array of pictures", said)
     if not number.isdecimal() or int(number) >= len(array):
         said = f"a number below {len(array):,} was expected behind #, got {number!r}"

@@ -47,9 +47,7 @@ class Scene(ABC):
             )
 
     @abstractmethod
-    def lay(
-        self, one: Pixels, others: Others, count: int, random: np.random.Generator
-    ) -> Pixels:
+    def lay(self, one: Pixels, others: Others, count: int, random: np.random.Generator) -> Pixels:
         """The canvas with a picture on it.
 
         Args:
@@ -188,6 +186,8 @@ def scene_of(told: Mapping[str, Any]) -> Scene | None:
 def _put(canvas: Pixels, piece: Pixels, random: np.random.Generator) -> None:
     """Lay a piece at a random place, where all of it is on the canvas."""
     high, wide = piece.shape[:2]
-    y, x = (int(random.integers(c - s + 1)) for c, s in zip(canvas.shape, (high, wide)))
+    y, x = (
+        int(random.integers(c - s + 1)) for c, s in zip(canvas.shape, (high, wide), strict=False)
+    )
     there = canvas[y : y + high, x : x + wide]
     np.maximum(there, piece, out=there)

@@ -208,7 +208,7 @@ class ImageField(Field):
     # -- learning
 
     def learn(self, values: Sequence[Picture]) -> "ImageField":
-        """With the mean and the deviation of each channel, of some pictures of the training data."""
+        """With the mean and the deviation of each channel, of some of the training data."""
         made = copy(self)
         if not self.normalize or not values:
             return made
@@ -263,7 +263,7 @@ def _resized(one: Pixels, size: tuple[int, int]) -> Pixels:
     """Bilinear, as Pillow does it: where a picture becomes smaller, every pixel counts."""
     if one.shape[:2] == size:
         return one
-    values = torch.from_numpy(np.ascontiguousarray(one.transpose(2, 0, 1)))[None].float()
+    values = torch.from_numpy(one.transpose(2, 0, 1).astype(np.float32))[None]
     made = torch.nn.functional.interpolate(values, size, mode="bilinear", antialias=True)
     found = made[0].round().clamp(0, 255).to(torch.uint8)
     return np.ascontiguousarray(found.permute(1, 2, 0).numpy())

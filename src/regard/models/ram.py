@@ -37,7 +37,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.attention._recorder import record_weights
+from regard.attention._recorder import record_weights, scope
 from regard.attention._roles import Declaring
 from regard.errors import RequestError, nearest
 from regard.protocols import Inputs, Output, pictures_of
@@ -89,7 +89,7 @@ def patches(
 def gaussian_log_prob(
     value: Float[Tensor, "*batch 2"], mean: Float[Tensor, "*batch 2"], sigma: float
 ) -> Float[Tensor, "*batch"]:
-    r"""log N(value; mean, σ² I) of two numbers; its gradient is (value - mean) / σ²."""
+    r"""Log N(value; mean, σ² I) of two numbers; its gradient is (value - mean) / σ²."""
     each = -((value - mean) ** 2) / (2 * sigma**2) - math.log(sigma) - math.log(2 * math.pi) / 2
     return each.sum(-1)
 
@@ -229,7 +229,10 @@ class RAM(nn.Module):
         picture = pictures_of(source, self.in_channels).to(self.answer.weight.dtype)
         if self.training or self.paths == 1:
             return self._looked(picture, self._numbers(picture, self.paths == 1))
-        each = [self._looked(picture, noise) for noise in self._numbers(picture, False)]
+        each = []
+        for path, noise in enumerate(self._numbers(picture, False)):
+            with scope("path", path):
+                each.append(self._looked(picture, noise))
         logits = torch.stack([one.logits.log_softmax(-1) for one in each]).mean(0)
         return Output(logits, each[0].extra)
 
@@ -255,11 +258,16 @@ class RAM(nn.Module):
                 baselines.append(self.baseline(state.detach())[:, 0])
             location = sample.clamp(-1, 1)
             locations.append(location)
-            glimpse = self.network(self.sensor(picture, location), location)
+            with scope("glimpse", t):
+                seen = self.sensor(picture, location)
+            glimpse = self.network(seen, location)
             state = torch.relu(self.past(state) + self.present(glimpse))
         extra = {"locations": torch.stack(locations, 1)}
         if log_probs:
-            extra |= {"log_probs": torch.stack(log_probs, 1), "baselines": torch.stack(baselines, 1)}
+            extra |= {
+                "log_probs": torch.stack(log_probs, 1),
+                "baselines": torch.stack(baselines, 1),
+            }
         return Output(self.answer(state), extra)
 
     def _numbers(self, picture: Tensor, one: bool) -> Tensor:

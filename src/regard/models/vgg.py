@@ -19,6 +19,7 @@ network is trained first.
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from jaxtyping import Float
@@ -57,9 +58,7 @@ class ConvolutionBlocks(nn.Module):
         for width, count in zip(widths, convolutions, strict=True):
             sizes = [size, *[width] * count]
             self.blocks.append(
-                nn.ModuleList(
-                    nn.Conv2d(a, b, 3, padding=1) for a, b in zip(sizes, sizes[1:], strict=False)
-                )
+                nn.ModuleList(nn.Conv2d(a, b, 3, padding=1) for a, b in pairwise(sizes))
             )
             size = width
         for layer in self.modules():

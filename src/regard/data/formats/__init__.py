@@ -126,7 +126,8 @@ def format_of(path: str | Path | Mapping[str, str | Path]) -> str:
     name = str(path).removesuffix(".gz")
     if name == "-":
         return "tsv"
-    return _ENDINGS.get(Path(name).suffix.lower(), "moses")
+    told = _ENDINGS.get(Path(name).suffix.lower())
+    return told or ("folders" if Path(name).is_dir() else "moses")
 
 
 def write_back(

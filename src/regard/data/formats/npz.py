@@ -43,9 +43,7 @@ def read(
     file = Path(str(path)).name
     before = {f: "" if n == IMAGES else f"{n}/" for f, n in chosen.items()}
     for i in range(min(sizes.values(), default=0)):
-        cells = {
-            f: str(a[i]) if a.ndim == 1 else f"{file}#{before[f]}{i}" for f, a in used.items()
-        }
+        cells = {f: str(a[i]) if a.ndim == 1 else f"{file}#{before[f]}{i}" for f, a in used.items()}
         yield Row(cells, str(path), i + 1)
     problems.report(str(path))
 
@@ -61,5 +59,3 @@ def _arrays(path: Any) -> dict[str, NDArray[Any]]:
     if isinstance(path, Mapping) or str(path) == "-":
         raise RequestError("an .npz file is one file with arrays: expected its path")
     return {n: a for n, a in arrays(str(regular(path))).items() if a.ndim in (1, 3, 4)}
-
-
