@@ -261,7 +261,7 @@ def _inputs(texts: Sequence[str] | None, input: str | None, files: bool = False)
         if not files:
             yield from _lines(sys.stdin.buffer.readline)
             return
-        source: Any = io.BufferedReader(sys.stdin.buffer)  # type: ignore[arg-type]
+        source: Any = io.BufferedReader(sys.stdin.buffer)
         try:
             url = _piped(source)
             yield from [Line(url)] if url else _lines(source.readline)

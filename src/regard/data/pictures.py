@@ -21,7 +21,7 @@ from regard.data.npz import IMAGES, arrays
 from regard.data.sources import find
 from regard.errors import RegardError, RequestError
 
-__all__ = ["FORMATS", "Picture", "PictureError", "located", "pixels", "png"]
+__all__ = ["FORMATS", "PictureError", "PictureSource", "located", "pixels", "png"]
 
 Pixels = NDArray[np.uint8]
 
@@ -48,7 +48,7 @@ class PictureError(RegardError):
 
 
 @dataclass(frozen=True)
-class Picture:
+class PictureSource:
     """Where a picture is.
 
     Args:
@@ -67,7 +67,7 @@ class Picture:
         return self.name
 
 
-def located(address: str, file: str = "") -> Picture:
+def located(address: str, file: str = "") -> PictureSource:
     """Where the picture of an address is.
 
     Args:
@@ -79,7 +79,7 @@ def located(address: str, file: str = "") -> Picture:
         PictureError: there is no such file.
     """
     if address.startswith(URL):
-        return Picture(address, address)
+        return PictureSource(address, address)
     path, inside = address, ""
     for ending in (".npz#", ".tar#"):
         if ending in address:
@@ -88,20 +88,20 @@ def located(address: str, file: str = "") -> Picture:
             break
     if not file:
         try:
-            return Picture(address, str(regular(find(path))), inside)
+            return PictureSource(address, str(regular(find(path))), inside)
         except RequestError as error:
             raise PictureError("no such picture", str(error)) from None
     beside = Path(file).parent / path
     archive = Path(file).with_suffix(".tar")
     if not inside and not beside.is_file() and archive.is_file():
-        return Picture(address, str(archive), path)
+        return PictureSource(address, str(archive), path)
     try:
-        return Picture(address, str(regular(beside)), inside)
+        return PictureSource(address, str(regular(beside)), inside)
     except RequestError as error:
         raise PictureError("no such picture", str(error)) from None
 
 
-def pixels(picture: Picture, channels: int) -> Pixels:
+def pixels(picture: PictureSource, channels: int) -> Pixels:
     """A picture decoded.
 
     A palette, CMYK and 16 bits are converted; what is transparent becomes white; a photograph is
@@ -146,7 +146,7 @@ def _pillow() -> Any:
     return Image
 
 
-def _content(picture: Picture) -> bytes:
+def _content(picture: PictureSource) -> bytes:
     if picture.place.startswith(URL):
         try:
             return base64.b64decode(picture.place.partition(",")[2], validate=True)
@@ -215,7 +215,7 @@ def _converted(opened: Any, channels: int, image: Any) -> Pixels:
     return found[..., None] if channels == 1 else found
 
 
-def _of_array(picture: Picture) -> Pixels:
+def _of_array(picture: PictureSource) -> Pixels:
     """One picture of an array (N, H, W) or (N, H, W, channels) of bytes."""
     name, _, number = picture.inside.rpartition("/")
     found = arrays(picture.place)

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from regard.data import pictures
-from regard.data.pictures import Picture, PictureError
+from regard.data.pictures import PictureError, PictureSource
 from regard.data.scenes import Scene
 from regard.errors import RequestError, nearest
 from regard.fields.base import Bad, Field, Report
@@ -63,14 +63,14 @@ class ImageColumn:
 
     def __init__(
         self,
-        pictures: Sequence[Picture],
+        pictures: Sequence[PictureSource],
         field: "ImageField",
-        every: Sequence[Picture] = (),
-        cache: dict[Picture, Pixels] | None = None,
+        every: Sequence[PictureSource] = (),
+        cache: dict[PictureSource, Pixels] | None = None,
     ) -> None:
         self.pictures, self.field = list(pictures), field
         self.every = list(every) or list(dict.fromkeys(replace(p, scene=None) for p in pictures))
-        self.cache: dict[Picture, Pixels] = {} if cache is None else cache
+        self.cache: dict[PictureSource, Pixels] = {} if cache is None else cache
 
     def __len__(self) -> int:
         return len(self.pictures)
@@ -108,7 +108,7 @@ class ImageColumn:
         random = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed)))
         return field.scene.lay(self._kept(one, field.decoded), other, count, random)
 
-    def _kept(self, picture: Picture, read: Any) -> Pixels:
+    def _kept(self, picture: PictureSource, read: Any) -> Pixels:
         if picture in self.cache:
             return self.cache[picture]
         made: Pixels = read(picture)
@@ -177,7 +177,7 @@ class ImageField(Field):
         made._file = file
         return made
 
-    def read(self, cell: str, row: Mapping[str, Any]) -> Picture:
+    def read(self, cell: str, row: Mapping[str, Any]) -> PictureSource:
         """Where the picture of a cell is; it is decoded once, to know that it can be."""
         if not cell.strip():
             raise Bad("empty")
@@ -188,7 +188,7 @@ class ImageField(Field):
             raise Bad(error.what, f"{_short(cell)}: {error.detail}") from None
         return found
 
-    def decoded(self, picture: Picture) -> Pixels:
+    def decoded(self, picture: PictureSource) -> Pixels:
         """Its pixels, of its own size.
 
         Raises:
@@ -196,7 +196,7 @@ class ImageField(Field):
         """
         return pictures.pixels(picture, self.channels)
 
-    def fitted(self, picture: Picture) -> Pixels:
+    def fitted(self, picture: PictureSource) -> Pixels:
         """Its pixels at the size that is read."""
         one = self.decoded(picture)
         if one.shape[:2] == self.size:
@@ -207,7 +207,7 @@ class ImageField(Field):
 
     # -- learning
 
-    def learn(self, values: Sequence[Picture]) -> "ImageField":
+    def learn(self, values: Sequence[PictureSource]) -> "ImageField":
         """With the mean and the deviation of each channel, of some of the training data."""
         made = copy(self)
         if not self.normalize or not values:
@@ -230,7 +230,7 @@ class ImageField(Field):
 
     def encode(
         self,
-        values: Sequence[Picture],
+        values: Sequence[PictureSource],
         report: Report,
         fields: Mapping[str, Field],
         rows: Any = None,

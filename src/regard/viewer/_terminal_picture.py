@@ -83,7 +83,8 @@ def _sampled(values: NDArray[np.float64], high: int, wide: int) -> NDArray[np.fl
     """The nearest of the values at each place of a grid."""
     rows = (np.arange(high) * values.shape[0] // high).clip(0, values.shape[0] - 1)
     columns = (np.arange(wide) * values.shape[1] // wide).clip(0, values.shape[1] - 1)
-    return values[rows][:, columns]
+    found: NDArray[np.float64] = values[rows][:, columns]
+    return found
 
 
 def _color(rgb: NDArray[np.float64]) -> Color:

@@ -75,21 +75,20 @@ VIEWS.push({
     canvas.style.width = `${width}px`; canvas.style.height = `${height}px`;
     const c = canvas.getContext("2d");
     c.scale(2, 2);
-    c.imageSmoothingEnabled = !!photo && photo.width >= 128;  // small pictures are shown pixel by pixel
+    const fine = c.imageSmoothingEnabled = !(photo?.width <= wide);  // else pixel by pixel
     if (photo) c.drawImage(photo, 0, 0, width, height);
-    c.imageSmoothingEnabled = !state.values && !(photo && photo.width === wide && photo.height === high);
+    c.imageSmoothingEnabled = fine && !state.values;
     c.drawImage(heat, 0, 0, width, height);
     const { x, y } = p.map.extra ?? {};
     if (x && y) {  // a glimpse's trail: places from 0 to 1
-      c.strokeStyle = c.fillStyle = colours.mark; c.lineWidth = 2; c.beginPath();
-      for (let i = 0; i <= r; i++) i ? c.lineTo(x[i] * width, y[i] * height) : c.moveTo(x[i] * width, y[i] * height);
+      c.strokeStyle = colours.mark;
+      for (let i = 0; i <= r; i++) c.lineTo(x[i] * width, y[i] * height);
       c.stroke();
-      for (let i = 0; i <= r; i++) { c.beginPath(); c.arc(x[i] * width, y[i] * height, i === r ? 11 : 8, 0, 7); c.fill(); }
-      pencil(c, "center", "middle", 12, "#fff");
-      for (let i = 0; i <= r; i++) c.fillText(i + 1, x[i] * width, y[i] * height);
+      pencil(c, "center", "middle", 12);
+      for (let i = 0; i <= r; i++) { const a = x[i] * width, b = y[i] * height; c.fillStyle = colours.mark; c.beginPath(); c.arc(a, b, 9, 0, 7); c.fill(); c.fillStyle = "#fff"; c.fillText(i + 1, a, b); }
     }
     const words = p.rows.labels.map((l, i) => make("button", { class: "word", "aria-pressed": String(i === r), dir: "auto", click: () => choose(i, -1) }, l));
-    board.page(scrubber(p), canvas, make("p", { class: "words" }, ...words.flatMap((w) => [w, " "])), make("p", { class: "soft" }, "values: regions as they are, not smoothed"));
+    board.page(scrubber(p), canvas, make("p", { class: "words" }, ...words.flatMap((w) => [w, " "])));
   },
 });
 
