@@ -14,7 +14,9 @@ from regard._catalog.entry import AXES, Entry
 from regard._catalog.generators import GENERATORS
 from regard._catalog.others import OTHERS
 from regard._catalog.pairs import PAIRS
+from regard._catalog.pictures import PICTURES
 from regard._catalog.sentences import SENTENCES
+from regard._catalog.sounds import SOUNDS
 from regard._catalog.tagging import TAGGING
 from regard._recipe.check import given_by_data, optional_of_data
 from regard.errors import RequestError, nearest
@@ -22,7 +24,10 @@ from regard.errors import RequestError, nearest
 __all__ = ["AXES", "ENTRIES", "Entry", "build", "entry", "load", "names"]
 
 ENTRIES: tuple[Entry, ...] = tuple(
-    sorted((*GENERATORS, *OTHERS, *PAIRS, *SENTENCES, *DEEP, *TAGGING), key=lambda row: row.year)
+    sorted(
+        (*GENERATORS, *OTHERS, *PAIRS, *SENTENCES, *DEEP, *TAGGING, *PICTURES, *SOUNDS),
+        key=lambda row: row.year,
+    )
 )
 """All rows, oldest paper first."""
 

@@ -19,6 +19,7 @@ __all__ = [
     "Covering",
     "Decoding",
     "Encoded",
+    "FrameClassifier",
     "Generator",
     "Inputs",
     "LanguageModel",
@@ -29,8 +30,10 @@ __all__ = [
     "RelationClassifier",
     "StartsLinear",
     "Tagger",
+    "frames_of",
     "ids_of",
     "lengths_of",
+    "pictures_of",
     "unpacked",
 ]
 
@@ -105,6 +108,38 @@ def ids_of(source: "Tensor | Inputs", lengths: Tensor | None = None) -> tuple[Te
             f"this encoder reads ids (batch, time), and got {ids.dtype} of shape {tuple(ids.shape)}"
         )
     return ids, lengths
+
+
+def frames_of(source: "Tensor | Inputs", lengths: Tensor | None, dim: int) -> tuple[Tensor, Tensor]:
+    """(frames (B, T, dim), lengths (B,)) for an encoder that reads a sound.
+
+    Raises:
+        RequestError: the source is no frames of `dim` numbers.
+    """
+    frames, lengths = unpacked(source, lengths)
+    if not frames.is_floating_point() or frames.dim() != 3 or frames.shape[2] != dim:
+        raise RequestError(
+            f"this encoder reads frames (batch, time, {dim}), and got {frames.dtype} of shape "
+            f"{tuple(frames.shape)}"
+        )
+    if lengths is None:
+        lengths = frames.new_full(frames.shape[:1], frames.shape[1]).long()
+    return frames, lengths
+
+
+def pictures_of(source: "Tensor | Inputs", channels: int) -> Tensor:
+    """The pictures (B, C, H, W) of a batch, for a model that reads nothing else.
+
+    Raises:
+        RequestError: the source is no batch of pictures, or of others.
+    """
+    values, _ = unpacked(source)
+    if values.dim() != 4 or values.shape[1] != channels or not values.is_floating_point():
+        raise RequestError(
+            f"this model reads pictures (batch, {channels}, height, width), and got "
+            f"{values.dtype} of shape {tuple(values.shape)}"
+        )
+    return values
 
 
 class Output(NamedTuple):
@@ -259,6 +294,20 @@ class Tagger(Protocol):
 
     def __call__(self, source: Tensor | Inputs, lengths: Tensor | None = None) -> Output:
         """Read sources: words (B, T), or `Inputs`; logits (B, T, num_tags)."""
+        ...
+
+
+@runtime_checkable
+class FrameClassifier(Protocol):
+    """Gives scores of symbols for each frame, before the softmax; id PAD is the blank of CTC.
+
+    Frames may be joined: `Output.extra["lengths"]` (B,) says how many each sound has then.
+    """
+
+    normalized: bool
+
+    def __call__(self, source: Tensor | Inputs, lengths: Tensor | None = None) -> Output:
+        """Read frames (B, T, D), or `Inputs`: logits (B, T', V)."""
         ...
 
 

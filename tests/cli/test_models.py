@@ -33,7 +33,10 @@ def test_the_catalogue_has_the_papers_and_their_axes():
         )
         widths = [v for k, v in entry.tiny.items() if isinstance(v, int) and k != "layers"]
         assert max(widths) <= 16
-    apart = {"memory", "language", "reading", "graphs", "classification", "entailment", "tagging"}
+    apart = {
+        "memory", "language", "reading", "graphs", "classification", "entailment", "tagging",
+        "images",
+    }  # fmt: skip
     generators = [name for name in catalog.names() if not apart & {*catalog.entry(name).tasks}]
     writes = [name for name in generators if "translation" in catalog.entry(name).tasks]
     assert catalog.names("translation") == catalog.names("pronunciation") == writes
@@ -45,6 +48,7 @@ def test_the_catalogue_has_the_papers_and_their_axes():
     assert catalog.names("graphs") == ["gcn", "gat"]
     assert {"cnn", "han", "self-attentive", "bilstm", "disan"} <= {*catalog.names("classification")}
     assert {*catalog.names("entailment")} == {*catalog.names("similarity")}
+    assert catalog.names("images") == ["ram", "vgg"]
     assert catalog.names("captions") == []
 
 
@@ -53,6 +57,7 @@ GIVEN = {
     "classification": ("vocab_size", "num_classes"),
     "entailment": ("vocab_size", "num_classes"),
     "graphs": ("in_features", "num_classes"),
+    "images": ("in_channels", "num_classes"),
     "language": ("vocab_size",),
     "memory": ("vocab_size", "num_answers"),
     "parsing": VOCABULARIES,
@@ -60,6 +65,9 @@ GIVEN = {
     "tagging": ("vocab_size", "num_tags"),
     "relations": ("vocab_size", "num_relations", "num_names"),
     "summarization": VOCABULARIES,
+    "captioning": ("in_channels", "target_vocab_size"),
+    "speech": ("source_dim", "target_vocab_size"),
+    "speech-ctc": ("source_dim", "target_vocab_size"),
     "translation": VOCABULARIES,
 }
 """What the data of a task say to a model, under PyTorch's and Hugging Face's names."""

@@ -58,7 +58,11 @@ LATER = {
     "abs",
     "lstmn-lm",
     "bran",
+    "arsg",
+    "show-attend-tell",
+    "ctc",
     *catalog.names("classification"),
+    *catalog.names("images"),
     *catalog.names("entailment"),
     *catalog.names("tagging"),
 }

@@ -4,7 +4,7 @@ No model has a flag for it. A recorder changes no kernel, no output, no gradient
 numbers: where the chosen kernel kept no weights they come from a second pass beside it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from fnmatch import fnmatch
@@ -25,7 +25,7 @@ from regard.attention._stored_weights import DiskStore, DiskWeights, TopKWeights
 from regard.attention.mask import Edges
 from regard.errors import RequestError, nearest
 
-__all__ = ["Record", "Seen", "recording", "rows_of", "scope", "watch"]
+__all__ = ["Record", "Seen", "record_weights", "recording", "rows_of", "scope", "watch"]
 
 
 class Seen(Mapping[str, Record]):
@@ -311,6 +311,18 @@ def active() -> bool:
 def unwatched() -> bool:
     """Whether nobody does, for callers outside of compiled graphs."""
     return not _watchers.get()
+
+
+def record_weights(owner: nn.Module, weights: Callable[[], Tensor]) -> None:
+    """Show the watchers what was looked at by what is no `Attention`: glimpses, crops, windows.
+
+    Args:
+        owner: the module that looks; a `Declaring` one says its role.
+        weights: computes them, if anybody watches: (B, query, key).
+    """
+    for seen in _watchers.get() if active() else ():
+        if (name := seen.name_of(owner)) is not None:
+            seen.add(name, weights(), owner)
 
 
 def record(call: Call, attended: Attended, owner: object) -> None:

@@ -12,6 +12,7 @@ from regard.data import Problems, Row, read, stories
 from regard.data.formats import COLUMNS, FORMATS, format_of
 from regard.data.formats.conll import names as conll_names
 from regard.data.formats.jsonl import objects
+from regard.data.formats.npz import names as npz_names
 from regard.data.formats.text import lines, regular
 from regard.data.sources import find, splits
 from regard.errors import RequestError
@@ -163,6 +164,8 @@ def column_names(file: Path, format: str | None, header: bool) -> dict[str, str 
         if found is None:
             raise RequestError(f"{file}: expected a JSON object a line, there is none")
         return {name: name for name, v in found.items() if isinstance(v, str)}
+    if chosen == "npz":
+        return npz_names(file)
     if chosen == "conll":
         return {str(name): name for name in conll_names(file)}
     first = next((text for _, text in lines(file, Problems()) if text), None)

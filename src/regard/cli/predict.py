@@ -1,5 +1,6 @@
 """`regard predict`: any task's model on lines of text, as a filter or on the words given."""
 
+import io
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -34,6 +35,13 @@ CHUNK = 512
 
 LONGEST = 1 << 20
 """Bytes of a line; longer ones are refused, so that no input needs more memory than this."""
+
+
+FILES = (b"\x89PNG", b"\xff\xd8\xff", b"RIFF")
+"""How a file begins that is no text: PNG, JPEG, WebP."""
+
+LARGEST = 1 << 28
+"""Bytes of a file from a pipe that are read."""
 
 
 class Line(NamedTuple):
@@ -125,7 +133,7 @@ def predict(
         _put_back(loaded, input, into, named)
         return
     words = _words(loaded, replace_unknown or lexicon is not None, lexicon, attention, head, align)
-    given = _inputs(texts, input)
+    given = _inputs(texts, input, loaded.task.reads_files)
     given = _joined(given, loaded.task.join)  # an input may be several lines
     with counted(loaded, "lines", quiet=sys.stdout.isatty()) as watched:
         total, refused = _predict(
@@ -236,19 +244,41 @@ def _write(
     emit({**found, "refused": refused} if refused else found)
 
 
-def _inputs(texts: Sequence[str] | None, input: str | None) -> Iterator[Line]:
+def _inputs(texts: Sequence[str] | None, input: str | None, files: bool = False) -> Iterator[Line]:
+    """What is predicted.
+
+    Args:
+        files: an input is the path of a file; one that comes from a pipe is one input itself.
+    """
     if texts and texts != ["-"]:
         for text in texts:
-            if os.path.isfile(text):
+            if os.path.isfile(text) and not files:
                 say(f"{text} is taken as a text; the file of that name is read by -i {text}")
         yield from map(_given, texts)
     elif input is None or input == "-":
         if sys.stdin.isatty():
             say("reading from the terminal, one input a line; Ctrl-D ends")
-        yield from _lines(sys.stdin.buffer.readline)
+        if not files:
+            yield from _lines(sys.stdin.buffer.readline)
+            return
+        source: Any = io.BufferedReader(sys.stdin.buffer)
+        try:
+            url = _piped(source)
+            yield from [Line(url)] if url else _lines(source.readline)
+        finally:
+            source.detach()  # standard input stays open
     else:
         with open(input, "rb") as file:
             yield from _lines(file.readline)
+
+
+def _piped(source: io.BufferedReader) -> str:
+    """A file that comes from a pipe as a `data:` URL; "" where lines of text come."""
+    import base64
+
+    if not source.peek(16).startswith(FILES):
+        return ""
+    return f"data:;base64,{base64.b64encode(source.read(LARGEST)).decode()}"
 
 
 def _given(text: str) -> Line:

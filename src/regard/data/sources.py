@@ -45,7 +45,8 @@ def find(path: str | Path) -> Path:
 def splits(folder: Path) -> dict[str, Path]:
     """The file of each split in a folder: `train.*`, `dev.*` (`valid.*`, `val.*`), `test.*`.
 
-    For Moses files it is their common name (`train` for `train.de` and `train.en`).
+    For Moses files it is their common name (`train` for `train.de` and `train.en`); for pictures a
+    folder `train`. A tar file beside a table has what the table names.
 
     Raises:
         RequestError: the folder has none of them, or two files for one split.
@@ -54,6 +55,8 @@ def splits(folder: Path) -> dict[str, Path]:
     for split, names in SPLITS.items():
         files = [f for name in names for f in _beginnings(folder / name)]
         single = [f for f in files if format_of(f) != "moses"]
+        single = [f for f in single if f.suffix != ".tar"] or single
+        single = single or [folder / name for name in names if _has_folders(folder / name)]
         if len(single) > 1:
             told = " and ".join(f.name for f in single)
             raise RequestError(f"{folder}: {told} could be {split!r}: name one as data.{split}")
@@ -75,6 +78,10 @@ def _beginnings(path: Path) -> list[Path]:
     name = path.name + "."
     beside = (f for f in path.parent.glob("*") if f.name.startswith(name))
     return sorted(f for f in beside if _is_file(f) or format_of(f) != "moses")
+
+
+def _has_folders(path: Path) -> bool:
+    return path.is_dir() and any(one.is_dir() for one in path.iterdir())
 
 
 def _is_file(path: Path) -> bool:

@@ -8,11 +8,13 @@ from regard.fields.base import Bad, Field, Report
 from regard.fields.copied import CopiedField, CopyingField
 from regard.fields.features import FeaturesField
 from regard.fields.graph import GraphField
+from regard.fields.image import ImageField
 from regard.fields.key import KeyField
 from regard.fields.label import LabelField, LabelsField, OrdinalField
 from regard.fields.number import GradeField, NumberField
 from regard.fields.opinions import OpinionTagsField
 from regard.fields.predicates import PredicatesField
+from regard.fields.sound import SoundField
 from regard.fields.spans import SpansField
 from regard.fields.story import StoryField
 from regard.fields.tags import TagsField
@@ -28,6 +30,7 @@ __all__ = [
     "Field",
     "GradeField",
     "GraphField",
+    "ImageField",
     "KeyField",
     "LabelField",
     "LabelsField",
@@ -37,6 +40,7 @@ __all__ = [
     "OrdinalField",
     "PredicatesField",
     "Report",
+    "SoundField",
     "SpansField",
     "StoryField",
     "TagsField",

@@ -72,6 +72,14 @@ class Field(ABC):
             Bad: it has none.
         """
 
+    def beside(self, file: str) -> "Field":
+        """This field for the cells of a data file, where a cell names other files; by default it.
+
+        Args:
+            file: the data file.
+        """
+        return self
+
     def written(self, value: Any) -> str:
         """A value as text: what a prediction is compared with."""
         return str(value)

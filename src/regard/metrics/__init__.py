@@ -7,6 +7,7 @@ from regard.metrics.calibration import (
     fit_temperature,
     reliability,
 )
+from regard.metrics.captions import caption_bleu, caption_rouge, cider_d
 from regard.metrics.classes import accuracy, f1_of, macro_f1
 from regard.metrics.correlation import mean_squared_error, pearson, spearman
 from regard.metrics.distance import edit_distance, nearest_variant
@@ -15,7 +16,7 @@ from regard.metrics.labels import micro_f1
 from regard.metrics.likelihood import perplexity
 from regard.metrics.parsing import COLLINS, Parameters, evalb
 from regard.metrics.ranking import mean_average_precision, mean_reciprocal_rank
-from regard.metrics.rates import per, wer, word_error_rate
+from regard.metrics.rates import cer, per, wer, word_error_rate
 from regard.metrics.roles import Proposition, srl_eval
 from regard.metrics.score import Score, Sums
 from regard.metrics.spans import conlleval, seqeval_strict
@@ -38,7 +39,11 @@ __all__ = [
     "aer",
     "bleu",
     "bootstrap",
+    "caption_bleu",
+    "caption_rouge",
+    "cer",
     "chrf",
+    "cider_d",
     "conlleval",
     "copied_names",
     "edit_distance",

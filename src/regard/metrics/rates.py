@@ -1,6 +1,6 @@
 """Error rates over tokens: phonemes and words, against the nearest of several references."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from regard.metrics.distance import nearest_variant
 from regard.metrics.interval import bootstrap
 from regard.metrics.score import References, Score, Sums, count_of, signature, variants
 
-__all__ = ["per", "wer", "word_error_rate"]
+__all__ = ["cer", "per", "wer", "word_error_rate"]
 
 
 def per(hypotheses: Sequence[str], references: References, *, samples: int = 0) -> Score:
@@ -47,14 +47,35 @@ def word_error_rate(
     return _rate("word_error_rate", "words", hypotheses, references, samples)
 
 
+def cer(hypotheses: Sequence[str], references: References, *, samples: int = 0) -> Score:
+    """Character error rate of running text (jiwer's); blanks between words count.
+
+        100 Σ_n d(h_n, r_n) / Σ_n |r_n|    over characters, white space made one blank
+
+    Example:
+        >>> cer(["a cap"], ["a cat"]).value
+        20.0
+    """
+    return _rate("cer", "characters", hypotheses, references, samples, _letters)
+
+
+def _letters(text: str) -> list[str]:
+    return list(" ".join(text.split()))
+
+
 def _rate(
-    name: str, unit: str, hypotheses: Sequence[str], references: References, samples: int
+    name: str,
+    unit: str,
+    hypotheses: Sequence[str],
+    references: References,
+    samples: int,
+    cut: Callable[[str], list[str]] = str.split,
 ) -> Score:
     found = variants(hypotheses, references)
     counts = np.zeros((len(found), 2), dtype=np.int64)  # edits, length: (example, 2)
     for row, hypothesis, several in zip(counts, hypotheses, found, strict=True):
-        split = [v.split() for v in several]
-        index, edits = nearest_variant(hypothesis.split(), split)
+        split = [cut(v) for v in several]
+        index, edits = nearest_variant(cut(hypothesis), split)
         row[:] = edits, len(split[index])
     edits, length = (int(n) for n in counts.sum(0))
     if length == 0:

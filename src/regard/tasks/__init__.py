@@ -24,7 +24,11 @@ TASKS = {
     "pronunciation": "regard.tasks.pronunciation:Pronunciation",
     "tagging": "regard.tasks.tagging:Tagging",
     "reading": "regard.tasks.reading:Reading",
+    "images": "regard.tasks.images:Images",
     "relations": "regard.tasks.relations:Relations",
+    "captioning": "regard.tasks.captioning:Captioning",
+    "speech": "regard.tasks.speech:Speech",
+    "speech-ctc": "regard.tasks.speech_ctc:SpeechCTC",
 }
 """What a recipe may name as `task.name`."""
 

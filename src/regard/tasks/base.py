@@ -49,6 +49,8 @@ class Task(ABC):
     """Whether TSV files have a heading line where a recipe does not say."""
     options: ClassVar[frozenset[str]] = frozenset()
     """What `predict` can be asked for each input beside the input itself, as `prefix`."""
+    reads_files: ClassVar[bool] = False
+    """Whether an input is the path of a file, and one from a pipe the file itself."""
     most: ClassVar[int | None] = 256
     """The most inputs that are answered at once; None: as many as the budget of tokens allows."""
 
@@ -101,7 +103,8 @@ class Task(ABC):
         }
         if fields is None:
             if "train" not in rows:
-                raise RequestError(f"there is no training file to learn {corpus.learned_of(found)} from")
+                what = corpus.learned_of(found)
+                raise RequestError(f"there is no training file to learn {what} from")
             known = corpus.learn(found, rows["train"])
         else:
             known = {**found.fields, **as_fields(fields, found.fields)}

@@ -13,7 +13,7 @@ from regard.metrics import (
 from regard.tasks.labeling import Labeling, label_scores
 from regard.tasks.prediction import Prediction
 
-__all__ = ["Classification"]
+__all__ = ["Classification", "label_kind_scores"]
 
 
 class Classification(Labeling):
@@ -55,16 +55,22 @@ class Classification(Labeling):
         Accuracy; of one label macro-F1 and calibration, of several micro-F1, of ordered ones the
         mean squared error and the rank correlation.
         """
-        said = [one.output for one in predictions]
-        right = [one[0] for one in examples.references]
-        if self.labels == "one":
-            return label_scores(predictions, right)
-        found = {"accuracy": accuracy(said, right)}
-        if self.labels == "several":
-            return {**found, "micro_f1": micro_f1(*([_names(t) for t in s] for s in (said, right)))}
-        outputs, references = ([_number(t) for t in side] for side in (said, right))
-        mse = mean_squared_error(outputs, references)
-        return {**found, "mse": mse, "spearman": spearman(outputs, references)}
+        return label_kind_scores(self.labels, predictions, [one[0] for one in examples.references])
+
+
+def label_kind_scores(
+    labels: str, predictions: Sequence[Prediction], right: Sequence[str]
+) -> dict[str, Score]:
+    """The scores that are usual for labels of a kind: `one`, `several` or `ordinal`."""
+    said = [one.output for one in predictions]
+    if labels == "one":
+        return label_scores(predictions, right)
+    found = {"accuracy": accuracy(said, right)}
+    if labels == "several":
+        return {**found, "micro_f1": micro_f1(*([_names(t) for t in s] for s in (said, right)))}
+    outputs, references = ([_number(t) for t in side] for side in (said, right))
+    mse = mean_squared_error(outputs, references)
+    return {**found, "mse": mse, "spearman": spearman(outputs, references)}
 
 
 def _names(cell: str) -> list[str]:

@@ -219,13 +219,16 @@ def read(
     columns = {**config.columns, **{_WHERE + column: column for column in config.where}}
     lists = {n: one.separator for n, one in config.fields.items() if one.separator}
     rows = formats.read(path, columns, config.format, config.header, problems, lists)
+    fields: Mapping[str, Field] = {}
     for row in rows:
+        if not fields or found.file != row.file:
+            fields = {name: one.beside(row.file) for name, one in config.fields.items()}
         found.file = row.file
         if any(row.fields[_WHERE + c].strip() not in own for c, own in config.where.items()):
             others += 1
             continue
         values: dict[str, Any] = {}
-        for name, one in config.fields.items():
+        for name, one in fields.items():
             try:
                 values[name] = one.read(row.fields.get(name, ""), values)
             except Bad as bad:

@@ -64,8 +64,7 @@ class FromVectors(Task):
             RequestError: the model's vectors are of another size.
         """
         field = data.fields[self.texts[0]]
-        assert isinstance(field, TextField)
-        if field.pretrained is None:
+        if not isinstance(field, TextField) or field.pretrained is None:
             return
         embed: Any = getattr(model, "embed", None)
         if embed is None:

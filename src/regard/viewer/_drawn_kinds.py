@@ -111,13 +111,32 @@ def image(
             axes.imshow(photo, **smooth)
             veil = np.zeros((*grid, 4))
             veil[..., 3] = 0.72 * (1 - part)
-            axes.imshow(veil, interpolation="nearest" if values else "bilinear", **smooth)
+            alike = grid == photo.shape[:2]  # a weight for each pixel
+            axes.imshow(veil, interpolation="nearest" if values or alike else "bilinear", **smooth)
+        if photo is not None and grid == photo.shape[:2]:
+            _frame(axes, look, box)
         if len(trail) == 2:
             px, py = x + trail[0][: i + 1] * wide, y + 0.18 + trail[1][: i + 1] * high
-            axes.plot(px, py, color=MARK, linewidth=1, marker="o", markersize=2)
-            axes.plot(px[-1:], py[-1:], color=MARK, marker="o", markersize=4)
+            axes.plot(px, py, color=MARK, linewidth=1)
+            for number, at in enumerate(zip(px, py, strict=True), 1):
+                axes.plot(*at, color=MARK, marker="o", markersize=5 if number <= i else 7)
+                write(axes, *at, str(number), 4.5, ha="center", color="white", zorder=4)
     axes.set(xlim=(0, width), ylim=(down * (high + 0.24), axes.get_ylim()[1]))
     return made
+
+
+def _frame(axes: Any, look: NDArray[Any], box: tuple[float, float, float, float]) -> None:
+    """A line around the pixels that are looked at."""
+    from matplotlib.patches import Rectangle
+
+    rows, columns = np.nonzero(look)
+    if not len(rows):
+        return
+    (high, wide), (left, right, low, top) = look.shape, box
+    across, down = (right - left) / wide, (low - top) / high
+    corner = left + columns.min() * across, top + rows.min() * down
+    size = (np.ptp(columns) + 1) * across, (np.ptp(rows) + 1) * down
+    axes.add_patch(Rectangle(corner, *size, fill=False, color=MARK, linewidth=0.6))
 
 
 def _photo(shown: Shown) -> NDArray[Any] | None:
@@ -128,7 +147,7 @@ def _photo(shown: Shown) -> NDArray[Any] | None:
         return None
     if shown.axis.image[:4] == b"\x89PNG":
         found: NDArray[Any] = imread(io.BytesIO(shown.axis.image))
-        return found
+        return np.repeat(found[..., None], 3, -1) if found.ndim == 2 else found
     return np.asarray(Image.open(io.BytesIO(shown.axis.image)).convert("RGB"))
 
 

@@ -13,6 +13,7 @@ from rich.text import Text
 from regard.errors import RequestError
 from regard.viewer._shown import hops_of, names_of, relative
 from regard.viewer._spans import spans_lines
+from regard.viewer._terminal_picture import photo_of, picture_lines
 from regard.viewer._terminal_values import (
     BAR,
     TerminalSurface,
@@ -40,6 +41,8 @@ Floats = NDArray[np.float32]
 
 LEAST = 0.03
 """Weights below are not named in a line."""
+LEAST_WIDE = 12
+"""Characters for a picture and the words above it."""
 BANDS = 24
 """Lines that a strip of features has at most."""
 
@@ -193,18 +196,25 @@ def _features(place: TerminalSurface, panel: MapPanel) -> Text:
 
 
 def _image(place: TerminalSurface, panel: MapPanel) -> Text:
-    """For each row a grid of cells, as the regions lie."""
+    """For each row the picture, or a grid of cells as the regions lie."""
     found = place.shown(panel)
     grid = found.axis.grid
     if grid is None:
         raise RequestError("an image wants a grid of regions: Axis(..., grid=(rows, columns))")
+    photo = photo_of(found.axis.image)
     blocks: list[list[Text]] = []
+    trail = list(zip(found.extra.get("x", ()), found.extra.get("y", ()), strict=False))
+    wide = 2 * grid[1]
     for r in chosen_rows(found, panel):
-        cells = found.weights[0][r].reshape(grid)
-        lines = [place.cells(line, found.top, 2) for line in cells]
-        name = clean(found.rows[r])[: 2 * grid[1]]
-        blocks.append([Text(f"{name:{2 * grid[1]}}"), *lines])
-    across = max(place.width // (2 * grid[1] + 2), 1)
+        look = found.weights[0][r].reshape(grid)
+        if photo is None:
+            lines = [place.cells(line, found.top, 2) for line in look]
+        else:
+            lines = picture_lines(photo, look, trail[: r + 1], place.width, place.colour)
+            wide = max(len(lines[0]), LEAST_WIDE)
+            lines = [line + Text(" " * (wide - len(line))) for line in lines]
+        blocks.append([Text(f"{clean(found.rows[r])[:wide]:{wide}}"), *lines])
+    across = max(place.width // (wide + 2), 1)
     made = []
     for start in range(0, len(blocks), across):
         rows = zip(*blocks[start : start + across], strict=True)

@@ -10,8 +10,10 @@ from regard.data.formats import (
     conll2005,
     conllu,
     jsonl,
+    labeled_pictures,
     mention_tags,
     moses,
+    npz,
     squad,
     text_pairs,
     trees,
@@ -37,6 +39,9 @@ FORMATS = {
     "conll2005": conll2005.read,
     "pubtator-tags": mention_tags.read,
     "text-pairs": text_pairs.read,
+    "npz": npz.read,
+    "folders": labeled_pictures.read,
+    "tar": labeled_pictures.read_tar,
 }
 """What a recipe may name as `data.format`."""
 
@@ -54,9 +59,11 @@ COLUMNS = {
     "cbt": cbt.COLUMNS,
     "conll2005": conll2005.COLUMNS,
     "conllu": conllu.COLUMNS,
+    "folders": labeled_pictures.COLUMNS,
     "pubtator-tags": mention_tags.COLUMNS,
     "squad": squad.COLUMNS,
     "text-pairs": text_pairs.COLUMNS,
+    "tar": labeled_pictures.COLUMNS,
     "trees": trees.COLUMNS,
 }
 """The columns of formats that have the same in every file."""
@@ -72,6 +79,8 @@ _ENDINGS = {
     ".conll": "conll",
     ".conllu": "conllu",
     ".pubtator": "pubtator-tags",
+    ".npz": "npz",
+    ".tar": "tar",
 }
 
 
@@ -109,13 +118,19 @@ def read(
 
 
 def format_of(path: str | Path | Mapping[str, str | Path]) -> str:
-    """The format that a file's name tells: `.tsv`, `.jsonl` (or `.gz` of it); else Moses files."""
+    """The format that a file's name tells: `.tsv`, `.jsonl` (or `.gz` of it); else Moses files.
+
+    A folder is one of pictures in folders that are named by their labels.
+    """
     if isinstance(path, Mapping):
         return "moses"
+    if str(path) != "-" and Path(path).is_dir():
+        return "folders"
     name = str(path).removesuffix(".gz")
     if name == "-":
         return "tsv"
-    return _ENDINGS.get(Path(name).suffix.lower(), "moses")
+    told = _ENDINGS.get(Path(name).suffix.lower())
+    return told or ("folders" if Path(name).is_dir() else "moses")
 
 
 def write_back(

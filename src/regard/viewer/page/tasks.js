@@ -68,25 +68,27 @@ VIEWS.push({
     const most = max(...row, 1e-9);
     for (let i = 0; i < row.length; i++) {  // light where it looks, veiled where it does not
       const v = row[i] / most, t = table(STOPS.dark), l = level(row[i], most) * 3;
-      data.data.set(photo ? [0, 0, 0, 180 * (1 - v)] : [t[l], t[l + 1], t[l + 2], 255], i * 4);
+      data.data.set(photo ? [96, 96, 96, 180 * (1 - v)] : [t[l], t[l + 1], t[l + 2], 255], i * 4);
     }
     hc.putImageData(data, 0, 0);
     const canvas = make("canvas", { width: width * 2, height: height * 2, role: "img", "aria-label": `where ${p.rows.labels[r]} looks` });
     canvas.style.width = `${width}px`; canvas.style.height = `${height}px`;
     const c = canvas.getContext("2d");
     c.scale(2, 2);
+    const fine = c.imageSmoothingEnabled = !(photo?.width <= wide);  // else pixel by pixel
     if (photo) c.drawImage(photo, 0, 0, width, height);
-    c.imageSmoothingEnabled = !state.values;
+    c.imageSmoothingEnabled = fine && !state.values;
     c.drawImage(heat, 0, 0, width, height);
     const { x, y } = p.map.extra ?? {};
     if (x && y) {  // a glimpse's trail: places from 0 to 1
-      c.strokeStyle = c.fillStyle = colours.mark; c.lineWidth = 2; c.beginPath();
-      for (let i = 0; i <= r; i++) i ? c.lineTo(x[i] * width, y[i] * height) : c.moveTo(x[i] * width, y[i] * height);
+      c.strokeStyle = colours.mark;
+      for (let i = 0; i <= r; i++) c.lineTo(x[i] * width, y[i] * height);
       c.stroke();
-      for (let i = 0; i <= r; i++) { c.beginPath(); c.arc(x[i] * width, y[i] * height, i === r ? 6 : 3, 0, 7); c.fill(); }
+      pencil(c, "center", "middle", 12);
+      for (let i = 0; i <= r; i++) { const a = x[i] * width, b = y[i] * height; c.fillStyle = colours.mark; c.beginPath(); c.arc(a, b, 9, 0, 7); c.fill(); c.fillStyle = "#fff"; c.fillText(i + 1, a, b); }
     }
     const words = p.rows.labels.map((l, i) => make("button", { class: "word", "aria-pressed": String(i === r), dir: "auto", click: () => choose(i, -1) }, l));
-    board.page(scrubber(p), canvas, make("p", { class: "words" }, ...words.flatMap((w) => [w, " "])), make("p", { class: "soft" }, "values: regions as they are, not smoothed"));
+    board.page(scrubber(p), canvas, make("p", { class: "words" }, ...words.flatMap((w) => [w, " "])));
   },
 });
 

@@ -1,0 +1,77 @@
+"""Files that the cells of a data file name: beside it, members of a tar archive, `data:` URLs."""
+
+import base64
+import tarfile
+from functools import lru_cache
+from pathlib import Path
+
+from regard.data.formats.text import regular
+from regard.data.sources import find
+from regard.errors import RequestError
+
+__all__ = ["content", "place_of"]
+
+URL = "data:"
+HOLDERS = (".npz", ".tar")
+"""Endings of files that hold others, named behind a `#`."""
+
+
+def place_of(address: str, file: str = "") -> tuple[str, str]:
+    """(the file, the member of it or "") of an address: `a.wav`, `sounds.tar#a.wav`, `data:…`.
+
+    Args:
+        address: as it is written.
+        file: the data file that it stands in: a path is one beside that file, or a member of the
+            tar archive of that file's name. Not given: a path is looked up as data are.
+
+    Raises:
+        RequestError: there is no such file.
+    """
+    if address.startswith(URL):
+        return address, ""
+    path, inside = address, ""
+    for ending in HOLDERS:
+        if f"{ending}#" in address:
+            before, _, inside = address.partition(f"{ending}#")
+            path = before + ending
+            break
+    if not file:
+        return str(regular(find(path))), inside
+    beside, archive = Path(file).parent / path, Path(file).with_suffix(".tar")
+    if not inside and not beside.is_file() and archive.is_file():
+        return str(archive), path
+    return str(regular(beside)), inside
+
+
+def content(place: str, inside: str = "") -> bytes:
+    """The bytes of a file, or of a member of an archive, which is read in place.
+
+    Raises:
+        RequestError: the archive is none, or has no such member.
+    """
+    if place.startswith(URL):
+        try:
+            return base64.b64decode(place.partition(",")[2], validate=True)
+        except ValueError:
+            raise RequestError("a data: URL without base64") from None
+    if not inside:
+        return Path(place).read_bytes()
+    members = _members(place, Path(place).stat().st_mtime_ns)
+    if inside not in members:
+        raise RequestError(f"{place} has no {inside!r}")
+    start, size = members[inside]
+    with open(place, "rb") as file:
+        file.seek(start)
+        return file.read(size)
+
+
+@lru_cache(maxsize=8)
+def _members(path: str, changed: int) -> dict[str, tuple[int, int]]:
+    """Where the files of a tar archive stand in it."""
+    try:
+        with tarfile.open(path, "r:") as archive:
+            return {m.name: (m.offset_data, m.size) for m in archive if m.isfile()}
+    except tarfile.TarError as error:
+        raise RequestError(
+            f"{path} is no tar archive (zipped ones are not read): {error}"
+        ) from None

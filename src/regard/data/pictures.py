@@ -1,0 +1,202 @@
+"""Pictures as arrays, by their addresses: files, members of tar archives, arrays of `.npz` files.
+
+An address is `photo.png`, `photos.tar#cat/1.png`, `digits.npz#17` (the array `images`),
+`digits.npz#drawings/17`, or a `data:` URL with the bytes of a picture.
+"""
+
+import io
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.data.addresses import content, place_of
+from regard.data.npz import IMAGES, arrays
+from regard.errors import RegardError, RequestError
+
+__all__ = ["FORMATS", "PictureError", "PictureSource", "located", "pixels", "png"]
+
+Pixels = NDArray[np.uint8]
+
+FORMATS = ("PNG", "JPEG", "WEBP")
+"""What is read, by Pillow's names."""
+LARGEST = 1 << 26
+"""Pixels of a picture; larger ones are refused before they are decoded."""
+SMALLEST = 2
+"""Pixels that a picture has each way."""
+
+
+class PictureError(RegardError):
+    """What stands at an address is no picture that can be used.
+
+    Args:
+        what: the kind in fixed words.
+        detail: the particulars.
+    """
+
+    def __init__(self, what: str, detail: str) -> None:
+        super().__init__(f"{what} ({detail})")
+        self.what, self.detail = what, detail
+
+
+@dataclass(frozen=True)
+class PictureSource:
+    """Where a picture is.
+
+    Args:
+        name: the address as it was written.
+        place: the file, or a `data:` URL.
+        inside: the member of an archive, or the place in an array; "": the file itself.
+        scene: the number of the scene that it is laid in; None: it is used as it is.
+    """
+
+    name: str
+    place: str
+    inside: str = ""
+    scene: int | None = None
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def located(address: str, file: str = "") -> PictureSource:
+    """Where the picture of an address is.
+
+    Args:
+        address: see the module.
+        file: the data file that it stands in: a path is one beside that file, or a member of the
+            tar archive of that file's name. Not given: a path is looked up as data are.
+
+    Raises:
+        PictureError: there is no such file.
+    """
+    try:
+        return PictureSource(address, *place_of(address, file))
+    except RequestError as error:
+        raise PictureError("no such picture", str(error)) from None
+
+
+def pixels(picture: PictureSource, channels: int) -> Pixels:
+    """A picture decoded.
+
+    A palette, CMYK and 16 bits are converted; what is transparent becomes white; a photograph is
+    turned as its camera says.
+
+    Args:
+        picture: where it is.
+        channels: 1 for gray, 3 for red, green and blue.
+
+    Returns:
+        (height, width, channels)
+
+    Raises:
+        PictureError: it is empty, damaged, animated, too large, too small, or no picture.
+    """
+    if picture.place.endswith(".npz"):
+        found = _colored(_of_array(picture), channels)
+    else:
+        found = _decoded(_content(picture), channels)
+    height, width = found.shape[:2]
+    if min(height, width) < SMALLEST:
+        raise PictureError(
+            "picture too small", f"{width} × {height} pixels, at least {SMALLEST} each way"
+        )
+    return found
+
+
+def png(values: Pixels) -> bytes:
+    """The bytes of a PNG file of pixels (height, width, channels)."""
+    buffer = io.BytesIO()
+    _pillow().fromarray(values[..., 0] if values.shape[-1] == 1 else values).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def _pillow() -> Any:
+    try:
+        from PIL import Image
+    except ImportError:
+        raise RequestError(
+            "pictures are read by Pillow, which is not installed: pip install 'regard[vision]'"
+        ) from None
+    return Image
+
+
+def _content(picture: PictureSource) -> bytes:
+    try:
+        return content(picture.place, picture.inside)
+    except RequestError as error:
+        raise PictureError("no such picture", str(error)) from None
+
+
+def _decoded(content: bytes, channels: int) -> Pixels:
+    image = _pillow()
+    from PIL import ImageOps
+
+    if not content:
+        raise PictureError("empty picture", "0 bytes")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a size between Pillow's limit and ours
+            opened = image.open(io.BytesIO(content), formats=FORMATS)
+        wide, high = opened.size
+        if wide * high > LARGEST:
+            raise image.DecompressionBombError
+        frames = getattr(opened, "n_frames", 1)
+        if frames > 1:
+            raise PictureError("animated picture", f"{frames} frames, one expected")
+        opened.load()
+        return _converted(ImageOps.exif_transpose(opened), channels, image)
+    except image.DecompressionBombError:
+        raise PictureError("picture too large", f"more than {LARGEST:,} pixels") from None
+    except image.UnidentifiedImageError:
+        said = "a PNG, JPEG or WebP file was expected"
+        raise PictureError("no picture", said) from None
+    except (OSError, SyntaxError, ValueError, EOFError) as error:  # Pillow raises all of these
+        raise PictureError("damaged picture", str(error)) from None
+
+
+def _converted(opened: Any, channels: int, image: Any) -> Pixels:
+    """Gray or RGB of eight bits, whatever the file has."""
+    if opened.mode.startswith("I") or opened.mode == "F":  # 16 bits: Pillow would cut them off
+        gray = np.asarray(opened, np.float64) / 257
+        return _colored(np.clip(gray.round(), 0, 255).astype(np.uint8)[..., None], channels)
+    if "A" in opened.mode or "transparency" in opened.info:
+        over = opened.convert("RGBA")
+        ground = image.new("RGBA", over.size, "white")
+        opened = image.alpha_composite(ground, over)
+    found = np.asarray(opened.convert("L" if channels == 1 else "RGB"))
+    return found[..., None] if channels == 1 else found
+
+
+def _of_array(picture: PictureSource) -> Pixels:
+    """One picture of an array (N, H, W) or (N, H, W, channels) of bytes."""
+    name, _, number = picture.inside.rpartition("/")
+    found = arrays(picture.place)
+    array = found.get(name or IMAGES)
+    if array is None or array.ndim not in (3, 4) or array.dtype != np.uint8:
+        there = ", ".join(f"{n}: {a.dtype} {a.shape}" for n, a in found.items())
+        said = (
+            f"{name or IMAGES!r} of bytes (N, H, W) or (N, H, W, 3) was expected, there is {there}"
+        )
+        raise PictureError("no array of pictures", said)
+    if not number.isdecimal() or int(number) >= len(array):
+        said = f"a number below {len(array):,} was expected behind #, got {number!r}"
+        raise PictureError("no such picture", said)
+    one: Pixels = array[int(number)]
+    if one.ndim == 2:
+        one = one[..., None]
+    if one.shape[-1] not in (1, 3):
+        raise PictureError("no array of pictures", f"{one.shape[-1]} channels, 1 or 3 expected")
+    return one
+
+
+def _colored(values: Pixels, channels: int) -> Pixels:
+    """Pixels with so many channels: gray as ITU-R 601 weighs the colors."""
+    if values.shape[-1] == channels:
+        return values
+    if channels == 3:
+        return np.repeat(values, 3, -1)
+    gray = values.astype(np.float64) @ np.array([0.299, 0.587, 0.114])
+    return np.asarray(gray.round(), np.uint8)[..., None]

@@ -1,0 +1,138 @@
+"""Sounds as samples: WAV, FLAC, Ogg Vorbis, MP3 and what else libsndfile reads."""
+
+import io
+from dataclasses import dataclass
+from math import gcd
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.data.addresses import content, place_of
+from regard.errors import RegardError, RequestError
+
+__all__ = ["Sound", "SoundError", "located", "resampled", "samples"]
+
+Samples = NDArray[np.float32]
+
+SLOWEST, FASTEST = 4_000, 192_000
+"""Samples a second."""
+LONGEST = 4 * 3600
+"""Seconds of a sound; longer ones are refused before they are decoded."""
+
+
+class SoundError(RegardError):
+    """What stands at an address is no sound that can be used.
+
+    Args:
+        what: the kind in fixed words.
+        detail: the particulars.
+    """
+
+    def __init__(self, what: str, detail: str) -> None:
+        super().__init__(f"{what} ({detail})")
+        self.what, self.detail = what, detail
+
+
+@dataclass(frozen=True)
+class Sound:
+    """Where a sound is.
+
+    Args:
+        name: the address as it was written.
+        place: the file.
+        inside: the member of an archive; "": the file itself.
+        seconds: how long it is.
+    """
+
+    name: str
+    place: str
+    inside: str = ""
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def located(address: str, file: str = "") -> Sound:
+    """Where the sound of an address is; see `addresses.place_of`.
+
+    Raises:
+        SoundError: there is no such file.
+    """
+    try:
+        return Sound(address, *place_of(address, file))
+    except RequestError as error:
+        raise SoundError("no such sound", str(error)) from None
+
+
+def samples(sound: Sound) -> tuple[Samples, int]:
+    """(the samples of a sound from -1 to 1, how many a second); channels are averaged.
+
+    Raises:
+        SoundError: it is empty, damaged, too long, or no sound.
+    """
+    library = _library()
+    try:
+        held = content(sound.place, sound.inside)
+    except (RequestError, OSError) as error:
+        raise SoundError("no such sound", str(error)) from None
+    if not held:
+        raise SoundError("empty sound", "0 bytes")
+    try:
+        with library.SoundFile(io.BytesIO(held)) as opened:
+            rate, count = opened.samplerate, len(opened)
+            if not SLOWEST <= rate <= FASTEST:
+                raise SoundError("strange rate", f"{rate:,} samples a second")
+            if count > LONGEST * rate:
+                raise SoundError("sound too long", f"more than {LONGEST // 3600} hours")
+            found = opened.read(dtype="float32", always_2d=True)
+    except library.LibsndfileError as error:
+        kind = "damaged sound" if _begins_as_sound(held) else "no sound"
+        said = str(error).strip().removesuffix(".").rpartition(">: ")[2]
+        raise SoundError(kind, said or "libsndfile cannot read it") from None
+    if len(found) < count:
+        raise SoundError("damaged sound", f"{len(found):,} of {count:,} samples")
+    if not len(found):
+        raise SoundError("empty sound", "no samples")
+    if not np.isfinite(found).all():
+        raise SoundError("damaged sound", "samples that are no numbers")
+    return np.ascontiguousarray(found.mean(1)), rate
+
+
+def resampled(values: Samples, rate: int, wanted: int) -> Samples:
+    """The same sound at another rate, as the trigonometric polynomial through its samples.
+
+    What is above half of the lower rate is cut off. Ends are mirrored, so that they do not ring.
+
+    Example:
+        >>> t = np.arange(800, dtype=np.float32) / 8000
+        >>> made = resampled(np.sin(2 * np.pi * 440 * t), 8000, 16000)
+        >>> bool(np.abs(made[::2] - np.sin(2 * np.pi * 440 * t)).max() < 0.02)
+        True
+    """
+    if rate == wanted or not len(values):
+        return values
+    up, down = wanted // gcd(rate, wanted), rate // gcd(rate, wanted)
+    both = np.concatenate([values, values[::-1]])
+    count = len(both) + -len(both) % down  # so that the period has a whole number of samples
+    both = np.pad(both, (0, count - len(both)), mode="edge")
+    size = count * up // down
+    spectrum = np.fft.rfft(both.astype(np.float64))
+    made = np.fft.irfft(spectrum[: size // 2 + 1], size) * (size / count)
+    length = max(round(len(values) * up / down), 1)
+    return np.ascontiguousarray(made[:length], np.float32)
+
+
+def _library() -> Any:
+    try:
+        import soundfile  # type: ignore[import-untyped,unused-ignore]
+    except ImportError:
+        raise RequestError(
+            "sounds are read by soundfile, which is not installed: pip install 'regard[speech]'"
+        ) from None
+    return soundfile
+
+
+def _begins_as_sound(held: bytes) -> bool:
+    return held[:4] in (b"RIFF", b"fLaC", b"OggS", b"FORM", b"RF64") or held[:3] == b"ID3"

@@ -1,0 +1,88 @@
+"""What a model of pictures looked at: its glimpses in their order, or weights of regions."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.attention import Record, watch
+from regard.data.pictures import png
+from regard.errors import RequestError
+from regard.fields.image import ImageColumn
+from regard.tasks._views.answers import bars, ranked
+from regard.tasks._views.loaded import LoadedModel, name_of
+from regard.tasks.given import device_of
+from regard.views import Axis, Map, MapPanel, Panel, Run, View, ViewOptions
+
+__all__ = ["picture_axis", "view"]
+
+
+def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> View:
+    """Predict each picture, watched: where each glimpse was, and the answers.
+
+    Raises:
+        RequestError: an input is empty or no picture, or an option is asked for that nobody knows.
+    """
+    options.only(task=loaded.task.name)
+    axes: list[Axis] = []
+    maps: list[Map] = []
+    runs: list[Run] = []
+    for text in inputs:
+        if not text.strip():
+            raise RequestError("the input is empty: there is nothing to look at")
+        (found,) = loaded.predict([text])
+        if found.refused:
+            raise RequestError(found.refused)
+        dataset = loaded.task.asked([text], loaded.fields).dataset
+        column: ImageColumn = dataset.columns["image"]
+        batch = dataset.collate([0]).to(device_of(loaded.model))
+        with torch.inference_mode(), watch(loaded.model) as seen:
+            output = loaded.model(batch["image"])
+        first = len(maps)
+        for record in seen.values():
+            if record.role != "region":
+                continue
+            weights = _regions(record)
+            rows = Axis([f"glimpse {i + 1}" for i in range(len(weights))], "steps")
+            axes += [rows, picture_axis(column.pixels(0), batch["image"].values.shape[2:])]
+            maps.append(Map.of(
+                record.name, len(axes) - 2, len(axes) - 1, weights.numpy()[None],
+                kind="region", extra=_trail(output.extra.get("locations"), len(weights)),
+            ))  # fmt: skip
+        kept = list(range(first, len(maps)))
+        panels: list[Panel] = [
+            MapPanel("image", "where it looked, in this order", map=m) for m in kept
+        ]
+        if loaded.task.objective.calibrated:
+            panels.append(bars(ranked(found), "probabilities"))
+        runs.append(Run(
+            kept, input=text if len(text) < 200 else "a picture", output=found.output,
+            model=name_of(loaded), folder=options.folder, score=found.score,
+            title=f"{name_of(loaded)} · {found.output}", panels=panels, result=found.as_json(),
+        ))  # fmt: skip
+    return View(axes, maps, runs, f"{options.folder or name_of(loaded)} · {runs[0].input}")
+
+
+def picture_axis(pixels: np.ndarray, grid: Sequence[int]) -> Axis:
+    """The regions of a picture (H, W, C) that lie in a grid, row by row, with the picture."""
+    high, wide = (int(side) for side in grid)
+    names = [f"{x + 1}, {y + 1}" for y in range(high) for x in range(wide)]
+    return Axis(names, "image", groups=[[i] for i in range(len(names))], texts=names,
+                grid=(high, wide), image=png(pixels))  # fmt: skip
+
+
+def _regions(record: Record) -> Float[Tensor, "glimpses regions"]:
+    """The weights of each look at the one picture; of several paths the first one's."""
+    pairs = zip(record.steps, record.scopes, strict=True)
+    own = [weights[0] for weights, scope in pairs if scope.get("path", 0) == 0]
+    return torch.cat([one.reshape(-1, one.shape[-1]) for one in own]).float().cpu()
+
+
+def _trail(locations: Tensor | None, count: int) -> dict[str, list[float]]:
+    """Places from 0 to 1 of so many looks, where the model says them."""
+    if locations is None or locations.shape[1] != count:
+        return {}
+    x, y = ((locations[0].float().cpu() + 1) / 2).T.tolist()
+    return {"x": x, "y": y}

@@ -1,0 +1,79 @@
+"""Captioning: a picture to a sentence about it."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from regard.fields import Field, ImageField, TextField
+from regard.metrics import Score, caption_bleu, caption_rouge, cider_d
+from regard.tasks.generation import Generation
+from regard.tasks.prediction import Prediction
+
+__all__ = ["Captioning"]
+
+PUNCTUATION = re.compile(r"[^\w'\s]|_")
+
+
+class Captioning(Generation):
+    """Pictures to captions, scored by BLEU-1 to 4, ROUGE-L and CIDEr-D; the model is a `Generator`.
+
+    A file has a picture and its caption in two columns, `file<tab>caption`: a path beside the file,
+    or a member of the tar archive of the file's name. Several captions of a picture stand in one
+    cell, divided by `|||`.
+
+    Args:
+        plain: captions are learned and written in small letters without punctuation.
+        size, channels, fit, normalize: how pictures are read; see `ImageField`.
+        smoothing: label smoothing ε of the training loss.
+        scheduled: see `Generation`.
+    """
+
+    name: ClassVar[str] = "captioning"
+    metric: ClassVar[str] = "cider"
+    viewed: ClassVar[str] = "captioning"
+    columns: ClassVar[Mapping[str, str | int]] = {"source": "file", "target": "caption"}
+    options: ClassVar[frozenset[str]] = frozenset({"prefix", "force_words", "bad_words"})
+    reads_files: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        plain: bool = True,
+        size: int | list[int] = 64,
+        channels: int = 3,
+        fit: str = "crop",
+        normalize: bool = True,
+        smoothing: float = 0.0,
+        scheduled: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(smoothing, 1024, None, scheduled, None)
+        self.plain, self.size, self.channels = plain, size, channels
+        self.fit, self.normalize = fit, normalize
+
+    def fields(self) -> dict[str, Field]:
+        """A picture, and what is said of it."""
+        picture = ImageField(self.size, self.channels, fit=self.fit, normalize=self.normalize)
+        return {"source": picture, "target": TextField("words", 10_000, target=True)}
+
+    def pairs(
+        self, source: Any, target: str, *, training: bool
+    ) -> tuple[list[tuple[Any, str]], list[str]]:
+        """In training a pair for each caption; elsewhere one, with all captions right."""
+        right = [self.written(one) for one in target.split("|||")]
+        right = [one for one in right if one]
+        return [(source, one) for one in (right if training else right[:1])], right
+
+    def written(self, text: str) -> str:
+        """A caption as the model writes it.
+
+        Example:
+            >>> Captioning().written("Wreath of evergreen, with red berries.")
+            'wreath of evergreen with red berries'
+        """
+        text = PUNCTUATION.sub(" ", text.lower()) if self.plain else text
+        return " ".join(text.split())
+
+    def score(self, predictions: Sequence[Prediction], examples: Any) -> dict[str, Score]:
+        """BLEU-1 to 4, ROUGE-L and CIDEr-D of the best captions."""
+        said, right = [p.output for p in predictions], examples.references
+        found = {f"bleu{n}": caption_bleu(said, right, n) for n in range(1, 5)}
+        return {**found, "rougeL": caption_rouge(said, right), "cider": cider_d(said, right)}

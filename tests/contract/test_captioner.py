@@ -1,0 +1,192 @@
+"""Models that read pictures and write: the battery, with each kind of attention."""
+
+import copy
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from regard import catalog, decode, watch
+from regard.protocols import BOS, PAD, Generator, Inputs
+from tests.contract.battery import SIZE, check_constructor, pairs
+from tests.contract.whole import (
+    COPIES,
+    check_bf16,
+    check_copy,
+    check_eval,
+    learn_by_heart,
+)
+
+KINDS = [
+    ("show-attend-tell", {}),
+    ("show-attend-tell", {"gate": False, "doubly": 0.0}),
+    ("show-attend-tell", {"attention": "hard"}),
+    ("show-attend-tell", {"attention": "hard", "expected": 0.0}),
+    ("show-attend-tell", {"attention": "none"}),
+]
+every = pytest.mark.parametrize(("kind", "settings"), KINDS)
+some = pytest.mark.parametrize(("kind", "settings"), [KINDS[0], KINDS[2]])
+TARGETS = pairs([2, 2, 2, 2], [4, 1, 3, 5])
+
+
+def build(kind, settings, dtype=torch.float64, seed=1, **changes):
+    torch.manual_seed(seed)
+    made = catalog.load(kind)
+    return made(2, SIZE, **{**catalog.entry(kind).tiny, **settings, **changes}).to(dtype).eval()
+
+
+def pictures(dtype=torch.float64, seed=3, count=4):
+    values = torch.randn(count, 2, 6, 8, generator=torch.Generator().manual_seed(seed))
+    return Inputs(values.to(dtype))
+
+
+def dtype_of(model):
+    return next(model.parameters()).dtype
+
+
+def logits(model):
+    return model(pictures(dtype_of(model)), TARGETS.target_in).logits.detach()
+
+
+def loss(model):
+    output = model(pictures(dtype_of(model)), TARGETS.target_in)
+    gold = TARGETS.target_out.flatten()
+    total = F.cross_entropy(output.logits.flatten(0, 1).float(), gold, ignore_index=PAD)
+    return total + 0.01 * output.extra.get("penalty", 0.0)
+
+
+def same(found, expected):
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
+
+
+@every
+def test_its_constructor_is_its_configuration(kind, settings):
+    model = build(kind, settings)
+    check_constructor(kind, ["in_channels", "target_vocab_size"])
+    assert isinstance(model, Generator)
+    assert logits(model).shape == (4, 5, SIZE)
+
+
+@every
+def test_gradients_reach_every_parameter(kind, settings):
+    model = build(kind, settings).train()
+    torch.manual_seed(4)
+    total = sum(loss(model) for _ in range(4))  # of both sides of the coin
+    total.backward()
+    for path, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            assert parameter.grad is not None, path
+            assert parameter.grad.any(), path
+            assert parameter.grad.isfinite().all(), path
+
+
+@every
+def test_order_and_neighbors_change_nothing(kind, settings):
+    model, given = build(kind, settings), pictures()
+    expected = model(given, TARGETS.target_in).logits
+    order = torch.tensor([3, 1, 0, 2])
+    same(model(given.rows(order), TARGETS.target_in[order]).logits, expected[order])
+    one = model(given.rows(torch.tensor([2])), TARGETS.target_in[2:3]).logits
+    same(one[0], expected[2])
+
+
+@every
+def test_regions_that_are_given_are_read_as_those_of_the_picture(kind, settings):
+    model, given = build(kind, settings), pictures()
+    regions = model.encode(given).states
+    assert regions.shape == (4, 3 * 4, 6)
+    expected = model(given, TARGETS.target_in).logits
+    same(model(Inputs(regions), TARGETS.target_in).logits, expected)
+
+
+@every
+def test_step_by_step_is_teacher_forcing(kind, settings):
+    model, given = build(kind, settings), pictures()
+    expected = model(given, TARGETS.target_in).logits
+    decoding = model.start(model.encode(given))
+    for t in range(TARGETS.target_in.shape[1]):
+        step, decoding = model.step(TARGETS.target_in[:, t : t + 1], decoding)
+        same(step[:, 0], expected[:, t])
+
+
+@every
+def test_beams_are_rearranged_with_all_they_carry(kind, settings):
+    model, given = build(kind, settings), pictures()
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        decoding = model.start(model.encode(given))
+        left, tokens = torch.arange(4), torch.full((4, 1, 1), BOS)
+        for width in (3, 4, 2, 1, 2):
+            scores, decoding = model.step(tokens[..., -1], decoding)
+            for slot in range(tokens.shape[1]):
+                same(scores[:, slot], model(given.rows(left), tokens[:, slot]).logits[:, -1])
+            if len(left) > 2:
+                keep = torch.randperm(len(left), generator=generator)[1:]
+                decoding, tokens, left = decoding.rows(keep), tokens[keep], left[keep]
+            index = torch.randint(tokens.shape[1], (len(left), width), generator=generator)
+            decoding = decoding.select(index)
+            tokens = tokens.gather(1, index[..., None].expand(-1, -1, tokens.shape[-1]))
+            new = torch.randint(3, SIZE, (len(left), width, 1), generator=generator)
+            tokens = torch.cat([tokens, new], -1)
+
+
+@every
+def test_decoders_score_as_teacher_forcing_does(kind, settings):
+    model, given = build(kind, settings), pictures()
+    decoder = decode.build({"beam_size": 3, "n_best": 3, "max_extra": 1, "max_length": 5})
+    for row, hypotheses in enumerate(decoder(model, given)):
+        one = given.rows(torch.tensor([row]))
+        for h in hypotheses:
+            target = torch.tensor([[BOS, *h.tokens[:-1]]])
+            logs = model(one, target).logits.detach()[0].log_softmax(-1)
+            true = [float(logs[t, token]) for t, token in enumerate(h.tokens)]
+            assert h.token_scores == pytest.approx(true, abs=1e-8)
+
+
+@some
+def test_it_learns_pictures_by_heart(kind, settings):
+    def judged(model):
+        model.eval()
+        found = loss(model).detach()
+        model.train()
+        return found
+
+    learn_by_heart(build(kind, settings, torch.float32), loss, judged, lr=0.02)
+
+
+@some
+def test_eval_mode_is_deterministic_and_keeps_nothing(kind, settings):
+    check_eval(build(kind, settings, dropout=0.5), logits)
+
+
+@every
+def test_watching_changes_nothing(kind, settings):
+    model = build(kind, settings)
+    results = []
+    for watched in (False, True):
+        own = copy.deepcopy(model).train()
+        torch.manual_seed(7)
+        if watched:
+            with watch(own) as seen:
+                found = loss(own)
+            assert len(seen) == 1
+        else:
+            found = loss(own)
+        found.backward()
+        grads = [p.grad for p in own.parameters() if p.grad is not None]
+        results.append([found.detach(), torch.get_rng_state(), *grads])
+    for without, within in zip(*results, strict=True):
+        assert torch.equal(without, within)
+
+
+@some
+@pytest.mark.parametrize("how", COPIES)
+def test_copies_are_whole_and_their_own(kind, settings, how, tmp_path):
+    check_copy(build(kind, settings), lambda: build(kind, settings, seed=2), how, logits, tmp_path)
+
+
+@every
+def test_bf16(kind, settings):
+    check_bf16(
+        build(kind, settings, torch.float32), build(kind, settings, torch.bfloat16), logits, loss
+    )

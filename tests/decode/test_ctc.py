@@ -1,0 +1,63 @@
+"""CTC decoding against all paths, enumerated."""
+
+import math
+from itertools import groupby, product
+
+import pytest
+import torch
+
+from regard.decode.ctc import best_path, prefix_search
+
+
+def every_text(log_probs):
+    """The probability of each text: the sum over its paths."""
+    frames, symbols = log_probs.shape
+    found = {}
+    for path in product(range(symbols), repeat=frames):
+        text = tuple(s for s, _ in groupby(path) if s)
+        total = sum(float(log_probs[t, s]) for t, s in enumerate(path))
+        found[text] = found.get(text, 0.0) + torch.tensor(total).double().exp().item()
+    return found
+
+
+def drawn(seed, frames=5, symbols=6):
+    logits = torch.randn(
+        frames, symbols, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)
+    )
+    logits[:, 1:3] = -torch.inf  # start and end are no symbols
+    return (2 * logits).log_softmax(-1)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_wide_search_finds_the_likeliest_texts_and_their_probabilities(seed):
+    log_probs = drawn(seed)
+    right = every_text(log_probs)
+    found = prefix_search(log_probs, 500)
+    assert tuple(found[0].tokens) == max(right, key=right.get)
+    for one in found[:20]:
+        assert one.log_prob == pytest.approx(math.log(right[tuple(one.tokens)]), abs=0.02)
+    scores = [one.log_prob for one in found]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_the_best_path_may_give_another_text():
+    log_probs = torch.tensor([[0.6, 0.0, 0.0, 0.4], [0.6, 0.0, 0.0, 0.4]]).log()
+    assert best_path(log_probs).tokens == []  # 0.36 of one path
+    (found, *_) = prefix_search(log_probs, 5)
+    assert found.tokens == [3]  # 0.64 of three
+    assert found.log_prob == pytest.approx(math.log(0.64), abs=1e-6)
+
+
+def test_repeats_need_a_blank_between_them():
+    sure = torch.full((5, 5), -20.0)
+    for t, symbol in enumerate((4, 4, 0, 4, 3)):
+        sure[t, symbol] = 0.0
+    found = best_path(sure.log_softmax(-1))
+    assert found.tokens == [4, 4, 3]
+    assert found.frames[1:] == [3, 4]
+    assert prefix_search(sure.log_softmax(-1), 4)[0].tokens == [4, 4, 3]
+
+
+def test_no_frames_give_no_text():
+    assert prefix_search(torch.zeros(0, 5), 3) == [([], 0.0, [])]
+    assert best_path(torch.zeros(0, 5)).tokens == []
