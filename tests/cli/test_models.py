@@ -29,6 +29,7 @@ def test_the_catalogue_has_the_papers_and_their_axes():
                 "https://aclanthology.org/",
                 "https://ojs.aaai.org/",
                 "https://paperexplained.cn/",
+                "https://www.cs.toronto.edu/",
             )
         )
         widths = [v for k, v in entry.tiny.items() if isinstance(v, int) and k != "layers"]

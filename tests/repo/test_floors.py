@@ -12,6 +12,7 @@ FLOORS = [
     {"native", "_files"},
     {"attention"},
     {"layers"},
+    {"_inputs"},
     {"protocols"},
     {"models"},
     {"data", "metrics", "decode"},
@@ -66,7 +67,7 @@ def test_a_floor_knows_only_those_below(path):
 
 def test_protocols_know_the_operation_alone():
     known = {home(name) for name, _ in imports(SOURCE / "protocols.py")} - {None}
-    assert known == {"attention", "errors"}
+    assert known == {"attention", "_inputs"}
 
 
 def test_the_training_engine_is_imported_in_one_place():
@@ -111,6 +112,7 @@ def test_only_dependencies_are_imported(path):
         *("safetensors", "sacrebleu", "jaxtyping", "numpy", "matplotlib", "mpl_toolkits"),
         "rouge_score",
         "pyarrow",  # the extra `tables`
+        "soundfile",  # the extra `speech`
         "PIL",  # matplotlib's own, and the extra `vision`
         *("ctranslate2", "onnx"),  # the extra `export`
     }

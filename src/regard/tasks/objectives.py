@@ -50,7 +50,7 @@ def balanced(counts: NDArray[np.int64]) -> NDArray[np.float64]:
 
     Example:
         >>> balanced(np.array([3, 1, 0])).round(2).tolist()
-        [0.67, 2.0, 4.0]
+        [0.67, 2.0, 2.0]
     """
     found: NDArray[np.float64]
     found = counts.sum() / (max((counts > 0).sum(), 1) * np.maximum(counts, 1))

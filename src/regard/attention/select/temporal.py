@@ -28,7 +28,7 @@ class TemporalSoftmax(OverAllKeys):
     Source: section 2.1, eq. 2-4.
 
     Example:
-        >>> scores = torch.tensor([[3.0, 0.0, 0.0], [3.0, 0.0, 0.0]])
+        >>> scores = torch.tensor([[3.0, 0.0, 0.0], [3.0, 0.0, 0.0]]).double()
         >>> TemporalSoftmax()(scores)[0].numpy().round(3).tolist()
         [[0.909, 0.045, 0.045], [0.333, 0.333, 0.333]]
     """
