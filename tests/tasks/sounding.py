@@ -22,7 +22,7 @@ def spoken(text, random, slow=1.0):
     return (made + random.normal(0, 0.005, len(made))).astype(np.float32)
 
 
-def write(folder, sizes=(96, 16, 24)):
+def write(folder, sizes=(80, 12, 16)):
     """A folder with sounds and three tables."""
     import soundfile
 

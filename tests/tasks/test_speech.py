@@ -8,6 +8,7 @@ import regard
 from regard import tasks
 from regard.errors import RequestError
 from tests.cli.run import run
+from tests.cli.toy import feed
 from tests.tasks.sounding import RATE, fitted, spoken, write
 
 soundfile = pytest.importorskip("soundfile")
@@ -32,11 +33,13 @@ def trained(data, tmp_path_factory):
 @pytest.fixture(scope="module")
 def labeled(data, tmp_path_factory):
     place = tmp_path_factory.mktemp("ctc")
-    return fitted(place, data, CTC, {"name": "speech-ctc", "beam": 4}, epochs=25), place / "run"
+    return fitted(place, data, CTC, {"name": "speech-ctc", "beam": 4}, epochs=12), place / "run"
 
 
 @pytest.mark.parametrize("kind", [pytest.param("trained", marks=pytest.mark.slow), "labeled"])
-def test_a_recognizer_is_trained_scored_saved_and_used(kind, request, data, tmp_path, capsys):
+def test_a_recognizer_is_trained_scored_saved_and_used(
+    kind, request, data, tmp_path, capsys, monkeypatch
+):
     metrics, folder = request.getfixturevalue(kind)
     assert metrics["metrics"]["cer"] < 10
     loaded = regard.load(folder)
@@ -48,7 +51,9 @@ def test_a_recognizer_is_trained_scored_saved_and_used(kind, request, data, tmp_
     again = run(capsys, "evaluate", str(folder), "--data", str(data / "test.tsv"), "--json")
     scores = again.result["metrics"]
     assert scores["cer"] == pytest.approx(metrics["metrics"]["cer"])
-    assert run(capsys, "predict", str(folder), str(sound), "--json").result["output"] == "ab ca"
+    assert run(capsys, "predict", str(folder), str(sound)).out == "ab ca\n"
+    feed(monkeypatch, sound.read_bytes())
+    assert run(capsys, "predict", str(folder), "-").out == "ab ca\n"
 
 
 @pytest.mark.slow

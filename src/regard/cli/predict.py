@@ -37,8 +37,8 @@ LONGEST = 1 << 20
 """Bytes of a line; longer ones are refused, so that no input needs more memory than this."""
 
 
-FILES = (b"\x89PNG", b"\xff\xd8\xff", b"RIFF")
-"""How a file begins that is no text: PNG, JPEG, WebP."""
+FILES = (b"\x89PNG", b"\xff\xd8\xff", b"RIFF", b"fLaC", b"OggS", b"FORM", b"ID3")
+"""How a file begins that is no text: PNG, JPEG, WebP or WAV, FLAC, Ogg, AIFF, MP3."""
 
 LARGEST = 1 << 28
 """Bytes of a file from a pipe that are read."""
