@@ -1,24 +1,19 @@
 """Weights from elsewhere: NumPy, torch, or what other libraries hand out."""
 
+import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from regard.errors import RequestError
 from regard.viewer._drawable import DrawableView
+from regard.viewer._given import graph_of, read
+from regard.viewer._graph import EdgeWeights, edge_map, node_axis
 from regard.views import Axis, Map, Run, axis_of
 
+if TYPE_CHECKING:
+    from regard.attention import Seen
+
 __all__ = ["view"]
-
-Floats = NDArray[np.float32]
-
-NAMES = {
-    "encoder": "encoder_attentions", "decoder": "decoder_attentions", "cross": "cross_attentions",
-    "self": "attentions",
-}  # fmt: skip
-"""What outputs of Hugging Face models call them."""
 
 
 def view(
@@ -26,6 +21,7 @@ def view(
     rows: Any = None,
     columns: Any = None,
     *,
+    tokens: Any = None,
     kind: str | None = None,
     row: int = 0,
     title: str = "attention",
@@ -35,17 +31,22 @@ def view(
     links: Sequence[tuple[int, int]] = (),
     heads: Sequence[str] = (),
 ) -> DrawableView:
-    """Look at any weights: an array, arrays of layers, or a Hugging Face model's output.
+    """Look at any weights: arrays, what another library's model gave, or what `watch` saw.
 
     Args:
-        weights: (R, C), (heads, R, C), (layers, heads, R, C); a sequence of layers, each
-            ([batch,] heads, R, C), as `attentions` of Hugging Face are; a sequence of steps of
-            layers, as their `generate` gives; a mapping from "encoder", "decoder", "cross", "self"
-            to any of these; or an object that has `attentions`, `encoder_attentions`, ....
-        rows: labels of what looks: a list, a text of words apart by spaces, or a `Axis`.
+        weights: (R, C), (heads, R, C), (layers, heads, R, C), of NumPy, torch, JAX, xarray, or
+            anything with `__array__` or `__dlpack__`; a sequence of layers, each ([batch,] heads,
+            R, C); a sequence of steps of layers, as `generate` of Hugging Face gives; a mapping
+            from "encoder", "decoder", "cross", "self" to any of these; an output of a Hugging Face
+            model, an object, mapping or tuple, that has `attentions`, `encoder_attentions`, ...;
+            `(edge_index, alpha)` of PyTorch Geometric, or one for each layer; a `Seen`.
+        rows: labels of what looks: a list, a text of words apart by spaces, a `Axis`, the output
+            of a Hugging Face tokenizer, a `tokenizers.Encoding`, or a pair of a tokenizer and a
+            text or ids; of a graph, the names of the nodes.
         columns: labels of what is looked at; those of `rows` where the weights are square.
-        kind: "cross", "self", "features" (the first axis is features), "edges", "pointer", ....
-        row: of the batch.
+        tokens: `rows`, by the name that suits a text that looks at itself.
+        kind: "cross", "self", "features" (the first axis is features), "pointer", ....
+        row: of the batch; where hypotheses of a beam were kept, of the sequences.
         title, output: written above.
         what: weights, norms, rollout, gradient or alignment.
         extra: numbers beside the rows, as {"generate": …} of a pointer, {"x": …, "y": …}.
@@ -60,14 +61,23 @@ def view(
         >>> view(np.eye(3), rows="das ist gut", columns="this is good")
         DrawableView('attention': 1 run(s), 1 map(s), 1 head(s))
     """
-    kinds = _kinds(weights, kind)
-    layers = {
-        (k, n): _heads(layer, row) for k, given in kinds.items()
-        for n, layer in enumerate(_layers(given, row), 1)
-    }  # fmt: skip
-    if not layers:
-        raise RequestError("there are no weights to look at")
-    sides = _Axes(rows, columns, several=len(kinds) > 1)
+    if tokens is not None:
+        if rows is not None:
+            raise RequestError("expected rows or tokens, which are the same; got both")
+        rows = tokens
+    seen = _seen(weights)
+    if seen is not None:
+        from regard.viewer.watching import of_seen
+
+        return of_seen(seen, title=title, row=row, rows=rows, columns=columns)
+    if graph := graph_of(weights):
+        return _graph(graph, rows, title, output)
+    own = _coordinates(weights)
+    rows, columns = own[0] if rows is None else rows, own[1] if columns is None else columns
+    kinds = read(weights, kind, row)
+    layers = {(one.kind, n): array for one in kinds for n, array in one.layers.items()}
+    steps = any(one.steps for one in kinds)
+    sides = _Axes(rows, columns, row, several=len(kinds) > 1, steps=steps)
     maps = []
     for (k, n), array in layers.items():
         r, c = sides.of(k, array.shape[1], array.shape[2])
@@ -80,77 +90,37 @@ def view(
     return DrawableView(sides.made, maps, [run], title=title)
 
 
-def _kinds(weights: Any, kind: str | None) -> dict[str, Any]:
-    if isinstance(weights, Mapping) and not hasattr(weights, "shape"):
-        known = {long: short for short, long in NAMES.items()}
-        found = {known.get(str(k), str(k)): v for k, v in weights.items() if v is not None}
-        named = {k: v for k, v in found.items() if k in NAMES}
-        return named or found
-    if not hasattr(weights, "shape") and not isinstance(weights, list | tuple):
-        found = {k: getattr(weights, name, None) for k, name in NAMES.items()}
-        found = {k: v for k, v in found.items() if v is not None and len(v)}
-        if not found:
-            raise RequestError(
-                f"expected weights as arrays, or an output that has {', '.join(NAMES.values())}; "
-                f"got {type(weights).__name__} (ask the model with output_attentions=True and "
-                'attn_implementation="eager")'
-            )
-        return found
-    return {kind or "attention": weights}
+def _seen(given: Any) -> "Seen | None":
+    """What a recorder saw: whoever has one has loaded its module."""
+    home = sys.modules.get("regard.attention")
+    return given if home is not None and isinstance(given, home.Seen) else None
 
 
-def _layers(given: Any, row: int) -> list[Any]:
-    """A list of what each layer looked at."""
-    if hasattr(given, "shape"):
-        return [given[i] for i in range(len(given))] if given.ndim >= 4 else [given]
-    if not isinstance(given, list | tuple) or not given:
-        raise RequestError(f"expected layers of weights, got {type(given).__name__}")
-    first = given[0]
-    if isinstance(first, list | tuple) and hasattr(first[0], "shape"):  # steps of layers
-        steps = [[_heads(layer, row) for layer in step] for step in given]
-        widest = max(layer.shape[2] for step in steps for layer in step)
-        return [
-            np.concatenate([_widen(step[n], widest) for step in steps], 1)
-            for n in range(len(steps[0]))
-        ]
-    return [given] if not hasattr(first, "shape") else list(given)
+def _graph(layers: Sequence[EdgeWeights], labels: Any, title: str, output: str) -> DrawableView:
+    axis = node_axis(layers, labels)
+    maps = [
+        edge_map(f"edges.{n}" if len(layers) > 1 else "edges", 0, len(axis), layer, layer=n)
+        for n, layer in enumerate(layers, 1)
+    ]
+    run = Run(list(range(len(maps))), output=output)
+    return DrawableView([axis], maps, [run], title=title)
 
 
-def _heads(layer: Any, row: int) -> Floats:
-    """One layer as (heads, R, C)."""
-    array = _array(layer)
-    if array.ndim == 4:
-        if not -len(array) <= row < len(array):
-            raise RequestError(f"there is no row {row} in a batch of {len(array)}")
-        array = array[row]
-    if array.ndim == 2:
-        array = array[None]
-    if array.ndim != 3:
-        raise RequestError(
-            f"expected weights of 2 axes (rows, columns) up to layers of 4 (batch, heads, rows, "
-            f"columns), got an array of {array.ndim}: {array.shape}"
-        )
-    return array
-
-
-def _array(value: Any) -> Floats:
-    if hasattr(value, "detach"):
-        value = value.detach().float().cpu().numpy()
-    try:
-        return np.asarray(value, dtype=np.float32)
-    except (TypeError, ValueError):
-        raise RequestError(f"expected an array of numbers, got {type(value).__name__}") from None
-
-
-def _widen(weights: Floats, columns: int) -> Floats:
-    return np.pad(weights, ((0, 0), (0, 0), (0, columns - weights.shape[2])))
+def _coordinates(weights: Any) -> tuple[Any, Any]:
+    """Labels of an array's last two axes, where it has some, as those of xarray."""
+    dims, known = getattr(weights, "dims", ()), getattr(weights, "coords", None)
+    if known is None or len(dims) < 2:
+        return None, None
+    rows, columns = (known[d].values.tolist() if d in known else None for d in dims[-2:])
+    return rows, columns
 
 
 class _Axes:
     """Which labels go with which axis."""
 
-    def __init__(self, rows: Any, columns: Any, several: bool) -> None:
-        self.rows, self.columns, self.several = rows, columns, several
+    def __init__(self, rows: Any, columns: Any, row: int, *, several: bool, steps: bool) -> None:
+        self.rows, self.columns = _named(rows, row), _named(columns, row)
+        self.several, self.steps = several, steps
         self.made: list[Axis] = []
         self._known: dict[tuple[str, int], int] = {}
 
@@ -173,6 +143,8 @@ class _Axes:
 
     def _one(self, side: str, labels: Any, count: int) -> int:
         if (side, count) not in self._known:
+            if self.steps and side == "rows" and labels is not None and len(labels) == count + 1:
+                labels = _part(labels, 0, count)  # the last token was written and never read
             self.made.append(axis_of(labels, count))
             self._known[side, count] = len(self.made) - 1
         return self._known[side, count]
@@ -183,6 +155,25 @@ class _Axes:
         return " ".join(side.texts or side.pieces) if side.kind == "text" else ""
 
 
-def _last(labels: Any, count: int) -> Any:
+def _named(labels: Any, row: int) -> Axis | None:
+    return None if labels is None else axis_of(labels, row=row)
+
+
+def _last(labels: Axis | None, count: int) -> Axis | None:
     """Labels of the last places, for queries that are the newest of a longer past."""
-    return labels[-count:] if isinstance(labels, list | tuple) and len(labels) > count else None
+    if labels is None or len(labels) <= count:
+        return None
+    return _part(labels, len(labels) - count, len(labels))
+
+
+def _part(axis: Axis, start: int, stop: int) -> Axis:
+    """Some places of a text, with what is left of its words."""
+
+    def within(places: Sequence[int]) -> list[int]:
+        return [i - start for i in places if start <= i < stop]
+
+    kept = [(within(g), t) for g, t in zip(axis.groups, axis.texts, strict=True) if within(g)]
+    return Axis(
+        axis.pieces[start:stop], groups=[g for g, _ in kept], texts=[t for _, t in kept],
+        special=within(axis.special),
+    )  # fmt: skip

@@ -1,6 +1,6 @@
 """Watching with a way to look at it: a recorder that writes pages and files of what it saw."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ from regard.attention._lazy_weights import LazyWeights
 from regard.attention._recorder import recording
 from regard.errors import RequestError
 from regard.viewer._drawable import DrawableView
+from regard.viewer._graph import EdgeWeights, edge_map, node_axis
 from regard.views import Axis, Map, Run, axis_of
 
 __all__ = ["Watched", "of_seen", "watch"]
@@ -68,37 +69,39 @@ def watch(
         yield seen
 
 
-def of_seen(seen: Seen, *, title: str = "", row: int = 0) -> DrawableView:
+def of_seen(
+    seen: Seen, *, title: str = "", row: int = 0, rows: Any = None, columns: Any = None
+) -> DrawableView:
     """One example of everything a recorder saw, with the labels it was told.
 
     A map's kind is the role that its attention declares; one that declares none goes by its name.
 
+    Args:
+        rows, columns: labels for all of it, in place of those that the recorder was told.
+
     Raises:
         RequestError: nothing was seen, or labels of another number.
     """
-    axes: list[Axis] = []
-    known: dict[Any, int] = {}
+    sides = _Sides(row)
     maps: list[Map] = []
     layers: dict[str, int] = {}
-
-    def side(given: Any, count: int) -> int:
-        key = (id(given), count)
-        if key not in known:
-            axes.append(axis_of(given, count))
-            known[key] = len(axes) - 1
-        return known[key]
-
     for name, record in seen.items():
-        rows, columns = seen.labels(name)
-        parts = _by_scope(record, row)
+        known = seen.labels(name)
+        first = known[0] if rows is None else rows
+        second = known[1] if columns is None else columns
         layers[record.role] = layers.get(record.role, 0) + 1
+        if "edge" in record.axes:
+            maps += _edge_maps(record, sides, first, row, layers[record.role])
+            continue
+        parts = _by_scope(record, row)
         for turn, (scope, weights) in enumerate(parts, 1):
             _, r, c = weights.shape
-            given = columns if columns is not None else rows if r == c else None
+            given = second if second is not None else first if r == c else None
             tiled = isinstance(weights, _TiledWeights)
             maps.append(Map(
-                name, side(rows if rows is not None or r != c else given, r), side(given, c),
-                weights.shape, weights.load if tiled else weights.__getitem__,
+                name, sides.of(first if first is not None or r != c else given, r),
+                sides.of(given, c), weights.shape,
+                weights.load if tiled else weights.__getitem__,
                 kind="features" if record.features else record.role or name or "attention",
                 layer=turn if len(parts) > 1 else layers[record.role] if record.role else 0,
                 scope=scope,
@@ -106,7 +109,55 @@ def of_seen(seen: Seen, *, title: str = "", row: int = 0) -> DrawableView:
             ))  # fmt: skip
     if not maps:
         raise RequestError("nothing was seen: no watched attention ran inside the block")
-    return DrawableView(axes, maps, [Run(list(range(len(maps))))], title or "attention")
+    return DrawableView(sides.axes, maps, [Run(list(range(len(maps))))], title or "attention")
+
+
+class _Sides:
+    """The axes of a view, each made once of the labels that were given."""
+
+    def __init__(self, row: int) -> None:
+        self.axes: list[Axis] = []
+        self._row = row
+        self._known: dict[Any, int] = {}
+
+    def of(self, given: Any, count: int) -> int:
+        """The place of an axis with so many labels."""
+        key = (id(given), count)
+        if key not in self._known:
+            self._known[key] = self.add(axis_of(given, count, row=self._row))
+        return self._known[key]
+
+    def nodes(self, layers: Sequence[EdgeWeights], given: Any) -> int:
+        """The place of an axis of nodes; layers over the same edges have the same."""
+        axis = node_axis(layers, given)
+        return self.axes.index(axis) if axis in self.axes else self.add(axis)
+
+    def add(self, axis: Axis) -> int:
+        """Its place, at the end."""
+        self.axes.append(axis)
+        return len(self.axes) - 1
+
+
+def _edge_maps(record: Record, sides: _Sides, labels: Any, row: int, layer: int) -> list[Map]:
+    """A map of each call over a graph: nodes look at their neighbors."""
+    made = []
+    for turn, (weights, edges) in enumerate(zip(record.steps, record.edges, strict=True), 1):
+        shape = dict(zip(record.axes, weights.shape, strict=True))
+        if set(shape) - {"example", "head", "edge"} or row >= shape.get("example", row + 1):
+            named = ", ".join(f"{axis} {size}" for axis, size in shape.items())
+            raise RequestError(f"{record.name}: there is no row {row}, got weights ({named})")
+        one = weights[row] if "example" in shape else weights
+        one = (one if record.heads else one[None]).float().cpu()
+        own = EdgeWeights(
+            edges.targets.cpu(), edges.sources.cpu(), one.numpy(), nodes=edges.queries
+        )
+        at = sides.nodes([own], labels)
+        several = len(record.kept) > 1
+        made.append(edge_map(
+            record.name or "edges", at, len(sides.axes[at]), own, layer=turn if several else layer,
+            scope={"call": turn} if several else {},
+        ))  # fmt: skip
+    return made
 
 
 @dataclass(frozen=True)
@@ -156,11 +207,6 @@ def _by_scope(record: Record, row: int) -> list[tuple[dict[str, int], Any]]:
             continue
         shape = dict(zip(some.axes, some.steps[0].shape, strict=True))
         named = ", ".join(f"{axis} {size}" for axis, size in shape.items())
-        if "edge" in shape:
-            raise RequestError(
-                f"{record.name}: the edges of a graph are shown through `regard look`; "
-                f"got weights ({named})"
-            )
         if set(some.axes) - {"example", "head", "query", "key", "feature"}:
             raise RequestError(
                 f"{record.name}: rows of a beam are shown through `regard look` or `along`; "

@@ -1,23 +1,15 @@
-"""What is on one axis of a picture: the pieces of a text and their words, or other places.
+"""What is on one axis of a picture: the pieces of a text and their words, or other places."""
 
-Words are joined as tokenizers write them (`▁the`, `Ġthe`, `##ing`, `th@@ e`); special tokens are
-told by their brackets (`[CLS]`, `</s>`).
-"""
-
-import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from regard.errors import RequestError, nearest
+from regard.views._tokens import MARKS, Named, from_pieces, from_tokenizer, special_places
 
 __all__ = ["KINDS", "Axis", "axis_of"]
 
 KINDS = ("text", "image", "audio", "nodes", "memory", "steps")
 """Text; regions of an image; frames of sound; nodes of a graph; entries of a memory; steps."""
-
-SPECIAL = re.compile(r"\[[A-Z]+\d*\]|<[^<>\s]{1,24}>")
-MARKS = frozenset(".,;:!?…\"'()[]{}«»„“”‚‘’¿¡、。，！？·؛،؟-–—")
 
 
 @dataclass(frozen=True)
@@ -82,8 +74,13 @@ class Axis:
         return made
 
 
-def axis_of(labels: Any, count: int | None = None) -> Axis:
+def axis_of(labels: Any, count: int | None = None, *, row: int = 0) -> Axis:
     """An axis of whatever was given: an Axis, labels, a text of words apart by spaces, or nothing.
+
+    Args:
+        labels: also what a tokenizer of Hugging Face gave (a `BatchEncoding`), a
+            `tokenizers.Encoding`, or a pair of a tokenizer and a text or ids.
+        row: of a tokenizer's batch.
 
     Raises:
         RequestError: not as many labels as places.
@@ -94,52 +91,22 @@ def axis_of(labels: Any, count: int | None = None) -> Axis:
         made = labels
     elif isinstance(labels, str):
         made = axis_of(labels.split())
+    elif (named := from_tokenizer(labels, row)) is not None:
+        made = _of(named)
     elif hasattr(labels, "pieces"):  # `views.picture.WordPieces`
         plain = all(len(group) == 1 for group in labels.groups) and labels.texts == labels.pieces
         made = Axis(
             list(labels.pieces),
             groups=[] if plain else [list(g) for g in labels.groups],
             texts=[] if plain else list(labels.texts),
-            special=_special(labels.pieces),
+            special=special_places(labels.pieces),
         )
     else:
-        pieces = [str(label) for label in labels]
-        groups = _groups(pieces)
-        texts = ["".join(_bare(pieces[i]) for i in group) for group in groups]
-        plain = texts == pieces
-        made = Axis(
-            pieces, groups=[] if plain else groups, texts=[] if plain else texts,
-            special=_special(pieces),
-        )  # fmt: skip
+        made = _of(from_pieces([str(label) for label in labels]))
     if count is not None and len(made) != count:
         raise RequestError(f"expected {count} labels for {count} places, got {len(made)}")
     return made
 
 
-def _special(pieces: Sequence[str]) -> list[int]:
-    return [i for i, piece in enumerate(pieces) if SPECIAL.fullmatch(piece)]
-
-
-def _groups(pieces: Sequence[str]) -> list[list[int]]:
-    starts = any(piece[:1] in ("▁", "Ġ") for piece in pieces)
-    groups: list[list[int]] = []
-    apart = True  # whether the next piece begins a word
-    for i, piece in enumerate(pieces):
-        special = bool(SPECIAL.fullmatch(piece))
-        goes_on = piece.startswith("##") or (starts and piece[:1] not in ("▁", "Ġ"))
-        goes_on = (goes_on and not apart) or (bool(groups) and pieces[i - 1].endswith("@@"))
-        mark = set(_bare(piece)) <= MARKS
-        if goes_on and not special and not mark:
-            groups[-1].append(i)
-        else:
-            groups.append([i])
-        apart = special or mark
-    return groups
-
-
-def _bare(piece: str) -> str:
-    if piece.startswith("##") and len(piece) > 2:
-        return piece[2:]
-    if piece[:1] in ("▁", "Ġ") and len(piece) > 1:
-        return piece[1:]
-    return piece[:-2] if piece.endswith("@@") and len(piece) > 2 else piece
+def _of(named: Named) -> Axis:
+    return Axis(named.pieces, groups=named.groups, texts=named.texts, special=named.special)
