@@ -3,7 +3,7 @@
 It knows no task by name: each gives a `View` of its inputs, and any `View` can be drawn.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,13 +20,18 @@ if TYPE_CHECKING:
     from regard.viewer import DrawableView
     from regard.views import ViewOptions
 
+    Source = Callable[[Sequence[str]], DrawableView]
+
 __all__ = ["look"]
 
 
 def look(
     folder: Annotated[
         str,
-        typer.Argument(metavar="FOLDER", help="A trained folder, a shipped name, or a .seen file."),
+        typer.Argument(
+            metavar="FOLDER",
+            help="A trained folder, a shipped name, a .seen file, or hf:FOLDER of Hugging Face.",
+        ),
     ],
     inputs: Annotated[
         list[str] | None, typer.Argument(metavar="INPUT...", help="What to look at.")
@@ -53,6 +58,10 @@ def look(
     step: Annotated[int | None, typer.Option(metavar="N", help="One output word alone.")] = None,
     target: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Look at this output, not the model's own.")
+    ] = None,
+    longest: Annotated[
+        int | None,
+        typer.Option("--max", min=1, metavar="N", help="Tokens that a model of hf: writes."),
     ] = None,
     pieces: Annotated[
         bool, typer.Option("--pieces/--words", help="The model's pieces, or words.")
@@ -91,6 +100,8 @@ def look(
         regard look de-en-small "Guten Morgen." --why
         regard look de-en-small "Guten Morgen." --show lines --head all -o lines.pdf
         regard look de-en-small "Guten Morgen." --serve
+        regard look hf:my-bert "The cat sat." -o bert.html
+        regard look hf:my-gpt2 "The cat" --max 8
         regard look kept.seen --show compare --head 2,4 -o two-heads.svg
     """
     from regard.viewer.choosing import choose, run_of, values_of
@@ -107,15 +118,21 @@ def look(
         check_format(output)
     every = page or serve or bool(show)
     options = ViewOptions(target, measure, None if every else hypothesis, why, folder)
-    loaded = None if kept else open_folder(folder, changes, threads=threads, graph=graph)
+    if folder.startswith("hf:"):
+        source = _of_transformers(folder, options, longest, changes, threads, graph)
+    elif longest is not None:
+        raise RequestError("--max is for hf:FOLDER; of a trained folder, --set max_length=N")
+    else:
+        loaded = None if kept else open_folder(folder, changes, threads=threads, graph=graph)
+        source = _of_folder(folder, loaded, options)
     if serve or (page and output is not None):
-        view = _whole(folder, loaded, inputs or [], options)
+        view = source(inputs or [])
         if serve:
             serve_view(view, port)
         elif output is not None:
             put_page(view, output, as_json=as_json)
         return
-    for number, view in enumerate(_one_by_one(folder, loaded, inputs or [], options), 1):
+    for number, view in enumerate(map(source, [[one] for one in inputs or []] or [[]]), 1):
         run = run_of(view, hypothesis)
         panels = choose(view, run, show=show, kind=kind, layer=layer, head=head, row=step)
         path = output
@@ -131,21 +148,37 @@ def look(
             put_terminal(view, run, panels, words=not pieces, values=values)
 
 
-def _whole(
-    folder: str, loaded: "Loaded | None", inputs: Sequence[str], options: "ViewOptions"
-) -> "DrawableView":
-    """Everything in one view."""
+def _of_folder(folder: str, loaded: "Loaded | None", options: "ViewOptions") -> "Source":
+    """Gives the view of some inputs; of a file, the one that it has."""
     from regard.viewer import drawable, read
 
-    return read(folder) if loaded is None else drawable(loaded.task.view(loaded, inputs, options))
+    def source(inputs: Sequence[str]) -> "DrawableView":
+        return (
+            read(folder) if loaded is None else drawable(loaded.task.view(loaded, inputs, options))
+        )
+
+    return source
 
 
-def _one_by_one(
-    folder: str, loaded: "Loaded | None", inputs: Sequence[str], options: "ViewOptions"
-) -> "Iterator[DrawableView]":
-    """A view for each input, as they are wanted; the one that a file has."""
-    for some in [[text] for text in inputs] or [[]]:
-        yield _whole(folder, loaded, some, options)
+def _of_transformers(
+    folder: str,
+    options: "ViewOptions",
+    longest: int | None,
+    changes: list[str] | None,
+    threads: int | None,
+    graph: str | None,
+) -> "Source":
+    """The same of a Hugging Face folder."""
+    from regard.viewer._transformers import open_transformers
+
+    if changes or graph is not None:
+        raise RequestError(f"--set and --graph are for trained folders, not for {folder}")
+    if threads is not None:
+        import torch
+
+        torch.set_num_threads(threads)
+    model = open_transformers(folder)
+    return lambda inputs: model.view(inputs, options, longest)
 
 
 def _width(text: str) -> float | str | None:
