@@ -143,6 +143,7 @@ def _kind(folder: Path, config: Mapping[str, Any]) -> tuple[str, Callable[..., D
     """Which class of transformers loads it, and how it is looked at, by its architecture."""
     from transformers.models.auto import modeling_auto, tokenization_auto
 
+    kind = str(config.get("model_type"))
     name = next(iter(config.get("architectures") or ["none"]))
     for table, loader, look in (
         ("MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES", "AutoModelForSeq2SeqLM", _translated),
@@ -150,16 +151,16 @@ def _kind(folder: Path, config: Mapping[str, Any]) -> tuple[str, Callable[..., D
         ("MODEL_FOR_MASKED_LM_MAPPING_NAMES", "AutoModelForMaskedLM", _filled),
         *((table, "AutoModel", _read) for table in READING),
     ):
-        known = getattr(modeling_auto, table, {}).get(config.get("model_type"), ())
+        known = getattr(modeling_auto, table, {}).get(kind, ())
         if name not in ((known,) if isinstance(known, str) else known):
             continue
-        text = tokenization_auto.TOKENIZER_MAPPING_NAMES.get(config.get("model_type"))
+        text = tokenization_auto.TOKENIZER_MAPPING_NAMES.get(kind)
         if loader == "AutoModel" and (config.get("is_encoder_decoder") or not text):
             break
         return loader, look
     raise RequestError(
         f"{folder}: expected a causal, masked or encoder-decoder model of texts, got {name} "
-        f"({config.get('model_type')}); regard.watch looks at any model from Python"
+        f"({kind}); regard.watch looks at any model from Python"
     )
 
 
@@ -178,8 +179,9 @@ def _told(path: str) -> Iterator[None]:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """No bars and reports while something is loaded."""
-    from transformers.utils import logging
+    from transformers import utils
 
+    logging: Any = utils.logging
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
