@@ -49,7 +49,7 @@ def test_the_catalogue_has_the_papers_and_their_axes():
     assert catalog.names("graphs") == ["gcn", "gat"]
     assert {"cnn", "han", "self-attentive", "bilstm", "disan"} <= {*catalog.names("classification")}
     assert {*catalog.names("entailment")} == {*catalog.names("similarity")}
-    assert catalog.names("images") == ["ram", "vgg"]
+    assert catalog.names("images") == ["ram", "vgg", "ma-cnn"]
     assert catalog.names("captions") == []
 
 

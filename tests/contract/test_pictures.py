@@ -20,6 +20,7 @@ from tests.contract.whole import (
 CHANNELS, CLASSES = 2, 5
 VARIANTS = {
     "ram, first looks chosen": ("ram", {"first": "policy", "gradient": "policy"}),
+    "ma-cnn, one part": ("ma-cnn", {"parts": 1, "gradient": "joint"}),
     "ram, several paths": ("ram", {"paths": 3, "squash": "tanh"}),
 }
 CASES = {name: (name, {}) for name in catalog.names(task="images")} | VARIANTS
@@ -115,7 +116,7 @@ def test_watching_changes_nothing(kind, settings):
         for weights in record.steps:
             assert weights.shape == (4, 1, 80)
             assert torch.allclose(weights.sum(-1), torch.ones(4, 1), atol=1e-6)
-    assert len(seen) == (kind == "ram")
+    assert len(seen) == (kind in {"ram", "ma-cnn"})
 
 
 @every

@@ -58,6 +58,7 @@ FORMS = {"arrays": arrays, "folders": folders, "tables": tables}
 
 RAM = {"name": "ram", "side": 4, "glimpses": 3, "hidden": 8, "glimpse": 16, "core": 16}
 VGG = {"name": "vgg", "widths": [4, 8], "convolutions": [1, 1], "ffn_dim": 8, "dropout": 0.0}
+PARTS = {"name": "ma-cnn", "parts": 2, "widths": [4, 6], "convolutions": [1, 1], "hidden": 8}
 
 
 def trained(data, out, model=VGG, steps=120, **task):

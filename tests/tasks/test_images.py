@@ -20,7 +20,7 @@ from regard.viewer.terminal_panels import render
 from regard.views import ViewOptions
 from tests.cli.run import run
 from tests.cli.toy import feed
-from tests.tasks.pictured import FORMS, arrays, drawn, folders, tables, trained
+from tests.tasks.pictured import FORMS, PARTS, arrays, drawn, folders, tables, trained
 from tests.tasks.pictured import RAM as GLIMPSES
 
 
@@ -176,6 +176,20 @@ def test_what_is_looked_at_is_a_trail_over_the_picture(glimpses, photo):
         assert "glimpse 1" in text
         assert "3" in text.split("glimpse 3")[1]
     assert choosing.choose(view, 0, show="image")[0].kind == "image"
+
+
+def test_each_part_has_a_map_over_the_picture(photo, tmp_path):
+    trained(arrays(tmp_path / "data"), tmp_path, PARTS, steps=2)
+    loaded = store.load(tmp_path / "run")
+    view = loaded.task.view(loaded, [str(photo[0])], ViewOptions())
+    ((one,), (made,)) = view.maps, view.runs
+    assert one.shape == (1, 2, 64)
+    np.testing.assert_allclose(one.weights.sum(-1), 1.0, atol=1e-5)
+    assert not np.allclose(one.weights[0, 0], one.weights[0, 1])
+    assert [p.title for p in made.panels] == ["where each part is", "probabilities"]
+    text = render(view, made, colour=False).plain
+    assert "part 2" in text
+    assert "glimpse" not in text
 
 
 def test_a_model_without_glimpses_shows_its_answers(folder, photo, capsys):

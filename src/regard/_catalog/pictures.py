@@ -27,6 +27,28 @@ PICTURES: tuple[Entry, ...] = (
         tiny={"side": 4, "scales": 2, "glimpses": 3, "hidden": 8, "glimpse": 12, "core": 16},
     ),
     Entry(
+        name="ma-cnn",
+        target="regard.models.ma_cnn:MACNN",
+        title="Learning Multi-Attention Convolutional Neural Network for Fine-Grained Image "
+        "Recognition",
+        authors="Zheng, Fu, Mei and Luo",
+        year=2017,
+        url="https://openaccess.thecvf.com/content_iccv_2017/html/Zheng_Learning_Multi-Attention_Convolutional_ICCV_2017_paper.html",
+        tasks=("images",),
+        axes={
+            "score": "a weighted sum of the channels of a place",
+            "select": "sigmoid; as shares of all places",
+            "query": "the largest value of each channel",
+            "body": "convolutions of 3 x 3",
+            "parallel": "yes",
+            "sequences": "self",
+            "levels": "single",
+            "positions": "soft",
+            "representations": "several: one for each part",
+        },
+        tiny={"parts": 3, "widths": [4, 6], "convolutions": [1, 2], "hidden": 8},
+    ),
+    Entry(
         name="show-attend-tell",
         target="regard.models.show_attend_tell:ShowAttendTell",
         title="Show, Attend and Tell: Neural Image Caption Generation with Visual Attention",

@@ -80,7 +80,7 @@ RANGES: Mapping[str, Mapping[str, Range]] = {
         **dict.fromkeys(("epsilon", "ratio", "scale", "sharpen"), POSITIVE),
         **dict.fromkeys(("decoder", "dilations", "encoder", "kernel"), WIDTH),
         **dict.fromkeys(("core", "glimpse"), WIDTH),
-        **dict.fromkeys(("convolutions", "glimpses", "paths"), LAYERS),
+        **dict.fromkeys(("convolutions", "glimpses", "parts", "paths"), LAYERS),
         "in_channels": Range(1, 4096),
         "scales": Range(1, 16),
         "side": Range(1, 4096),
@@ -94,7 +94,7 @@ RANGES: Mapping[str, Mapping[str, Range]] = {
         ),
         **dict.fromkeys(
             ("balance", "coverage", "ctc", "doubly", "entropy", "max_norm", "penalty",
-             "reinforce", "slope"),
+             "reinforce", "slope", "diversity", "margin"),
             FACTOR,
         ),
         "alpha": FACTOR,

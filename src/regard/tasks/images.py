@@ -23,7 +23,8 @@ class Images(Labeling):
     """The class of a picture.
 
     A model that samples where it looks learns by REINFORCE beside its own loss, where one label is
-    predicted; see `tasks.reinforced`.
+    predicted; see `tasks.reinforced`. A model whose parts answer too (`Output.extra["auxiliary"]`)
+    learns from each of their answers.
 
     Args:
         labels: see `Classification`.
@@ -100,6 +101,9 @@ class Images(Labeling):
         total = self.objective.loss(logits, target, weight)
         if step is None:
             return total, batch.count
+        if "auxiliary" in output.extra:  # further answers, (B, M, classes)
+            for each in output.extra["auxiliary"].float().unbind(1):
+                total = total + self.objective.loss(each, target, weight)
         if "penalty" in output.extra:
             total = total + output.extra["penalty"] * batch.count
         if target.dim() == 1 and self.labels == "one":

@@ -1,4 +1,4 @@
-"""What a model of pictures looked at: its glimpses in their order, or weights of regions."""
+"""What a model of pictures looked at: its glimpses in their order, or the maps of parts."""
 
 from collections.abc import Sequence
 
@@ -17,6 +17,9 @@ from regard.tasks.given import device_of
 from regard.views import Axis, Map, MapPanel, Panel, Run, View, ViewOptions
 
 __all__ = ["picture_axis", "view"]
+
+TITLES = {"glimpse": "where it looked, in this order", "part": "where each part is"}
+"""What a panel is called, by what its rows are."""
 
 
 def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> View:
@@ -40,12 +43,13 @@ def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> Vi
         batch = dataset.collate([0]).to(device_of(loaded.model))
         with torch.inference_mode(), watch(loaded.model) as seen:
             output = loaded.model(batch["image"])
-        first = len(maps)
+        first, titles = len(maps), list[str]()
         for record in seen.values():
             if record.role != "region":
                 continue
-            weights = _regions(record)
-            rows = Axis([f"glimpse {i + 1}" for i in range(len(weights))], "steps")
+            weights, kind = _regions(record), _kind(record)
+            titles.append(TITLES[kind])
+            rows = Axis([f"{kind} {i + 1}" for i in range(len(weights))], "steps")
             axes += [rows, picture_axis(column.pixels(0), batch["image"].values.shape[2:])]
             maps.append(Map.of(
                 record.name, len(axes) - 2, len(axes) - 1, weights.numpy()[None],
@@ -53,7 +57,7 @@ def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> Vi
             ))  # fmt: skip
         kept = list(range(first, len(maps)))
         panels: list[Panel] = [
-            MapPanel("image", "where it looked, in this order", map=m) for m in kept
+            MapPanel("image", title, map=m) for title, m in zip(titles, kept, strict=True)
         ]
         if loaded.task.objective.calibrated:
             panels.append(bars(ranked(found), "probabilities"))
@@ -78,6 +82,11 @@ def _regions(record: Record) -> Float[Tensor, "glimpses regions"]:
     pairs = zip(record.steps, record.scopes, strict=True)
     own = [weights[0] for weights, scope in pairs if scope.get("path", 0) == 0]
     return torch.cat([one.reshape(-1, one.shape[-1]) for one in own]).float().cpu()
+
+
+def _kind(record: Record) -> str:
+    """What each look is: a "glimpse" in time, or a "part" of the picture."""
+    return "part" if any("part" in scope for scope in record.scopes) else "glimpse"
 
 
 def _trail(locations: Tensor | None, count: int) -> dict[str, list[float]]:
