@@ -124,9 +124,9 @@ def format_of(path: str | Path | Mapping[str, str | Path]) -> str:
     """
     if isinstance(path, Mapping):
         return "moses"
-    if str(path) != "-" and Path(path).is_dir():
-        return "folders"
     name = str(path).removesuffix(".gz")
+    if name != "-" and Path(name).suffix not in _ENDINGS and Path(path).is_dir():
+        return "folders"
     if name == "-":
         return "tsv"
     told = _ENDINGS.get(Path(name).suffix.lower())
