@@ -30,6 +30,7 @@ def test_the_catalogue_has_the_papers_and_their_axes():
                 "https://ojs.aaai.org/",
                 "https://paperexplained.cn/",
                 "https://www.cs.toronto.edu/",
+                "https://openaccess.thecvf.com/",
             )
         )
         widths = [v for k, v in entry.tiny.items() if isinstance(v, int) and k != "layers"]

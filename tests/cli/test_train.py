@@ -55,6 +55,7 @@ def test_dry_builds_everything_and_writes_nothing(capsys, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_train_again_changed_and_fresh(capsys, tmp_path):
     ran = run(capsys, "train", *SMALL, "--json")
     assert ran.code == 0, ran.err

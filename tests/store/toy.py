@@ -56,6 +56,10 @@ def model_of(name: str, words: dict[str, Tokenizer], seed: int = 0, **model: Any
     return made.eval()
 
 
+SHARED = ("transformer", "pointer-generator")
+"""Models whose two sides have one vocabulary by default."""
+
+
 def make(
     folder: Path,
     name: str = "transformer",
@@ -66,7 +70,7 @@ def make(
     **options: Any,
 ) -> Path:
     """Save a toy there, and give the folder."""
-    words = tokenizers(name == "transformer", kind)
+    words = tokenizers(name in SHARED, kind)
     plan = recipe(name)
     return store.save_pretrained(
         folder, model or model_of(name, words, seed), task=plan["task"], fields=words,

@@ -11,6 +11,7 @@ import pytest
 from tests.train.runs import command, environment, losses, recipe, run, steps
 
 
+@pytest.mark.slow
 def test_two_gloo_processes_give_the_losses_of_one(tmp_path):
     """DDP under torchrun, fp32, no dropout; losses are divided by the tokens of the whole step."""
     alone = tmp_path / "alone"

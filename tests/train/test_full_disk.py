@@ -52,6 +52,7 @@ def test_a_checkpoint_that_does_not_fit_leaves_the_one_before(tmp_path):
         assert os.listdir(tmp_path) == ["last.ckpt"]
 
 
+@pytest.mark.slow
 def test_a_training_on_a_full_disk_says_so_in_one_sentence(capsys, tmp_path):
     with room(20_000):
         ran = run(capsys, "train", *SMALL, "-o", str(tmp_path))

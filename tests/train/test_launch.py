@@ -45,6 +45,7 @@ def test_an_interruption_saves_says_one_sentence_and_gives_130(tmp_path, number)
     assert process.returncode == 130
 
 
+@pytest.mark.slow
 def test_what_is_wrong_is_said_once(tmp_path):
     path = recipe(tmp_path, steps=20)
     path.write_text(path.read_text().replace("mt-bible-de/dev.tsv.gz", "nowhere.tsv"))

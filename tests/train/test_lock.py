@@ -26,6 +26,7 @@ SMALL = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_second_training_is_told_of_the_first_until_that_is_killed(capsys, tmp_path):
     folder = tmp_path / "model"
     with subprocess.Popen(

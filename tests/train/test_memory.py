@@ -35,6 +35,7 @@ def test_holes_are_handed_back_between_what_is_held():
     subprocess.run([sys.executable, "-c", PROGRAM], check=True, timeout=120)
 
 
+@pytest.mark.slow
 def test_a_training_hands_back_after_a_while(monkeypatch, tmp_path):
     called = []
     monkeypatch.setattr(work, "hand_back", lambda: called.append(1))

@@ -329,7 +329,7 @@ def _work(folder, losses=None, task=_loss, **settings):
     model = nn.Linear(2, 1)
     hooks = SimpleNamespace(
         loss=lambda model, batch, step: task(model, batch), phases=lambda model: (),
-        after_update=lambda model: None,
+        after_update=lambda model: None, measured=dict,
     )  # fmt: skip
     return Work(
         folder, model, hooks, optim.build(made.optimizer, model.parameters()),

@@ -122,6 +122,7 @@ def test_only_who_knows_the_address_is_answered(small_limits):
     assert b"connect-src" not in whole(view)
 
 
+@pytest.mark.slow
 def test_exact_tiles_in_the_page(small_limits, chromium):
     view, expected = long(203)
     context = chromium.new_context(viewport={"width": 1000, "height": 700})

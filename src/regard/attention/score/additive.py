@@ -124,8 +124,11 @@ class Additive(nn.Module):
                 "this Additive score was built without features but its carry gives some; "
                 f"build it with Additive(..., features={features.shape[-1]})"
             )
-        # A carry counts in float32 at least, whatever the weights are.
-        added: Tensor = self.features(features.to(self.features.weight.dtype))
+        # A carry counts in float32 at least, whatever the weights are (quantized: no dtype).
+        weight = self.features.weight
+        if isinstance(weight, Tensor):
+            features = features.to(weight.dtype)
+        added: Tensor = self.features(features)
         return added
 
     def forward(
