@@ -14,7 +14,7 @@ from tests.tasks.sounding import RATE, fitted, spoken, write
 soundfile = pytest.importorskip("soundfile")
 ARSG = {
     "name": "arsg", "hidden": 24, "layers": 1, "join": 2, "state": 24, "align": 16, "maxout": 16,
-    "filters": 4, "width": 7, "ctc": 0.3, "scale": None,
+    "filters": 8, "width": 11, "ctc": 0.3, "scale": None,
 }  # fmt: skip
 CTC = {"name": "ctc", "hidden": 24, "layers": 1, "join": 2}
 
@@ -27,7 +27,7 @@ def data(tmp_path_factory):
 @pytest.fixture(scope="module")
 def trained(data, tmp_path_factory):
     place = tmp_path_factory.mktemp("arsg")
-    return fitted(place, data, ARSG, {"name": "speech"}), place / "run"
+    return fitted(place, data, ARSG, {"name": "speech"}, epochs=60), place / "run"
 
 
 @pytest.fixture(scope="module")
