@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from regard import catalog, decode, watch
-from regard.protocols import BOS, PAD, Generator, Inputs
+from regard import catalog, watch
+from regard.protocols import PAD, Generator, Inputs
 from tests.contract.battery import SIZE, check_constructor, pairs
 from tests.contract.whole import (
     COPIES,
@@ -16,6 +16,7 @@ from tests.contract.whole import (
     check_eval,
     learn_by_heart,
 )
+from tests.contract.written import check_beams, check_decoders, check_steps, same
 
 KINDS = [
     ("show-attend-tell", {}),
@@ -53,10 +54,6 @@ def loss(model):
     gold = TARGETS.target_out.flatten()
     total = F.cross_entropy(output.logits.flatten(0, 1).float(), gold, ignore_index=PAD)
     return total + 0.01 * output.extra.get("penalty", 0.0)
-
-
-def same(found, expected):
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
 
 
 @every
@@ -101,46 +98,17 @@ def test_regions_that_are_given_are_read_as_those_of_the_picture(kind, settings)
 
 @every
 def test_step_by_step_is_teacher_forcing(kind, settings):
-    model, given = build(kind, settings), pictures()
-    expected = model(given, TARGETS.target_in).logits
-    decoding = model.start(model.encode(given))
-    for t in range(TARGETS.target_in.shape[1]):
-        step, decoding = model.step(TARGETS.target_in[:, t : t + 1], decoding)
-        same(step[:, 0], expected[:, t])
+    check_steps(build(kind, settings), pictures(), TARGETS.target_in)
 
 
 @every
 def test_beams_are_rearranged_with_all_they_carry(kind, settings):
-    model, given = build(kind, settings), pictures()
-    generator = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        decoding = model.start(model.encode(given))
-        left, tokens = torch.arange(4), torch.full((4, 1, 1), BOS)
-        for width in (3, 4, 2, 1, 2):
-            scores, decoding = model.step(tokens[..., -1], decoding)
-            for slot in range(tokens.shape[1]):
-                same(scores[:, slot], model(given.rows(left), tokens[:, slot]).logits[:, -1])
-            if len(left) > 2:
-                keep = torch.randperm(len(left), generator=generator)[1:]
-                decoding, tokens, left = decoding.rows(keep), tokens[keep], left[keep]
-            index = torch.randint(tokens.shape[1], (len(left), width), generator=generator)
-            decoding = decoding.select(index)
-            tokens = tokens.gather(1, index[..., None].expand(-1, -1, tokens.shape[-1]))
-            new = torch.randint(3, SIZE, (len(left), width, 1), generator=generator)
-            tokens = torch.cat([tokens, new], -1)
+    check_beams(build(kind, settings), pictures())
 
 
 @every
 def test_decoders_score_as_teacher_forcing_does(kind, settings):
-    model, given = build(kind, settings), pictures()
-    decoder = decode.build({"beam_size": 3, "n_best": 3, "max_extra": 1, "max_length": 5})
-    for row, hypotheses in enumerate(decoder(model, given)):
-        one = given.rows(torch.tensor([row]))
-        for h in hypotheses:
-            target = torch.tensor([[BOS, *h.tokens[:-1]]])
-            logs = model(one, target).logits.detach()[0].log_softmax(-1)
-            true = [float(logs[t, token]) for t, token in enumerate(h.tokens)]
-            assert h.token_scores == pytest.approx(true, abs=1e-8)
+    check_decoders(build(kind, settings), pictures())
 
 
 @some

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from regard import catalog, decode
-from regard.protocols import BOS, EOS, PAD, FrameClassifier, Generator, Inputs
+from regard import catalog
+from regard.protocols import EOS, PAD, FrameClassifier, Generator, Inputs
 from tests.contract.battery import SIZE, check_constructor, pairs
 from tests.contract.whole import (
     COPIES,
@@ -15,6 +15,7 @@ from tests.contract.whole import (
     check_watching,
     learn_by_heart,
 )
+from tests.contract.written import check_beams, check_decoders, check_steps, same
 
 DIM = 5
 GENERATORS = [
@@ -68,10 +69,6 @@ def loss(model):
     logs = output.logits.float().log_softmax(-1).transpose(0, 1)
     gold = TARGETS.target_out.masked_fill(TARGETS.target_out == EOS, PAD)
     return F.ctc_loss(logs, gold, output.extra["lengths"], (gold != PAD).sum(1), zero_infinity=True)
-
-
-def same(found, expected):
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
 
 
 @every
@@ -130,49 +127,17 @@ def test_every_frame_matters(kind, settings):
 
 @generators
 def test_step_by_step_is_teacher_forcing(kind, settings):
-    model, given = build(kind, settings), sounds()
-    expected = read(model, given).logits
-    decoding = model.start(model.encode(given))
-    for t in range(TARGETS.target_in.shape[1]):
-        later = TARGETS.target_in.clone()
-        later[:, t + 1 :] = (later[:, t + 1 :] + 5) % SIZE
-        same(read(model, given, later).logits[:, : t + 1], expected[:, : t + 1])
-        step, decoding = model.step(TARGETS.target_in[:, t : t + 1], decoding)
-        same(step[:, 0], expected[:, t])
+    check_steps(build(kind, settings), sounds(), TARGETS.target_in)
 
 
 @generators
 def test_beams_are_rearranged_with_all_they_carry(kind, settings):
-    model, given = build(kind, settings), sounds()
-    generator = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        decoding = model.start(model.encode(given))
-        left, tokens = torch.arange(4), torch.full((4, 1, 1), BOS)
-        for width in (3, 4, 2, 1, 2):
-            scores, decoding = model.step(tokens[..., -1], decoding)
-            for slot in range(tokens.shape[1]):
-                same(scores[:, slot], read(model, given.rows(left), tokens[:, slot]).logits[:, -1])
-            if len(left) > 2:
-                keep = torch.randperm(len(left), generator=generator)[1:]
-                decoding, tokens, left = decoding.rows(keep), tokens[keep], left[keep]
-            index = torch.randint(tokens.shape[1], (len(left), width), generator=generator)
-            decoding = decoding.select(index)
-            tokens = tokens.gather(1, index[..., None].expand(-1, -1, tokens.shape[-1]))
-            new = torch.randint(3, SIZE, (len(left), width, 1), generator=generator)
-            tokens = torch.cat([tokens, new], -1)
+    check_beams(build(kind, settings), sounds())
 
 
 @generators
 def test_decoders_score_as_teacher_forcing_does(kind, settings):
-    model, given = build(kind, settings), sounds()
-    decoder = decode.build({"beam_size": 3, "n_best": 3, "max_extra": 1, "max_length": 5})
-    for row, hypotheses in enumerate(decoder(model, given)):
-        one = given.rows(torch.tensor([row]))
-        for h in hypotheses:
-            target = torch.tensor([[BOS, *h.tokens[:-1]]])
-            logs = read(model, one, target).logits.detach()[0].log_softmax(-1)
-            true = [float(logs[t, token]) for t, token in enumerate(h.tokens)]
-            assert h.token_scores == pytest.approx(true, abs=1e-8)
+    check_decoders(build(kind, settings), sounds())
 
 
 @some

@@ -7,13 +7,26 @@ from pathlib import Path
 
 from regard.data.formats.text import regular
 from regard.data.sources import find
-from regard.errors import RequestError
+from regard.errors import RegardError, RequestError
 
-__all__ = ["content", "place_of"]
+__all__ = ["FileError", "content", "place_of"]
 
 URL = "data:"
 HOLDERS = (".npz", ".tar")
 """Endings of files that hold others, named behind a `#`."""
+
+
+class FileError(RegardError):
+    """What stands at an address cannot be used.
+
+    Args:
+        what: the kind in fixed words.
+        detail: the particulars.
+    """
+
+    def __init__(self, what: str, detail: str) -> None:
+        super().__init__(f"{what} ({detail})")
+        self.what, self.detail = what, detail
 
 
 def place_of(address: str, file: str = "") -> tuple[str, str]:

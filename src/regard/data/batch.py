@@ -13,7 +13,7 @@ from regard.data.dataset import Column
 from regard.data.packed import RaggedIds
 from regard.protocols import BOS, EOS, PAD, Inputs
 
-__all__ = ["PairBatch", "collate", "plan", "some", "sources"]
+__all__ = ["PairBatch", "collate", "plain", "plan", "some", "sources"]
 
 log = logging.getLogger(__name__)
 
@@ -104,6 +104,12 @@ class PairBatch:
     def __len__(self) -> int:
         return len(self.index)
 
+    def sources(self, rows: Tensor, target_in: Tensor) -> tuple[Tensor | Inputs, Tensor, Tensor]:
+        """The arguments of a `Generator` that reads the sources `rows` (n,) and these targets."""
+        own = self.source
+        chosen = own.rows(rows) if isinstance(own, Inputs) else own[rows]
+        return chosen, target_in, self.source_lengths[rows]
+
 
 def some(count: int, limit: int) -> list[int]:
     """At most `limit` of the indices 0 … count-1, evenly spread."""
@@ -132,6 +138,11 @@ def collate(source: RaggedIds | Column, target: RaggedIds, indices: Sequence[int
         index=[int(i) for i in indices],
         count=int(target.sizes_at(at).sum()) + len(at),
     )
+
+
+def plain(ids: Sequence[int]) -> list[int]:
+    """What stands before EOS or padding."""
+    return [i for i in ids if i not in (EOS, PAD)]
 
 
 def sources(source: RaggedIds | Column, at: NDArray[np.int64]) -> tuple[Tensor | Inputs, Tensor]:

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.addresses import content, place_of
+from regard.data.addresses import FileError, content, place_of
 from regard.data.npz import IMAGES, arrays
-from regard.errors import RegardError, RequestError
+from regard.errors import RequestError
 
 __all__ = ["FORMATS", "PictureError", "PictureSource", "located", "pixels", "png"]
 
@@ -28,17 +28,8 @@ SMALLEST = 2
 """Pixels that a picture has each way."""
 
 
-class PictureError(RegardError):
-    """What stands at an address is no picture that can be used.
-
-    Args:
-        what: the kind in fixed words.
-        detail: the particulars.
-    """
-
-    def __init__(self, what: str, detail: str) -> None:
-        super().__init__(f"{what} ({detail})")
-        self.what, self.detail = what, detail
+class PictureError(FileError):
+    """What stands at an address is no picture that can be used."""
 
 
 @dataclass(frozen=True)

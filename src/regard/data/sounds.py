@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.addresses import content, place_of
-from regard.errors import RegardError, RequestError
+from regard.data.addresses import FileError, content, place_of
+from regard.errors import RequestError
 
 __all__ = ["Sound", "SoundError", "located", "resampled", "samples"]
 
@@ -21,17 +21,8 @@ LONGEST = 4 * 3600
 """Seconds of a sound; longer ones are refused before they are decoded."""
 
 
-class SoundError(RegardError):
-    """What stands at an address is no sound that can be used.
-
-    Args:
-        what: the kind in fixed words.
-        detail: the particulars.
-    """
-
-    def __init__(self, what: str, detail: str) -> None:
-        super().__init__(f"{what} ({detail})")
-        self.what, self.detail = what, detail
+class SoundError(FileError):
+    """What stands at an address is no sound that can be used."""
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,11 @@ import torch
 from numpy.typing import NDArray
 
 from regard.data import pictures
-from regard.data.pictures import PictureError, PictureSource
+from regard.data.pictures import PictureSource
 from regard.data.scenes import Scene
 from regard.errors import RequestError, nearest
-from regard.fields.base import Bad, Field, Report
+from regard.fields.addressed import AddressedField, Cache
+from regard.fields.base import Field, Report
 from regard.protocols import Inputs
 
 __all__ = ["FITS", "ImageColumn", "ImageField"]
@@ -24,7 +25,7 @@ Pixels = NDArray[np.uint8]
 SAMPLE = 1000
 """Pictures of the training data whose mean and deviation are taken."""
 CACHED = 1 << 26
-"""Bytes of decoded pictures that a column keeps; what is beyond is read again."""
+"""Bytes of decoded pictures that are kept; what is beyond is read again."""
 
 
 def _stretched(one: Pixels, size: tuple[int, int]) -> Pixels:
@@ -59,6 +60,7 @@ class ImageColumn:
         pictures: where they are.
         field: says how they are read.
         every: all pictures of the split, which scenes take their other pieces from.
+        cache: pictures that were decoded.
     """
 
     def __init__(
@@ -66,11 +68,11 @@ class ImageColumn:
         pictures: Sequence[PictureSource],
         field: "ImageField",
         every: Sequence[PictureSource] = (),
-        cache: dict[PictureSource, Pixels] | None = None,
+        cache: Cache | None = None,
     ) -> None:
         self.pictures, self.field = list(pictures), field
         self.every = list(every) or list(dict.fromkeys(replace(p, scene=None) for p in pictures))
-        self.cache: dict[PictureSource, Pixels] = {} if cache is None else cache
+        self.cache = cache or Cache(CACHED)
 
     def __len__(self) -> int:
         return len(self.pictures)
@@ -94,7 +96,7 @@ class ImageColumn:
         """One picture as a model reads it, before its numbers are scaled: (H, W, C)."""
         picture, field = self.pictures[index], self.field
         if field.scene is None or picture.scene is None:
-            return self._kept(picture, field.fitted)
+            return self.cache.get(picture, field.fitted)
         seed = [field.scene.seed, crc32(picture.name.encode()), picture.scene]
         one = replace(picture, scene=None)
 
@@ -102,19 +104,11 @@ class ImageColumn:
             found = self.every[number]
             if found == one:
                 found = self.every[number - 1]
-            return self._kept(found, field.decoded)
+            return self.cache.get(found, field.decoded)
 
         count = len(self.every) if len(self.every) > 1 else 0
         random = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed)))
-        return field.scene.lay(self._kept(one, field.decoded), other, count, random)
-
-    def _kept(self, picture: PictureSource, read: Any) -> Pixels:
-        if picture in self.cache:
-            return self.cache[picture]
-        made: Pixels = read(picture)
-        if made.nbytes * (len(self.cache) + 1) <= CACHED:
-            self.cache[picture] = made
-        return made
+        return field.scene.lay(self.cache.get(one, field.decoded), other, count, random)
 
     def collate(self, indices: NDArray[np.int64]) -> Inputs:
         """Pictures (B, C, H, W), float32."""
@@ -123,7 +117,7 @@ class ImageColumn:
         return Inputs(torch.from_numpy(np.ascontiguousarray(each.transpose(0, 3, 1, 2))))
 
 
-class ImageField(Field):
+class ImageField(AddressedField):
     """A picture: a file, a member of a tar archive, or a place in an array of an `.npz` file.
 
     A batch has (B, channels, height, width) float32. Nothing but addresses is kept of a folder;
@@ -167,26 +161,14 @@ class ImageField(Field):
         self.channels, self.fit, self.normalize, self.scene = channels, fit, normalize, scene
         self.mean = np.zeros(channels, np.float32)
         self.deviation = np.ones(channels, np.float32)
-        self._file = ""
 
     # -- reading
 
-    def beside(self, file: str) -> "ImageField":
-        """This field for cells of a data file: their paths begin at its folder."""
-        made = copy(self)
-        made._file = file
-        return made
-
-    def read(self, cell: str, row: Mapping[str, Any]) -> PictureSource:
-        """Where the picture of a cell is; it is decoded once, to know that it can be."""
-        if not cell.strip():
-            raise Bad("empty")
-        try:
-            found = pictures.located(cell.strip(), self._file)
-            self.decoded(found)
-        except PictureError as error:
-            raise Bad(error.what, f"{_short(cell)}: {error.detail}") from None
-        return found
+    def found(self, address: str) -> PictureSource:
+        """Where the picture is."""
+        picture = pictures.located(address, self._file)
+        self.decoded(picture)
+        return picture
 
     def decoded(self, picture: PictureSource) -> Pixels:
         """Its pixels, of its own size.
@@ -274,7 +256,3 @@ def _middle(canvas: Pixels, one: Pixels) -> Pixels:
     y, x = ((c - s) // 2 for c, s in zip(canvas.shape[:2], one.shape[:2], strict=True))
     canvas[y : y + one.shape[0], x : x + one.shape[1]] = one
     return canvas
-
-
-def _short(cell: str) -> str:
-    return cell if len(cell) <= 80 else f"{cell[:60]}…"

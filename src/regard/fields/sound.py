@@ -12,9 +12,10 @@ from torch import Tensor
 
 from regard.data import sounds
 from regard.data.log_mel import HOP, differences, frame_count, log_mel
-from regard.data.sounds import Sound, SoundError
+from regard.data.sounds import Sound
 from regard.errors import RequestError
-from regard.fields.base import Bad, Field, Report
+from regard.fields.addressed import AddressedField, Cache
+from regard.fields.base import Field, Report
 from regard.protocols import Inputs
 
 __all__ = ["SoundColumn", "SoundField"]
@@ -22,7 +23,7 @@ __all__ = ["SoundColumn", "SoundField"]
 SAMPLE = 500
 """Sounds of the training data whose mean and deviation are taken."""
 CACHED = 1 << 29
-"""Bytes of frames that a column keeps; what is beyond is computed again."""
+"""Bytes of frames that are kept; what is beyond is computed again."""
 
 
 class SoundColumn:
@@ -35,11 +36,10 @@ class SoundColumn:
     """
 
     def __init__(
-        self, sounds: Sequence[Sound], field: "SoundField", cache: dict[Sound, Tensor] | None = None
+        self, sounds: Sequence[Sound], field: "SoundField", cache: Cache | None = None
     ) -> None:
         self.sounds, self.field = list(sounds), field
-        self.cache: dict[Sound, Tensor] = {} if cache is None else cache
-        self._room = CACHED
+        self.cache = cache or Cache(CACHED)
 
     def __len__(self) -> int:
         return len(self.sounds)
@@ -60,14 +60,7 @@ class SoundColumn:
 
     def frames(self, index: int) -> Tensor:
         """Log-mel frames of one sound (T, filters + 1), not yet normalized."""
-        sound = self.sounds[index]
-        found = self.cache.get(sound)
-        if found is None:
-            found = self.field.frames(sound)
-            self._room -= found.nbytes
-            if self._room > 0:
-                self.cache[sound] = found
-        return found
+        return self.cache.get(self.sounds[index], self.field.frames)
 
     def collate(self, indices: NDArray[np.int64]) -> Inputs:
         """Frames (B, T, D) float32, zeros behind the end, and how many."""
@@ -76,7 +69,7 @@ class SoundColumn:
         return Inputs(torch.nn.utils.rnn.pad_sequence(each, batch_first=True), lengths)
 
 
-class SoundField(Field):
+class SoundField(AddressedField):
     """A sound: a file, or a member of a tar archive.
 
     A batch has frames (B, T, D) float32, one for every 10 ms: log-mel powers and the energy, with
@@ -110,26 +103,14 @@ class SoundField(Field):
         self.rate, self.filters = rate, filters
         self.mean: Tensor = torch.zeros(0)
         self.deviation: Tensor = torch.ones(0)
-        self._file = ""
 
     # -- reading
 
-    def beside(self, file: str) -> "SoundField":
-        """This field for cells of a data file: their paths begin at its folder."""
-        made = copy(self)
-        made._file = file
-        return made
-
-    def read(self, cell: str, row: Mapping[str, Any]) -> Sound:
-        """Where the sound of a cell is; it is decoded once, to know that it can be."""
-        if not cell.strip():
-            raise Bad("empty")
-        try:
-            found = sounds.located(cell.strip(), self._file)
-            values, rate = sounds.samples(found)
-        except SoundError as error:
-            raise Bad(error.what, f"{_short(cell)}: {error.detail}") from None
-        return replace(found, seconds=len(values) / rate)
+    def found(self, address: str) -> Sound:
+        """Where the sound is, and how long."""
+        sound = sounds.located(address, self._file)
+        values, rate = sounds.samples(sound)
+        return replace(sound, seconds=len(values) / rate)
 
     def count(self, sound: Sound) -> int:
         """How many frames a sound has."""
@@ -205,7 +186,3 @@ class SoundField(Field):
         if not made.mean.isfinite().all() or not (made.deviation > 0).all():
             raise ValueError("expected finite means, and deviations above 0")
         return made
-
-
-def _short(cell: str) -> str:
-    return cell if len(cell) <= 80 else f"{cell[:60]}…"

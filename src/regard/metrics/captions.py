@@ -3,12 +3,12 @@
 import math
 from collections import Counter
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 
 from regard.errors import RequestError
+from regard.metrics.overlap import longest_common_subsequence
 from regard.metrics.score import References, Score, Sums, signature, variants
 
 __all__ = ["caption_bleu", "caption_rouge", "cider_d"]
@@ -57,7 +57,7 @@ def caption_rouge(hypotheses: Sequence[str], references: References) -> Score:
         precision = recall = 0.0
         for one in several:
             right = one.split()
-            common = _common(words, right)
+            common = longest_common_subsequence(words, right)
             precision = max(precision, common / max(len(words), 1))
             recall = max(recall, common / max(len(right), 1))
         whole = recall + beta * precision
@@ -127,14 +127,3 @@ def _similar(one: Vector, other: Vector) -> float:
     product = sum((min(v, w) * w for v, w in pairs), 0.0)
     sizes = [math.sqrt(sum(v * v for v in own.values())) for own in (one, other)]
     return product / (sizes[0] * sizes[1]) if all(sizes) else product
-
-
-def _common(first: Sequence[str], second: Sequence[str]) -> int:
-    """The length of the longest common subsequence."""
-    row = [0] * (len(second) + 1)
-    for word in first:
-        new = [0]
-        for j, (before, here) in enumerate(pairwise(row)):
-            new.append(before + 1 if word == second[j] else max(here, new[j]))
-        row = new
-    return row[-1]

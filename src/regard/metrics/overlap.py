@@ -8,7 +8,7 @@ Evaluation of Summaries", without stems.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 
@@ -17,7 +17,7 @@ from regard.protocols import UNK
 __all__ = ["OVERLAPS", "longest_common_subsequence", "rouge_l", "rouge_n"]
 
 
-def longest_common_subsequence(one: Sequence[int], other: Sequence[int]) -> int:
+def longest_common_subsequence(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
     """How many items of two sequences are common to both in the same order.
 
     A row of the usual table is the bits of one integer, and a step a few operations on it (Hyyrö
@@ -27,7 +27,7 @@ def longest_common_subsequence(one: Sequence[int], other: Sequence[int]) -> int:
         >>> longest_common_subsequence([5, 6, 7, 8], [6, 9, 8])
         2
     """
-    places: dict[int, int] = {}
+    places: dict[Hashable, int] = {}
     for place, item in enumerate(one):
         places[item] = places.get(item, 0) | 1 << place
     full = (1 << len(one)) - 1
@@ -49,7 +49,7 @@ def rouge_l(output: Sequence[int], right: Sequence[int]) -> float:
     return _f1(longest_common_subsequence(known, right), len(output), len(right))
 
 
-def rouge_n(output: Sequence[int], right: Sequence[int], n: int = 1) -> float:
+def rouge_n(output: Sequence[Hashable], right: Sequence[Hashable], n: int = 1) -> float:
     """ROUGE-n F1 of two sequences of words.
 
     Example:

@@ -1,11 +1,11 @@
 """What ROUGE does not say of summaries: their length, what is new, repeated or copied in them."""
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from regard.metrics.overlap import rouge_n
 from regard.metrics.score import References, Score, Sums, same_number, signature, variants
 from regard.metrics.summarization import unicode_words
 
@@ -75,9 +75,7 @@ def overlap(output: Sequence[str], right: Sequence[str], size: int = 1) -> float
         >>> overlap(["a", "b", "c", "d"], ["a", "b", "x", "d"])
         0.75
     """
-    found, there = Counter(_grams(output, size)), Counter(_grams(right, size))
-    both = sum((found & there).values())
-    return 2 * both / max(1, sum(found.values()) + sum(there.values()))
+    return rouge_n(output, right, size)
 
 
 def _grams(words: Sequence[str], size: int) -> list[tuple[str, ...]]:

@@ -207,12 +207,10 @@ class Task(ABC):
         scores = self.score(found, sample)
         return total, count, {name: float(score.value) for name, score in scores.items()}
 
-    def settled(self, model: nn.Module, dev: Any, tokens: int) -> dict[str, Any]:
+    def settled(
+        self, model: Any, dev: Any, decoder: Any, fields: Mapping[str, Field], tokens: int
+    ) -> dict[str, Any]:
         """Settings found on dev when weights are final, as a temperature; the folder has them."""
-        return {}
-
-    def tuned(self, model: Any, dev: Any, decoder: Any, fields: Any, tokens: int) -> dict[str, Any]:
-        """Settings of the task with which what is decoded of dev is best; found after `settled`."""
         return {}
 
     # -- predicting

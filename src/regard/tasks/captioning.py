@@ -1,17 +1,15 @@
 """Captioning: a picture to a sentence about it."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from regard.data.spoken import spoken
 from regard.fields import Field, ImageField, TextField
 from regard.metrics import Score, caption_bleu, caption_rouge, cider_d
 from regard.tasks.generation import Generation
 from regard.tasks.prediction import Prediction
 
 __all__ = ["Captioning"]
-
-PUNCTUATION = re.compile(r"[^\w'\s]|_")
 
 
 class Captioning(Generation):
@@ -69,8 +67,7 @@ class Captioning(Generation):
             >>> Captioning().written("Wreath of evergreen, with red berries.")
             'wreath of evergreen with red berries'
         """
-        text = PUNCTUATION.sub(" ", text.lower()) if self.plain else text
-        return " ".join(text.split())
+        return spoken(text) if self.plain else " ".join(text.split())
 
     def score(self, predictions: Sequence[Prediction], examples: Any) -> dict[str, Score]:
         """BLEU-1 to 4, ROUGE-L and CIDEr-D of the best captions."""

@@ -4,12 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.data.scenes import scene_of
 from regard.errors import RequestError
 from regard.fields import Field, ImageField
 from regard.metrics import Score
+from regard.protocols import Output
 from regard.tasks import corpus
 from regard.tasks.classification import label_kind_scores
 from regard.tasks.labeling import Labeling
@@ -92,26 +93,20 @@ class Images(Labeling):
 
     # -- learning
 
-    def loss(self, model: nn.Module, batch: Any, step: int | None = None) -> tuple[Tensor, int]:
-        """The sum of the losses; in training with what REINFORCE adds."""
-        target = batch["label"]
-        output = model(batch["image"])
-        logits = output.logits.float()
-        weight = batch["weight"] if step is not None and "weight" in batch else None
-        total = self.objective.loss(logits, target, weight)
-        if step is None:
-            return total, batch.count
-        if "auxiliary" in output.extra:  # further answers, (B, M, classes)
+    def _added(
+        self, output: Output, target: Tensor, weight: Tensor | None, count: int
+    ) -> Tensor | float:
+        """The penalty, the losses of further answers, and what REINFORCE adds."""
+        total = super()._added(output, target, weight, count)
+        if "auxiliary" in output.extra:  # (B, M, classes)
             for each in output.extra["auxiliary"].float().unbind(1):
                 total = total + self.objective.loss(each, target, weight)
-        if "penalty" in output.extra:
-            total = total + output.extra["penalty"] * batch.count
         if target.dim() == 1 and self.labels == "one":
-            known = target >= 0
-            more = reinforced(output.extra, logits.argmax(-1) == target, self.reinforce)
+            right = output.logits.float().argmax(-1) == target
+            more = reinforced(output.extra, right, self.reinforce)
             if more is not None:
-                total = total + (more * known).sum()
-        return total, batch.count
+                total = total + (more * (target >= 0)).sum()
+        return total
 
     # -- scoring
 

@@ -15,7 +15,7 @@ from regard.fields import FeaturesField, Field, TextField
 from regard.fields.label import ArrayColumn
 from regard.metrics import Score, accuracy, macro_f1
 from regard.metrics.calibration import expected_calibration_error, fit_temperature
-from regard.protocols import Inputs
+from regard.protocols import Inputs, Output
 from regard.tasks import corpus
 from regard.tasks.base import Task
 from regard.tasks.given import device_of
@@ -158,9 +158,15 @@ class Labeling(FromVectors):
         else:
             output = model(*inputs)
         total = self.objective.loss(output.logits.float(), target, weight)
-        if step is not None and "penalty" in output.extra:
-            total = total + output.extra["penalty"] * batch.count
+        if step is not None:
+            total = total + self._added(output, target, weight, batch.count)
         return total, batch.count
+
+    def _added(
+        self, output: Output, target: Tensor, weight: Tensor | None, count: int
+    ) -> Tensor | float:
+        """What only training wants beside the loss: the model's penalty."""
+        return output.extra["penalty"] * count if "penalty" in output.extra else 0.0
 
     def _inputs(self, batch: Any) -> list[Inputs]:
         """What the model reads; features are extras of its first text."""
@@ -169,7 +175,9 @@ class Labeling(FromVectors):
             first = replace(first, extras={**first.extras, "features": batch["features"]})
         return [first, *others]
 
-    def settled(self, model: nn.Module, dev: Any, tokens: int) -> dict[str, Any]:
+    def settled(
+        self, model: Any, dev: Any, decoder: Any, fields: Mapping[str, Field], tokens: int
+    ) -> dict[str, Any]:
         """The temperature that makes the likelihood of dev greatest.
 
         Where dev has no error nothing is known of how sure the model may be: it stays as it is.

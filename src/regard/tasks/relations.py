@@ -269,7 +269,9 @@ class Relations(Task):
         return total, count, {name: float(score.value) for name, score in scores.items()}
 
     @torch.no_grad()
-    def settled(self, model: nn.Module, dev: Any, tokens: int) -> dict[str, Any]:
+    def settled(
+        self, model: Any, dev: Any, decoder: Any, fields: Mapping[str, Field], tokens: int
+    ) -> dict[str, Any]:
         """The threshold with the greatest F1 on dev."""
         if dev is None or not len(dev):
             return {}

@@ -18,10 +18,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from regard.data.batch import PairBatch
+from regard.data.batch import PairBatch, plain
 from regard.decode.sample import Sample
 from regard.errors import RequestError
-from regard.protocols import BOS, EOS, PAD, Inputs
+from regard.protocols import BOS, EOS, PAD
 
 __all__ = ["Risk", "sentence_bleu"]
 
@@ -54,7 +54,7 @@ class Risk:
 
     def loss(self, model: nn.Module, batch: PairBatch, update: int) -> Tensor:
         """R summed over the sentences, each as often as a sentence has words in the mean."""
-        right = [_plain(row) for row in batch.target_out.tolist()]
+        right = [plain(row) for row in batch.target_out.tolist()]
         spaces = self._candidates(model, batch, right, update)
         risks = self.risks(model, batch, spaces, right)
         return risks.sum() * (batch.count / len(batch))
@@ -81,9 +81,7 @@ class Risk:
         start = out.new_full((len(out), 1), BOS)
         read = torch.cat([start, out[:, :-1]], 1).masked_fill(out == PAD, PAD)
         rows = torch.repeat_interleave(torch.arange(len(spaces), device=device), counts)
-        source = batch.source
-        chosen = source.rows(rows) if isinstance(source, Inputs) else source[rows]
-        logits = model(chosen, read, batch.source_lengths[rows]).logits.float()
+        logits = model(*batch.sources(rows, read)).logits.float()
         scores = logits if getattr(model, "normalized", False) else logits.log_softmax(-1)
         each = scores.gather(-1, out[..., None])[..., 0].masked_fill(out == PAD, 0.0)
         inside = torch.arange(int(counts.max()), device=device) < counts[:, None]  # (B, |S|)
@@ -92,7 +90,7 @@ class Risk:
         delta = torch.zeros(inside.shape, device=device)
         delta[inside] = torch.tensor(
             [
-                1.0 - sentence_bleu(_plain(y), gold)
+                1.0 - sentence_bleu(plain(y), gold)
                 for space, gold in zip(spaces, right, strict=True)
                 for y in space
             ],
@@ -142,8 +140,3 @@ def sentence_bleu(output: Sequence[int], right: Sequence[int], most: int = 4) ->
             return 0.0
         total += math.log((matches + extra) / (sum(found.values()) + extra))
     return math.exp(min(0.0, 1 - len(right) / len(output)) + total / most)
-
-
-def _plain(ids: Sequence[int]) -> list[int]:
-    """What stands before EOS or padding."""
-    return [i for i in ids if i not in (EOS, PAD)]

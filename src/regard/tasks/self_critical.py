@@ -21,7 +21,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import linear
 
-from regard.data.batch import PairBatch
+from regard.data.batch import PairBatch, plain
 from regard.decode.search import frozen
 from regard.errors import RequestError, nearest
 from regard.layers.copying import DeferredMixture
@@ -147,10 +147,8 @@ def charged(
     start = out.new_full((len(out), 1), BOS)
     into = torch.cat([start, out[:, :-1]], 1)
     into = into.masked_fill(into == EOS, PAD)
-    source = batch.source
-    chosen = source.rows(kept) if isinstance(source, Inputs) else source[kept]
     with deferring():
-        logits = model(chosen, into, batch.source_lengths[kept]).logits
+        logits = model(*batch.sources(kept, into)).logits
     normalized = bool(getattr(model, "normalized", False))
     each = _each(logits, out, normalized).masked_fill(out == PAD, 0.0)
     return (each.sum(1) * advantage[kept]).sum()
@@ -206,8 +204,3 @@ def _draw(scores: Tensor) -> Tensor:
     passed = scores.softmax(-1).cumsum(-1)
     number = torch.rand(len(scores), 1, device=scores.device) * passed[:, -1:]
     return torch.searchsorted(passed, number, right=True)[:, 0].clamp(max=scores.shape[-1] - 1)
-
-
-def plain(ids: list[int]) -> list[int]:
-    """What stands before EOS or padding."""
-    return [i for i in ids if i not in (EOS, PAD)]

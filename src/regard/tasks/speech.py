@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from regard.data.spoken import spoken
 from regard.errors import RequestError, nearest
 from regard.fields import Field, SoundField, TextField
 from regard.metrics import Score, cer, per, word_error_rate
@@ -14,7 +15,6 @@ __all__ = ["SYMBOLS", "Speech"]
 
 SYMBOLS = {"characters": "characters", "phonemes": "words", "words": "words"}
 """What is written, and the kind of its tokenizer."""
-PUNCTUATION = re.compile(r"[^\w'\s]|_")
 STRESS = re.compile(r"^[',]+")
 
 
@@ -85,9 +85,7 @@ class Speech(Generation):
             marks = re.split(r"[\s_|]+", text)
             found = [STRESS.sub("", one) if self.plain else one for one in marks]
             return " ".join(one for one in found if one)
-        if self.plain:
-            text = PUNCTUATION.sub(" ", text.lower())
-        return " ".join(text.split())
+        return spoken(text) if self.plain else " ".join(text.split())
 
     def score(self, predictions: Sequence[Prediction], examples: Any) -> dict[str, Score]:
         """Phoneme error rate; or word and character error rates."""

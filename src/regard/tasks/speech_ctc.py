@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -109,8 +108,3 @@ class SpeechCTC(Speech):
             RequestError: always.
         """
         raise RequestError("stream: the task speech-ctc cannot use it: it writes all at once")
-
-    @torch.no_grad()
-    def settled(self, model: nn.Module, dev: Any, tokens: int) -> dict[str, Any]:
-        """Nothing."""
-        return {}

@@ -137,8 +137,8 @@ class Summarization(Generation):
             rules.append(Extraction(_extraction.in_target_ids(source, tokenizers), self.extraction))
         return rules
 
-    def tuned(
-        self, model: nn.Module, dev: Any, decoder: Any, fields: Mapping[str, Field], tokens: int
+    def settled(
+        self, model: Any, dev: Any, decoder: Any, fields: Mapping[str, Field], tokens: int
     ) -> dict[str, Any]:
         """The weights of what is taken over, found on evenly spaced texts of dev."""
         if not self.tune_extraction or dev is None or not len(dev):

@@ -229,7 +229,9 @@ class Tagging(FromVectors):
         assert source.lengths is not None
         return output.logits.float().cpu() / self.temperature, chain, source.lengths.cpu()
 
-    def settled(self, model: nn.Module, dev: Any, tokens: int) -> dict[str, Any]:
+    def settled(
+        self, model: Any, dev: Any, decoder: Any, fields: Mapping[str, Field], tokens: int
+    ) -> dict[str, Any]:
         """The temperature of the greatest likelihood of dev's tags, and `outside` of its best F1.
 
         Where dev has no error, both stay as they are.

@@ -37,12 +37,14 @@ def finish(recipe: Recipe, folder: Path, built: "Built", work: Work) -> dict[str
     built.model.to(work.device)  # the engine leaves it on the CPU
     name, dev = choose(work)
     built.model.eval()
-    section, size = dict(recipe.task), built.settings.validate.tokens
-    dev_set = built.data.dev
-    built = _with(built, section, built.task.settled(built.model, dev_set, size))
-    decoder, fields = decode.build(recipe.decode), built.data.fields
-    found = built.task.tuned(built.model, dev_set, decoder, fields, size)
-    built = _with(built, section, found)
+    section = dict(recipe.task)
+    if found := built.task.settled(
+        built.model, built.data.dev, decode.build(recipe.decode), built.data.fields,
+        built.settings.validate.tokens,
+    ):  # fmt: skip
+        section |= found
+        told = {key: value for key, value in section.items() if key != "name"}
+        built = built._replace(task=tasks.load(section["name"])(**told))
     metrics: dict[str, Any] = {"metrics": {}, "signature": {}, "examples": 0, "seconds": 0.0}
     test = built.data.test
     if test is not None and len(test):
@@ -72,15 +74,6 @@ def finish(recipe: Recipe, folder: Path, built: "Built", work: Work) -> dict[str
     scores = "  ".join(f"{key} {value:.2f}" for key, value in metrics["metrics"].items())
     _talk.info("%s: %s (weights: %s)", folder, scores or "no test data", name)
     return metrics
-
-
-def _with(built: "Built", section: dict[str, Any], found: Mapping[str, Any]) -> "Built":
-    """With a task of further settings, which are entered in its section."""
-    if not found:
-        return built
-    section |= found
-    told = {key: value for key, value in section.items() if key != "name"}
-    return built._replace(task=tasks.load(section["name"])(**told))
 
 
 def choose(work: Work) -> tuple[str, dict[str, float]]:

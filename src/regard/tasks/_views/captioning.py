@@ -2,15 +2,11 @@
 
 from collections.abc import Sequence
 
-from regard.attention import watch
-from regard.errors import RequestError
 from regard.fields.image import ImageColumn
-from regard.tasks._views.generation import kinds_of
+from regard.tasks._views.attended import view_of
 from regard.tasks._views.images import picture_axis
-from regard.tasks._views.loaded import LoadedModel, name_of
-from regard.tasks.given import device_of
-from regard.views import Axis, Map, MapPanel, Run, View, ViewOptions, axis_of
-from regard.views.picture import WordPieces
+from regard.tasks._views.loaded import LoadedModel
+from regard.views import Axis, View, ViewOptions
 
 __all__ = ["view"]
 
@@ -21,43 +17,12 @@ def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> Vi
     Raises:
         RequestError: an input is empty or no picture, or an option is asked for that nobody knows.
     """
-    options.only(task=loaded.task.name)
-    axes: list[Axis] = []
-    maps: list[Map] = []
-    runs: list[Run] = []
-    for text in inputs:
-        if not text.strip():
-            raise RequestError("the input is empty: there is nothing to look at")
-        given = loaded.task.asked([text], loaded.fields)
-        if given.refused[0].refused:
-            raise RequestError(given.refused[0].refused)
-        dataset, model = given.dataset, loaded.model
-        source, lengths = dataset.sources([0])
-        device = device_of(model)
-        names = [name for name, kind in kinds_of(model).items() if kind == "cross"]
-        with watch(model) as seen:
-            (best, *_), *_ = loaded.decoder(model, source.to(device), lengths.to(device))
-        column: ImageColumn = dataset.source
-        target = loaded.tokenizers["target"]
-        first = len(maps)
-        for layer, name in enumerate(names, 1):
-            weights = seen[name].along(best.trail).float().cpu()
-            rows = axis_of(WordPieces.of(target, best.tokens))
-            axes += [rows, picture_axis(column.pixels(0), _grid(column, weights.shape[-1]))]
-            maps.append(Map.of(
-                name, len(axes) - 2, len(axes) - 1, weights.numpy(), kind="cross", layer=layer
-            ))  # fmt: skip
-        kept = list(range(first, len(maps)))
-        runs.append(Run(
-            kept, input=text if len(text) < 200 else "a picture",
-            output=target.decode(best.tokens), model=name_of(loaded), folder=options.folder,
-            score=best.score, number=1, of=1, panels=[MapPanel("image", map=m) for m in kept],
-        ))  # fmt: skip
-    return View(axes, maps, runs, f"{options.folder or name_of(loaded)} · {runs[0].input}")
+    return view_of(loaded, inputs, options, "picture", "image", _regions)
 
 
-def _grid(column: ImageColumn, count: int) -> tuple[int, int]:
-    """Rows and columns of so many regions: as near to the picture's form as they divide it."""
-    high, wide = column.pixels(0).shape[:2]
+def _regions(column: ImageColumn, count: int) -> Axis:
+    """So many regions, in a grid as near to the picture's form as they divide it."""
+    pixels = column.pixels(0)
+    high, wide = pixels.shape[:2]
     fits = [(count // n, n) for n in range(1, count + 1) if count % n == 0]
-    return min(fits, key=lambda grid: abs(grid[0] * wide - grid[1] * high))
+    return picture_axis(pixels, min(fits, key=lambda g: abs(g[0] * wide - g[1] * high)))

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from regard.attention import Record, watch
 from regard.data.pictures import png
-from regard.errors import RequestError
 from regard.fields.image import ImageColumn
 from regard.tasks._views.answers import bars, ranked
+from regard.tasks._views.attended import asked, shown
 from regard.tasks._views.loaded import LoadedModel, name_of
 from regard.tasks.given import device_of
 from regard.views import Axis, Map, MapPanel, Panel, Run, View, ViewOptions
@@ -33,12 +33,8 @@ def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> Vi
     maps: list[Map] = []
     runs: list[Run] = []
     for text in inputs:
-        if not text.strip():
-            raise RequestError("the input is empty: there is nothing to look at")
+        dataset = asked(loaded, text)
         (found,) = loaded.predict([text])
-        if found.refused:
-            raise RequestError(found.refused)
-        dataset = loaded.task.asked([text], loaded.fields).dataset
         column: ImageColumn = dataset.columns["image"]
         batch = dataset.collate([0]).to(device_of(loaded.model))
         with torch.inference_mode(), watch(loaded.model) as seen:
@@ -62,7 +58,7 @@ def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> Vi
         if loaded.task.objective.calibrated:
             panels.append(bars(ranked(found), "probabilities"))
         runs.append(Run(
-            kept, input=text if len(text) < 200 else "a picture", output=found.output,
+            kept, input=shown(text, "picture"), output=found.output,
             model=name_of(loaded), folder=options.folder, score=found.score,
             title=f"{name_of(loaded)} · {found.output}", panels=panels, result=found.as_json(),
         ))  # fmt: skip

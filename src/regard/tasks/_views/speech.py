@@ -8,17 +8,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention import watch
 from regard.data import pictures
 from regard.data.log_mel import HOP
 from regard.errors import RequestError
 from regard.fields.sound import SoundColumn
 from regard.protocols import Generator
-from regard.tasks._views.generation import kinds_of
-from regard.tasks._views.loaded import LoadedModel, name_of
+from regard.tasks._views.attended import Written, attended, view_of
+from regard.tasks._views.loaded import LoadedModel
 from regard.tasks.given import device_of
-from regard.views import Axis, Map, MapPanel, Run, View, ViewOptions, axis_of
-from regard.views.picture import WordPieces
+from regard.views import Axis, View, ViewOptions
 
 __all__ = ["sound_axis", "view"]
 
@@ -31,35 +29,12 @@ def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> Vi
     Raises:
         RequestError: an input is empty or no sound, or an option is asked for that nobody knows.
     """
-    options.only(task=loaded.task.name)
-    axes: list[Axis] = []
-    maps: list[Map] = []
-    runs: list[Run] = []
-    for text in inputs:
-        if not text.strip():
-            raise RequestError("the input is empty: there is nothing to look at")
-        given = loaded.task.asked([text], loaded.fields)
-        if given.refused[0].refused:
-            raise RequestError(given.refused[0].refused)
-        listens = isinstance(loaded.model, Generator)
-        found = (_attended if listens else _framed)(loaded, given.dataset)
-        tokens, score, output, weights = found
-        column: SoundColumn = given.dataset.source
-        count = next(iter(weights.values())).shape[-1]
-        rows = axis_of(WordPieces.of(loaded.tokenizers["target"], tokens))
-        axes += [rows, sound_axis(column.frames(0), count)]
-        first = len(maps)
-        maps += [
-            Map.of(name, len(axes) - 2, len(axes) - 1, own.numpy(), kind="cross", layer=layer)
-            for layer, (name, own) in enumerate(weights.items(), 1)
-        ]
-        kept = list(range(first, len(maps)))
-        runs.append(Run(
-            kept, input=text if len(text) < 200 else "a sound", output=output,
-            model=name_of(loaded), folder=options.folder, score=score, number=1, of=1,
-            panels=[MapPanel("sound", map=m) for m in kept],
-        ))  # fmt: skip
-    return View(axes, maps, runs, f"{options.folder or name_of(loaded)} · {runs[0].input}")
+    write = attended if isinstance(loaded.model, Generator) else _framed
+    return view_of(loaded, inputs, options, "sound", "sound", _frames, write)
+
+
+def _frames(column: SoundColumn, count: int) -> Axis:
+    return sound_axis(column.frames(0), count)
 
 
 def sound_axis(frames: Float[Tensor, "frames numbers"], count: int) -> Axis:
@@ -76,24 +51,8 @@ def sound_axis(frames: Float[Tensor, "frames numbers"], count: int) -> Axis:
     return Axis(names, "audio", seconds=seconds, image=image)
 
 
-Listened = tuple[list[int], float | None, str, dict[str, Tensor]]
-
-
-def _attended(loaded: LoadedModel, dataset: Any) -> Listened:
-    """The best output of a generator, and the weights of every attention over the sound."""
-    model = loaded.model
-    source, lengths = dataset.sources([0])
-    device = device_of(model)
-    names = [name for name, kind in kinds_of(model).items() if kind == "cross"]
-    with watch(model) as seen:
-        (best, *_), *_ = loaded.decoder(model, source.to(device), lengths.to(device))
-    weights = {name: seen[name].along(best.trail).float().cpu() for name in names}
-    text = loaded.tokenizers["target"].decode(best.tokens)
-    return best.tokens, best.score, text, weights
-
-
 @torch.inference_mode()
-def _framed(loaded: LoadedModel, dataset: Any) -> Listened:
+def _framed(loaded: LoadedModel, dataset: Any) -> Written:
     """The text that the frames spell, and the probability of each symbol in its frame."""
     source, lengths = dataset.sources([0])
     device = device_of(loaded.model)

@@ -1,0 +1,96 @@
+"""What a model attended to in a source that is no text, for each word that it wrote."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from regard.attention import watch
+from regard.errors import RequestError
+from regard.tasks._views.generation import kinds_of
+from regard.tasks._views.loaded import LoadedModel, name_of
+from regard.tasks.given import device_of
+from regard.views import Axis, Map, MapPanel, Run, View, ViewOptions, axis_of
+from regard.views.picture import WordPieces
+
+__all__ = ["Written", "asked", "attended", "shown", "view_of"]
+
+Written = tuple[list[int], float | None, str, dict[str, Tensor]]
+"""Tokens, their score, their text, and weights (heads, tokens, places) by the attention's name."""
+
+
+def asked(loaded: LoadedModel, text: str) -> Any:
+    """The data of one input.
+
+    Raises:
+        RequestError: it is empty, or cannot be used.
+    """
+    if not text.strip():
+        raise RequestError("the input is empty: there is nothing to look at")
+    given = loaded.task.asked([text], loaded.fields)
+    if given.refused[0].refused:
+        raise RequestError(given.refused[0].refused)
+    return given.dataset
+
+
+def attended(loaded: LoadedModel, dataset: Any) -> Written:
+    """The best output of a generator, and the weights of every attention over the source."""
+    model = loaded.model
+    source, lengths = dataset.sources([0])
+    device = device_of(model)
+    names = [name for name, kind in kinds_of(model).items() if kind == "cross"]
+    with watch(model) as seen:
+        (best, *_), *_ = loaded.decoder(model, source.to(device), lengths.to(device))
+    weights = {name: seen[name].along(best.trail).float().cpu() for name in names}
+    return best.tokens, best.score, loaded.tokenizers["target"].decode(best.tokens), weights
+
+
+def shown(text: str, kind: str) -> str:
+    """An input as a title says it: an address, or "a picture" where it is all the bytes."""
+    return text if len(text) < 200 else f"a {kind}"
+
+
+def view_of(
+    loaded: LoadedModel,
+    inputs: Sequence[str],
+    options: ViewOptions,
+    kind: str,
+    panel: str,
+    axis: Callable[[Any, int], Axis],
+    write: Callable[[LoadedModel, Any], Written] = attended,
+) -> View:
+    """Each input, watched: a map of tokens and places of the source for each attention.
+
+    Args:
+        loaded: the model.
+        inputs: as a user gives them.
+        options: of the view; the loader's own are refused.
+        kind: what an input is, "picture".
+        panel: the kind of panel that draws it.
+        axis: of the column of sources, and the number of places: what the places are.
+        write: what is written of one input, and the weights.
+
+    Raises:
+        RequestError: an input is empty or cannot be used, or an option is given that nobody knows.
+    """
+    options.only(task=loaded.task.name)
+    axes: list[Axis] = []
+    maps: list[Map] = []
+    runs: list[Run] = []
+    for text in inputs:
+        dataset = asked(loaded, text)
+        tokens, score, output, weights = write(loaded, dataset)
+        first = len(maps)
+        rows = axis_of(WordPieces.of(loaded.tokenizers["target"], tokens))
+        for layer, (name, own) in enumerate(weights.items(), 1):
+            axes += [rows, axis(dataset.source, own.shape[-1])]
+            maps.append(Map.of(
+                name, len(axes) - 2, len(axes) - 1, own.numpy(), kind="cross", layer=layer
+            ))  # fmt: skip
+        kept = list(range(first, len(maps)))
+        runs.append(Run(
+            kept, input=shown(text, kind), output=output, model=name_of(loaded),
+            folder=options.folder, score=score, number=1, of=1,
+            panels=[MapPanel(panel, map=m) for m in kept],
+        ))  # fmt: skip
+    return View(axes, maps, runs, f"{options.folder or name_of(loaded)} · {runs[0].input}")
