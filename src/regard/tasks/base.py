@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from regard._recipe.check import check_keys
 from regard.data.batch import plan
 from regard.data.dataset import Column, Dataset, Table
-from regard.data.problems import Problems
 from regard.errors import RequestError
 from regard.fields import Field, KeyField
 from regard.metrics import Score
@@ -21,6 +20,7 @@ from regard.tasks import corpus
 from regard.tasks.given import BETWEEN, Asked, Data, as_fields, asked_of, sides
 from regard.tasks.phases import Phase
 from regard.tasks.prediction import Prediction
+from regard.tasks.splits import read_splits
 from regard.views import View, ViewOptions
 
 __all__ = ["Task"]
@@ -51,6 +51,8 @@ class Task(ABC):
     """What `predict` can be asked for each input beside the input itself, as `prefix`."""
     reads_files: ClassVar[bool] = False
     """Whether an input is the path of a file, and one from a pipe the file itself."""
+    storable: ClassVar[bool] = False
+    """Whether a training split may stay on disk (`data.store`): its texts are all that there is."""
     most: ClassVar[int | None] = 256
     """The most inputs that are answered at once; None: as many as the budget of tokens allows."""
 
@@ -95,26 +97,7 @@ class Task(ABC):
             RequestError: see `corpus`.
         """
         self.check_data(config)
-        found = corpus.Config.of(config, self.fields(), self.columns, self.header, self.max_length)
-        problems = Problems()
-        rows = {
-            split: corpus.read(path, found, self.examples, split, problems)
-            for split, path in found.files(splits).items()
-        }
-        if fields is None:
-            if "train" not in rows:
-                what = corpus.learned_of(found)
-                raise RequestError(f"there is no training file to learn {what} from")
-            known = corpus.learn(found, rows["train"])
-        else:
-            known = {**found.fields, **as_fields(fields, found.fields)}
-        self.extend(rows, found, known)
-        made: dict[str, Dataset] = {}
-        for split, own in rows.items():
-            columns, kept = corpus.encode(own, found, known, split, problems)
-            made[split] = self.dataset(columns, kept)
-        train, dev, test = (made.get(split) for split in ("train", "dev", "test"))
-        return Data(train, dev, test, known, problems)
+        return read_splits(self, config, fields, splits)
 
     def examples(
         self, values: Mapping[str, Any], *, training: bool

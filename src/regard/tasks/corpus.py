@@ -1,7 +1,7 @@
 """From a recipe's `data:` section to examples: files, rows, fields, what is left out and why."""
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ __all__ = [
     "TYPES",
     "Config",
     "Rows",
+    "each",
     "encode",
     "learn",
     "read",
@@ -34,6 +35,7 @@ log = logging.getLogger(__name__)
 
 _KEYS = (
     "path", "columns", "tokenizer", "max_length", "header", "format", "limit", "where", "vectors",
+    "store", "sample",
 )  # fmt: skip
 _TOKENIZER = ("kind", "vocab_size", "lowercase", "min_count")
 _WHERE = "where "
@@ -49,6 +51,8 @@ TYPES: Mapping[str, Any] = {
     "format": str,
     "limit": int | dict[str, int],
     "where": dict[str, str | int | list[str | int]],
+    "store": str,
+    "sample": int,
 }
 """Of each key of a `data:` section its type."""
 
@@ -73,9 +77,9 @@ class Rows:
     """
 
     file: str = ""
-    values: dict[str, list[Any]] = field(default_factory=dict)
-    references: list[list[str]] = field(default_factory=list)
-    lines: list[int] = field(default_factory=list)
+    values: dict[str, Any] = field(default_factory=dict)
+    references: Sequence[list[str]] = field(default_factory=list)
+    lines: Any = field(default_factory=list)
     extras: dict[str, Sequence[Any]] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -105,6 +109,9 @@ class Config:
         max_length: longer training examples, in tokens of any text, are left out.
         limit: at most so many rows of a split, spread evenly over it.
         where: only rows whose column (not a field) has one of these values.
+        store: the folder that keeps the ids of training splits on disk; "": they are in memory. See
+            `regard.tasks.stored`.
+        sample: rows of a stored split that its tokenizers are learned from.
     """
 
     path: str | None
@@ -117,6 +124,8 @@ class Config:
     max_length: int
     limit: dict[str, int]
     where: dict[str, frozenset[str]]
+    store: str = ""
+    sample: int = 200_000
 
     @classmethod
     def of(
@@ -165,6 +174,8 @@ class Config:
                 column: frozenset(map(str, one if isinstance(one, list) else [one]))
                 for column, one in (config.get("where") or {}).items()
             },
+            store=config.get("store") or "",
+            sample=config.get("sample") or cls.sample,
         )
 
     def files(self, splits: Sequence[str]) -> dict[str, Any]:
@@ -215,15 +226,41 @@ def read(
     Args:
         examples: what a row gives: pairs of the values of each field and the right outputs.
     """
-    found, others = Rows(values={name: [] for name in config.fields}), 0
+    file, lines = "" if isinstance(path, Mapping) else str(path), list[int]()
+    values: dict[str, list[Any]] = {name: [] for name in config.fields}
+    references: list[list[str]] = []
+    for own, line, example, right in each(path, config, examples, split, problems):
+        file = own
+        for name in config.fields:
+            values[name].append(example[name])
+        references.append(right)
+        lines.append(line)
+    problems.report(file)
+    found, limit = Rows(file, values, references, lines), config.limit.get(split)
+    return found.pick(some(len(found), limit)) if limit is not None else found
+
+
+def each(
+    path: "Path | Mapping[str, Path]",
+    config: Config,
+    examples: Examples,
+    split: str,
+    problems: Problems,
+) -> Iterator[tuple[str, int, Values, list[str]]]:
+    """The examples of one split as they are read: (file, line, values of fields, right outputs).
+
+    Raises:
+        RequestError: there are rows, and none of them is one that `data.where` asks for.
+    """
     columns = {**config.columns, **{_WHERE + column: column for column in config.where}}
     lists = {n: one.separator for n, one in config.fields.items() if one.separator}
     rows = formats.read(path, columns, config.format, config.header, problems, lists)
     fields: Mapping[str, Field] = {}
+    file, others, count = "", 0, 0
     for row in rows:
-        if not fields or found.file != row.file:
+        if not fields or file != row.file:
             fields = {name: one.beside(row.file) for name, one in config.fields.items()}
-        found.file = row.file
+        file = row.file
         if any(row.fields[_WHERE + c].strip() not in own for c, own in config.where.items()):
             others += 1
             continue
@@ -237,18 +274,13 @@ def read(
                 break
         else:
             for example, right in examples(values, training=split == "train"):
-                for name in config.fields:
-                    found.values[name].append(example[name])
-                found.references.append(right)
-                found.lines.append(row.line)
-    if others and not len(found):
+                count += 1
+                yield row.file, row.line, example, right
+    if others and not count:
         asked = " and ".join(f"{c}: {' or '.join(sorted(v))}" for c, v in config.where.items())
         raise RequestError(
-            f"{found.file}: none of {others} rows is one that data.where asks for, {asked}"
+            f"{file}: none of {others} rows is one that data.where asks for, {asked}"
         )
-    problems.report(found.file)
-    limit = config.limit.get(split)
-    return found.pick(some(len(found), limit)) if limit is not None else found
 
 
 def learned_of(config: Config) -> str:

@@ -15,6 +15,7 @@ from regard._recipe.old_names import ASKED, deprecated, renamed
 from regard.data.batch import PairBatch, plan
 from regard.data.dataset import Dataset
 from regard.data.packed import RaggedIds
+from regard.data.token_store import StoredTexts
 from regard.data.tokenize import Tokenizer
 from regard.decode.ensemble import Ensemble
 from regard.decode.rules import Rule
@@ -55,6 +56,7 @@ class Generation(Task):
     columns: ClassVar[Mapping[str, str | int]] = {"source": "source", "target": "target"}
     viewed: ClassVar[str] = "generation"
     options: ClassVar[frozenset[str]] = frozenset({"prefix", "force_words", "bad_words"})
+    storable: ClassVar[bool] = True
     tokenizer: ClassVar[dict[str, Any]] = {"kind": "bpe", "vocab_size": 8000}
     """Tokenizers where a recipe says nothing else: of both sides, or of `source` and `target`."""
 
@@ -131,7 +133,9 @@ class Generation(Task):
         """Pairs of a source and ids."""
         source, target = as_source(columns["source"]), columns["target"].ids
         written = self.fields()["source"].written
-        texts = [written(value) for value in rows.values["source"]]
+        values = rows.values["source"]
+        stored = isinstance(values, StoredTexts)  # as they were written
+        texts = values if stored else [written(value) for value in values]
         return PairDataset(source, target, texts, rows.references, rows.extras.get("links"))
 
     def model_arguments(self, fields: Mapping[str, Any]) -> dict[str, int]:

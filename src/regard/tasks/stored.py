@@ -1,0 +1,230 @@
+"""Training splits that are larger than memory: `data.store` names a folder that keeps their ids.
+
+A store is made at the first start, by several processes, and is opened at the next ones. Its name
+in the folder is a digest of what it was made from: the files (path, size, time of the last change),
+the `data:` section, the task, and the tokenizers; anything else there makes another store. Where
+the recipe has no tokenizers yet, they are learned from `data.sample` rows, drawn evenly at random.
+"""
+
+import hashlib
+import json
+import logging
+import os
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from regard._files import replace_file
+from regard.data import token_parts, token_store
+from regard.data.dataset import Column
+from regard.data.problems import Problems
+from regard.errors import RequestError
+from regard.fields import Field, TextField
+from regard.fields.files import files_of, read_fields
+from regard.fields.text import TextColumn
+from regard.tasks import corpus
+
+__all__ = ["training"]
+
+log = logging.getLogger(__name__)
+
+FORMAT = 1
+"""Of the store; another number makes another store."""
+WORKERS = 8
+"""Processes that encode, at most."""
+SEED = 1
+"""Of the sample."""
+EVERY = 10.0
+"""Seconds between two words about how far it is."""
+
+Examples = Callable[[Problems], Iterator[tuple[str, int, Mapping[str, Any], list[str]]]]
+
+
+def training(
+    task: Any,
+    config: corpus.Config,
+    path: Path | Mapping[str, Path],
+    fields: Mapping[str, Field] | None,
+    problems: Problems,
+) -> tuple[dict[str, Field], dict[str, Column], corpus.Rows]:
+    """The fields, and the columns and rows of the training split from its store; see the module.
+
+    Args:
+        task: whose data they are.
+        path: the file of the training split, or one for each field.
+        fields: those of a trained model; learned from a sample where not given.
+
+    Raises:
+        RequestError: a field is more than a text in ids, or `data.limit` chooses rows.
+    """
+    texts = _texts(task, config)
+    folder = Path(config.store).expanduser()
+
+    def examples(found: Problems) -> Iterator[tuple[str, int, Mapping[str, Any], list[str]]]:
+        return corpus.each(path, config, task.examples, "train", found)
+
+    facts = {**_facts(task, config, path), "first": _first(examples)}
+    if fields is None:
+        known = _learned(folder / f"fields-{_digest(facts)}", config, examples)
+    else:
+        known = dict(fields)
+    tokenizers = {name: known[name].tokenizer for name in texts}  # type: ignore[attr-defined]
+    facts["tokenizers"] = {name: one.to_json() for name, one in tokenizers.items()}
+    place = folder / f"ids-{_digest(facts)}"
+    with _alone(folder):
+        store = token_store.opened(place) or _made(place, config, examples, tokenizers, problems)
+    file = str(path if not isinstance(path, Mapping) else next(iter(path.values())))
+    if not len(store):
+        raise RequestError(f"{file} has no usable line: {store.facts['left_out']} were left out")
+    columns: dict[str, Column] = {name: TextColumn(store.ids[name]) for name in texts}
+    target = next(name for name in texts if config.fields[name].target)
+    lines: Any = store.lines  # whole numbers of NumPy, which stay on disk
+    rows = corpus.Rows(file, dict(store.texts), token_store.Single(store.texts[target]), lines)
+    return known, columns, rows
+
+
+def _texts(task: Any, config: corpus.Config) -> list[str]:
+    """The names of the fields, where all are texts of which nothing but ids is wanted."""
+    for name, own in config.fields.items():
+        plain = isinstance(own, TextField) and not (own.sentences or own.characters)
+        if not plain or not task.storable:
+            why = f"the task {task.name}" if not task.storable else f"its field {name!r}"
+            raise RequestError(
+                f"data.store keeps pairs of texts in ids, as translation has them; {why} is read "
+                "otherwise: leave data.store out"
+            )
+    if "train" in config.limit:
+        raise RequestError("data.limit.train: a store has every row; leave it or data.store out")
+    return list(config.fields)
+
+
+def _facts(task: Any, config: corpus.Config, path: Path | Mapping[str, Path]) -> dict[str, Any]:
+    """What a store depends on beside the tokenizers."""
+    several = dict(path) if isinstance(path, Mapping) else {"": path}
+    settings: dict[str, Any] = {}
+    for name, own in config.fields.items():
+        assert isinstance(own, TextField)
+        settings[name] = [own.settings, own.min_count, own.end]
+    return {
+        "format": FORMAT,
+        "task": task.name,
+        "files": {name: _stamps(one) for name, one in several.items()},
+        "columns": config.columns,
+        "header": config.header,
+        "kind": config.format,
+        "shared": config.shared,
+        "max_length": config.max_length,
+        "where": {name: sorted(one) for name, one in config.where.items()},
+        "sample": config.sample,
+        "fields": settings,
+    }
+
+
+def _stamps(path: Path) -> list[tuple[str, int, int]]:
+    """Path, size and time of a file, or of those that its name is the beginning of."""
+    found = [path] if path.exists() else sorted(path.parent.glob(f"{path.name}.*"))
+    stats = [(one, one.stat()) for one in found]
+    return [(str(one.resolve()), own.st_size, own.st_mtime_ns) for one, own in stats]
+
+
+def _first(examples: Examples) -> list[Any]:
+    """The first examples as the task reads them: what its settings make of them."""
+    found = []
+    for (_, line, values, _), _ in zip(examples(Problems(shown=0)), range(64), strict=False):
+        found.append([line, dict(values)])
+    return found
+
+
+def _digest(facts: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def _learned(folder: Path, config: corpus.Config, examples: Examples) -> dict[str, Field]:
+    """The fields learned from a sample, or as they were learned before."""
+    if (folder / "done").is_file():
+        return read_fields(config.fields, folder)
+    draw, kept, count = random.Random(SEED), list[tuple[str, int, Any, Any]](), 0
+    for one in examples(Problems(shown=0)):  # a reservoir: every row with the same chance
+        count += 1
+        if len(kept) < config.sample:
+            kept.append(one)
+        elif (place := draw.randrange(count)) < config.sample:
+            kept[place] = one
+    if not kept:
+        raise RequestError(f"{config.path or 'data.train'}: there is no row to learn from")
+    rows = corpus.Rows(
+        values={name: [values[name] for _, _, values, _ in kept] for name in config.fields}
+    )
+    said = f"{len(kept):,} of {count:,} rows" if count > len(kept) else f"all {count:,} rows"
+    log.info("%s are learned from %s", corpus.learned_of(config), said)
+    known = corpus.learn(config, rows)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in {**files_of(known), "done": ""}.items():
+        replace_file(folder / name, partial(_write, text=text))
+    return read_fields(config.fields, folder)
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, "utf-8")
+
+
+def _made(
+    place: Path,
+    config: corpus.Config,
+    examples: Examples,
+    tokenizers: Mapping[str, Any],
+    problems: Problems,
+) -> token_store.Store:
+    """Make the store, and say how it goes."""
+    file, began, said = "", time.monotonic(), time.monotonic()
+
+    def rows() -> Iterator[token_parts.Example]:
+        nonlocal file
+        for name, line, values, _ in examples(problems):
+            file = name
+            yield line, values
+
+    def told(count: int) -> None:
+        nonlocal said
+        now = time.monotonic()
+        if now - said >= EVERY:
+            said = now
+            log.info("data.store: %s rows, %.0f a second", f"{count:,}", count / (now - began))
+
+    def left_out(line: int, what: str, detail: str) -> None:
+        more = f", at most {config.max_length}" if what == "too long" else ""
+        problems.add(file, line, what, detail + more)
+
+    store = token_parts.build(
+        place, rows(), tokenizers, config.max_length, left_out, _processes(), told
+    )
+    problems.report(file)
+    tokens, seconds = sum(store.facts["tokens"].values()), time.monotonic() - began
+    log.info(
+        "data.store: %s rows with %s tokens in %s, in %.0f s",
+        f"{len(store):,}", f"{tokens:,}", place, seconds,
+    )  # fmt: skip
+    return store
+
+
+def _processes() -> int:
+    own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return max(1, min(own or 1, WORKERS))
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """While this process makes a store there, others that want one wait."""
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        import fcntl
+    except ImportError:  # Windows: two processes there would make it twice
+        yield
+        return
+    with open(folder / ".lock", "ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
