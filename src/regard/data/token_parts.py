@@ -144,7 +144,8 @@ def _asked(one: "subprocess.Popen[str]", part: str) -> "subprocess.Popen[str]":
     """Tell a process to encode a part."""
     assert one.stdin is not None
     try:
-        print(part, file=one.stdin, flush=True)
+        one.stdin.write(f"{part}\n")
+        one.stdin.flush()
     except BrokenPipeError:
         raise RegardError("a process that encodes ended: run it again to go on") from None
     return one
@@ -264,9 +265,10 @@ def _serve(lines: Iterator[str], folder: Path, longest: int, names: list[str]) -
         try:
             encoded(folder, line.strip(), names, longest)
         except (OSError, RegardError) as error:
-            print("!", error, flush=True)
+            sys.stdout.write(f"! {error}\n")
         else:
-            print("done", flush=True)
+            sys.stdout.write("done\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":
