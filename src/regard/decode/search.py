@@ -23,7 +23,8 @@ from regard.errors import RequestError, nearest
 from regard.protocols import BOS, EOS, PAD, Decoding, Generator, Inputs, unpacked
 
 __all__ = [
-    "IMPOSSIBLE", "Decoder", "Gaining", "Request", "SoFar", "check", "ending_when", "forced", "frozen",
+    "IMPOSSIBLE", "Decoder", "Gaining", "Request", "SoFar", "check", "ending_when",
+    "forced", "frozen",
 ]  # fmt: skip
 
 SoFar = Callable[[], list[list[Hypothesis]]]

@@ -1,6 +1,6 @@
-"""How likely given outputs are: teacher-forced for tasks that write, looked up for those that label.
+"""How likely given outputs are: teacher-forced where a task writes, looked up where it labels.
 
-    log p(y | x) = Σ_t log p(y_t | y_<t, x), the end token counted
+log p(y | x) = Σ_t log p(y_t | y_<t, x), the end token counted
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,0 +1,6 @@
+"""Models over HTTP: `regard serve`, and the `Client` that speaks to it."""
+
+from regard.serve._client import AsyncClient as AsyncClient
+from regard.serve._client import Client as Client
+
+__all__ = ["AsyncClient", "Client"]
