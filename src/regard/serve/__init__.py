@@ -2,5 +2,6 @@
 
 from regard.serve._client import AsyncClient as AsyncClient
 from regard.serve._client import Client as Client
+from regard.serve._errors import ServerError as ServerError
 
-__all__ = ["AsyncClient", "Client"]
+__all__ = ["AsyncClient", "Client", "ServerError"]

@@ -163,10 +163,11 @@ def _add_predict(app: FastAPI, service: Service) -> None:
               openapi_extra={"requestBody": streamed})  # fmt: skip
     async def stream(request: Request) -> Response:
         """The output so far after each step of the decoder, as server-sent events."""
+        began = time.monotonic()
         asked = await read(request, shapes.Stream, service.settings.limits, "input")
         steps = service.streaming(request, asked)
         first = await anext(steps, None)  # what is wrong with a request has a status of its own
-        made = _events(service, asked, steps, first)
+        made = _events(service, asked, steps, first, began)
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         return StreamingResponse(made, media_type="text/event-stream", headers=headers)
 
@@ -271,10 +272,9 @@ async def _lines(service: Service, request: Request) -> Response:
 
 
 async def _events(
-    service: Service, asked: shapes.Stream, steps: Any, first: Any
+    service: Service, asked: shapes.Stream, steps: Any, first: Any, began: float
 ) -> AsyncIterator[bytes]:
     served, last, number = service.models[asked.model], first, 1
-    began = time.monotonic()
     try:
         if first is not None:
             yield _step(first, number)

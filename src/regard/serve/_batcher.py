@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from regard.serve._errors import Refusal, busy
 
@@ -24,6 +24,7 @@ ROWS = 256
 """The most texts that are answered at once."""
 
 
+@runtime_checkable
 class Work(Protocol, Hashable):
     """What is done to texts; those of equal work may be done together."""
 

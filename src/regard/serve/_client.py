@@ -1,20 +1,12 @@
 """A client of `regard serve`, blocking and asynchronous, with the same methods."""
 
 import json
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-from regard.errors import RegardError
+from regard.serve._errors import ServerError
 
-__all__ = ["AsyncClient", "Client", "ServerError"]
-
-
-class ServerError(RegardError):
-    """The server refused: its sentence, the `status` of HTTP, the seconds to wait (`retry`)."""
-
-    def __init__(self, status: int, sentence: str, retry: str | None = None) -> None:
-        super().__init__(sentence)
-        self.status, self.retry = status, None if retry is None else float(retry)
+__all__ = ["AsyncClient", "Client"]
 
 
 class Client:
@@ -37,8 +29,8 @@ class Client:
         import httpx
 
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-        told = {"base_url": address, "headers": headers, "timeout": 60.0, **more}
-        self.http: Any = getattr(httpx, self.kind)(**told)
+        made = getattr(httpx, self.kind)
+        self.http: Any = made(base_url=address, **{"headers": headers, "timeout": 60.0, **more})
 
     def models(self) -> Any:
         """What is served."""
@@ -61,7 +53,7 @@ class Client:
         """What was looked at: values, or text where `format` is "svg" or "html"."""
         return self._ask("/look", more.get("format", "json"), {"input": input, **more})
 
-    def stream(self, input: str, **more: Any) -> Iterator[Any]:
+    def stream(self, input: str, **more: Any) -> Any:
         """The output so far after each step; the last has the whole `prediction`."""
         with self.http.stream("POST", "/stream", json={"input": input, **more}) as response:
             if response.is_error:
@@ -79,9 +71,7 @@ class AsyncClient(Client):
 
     kind = "AsyncClient"
 
-    async def stream(  # type: ignore[override]
-        self, input: str, **more: Any
-    ) -> AsyncIterator[Any]:
+    async def stream(self, input: str, **more: Any) -> AsyncIterator[Any]:
         """The output so far after each step; the last has the whole `prediction`."""
         async with self.http.stream("POST", "/stream", json={"input": input, **more}) as response:
             if response.is_error:
@@ -96,16 +86,15 @@ class AsyncClient(Client):
 
 def _found(response: Any, key: str = "") -> Any:
     if response.is_error:
-        ours = "json" in response.headers.get("Content-Type", "")
+        ours = response.headers.get("Content-Type") == "application/json"
         sentence = response.json()["error"] if ours else response.text[:200]
         raise ServerError(response.status_code, sentence, response.headers.get("Retry-After"))
-    if key in ("svg", "html"):
-        return response.text
-    return response if not key else response.json() if key == "json" else response.json()[key]
+    if key in ("", "svg", "html"):
+        return response.text if key else response
+    return response.json() if key == "json" else response.json()[key]
 
 
 def _event(line: str) -> Any:
-    found = json.loads(line[5:])
-    if "error" in found:
+    if "error" in (found := json.loads(line[5:])):
         raise ServerError(500, found["error"])
     return found

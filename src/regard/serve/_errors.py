@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from regard.errors import RegardError, RequestError, nearest
 
-__all__ = ["Refusal", "busy", "explained", "sentence_of"]
+__all__ = ["Refusal", "ServerError", "busy", "explained", "sentence_of"]
 
 
 class Refusal(RegardError):
@@ -33,6 +33,14 @@ class Refusal(RegardError):
     def body(self) -> dict[str, str]:
         """As JSON."""
         return {"error": str(self)}
+
+
+class ServerError(RegardError):
+    """The server refused: its sentence, the `status` of HTTP, the seconds to wait (`retry`)."""
+
+    def __init__(self, status: int, sentence: str, retry: str | None = None) -> None:
+        super().__init__(sentence)
+        self.status, self.retry = status, None if retry is None else float(retry)
 
 
 def busy(sentence: str, seconds: float = 1.0) -> Refusal:
@@ -63,7 +71,9 @@ def sentence_of(error: ValidationError, known: Mapping[str, Any]) -> str:
     """
     found = error.errors(include_url=False, include_context=False)
     found.sort(key=lambda one: one["type"] != "extra_forbidden")  # a wrong name explains the rest
-    first, more = found[0], len({e["loc"][:1] for e in found}) - 1
+    same = [one for one in found if one["loc"][:1] == found[0]["loc"][:1]]
+    # Of several kinds that a value may have, what got furthest was meant.
+    first, more = max(same, key=lambda one: len(one["loc"])), len({e["loc"][:1] for e in found}) - 1
     where = _place(first["loc"])
     said = first["msg"][:1].lower() + first["msg"][1:]
     if first["type"] == "json_invalid":

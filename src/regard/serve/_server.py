@@ -67,10 +67,14 @@ def bound(settings: Settings) -> socket.socket:
     """
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    made.bind((settings.host, settings.port))
-    made.listen(2048)
-    made.set_inheritable(True)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((settings.host, settings.port))
+        made.listen(2048)
+        made.set_inheritable(True)
+    except BaseException:
+        made.close()
+        raise
     return made
 
 

@@ -224,7 +224,8 @@ def shown_input(text: str) -> str:
     if not text.startswith(URL) or len(text) <= 100:
         return text
     kind, _, content = text.partition(",")
-    return f"{kind[:60]},… ({len(content) * 3 // 4:,} bytes)"
+    size = len(content) * 3 // 4 - content[-2:].count("=")
+    return f"{kind[:60]},… ({size:,} bytes)"
 
 
 def _shortened(value: Any) -> Any:

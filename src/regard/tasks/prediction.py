@@ -72,7 +72,8 @@ class Prediction:
         return {"input": self.input, **self._hypothesis(), "alternatives": self._others()}
 
     def _hypothesis(self) -> dict[str, Any]:
-        pairs = zip(self.tokens, self.token_scores, strict=True)
+        scores = self.token_scores or [None] * len(self.tokens)  # CTC has none of single tokens
+        pairs = zip(self.tokens, scores, strict=True)
         tokens = [{"token": token, "score": score} for token, score in pairs]
         made = {"output": self.output, "score": self.score, "log_prob": self.log_prob}
         links = {} if self.alignment is None else {"alignment": [list(x) for x in self.alignment]}
