@@ -43,7 +43,12 @@ class Direct:
 
         async def ask() -> httpx.Response:
             transport = httpx.ASGITransport(self.app)
-            options = {"base_url": "http://127.0.0.1", "timeout": 60, **self.more}
+            options = {
+                "base_url": "http://127.0.0.1",
+                "timeout": 60,
+                "trust_env": False,
+                **self.more,
+            }
             async with httpx.AsyncClient(transport=transport, **options) as client:
                 return await client.request(method, path, **more)
 

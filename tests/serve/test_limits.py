@@ -1,4 +1,4 @@
-"""What is too much, who may ask, and bodies of every odd kind: one sentence and the right status."""
+"""What is too much, who may ask, and odd bodies: one sentence and the right status each."""
 
 import json
 

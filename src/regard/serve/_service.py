@@ -71,8 +71,8 @@ class Service:
         wishes = self._wishes(served, asked, len(texts))
         align = bool(more.pop("align", False))
         work = Predicting(
-            served, asked.n_best, tuple(sorted(asked.decode.items())), frozenset(*wishes[:1]), align,
-            tokens=self.settings.batch_tokens, **more,
+            served, asked.n_best, tuple(sorted(asked.decode.items())), frozenset(*wishes[:1]),
+            align, tokens=self.settings.batch_tokens, **more,
         )  # fmt: skip
         return self._jobs(served, work, texts, wishes)
 
