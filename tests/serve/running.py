@@ -16,8 +16,8 @@ import httpx
 import uvicorn
 
 from regard.serve._app import build
-from regard.serve._models import Models, named
-from regard.serve._settings import Limits, Settings
+from regard.serve._models import Models
+from regard.serve._settings import Limits, Settings, named
 
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -118,3 +118,5 @@ class Command:
         finally:
             self.process.kill()
             self._reader.join(5)
+            if self.process.stderr is not None:
+                self.process.stderr.close()

@@ -127,6 +127,20 @@ def test_a_full_queue_refuses_all_or_none():
         batcher.submit(kept)
 
 
+def test_a_wait_that_would_be_too_long_is_refused():
+    work = Noted()
+    batcher = busy_batcher(work, backlog=1.0)
+    batcher._pace = 0.4  # seconds a text
+    kept = jobs_of(work, [1] * 3)
+    batcher.submit(kept)  # many at once may come where little waits
+    with pytest.raises(Refusal, match=r"about 1\.2 seconds, and at most 1 may") as told:
+        batcher.submit(jobs_of(work, [1]))
+    assert told.value.status == 429
+    work.free.set()
+    batcher.close()
+    assert kept[2].answer.result(10)
+
+
 def test_one_that_fails_does_not_fail_the_others():
     class Picky(Noted):
         def __call__(self, jobs, over):

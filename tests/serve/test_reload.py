@@ -9,7 +9,7 @@ import pytest
 
 import regard
 from regard.errors import RequestError
-from regard.serve._models import named
+from regard.serve._settings import named
 from tests.serve.running import application, live
 from tests.store import toy
 

@@ -66,6 +66,9 @@ def serve(
     max_queue: Annotated[
         int, typer.Option(min=1, metavar="N", help="Texts that wait in a process.")
     ] = 4096,
+    max_wait: Annotated[
+        float, typer.Option(min=0.001, metavar="S", help="That a text may expect to wait.")
+    ] = 5.0,
     max_seconds: Annotated[
         float, typer.Option(min=0.001, metavar="S", help="Of a request.")
     ] = 60.0,
@@ -94,14 +97,12 @@ def serve(
         regard serve de-en-small --host 0.0.0.0 --keys keys.txt --workers 4
     """
     _check_extra()
-    from regard.serve._models import named
-    from regard.serve._server import bound
-    from regard.serve._server import serve as run
-    from regard.serve._settings import Limits, Settings
+    from regard.serve._settings import Limits, Settings, bound, named
 
     limits = Limits(
-        max_body, max_texts, max_tokens, max_queue, max_seconds, max_concurrency, max_streams,
-        max_beam, max_output,
+        body=max_body, texts=max_texts, tokens=max_tokens, queue=max_queue, wait=max_wait,
+        seconds=max_seconds, concurrency=max_concurrency, streams=max_streams, beam=max_beam,
+        output=max_output,
     )  # fmt: skip
     names = tuple(host_name or ())
     hosts = () if "*" in names or (not names and host not in LOCAL) else (*LOCAL, *names)
@@ -120,6 +121,8 @@ def serve(
     say(f"http://{shown}:{number}  (Ctrl-C ends it)")
     with listening:
         if workers == 1:
+            from regard.serve._server import serve as run
+
             run(settings, [listening], level=level)
             return
         from regard.serve._workers import serve_together

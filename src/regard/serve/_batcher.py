@@ -6,6 +6,7 @@ is being computed, the first text waits for others for a moment.
 """
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -84,6 +85,7 @@ class Batcher:
         tokens: rows times the longest of a batch, at most; a longer text is alone.
         wait: seconds that a text waits for others where nothing is being computed.
         queue: texts that may wait; more are refused with 429.
+        backlog: seconds that a text may expect to wait; where it is more, all are refused with 429.
         prepare: called in the thread before anything else.
         noted: told of each batch: its jobs, and the seconds it took.
     """
@@ -93,11 +95,12 @@ class Batcher:
         tokens: int = 4096,
         wait: float = 0.003,
         queue: int = 4096,
+        backlog: float = math.inf,
         *,
         prepare: Callable[[], None] = lambda: None,
         noted: Callable[[Sequence[Job], float], None] = lambda jobs, seconds: None,
     ) -> None:
-        self.tokens, self.wait, self.most = tokens, wait, queue
+        self.tokens, self.wait, self.most, self.backlog = tokens, wait, queue, backlog
         self.noted, self._prepare = noted, prepare
         self._waiting: dict[Work, list[Job]] = {}
         self._count, self._closed = 0, False
@@ -123,6 +126,12 @@ class Batcher:
                     f"{self._count} texts are waiting, and at most {self.most} may: come again"
                     " soon, or send fewer at once",
                     self._pace * self._count,
+                )
+            if (expected := self._pace * self._count) > self.backlog:
+                raise busy(
+                    f"what waits takes about {expected:.1f} seconds, and at most"
+                    f" {self.backlog:g} may: come again soon",
+                    expected,
                 )
             for job in jobs:
                 self._waiting.setdefault(job.work, []).append(job)
@@ -211,7 +220,7 @@ class Batcher:
         try:
             made = batch[0].work(batch, lambda: all(job.over() for job in batch))
             for job, found in zip(batch, made, strict=True):
-                job.finish(found)
+                job.finish(TimeoutError() if job.over() else found)  # it may have been cut off
         except Exception as error:
             if len(batch) == 1:
                 if not isinstance(error, ValueError):  # of what was asked: its author is told

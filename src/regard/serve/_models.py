@@ -1,10 +1,9 @@
 """The models that are served, each by its name, and loaded again when its folder changes."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from regard import decode, store
@@ -16,32 +15,9 @@ from regard.serve._settings import Settings
 from regard.serve._sharing import shared
 from regard.tasks.given import sides
 
-__all__ = ["Models", "Served", "named"]
+__all__ = ["Models", "Served"]
 
 log = logging.getLogger(__name__)
-
-
-def named(folders: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """A name for each folder: `NAME=FOLDER`, else the folder's own.
-
-    Raises:
-        RequestError: two would have one name.
-    """
-    found: dict[str, str] = {}
-    for given in folders:
-        name, equals, folder = given.partition("=")
-        if not equals or "/" in name or Path(given).is_dir():
-            name, folder = Path(given).resolve().name, given
-        if not name.isprintable() or not name:
-            raise RequestError(f"{given!r}: expected a name, as in NAME=FOLDER")
-        if name in found:
-            raise RequestError(
-                f"{found[name]} and {folder} would both be called {name!r}; say NAME=FOLDER"
-            )
-        found[name] = folder
-    if not found:
-        raise RequestError("expected a folder or a shipped name to serve, got none")
-    return tuple(found.items())
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from regard.serve._logs import start_logging
 from regard.serve._models import Models
 from regard.serve._settings import Settings
 
-__all__ = ["Server", "bound", "serve"]
+__all__ = ["Server", "serve"]
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +36,11 @@ class Server(uvicorn.Server):
         """Begin to listen."""
         self._loop = asyncio.get_running_loop()
         await super().startup(sockets)
+        if sockets:
+            host, port = sockets[0].getsockname()[:2]
+            names = [name for name, _ in self.settings.models]
+            about = {"models": names, "address": f"http://{host}:{port}"}
+            log.info("serving", extra={"about": about})
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """A signal came."""
@@ -59,25 +64,6 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
 
-def bound(settings: Settings) -> socket.socket:
-    """A socket at the address; with port 0 one that is free.
-
-    Raises:
-        OSError: the address cannot be had.
-    """
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    made = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind((settings.host, settings.port))
-        made.listen(2048)
-        made.set_inheritable(True)
-    except BaseException:
-        made.close()
-        raise
-    return made
-
-
 def serve(
     settings: Settings, sockets: list[socket.socket], models: Models | None = None,
     level: int = logging.INFO,
@@ -94,9 +80,5 @@ def serve(
         timeout_graceful_shutdown=max(1, round(settings.limits.seconds)), **options,
     )  # fmt: skip
     server = Server(config, settings, app.state.service.gate)
-    log.info("serving", extra={"about": {
-        "models": [one.name for one in app.state.service.models],
-        "address": "http://{}:{}".format(*sockets[0].getsockname()[:2]),
-    }})  # fmt: skip
     server.run(sockets=sockets)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -1,11 +1,13 @@
-"""What a server is told: its limits, and everything else."""
+"""What a server is told: its limits, and everything else. Imports nothing heavy."""
 
+import socket
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from regard.errors import RequestError
 
-__all__ = ["Limits", "Settings"]
+__all__ = ["Limits", "Settings", "bound", "named"]
 
 
 @dataclass(frozen=True)
@@ -17,6 +19,7 @@ class Limits:
         texts: inputs of a request.
         tokens: of all inputs of a request.
         queue: inputs that wait in a process.
+        wait: seconds that a text may expect to wait; where it is more, requests are refused.
         seconds: of a request, from its first byte to its answer.
         concurrency: requests of one client at once, in a process.
         streams: outputs that are streamed at once, in a process.
@@ -28,6 +31,7 @@ class Limits:
     texts: int = 512
     tokens: int = 32_768
     queue: int = 4_096
+    wait: float = 5.0
     seconds: float = 60.0
     concurrency: int = 64
     streams: int = 8
@@ -38,7 +42,7 @@ class Limits:
         for one in fields(self):
             if not getattr(self, one.name) > 0:
                 raise RequestError(
-                    f"--{one.name}: expected a number above 0, got {getattr(self, one.name)}"
+                    f"--max-{one.name}: expected a number above 0, got {getattr(self, one.name)}"
                 )
 
 
@@ -76,3 +80,44 @@ class Settings:
     grace: float = 0.0
     log_texts: bool = False
     shared: Path | None = None
+
+
+def named(folders: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """A name for each folder: `NAME=FOLDER`, else the folder's own.
+
+    Raises:
+        RequestError: two would have one name.
+    """
+    found: dict[str, str] = {}
+    for given in folders:
+        name, equals, folder = given.partition("=")
+        if not equals or "/" in name or Path(given).is_dir():
+            name, folder = Path(given).resolve().name, given
+        if not name.isprintable() or not name:
+            raise RequestError(f"{given!r}: expected a name, as in NAME=FOLDER")
+        if name in found:
+            raise RequestError(
+                f"{found[name]} and {folder} would both be called {name!r}; say NAME=FOLDER"
+            )
+        found[name] = folder
+    if not found:
+        raise RequestError("expected a folder or a shipped name to serve, got none")
+    return tuple(found.items())
+
+
+def bound(settings: Settings) -> socket.socket:
+    """A socket at the address, which does not listen yet; with port 0 one that is free.
+
+    Raises:
+        OSError: the address cannot be had.
+    """
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((settings.host, settings.port))
+        made.set_inheritable(True)
+    except BaseException:
+        made.close()
+        raise
+    return made

@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import signal
 import socket
+import sys
 import tempfile
 import threading
 import time
@@ -20,6 +21,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from regard.errors import RegardError
 from regard.serve._settings import Settings
 
 __all__ = ["serve_together"]
@@ -37,7 +39,7 @@ def serve_together(
     """Serve with so many processes until a signal comes; one that dies is started anew.
 
     Returns:
-        The exit code: 1 where no process could begin.
+        The exit code: not 0 where no process could begin.
     """
     with tempfile.TemporaryDirectory(prefix="regard-serve-") as name:
         numbers = Path(name) / "numbers"
@@ -70,7 +72,11 @@ def _work(settings: Settings, listening: socket.socket, level: int, ready: Any) 
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
-    models = Models(settings, _preload.LOADED)
+    try:
+        models = Models(settings, _preload.LOADED)
+    except RegardError as error:
+        sys.stderr.write(f"regard: {error}\n")
+        sys.exit(error.exit_code)
     ready.set()
     serve(settings, [listening], models, level)
 
@@ -92,8 +98,9 @@ class _Supervisor:
         every = [self._start()]
         while not self.ready.wait(0.1):
             if self.stopping.is_set() or not every[0].is_alive():
+                every[0].terminate()
                 every[0].join()
-                return 0 if self.stopping.is_set() else 1
+                return 0 if self.stopping.is_set() else every[0].exitcode or 1
         every += [self._start() for _ in range(count - 1)]
         while not self.stopping.wait(0.2):
             for place, one in enumerate(every):
