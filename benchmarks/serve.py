@@ -213,8 +213,8 @@ def load(options: argparse.Namespace) -> None:
     texts = texts_of(options.data, options.column, 400)
     bodies = [json.dumps({"inputs": text}).encode() for text in texts]
     servers: dict[str, Callable[[], Any]] = {
-        "regard": lambda: ours(options.model, "--max-wait", "0.5"),
-        "one at a time": lambda: ours(options.model, "--batch-tokens", "1", "--max-wait", "100"),
+        "regard": lambda: ours(options.model, "--max-wait", "1000"),
+        "one at a time": lambda: ours(options.model, "--batch-tokens", "1", "--max-wait", "1000"),
     }
     if importlib.util.find_spec("litserve"):
         servers["litserve"] = lambda: litserve(options.model)
@@ -231,6 +231,7 @@ def load(options: argparse.Namespace) -> None:
         say(what="ratio", to=name, min=round(ratios[0], 2), median=round(middle, 2),
             max=round(ratios[-1], 2))  # fmt: skip
     capacity = float(np.median(rates["regard"]))
+    servers["regard"] = lambda: ours(options.model, "--max-wait", str(options.wait))
     for share in (0.5, 0.8, 1.2):
         for name, start in servers.items():
             if name == "one at a time":
@@ -294,6 +295,7 @@ def main() -> None:
     parser.add_argument("--data", default="mt/de-en/test.tsv.gz")
     parser.add_argument("--column", default="other")
     parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--wait", type=float, default=0.5, help="--max-wait at 50, 80, 120 %%")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--workers", default="1,4")
     parser.add_argument("--requests", type=int, default=100_000)

@@ -140,7 +140,7 @@ def _add_state(app: FastAPI, service: Service) -> None:
 
 
 def _add_predict(app: FastAPI, service: Service) -> None:
-    described = shapes.request_body(shapes.Predict, "application/x-ndjson", *FILES)
+    described = shapes.request_body(shapes.PredictBody, "application/x-ndjson", *FILES)
 
     @app.post("/predict", summary="Answer inputs", responses=REFUSALS,
               openapi_extra={"requestBody": described})  # fmt: skip
@@ -148,7 +148,7 @@ def _add_predict(app: FastAPI, service: Service) -> None:
         """The outputs for one or several inputs, in order."""
         if kind_of(request) == "lines":
             return await _lines(service, request)
-        asked = await read(request, shapes.Predict, service.settings.limits, "inputs")
+        asked = await read(request, shapes.PredictBody, service.settings.limits, "inputs")
         served = service.served(request, asked.model)
         texts = [asked.inputs] if isinstance(asked.inputs, str) else asked.inputs
         jobs = await _off(
@@ -157,14 +157,14 @@ def _add_predict(app: FastAPI, service: Service) -> None:
         found = await service.answers(request, jobs)
         return _Json({"model": served.name, "predictions": found})
 
-    streamed = shapes.request_body(shapes.Stream, *FILES)
+    streamed = shapes.request_body(shapes.StreamBody, *FILES)
 
     @app.post("/stream", summary="Answer an input step by step", responses=REFUSALS,
               openapi_extra={"requestBody": streamed})  # fmt: skip
     async def stream(request: Request) -> Response:
         """The output so far after each step of the decoder, as server-sent events."""
         began = time.monotonic()
-        asked = await read(request, shapes.Stream, service.settings.limits, "input")
+        asked = await read(request, shapes.StreamBody, service.settings.limits, "input")
         steps = service.streaming(request, asked)
         first = await anext(steps, None)  # what is wrong with a request has a status of its own
         made = _events(service, asked, steps, first, began)
@@ -174,20 +174,20 @@ def _add_predict(app: FastAPI, service: Service) -> None:
 
 def _add_others(app: FastAPI, service: Service) -> None:
     @app.post("/score", summary="Judge outputs", responses=REFUSALS,
-              openapi_extra={"requestBody": shapes.request_body(shapes.Score)})  # fmt: skip
+              openapi_extra={"requestBody": shapes.request_body(shapes.ScoreBody)})  # fmt: skip
     async def score(request: Request) -> Response:
         """How likely given outputs are."""
-        asked = await read(request, shapes.Score, service.settings.limits)
+        asked = await read(request, shapes.ScoreBody, service.settings.limits)
         served = service.served(request, asked.model)
         texts = [text for pair in asked.pairs for text in (pair.input, pair.output)]
         jobs = await _off(texts, lambda: service.scoring(served, asked.pairs))
         return _Json({"model": served.name, "scores": await service.answers(request, jobs)})
 
     @app.post("/align", summary="Align words", responses=REFUSALS,
-              openapi_extra={"requestBody": shapes.request_body(shapes.Align)})  # fmt: skip
+              openapi_extra={"requestBody": shapes.request_body(shapes.AlignBody)})  # fmt: skip
     async def align(request: Request) -> Response:
         """Which input word each output word comes from."""
-        asked = await read(request, shapes.Align, service.settings.limits)
+        asked = await read(request, shapes.AlignBody, service.settings.limits)
         served = service.served(request, asked.model)
         if (asked.inputs is None) == (asked.pairs is None):
             raise Refusal(422, "expected inputs, or pairs of inputs and outputs: one of both")
@@ -202,11 +202,13 @@ def _add_others(app: FastAPI, service: Service) -> None:
             jobs = await _off(texts, lambda: service.predicting(served, asked, texts, **named))
         return _Json({"model": served.name, "predictions": await service.answers(request, jobs)})
 
+    looked = shapes.request_body(shapes.LookBody, *FILES)
+
     @app.post("/look", summary="See what a model looked at", responses=REFUSALS,
-              openapi_extra={"requestBody": shapes.request_body(shapes.Look, *FILES)})  # fmt: skip
+              openapi_extra={"requestBody": looked})  # fmt: skip
     async def look(request: Request) -> Response:
         """What a model looked at: JSON, SVG, or the viewer's page."""
-        asked = await read(request, shapes.Look, service.settings.limits, "input")
+        asked = await read(request, shapes.LookBody, service.settings.limits, "input")
         served = service.served(request, asked.model)
         jobs = await _off([asked.input], lambda: service.looking(served, asked))
         (found,) = await service.answers(request, jobs)
@@ -227,7 +229,7 @@ async def _off(texts: list[str], make: Any) -> list[Job]:
 
 async def _lines(service: Service, request: Request) -> Response:
     served = service.served(request, request.query_params.get("model"))
-    given = lines_of(await request.body(), request, shapes.Line)
+    given = lines_of(await request.body(), request, shapes.LineBody)
     if not given:
         raise Refusal(422, "expected lines of JSON, got none")
     if len(given) > service.settings.limits.texts:
@@ -272,7 +274,7 @@ async def _lines(service: Service, request: Request) -> Response:
 
 
 async def _events(
-    service: Service, asked: shapes.Stream, steps: Any, first: Any, began: float
+    service: Service, asked: shapes.StreamBody, steps: Any, first: Any, began: float
 ) -> AsyncIterator[bytes]:
     served, last, number = service.models[asked.model], first, 1
     try:

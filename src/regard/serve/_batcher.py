@@ -17,7 +17,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from regard.serve._errors import Refusal, busy
 
-__all__ = ["Batcher", "Job", "Work"]
+__all__ = ["Batcher", "Job", "TextWork"]
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ ROWS = 256
 
 
 @runtime_checkable
-class Work(Protocol, Hashable):
+class TextWork(Protocol, Hashable):
     """What is done to texts; those of equal work may be done together."""
 
     @property
@@ -58,7 +58,7 @@ class Job:
 
     text: str
     size: int
-    work: Work
+    work: TextWork
     deadline: float
     own: Any = None
     answer: "Future[Any]" = field(default_factory=Future)
@@ -102,7 +102,7 @@ class Batcher:
     ) -> None:
         self.tokens, self.wait, self.most, self.backlog = tokens, wait, queue, backlog
         self.noted, self._prepare = noted, prepare
-        self._waiting: dict[Work, list[Job]] = {}
+        self._waiting: dict[TextWork, list[Job]] = {}
         self._count, self._closed = 0, False
         self._pace = 0.001  # seconds a text, by a moving average
         self._changed = threading.Condition()
@@ -198,7 +198,7 @@ class Batcher:
                 break
         return order[low : high + 1]
 
-    def _take(self, work: Work, batch: Sequence[Job]) -> None:
+    def _take(self, work: TextWork, batch: Sequence[Job]) -> None:
         taken = set(map(id, batch))
         rest = [job for job in self._waiting[work] if id(job) not in taken]
         if rest:

@@ -13,7 +13,7 @@ from regard.data.addresses import URL
 from regard.data.plain_json import plain_value
 from regard.errors import RequestError
 from regard.serve import _shapes as shapes
-from regard.serve._batcher import Batcher, Job, Work
+from regard.serve._batcher import Batcher, Job, TextWork
 from regard.serve._errors import Refusal
 from regard.serve._guard import Gate, noting
 from regard.serve._metrics import Metrics
@@ -76,7 +76,7 @@ class Service:
         )  # fmt: skip
         return self._jobs(served, work, texts, wishes)
 
-    def scoring(self, served: Served, pairs: Sequence[shapes.Pair], **more: Any) -> list[Job]:
+    def scoring(self, served: Served, pairs: Sequence[shapes.PairBody], **more: Any) -> list[Job]:
         """A job for each pair."""
         work = Scoring(served, tokens=self.settings.batch_tokens, **more)
         outputs = [pair.output for pair in pairs]
@@ -84,7 +84,7 @@ class Service:
             _writable(output, f"pairs[{number}].output")
         return self._jobs(served, work, [pair.input for pair in pairs], outputs, "pairs")
 
-    def looking(self, served: Served, asked: shapes.Look) -> list[Job]:
+    def looking(self, served: Served, asked: shapes.LookBody) -> list[Job]:
         """A job for a picture."""
         more = asked.model_dump(exclude={"model", "input"})
         if asked.hypothesis > self.settings.limits.beam:
@@ -95,7 +95,7 @@ class Service:
             _writable(asked.target, "target")
         return self._jobs(served, Looking(served, **more), [asked.input], [None], "input")
 
-    def streaming(self, request: Request, asked: shapes.Stream) -> AsyncIterator[Any]:
+    def streaming(self, request: Request, asked: shapes.StreamBody) -> AsyncIterator[Any]:
         """The steps of an output."""
         served = self.served(request, asked.model)
         check_decode(served, asked.n_best, asked.decode, self.settings.limits)
@@ -134,7 +134,7 @@ class Service:
         return [{**own, "prefix": one} for one in each]
 
     def _jobs(
-        self, served: Served, work: Work, texts: Sequence[str], own: Sequence[Any],
+        self, served: Served, work: TextWork, texts: Sequence[str], own: Sequence[Any],
         key: str = "inputs",
     ) -> list[Job]:  # fmt: skip
         limits = self.settings.limits

@@ -4,19 +4,22 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["Align", "Asked", "Line", "Look", "Pair", "Predict", "Score", "Stream"]
+__all__ = [
+    "AlignBody", "AskedBody", "LineBody", "LookBody", "PairBody", "PredictBody", "ScoreBody",
+    "StreamBody", "request_body",
+]  # fmt: skip
 
 SENTENCE = "Das Fenster wird geschlossen."
 
 
-class Asked(BaseModel):
+class AskedBody(BaseModel):
     """What requests have in common."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
     model: str | None = Field(None, description="A name of /models; the only one may be left out.")
 
 
-class _Wishes(Asked):
+class _Wishes(AskedBody):
     n_best: int = Field(1, ge=1, description="How many hypotheses; the others are alternatives.")
     prefix: str | list[str] | None = Field(
         None, description="What outputs must begin with: for all, or one for each."
@@ -28,7 +31,7 @@ class _Wishes(Asked):
     )
 
 
-class Predict(_Wishes):
+class PredictBody(_Wishes):
     """Inputs to answer."""
 
     model_config = ConfigDict(
@@ -38,7 +41,7 @@ class Predict(_Wishes):
     align: bool = Field(False, description="Also which input word each output word comes from.")
 
 
-class Stream(_Wishes):
+class StreamBody(_Wishes):
     """One input whose output is given step by step."""
 
     model_config = ConfigDict(
@@ -49,14 +52,14 @@ class Stream(_Wishes):
     input: str = Field(description="A text; a file is a data: URL.")
 
 
-class Line(_Wishes):
+class LineBody(_Wishes):
     """A line of JSON lines."""
 
     input: str
     align: bool = False
 
 
-class Pair(BaseModel):
+class PairBody(BaseModel):
     """An input and an output of it."""
 
     model_config = ConfigDict(extra="forbid")
@@ -64,7 +67,7 @@ class Pair(BaseModel):
     output: str
 
 
-class Score(Asked):
+class ScoreBody(AskedBody):
     """Outputs to judge."""
 
     model_config = ConfigDict(
@@ -77,24 +80,24 @@ class Score(Asked):
             ]
         }
     )
-    pairs: list[Pair]
+    pairs: list[PairBody]
 
 
-class Align(_Wishes):
+class AlignBody(_Wishes):
     """Inputs, or inputs and outputs, whose words are aligned."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"model": "de-en-small", "inputs": [SENTENCE]}]}
     )
     inputs: str | list[str] | None = None
-    pairs: list[Pair] | None = Field(
+    pairs: list[PairBody] | None = Field(
         None, description="In place of inputs: outputs that are given."
     )
     attention: str | None = Field(None, description="Which attention aligns; all where not given.")
     head: int | None = Field(None, ge=1, description="This head of it; the mean where not given.")
 
 
-class Look(Asked):
+class LookBody(AskedBody):
     """An input to look at."""
 
     model_config = ConfigDict(
