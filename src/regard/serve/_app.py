@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from fastapi import FastAPI, Request
-from fastapi.responses import HTMLResponse, Response, StreamingResponse
+from fastapi.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
 
 from regard import __version__
@@ -56,6 +56,14 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
     503: {"description": "Stopping; see Retry-After", **ERROR},
     504: {"description": "Out of time", **ERROR},
 }
+
+
+def _answers(*kinds: str) -> dict[int | str, dict[str, Any]]:
+    """Refusals, and an answer of these content types."""
+    schema = {"schema": {"type": "string"}}
+    whole = {"schema": {"type": "object"}}
+    content = {kind: whole if kind == "application/json" else schema for kind in kinds}
+    return {200: {"description": "The answer", "content": content}, **REFUSALS}
 
 
 class _Json(Response):
@@ -133,7 +141,8 @@ def _add_state(app: FastAPI, service: Service) -> None:
             raise Refusal(503, "the server is stopping", 1)
         return _Json({"status": "ready"})
 
-    @app.get("/metrics", summary="For Prometheus", responses={401: REFUSALS[401]})
+    @app.get("/metrics", summary="For Prometheus", response_class=PlainTextResponse,
+             responses={401: REFUSALS[401]})  # fmt: skip
     async def metrics() -> Response:
         """Counts, times and sizes, for Prometheus."""
         return Response(service.metrics.text(), media_type=KIND)
@@ -142,7 +151,8 @@ def _add_state(app: FastAPI, service: Service) -> None:
 def _add_predict(app: FastAPI, service: Service) -> None:
     described = shapes.request_body(shapes.PredictBody, "application/x-ndjson", *FILES)
 
-    @app.post("/predict", summary="Answer inputs", responses=REFUSALS,
+    @app.post("/predict", summary="Answer inputs",
+              responses=_answers("application/json", "application/x-ndjson"),
               openapi_extra={"requestBody": described})  # fmt: skip
     async def predict(request: Request) -> Response:
         """The outputs for one or several inputs, in order."""
@@ -159,7 +169,8 @@ def _add_predict(app: FastAPI, service: Service) -> None:
 
     streamed = shapes.request_body(shapes.StreamBody, *FILES)
 
-    @app.post("/stream", summary="Answer an input step by step", responses=REFUSALS,
+    @app.post("/stream", summary="Answer an input step by step",
+              responses=_answers("text/event-stream"), response_class=StreamingResponse,
               openapi_extra={"requestBody": streamed})  # fmt: skip
     async def stream(request: Request) -> Response:
         """The output so far after each step of the decoder, as server-sent events."""
@@ -204,7 +215,8 @@ def _add_others(app: FastAPI, service: Service) -> None:
 
     looked = shapes.request_body(shapes.LookBody, *FILES)
 
-    @app.post("/look", summary="See what a model looked at", responses=REFUSALS,
+    @app.post("/look", summary="See what a model looked at",
+              responses=_answers("application/json", "image/svg+xml", "text/html"),
               openapi_extra={"requestBody": looked})  # fmt: skip
     async def look(request: Request) -> Response:
         """What a model looked at: JSON, SVG, or the viewer's page."""

@@ -124,8 +124,8 @@ def request_body(shape: type[BaseModel], *more: str) -> dict[str, Any]:
     Args:
         more: content types beside JSON.
     """
-    schema = shape.model_json_schema(ref_template="#/components/schemas/{model}")
-    schema.pop("$defs", None)
+    schema = shape.model_json_schema()
+    schema = _inlined(schema, schema.pop("$defs", {}))
     examples = schema.pop("examples", [])
     first = {"example": examples[0]} if examples else {}
     content: dict[str, Any] = {"application/json": {"schema": schema, **first}}
@@ -135,3 +135,12 @@ def request_body(shape: type[BaseModel], *more: str) -> dict[str, Any]:
         if kind == "multipart/form-data":
             content[kind] = {"schema": {"type": "object", "properties": {"file": binary}}}
     return {"required": True, "content": content}
+
+
+def _inlined(value: Any, parts: dict[str, Any]) -> Any:
+    """The same with what it refers to in its place."""
+    if isinstance(value, dict):
+        if "$ref" in value:
+            return _inlined(parts[value["$ref"].rpartition("/")[2]], parts)
+        return {key: _inlined(own, parts) for key, own in value.items()}
+    return [_inlined(own, parts) for own in value] if isinstance(value, list) else value
