@@ -20,13 +20,15 @@ import gzip
 import importlib.util
 import json
 import os
+import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
@@ -155,23 +157,34 @@ def ours(model: str, *more: str) -> Iterator[tuple[int, subprocess.Popen[str]]]:
 @contextmanager
 def litserve(model: str) -> Iterator[tuple[int, subprocess.Popen[str]]]:
     """The port and the process of LitServe around the same model."""
-    port = 8765
-    process = subprocess.Popen(
-        [sys.executable, "-c", LIT, model, str(port)], text=True,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    end = time.monotonic() + 120
-    while time.monotonic() < end:
-        pool = Connections("127.0.0.1", port)
-        if asyncio.run(pool.post("/predict", b'{"inputs": "Guten Morgen."}')) == 200:
-            break
-        time.sleep(0.5)
-    try:
-        yield port, process
-    finally:
-        for one in reversed(family(process.pid)):
-            os.kill(one, 15)
-        process.wait()
+    port = free_port()
+    with tempfile.TemporaryDirectory() as folder:  # its workers import the program by its file
+        program = Path(folder, "lit.py")
+        program.write_text(LIT)
+        process = subprocess.Popen(
+            [sys.executable, str(program), model, str(port)],
+            text=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            end = time.monotonic() + 120
+            first = b'{"inputs": "Guten Morgen."}'
+            while asyncio.run(Connections("127.0.0.1", port).post("/predict", first)) != 200:
+                if time.monotonic() > end or process.poll() is not None:
+                    raise SystemExit("LitServe does not answer")
+                time.sleep(0.5)
+            yield port, process
+        finally:
+            for one in reversed(family(process.pid)):
+                with suppress(OSError):
+                    os.kill(one, 15)
+            process.wait()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as made:
+        return int(made.getsockname()[1])
 
 
 def family(pid: int) -> list[int]:

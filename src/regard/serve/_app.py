@@ -62,7 +62,9 @@ def _answers(*kinds: str) -> dict[int | str, dict[str, Any]]:
     """Refusals, and an answer of these content types."""
     schema = {"schema": {"type": "string"}}
     whole = {"schema": {"type": "object"}}
-    content = {kind: whole if kind == "application/json" else schema for kind in kinds}
+    # Of a stream of events, the schema is that of an event.
+    objects = ("application/json", "text/event-stream")
+    content = {kind: whole if kind in objects else schema for kind in kinds}
     return {200: {"description": "The answer", "content": content}, **REFUSALS}
 
 
