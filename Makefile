@@ -24,7 +24,7 @@ FAST := not slow and not gpu
 PYTEST := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -q
 
 .DEFAULT_GOAL := help
-.PHONY: help venv setup-demo setup-test setup-docs demo lint types test slow sanitize sanitize-quick mutants gpu docs serve-docs wheel clean
+.PHONY: load help venv setup-demo setup-test setup-docs demo lint types test slow sanitize sanitize-quick mutants gpu docs serve-docs wheel clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */\1|/' | \
@@ -71,6 +71,10 @@ sanitize-quick: setup-test  ## a part of them, in five minutes
 
 mutants: setup-test  ## break the kernels by hand, one line at a time: the tests must notice each
 	@$(STEP) mutants -- $(BIN)/python tools/mutants.py $(ARGS)
+
+load: setup-test  ## `regard serve` under load: throughput, latencies, memory (many minutes)
+	@$(STEP) load -- $(BIN)/python benchmarks/serve.py load $(ARGS)
+	@$(STEP) memory -- $(BIN)/python benchmarks/serve.py memory
 
 gpu: setup-test  ## the tests that need an accelerator
 	@$(STEP) gpu -- env $(PYTEST) -m gpu $(ARGS)

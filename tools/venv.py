@@ -21,11 +21,15 @@ TOP = Path(__file__).resolve().parent.parent
 OLDEST = (3, 11)
 TORCH = "torch==2.13.0"
 TORCH_RANGE = ((2, 11), (2, 14))
-LEVELS = {"demo": ["view"], "test": ["view", "dev"], "docs": ["view", "dev", "docs"]}
+LEVELS = {
+    "demo": ["view"],
+    "test": ["view", "serve", "dev"],
+    "docs": ["view", "serve", "dev", "docs"],
+}
 REST = {
     "demo": "regard's other dependencies, about 80 MB",
-    "test": "regard's other dependencies and test tools, about 205 MB",
-    "docs": "regard's other dependencies, test and page tools, about 220 MB",
+    "test": "regard's other dependencies and test tools, about 210 MB",
+    "docs": "regard's other dependencies, test and page tools, about 225 MB",
 }
 
 

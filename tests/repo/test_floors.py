@@ -115,6 +115,7 @@ def test_only_dependencies_are_imported(path):
         "soundfile",  # the extra `speech`
         "PIL",  # matplotlib's own, and the extra `vision`
         *("ctranslate2", "onnx"),  # the extra `export`
+        *("fastapi", "starlette", "uvicorn", "prometheus_client", "httpx"),  # the extra `serve`
     }
     if path.name == "_transformers.py":  # reads folders of Hugging Face where it is installed
         wanted.add("transformers")

@@ -195,6 +195,8 @@ _EXTRAS = {
     "soundfile": "speech",
     "fastapi": "serve",
     "uvicorn": "serve",
+    "httpx": "serve",
+    "prometheus_client": "serve",
     "huggingface_hub": "hub",
     "datasets": "hub",
     "onnx": "export",

@@ -59,7 +59,7 @@ PACKAGES = (
 
 EXTRAS = {
     "view": ("matplotlib",),
-    "serve": ("fastapi", "uvicorn"),
+    "serve": ("fastapi", "uvicorn", "prometheus_client", "python_multipart", "httpx"),
     "speech": ("soundfile",),
     "vision": ("PIL",),
     "hub": ("huggingface_hub", "datasets"),

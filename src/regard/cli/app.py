@@ -46,6 +46,7 @@ COMMANDS: tuple[Row, ...] = (  # sentences of at most 66 characters fit a line o
     Row("compare", "regard.cli.compare", "Systems side by side: intervals and significance."),
     Row("predict", "regard.cli.predict", "Use a model: text in, text out."),
     Row("look", "regard.cli.look", "Show what a model attends to: terminal, PNG, PDF or SVG."),
+    Row("serve", "regard.cli.serve", "Serve models over HTTP, with batches over all requests."),
     Row("export", "regard.cli.export", "Write a model for Hugging Face, CTranslate2 or ONNX."),
     Row("convert", "regard.cli.convert", "Read a model of fairseq, OpenNMT-py, JoeyNMT or Marian."),
     Row("models", "regard.cli.models", "List the papers; show a model's equations and defaults."),

@@ -2,6 +2,9 @@
 
 import base64
 import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
 
@@ -9,11 +12,26 @@ from regard.data.formats.text import regular
 from regard.data.sources import find
 from regard.errors import RegardError, RequestError
 
-__all__ = ["FileError", "content", "place_of"]
+__all__ = ["URL", "FileError", "content", "only_bytes", "place_of"]
 
 URL = "data:"
 HOLDERS = (".npz", ".tar")
 """Endings of files that hold others, named behind a `#`."""
+
+_ONLY_BYTES: ContextVar[bool] = ContextVar("_ONLY_BYTES", default=False)
+
+
+@contextmanager
+def only_bytes() -> Iterator[None]:
+    """Within this, in this thread, no address opens a file: `data:` URLs alone are read.
+
+    For inputs of strangers, as a server has them.
+    """
+    before = _ONLY_BYTES.set(True)
+    try:
+        yield
+    finally:
+        _ONLY_BYTES.reset(before)
 
 
 class FileError(RegardError):
@@ -42,6 +60,8 @@ def place_of(address: str, file: str = "") -> tuple[str, str]:
     """
     if address.startswith(URL):
         return address, ""
+    if _ONLY_BYTES.get():
+        raise RequestError("the bytes of a file were expected, as a data: URL, not where it is")
     path, inside = address, ""
     for ending in HOLDERS:
         if f"{ending}#" in address:
@@ -67,6 +87,8 @@ def content(place: str, inside: str = "") -> bytes:
             return base64.b64decode(place.partition(",")[2], validate=True)
         except ValueError:
             raise RequestError("a data: URL without base64") from None
+    if _ONLY_BYTES.get():
+        raise RequestError("the bytes of a file were expected, as a data: URL, not where it is")
     if not inside:
         return Path(place).read_bytes()
     members = _members(place, Path(place).stat().st_mtime_ns)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.addresses import FileError, content, place_of
+from regard.data.addresses import URL, FileError, content, place_of
 from regard.data.npz import IMAGES, arrays
 from regard.errors import RequestError
 
@@ -85,7 +85,7 @@ def pixels(picture: PictureSource, channels: int) -> Pixels:
     Raises:
         PictureError: it is empty, damaged, animated, too large, too small, or no picture.
     """
-    if picture.place.endswith(".npz"):
+    if picture.place.endswith(".npz") and not picture.place.startswith(URL):
         found = _colored(_of_array(picture), channels)
     else:
         found = _decoded(_content(picture), channels)

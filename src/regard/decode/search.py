@@ -5,6 +5,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -21,13 +22,31 @@ from regard.decode.rules import Phrases, Rule, no_repeat_ngram, repetition_penal
 from regard.errors import RequestError, nearest
 from regard.protocols import BOS, EOS, PAD, Decoding, Generator, Inputs, unpacked
 
-__all__ = ["IMPOSSIBLE", "Decoder", "Gaining", "Request", "SoFar", "check", "forced", "frozen"]
+__all__ = [
+    "IMPOSSIBLE", "Decoder", "Gaining", "Request", "SoFar", "check", "ending_when",
+    "forced", "frozen",
+]  # fmt: skip
 
 SoFar = Callable[[], list[list[Hypothesis]]]
 """Gives each sentence's hypotheses after a step, best first; tracing them takes time."""
 
 IMPOSSIBLE = -1e6
 """The log-probability of a token that the model gives none but a prefix forces: search goes on."""
+
+_OVER: ContextVar[Callable[[], bool] | None] = ContextVar("_OVER", default=None)
+
+
+@contextmanager
+def ending_when(over: Callable[[], bool]) -> Iterator[None]:
+    """Within this, in this thread, a call of a decoder ends as by a deadline once `over()` is true.
+
+    Asked after each step. For servers: whoever wanted the outputs may have left.
+    """
+    before = _OVER.set(over)
+    try:
+        yield
+    finally:
+        _OVER.reset(before)
 
 
 @runtime_checkable
@@ -160,10 +179,11 @@ class Decoder(ABC):
         if not len(source):
             return []
         found: SoFar = list
+        over = _OVER.get()
         with frozen(model), torch.inference_mode():
             for so_far in self.search(self._request(model, asked)):
                 found = so_far
-                if end is not None and time.monotonic() >= end:
+                if (end is not None and time.monotonic() >= end) or (over is not None and over()):
                     break
             return found()
 

@@ -1,6 +1,7 @@
 """What a model gives for one input, with its runners-up."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,7 +73,9 @@ class Prediction:
         return {"input": self.input, **self._hypothesis(), "alternatives": self._others()}
 
     def _hypothesis(self) -> dict[str, Any]:
-        pairs = zip(self.tokens, self.token_scores, strict=True)
+        # CTC has no scores of single tokens.
+        scores: Sequence[float | None] = self.token_scores or [None] * len(self.tokens)
+        pairs = zip(self.tokens, scores, strict=True)
         tokens = [{"token": token, "score": score} for token, score in pairs]
         made = {"output": self.output, "score": self.score, "log_prob": self.log_prob}
         links = {} if self.alignment is None else {"alignment": [list(x) for x in self.alignment]}

@@ -28,7 +28,7 @@ from regard.protocols import EOS, UNK
 from regard.tasks.looking import chosen, looked, looking
 from regard.tasks.prediction import Prediction
 
-__all__ = ["align", "read_lexicon", "replace_unknown", "word_weights"]
+__all__ = ["align", "read_lexicon", "replace_unknown", "split_words", "word_weights"]
 
 Groups = Sequence[Sequence[int]]
 
@@ -125,7 +125,8 @@ def replace_unknown(
     def spoken(one: Prediction) -> Prediction:
         if UNK not in one.ids or one.alignment is None:
             return one
-        words, links = _words(tokenizers["source"], one.input), {j: i for i, j in one.alignment}
+        words = split_words(tokenizers["source"], one.input)
+        links = {j: i for i, j in one.alignment}
         text, ids = "", _open(one.ids)
         for j, group in enumerate(word_groups(tokenizers["target"].words(ids))):
             own = [ids[place] for place in group]
@@ -180,7 +181,7 @@ def _open(ids: Iterable[int]) -> list[int]:
     return [i for i in ids if i != EOS]
 
 
-def _words(tokenizer: Tokenizer, text: str) -> list[str]:
+def split_words(tokenizer: Tokenizer, text: str) -> list[str]:
     """The words that links count: letters where letters are pieces."""
     if tokenizer.kind != "characters":
         return text.split()

@@ -1,0 +1,158 @@
+"""`regard serve`: models over HTTP."""
+
+import logging
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.cli._common import say, show_traces
+from regard.errors import RequestError
+
+__all__ = ["serve"]
+
+KEYS = "REGARD_SERVE_KEYS"
+LOCAL = ("127.0.0.1", "localhost", "[::1]", "::1")
+
+
+def serve(
+    folders: Annotated[
+        list[str],
+        typer.Argument(metavar="FOLDER...", help="Trained folders, shipped names, NAME=FOLDER."),
+    ],
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="0.0.0.0: every machine may ask.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, metavar="N", help="0: a free one.")] = 8000,
+    workers: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Processes; they share the weights.")
+    ] = 1,
+    threads: Annotated[
+        int, typer.Option(min=1, metavar="N", help="CPU threads of each process.")
+    ] = 1,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A setting of the decoder (beam_size=1)."),
+    ] = None,
+    keys: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help=f"Bearer keys, one a line; or ${KEYS}, with commas."),
+    ] = None,
+    host_name: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Requests may come under this name; *: under any."),
+    ] = None,
+    proxy: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ADDRESS", help="A reverse proxy that says who the client is."),
+    ] = None,
+    batch_tokens: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Padded tokens that are answered at once.")
+    ] = 4096,
+    wait_ms: Annotated[
+        float, typer.Option(min=0, metavar="MS", help="How long the first text waits for others.")
+    ] = 3.0,
+    reload: Annotated[
+        float, typer.Option(min=0, metavar="S", help="Between looks at the folders; 0: never.")
+    ] = 2.0,
+    grace: Annotated[
+        float, typer.Option(min=0, metavar="S", help="Not ready, but still here, after SIGTERM.")
+    ] = 0.0,
+    max_body: Annotated[int, typer.Option(min=1, metavar="BYTES", help="Of a request.")] = 16
+    * 2**20,
+    max_texts: Annotated[int, typer.Option(min=1, metavar="N", help="Of a request.")] = 512,
+    max_tokens: Annotated[int, typer.Option(min=1, metavar="N", help="Of a request.")] = 32_768,
+    max_queue: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Texts that wait in a process.")
+    ] = 4096,
+    max_wait: Annotated[
+        float, typer.Option(min=0.001, metavar="S", help="That a text may expect to wait.")
+    ] = 5.0,
+    max_seconds: Annotated[
+        float, typer.Option(min=0.001, metavar="S", help="Of a request.")
+    ] = 60.0,
+    max_concurrency: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Requests of one client at once.")
+    ] = 64,
+    max_streams: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Outputs that are streamed at once.")
+    ] = 8,
+    max_beam: Annotated[
+        int, typer.Option(min=1, metavar="N", help="n_best and beam_size of a request.")
+    ] = 32,
+    max_output: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Lengths that a request's decoder may have.")
+    ] = 1024,
+    log_texts: Annotated[bool, typer.Option("--log-texts", help="Log texts, too.")] = False,
+) -> None:
+    """Serve models over HTTP: answers, scores, alignments, and what was looked at.
+
+    Logs are JSON lines on stderr. SIGTERM finishes what was accepted, then ends. A folder that
+    changes is loaded again without a lost request. Routes: docs/howto/serve.md, and /docs.
+
+    Examples:
+        regard serve de-en-small
+        regard serve de-en-small reviews=runs/classification/han --port 9000
+        regard serve de-en-small --host 0.0.0.0 --keys keys.txt --workers 4
+    """
+    _check_extra()
+    from regard.serve._settings import Limits, Settings, bound, named
+
+    limits = Limits(
+        body=max_body, texts=max_texts, tokens=max_tokens, queue=max_queue, wait=max_wait,
+        seconds=max_seconds, concurrency=max_concurrency, streams=max_streams, beam=max_beam,
+        output=max_output,
+    )  # fmt: skip
+    names = tuple(host_name or ())
+    hosts = () if "*" in names or (not names and host not in LOCAL) else (*LOCAL, *names)
+    settings = Settings(
+        models=named(folders), host=host, port=port, limits=limits, changes=tuple(changes or ()),
+        batch_tokens=batch_tokens, wait=wait_ms / 1000, threads=threads, keys=_keys(keys),
+        hosts=hosts, proxy=tuple(proxy or ()), reload=reload, grace=grace, log_texts=log_texts,
+    )  # fmt: skip
+    level = logging.DEBUG if show_traces() else logging.getLogger("regard").level
+    try:
+        listening = bound(settings)
+    except (OSError, OverflowError) as error:
+        raise RequestError(f"{host}:{port}: {error}") from None
+    address, number = listening.getsockname()[:2]
+    shown = f"[{address}]" if ":" in address else address
+    say(f"http://{shown}:{number}  (Ctrl-C ends it)")
+    with listening:
+        if workers == 1:
+            from regard.serve._server import serve as run
+
+            run(settings, [listening], level=level)
+            return
+        from regard.serve._workers import serve_together
+
+        if code := serve_together(settings, listening, workers, level):
+            raise typer.Exit(code)
+
+
+def _check_extra() -> None:
+    from importlib.util import find_spec
+
+    for name in ("fastapi", "uvicorn", "prometheus_client", "python_multipart"):
+        if find_spec(name) is None:
+            raise RequestError(f"this needs {name}: pip install 'regard[serve]'")
+
+
+def _keys(path: Path | None) -> tuple[str, ...]:
+    """The keys of a file or of the environment.
+
+    Raises:
+        RequestError: there is none in the file, or one that no header can hold.
+    """
+    if path is not None:
+        lines = path.read_text("utf-8").splitlines()
+        given = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+        if not given:
+            raise RequestError(f"{path}: expected a key in a line, got none")
+    else:
+        given = [key.strip() for key in os.environ.get(KEYS, "").split(",") if key.strip()]
+    for key in given:
+        if not key.isascii() or not key.isprintable() or " " in key or len(key) < 8:
+            raise RequestError("keys: expected 8 or more ASCII characters without blanks each")
+    return tuple(given)

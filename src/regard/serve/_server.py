@@ -1,0 +1,84 @@
+"""A process that serves: uvicorn, with an end that loses nothing."""
+
+import asyncio
+import logging
+import signal
+import socket
+from types import FrameType
+from typing import Any
+
+import uvicorn
+
+from regard.serve._app import build
+from regard.serve._guard import Gate
+from regard.serve._logs import start_logging
+from regard.serve._models import Models
+from regard.serve._settings import Settings
+
+__all__ = ["Server", "serve"]
+
+log = logging.getLogger(__name__)
+
+
+class Server(uvicorn.Server):
+    """Ends on SIGTERM or SIGINT: not ready, then no new requests, then the last answer, then over.
+
+    A second signal ends at once.
+    """
+
+    def __init__(self, config: uvicorn.Config, settings: Settings, gate: Gate) -> None:
+        super().__init__(config)
+        self.settings, self.gate = settings, gate
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ending: asyncio.Task[None] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen."""
+        self._loop = asyncio.get_running_loop()
+        await super().startup(sockets)
+        if sockets:
+            host, port = sockets[0].getsockname()[:2]
+            names = [name for name, _ in self.settings.models]
+            about = {"models": names, "address": f"http://{host}:{port}"}
+            log.info("serving", extra={"about": about})
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """A signal came."""
+        if self.gate.draining or self._loop is None:
+            super().handle_exit(sig, frame)
+            return
+        self.gate.draining = True
+        self._loop.call_soon_threadsafe(self._end)
+
+    def _end(self) -> None:
+        self._ending = asyncio.ensure_future(self._drain())
+
+    async def _drain(self) -> None:
+        """Answer what was taken; what comes meanwhile gets 503."""
+        log.info("stopping", extra={"about": {"active": self.gate.active}})
+        await asyncio.sleep(self.settings.grace)
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self.settings.limits.seconds
+        while self.gate.active and loop.time() < end:
+            await asyncio.sleep(0.01)
+        self.should_exit = True
+
+
+def serve(
+    settings: Settings, sockets: list[socket.socket], models: Models | None = None,
+    level: int = logging.INFO,
+) -> None:  # fmt: skip
+    """Serve until a signal comes."""
+    start_logging(level)
+    app = build(settings, models)
+    options: dict[str, Any] = {}
+    if settings.proxy:
+        options = {"forwarded_allow_ips": ",".join(settings.proxy)}
+    config = uvicorn.Config(
+        app, log_config=None, access_log=False, server_header=False, timeout_keep_alive=30,
+        proxy_headers=bool(settings.proxy), backlog=2048, lifespan="on",
+        timeout_graceful_shutdown=max(1, round(settings.limits.seconds)), **options,
+    )  # fmt: skip
+    server = Server(config, settings, app.state.service.gate)
+    server.run(sockets=sockets)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
