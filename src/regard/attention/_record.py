@@ -30,6 +30,7 @@ class Facts(NamedTuple):
         empty: how many rows look at nothing; -1 where weights were not kept.
         error: the largest difference between weights times values and the real output; not a
             number where the two cannot be compared.
+        projected: of contribution norms, whether the layer W^O was found behind the heads.
     """
 
     kernel: str
@@ -38,6 +39,7 @@ class Facts(NamedTuple):
     dropped: bool
     empty: int
     error: float
+    projected: bool | None = None
 
 
 @dataclass

@@ -26,6 +26,37 @@ Floats = NDArray[np.float32]
 class Watched(Seen):
     """What was looked at, with pages and files of it."""
 
+    what = "weights"
+    """What its records hold: a key of `regard.views.WHATS`."""
+
+    def rollout(self) -> "Watched":
+        """Attention rollout: where each layer's positions come from, through all layers below.
+
+        Ã_l = (½ mean_h A_l + ½ I) Ã_{l-1}, Ã_0 = I, for the stack of each role, in the order in
+        which layers ran; (example, head, query, key) with one head. Attention that looks at
+        something else (cross) is left out.
+
+        Raises:
+            RequestError: nothing looks at itself, a stack's layers differ in length, or they were
+                called several times (as `generate` with a cache does).
+
+        Source: Abnar and Zuidema 2020, section 3.
+        """
+        from regard.viewer._measured import rollout
+
+        return rollout(self)
+
+    def backward(self, score: torch.Tensor) -> "Watched":
+        """With `watch(..., measure="gradient")`: weights times the gradient of a score by them.
+
+        Args:
+            score: one number that the watched run led to, as a log-probability.
+
+        Raises:
+            RequestError: watched without that measure, not one number, or run without gradients.
+        """
+        raise RequestError('expected watch(..., measure="gradient"), got one of ' + self.what)
+
     def view(self, *, row: int = 0, title: str = "") -> DrawableView:
         """All that was seen of one example of the batch."""
         return of_seen(self, title=title, row=row)
@@ -51,10 +82,19 @@ def watch(
     dtype: torch.dtype | None = None,
     to: str | Path | None = None,
     tiles: bool = False,
+    measure: str = "weights",
 ) -> Iterator[Watched]:
     """See every attention of `model` (and every bare `attend`) while the block runs.
 
     As `regard.attention.watch`, whose arguments these are; what it gives can also be looked at.
+
+    Args:
+        measure: what is kept in place of weights: "norms", what each head could have handed over
+            of each value (Kobayashi et al. 2020); "gradient", weights times the gradient of the
+            score that `seen.backward(score)` is told; `seen.rollout()` is made of weights.
+
+    Raises:
+        RequestError: no such measure, or one together with `top_k`, `dtype`, `to` or `tiles`.
 
     Example:
         >>> from regard.attention import MultiHead
@@ -65,8 +105,17 @@ def watch(
         >>> seen.label(rows="a b c").view()
         DrawableView('attention': 1 run(s), 1 map(s), 2 head(s))
     """
-    with recording(Watched, model, only, top_k=top_k, dtype=dtype, to=to, tiles=tiles) as seen:
-        yield seen
+    if measure == "weights":
+        with recording(Watched, model, only, top_k=top_k, dtype=dtype, to=to, tiles=tiles) as seen:
+            yield seen
+        return
+    from regard.viewer._measured import kind_of
+
+    kind, around = kind_of(measure)
+    if tiles or any(option is not None for option in (top_k, dtype, to)):
+        raise RequestError(f"measure={measure!r}: expected without top_k, dtype, to and tiles")
+    with around, recording(kind, model, only) as measured:
+        yield measured
 
 
 def of_seen(
@@ -103,6 +152,7 @@ def of_seen(
                 sides.of(given, c), weights.shape,
                 weights.load if tiled else weights.__getitem__,
                 kind="features" if record.features else record.role or name or "attention",
+                what=getattr(seen, "what", "weights"),
                 layer=turn if len(parts) > 1 else layers[record.role] if record.role else 0,
                 scope=scope,
                 tile=weights.tile if tiled else None,
