@@ -120,12 +120,11 @@ class NormsAsked(_Asking):
 
     def _follow(self, func: Any, args: Sequence[Any], result: Any) -> None:
         at, other = _LINEAR.get(func, (0, -1))
-        given = args[at] if len(args) > at else None
-        ref, one = (
-            self._trails.get(place_of(given), (None, None)) if _dense(given) else (None, None)
-        )
-        if one is None or ref is None or ref.expired() or one not in self._waiting:
+        given: Any = args[at] if len(args) > at else None
+        known = self._trails.get(place_of(given)) if _dense(given) else None
+        if known is None or known[0].expired() or known[1] not in self._waiting:
             return
+        one = known[1]
         if other < 0:
             if func in FORMS and _dense(result) and place_of(result) != place_of(given):
                 self._note(result, one)
@@ -186,7 +185,7 @@ def gradients(asked: Sequence[_Asked], total: Tensor) -> None:
             )
     if not asked:
         return
-    slopes = torch.autograd.grad(
+    slopes: Sequence[Tensor | None] = torch.autograd.grad(
         total, [one.looked.output for one in asked], allow_unused=True, retain_graph=True
     )
     for one, slope in zip(asked, slopes, strict=True):

@@ -286,7 +286,8 @@ class Interceptor(TorchDispatchMode):
 def with_heads(weights: Tensor, heads: int) -> Tensor:
     """(B · H, Q, K), as `nn.MultiheadAttention` has them, to (B, H, Q, K); (Q, K) to (1, Q, K)."""
     if weights.dim() == 3 and heads > 1 and weights.shape[0] % heads == 0:
-        return weights.unflatten(0, (-1, heads))
+        headed: Tensor = weights.unflatten(0, (-1, heads))
+        return headed
     return weights[None] if weights.dim() == 2 else weights
 
 
