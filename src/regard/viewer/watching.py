@@ -1,10 +1,11 @@
 """Watching with a way to look at it: a recorder that writes pages and files of what it saw."""
 
+import html
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -17,6 +18,9 @@ from regard.errors import RequestError
 from regard.viewer._drawable import DrawableView
 from regard.viewer._graph import EdgeWeights, edge_map, node_axis
 from regard.views import Axis, Map, Run, axis_of
+
+if TYPE_CHECKING:
+    from regard.viewer._notebook import Following
 
 __all__ = ["Watched", "of_seen", "watch"]
 
@@ -70,7 +74,41 @@ class Watched(Seen):
         return self.view(row=row, title=title).page(path, **options)
 
     def _repr_html_(self) -> str:
-        return self.view()._repr_html_()
+        try:
+            return self.view()._repr_html_()
+        except RequestError as error:
+            return f"<p>{html.escape(str(error))}</p>"
+
+    @contextmanager
+    def follow(self, tokenizer: Any = None, every: float = 0.5) -> Iterator["Following"]:
+        """In a notebook: a display that says, while the model runs, what its newest row looks at.
+
+        Args:
+            tokenizer: of the tokens that it is given as a streamer of `generate`.
+            every: seconds between two displays.
+
+        Raises:
+            RequestError: IPython is not installed.
+
+        Example:
+            `with regard.watch(model) as seen, seen.follow(tokenizer) as live:
+            model.generate(ids, streamer=live)`
+        """
+        from regard.viewer._notebook import Following
+
+        self._follower = Following(self, tokenizer, every)
+        try:
+            yield self._follower
+        finally:
+            self._follower.show()
+            self._follower = None
+
+    _follower: "Following | None" = None
+
+    def _step(self, record: Record, step: Any) -> None:
+        super()._step(record, step)
+        if self._follower is not None:
+            self._follower.met(record)
 
 
 @contextmanager

@@ -115,6 +115,11 @@ class Interceptor(TorchDispatchMode):
         return True
 
     @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Else the first operation imports the whole compiler: 140 MB and seconds."""
+        return False
+
+    @classmethod
     def is_infra_mode(cls) -> bool:
         """As above: this mode changes nothing that a compiler could miss."""
         return True
@@ -194,7 +199,7 @@ class Interceptor(TorchDispatchMode):
             causal: bool | None = products.causal or None
         else:
             steps = products.weights()
-            empty, error = _empty(steps), float("nan")
+            empty, error = _empty(steps) if products.hides else 0, float("nan")
             if compared and fused.finish is None:
                 assert fused.output is not None
                 error = products.error(steps, fused.output)
@@ -307,6 +312,8 @@ def _is_causal(weights: Tensor) -> bool | None:
     rows, columns = weights.shape[-2:]
     if rows < 2 or columns < rows or not weights.numel():
         return None
+    if bool(weights[..., 0, columns - rows + 1 :].any()):  # seldom has a first row to be told more
+        return False
     return not bool(weights.triu(columns - rows + 1).any())
 
 
