@@ -43,7 +43,8 @@ class Following:
         self._seen, self._tokenizer, self._every = seen, tokenizer, every
         self._ids: list[int] = []
         self._shown, self._calls = 0.0, 0
-        self._handle: Any = display(_Html(self.html()), display_id=True)
+        show: Any = display
+        self._handle: Any = show(_Html(self.html()), display_id=True)
 
     def met(self, record: "Record") -> None:
         """Shown each step as it is written down."""
@@ -111,7 +112,7 @@ class Following:
         top = max((abs(v) for v in values), default=1.0) or 1.0
         cells = "".join(
             f'<td title="{html.escape(name)}: {100 * v:.1f} %" style="padding:1px 3px;'
-            f'background:rgba(29,91,168,{abs(v) / top:.2f})">{html.escape(name[:10])}</td>'
+            f'background:rgba(29,91,168,{0.6 * abs(v) / top:.2f})">{html.escape(name[:10])}</td>'
             for name, v in list(zip(names, values, strict=True))[-PLACES:]
         )
         return f'<tr><th style="text-align:left">{html.escape(record.name)}</th>{cells}</tr>'

@@ -32,7 +32,7 @@ class Inspector:
             tokenizer gives), a tuple of arguments, or one argument. Row 0 of each is kept.
         every: keep steps that this divides; `at` names others.
         at: these steps besides.
-        labels: of each example, what `seen.label(rows=...)` takes, or a pair of rows and columns.
+        labels: of each example, what `seen.label(rows=...)` takes, or a pair of lists of rows and columns.
         names: of each example; "example 1", ....
         only: which attentions, as in `regard.watch`.
         run: calls the model for an example, where that is more than calling it.
@@ -108,8 +108,9 @@ class Inspector:
                 with torch.no_grad(), watch(model, only=self.only) as seen:
                     self._run(model, example)
                 given = self._labels[place]
-                pair = isinstance(given, tuple) and len(given) == 2
-                rows, columns = given if pair else (given, None)
+                rows, columns = given, None
+                if isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], list):
+                    rows, columns = given
                 self._add(of_seen(seen, rows=rows, columns=columns), place, step)
         self.steps.append(step)
         if self.to is not None:
