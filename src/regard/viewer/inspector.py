@@ -32,7 +32,8 @@ class Inspector:
             tokenizer gives), a tuple of arguments, or one argument. Row 0 of each is kept.
         every: keep steps that this divides; `at` names others.
         at: these steps besides.
-        labels: of each example, what `seen.label(rows=...)` takes, or a pair of lists of rows and columns.
+        labels: of each example, what `seen.label(rows=...)` takes, or a pair of lists, of rows and
+            of columns.
         names: of each example; "example 1", ....
         only: which attentions, as in `regard.watch`.
         run: calls the model for an example, where that is more than calling it.
