@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from regard.attention import scope as scope
     from regard.store import load as load
     from regard.viewer import view as view
+    from regard.viewer.inspector import Inspector as Inspector
     from regard.viewer.watching import watch as watch
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Attention",
+    "Inspector",
     "Memory",
     "MultiHead",
     "__version__",
@@ -41,6 +43,7 @@ _HOMES = {
     "watch": "regard.viewer.watching",
     "load": "regard.store",
     "view": "regard.viewer",
+    "Inspector": "regard.viewer.inspector",
 }
 
 if not TYPE_CHECKING:

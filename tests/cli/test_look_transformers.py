@@ -116,7 +116,7 @@ def test_pickles_are_refused(capsys, folders, tmp_path):
     ("config", "said"),
     [
         ({"auto_map": {"AutoModel": "code.Model"}}, "code of its own, which is never run"),
-        ({"architectures": ["ViTModel"], "model_type": "vit"}, "got ViTModel"),
+        ({"architectures": ["T5EncoderX"], "model_type": "t5"}, "got T5EncoderX"),
         ({"architectures": None}, "got none"),
     ],
 )
@@ -136,7 +136,7 @@ def test_other_kinds_are_refused(config, said, capsys, folders, tmp_path):
         ("masked", (TEXT, "--target", "the"), "target: no view of"),
         ("masked", (" ",), "the input is empty"),
         ("masked", ("the " * 40,), "has 32 places, the text has 42 tokens"),
-        ("causal", (TEXT, "--why"), "why: no view of"),
+        ("classes", (TEXT, "--measure", "norm"), "did you mean 'norms'"),
         ("causal", (TEXT, "--set", "beam_size=1"), "are for trained folders"),
     ],
 )

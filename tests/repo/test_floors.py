@@ -117,8 +117,10 @@ def test_only_dependencies_are_imported(path):
         *("ctranslate2", "onnx"),  # the extra `export`
         *("fastapi", "starlette", "uvicorn", "prometheus_client", "httpx"),  # the extra `serve`
     }
-    if path.name == "_transformers.py":  # reads folders of Hugging Face where it is installed
-        wanted.add("transformers")
+    if path.name.startswith("_transformers") or path.name == "inspector.py":
+        wanted.add("transformers")  # reads folders of Hugging Face where it is installed
+    if path.name == "_notebook.py":  # runs within IPython alone
+        wanted.add("IPython")
     if path.parent.name == "triton":  # comes with torch for CUDA, and only these files need it
         wanted.add("triton")
     found = {name.split(".")[0] for name, _ in imports(path)} - {""}

@@ -28,8 +28,10 @@ class Facts(NamedTuple):
         causal: whether no query looks at what comes after it; None where this is not known.
         dropped: dropout followed; weights are those before it.
         empty: how many rows look at nothing; -1 where weights were not kept.
-        error: the largest difference between weights times values and the real output; not a
+        error: the largest difference between weights times values and the real output, of every
+            row, or some of them from the first to the last where there are more than 64; not a
             number where the two cannot be compared.
+        projected: of contribution norms, whether the layer W^O was found behind the heads.
     """
 
     kernel: str
@@ -38,6 +40,7 @@ class Facts(NamedTuple):
     dropped: bool
     empty: int
     error: float
+    projected: bool | None = None
 
 
 @dataclass

@@ -31,6 +31,9 @@ __all__ = ["Record", "Seen", "record_weights", "recording", "rows_of", "scope", 
 class Seen(Mapping[str, Record]):
     """What was looked at, by the path of the attention module (or the name of a bare `attend`)."""
 
+    intercepts: Any = None
+    """What watches models that are not ours in its name, where weights alone are not enough."""
+
     def __init__(
         self,
         model: nn.Module | None,

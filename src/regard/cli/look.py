@@ -30,7 +30,8 @@ def look(
         str,
         typer.Argument(
             metavar="FOLDER",
-            help="A trained folder, a shipped name, a .seen file, or hf:FOLDER of Hugging Face.",
+            help="A trained folder, a shipped name, a .seen file, hf:FOLDER of Hugging Face, or "
+            "SCRIPT.py:FUNCTION that makes a model.",
         ),
     ],
     inputs: Annotated[
@@ -102,6 +103,8 @@ def look(
         regard look de-en-small "Guten Morgen." --serve
         regard look hf:my-bert "The cat sat." -o bert.html
         regard look hf:my-gpt2 "The cat" --max 8
+        regard look hf:my-vit photo.png -o vit.html
+        regard look mine.py:make_model "The cat sat." -o mine.html
         regard look kept.seen --show compare --head 2,4 -o two-heads.svg
     """
     from regard.viewer.choosing import choose, run_of, values_of
@@ -120,6 +123,10 @@ def look(
     options = ViewOptions(target, measure, None if every else hypothesis, why, folder)
     if folder.startswith("hf:"):
         source = _of_transformers(folder, options, longest, changes, threads, graph)
+    elif ".py:" in folder:
+        if longest is not None:
+            raise RequestError("--max is for hf:FOLDER; leave it out")
+        source = _of_script(folder, options, changes, threads, graph)
     elif longest is not None:
         raise RequestError("--max is for hf:FOLDER; of a trained folder, --set max_length=N")
     else:
@@ -171,14 +178,35 @@ def _of_transformers(
     """The same of a Hugging Face folder."""
     from regard.viewer._transformers import open_transformers
 
+    _not_trained(folder, changes, threads, graph)
+    model = open_transformers(folder)
+    return lambda inputs: model.view(inputs, options, longest)
+
+
+def _of_script(
+    folder: str,
+    options: "ViewOptions",
+    changes: list[str] | None,
+    threads: int | None,
+    graph: str | None,
+) -> "Source":
+    """The same of a model that a function of a script makes."""
+    from regard.viewer._script import open_script
+
+    _not_trained(folder, changes, threads, graph)
+    model = open_script(folder)
+    return lambda inputs: model.view(inputs, options)
+
+
+def _not_trained(
+    folder: str, changes: list[str] | None, threads: int | None, graph: str | None
+) -> None:
     if changes or graph is not None:
         raise RequestError(f"--set and --graph are for trained folders, not for {folder}")
     if threads is not None:
         import torch
 
         torch.set_num_threads(threads)
-    model = open_transformers(folder)
-    return lambda inputs: model.view(inputs, options, longest)
 
 
 def _width(text: str) -> float | str | None:

@@ -22,7 +22,7 @@ from torch.optim import Optimizer
 from regard.train.settings import Training
 from regard.train.stream import Micro
 
-__all__ = ["Work", "device_of", "rank", "run", "world"]
+__all__ = ["Inspecting", "Work", "device_of", "inspecting", "rank", "run", "world"]
 
 
 @runtime_checkable
@@ -165,6 +165,44 @@ class _Module(pl.LightningModule):
     def on_train_batch_end(self, outputs: Any, batch: Micro, index: int) -> None:
         if (index + 1) % self.accumulate == 0 and self.work.after_step(batch):
             self.trainer.should_stop = True
+
+
+@runtime_checkable
+class Inspecting(Protocol):
+    """What is shown a model after each step: `regard.Inspector`."""
+
+    def step(self, model: nn.Module, step: int) -> bool:
+        """Keep what the model attends to, if it is time."""
+        ...
+
+
+def inspecting(inspector: Inspecting) -> pl.Callback:
+    """A callback of pytorch-lightning that shows an inspector the model, in the first process.
+
+    Example:
+        `pl.Trainer(callbacks=[inspecting(regard.Inspector(examples, every=100))])`
+    """
+    return _Inspecting(inspector)
+
+
+class _Inspecting(pl.Callback):
+    """Counts as the engine does: updates, not micro-batches."""
+
+    def __init__(self, inspector: Inspecting) -> None:
+        self._inspector, self._last = inspector, -1
+
+    def _show(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        if trainer.is_global_zero and trainer.global_step != self._last:
+            self._last = trainer.global_step
+            self._inspector.step(module, self._last)
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self._show(trainer, pl_module)
+
+    def on_train_batch_end(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: Any, **__: Any
+    ) -> None:
+        self._show(trainer, pl_module)
 
 
 @contextlib.contextmanager

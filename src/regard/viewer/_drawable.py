@@ -1,6 +1,5 @@
 """A view that can be drawn: as a page, a `.seen` file, a figure, a text for the terminal."""
 
-import html
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,9 +77,9 @@ class DrawableView(View):
 
     def _repr_html_(self) -> str:
         """For notebooks: the same page in a frame."""
-        inside = html.escape(self.html(), quote=True)
-        style = "width:100%;height:640px;border:1px solid #8884;border-radius:6px"
-        return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{inside}"></iframe>'
+        from regard.viewer._notebook import framed
+
+        return framed(self.html())
 
 
 def drawable(view: View) -> DrawableView:

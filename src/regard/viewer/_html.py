@@ -21,6 +21,8 @@ SCRIPTS = (
     "text.js", "compare.js", "tasks.js", "main.js",
 )  # fmt: skip
 """In the order they are put together."""
+STEPS = "steps.js"
+"""Of pages of a training alone: the slider over its steps."""
 
 KEYS = {
     "← ↑ ↓ →": "move the chosen row and column",
@@ -42,9 +44,14 @@ KEYS = {
 
 
 @cache
-def script() -> str:
-    """The whole script: the files one after another, without comments and needless blanks."""
-    return squeeze("\n".join(['"use strict";', *map(_file, SCRIPTS)]))
+def script(steps: bool = False) -> str:
+    """The whole script: the files one after another, without comments and needless blanks.
+
+    Args:
+        steps: with the slider over the steps of a training.
+    """
+    names = (*SCRIPTS[:-1], STEPS, SCRIPTS[-1]) if steps else SCRIPTS
+    return squeeze("\n".join(['"use strict";', *map(_file, names)]))
 
 
 @cache
@@ -73,7 +80,8 @@ def page(view: View, *, live: bool = False, **options: Any) -> bytes:
         ("@PANELS@", panels_html(view.runs)),
     ):  # fmt: skip
         before = before.replace(name, text)
-    return before.encode() + data + after.replace("@SCRIPT@", script()).encode()
+    steps = any(run.step is not None for run in view.runs)
+    return before.encode() + data + after.replace("@SCRIPT@", script(steps)).encode()
 
 
 def _plain(view: View) -> bytes:

@@ -12,6 +12,7 @@ Floats = NDArray[np.float32]
 
 MEASURES = {
     "entropy": ("spread", "how spread, in bits; 0 looks at one place"),
+    "sparsity": ("sparsity", "0 looks everywhere alike, 1 at one place (Hoyer)"),
     "distance": ("distance", "how many columns away it looks, on average"),
     "diagonal": ("diagonal", "share within one place of the diagonal"),
     "previous": ("previous", "share on the token before"),
@@ -74,10 +75,15 @@ def _sums(
     if not own and rows > 1:
         at = at * ((columns - 1) / (rows - 1))
     apart = np.abs(at[:, None] - np.arange(columns, dtype=np.float32))
+    root = np.sqrt(np.float32(columns))  # Hoyer 2004: (√C − ‖w‖₁ / ‖w‖₂) / (√C − 1)
+    norm = np.sqrt(np.einsum("hrc,hrc->hr", share, share))
+    norm = np.where(norm > 0, norm, 1)
+    sparse = np.where(total > 0, (root - 1 / norm) / max(float(root) - 1, 1e-6), 0)
     logs = np.log2(np.maximum(share, np.float32(1e-12)))
     found = {
         "some": (total > 0).sum(1),
         "entropy": -np.einsum("hrc,hrc->h", share, logs),
+        "sparsity": sparse.sum(1) if columns > 1 else (total > 0).sum(1).astype(np.float32),
         "distance": np.einsum("hrc,rc->h", share, apart),
         "diagonal": np.einsum("hrc,rc->h", share, (apart <= 1).astype(np.float32)),
     }

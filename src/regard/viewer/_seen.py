@@ -263,6 +263,7 @@ def _view(head: Any, body: memoryview) -> DrawableView:
             row.whole("maps"), row.text("label"), row.text("input"), row.text("output"),
             row.text("model"), row.text("folder"), row.number("score"), row.count("number"),
             row.count("of"), row.text("title"), [panel_of(one) for one in row.rows("panels")],
+            step=None if row.get("step") is None else row.count("step"),
         )
         for row in head.rows("runs")
     ]  # fmt: skip

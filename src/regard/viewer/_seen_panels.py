@@ -41,6 +41,8 @@ def row_of(run: Run, maps: Sequence[Map]) -> dict[str, Any]:
     }
     if run.title:
         row["title"] = run.title
+    if run.step is not None:
+        row["step"] = run.step
     if run.panels:
         row["panels"] = [_row(panel) for panel in run.panels]
         own = (p for p in run.panels if isinstance(p, MapPanel) and p.map == run.maps[0])

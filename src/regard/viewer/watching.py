@@ -1,10 +1,11 @@
 """Watching with a way to look at it: a recorder that writes pages and files of what it saw."""
 
+import html
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -18,6 +19,9 @@ from regard.viewer._drawable import DrawableView
 from regard.viewer._graph import EdgeWeights, edge_map, node_axis
 from regard.views import Axis, Map, Run, axis_of
 
+if TYPE_CHECKING:
+    from regard.viewer._notebook import Following
+
 __all__ = ["Watched", "of_seen", "watch"]
 
 Floats = NDArray[np.float32]
@@ -25,6 +29,37 @@ Floats = NDArray[np.float32]
 
 class Watched(Seen):
     """What was looked at, with pages and files of it."""
+
+    what = "weights"
+    """What its records hold: a key of `regard.views.WHATS`."""
+
+    def rollout(self) -> "Watched":
+        """Attention rollout: where each layer's positions come from, through all layers below.
+
+        Ã_l = (½ mean_h A_l + ½ I) Ã_{l-1}, Ã_0 = I, for the stack of each role, in the order in
+        which layers ran; (example, head, query, key) with one head. Attention that looks at
+        something else (cross) is left out.
+
+        Raises:
+            RequestError: nothing looks at itself, a stack's layers differ in length, or they were
+                called several times (as `generate` with a cache does).
+
+        Source: Abnar and Zuidema 2020, section 3.
+        """
+        from regard.viewer._measured import rollout
+
+        return rollout(self)
+
+    def backward(self, score: torch.Tensor) -> "Watched":
+        """With `watch(..., measure="gradient")`: weights times the gradient of a score by them.
+
+        Args:
+            score: one number that the watched run led to, as a log-probability.
+
+        Raises:
+            RequestError: watched without that measure, not one number, or run without gradients.
+        """
+        raise RequestError('expected watch(..., measure="gradient"), got one of ' + self.what)
 
     def view(self, *, row: int = 0, title: str = "") -> DrawableView:
         """All that was seen of one example of the batch."""
@@ -39,7 +74,41 @@ class Watched(Seen):
         return self.view(row=row, title=title).page(path, **options)
 
     def _repr_html_(self) -> str:
-        return self.view()._repr_html_()
+        try:
+            return self.view()._repr_html_()
+        except RequestError as error:
+            return f"<p>{html.escape(str(error))}</p>"
+
+    @contextmanager
+    def follow(self, tokenizer: Any = None, every: float = 0.5) -> Iterator["Following"]:
+        """In a notebook: a display that says, while the model runs, what its newest row looks at.
+
+        Args:
+            tokenizer: of the tokens that it is given as a streamer of `generate`.
+            every: seconds between two displays.
+
+        Raises:
+            RequestError: IPython is not installed.
+
+        Example:
+            `with regard.watch(model) as seen, seen.follow(tokenizer) as live:
+            model.generate(ids, streamer=live)`
+        """
+        from regard.viewer._notebook import Following
+
+        self._follower = Following(self, tokenizer, every)
+        try:
+            yield self._follower
+        finally:
+            self._follower.show()
+            self._follower = None
+
+    _follower: "Following | None" = None
+
+    def _step(self, record: Record, step: Any) -> None:
+        super()._step(record, step)
+        if self._follower is not None:
+            self._follower.met(record)
 
 
 @contextmanager
@@ -51,10 +120,19 @@ def watch(
     dtype: torch.dtype | None = None,
     to: str | Path | None = None,
     tiles: bool = False,
+    measure: str = "weights",
 ) -> Iterator[Watched]:
     """See every attention of `model` (and every bare `attend`) while the block runs.
 
     As `regard.attention.watch`, whose arguments these are; what it gives can also be looked at.
+
+    Args:
+        measure: what is kept in place of weights: "norms", what each head could have handed over
+            of each value (Kobayashi et al. 2020); "gradient", weights times the gradient of the
+            score that `seen.backward(score)` is told; `seen.rollout()` is made of weights.
+
+    Raises:
+        RequestError: no such measure, or one together with `top_k`, `dtype`, `to` or `tiles`.
 
     Example:
         >>> from regard.attention import MultiHead
@@ -65,8 +143,17 @@ def watch(
         >>> seen.label(rows="a b c").view()
         DrawableView('attention': 1 run(s), 1 map(s), 2 head(s))
     """
-    with recording(Watched, model, only, top_k=top_k, dtype=dtype, to=to, tiles=tiles) as seen:
-        yield seen
+    if measure == "weights":
+        with recording(Watched, model, only, top_k=top_k, dtype=dtype, to=to, tiles=tiles) as seen:
+            yield seen
+        return
+    from regard.viewer._measured import kind_of
+
+    kind, around = kind_of(measure)
+    if tiles or any(option is not None for option in (top_k, dtype, to)):
+        raise RequestError(f"measure={measure!r}: expected without top_k, dtype, to and tiles")
+    with around, recording(kind, model, only) as measured:
+        yield measured
 
 
 def of_seen(
@@ -103,6 +190,7 @@ def of_seen(
                 sides.of(given, c), weights.shape,
                 weights.load if tiled else weights.__getitem__,
                 kind="features" if record.features else record.role or name or "attention",
+                what=getattr(seen, "what", "weights"),
                 layer=turn if len(parts) > 1 else layers[record.role] if record.role else 0,
                 scope=scope,
                 tile=weights.tile if tiled else None,

@@ -1,13 +1,9 @@
 """Does it matter? What becomes of an output's score when an attention may not look as it did."""
 
-from regard.tasks._views.why import (
-    Effect,
-    edited,
-    moved,
-    permuted,
-    uniform,
-    why,
-    without_head,
-)
+from regard.tasks._views.changes import edited, permuted, uniform, without_head
+from regard.tasks._views.why import Effect, effects, effects_table, moved, why
 
-__all__ = ["Effect", "edited", "moved", "permuted", "uniform", "why", "without_head"]
+__all__ = [
+    "Effect", "edited", "effects", "effects_table", "moved", "permuted", "uniform", "why",
+    "without_head",
+]  # fmt: skip

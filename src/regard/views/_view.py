@@ -107,6 +107,7 @@ class Run:
         panels: what is shown of it where nothing else is asked for; the first map's kind is what a
             page opens with.
         result: plain values for `--json`, where the task has more to say than weights.
+        step: of a training, at which it was; None where nothing was trained.
     """
 
     maps: list[int]
@@ -121,6 +122,7 @@ class Run:
     title: str = ""
     panels: list[Panel] = field(default_factory=list)
     result: dict[str, Any] = field(default_factory=dict)
+    step: int | None = None
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from regard.protocols import BOS
 if TYPE_CHECKING:
     from regard.attention._kernels.table import Call
 
-__all__ = ["MEASURES", "measured"]
+__all__ = ["MEASURES", "Attached", "Handed", "measured", "rolled"]
 
 
 def measured(
@@ -62,12 +62,12 @@ def norms(
     model: Any, source: Tensor, given: Tensor, target: Tensor, kinds: Mapping[str, str]
 ) -> dict[str, Tensor]:
     """Weight times the length of what the head hands over of each value."""
-    with watching(_Handed(model, None)) as seen, torch.inference_mode():
+    with watching(Handed(model, None)) as seen, torch.inference_mode():
         model(source, given)
     return {name: seen[name].of(0) for name in kinds}
 
 
-class _Handed(Seen):
+class Handed(Seen):
     """Keeps weights times the size of the values that are read, as the layer's output has them."""
 
     def meet(self, name: str, call: "Call", weights: Tensor, owner: object) -> None:
@@ -86,7 +86,7 @@ def gradient(
     model: Any, source: Tensor, given: Tensor, target: Tensor, kinds: Mapping[str, str]
 ) -> dict[str, Tensor]:
     """Weight times the gradient of the output's log-probability by it."""
-    seen = _Attached(model, None)
+    seen = Attached(model, None)
     with (
         watching(seen),
         kernels("reference"),  # which reads with the very weights that it shows
@@ -106,11 +106,11 @@ def gradient(
     return {name: seen[name].of(0) for name in kinds}
 
 
-class _Attached(Seen):
+class Attached(Seen):
     """Keeps the weights themselves, with how they came about."""
 
-    def __init__(self, model: Any, only: str | None) -> None:
-        super().__init__(model, only)
+    def __init__(self, model: Any, only: str | None, **options: Any) -> None:
+        super().__init__(model, only, **options)
         self.steps: dict[str, list[Tensor]] = {}
 
     def meet(self, name: str, call: "Call", weights: Tensor, owner: object) -> None:
@@ -126,15 +126,26 @@ def rollout(
     every = _weights(model, source, given, target, kinds)
     found: dict[str, Tensor] = {}
     for kind in ("encoder", "decoder"):
-        below: Tensor | None = None
-        for name in (name for name, own in kinds.items() if own == kind):
-            mean = every[name].float().mean(0)
-            own = torch.eye(len(mean), device=mean.device)
-            mixed = (mean + own) / 2
-            below = mixed if below is None else mixed @ below
-            found[name] = below[None]
+        stack = {name: every[name] for name, own in kinds.items() if own == kind}
+        found.update(rolled(stack))
     if not found:
         raise RequestError("rollout: this model has no stack of self-attention to multiply through")
+    return found
+
+
+def rolled(stack: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The rollout of a stack of self-attention, from its lowest layer up.
+
+    Shapes:
+        each (head, T, T); result (1, T, T) each
+    """
+    found: dict[str, Tensor] = {}
+    below: Tensor | None = None
+    for name, weights in stack.items():
+        mean = weights.float().mean(0)
+        mixed = (mean + torch.eye(len(mean), device=mean.device)) / 2
+        below = mixed if below is None else mixed @ below
+        found[name] = below[None]
     return found
 
 

@@ -8,6 +8,10 @@ A `TorchFunctionMode` would be simpler, but while one is active PyTorch takes it
 layer out of use (`torch.overrides.has_torch_function`), and the model would compute other bits.
 """
 
+from regard.attention._foreign.asked import GradientAsked, NormsAsked, gradients
+from regard.attention._foreign.changed import changing
 from regard.attention._foreign.interceptor import intercepting, is_foreign
 
-__all__ = ["intercepting", "is_foreign"]
+__all__ = [
+    "GradientAsked", "NormsAsked", "changing", "gradients", "intercepting", "is_foreign",
+]  # fmt: skip

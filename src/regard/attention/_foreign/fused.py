@@ -25,6 +25,7 @@ class Fused(NamedTuple):
         dropout: the probability with which the kernel dropped weights.
         finish: what the operation does with weights times values before it gives them.
         parameter: a parameter by which the module can be found where no hook may stand.
+        projection: W^O, where the operation has it.
     """
 
     products: Products
@@ -32,6 +33,7 @@ class Fused(NamedTuple):
     dropout: float = 0.0
     finish: Callable[[Tensor], Tensor] | None = None
     parameter: Tensor | None = None
+    projection: Tensor | None = None
 
 
 Reader = Callable[[Sequence[Any], Mapping[str, Any], Any], Fused]
@@ -69,7 +71,9 @@ def multihead(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result:
         joined = context.transpose(1, 2).flatten(2)
         return F.linear(joined, given["proj_weight"], given["proj_bias"])
 
-    return Fused(Products(*made, mask), result[0], 0.0, finish, given["qkv_weight"])
+    return Fused(
+        Products(*made, mask), result[0], 0.0, finish, given["qkv_weight"], given["proj_weight"]
+    )
 
 
 def layer(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Fused:
@@ -101,7 +105,7 @@ def layer(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any
         x = x + F.linear(inner, g["ffn_weight_2"], g["ffn_bias_2"])
         return x if first else F.layer_norm(x, *norms[1])
 
-    return Fused(Products(*made, allowed), output, 0.0, finish, g["qkv_weight"])
+    return Fused(Products(*made, allowed), output, 0.0, finish, g["qkv_weight"], g["proj_weight"])
 
 
 def _projected(

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -15,12 +15,39 @@ from regard.attention._foreign.flexible import flexible, is_flexible
 from regard.attention._foreign.fused import FUSED, Fused
 from regard.attention._foreign.pattern import Met, Pattern
 from regard.attention._foreign.places import Places, Running
-from regard.attention._foreign.products import LazyProducts
+from regard.attention._foreign.products import LazyProducts, Products, spread
 from regard.attention._record import Facts
 from regard.attention._roles import Declaring
 from regard.errors import RegardError, RequestError
 
-__all__ = ["intercepting", "is_foreign"]
+__all__ = [
+    "Interceptor",
+    "Looked",
+    "intercepting",
+    "is_foreign",
+    "refuse_compiled",
+    "unpacked",
+    "with_heads",
+]
+
+
+class Looked(NamedTuple):
+    """One attention that ran, in one form whatever ran it.
+
+    Args:
+        output: the very tensor that the operation gave.
+        swapped: it has values before queries: (*batch, V, Q).
+        projection: of an operation that goes on with it, W^O (D, H · V).
+
+    Shapes:
+        weights (*batch, Q, K), values (*batch, K, V), output (*batch, Q, V)
+    """
+
+    weights: Tensor
+    values: Tensor
+    output: Tensor
+    swapped: bool = False
+    projection: Tensor | None = None
 
 
 def is_foreign(model: nn.Module | None) -> bool:
@@ -40,15 +67,10 @@ def intercepting(seen: Any, model: nn.Module) -> Iterator[None]:
     Raises:
         RequestError: the model is compiled; or it ran, and nothing that looks like attention did.
     """
-    for path, module in model.named_modules():
-        compiled = getattr(module, "_compiled_call_impl", None) is not None
-        if compiled or type(module).__name__ == "OptimizedModule":
-            raise RequestError(
-                f"{path or 'the model'} is compiled, and a compiled graph has no watchers in it; "
-                "watch the model itself, before torch.compile"
-            )
+    refuse_compiled(model)
     places = Places(model)
-    mode = _Interceptor(seen, places, list(model.parameters()))
+    make: type[Interceptor] = Interceptor if seen.intercepts is None else seen.intercepts
+    mode = make(seen, places, list(model.parameters()))
     places.on_leave(mode.leave)
     try:
         with mode:
@@ -56,6 +78,17 @@ def intercepting(seen: Any, model: nn.Module) -> Iterator[None]:
     finally:
         places.close()
     mode.finish()
+
+
+def refuse_compiled(model: nn.Module) -> None:
+    """Refuse a model that has a compiled part."""
+    for path, module in model.named_modules():
+        compiled = getattr(module, "_compiled_call_impl", None) is not None
+        if compiled or type(module).__name__ == "OptimizedModule":
+            raise RequestError(
+                f"{path or 'the model'} is compiled, and a compiled graph has no watchers in it; "
+                "watch the model itself, before torch.compile"
+            )
 
 
 class _Beside(threading.local):
@@ -67,7 +100,7 @@ class _Beside(threading.local):
 _beside = _Beside()
 
 
-class _Interceptor(TorchDispatchMode):
+class Interceptor(TorchDispatchMode):
     """Sees every operation below autograd, runs it as it is, and looks at a few of them.
 
     In inference mode operations come whole (`scaled_dot_product_attention`, `matmul`), otherwise
@@ -80,6 +113,11 @@ class _Interceptor(TorchDispatchMode):
     def ignore_compile_internals(cls) -> bool:
         """FlexAttention compiles itself; it would refuse to beside other modes."""
         return True
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Else the first operation imports the whole compiler: 140 MB and seconds."""
+        return False
 
     @classmethod
     def is_infra_mode(cls) -> bool:
@@ -113,15 +151,20 @@ class _Interceptor(TorchDispatchMode):
         result = func(*args, **kwargs)
         _beside.busy = True
         try:
-            self._look(here, func, args, kwargs, result)
+            return self.look(here, func, args, kwargs, result)
         except Exception as error:  # whatever it is, the model's own run must not end of it
+            if self.changes:
+                raise
             self._failed.setdefault(here.path, error)
         finally:
             _beside.busy = False
         return result
 
-    def _look(self, here: Running, func: Any, args: Any, kwargs: Any, result: Any) -> None:
-        """Shown an operation and what it gave."""
+    changes = False
+    """Whether it changes what a model computes; one that cannot do so ends the model's run."""
+
+    def look(self, here: Running, func: Any, args: Any, kwargs: Any, result: Any) -> Any:
+        """Shown an operation and what it gave; gives what the model goes on with."""
         if func in FUSED:
             kernel = func._schema.name.removeprefix("aten::")
             self._fused(here, kernel, FUSED[func](func, args, kwargs, result))
@@ -133,6 +176,7 @@ class _Interceptor(TorchDispatchMode):
                 self._eager(here, read)
             elif hasattr(here.module, "propagate"):
                 edge_softmax(here, func, args, result, self._exponents)
+        return result
 
     def _fused(self, here: Running, kernel: str, fused: Fused) -> None:
         """A fused operation: weights are computed again, beside it."""
@@ -144,11 +188,8 @@ class _Interceptor(TorchDispatchMode):
         if name is None:
             self._found += 1
             return
-        query = products.query
-        if query.dim() == 4 and here.packs(query.shape[1], query.shape[2]):
-            products = replace(products, query=query.flatten(1, 2).unsqueeze(2))
-            if fused.output is not None:
-                fused = fused._replace(output=fused.output.flatten(1, 2).unsqueeze(2))
+        given = fused.output
+        products, fused = unpacked(here, fused)
         steps: Any
         compared = fused.output is not None and not fused.dropout
         if self._seen.tiles:
@@ -158,7 +199,7 @@ class _Interceptor(TorchDispatchMode):
             causal: bool | None = products.causal or None
         else:
             steps = products.weights()
-            empty, error = _empty(steps), float("nan")
+            empty, error = _empty(steps) if products.hides else 0, float("nan")
             if compared and fused.finish is None:
                 assert fused.output is not None
                 error = products.error(steps, fused.output)
@@ -169,7 +210,11 @@ class _Interceptor(TorchDispatchMode):
                 error = float((fused.finish(context) - fused.output).abs().max())
             causal = products.causal or _is_causal(steps)
         facts = Facts(kernel, False, causal, fused.dropout > 0, empty, error)
-        self._write(name, here, steps, facts)
+        looked = None
+        if isinstance(steps, Tensor) and given is not None:
+            values = spread(products.value, products.query)
+            looked = Looked(steps, values, given, projection=fused.projection)
+        self.write(name, here, steps, facts, looked)
 
     def _eager(self, here: Running, read: Met) -> None:
         """A softmax that met its values: its result is the weights."""
@@ -186,15 +231,21 @@ class _Interceptor(TorchDispatchMode):
             _empty(weights),
             read.error,
         )
-        self._write(name, here, weights, facts)
+        looked = None
+        same = read.operand.numel() == weights.numel()
+        if read.known and same:
+            values = read.values if read.left else read.values.mT
+            looked = Looked(weights, values, read.result, not read.left)
+        self.write(name, here, weights, facts, looked)
 
-    def _write(self, name: str, here: Running, weights: Any, facts: Facts) -> None:
-        heads, batched = here.heads, len(weights.shape) > 3
-        flat = isinstance(weights, Tensor) and weights.dim() == 3 and heads > 1
-        if flat and weights.shape[0] % heads == 0:  # (B · H, Q, K), as `nn.MultiheadAttention` has
-            weights, batched = weights.unflatten(0, (-1, heads)), True
-        if isinstance(weights, Tensor) and weights.dim() == 2:
-            weights = weights[None]
+    def write(
+        self, name: str, here: Running, weights: Any, facts: Facts, looked: Looked | None
+    ) -> None:
+        """Write one call down; `looked` is None where only its weights are known."""
+        batched = len(weights.shape) > 3
+        if isinstance(weights, Tensor):
+            weights = with_heads(weights, here.heads)
+            batched = weights.dim() > 3
         self._found += 1
         self._turns.setdefault(name, []).append(self._places.turn(name))
         self._seen.add_foreign(name, weights, facts, heads=batched, role=self._places.role(here))
@@ -237,12 +288,32 @@ class _Interceptor(TorchDispatchMode):
             )
 
 
+def with_heads(weights: Tensor, heads: int) -> Tensor:
+    """(B · H, Q, K), as `nn.MultiheadAttention` has them, to (B, H, Q, K); (Q, K) to (1, Q, K)."""
+    if weights.dim() == 3 and heads > 1 and weights.shape[0] % heads == 0:
+        headed: Tensor = weights.unflatten(0, (-1, heads))
+        return headed
+    return weights[None] if weights.dim() == 2 else weights
+
+
+def unpacked(here: Running, fused: Fused) -> tuple[Products, Fused]:
+    """Each head with rows of its own, where one token is new and heads stand in for rows."""
+    products, query = fused.products, fused.products.query
+    if query.dim() == 4 and here.packs(query.shape[1], query.shape[2]):
+        products = replace(products, query=query.flatten(1, 2).unsqueeze(2))
+        if fused.output is not None:
+            fused = fused._replace(output=fused.output.flatten(1, 2).unsqueeze(2))
+    return products, fused
+
+
 @torch.no_grad()
 def _is_causal(weights: Tensor) -> bool | None:
     """Whether no query looks at what comes after it; None of a single query."""
     rows, columns = weights.shape[-2:]
     if rows < 2 or columns < rows or not weights.numel():
         return None
+    if bool(weights[..., 0, columns - rows + 1 :].any()):  # seldom has a first row to be told more
+        return False
     return not bool(weights.triu(columns - rows + 1).any())
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
-__all__ = ["Met", "Pattern"]
+__all__ = ["FORMS", "Met", "Pattern", "place_of"]
 
 _aten = torch.ops.aten
 
@@ -34,11 +34,23 @@ class Trail:
 
 
 class Met(NamedTuple):
-    """Weights that met their values."""
+    """Weights that met their values.
+
+    Args:
+        weights: those of the softmax, before dropout.
+        operand, values: the two tensors of the product; `left` says that weights stand first.
+        result: what the product gave.
+        known: how the two stand to each other is known, which it is not of an `einsum`.
+    """
 
     weights: Tensor
     dropped: bool
     error: float
+    operand: Tensor
+    values: Tensor
+    result: Tensor
+    left: bool
+    known: bool
 
 
 class Pattern:
@@ -49,7 +61,7 @@ class Pattern:
     """
 
     def __init__(self, parameters: Sequence[Tensor]) -> None:
-        self._parameters = {_place(p) for p in parameters}
+        self._parameters = {place_of(p) for p in parameters}
         self._trails: dict[int, tuple[StorageWeakRef, Trail]] = {}
         self._noise: dict[int, StorageWeakRef] = {}
 
@@ -62,11 +74,11 @@ class Pattern:
         if trail is None:
             return
         if name in _OVERWRITES_BY_DROPOUT and self._is_noise(args[1:], name):
-            if _place(trail.weights) == _place(args[0]):
+            if place_of(trail.weights) == place_of(args[0]):
                 trail.weights = trail.weights.clone()
             trail.dropped = True
         elif name not in _OVERWRITES:
-            del self._trails[_place(args[0])]
+            del self._trails[place_of(args[0])]
 
     def after(
         self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any
@@ -76,13 +88,13 @@ class Pattern:
             self._start(args[0], args[1] if len(args) > 1 else kwargs.get("dim"), result)
             return None
         if func in _NOISE:
-            self._noise[_place(args[0])] = StorageWeakRef(args[0].untyped_storage())
+            self._noise[place_of(args[0])] = StorageWeakRef(args[0].untyped_storage())
             return None
         if not self._trails:
             return None
         if func in _PRODUCTS:
             return self._product(func, args, result)
-        if func in _FORMS:
+        if func in FORMS:
             self._follow(func, args, result)
         return None
 
@@ -104,12 +116,12 @@ class Pattern:
         self._noise = {p: ref for p, ref in self._noise.items() if not ref.expired()}
 
     def _note(self, tensor: Tensor, trail: Trail) -> None:
-        self._trails[_place(tensor)] = (StorageWeakRef(tensor.untyped_storage()), trail)
+        self._trails[place_of(tensor)] = (StorageWeakRef(tensor.untyped_storage()), trail)
 
     def _trail(self, tensor: Any) -> Trail | None:
         if not isinstance(tensor, Tensor):
             return None
-        known = self._trails.get(_place(tensor))
+        known = self._trails.get(place_of(tensor))
         if known is None or known[0].expired() or not known[1].open:
             return None
         return known[1]
@@ -117,7 +129,7 @@ class Pattern:
     def _is_noise(self, others: Sequence[Any], name: str = "") -> bool:
         if "dropout" in name:
             return True
-        return any(isinstance(o, Tensor) and _place(o) in self._noise for o in others)
+        return any(isinstance(o, Tensor) and place_of(o) in self._noise for o in others)
 
     def _follow(self, func: Any, args: Sequence[Any], result: Any) -> None:
         """Casts, masks and dropout."""
@@ -138,16 +150,22 @@ class Pattern:
         pair = _operands(func, args)
         for weights, values, axis, whole in _sides(func, pair):
             trail = self._trail(weights)
-            if trail is None or _place(values) in self._parameters:
+            if trail is None or place_of(values) in self._parameters:
                 continue
             if self._trail(values) is not None or not _sums_keys(weights, axis):
                 continue
-            return self._read(trail, weights, values, result if whole else None)
+            read = self._read(trail, weights, values, result if whole else None)
+            if read is None:
+                return None
+            kept, error = read
+            known = func is not _aten.einsum.default
+            return Met(kept, trail.dropped, error, weights, values, result, whole, known)
         return None
 
     def _read(
         self, trail: Trail, operand: Tensor, values: Tensor, output: Tensor | None
-    ) -> Met | None:
+    ) -> tuple[Tensor, float] | None:
+        """The weights that a product read, and how far they are from what it gave."""
         weights, keys = trail.weights, operand.shape[-1] if output is not None else None
         if keys is not None and keys != weights.shape[-1]:  # a sink stood behind the keys
             if keys > weights.shape[-1]:
@@ -156,14 +174,14 @@ class Pattern:
         elif keys is None and max(operand.shape, default=0) < 1:
             return None
         trail.open.clear()
-        return Met(weights, trail.dropped, _error(weights, operand, values, output, trail.dropped))
+        return weights, _error(weights, operand, values, output, trail.dropped)
 
 
 _MOST = 64
 """Tensors followed at a time: more are a model whose softmaxes are read by nobody."""
 
 
-def _place(tensor: Tensor) -> int:
+def place_of(tensor: Tensor) -> int:
     """The memory a tensor lies in: views of it have the same, whoever made them."""
     return int(tensor.untyped_storage()._cdata)
 
@@ -224,7 +242,7 @@ _CHANGES = _known(
     "mul.Tensor", "mul.Scalar", "div.Tensor", "div.Scalar", "masked_fill.Scalar",
     "masked_fill.Tensor", "where.self", "where.ScalarOther", "nan_to_num",
 )  # fmt: skip
-_FORMS = _CHANGES | _known(
+FORMS = _CHANGES | _known(
     "_to_copy", "to.dtype", "clone", "contiguous", "reshape", "_unsafe_view", "native_dropout",
     "dropout", "type_as", "constant_pad_nd", "expand", "detach", "flatten.using_ints",
     "permute", "transpose.int", "_reshape_copy",

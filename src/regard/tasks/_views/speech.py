@@ -41,14 +41,18 @@ def sound_axis(frames: Float[Tensor, "frames numbers"], count: int) -> Axis:
     """`count` places of a sound with the log-mel frames (T, filters + 1) as a picture."""
     seconds = HOP * max(-(-len(frames) // max(count, 1)), 1)
     names = [f"{i * seconds:.2f} s" for i in range(count)]
-    mel = frames[:, :-1].T.flip(0).numpy()  # low tones at the bottom
-    low, high = np.percentile(mel, [5, 99.5])
-    gray = np.clip((mel - low) / max(high - low, 1e-6) * 255, 0, 255).astype(np.uint8)
+    return Axis(names, "audio", seconds=seconds, image=spectrogram(frames[:, :-1].T))
+
+
+def spectrogram(mel: Float[Tensor, "filters frames"]) -> bytes | None:
+    """Log-mel frames as a PNG's bytes, low tones at the bottom; None without Pillow."""
+    levels = mel.flip(0).numpy()
+    low, high = np.percentile(levels, [5, 99.5])
+    gray = np.clip((levels - low) / max(high - low, 1e-6) * 255, 0, 255).astype(np.uint8)
     try:
-        image = pictures.png(gray[..., None])
-    except RequestError:  # without Pillow there is no spectrogram
-        image = None
-    return Axis(names, "audio", seconds=seconds, image=image)
+        return pictures.png(gray[..., None])
+    except RequestError:
+        return None
 
 
 @torch.inference_mode()

@@ -2,21 +2,22 @@
 
 A weight says where a model looked. Here each head is taken away, and each attention is made to look
 everywhere alike, or where it looked with the places exchanged, and the same output is scored again:
-what changes nothing did not matter for it. `edited` sets a row by hand.
+what changes nothing did not matter for it.
 """
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from regard.attention import MultiHead
+from regard.attention import MultiHead, watch
 from regard.errors import RequestError
 from regard.protocols import EOS
+from regard.tasks._views.changes import changed, permuted, uniform, without_head
 from regard.tasks._views.generation import (
     forced,
     forced_look,
@@ -28,7 +29,7 @@ from regard.tasks._views.generation import (
 from regard.tasks._views.loaded import LoadedModel
 from regard.views import TablePanel, View, ViewOptions
 
-__all__ = ["Effect", "edited", "moved", "permuted", "uniform", "why", "without_head"]
+__all__ = ["Effect", "effects", "effects_table", "moved", "why", "why_view"]
 
 
 @dataclass(frozen=True)
@@ -71,14 +72,7 @@ def why_view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -
         tokens, whole, found = _effects(loaded, text, options.target)
         one = forced_look(loaded, text, tokens, options.measure)
         looks.append(one)
-        tables.append(TablePanel(
-            columns=("ATTENTION", "CHANGE MADE", "LOG-PROBABILITY"),
-            cells=tuple(
-                (e.attention, e.what, f"{e.change:+.3f}".replace("-", "−")) for e in found
-            ),
-            note=f"The output has log-probability {whole:.3f}. What changes little did not matter "
-            "for this output alone; several heads may do the same work.",
-        ))  # fmt: skip
+        tables.append(effects_table(whole, found))
         effects = [asdict(effect) for effect in found]
         results.append({"input": text, "output": one.output, "log_prob": whole, "effects": effects})
     made = looks_view(looks, folder=options.folder)
@@ -87,6 +81,71 @@ def why_view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -
         for run, table, result in zip(made.runs, tables, results, strict=True)
     ]
     return replace(made, runs=runs)
+
+
+def effects_table(whole: float, found: Sequence[Effect]) -> TablePanel:
+    """What each change did, as a panel.
+
+    Args:
+        whole: the log-probability without a change.
+    """
+    return TablePanel(
+        columns=("ATTENTION", "CHANGE MADE", "LOG-PROBABILITY"),
+        cells=tuple((e.attention, e.what, f"{e.change:+.3f}".replace("-", "−")) for e in found),
+        note=f"The output has log-probability {whole:.3f}. What changes little did not matter "
+        "for this output alone; several heads may do the same work.",
+    )
+
+
+def effects(
+    model: nn.Module, score: Callable[[], Tensor | float], only: str | None = None
+) -> tuple[float, list[Effect]]:
+    """A score of any model, and what becomes of it under each change, the worst first.
+
+    Each head is taken away by itself; each attention looks everywhere alike, or where it looked
+    with the places exchanged. Models of others are never touched: what their kernels give is
+    replaced while they run.
+
+    Args:
+        score: runs the model and gives one number, as a log-probability.
+        only: which attentions, as in `watch`.
+
+    Raises:
+        RequestError: the score is not one number, or no attention ran.
+
+    Example:
+        >>> layer = nn.MultiheadAttention(8, 2, batch_first=True).eval()
+        >>> x = torch.randn(1, 3, 8)
+        >>> _, found = effects(layer, lambda: layer(x, x, x)[0].sum())
+        >>> sorted(effect.what for effect in found)
+        ['permuted weights', 'uniform weights', 'without head 1', 'without head 2']
+    """
+    with torch.no_grad(), watch(model, only=only) as seen:
+        whole = _number(score())
+    found: list[Effect] = []
+    for name, record in seen.items():
+        if "edge" in record.axes:
+            raise RequestError(f"{name}: weights of a graph's edges cannot be changed")
+        heads = record.kept[0].shape[record.axis("head")] if "head" in record.axes else 1
+        layer = model.get_submodule(name)
+        changes: list[tuple[str, int | None, AbstractContextManager[None]]] = [
+            (f"without head {h + 1}", h + 1, changed(model, name, layer, h))
+            for h in range(heads if heads > 1 else 0)
+        ]
+        changes.append(("uniform weights", None, changed(model, name, layer, uniform)))
+        changes.append(("permuted weights", None, changed(model, name, layer, permuted)))
+        for what, head, change in changes:
+            with torch.no_grad(), change:
+                moved = _number(score()) - whole
+            found.append(Effect(name, record.role, what, head, moved))
+    found.sort(key=lambda effect: effect.change)
+    return whole, found
+
+
+def _number(score: Tensor | float) -> float:
+    if isinstance(score, Tensor) and score.numel() != 1:
+        raise RequestError(f"expected a score of one number, got {tuple(score.shape)}")
+    return float(score)
 
 
 def _effects(
@@ -119,8 +178,8 @@ def _effects(
             with without_head(layer, h):
                 change = score() - whole
             found.append(Effect(name, kind, f"without head {h + 1}", h + 1, change))
-        for what, changed in (("uniform weights", uniform), ("permuted weights", permuted)):
-            with changed(layer):
+        for what, change_of in (("uniform weights", uniform), ("permuted weights", permuted)):
+            with change_of(layer):
                 change = score() - whole
             found.append(Effect(name, kind, what, None, change))
     found.sort(key=lambda effect: effect.change)
@@ -145,130 +204,3 @@ def moved(
     with change:
         after = token_scores(model, ids, wanted)
     return list(zip(goal.tokens(wanted), before.tolist(), after.tolist(), strict=True))
-
-
-@contextmanager
-def without_head(layer: nn.Module, head: int) -> Iterator[None]:
-    """While the block runs, what one head reads does not leave the layer."""
-    assert isinstance(layer, MultiHead)
-    weight = layer.out.weight
-    width = weight.shape[1] // layer.heads
-    part = weight.detach()[:, head * width : (head + 1) * width]
-    kept = part.clone()
-    part.zero_()
-    try:
-        yield
-    finally:
-        part.copy_(kept)
-
-
-@contextmanager
-def uniform(layer: nn.Module) -> Iterator[None]:
-    """While the block runs, every place that may be looked at gets the same weight."""
-    with _selecting(layer, lambda kept: _Even(kept)):
-        yield
-
-
-@contextmanager
-def permuted(layer: nn.Module, seed: int = 0) -> Iterator[None]:
-    """While the block runs, each row's weights go to its places in another order.
-
-    As peaked as before, but elsewhere (Jain and Wallace 2019, section 4.2.1).
-    """
-    with _selecting(layer, lambda kept: _Permuted(kept, seed)):
-        yield
-
-
-@contextmanager
-def edited(
-    layer: nn.Module, row: int, weights: Sequence[float], head: int | None = None
-) -> Iterator[None]:
-    """While the block runs, one row looks as it is told.
-
-    Args:
-        row: of the first output that is teacher forced in the block, from 0; the rows of a
-            decoder's several calls are counted through. `moved` runs just that.
-        weights: of every key.
-        head: from 0; all where not given.
-
-    Raises:
-        RequestError: not a weight for every key.
-    """
-    with _selecting(layer, lambda kept: _Edited(kept, row, weights, head)):
-        yield
-
-
-@contextmanager
-def _selecting(layer: nn.Module, changed: Callable[[Any], Any]) -> Iterator[None]:
-    inner: Any = layer.attention if isinstance(layer, MultiHead) else layer
-    kept = inner.select
-    inner.select = changed(kept)
-    try:
-        yield
-    finally:
-        inner.select = kept
-
-
-class _Changed:
-    """A select in place of another, whose weights it changes."""
-
-    def __init__(self, inner: Any) -> None:
-        self.inner, self.sums = inner, inner.sums
-        self.window = None  # so that every place is there to be changed
-
-    def __call__(
-        self, scores: Tensor, *, mask: Tensor | None = None, **more: Any
-    ) -> tuple[Tensor, Tensor | None]:
-        weights, _ = self.inner(self.before(scores), mask=mask, **more)
-        return self.after(weights, mask), None
-
-    def before(self, scores: Tensor) -> Tensor:
-        """What it is given in place of the scores."""
-        return scores
-
-    def after(self, weights: Tensor, mask: Tensor | None) -> Tensor:
-        """What becomes of its weights."""
-        return weights
-
-
-class _Even(_Changed):
-    def before(self, scores: Tensor) -> Tensor:
-        return torch.zeros_like(scores)
-
-
-class _Permuted(_Changed):
-    def __init__(self, inner: Any, seed: int) -> None:
-        super().__init__(inner)
-        self.draw = torch.Generator().manual_seed(seed)
-
-    def after(self, weights: Tensor, mask: Tensor | None) -> Tensor:
-        noise = torch.rand(weights.shape, generator=self.draw).to(weights.device)
-        if mask is None:
-            return weights.gather(-1, noise.argsort(-1))
-        there = mask.expand_as(weights)
-        places = (
-            (~there).to(torch.uint8).argsort(dim=-1, stable=True)
-        )  # those that may be looked at
-        others = noise.masked_fill(~there, 2.0).argsort(-1)  # the same ones, in any order
-        moved = torch.zeros_like(weights).scatter(-1, places, weights.gather(-1, others))
-        return moved.masked_fill(~there, 0.0)
-
-
-class _Edited(_Changed):
-    def __init__(self, inner: Any, row: int, weights: Sequence[float], head: int | None) -> None:
-        super().__init__(inner)
-        self.row, self.weights, self.head, self.met = row, weights, head, 0
-
-    def after(self, weights: Tensor, mask: Tensor | None) -> Tensor:
-        rows, keys = weights.shape[-2:]
-        place, self.met = self.row - self.met, self.met + rows
-        if not 0 <= place < rows:
-            return weights
-        if len(self.weights) != keys:
-            raise RequestError(
-                f"expected a weight for each of {keys} keys, got {len(self.weights)}"
-            )
-        weights = weights.clone()
-        part = weights if self.head is None else weights[..., self.head, :, :]
-        part[..., place, :] = weights.new_tensor(self.weights)
-        return weights
