@@ -4,8 +4,8 @@
     OMP_NUM_THREADS=1 python benchmarks/location_aware.py --frames 100 --state 96 --align 96
     OMP_NUM_THREADS=1 python benchmarks/location_aware.py --sounds 1     # decode one sound
 
-The plain form is what a careful user writes: V h once for each sound, then in a Python loop over the
-symbols a convolution of the last weights, two linear layers, tanh, softmax, a product with the
+The plain form is what a careful user writes: V h once for each sound, then in a Python loop over
+the symbols a convolution of the last weights, two linear layers, tanh, softmax, a product with the
 states, and a gated unit. Its beam search has a row for each hypothesis, so states and keys are
 repeated. Both sides have the same weights and begin at the states of the encoder, which is the same
 for both; dropout is 0 and every search gives exactly `--symbols` symbols.
