@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from regard.data.addresses import FileError, content, place_of
 from regard.errors import RequestError
 
-__all__ = ["Sound", "SoundError", "located", "resampled", "samples"]
+__all__ = ["Sound", "SoundError", "flac", "located", "resampled", "samples"]
 
 Samples = NDArray[np.float32]
 
@@ -89,6 +89,23 @@ def samples(sound: Sound) -> tuple[Samples, int]:
     if not np.isfinite(found).all():
         raise SoundError("damaged sound", "samples that are no numbers")
     return np.ascontiguousarray(found.mean(1)), rate
+
+
+def flac(sound: Sound) -> bytes | None:
+    """The sound as a FLAC file of one channel, which browsers play; None for rates it has not.
+
+    Raises:
+        SoundError: as `samples`.
+    """
+    import soundfile  # type: ignore[import-untyped,unused-ignore]
+
+    values, rate = samples(sound)
+    buffer = io.BytesIO()
+    try:
+        soundfile.write(buffer, np.clip(values, -1, 1), rate, format="FLAC", subtype="PCM_16")
+    except (RuntimeError, ValueError):
+        return None
+    return buffer.getvalue()
 
 
 def resampled(values: Samples, rate: int, wanted: int) -> Samples:

@@ -20,9 +20,9 @@ Shapes: clips (B, T, C, H, W) or frames (B, T, D), target ids (B, U); logits (B,
 
 **Departs from the paper**: both networks are ours, of any size, and trained with the rest; there
 GoogLeNet reads frames and a 3-D network, trained on action recognition, descriptors of motion (HoG,
-HoF, MBH) in blocks of frames. h_0 and c_0 come from the mean of the frames, as the released code has
-them.
-Dropout stands on frames, words and around the tanh. `scale=None` starts the matrices as Glorot.
+HoF, MBH) in blocks of frames. h_0 and c_0 come from the mean of the frames, as the released code
+has them. Dropout stands on frames, words and around the tanh. `scale=None` starts the matrices as
+Glorot.
 """
 
 from collections.abc import Callable, Mapping, Sequence

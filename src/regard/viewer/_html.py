@@ -21,6 +21,8 @@ SCRIPTS = (
     "text.js", "compare.js", "tasks.js", "main.js",
 )  # fmt: skip
 """In the order they are put together."""
+SOUND = "sound.js"
+"""What only pages with a sound carry, before the last of `SCRIPTS`, which starts everything."""
 
 KEYS = {
     "← ↑ ↓ →": "move the chosen row and column",
@@ -42,9 +44,15 @@ KEYS = {
 
 
 @cache
-def script() -> str:
-    """The whole script: the files one after another, without comments and needless blanks."""
-    return squeeze("\n".join(['"use strict";', *map(_file, SCRIPTS)]))
+def script(sound: bool = False) -> str:
+    """The whole script: the files one after another, without comments and needless blanks.
+
+    Args:
+        sound: it also draws frames of sound, and plays them.
+    """
+    *first, last = SCRIPTS
+    parts = [*first, SOUND, last] if sound else SCRIPTS
+    return squeeze("\n".join(['"use strict";', *map(_file, parts)]))
 
 
 @cache
@@ -66,6 +74,9 @@ def page(view: View, *, live: bool = False, **options: Any) -> bytes:
     data = base64.b64encode(dump(view, **options))
     texts = {"WHATS": WHATS, "MEASURES": MEASURES, "KEYS": KEYS, "LIVE": live}
     before, after = _file("page.html").split("@DATA@")
+    sound = any(axis.kind == "audio" for axis in view.axes)
+    if sound:
+        before = before.replace("img-src data: blob:", "img-src data: blob:; media-src blob:")
     if live:
         before = before.replace("default-src 'none';", "default-src 'none'; connect-src 'self';")
     for name, text in (
@@ -73,7 +84,7 @@ def page(view: View, *, live: bool = False, **options: Any) -> bytes:
         ("@PANELS@", panels_html(view.runs)),
     ):  # fmt: skip
         before = before.replace(name, text)
-    return before.encode() + data + after.replace("@SCRIPT@", script()).encode()
+    return before.encode() + data + after.replace("@SCRIPT@", script(sound)).encode()
 
 
 def _plain(view: View) -> bytes:
