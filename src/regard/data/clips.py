@@ -67,9 +67,11 @@ def located(address: str, file: str = "") -> ClipSource:
         PictureError: there is no such file.
     """
     try:
-        folder = Path(file).parent / address if file else Path(find(address))
-        if folder.is_dir():
-            return ClipSource(address, str(folder))
+        if not ("#" in address or address.startswith("data:")):
+            beside = Path(file).parent / address
+            folder = beside if file else Path(find(address))
+            if folder.is_dir():
+                return ClipSource(address, str(folder))
         return ClipSource(address, *place_of(address, file))
     except RequestError as error:
         raise PictureError("no such clip", str(error)) from None

@@ -15,7 +15,8 @@ from regard.data.clips import ClipSource
 from regard.data.motion import Moving
 from regard.data.pictures import PictureError, PictureSource
 from regard.errors import RequestError
-from regard.fields.base import Bad, Field, Report
+from regard.fields.addressed import Cache
+from regard.fields.base import Field, Report
 from regard.fields.image import FITS, SAMPLE, ImageField
 from regard.protocols import Inputs
 
@@ -34,6 +35,7 @@ class ClipColumn:
         clips: where they are.
         field: says how they are read.
         shuffle: frames stand in an order that says nothing, the same at each reading.
+        cache: clips that were decoded or made.
     """
 
     def __init__(
@@ -41,10 +43,10 @@ class ClipColumn:
         clips: Sequence[ClipSource],
         field: "ClipField",
         shuffle: bool = False,
-        cache: dict[ClipSource, Pixels] | None = None,
+        cache: Cache | None = None,
     ) -> None:
         self.clips, self.field, self.shuffle = list(clips), field, shuffle
-        self.cache: dict[ClipSource, Pixels] = {} if cache is None else cache
+        self.cache = cache or Cache(CACHED)
 
     def __len__(self) -> int:
         return len(self.clips)
@@ -71,11 +73,7 @@ class ClipColumn:
     def pixels(self, index: int) -> Pixels:
         """The frames that are read of one clip, before their numbers are scaled: (T, H, W, C)."""
         clip = self.clips[index]
-        made = self.cache.get(clip)
-        if made is None:
-            made = self.field.fitted_frames(clip)
-            if made.nbytes * (len(self.cache) + 1) <= CACHED:
-                self.cache[clip] = made
+        made = self.cache.get(clip, self.field.fitted_frames)
         if self.shuffle:
             seed = [crc32(clip.name.encode()), clip.scene or 0]
             made = made[np.random.default_rng(seed).permutation(len(made))]
@@ -123,17 +121,12 @@ class ClipField(ImageField):
             raise RequestError(f"frames: expected 2 or more, got {frames}")
         self.frames, self.moving = frames, moving
 
-    def read(self, cell: str, row: Mapping[str, Any]) -> ClipSource:  # type: ignore[override]
-        """Where the clip of a cell is; it is decoded once, to know that it can be."""
-        if not cell.strip():
-            raise Bad("empty")
-        try:
-            found = clips.located(cell.strip(), self._file)
-            count = len(clips.frames(found, self.channels))
-        except PictureError as error:
-            raise Bad(error.what, f"{cell[:60]}: {error.detail}") from None
+    def found(self, address: str) -> ClipSource:  # type: ignore[override]
+        """Where the clip of an address is; it is decoded once, to know that it can be."""
+        found = clips.located(address, self._file)
+        count = len(clips.frames(found, self.channels))
         if count < 2 and (self.moving is None or not self._file):
-            raise Bad("no clip", f"{cell[:60]}: 1 frame, 2 or more expected")
+            raise PictureError("no clip", "1 frame, 2 or more expected")
         return replace(found, count=count)
 
     def count(self, clip: ClipSource) -> int:

@@ -11,10 +11,10 @@ Content using Attention-based Encoder-Decoder Networks", 2015.
     h_t     = LSTM([E y_{t-1} ; φ_t(V)], h_{t-1})                                  (2)-(4)
     p(y_t)  = softmax(U_p tanh(W_p [h_t ; φ_t(V) ; E y_{t-1}] + b_p) + d)
 
-What is there is the mean over the places of a frame of the maps of a 2-D network. What moves is the
-same of a 3-D convolution, over three frames, of these maps: the local temporal structure. Both know
-nothing of when a frame is; with the same convolution a frame tells of its two neighbors. Without
-attention ("mean", the paper's baseline) every frame counts the same.
+What is there is the mean over the places of a frame of the maps of a 2-D network. What moves is a
+3-D convolution of these maps, averaged in a coarse grid, over a frame and its two neighbors: the
+local temporal structure. Neither knows when a frame is. Without attention ("mean", the paper's
+baseline) every frame counts the same.
 
 Shapes: clips (B, T, C, H, W) or frames (B, T, D), target ids (B, U); logits (B, U, V).
 
@@ -31,6 +31,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from regard.attention import Additive, Attention, Lengths, Memory, Score, Uniform
 from regard.errors import RequestError, nearest
@@ -60,6 +61,7 @@ class TemporalCaptioner(nn.Module):
         target_vocab_size: of the captions.
         widths, convolutions: of the 2-D network; see `ConvolutionBlocks`.
         motion: filters of the 3-D convolution; 0: none.
+        grid: cells each way, in which maps are averaged before it.
         embed: size of a word vector.
         hidden: H, cells of the LSTM.
         align: units of the score.
@@ -78,6 +80,7 @@ class TemporalCaptioner(nn.Module):
         widths: Sequence[int] = (64, 128, 256, 512),
         convolutions: Sequence[int] = (2, 2, 4, 4),
         motion: int = 256,
+        grid: int = 4,
         embed: int = 468,
         hidden: int = 3518,
         align: int = 256,
@@ -94,7 +97,11 @@ class TemporalCaptioner(nn.Module):
         self.in_channels, self.target_vocab_size = in_channels, target_vocab_size
         self.embed, self.dropout = embed, dropout
         self.features = ConvolutionBlocks(in_channels, widths, convolutions)
-        self.motion = nn.Conv3d(widths[-1], motion, 3, padding=1) if motion else None
+        self.grid = grid
+        self.motion: nn.Conv3d | None = None
+        if motion:
+            window = (3, grid, grid)  # three frames, all of each
+            self.motion = nn.Conv3d(widths[-1], motion, window, padding=(1, 0, 0))
         self.size = size = widths[-1] + motion
         self.initial_cell, self.initial = nn.Linear(size, hidden), nn.Linear(size, hidden)
         self.attention = Attention(SCORES[attention](hidden, size, align), role="cross")
@@ -132,7 +139,8 @@ class TemporalCaptioner(nn.Module):
         there = each.mean((3, 4))
         if self.motion is None:
             return there
-        moves = torch.relu(self.motion(each.transpose(1, 2))).mean((3, 4)).mT
+        coarse = F.adaptive_avg_pool2d(each.flatten(0, 1), self.grid).unflatten(0, (batch, time))
+        moves = torch.relu(self.motion(coarse.transpose(1, 2)))[..., 0, 0].mT
         return torch.cat([there, moves * inside[..., None]], -1)
 
     def start(self, encoded: Encoded) -> Decoding:

@@ -27,7 +27,7 @@ class Axis:
         seconds: how long a frame of sound is.
         edges: pairs of places that are joined (graphs, dependencies).
         sections: the first place of each sentence (documents).
-        audio: a FLAC file's bytes: the sound, which a page plays.
+        audio: a WAV file's bytes: the sound, which a page plays.
     """
 
     pieces: list[str]

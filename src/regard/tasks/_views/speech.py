@@ -35,7 +35,7 @@ def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> Vi
 
 
 def _frames(column: SoundColumn, count: int) -> Axis:
-    return replace(sound_axis(column.frames(0), count), audio=sounds.flac(column.sounds[0]))
+    return replace(sound_axis(column.frames(0), count), audio=sounds.wav(column.sounds[0]))
 
 
 def sound_axis(frames: Float[Tensor, "frames numbers"], count: int) -> Axis:

@@ -51,7 +51,7 @@ function playable(side, left, top, wide, high, seconds) {
   }
   if (player.side !== side) {
     player.side = side;
-    player.audio.src = URL.createObjectURL(new Blob([file.bytes(side.audio)], { type: "audio/flac" }));
+    player.audio.src = URL.createObjectURL(new Blob([file.bytes(side.audio)], { type: "audio/wav" }));
   }
   Object.assign(player, { left, wide, seconds });
   Object.assign(player.line.style, { top: `${top}px`, height: `${high}px`, background: ink().mark });
