@@ -32,6 +32,8 @@ ENDINGS = (".png", ".jpg", ".jpeg", ".webp")
 """Of the pictures in a folder of frames."""
 LARGEST = 1 << 27
 """Pixels of all frames together; larger clips are refused before they are decoded."""
+LONGEST = 100
+"""Times that a frame counts which is seen for so much longer than the shortest."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +159,11 @@ def _animated(found: bytes, clip: ClipSource, channels: int) -> list[Pixels]:
             return [pictures.pixels(PictureSource(clip.name, clip.place, clip.inside), channels)]
         if wide * high * count > LARGEST:
             raise Image.DecompressionBombError
-        return [_plain(frame, channels, Image) for frame in ImageSequence.Iterator(opened)]
+        made, shown = list[Pixels](), list[float]()
+        for frame in ImageSequence.Iterator(opened):
+            made.append(_plain(frame, channels, Image))
+            shown.append(float(frame.info.get("duration", 0)))
+        return _timed(made, shown)
     except Image.DecompressionBombError:
         raise PictureError("clip too large", f"more than {LARGEST:,} pixels") from None
     except Image.UnidentifiedImageError:
@@ -165,6 +171,13 @@ def _animated(found: bytes, clip: ClipSource, channels: int) -> list[Pixels]:
         raise PictureError("no clip", said) from None
     except (OSError, SyntaxError, ValueError, EOFError) as error:  # Pillow raises all of these
         raise PictureError("damaged clip", str(error)) from None
+
+
+def _timed(made: list[Pixels], shown: list[float]) -> list[Pixels]:
+    """Frames as often as they are seen: writers put equal ones together, for a longer time."""
+    unit = min((s for s in shown if s > 0), default=1.0)
+    times = [min(max(round(s / unit), 1), LONGEST) for s in shown]
+    return [frame for frame, often in zip(made, times, strict=True) for _ in range(often)]
 
 
 def _plain(frame: Any, channels: int, image: Any) -> Pixels:
