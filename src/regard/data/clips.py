@@ -142,11 +142,13 @@ def _numbered(path: Path) -> list[Any]:
 
 def _animated(found: bytes, clip: ClipSource, channels: int) -> list[Pixels]:
     try:
-        from PIL import Image, ImageSequence
+        from PIL import Image as pillow
+        from PIL import ImageSequence
     except ImportError:
         raise RequestError(
             "clips are read by Pillow, which is not installed: pip install 'regard[vision]'"
         ) from None
+    Image: Any = pillow  # noqa: N806  (it does not say what it exports)
     if not found:
         raise PictureError("empty clip", "0 bytes")
     try:
