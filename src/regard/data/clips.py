@@ -148,7 +148,7 @@ def _animated(found: bytes, clip: ClipSource, channels: int) -> list[Pixels]:
         raise RequestError(
             "clips are read by Pillow, which is not installed: pip install 'regard[vision]'"
         ) from None
-    Image: Any = pillow  # noqa: N806  (it does not say what it exports)
+    Image: Any = pillow
     if not found:
         raise PictureError("empty clip", "0 bytes")
     try:
