@@ -14,6 +14,7 @@ __all__ = [
     "PAD",
     "UNK",
     "Inputs",
+    "clips_of",
     "frames_of",
     "ids_of",
     "lengths_of",
@@ -38,7 +39,7 @@ class Inputs:
 
     Shapes:
         values: ids (B, T), sentences of a document (B, S, W), frames (B, T, D), regions (B, L, D)
-        or images (B, C, H, W); lengths (B,) int64
+        images (B, C, H, W) or clips (B, T, C, H, W); lengths (B,) int64
     """
 
     values: Tensor
@@ -124,6 +125,25 @@ def pictures_of(source: "Tensor | Inputs", channels: int) -> Tensor:
             f"{values.dtype} of shape {tuple(values.shape)}"
         )
     return values
+
+
+def clips_of(
+    source: "Tensor | Inputs", lengths: Tensor | None, channels: int
+) -> tuple[Tensor, Tensor]:
+    """(clips (B, T, C, H, W), lengths (B,)) for an encoder that reads the frames of clips.
+
+    Raises:
+        RequestError: the source is no batch of clips, or of others.
+    """
+    values, lengths = unpacked(source, lengths)
+    if values.dim() != 5 or values.shape[2] != channels or not values.is_floating_point():
+        raise RequestError(
+            f"this model reads clips (batch, time, {channels}, height, width), and got "
+            f"{values.dtype} of shape {tuple(values.shape)}"
+        )
+    if lengths is None:
+        lengths = values.new_full(values.shape[:1], values.shape[1]).long()
+    return values, lengths
 
 
 def lengths_of(source: Tensor, lengths: Tensor | None = None) -> Tensor:

@@ -11,6 +11,7 @@ from regard._inputs import EOS as EOS
 from regard._inputs import PAD as PAD
 from regard._inputs import UNK as UNK
 from regard._inputs import Inputs as Inputs
+from regard._inputs import clips_of as clips_of
 from regard._inputs import frames_of as frames_of
 from regard._inputs import ids_of as ids_of
 from regard._inputs import lengths_of as lengths_of
@@ -39,6 +40,7 @@ __all__ = [
     "RelationClassifier",
     "StartsLinear",
     "Tagger",
+    "clips_of",
     "frames_of",
     "ids_of",
     "lengths_of",

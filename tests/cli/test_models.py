@@ -68,6 +68,7 @@ GIVEN = {
     "relations": ("vocab_size", "num_relations", "num_names"),
     "summarization": VOCABULARIES,
     "captioning": ("in_channels", "target_vocab_size"),
+    "video": ("in_channels", "target_vocab_size"),
     "speech": ("source_dim", "target_vocab_size"),
     "speech-ctc": ("source_dim", "target_vocab_size"),
     "translation": VOCABULARIES,

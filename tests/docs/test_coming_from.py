@@ -10,7 +10,7 @@ from regard import catalog, decode, tasks
 from regard._recipe.check import defaults, given_by_data
 from regard.train.optim import OPTIMIZERS
 from regard.train.schedule import SCHEDULES
-from regard.train.settings import BatchSettings, Checkpoint, Training, Validate
+from regard.train.settings import BatchSettings, Checkpoint, NoiseSettings, Training, Validate
 from tests.repo.tree import TOP
 
 PAGE = TOP / "docs" / "howto" / "coming-from.md"
@@ -37,6 +37,7 @@ def known():
         ("batch", BatchSettings),
         ("validate", Validate),
         ("checkpoint", Checkpoint),
+        ("weight_noise", NoiseSettings),
     ):
         found |= {f"train.{section}.{f.name}" for f in fields(kind)}
     for section, table in (("optimizer", OPTIMIZERS), ("schedule", SCHEDULES)):

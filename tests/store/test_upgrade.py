@@ -60,6 +60,7 @@ LATER = {
     "bran",
     "arsg",
     "show-attend-tell",
+    "temporal",
     "ctc",
     *catalog.names("classification"),
     *catalog.names("images"),

@@ -119,7 +119,7 @@ def test_the_page_has_a_slider_over_the_steps(tmp_path, page):
 def test_other_pages_are_no_larger(tmp_path):
     plain = viewer.view(np.eye(3))
     assert b'id: "training"' not in whole(plain)
-    assert len(script(True)) - len(script()) < 3500
+    assert len(script("steps.js")) - len(script()) < 3500
 
 
 @pytest.mark.slow

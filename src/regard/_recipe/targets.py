@@ -21,16 +21,24 @@ def targets(recipe: Any) -> Targets:
     from regard.decode import DECODERS
     from regard.train.optim import OPTIMIZERS
     from regard.train.schedule import SCHEDULES
-    from regard.train.settings import BatchSettings, Checkpoint, Training, Validate
+    from regard.train.settings import (
+        BatchSettings,
+        Checkpoint,
+        NoiseSettings,
+        Training,
+        Validate,
+    )
 
     found: Targets = {}
     model = _name(recipe, "model", recipe.model, catalog.names())
     made = catalog.load(model)
     found["model"] = made, given_by_data(made)
     found["task"] = tasks.load(_name(recipe, "task", recipe.task, tasks.TASKS)), ()
-    found["train"] = Training, ("batch", "validate", "checkpoint", "optimizer", "schedule")
+    sections = ("batch", "validate", "checkpoint", "weight_noise", "optimizer", "schedule")
+    found["train"] = Training, sections
     found["train.batch"] = BatchSettings, ()
     found["train.validate"] = Validate, ()
+    found["train.weight_noise"] = NoiseSettings, ()
     found["train.checkpoint"] = Checkpoint, ()
     tables: tuple[tuple[str, Mapping[str, Any], str], ...] = (
         ("optimizer", OPTIMIZERS, "adam"),

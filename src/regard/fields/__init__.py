@@ -5,6 +5,7 @@ training split, and keeps in one file of the model folder.
 """
 
 from regard.fields.base import Bad, Field, Report
+from regard.fields.clip import ClipField
 from regard.fields.copied import CopiedField, CopyingField
 from regard.fields.features import FeaturesField
 from regard.fields.graph import GraphField
@@ -24,6 +25,7 @@ from regard.fields.words import MarksField, WordFeatureField
 
 __all__ = [
     "Bad",
+    "ClipField",
     "CopiedField",
     "CopyingField",
     "FeaturesField",

@@ -27,6 +27,7 @@ TASKS = {
     "images": "regard.tasks.images:Images",
     "relations": "regard.tasks.relations:Relations",
     "captioning": "regard.tasks.captioning:Captioning",
+    "video": "regard.tasks.video:Video",
     "speech": "regard.tasks.speech:Speech",
     "speech-ctc": "regard.tasks.speech_ctc:SpeechCTC",
 }

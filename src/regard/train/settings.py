@@ -6,12 +6,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-__all__ = ["BatchSettings", "Checkpoint", "Training", "Validate"]
+__all__ = ["BatchSettings", "Checkpoint", "NoiseSettings", "Training", "Validate"]
 
 Count = Annotated[int, Field(ge=1)]
 Natural = Annotated[int, Field(ge=0)]
 Amount = Annotated[float, Field(gt=0)]
-_AMOUNTS = ("epochs", "cpu_seconds", "clip", "clip_each", "noise", "ema")
+_AMOUNTS = ("epochs", "cpu_seconds", "clip", "clip_each", "max_column_norm", "noise", "ema")
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,22 @@ class Checkpoint:
 
 
 @dataclass(frozen=True)
+class NoiseSettings:
+    """Noise on the weights while a step is computed; see `train.weight_noise`.
+
+    Args:
+        deviation: of the noise of every weight, or where learned deviations start; 0: no noise.
+        cost: weight of the complexity cost of learned deviations (Graves 2011; Chorowski et al.
+            2015: 0.1); 0: deviations stay.
+        lr: learning rate (Adam) of the logarithms of learned deviations.
+    """
+
+    deviation: Annotated[float, Field(ge=0)] = 0.0
+    cost: Annotated[float, Field(ge=0)] = 0.0
+    lr: Amount = 0.01
+
+
+@dataclass(frozen=True)
 class Training:
     """All settings of a training.
 
@@ -81,6 +97,10 @@ class Training:
         clip: maximum gradient norm; 0: no clipping.
         clip_each: maximum gradient norm of each parameter (Sukhbaatar et al. 2015); 0: no
             clipping.
+        max_column_norm: a unit's incoming weights are scaled to at most this norm after each
+            update (Hinton et al. 2012; Chorowski et al. 2015: 1); 0: no limit.
+        weight_noise: noise on the weights while a step is computed; what is validated and saved
+            has none.
         noise: gradients get Gaussian noise of this size over the root of the step (Verga et al.
             2018: 0.1), after clipping; 0: none.
         average: the number of last checkpoints to average at the end; 0 or 1: none.
@@ -104,6 +124,8 @@ class Training:
     schedule: Mapping[str, Any] = field(default_factory=lambda: {"name": "constant"})
     clip: Annotated[float, Field(ge=0)] = 0.0
     clip_each: Annotated[float, Field(ge=0)] = 0.0
+    max_column_norm: Annotated[float, Field(ge=0)] = 0.0
+    weight_noise: NoiseSettings = NoiseSettings()
     noise: Annotated[float, Field(ge=0)] = 0.0
     average: Natural = 0
     ema: Annotated[float, Field(ge=0, lt=1)] = 0.0
@@ -121,7 +143,10 @@ class Training:
     @classmethod
     def of(cls, section: Mapping[str, Any]) -> "Training":
         """The settings of a recipe's `train` section, which was checked before."""
-        nested = {"batch": BatchSettings, "validate": Validate, "checkpoint": Checkpoint}
+        nested = {
+            "batch": BatchSettings, "validate": Validate, "checkpoint": Checkpoint,
+            "weight_noise": NoiseSettings,
+        }  # fmt: skip
         known = {f.name for f in fields(cls)}
         made: dict[str, Any] = {}
         for key, value in section.items():

@@ -37,6 +37,7 @@ from regard.train.state import (
 )
 from regard.train.stream import Micro, Place
 from regard.train.validate import Validation
+from regard.train.weight_noise import WeightNoise, limit_columns
 
 __all__ = ["Progress", "Work"]
 
@@ -113,6 +114,7 @@ class Work:
         self.validation = validation
         self.progress = Progress()
         self.ema = Average(model, settings.ema) if settings.ema else None
+        self.noise = WeightNoise(model, settings)
         self.last = Last(folder / "checkpoints", max(settings.average, 0))
         self.checkpoint = folder / "checkpoints" / "last.ckpt"
         self.first = rank() == 0
@@ -181,9 +183,11 @@ class Work:
         factor = self.schedule(Point(*place, self.progress.losses))
         for group, base in zip(self.optimizer.param_groups, self._base_lr, strict=True):
             group["lr"] = base * factor
+        self.noise.put(self.trained, self.progress.step, micro)
 
     def clip(self) -> None:
         """Clip the gradient norm, or only compute it for the log; then add noise."""
+        self.noise.take(self.trained)
         limit = self.settings.clip
         logged = _due(self.progress.step + 1, self.settings.log)
         parameters = [p for p in self.trained.parameters() if p.grad is not None]
@@ -199,10 +203,10 @@ class Work:
         """Log, validate, save; True when the training ends."""
         p, s = self.progress, self.settings
         p.step += 1
+        limit_columns(self.trained, s.max_column_norm)
         self.task.after_update(self.trained)
         p.place, p.epoch = micro.after, micro.until
-        p.tokens += micro.count
-        self._tokens += micro.count
+        p.tokens, self._tokens = p.tokens + micro.count, self._tokens + micro.count
         self._clock()
         if self.ema:
             self.ema.update(self.trained)
@@ -348,6 +352,7 @@ class Work:
                     "model": self.model.state_dict(),
                     "optimizer": optimizer,
                     "ema": ema,
+                    "weight_noise": self.noise.state(),
                     "random": states,
                     "log": self.log.length,
                     "interval": (total, self._tokens),
@@ -363,6 +368,7 @@ class Work:
         self.optimizer.load_state_dict(state["optimizer"])
         if self.ema and state["ema"] is not None:
             self.ema.weights = state["ema"]
+        self.noise.restore(state.get("weight_noise", {}))
         self._random = state["random"]
         total, self._tokens = state["interval"]
         self._sum = total if total is None or self.first else torch.zeros_like(total)

@@ -21,8 +21,9 @@ SCRIPTS = (
     "text.js", "compare.js", "tasks.js", "main.js",
 )  # fmt: skip
 """In the order they are put together."""
-STEPS = "steps.js"
-"""Of pages of a training alone: the slider over its steps."""
+SOUND, STEPS = "sound.js", "steps.js"
+"""Before the last of `SCRIPTS`, which starts everything: only pages with a sound, and only pages of
+a training, carry these."""
 
 KEYS = {
     "← ↑ ↓ →": "move the chosen row and column",
@@ -44,14 +45,14 @@ KEYS = {
 
 
 @cache
-def script(steps: bool = False) -> str:
+def script(*more: str) -> str:
     """The whole script: the files one after another, without comments and needless blanks.
 
     Args:
-        steps: with the slider over the steps of a training.
+        more: `SOUND`, `STEPS`: what the page needs beside `SCRIPTS`.
     """
-    names = (*SCRIPTS[:-1], STEPS, SCRIPTS[-1]) if steps else SCRIPTS
-    return squeeze("\n".join(['"use strict";', *map(_file, names)]))
+    *first, last = SCRIPTS
+    return squeeze("\n".join(['"use strict";', *map(_file, [*first, *more, last])]))
 
 
 @cache
@@ -73,6 +74,9 @@ def page(view: View, *, live: bool = False, **options: Any) -> bytes:
     data = base64.b64encode(dump(view, **options))
     texts = {"WHATS": WHATS, "MEASURES": MEASURES, "KEYS": KEYS, "LIVE": live}
     before, after = _file("page.html").split("@DATA@")
+    sound = any(axis.kind == "audio" for axis in view.axes)
+    if sound:
+        before = before.replace("img-src data: blob:", "img-src data: blob:; media-src blob:")
     if live:
         before = before.replace("default-src 'none';", "default-src 'none'; connect-src 'self';")
     for name, text in (
@@ -80,8 +84,9 @@ def page(view: View, *, live: bool = False, **options: Any) -> bytes:
         ("@PANELS@", panels_html(view.runs)),
     ):  # fmt: skip
         before = before.replace(name, text)
-    steps = any(run.step is not None for run in view.runs)
-    return before.encode() + data + after.replace("@SCRIPT@", script(steps)).encode()
+    more = [SOUND] if sound else []
+    more += [STEPS] if any(run.step is not None for run in view.runs) else []
+    return before.encode() + data + after.replace("@SCRIPT@", script(*more)).encode()
 
 
 def _plain(view: View) -> bytes:

@@ -75,6 +75,8 @@ def dump(view: View, *, code: str | None = None, top_k: int | None = None) -> by
         row = side.as_json()
         if side.image is not None:
             row["image"] = blobs.add(side.image)
+        if side.audio is not None:
+            row["audio"] = blobs.add(side.audio)
         sides.append(row)
     with ThreadPoolExecutor(2) as pool:  # zlib works without the interpreter's lock
         packed = pool.map(lambda m: _pack_map(view, m, code, top_k), range(len(view.maps)))
@@ -249,13 +251,11 @@ def parse(content: bytes) -> DrawableView:
 def _view(head: Any, body: memoryview) -> DrawableView:
     sides = []
     for row in head.rows("sides"):
-        image = row.get("image")
-        at = None if image is None else row.place("image", len(body))
         sides.append(Axis(
             row.strings("pieces"), row.text("kind"), row.nested("groups"), row.strings("texts"),
             row.whole("special"), row.pair("grid"),
-            None if at is None else bytes(body[at[0] : at[0] + at[1]]), row.number("seconds"),
-            row.pairs("edges"), row.whole("sections"),
+            _file_of(row, "image", body), row.number("seconds"),
+            row.pairs("edges"), row.whole("sections"), _file_of(row, "audio", body),
         ))  # fmt: skip
     maps = [_map(row, body) for row in head.rows("maps")]
     runs = [
@@ -268,6 +268,14 @@ def _view(head: Any, body: memoryview) -> DrawableView:
         for row in head.rows("runs")
     ]  # fmt: skip
     return DrawableView(sides, maps, runs, head.text("title"), head.text("source"))
+
+
+def _file_of(row: Any, name: str, body: memoryview) -> bytes | None:
+    """The bytes of a picture or a sound, where the side has them."""
+    if row.get(name) is None:
+        return None
+    start, size = row.place(name, len(body))
+    return bytes(body[start : start + size])
 
 
 def _map(row: Any, body: memoryview) -> Map:

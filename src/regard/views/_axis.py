@@ -27,6 +27,7 @@ class Axis:
         seconds: how long a frame of sound is.
         edges: pairs of places that are joined (graphs, dependencies).
         sections: the first place of each sentence (documents).
+        audio: a WAV file's bytes: the sound, which a page plays.
     """
 
     pieces: list[str]
@@ -39,6 +40,7 @@ class Axis:
     seconds: float | None = None
     edges: list[tuple[int, int]] = field(default_factory=list)
     sections: list[int] = field(default_factory=list)
+    audio: bytes | None = None
 
     def __post_init__(self) -> None:
         count = len(self.pieces)
@@ -66,7 +68,7 @@ class Axis:
         return sorted({*self.special, *marks}) if self.kind == "text" else []
 
     def as_json(self) -> dict[str, Any]:
-        """What is not the default; the image is kept apart."""
+        """What is not the default; image and audio are kept apart."""
         made: dict[str, Any] = {"pieces": self.pieces, "kind": self.kind}
         for name in ("groups", "texts", "special", "grid", "seconds", "edges", "sections"):
             if value := getattr(self, name):

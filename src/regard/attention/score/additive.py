@@ -104,10 +104,9 @@ class Additive(nn.Module):
         self._fits(query, keys)
         if features is None:
             return additive_scores(query, keys, self.v, packed=packed, heads=self.heads)
-        keys = (keys.unsqueeze(-3) + self.shown(features)).movedim(-3, 0)  # (Q, *batch, K, hidden)
-        query = query.movedim(-2, 0).unsqueeze(-2)  # (Q, *batch, 1, hidden)
-        scores = additive_scores(query, keys, self.v, heads=self.heads)
-        return scores.squeeze(-2).movedim(0, -2)
+        keys = keys.unsqueeze(-3) + self.shown(features)  # (*batch, Q, K, hidden)
+        scores = additive_scores(query.unsqueeze(-2), keys, self.v, heads=self.heads).squeeze(-2)
+        return scores if self.heads == 1 else scores.transpose(-2, -3)
 
     def _fits(self, query: Tensor, keys: Tensor) -> None:
         """Refuse prepared keys of another size, where C would read out of bounds."""

@@ -1,6 +1,7 @@
 """What a recognizer listened to: for each symbol it wrote, the frames of the sound."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.data import pictures
+from regard.data import pictures, sounds
 from regard.data.log_mel import HOP
 from regard.errors import RequestError
 from regard.fields.sound import SoundColumn
@@ -34,7 +35,7 @@ def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> Vi
 
 
 def _frames(column: SoundColumn, count: int) -> Axis:
-    return sound_axis(column.frames(0), count)
+    return replace(sound_axis(column.frames(0), count), audio=sounds.wav(column.sounds[0]))
 
 
 def sound_axis(frames: Float[Tensor, "frames numbers"], count: int) -> Axis:

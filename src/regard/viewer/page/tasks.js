@@ -1,4 +1,4 @@
-// Pictures for other kinds of data: memories, pointers, features, images, sound, graphs.
+// Pictures for other kinds of data: memories, pointers, features, images, graphs.
 
 const rowOr0 = (p) => min(max(state.row, 0), p.R - 1);
 function scrubber(p) {
@@ -89,33 +89,6 @@ VIEWS.push({
     }
     const words = p.rows.labels.map((l, i) => make("button", { class: "word", "aria-pressed": String(i === r), dir: "auto", click: () => choose(i, -1) }, l));
     board.page(scrubber(p), canvas, make("p", { class: "words" }, ...words.flatMap((w) => [w, " "])));
-  },
-});
-
-VIEWS.push({
-  id: "sound", name: "Sound", own: true, fits: (map) => file.sides[map.columns].kind === "audio",
-  async draw() {
-    const p = await picture(indexNow(), state.head), photo = await pictureOf(p.cols.side), stage = $("stage"), colours = ink();
-    const high = min(22, 300 / p.R) * p.R, top = 140, left = 110, wide = max(stage.clientWidth - left - 24, 300);
-    const { pen, x: dx, y: dy } = board.start(left + wide + 16, top + high + 60), step = wide / p.C;
-    if (photo) pen.drawImage(photo, left - dx, 8 - dy, wide, top - 16);
-    pen.imageSmoothingEnabled = false;
-    pen.drawImage(pixels(p.w, p.R, p.C, p.top), left - dx, top - dy, wide, high);
-    pen.strokeStyle = colours.mark; pen.lineWidth = 2; pen.beginPath();
-    pen.font = font(12); pen.textBaseline = "middle";
-    for (let r = 0; r < p.R; r++) {
-      let best = 0;
-      for (let c = 1; c < p.C; c++) if (p.w[r * p.C + c] > p.w[r * p.C + best]) best = c;
-      const x = left + (best + 0.5) * step - dx, y = top + ((r + 0.5) * high) / p.R - dy;
-      r ? pen.lineTo(x, y) : pen.moveTo(x, y);
-      pen.fillStyle = r === state.row ? colours.mark : colours.text; pen.textAlign = "right";
-      if (high / p.R >= 10 || r % ceil((11 * p.R) / high) === 0) pen.fillText(fit(pen, p.rows.labels[r], left - 14), left - 8 - dx, y);
-      if (photo) { pen.textAlign = "center"; pen.fillStyle = "#fff"; pen.shadowBlur = 3; pen.shadowColor = "#000"; pen.fillText(p.rows.labels[r], x, 20 + (r % 3) * 14 - dy); pen.shadowBlur = 0; }
-    }
-    pen.stroke();
-    const seconds = p.cols.side.seconds ?? 0;
-    pencil(pen, "center", "top", 12, colours.soft);
-    for (let k = 0; k <= 8; k++) pen.fillText(seconds ? `${((k / 8) * p.C * seconds).toFixed(1)} s` : round((k / 8) * p.C), left + (k / 8) * wide - dx, top + high + 6 - dy);
   },
 });
 

@@ -1,0 +1,169 @@
+"""Models that read clips and write: the battery, with each kind of attention."""
+
+import copy
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from regard import catalog, watch
+from regard.protocols import PAD, Generator, Inputs
+from tests.contract.battery import SIZE, check_constructor, pairs
+from tests.contract.whole import (
+    COPIES,
+    check_bf16,
+    check_copy,
+    check_eval,
+    learn_by_heart,
+)
+from tests.contract.written import check_beams, check_decoders, check_steps, same
+
+KINDS = [
+    ("temporal", {}),
+    ("temporal", {"motion": 0}),
+    ("temporal", {"attention": "mean"}),
+]
+every = pytest.mark.parametrize(("kind", "settings"), KINDS)
+some = pytest.mark.parametrize(("kind", "settings"), KINDS[:1])
+TARGETS = pairs([2, 2, 2, 2], [4, 1, 3, 5])
+
+
+def build(kind, settings, dtype=torch.float64, seed=1, **changes):
+    torch.manual_seed(seed)
+    made = catalog.load(kind)
+    return made(2, SIZE, **{**catalog.entry(kind).tiny, **settings, **changes}).to(dtype).eval()
+
+
+def clips(dtype=torch.float64, seed=3):
+    values = torch.randn(4, 5, 2, 8, 8, generator=torch.Generator().manual_seed(seed))
+    return Inputs(values.to(dtype), torch.tensor([5, 2, 4, 3]))
+
+
+def dtype_of(model):
+    return next(model.parameters()).dtype
+
+
+def logits(model):
+    return model(clips(dtype_of(model)), TARGETS.target_in).logits.detach()
+
+
+def loss(model):
+    output = model(clips(dtype_of(model)), TARGETS.target_in)
+    gold = TARGETS.target_out.flatten()
+    total = F.cross_entropy(output.logits.flatten(0, 1).float(), gold, ignore_index=PAD)
+    return total
+
+
+@every
+def test_its_constructor_is_its_configuration(kind, settings):
+    model = build(kind, settings)
+    check_constructor(kind, ["in_channels", "target_vocab_size"])
+    assert isinstance(model, Generator)
+    assert logits(model).shape == (4, 5, SIZE)
+
+
+@every
+def test_gradients_reach_every_parameter(kind, settings):
+    model = build(kind, settings).train()
+    total = loss(model)
+    total.backward()
+    for path, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            assert parameter.grad is not None, path
+            assert parameter.grad.any(), path
+            assert parameter.grad.isfinite().all(), path
+
+
+@every
+def test_order_and_neighbors_change_nothing(kind, settings):
+    model, given = build(kind, settings), clips()
+    expected = model(given, TARGETS.target_in).logits
+    order = torch.tensor([3, 1, 0, 2])
+    same(model(given.rows(order), TARGETS.target_in[order]).logits, expected[order])
+    one = model(given.rows(torch.tensor([2])), TARGETS.target_in[2:3]).logits
+    same(one[0], expected[2])
+
+
+@every
+def test_what_lies_behind_the_end_changes_nothing(kind, settings):
+    model, given = build(kind, settings), clips()
+    expected = model(given, TARGETS.target_in).logits
+    values = given.values.clone()
+    for row, length in enumerate(given.lengths.tolist()):
+        values[row, length:] = 9.0
+    same(model(Inputs(values, given.lengths), TARGETS.target_in).logits, expected)
+    longer = torch.cat([values, values[:, :2] + 1], 1)
+    same(model(Inputs(longer, given.lengths), TARGETS.target_in).logits, expected)
+
+
+@every
+def test_vectors_that_are_given_are_read_as_those_of_the_clip(kind, settings):
+    model, given = build(kind, settings), clips()
+    encoded = model.encode(given)
+    assert encoded.states.shape == (4, 5, model.size)
+    expected = model(given, TARGETS.target_in).logits
+    same(model(Inputs(encoded.states, encoded.lengths), TARGETS.target_in).logits, expected)
+
+
+@every
+def test_step_by_step_is_teacher_forcing(kind, settings):
+    check_steps(build(kind, settings), clips(), TARGETS.target_in)
+
+
+@every
+def test_beams_are_rearranged_with_all_they_carry(kind, settings):
+    check_beams(build(kind, settings), clips())
+
+
+@every
+def test_decoders_score_as_teacher_forcing_does(kind, settings):
+    check_decoders(build(kind, settings), clips())
+
+
+@some
+def test_it_learns_clips_by_heart(kind, settings):
+    def judged(model):
+        model.eval()
+        found = loss(model).detach()
+        model.train()
+        return found
+
+    learn_by_heart(build(kind, settings, torch.float32), loss, judged, lr=0.02)
+
+
+@some
+def test_eval_mode_is_deterministic_and_keeps_nothing(kind, settings):
+    check_eval(build(kind, settings, dropout=0.5), logits)
+
+
+@every
+def test_watching_changes_nothing(kind, settings):
+    model = build(kind, settings)
+    results = []
+    for watched in (False, True):
+        own = copy.deepcopy(model).train()
+        torch.manual_seed(7)
+        if watched:
+            with watch(own) as seen:
+                found = loss(own)
+            assert len(seen) == 1
+        else:
+            found = loss(own)
+        found.backward()
+        grads = [p.grad for p in own.parameters() if p.grad is not None]
+        results.append([found.detach(), torch.get_rng_state(), *grads])
+    for without, within in zip(*results, strict=True):
+        assert torch.equal(without, within)
+
+
+@some
+@pytest.mark.parametrize("how", COPIES)
+def test_copies_are_whole_and_their_own(kind, settings, how, tmp_path):
+    check_copy(build(kind, settings), lambda: build(kind, settings, seed=2), how, logits, tmp_path)
+
+
+@every
+def test_bf16(kind, settings):
+    check_bf16(
+        build(kind, settings, torch.float32), build(kind, settings, torch.bfloat16), logits, loss
+    )
