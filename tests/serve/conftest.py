@@ -4,8 +4,12 @@ import pytest
 
 import regard
 from regard.serve._models import Models
+from tests.serve.playground import opened
 from tests.serve.running import Direct, application, live, settings
 from tests.store import toy
+from tests.viewer.browser import chromium
+
+__all__ = ["chromium"]
 
 
 @pytest.fixture(scope="session")
@@ -44,3 +48,10 @@ def translator():
 @pytest.fixture(scope="session")
 def critic():
     return regard.load("movie-reviews-small")
+
+
+@pytest.fixture
+def play(chromium, address):
+    """The page of the translator and the classifier."""
+    with opened(chromium, address) as found:
+        yield found
