@@ -91,6 +91,57 @@ def test_tags_stand_on_words(chromium):
         assert play.fine()
 
 
+MODELS = {
+    "nli": ("entailment", ["premise", "hypothesis"]),
+    "babi": ("memory", ["story", "question"]),
+    "cloze": ("reading", ["document", "query"]),
+    "roles": ("tagging", ["text", "predicate"]),
+}
+
+
+@pytest.mark.slow
+def test_each_input_of_an_example_has_a_box(chromium, models):
+    """As the server joins them; what it would be asked is looked at, not answered."""
+    given = {"writes": False, "reads_files": False, "parameters": 1, "architecture": "han"}
+    told = [{"name": n, "task": t, "inputs": i, **given} for n, (t, i) in MODELS.items()]
+    told[0]["examples"] = [["A dog runs.", "An animal moves."]]
+    asked = []
+
+    def answer(route):
+        asked.append(route.request.post_data_json)
+        one = {"output": "yes", "score": 2.5, "log_prob": None, "tokens": [], "alternatives": []}
+        route.fulfill(json={"predictions": [one]})
+
+    own = application("de-en-small", models=models, keys=(KEY,))
+    with live(own) as address, opened(chromium, address) as play:
+        play.page.route("**/models", lambda route: route.fulfill(json={"models": told}))
+        play.page.route("**/predict", answer)
+        play.open("nli")
+        assert play.find("#inputs label").all_inner_texts() == ["premise", "hypothesis"]
+        play.page.click("#examples button")
+        play.page.click("#send")
+        play.until("#status", DONE)
+        assert play.find("table.bars").count() == 0  # 2.5 is no logarithm of a probability
+        play.open("babi")
+        play.ask("Mary went home.", "Where is Mary?")
+        play.open("cloze")
+        play.ask("Ann gave Bob\ta book .", "Bob thanked XXXXX .", "Ann|Bob")
+        play.ask("Ann gave Bob a book .", "Bob thanked XXXXX .", "")
+        play.open("roles")
+        play.ask("Ann reads .", "")
+        assert asked == [
+            {"model": "nli", "inputs": "A dog runs. ||| An animal moves."},
+            {"model": "babi", "inputs": "Mary went home. Where is Mary?"},
+            {
+                "model": "cloze",
+                "inputs": "Ann gave Bob a book . ||| Bob thanked XXXXX . ||| Ann|Bob",
+            },
+            {"model": "cloze", "inputs": "Ann gave Bob a book . ||| Bob thanked XXXXX ."},
+            {"model": "roles", "inputs": "Ann reads ."},
+        ]
+        assert play.fine()
+
+
 @pytest.mark.slow
 def test_the_look_is_asked_for_when_wanted(play):
     play.open("de-en-small")

@@ -185,7 +185,8 @@ def test_pictures_and_sounds(chromium, tmp_path):
         assert play.text("#output") in ("up", "down")
         assert play.find("table.bars tr").count() == 2
         play.page.click("#look-page")
-        play.page.frame_locator("iframe").locator("html[data-drawn]").wait_for()
+        inside = play.page.frame_locator("iframe").locator("body.plain")  # a VGG has no attention
+        inside.filter(has_text="up").wait_for()
         drop = """([name, bytes]) => { const all = new DataTransfer();
             all.items.add(new File([new Uint8Array(bytes)], name));
             document.querySelector('#drop').dispatchEvent(

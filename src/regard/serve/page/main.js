@@ -122,7 +122,7 @@ async function look(kind) {
       frame.addEventListener("load", () => frame.contentWindow.postMessage(text.replace("</style>", "#copy-link { display: none; }</style>"), "*"), { once: true });
       frame.src = `/?frame#theme=${document.documentElement.dataset.theme}`;
       $("look-place").replaceChildren(frame);
-    } else $("look-place").replaceChildren(make("img", { src: url, alt: `Weights of ${model.name} for this input; “Show” has them as a table` }));
+    } else $("look-place").replaceChildren(make("img", { src: url, alt: `Weights of ${model.name} for this input; the interactive view has them as a table` }));
     Object.assign($("look-save"), { href: url, download: `look-${model.name}.${kind === "page" ? "html" : "svg"}`, hidden: false });
     $("look-status").textContent = "";
   } catch (error) {
