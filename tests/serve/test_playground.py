@@ -175,6 +175,12 @@ def test_settings_of_the_decoder(play, translator):
     play.page.fill("#n_best", "2")
     assert play.ask(SENTENCE).startswith("A window")
     assert play.find("ol.others li").count() == 1
+    play.page.click("#look-page")  # of this answer, not of the one without a wish
+    play.page.frame_locator("iframe").locator("html[data-drawn]").wait_for()
+    frame = next(one for one in play.page.frames if "frame" in one.url)
+    rows = frame.evaluate("async () => (await picture(0, 0)).rows.labels")
+    assert rows[:2] == ["A", "window"]
+    play.page.click("#look-page")
     play.page.fill("#prefix", "")
     play.page.select_option("#search", "greedy")
     assert play.find("#beam_size").is_hidden()
@@ -207,6 +213,9 @@ def test_a_link_has_everything_and_sends_nothing(play):
     link = play.find("#link").input_value()
     assert len(play.sent) == before
     assert link == play.page.url
+    assert "ink" in play.text("#share-status")
+    play.write(text + "?")
+    assert play.find("#shared").is_hidden()
     play.page.goto("about:blank")
     play.page.goto(link)
     play.find("html[data-ready]").wait_for()

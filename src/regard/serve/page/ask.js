@@ -78,7 +78,7 @@ function drawSettings(model) {
   place.replaceChildren();
   if (!model.writes) return;
   const field = (id, label, input, wide) => place.append(make("div", { class: wide ? "wide" : "", "data-of": input.dataset.of }, make("label", { for: id }, label), input));
-  const search = make("select", { id: "search", change: fit }, Object.keys(SEARCHES).map((one) => make("option", { value: one }, one === name ? `${one} (the model's own)` : one)));
+  const search = make("select", { id: "search", change: fit }, Object.keys(SEARCHES).map((one) => make("option", { value: one }, one === name ? `${one} (default)` : one)));
   search.value = name;
   field("search", "Search", search);
   for (const [kind, keys] of Object.entries(SEARCHES))
@@ -147,17 +147,23 @@ function readFragment() {
   return true;
 }
 
+function unshare() {  // a link of what the form no longer says
+  $("shared").hidden = true;
+  $("share-status").textContent = "";
+}
+
 async function share() {
   history.replaceState(null, "", "#" + fragment());
+  const told = (text) => { $("share-status").textContent = text; };
   $("link").value = location.href;
   $("shared").hidden = false;
   const more = [state.file ? "A file is not part of it." : "", location.href.length > 8000 ? "It is long; some programs cut such links." : ""].filter(Boolean);
   try {
     await navigator.clipboard.writeText(location.href);
-    say(["The link is copied.", ...more].join(" "));
+    told(["The link is copied.", ...more].join(" "));
   } catch {  // no clipboard without https or leave
     $("link").focus();
     $("link").select();
-    say(["Copy the link from its box.", ...more].join(" "));
+    told(["Copy the link from its box.", ...more].join(" "));
   }
 }

@@ -15,6 +15,7 @@ function make(tag, attributes = {}, ...inside) {
 }
 
 const percent = (p) => (p >= 0.995 && p < 1 ? "> 99 %" : p > 0 && p < 0.005 ? "< 1 %" : `${Math.round(p * 100)} %`);
+const near = (node) => node.scrollIntoView({ block: "nearest" });
 const number = (v) => v.toFixed(2).replace("-", "−");
 const say = (text) => { if ($("status").textContent !== text) $("status").textContent = text; };
 

@@ -69,7 +69,7 @@ async function ask() {
         if (kind === "error") throw new Wrong(value.error, 500);
         if (kind === "done") found = value.prediction;
         if (kind !== "step") continue;
-        if (!steps++) { $("output").append(line); say("The answer grows; Escape cancels."); }
+        if (!steps++) { $("output").append(line); near(line); say("The answer grows; Escape cancels."); }
         line.textContent = value.output;
       }
       if (!found && steps) throw new Wrong("The connection broke; the answer is not whole.");
@@ -80,7 +80,10 @@ async function ask() {
       [found] = (await answer.json()).predictions;
     }
     draw(model, found, body.input ?? "");
-    state.asked = { model, body };
+    near($("output"));
+    // With wishes the answer is another than the model's own: what is looked at is this one.
+    const wishes = ["decode", "prefix", "force_words", "bad_words"].some((key) => body[key]);
+    state.asked = { model, body, target: model.writes && wishes && found.output ? found.output : null };
     if (!found.refused) {
       say(`Done in ${((performance.now() - began) / 1000).toFixed(2)} s${steps ? `, ${steps} steps` : ""}.`);
       $("look").hidden = false;
@@ -110,10 +113,10 @@ function closeLook() {
 async function look(kind) {
   state.view = kind;
   closeLook();
-  const stop = (state.looking = new AbortController()), { model, body } = state.asked;
+  const stop = (state.looking = new AbortController()), { model, body, target } = state.asked;
   $("look-status").textContent = "Looking …";
   try {
-    const asked = { model: model.name, ...(body.file ? { file: body.file } : { input: body.input }), format: kind === "page" ? "html" : "svg" };
+    const asked = { model: model.name, ...(body.file ? { file: body.file } : { input: body.input }), ...(target ? { target } : {}), format: kind === "page" ? "html" : "svg" };
     const text = await (await send("/look", asked, stop.signal)).text();
     if (stop.signal.aborted) return;
     const blob = new Blob([text], { type: kind === "page" ? "text/html" : "image/svg+xml" }), url = URL.createObjectURL(blob);
@@ -140,13 +143,14 @@ for (const kind of ["page", "svg"])
 $("ask").addEventListener("submit", (event) => { event.preventDefault(); ask(); });
 $("cancel").addEventListener("click", () => { state.asking?.abort(); $("send").focus(); });
 $("share").addEventListener("click", share);
+$("ask").addEventListener("input", unshare);
 $("model").addEventListener("change", () => {
   state.asking?.abort();
   wrong("");
   say("");
   closeLook();
   $("look").hidden = true;
-  $("shared").hidden = true;
+  unshare();
   $("output").replaceChildren();
   $("more").replaceChildren();
   drawForm();

@@ -9,6 +9,7 @@ const TRIES = 6;  // requests of one that is refused as too much
 function wrong(text, again = false) {
   $("error").textContent = text;
   $("retry").hidden = !again;
+  if (text) near($("error"));
 }
 
 function pause(seconds, signal) {
