@@ -1,5 +1,8 @@
 """Models and applications that are made once."""
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 import regard
@@ -10,6 +13,24 @@ from tests.store import toy
 from tests.viewer.browser import chromium
 
 __all__ = ["chromium"]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def loops_beside_a_browser():
+    """`asyncio.run` in another thread where Playwright, until its end, runs a loop in this one."""
+    own = asyncio.run
+
+    def run(work):
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return own(work)
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(own, work).result()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(asyncio, "run", run)
+        yield
 
 
 @pytest.fixture(scope="session")
