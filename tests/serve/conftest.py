@@ -10,9 +10,6 @@ from regard.serve._models import Models
 from tests.serve.playground import opened
 from tests.serve.running import Direct, application, live, settings
 from tests.store import toy
-from tests.viewer.browser import chromium
-
-__all__ = ["chromium"]
 
 
 @pytest.fixture(scope="session", autouse=True)
