@@ -9,6 +9,10 @@ import sys
 import pytest
 from hypothesis import Phase, settings
 
+from tests.browser import chromium
+
+__all__ = ["chromium"]
+
 settings.register_profile("regard", deadline=None, derandomize=True, print_blob=True)
 # For who asks only whether a test fails (tools/mutants.py): no smaller example is looked for.
 settings.register_profile(

@@ -1,11 +1,33 @@
 """Models and applications that are made once."""
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 import regard
 from regard.serve._models import Models
+from tests.serve.playground import opened
 from tests.serve.running import Direct, application, live, settings
 from tests.store import toy
+
+
+@pytest.fixture(scope="session", autouse=True)
+def loops_beside_a_browser():
+    """`asyncio.run` in another thread where Playwright, until its end, runs a loop in this one."""
+    own = asyncio.run
+
+    def run(work):
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return own(work)
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(own, work).result()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(asyncio, "run", run)
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -44,3 +66,10 @@ def translator():
 @pytest.fixture(scope="session")
 def critic():
     return regard.load("movie-reviews-small")
+
+
+@pytest.fixture
+def play(chromium, address):
+    """The page of the translator and the classifier."""
+    with opened(chromium, address) as found:
+        yield found

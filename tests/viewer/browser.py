@@ -1,16 +1,10 @@
-"""A headless Chromium without a network, for the tests that open pages; skipped where none is."""
+"""Pages opened in a headless Chromium without a network."""
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-FLAGS = [
-    "--no-sandbox", "--disable-gpu", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--no-first-run",
-]  # fmt: skip
 
 
 class Page:
@@ -67,18 +61,6 @@ class Page:
         failed = self.ask("() => document.documentElement.dataset.failed ?? null")
         assert (failed, self.wrong, self.asked) == (None, [], [])
         return True
-
-
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Any]:
-    sync = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    path = shutil.which("chromium") or shutil.which("google-chrome")
-    if path is None:
-        pytest.skip("there is no chromium to open the page in")
-    with sync.sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=path, args=FLAGS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

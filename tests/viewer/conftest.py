@@ -1,5 +1,5 @@
-"""One browser for all tests of the viewer."""
+"""Pages for the tests of the viewer."""
 
-from tests.viewer.browser import chromium, page
+from tests.viewer.browser import page
 
-__all__ = ["chromium", "page"]
+__all__ = ["page"]

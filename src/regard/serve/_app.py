@@ -13,13 +13,14 @@ from starlette.exceptions import HTTPException
 
 from regard import __version__
 from regard.errors import RequestError
+from regard.serve import _playground
 from regard.serve import _shapes as shapes
 from regard.serve._batcher import Job
 from regard.serve._errors import Refusal, explained
 from regard.serve._guard import Guard
 from regard.serve._metrics import KIND
 from regard.serve._models import Models
-from regard.serve._pages import docs_page, front_page
+from regard.serve._pages import docs_page
 from regard.serve._reading import kind_of, lines_of, read
 from regard.serve._service import Service, abandon, as_json, events
 from regard.serve._settings import Settings
@@ -116,9 +117,11 @@ def build(settings: Settings, models: Models | None = None) -> FastAPI:
 
 def _add_pages(app: FastAPI, service: Service) -> None:
     @app.get("/", include_in_schema=False)
-    async def front() -> HTMLResponse:
+    async def front(request: Request) -> HTMLResponse:
+        if "frame" in request.query_params:
+            return HTMLResponse(_playground.frame(), headers=_playground.frame_headers())
         known = None if service.settings.keys else [one.as_json() for one in service.models]
-        return HTMLResponse(front_page(known))
+        return HTMLResponse(_playground.page(known), headers=_playground.headers())
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:

@@ -1,29 +1,17 @@
-"""The page at `/`, and the one at `/docs`: no script, nothing from elsewhere."""
+"""The page at `/docs`: no script, nothing from elsewhere."""
 
 import html
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["docs_page", "front_page"]
+__all__ = ["docs_page"]
 
 STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:52rem;margin:2rem auto;padding:0 1rem}"
     "pre{background:#8881;padding:.7rem;overflow-x:auto}code{font-size:.9em}"
     "td,th{text-align:left;padding:.2rem 1rem .2rem 0}:root{color-scheme:light dark}"
 )
-
-
-def front_page(models: Sequence[Mapping[str, Any]] | None) -> str:
-    """What is served, and where it is described; None: only who has a key may know."""
-    rows = "".join(
-        f"<tr><td><code>{_text(m['name'])}</code><td>{_text(m['task'])}"
-        f"<td>{_text(m['architecture'])}"
-        for m in models or ()
-    )
-    table = f"<table><tr><th>model<th>task<th>architecture{rows}</table>" if rows else ""
-    more = '<p><a href="/docs">Routes</a> · <a href="/openapi.json">OpenAPI</a></p>'
-    return _page("regard", f"<h1>regard</h1>{table}{more}")
 
 
 def docs_page(openapi: Mapping[str, Any]) -> str:
