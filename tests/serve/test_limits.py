@@ -184,6 +184,14 @@ def test_keys(models):
     assert "de-en-small" not in direct.get("/ready").text
 
 
+def test_pages_of_other_sites(app):
+    """They could not read an answer, but would have it computed."""
+    asked = {"model": "de-en-small", "inputs": ["Hallo."]}
+    for site, status in (("cross-site", 403), ("same-origin", 200), ("none", 200)):
+        headers = {"sec-fetch-site": site}
+        assert Direct(app).post("/predict", json=asked, headers=headers).status_code == status
+
+
 def test_other_host_names(models):
     """A page of the web must not ask through a browser, under its own host's name."""
     own = application("de-en-small", models=models, hosts=("127.0.0.1", "localhost"))

@@ -143,6 +143,14 @@ def test_stream(direct, translator):
     same(done["prediction"], translator.predict([TEXTS[0]], name="greedy")[0].as_json())
 
 
+def test_stream_of_a_refused_input_says_why(direct):
+    told = {"model": "de-en-small", "input": "Haus " * 3000}
+    text = direct.post("/stream", told).text
+    assert "tokens" in text
+    assert "refused" in text
+    assert '"output": ""' in direct.post("/stream", {"model": "de-en-small", "input": ""}).text
+
+
 def test_stream_of_what_is_wrong_has_a_status(direct):
     refused = direct.post("/stream", {"model": "movie-reviews-small", "input": "A film."})
     assert refused.status_code == 422

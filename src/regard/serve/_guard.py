@@ -107,6 +107,8 @@ class Guard:
             raise Refusal(401, "expected a known key: Authorization: Bearer KEY")
         if scope["method"] != "POST":
             return
+        if headers.get("sec-fetch-site") == "cross-site":  # a browser says so, of its own accord
+            raise Refusal(403, "a page of another site asks: only pages of this server may")
         if self.gate.draining:
             raise Refusal(503, "the server is stopping; ask again soon", 1)
         limits = self.settings.limits

@@ -62,13 +62,17 @@ class Streams:
             try:
                 with only_bytes():
                     steps = served.loaded.stream(text, deadline=seconds, **asked)
+                    came = False
                     for step in steps:
+                        came = True
                         while not room.acquire(timeout=0.5):
                             if left.is_set() or time.monotonic() > end:
                                 return
                         if left.is_set():
                             return
                         put(step)
+                    if not came:  # an empty input has an empty output, a refused one its reason
+                        put(served.loaded.predict([text])[0])
             except Exception as error:
                 put(error)
             finally:
