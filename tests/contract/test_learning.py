@@ -1,5 +1,6 @@
 """Every model can learn eight examples by heart, and says them back."""
 
+import pytest
 import torch
 
 from regard.decode import Greedy
@@ -11,6 +12,7 @@ RATES = {"transformer": 0.03, "marian": 0.03, "conditional-gru": 0.05}
 RATE = 0.1  # recurrent models bear more, and learn in half the steps
 
 
+@pytest.mark.slow
 def test_it_overfits_eight_examples(name):
     model, batch = build(name, dtype=torch.float32), pairs(LENGTHS, TARGETS)
     optimizer = torch.optim.Adam(model.parameters(), lr=RATES.get(name, RATE), betas=(0.9, 0.95))

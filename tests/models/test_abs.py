@@ -220,6 +220,7 @@ def perplexity(encoder, pairs, epochs, lr):
     return math.exp(loss), near
 
 
+@pytest.mark.slow
 def test_encoders_that_say_more_have_lower_perplexity():
     none, bag, attention = (
         perplexity(encoder, 1500, 10, 5e-3)[0] for encoder in ("none", "bag-of-words", "attention")

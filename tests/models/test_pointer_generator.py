@@ -185,6 +185,7 @@ def copier(size, **changes):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_it_learns_to_copy_marked_words():
     """Six words, two of them marked; a third of the words is in the vocabulary."""
     assert copy_task.train(copier(32), 300, words=6, marked=2) >= 0.95

@@ -31,6 +31,7 @@ def learned(directions, updates, *, size=24, words=8, rate=2e-3, seed=1):
     return (model.eval()(source).logits.argmax(1) == labels).double().mean().item()
 
 
+@pytest.mark.slow
 def test_masks_know_the_order_of_words_in_seconds():
     assert learned(["forward", "backward"], 100, rate=1e-2) > 0.95
     assert learned(["none"], 100, rate=1e-2) < 0.6

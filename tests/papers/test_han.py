@@ -44,6 +44,7 @@ def learned(read, updates, seed=1, count=2000, batch=40, rate=3e-3, sentences=6,
     return right.double().mean().item(), found.double().mean().item()
 
 
+@pytest.mark.slow
 def test_attention_learns_faster_than_the_mean_and_finds_the_sentence_in_seconds():
     """100 updates, three seeds: right 1.00 and 0.72 to 0.93, found 0.53 to 1 and 0.14 to 0.19."""
     (right, found), (even, by_chance) = (learned(read, 100) for read in ("attention", "mean"))

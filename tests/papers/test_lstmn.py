@@ -40,6 +40,7 @@ def recalled(updates, pairs, keys, hidden, rate=3e-3):
     return right.double().mean().item(), own.mean().item()
 
 
+@pytest.mark.slow
 def test_a_tape_recalls_the_value_of_a_key_in_seconds():
     """250 updates: right 1.00, and 0.77 of the weight; 0.33 if it looked at all slots alike."""
     right, own = recalled(250, 2, 3, 16, 2e-2)

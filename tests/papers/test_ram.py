@@ -62,6 +62,7 @@ def learned(corners, classes, updates, *, core, batch=64, lr=1e-3, seed=1, **set
     return float((output.logits.argmax(-1) == labels).float().mean()), places
 
 
+@pytest.mark.slow
 def test_a_learned_look_beats_a_random_one():
     """Two corners: the policy is sure of both, and every answer right."""
     accuracy, places = learned(2, 3, 800, core=32, lr=3e-3, sigma=0.2, squash="tanh")

@@ -16,6 +16,7 @@ FEW = 8  # symbols of the short forms
 SHORT = {"symbols": FEW, "clip": 1.0, "lr": 0.02, "batch": 32}
 
 
+@pytest.mark.slow
 def test_e1_in_seconds():
     """Six symbols, 120 updates; over three seeds exact 0.02 to 0.04 against 0.74 to 0.92."""
     sizes = {"embed": 16, "hidden": 32, "maxout": 16, "scale": None}

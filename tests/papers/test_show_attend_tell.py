@@ -61,6 +61,7 @@ def judged(model):
     return right, float((looked[:, :SHAPES] == places).float().mean())
 
 
+@pytest.mark.slow
 def test_soft_attention_finds_the_regions():
     soft, none = judged(trained("soft", 150, doubly=0.0)), judged(trained("none", 150))
     assert soft[0] > 0.9

@@ -40,6 +40,7 @@ def answers(loaded, order):
 
 
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.slow
 def test_eight_threads_get_the_answers_of_one(name, tmp_path):
     words, plan = toy.tokenizers(shared=True), toy.recipe(name, **MODELS[name])
     model = toy.model_of(name, words, **MODELS[name])

@@ -54,6 +54,7 @@ def trained(task, updates=40):
     return aer(found, [{(7 - t, t) for t in range(8)}] * 50).value
 
 
+@pytest.mark.slow
 def test_attention_aligns_by_it_long_before_it_does_by_itself():
     of = tasks.load("translation")
     without = trained(of())

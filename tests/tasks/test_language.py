@@ -82,7 +82,14 @@ def test_blocks_hold_every_token_once_with_what_goes_before(data):
     assert batch.count == 14 + rest
 
 
-@pytest.mark.parametrize(("context", "block"), [(6, 64), (9, 3), (6, 1)])
+@pytest.mark.parametrize(
+    ("context", "block"),
+    [
+        (6, 64),
+        pytest.param(9, 3, marks=pytest.mark.slow),
+        pytest.param(6, 1, marks=pytest.mark.slow),
+    ],
+)
 def test_loss_and_perplexity_are_those_of_every_prefix(data, context, block):
     task = Language(context, block)
     made = task.data({"path": str(data)})

@@ -94,6 +94,7 @@ def expected_bleu(model, batch, right):
     return sum(each) / len(each)
 
 
+@pytest.mark.slow
 def test_it_raises_the_expected_bleu_of_what_the_model_writes():
     torch.manual_seed(1)
     made = batch_of(pairs([4, 5, 6, 5], [5, 6, 5, 6]))

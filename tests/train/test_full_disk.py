@@ -91,6 +91,7 @@ def test_a_picture_that_does_not_fit_leaves_what_was_there(capsys, tmp_path, fol
     "damage",
     ["cut", *(pytest.param(d, marks=pytest.mark.slow) for d in ("text", "empty", "other"))],
 )
+@pytest.mark.slow
 def test_a_damaged_checkpoint_is_said_in_our_words(capsys, tmp_path, damage):
     path = tmp_path / "checkpoints" / "last.ckpt"
     with room(20_000):

@@ -83,13 +83,13 @@ RANGES: Mapping[str, Mapping[str, Range]] = {
         **dict.fromkeys(("convolutions", "glimpses", "parts", "paths"), LAYERS),
         "in_channels": Range(1, 4096),
         "scales": Range(1, 16),
-        "side": Range(1, 4096),
+        **dict.fromkeys(("grid", "side"), Range(1, 4096)),
         "join": Range(1, 1000),
         "expected": Range(0, 1),
         "sigma": POSITIVE,
         **dict.fromkeys(
             ("distances", "extra", "feature_columns", "first", "linear", "num_features", "reach",
-             "regions", "keep"),
+             "regions", "keep", "motion"),
             Range(0, 1_000_000),
         ),
         **dict.fromkeys(
@@ -118,6 +118,7 @@ RANGES: Mapping[str, Mapping[str, Range]] = {
         "outside": Range(-1000, 1000),
         "beam": Range(1, 1000),
         "filters": Range(1, 1000),
+        "frames": Range(1, 10_000),
         "rate": Range(4_000, 192_000),
         "reinforce": FACTOR,
         "channels": Range(1, 3),

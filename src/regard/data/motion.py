@@ -82,7 +82,7 @@ class Moving:
 
         Example:
             >>> Moving(seed=3).said("a red ball", "ball.png", 0)
-            'a red ball grows'
+            'a red ball moves down'
         """
         return MOTIONS[self.motion(name, copy)].format(what)
 

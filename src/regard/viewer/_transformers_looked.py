@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from regard.viewer._transformers import TransformersFolder
     from regard.viewer.watching import Watched
 
-__all__ = ["Reader", "Reading", "best_class", "looked", "quiet"]
+__all__ = ["FolderInput", "Reader", "best_class", "looked", "quiet"]
 
 
 @dataclass(frozen=True)
-class Reading:
+class FolderInput:
     """What a model is called with, and what stands on the axes of what is seen.
 
     Args:
@@ -36,11 +36,11 @@ class Reading:
     arrange: Callable[[DrawableView], DrawableView] | None = None
 
 
-Reader = Callable[["TransformersFolder", str, str | None, int | None], Reading]
+Reader = Callable[["TransformersFolder", str, str | None, int | None], FolderInput]
 """Reads one input: the folder, the input, an output that is given, the most tokens to write."""
 
 
-def looked(one: "TransformersFolder", reading: Reading, options: ViewOptions) -> DrawableView:
+def looked(one: "TransformersFolder", reading: FolderInput, options: ViewOptions) -> DrawableView:
     """The view of one reading.
 
     Raises:

@@ -7,7 +7,7 @@ import numpy as np
 
 from regard.errors import RequestError
 from regard.viewer._drawable import DrawableView
-from regard.viewer._transformers_looked import Reading, best_class
+from regard.viewer._transformers_looked import FolderInput, best_class
 from regard.viewer._transformers_texts import LONGEST, forced, greedy, no_writing, start_of
 from regard.views import Axis, Map, axis_of
 
@@ -24,7 +24,7 @@ __all__ = [
 
 def read_picture(
     one: "TransformersFolder", address: str, target: str | None, longest: int | None
-) -> Reading:
+) -> FolderInput:
     """A picture that is read as it is."""
     from regard.data.pictures import located, pixels
 
@@ -38,7 +38,7 @@ def read_picture(
         )
     grid = (values.shape[2] // patch, values.shape[3] // patch)
     seen = _as_seen(one, values[0])
-    return Reading(
+    return FolderInput(
         {"pixel_values": values}, {"self": (None, None)},
         arrange=lambda view: over_picture(view, grid, seen),
     )  # fmt: skip
@@ -46,7 +46,7 @@ def read_picture(
 
 def classified_picture(
     one: "TransformersFolder", address: str, target: str | None, longest: int | None
-) -> Reading:
+) -> FolderInput:
     """A picture, and its class."""
     said, score = best_class(one)
     return replace(read_picture(one, address, target, longest), said=said, score=score)
@@ -136,17 +136,17 @@ def _frames(one: "TransformersFolder", inputs: dict[str, Any], seconds: float) -
 
 def read_sound(
     one: "TransformersFolder", address: str, target: str | None, longest: int | None
-) -> Reading:
+) -> FolderInput:
     """A sound that is read as it is."""
     no_writing(one, longest)
     inputs, seconds = _sound(one, address)
     axis = _frames(one, inputs, seconds)
-    return Reading(inputs, {"self": (axis, axis)})
+    return FolderInput(inputs, {"self": (axis, axis)})
 
 
 def classified_sound(
     one: "TransformersFolder", address: str, target: str | None, longest: int | None
-) -> Reading:
+) -> FolderInput:
     """A sound, and its class."""
     said, score = best_class(one)
     return replace(read_sound(one, address, target, longest), said=said, score=score)
@@ -154,7 +154,7 @@ def classified_sound(
 
 def spelled(
     one: "TransformersFolder", address: str, target: str | None, longest: int | None
-) -> Reading:
+) -> FolderInput:
     """A sound, and the best path of letters (CTC); the score is that of this path."""
 
     def said(output: Any) -> str:
@@ -169,7 +169,7 @@ def spelled(
 
 def transcribed(
     one: "TransformersFolder", address: str, target: str | None, longest: int | None
-) -> Reading:
+) -> FolderInput:
     """A sound, and what is written of it; rows of the cross-attention are what they write."""
     import torch
 
@@ -185,7 +185,7 @@ def transcribed(
         raise RequestError("the output is empty: there is nothing to look at")
     frames = _frames(one, inputs, seconds)
     before, after = (axis_of((one.tokenizer, part.tolist())) for part in (out[0, :-1], out[0, 1:]))
-    return Reading(
+    return FolderInput(
         {**inputs, "decoder_input_ids": out[:, :-1]},
         {"cross": (after, frames), "encoder": (frames, frames), "decoder": (before, before)},
         lambda output: str(one.tokenizer.decode(out[0], skip_special_tokens=True)),

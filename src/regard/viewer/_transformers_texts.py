@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import RequestError
-from regard.viewer._transformers_looked import Reading, best_class, quiet
+from regard.viewer._transformers_looked import FolderInput, best_class, quiet
 from regard.views import axis_of
 
 if TYPE_CHECKING:
@@ -20,28 +20,30 @@ LONGEST = 64
 """Tokens that an encoder-decoder model writes at most, where nothing else is asked for."""
 
 
-def read(one: "TransformersFolder", text: str, target: str | None, longest: int | None) -> Reading:
+def read(
+    one: "TransformersFolder", text: str, target: str | None, longest: int | None
+) -> FolderInput:
     """A text that is read as it is."""
     no_writing(one, longest)
     axis = axis_of((one.tokenizer, text))
-    return Reading({"input_ids": _ids(one, text)}, {"self": (axis, axis)})
+    return FolderInput({"input_ids": _ids(one, text)}, {"self": (axis, axis)})
 
 
 def classified(
     one: "TransformersFolder", text: str, target: str | None, longest: int | None
-) -> Reading:
+) -> FolderInput:
     """A text, and its class."""
     no_writing(one, longest)
     axis = axis_of((one.tokenizer, text))
     said, score = best_class(one)
     inputs = one.tokenizer(text, return_tensors="pt")
     check_places(one, inputs["input_ids"].shape[1])
-    return Reading(dict(inputs), {"self": (axis, axis)}, said, score)
+    return FolderInput(dict(inputs), {"self": (axis, axis)}, said, score)
 
 
 def filled(
     one: "TransformersFolder", text: str, target: str | None, longest: int | None
-) -> Reading:
+) -> FolderInput:
     """A text with masks, and what the model would put there; its score is that of these tokens.
 
     Of a text without masks, the score is that of its own tokens.
@@ -64,12 +66,12 @@ def filled(
         own: Tensor = found.gather(1, ids[0][:, None]).sum()
         return own
 
-    return Reading({"input_ids": ids}, {"self": (axis, axis)}, said, score)
+    return FolderInput({"input_ids": ids}, {"self": (axis, axis)}, said, score)
 
 
 def written(
     one: "TransformersFolder", text: str, target: str | None, longest: int | None
-) -> Reading:
+) -> FolderInput:
     """A text, and as many tokens as are asked for written on; the score is that of these.
 
     Where nothing is written on, it is that of the text's own tokens behind the first.
@@ -87,12 +89,12 @@ def written(
         return forced(output.logits[0, start - 1 : -1], ids[0, start:])
 
     usable = score if ids.shape[1] > start else None
-    return Reading({"input_ids": ids}, {"self": (axis, axis)}, lambda output: said, usable)
+    return FolderInput({"input_ids": ids}, {"self": (axis, axis)}, lambda output: said, usable)
 
 
 def translated(
     one: "TransformersFolder", text: str, target: str | None, longest: int | None
-) -> Reading:
+) -> FolderInput:
     """What is written looks at what was read; rows of the cross-attention are what they write."""
     import torch
 
@@ -107,7 +109,7 @@ def translated(
         raise RequestError("the output is empty: there is nothing to look at")
     source = axis_of((one.tokenizer, text))
     before, after = (axis_of((one.tokenizer, part.tolist())) for part in (out[0, :-1], out[0, 1:]))
-    return Reading(
+    return FolderInput(
         {"input_ids": ids, "decoder_input_ids": out[:, :-1]},
         {"cross": (after, source), "encoder": (source, source), "decoder": (before, before)},
         lambda output: str(one.tokenizer.decode(out[0], skip_special_tokens=True)),

@@ -105,8 +105,13 @@ class Additive(nn.Module):
         if features is None:
             return additive_scores(query, keys, self.v, packed=packed, heads=self.heads)
         keys = keys.unsqueeze(-3) + self.shown(features)  # (*batch, Q, K, hidden)
-        scores = additive_scores(query.unsqueeze(-2), keys, self.v, heads=self.heads).squeeze(-2)
-        return scores if self.heads == 1 else scores.transpose(-2, -3)
+        query = query.unsqueeze(-2)  # (*batch, Q, 1, hidden)
+        if self.heads == 1:
+            return additive_scores(query, keys, self.v).squeeze(-2)
+        # Heads are the last of the batch, so that queries go to the front.
+        query, keys = query.movedim(-3, 0), keys.movedim(-3, 0)
+        scores = additive_scores(query, keys, self.v, heads=self.heads)
+        return scores.squeeze(-2).movedim(0, -2)
 
     def _fits(self, query: Tensor, keys: Tensor) -> None:
         """Refuse prepared keys of another size, where C would read out of bounds."""
