@@ -21,6 +21,8 @@ SETUP := $(PYTHON) tools/venv.py
 STEP = $(PYTHON) tools/step.py --label
 HOOK := --jaxtyping-packages=regard,beartype.beartype
 FAST := not slow and not gpu
+# Files with such tests: to collect all others takes longer than to run these.
+NOHOOK = $(shell grep -rl nohook tests --include="test_*.py")
 PYTEST := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -q
 
 .DEFAULT_GOAL := help
@@ -50,7 +52,7 @@ lint: setup-test  ## ruff and mypy --strict
 
 test: lint  ## lint, types, and the fast tests with every shape annotation checked
 	@failed=0; \
-	$(STEP) nohook -- env $(PYTEST) -m "nohook and $(FAST)" $(ARGS) || { code=$$?; [ $$code -eq 5 ] || failed=1; }; \
+	$(STEP) nohook -- env $(PYTEST) -n $(JOBS) -m "nohook and $(FAST)" $(NOHOOK) $(ARGS) || { code=$$?; [ $$code -eq 5 ] || failed=1; }; \
 	$(STEP) tests -- env $(PYTEST) -n $(JOBS) -m "not nohook and $(FAST)" $(HOOK) $(ARGS) || failed=1; \
 	exit $$failed
 

@@ -12,7 +12,7 @@ import pytest
 from regard.native import _build
 from tests.repo.tree import SOURCE, TOP, tracked
 
-pytestmark = pytest.mark.nohook
+pytestmark = [pytest.mark.nohook, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
