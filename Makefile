@@ -4,6 +4,7 @@
 #   PIP_ARGS="…"             handed to pip as they are, e.g. to take a CPU build from a folder:
 #                            PIP_ARGS="--find-links DIR"
 #   SYSTEM_TORCH=1           use the torch that PYTHON already has
+#   LOCK=1                   every package at the version in requirements/lock.txt (0: newer ones too)
 #   PYTHON=python3.12        the Python to set up with
 #
 # Settings are remembered in .venv; requirements that change are installed at the next call.
@@ -12,9 +13,10 @@ PYTHON ?= python3
 TORCH ?=
 PIP_ARGS ?=
 SYSTEM_TORCH ?=
+LOCK ?=
 JOBS ?= 2
 ARGS ?=
-export PYTHON TORCH PIP_ARGS SYSTEM_TORCH
+export PYTHON TORCH PIP_ARGS SYSTEM_TORCH LOCK
 
 BIN := .venv/bin
 SETUP := $(PYTHON) tools/venv.py
@@ -26,7 +28,7 @@ NOHOOK = $(shell grep -rl nohook tests --include="test_*.py")
 PYTEST := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -q
 
 .DEFAULT_GOAL := help
-.PHONY: load help venv setup-demo setup-test setup-docs demo lint types test slow sanitize sanitize-quick mutants gpu docs serve-docs wheel clean
+.PHONY: load fuzz faults supply help venv setup-demo setup-test setup-docs demo lint types test slow sanitize sanitize-quick mutants gpu docs serve-docs wheel clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */\1|/' | \
@@ -63,7 +65,8 @@ slow: setup-test  ## the slow tests
 SANITIZED := tests/native tests/attention tests/layers tests/decode tests/tasks/test_loss.py tests/train
 SANITIZED_QUICK := tests/native/test_fuzz.py tests/native/test_gate.py tests/native/test_gemm.py \
   tests/native/test_sanitized.py tests/decode/test_packed.py tests/tasks/test_loss.py \
-  tests/attention/test_dots.py tests/attention/test_edges.py tests/layers/test_dropout.py
+  tests/attention/test_dots.py tests/attention/test_edges.py tests/attention/test_located_kernel.py \
+  tests/layers/test_dropout.py
 
 sanitize: setup-test  ## the tests that meet C, under AddressSanitizer and UBSan
 	@$(STEP) sanitize -- $(BIN)/python tools/sanitize.py -q -n $(JOBS) -m "$(FAST) and not nohook" $(SANITIZED) $(ARGS)
@@ -74,9 +77,20 @@ sanitize-quick: setup-test  ## a part of them, in five minutes
 mutants: setup-test  ## break the kernels by hand, one line at a time: the tests must notice each
 	@$(STEP) mutants -- $(BIN)/python tools/mutants.py $(ARGS)
 
-load: setup-test  ## `regard serve` under load: throughput, latencies, memory (many minutes)
+load: setup-test  ## `regard serve` under load: throughput, latencies, 5,000 connections, memory (many minutes)
 	@$(STEP) load -- $(BIN)/python benchmarks/serve.py load $(ARGS)
+	@$(STEP) bare -- $(BIN)/python benchmarks/serve.py bare
+	@$(STEP) connections -- $(BIN)/python benchmarks/serve_connections.py
 	@$(STEP) memory -- $(BIN)/python benchmarks/serve.py memory
+
+fuzz: setup-test  ## broken inputs to every reader: ARGS="--inputs 20000 tsv seen"
+	@$(STEP) fuzz -- env OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz.run $(ARGS)
+
+faults: setup-test  ## work that is killed (SIGKILL) 216 times at random moments
+	@$(STEP) faults -- env OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults.kills $(ARGS)
+
+supply: setup-docs  ## write requirements/: pinned versions, licences, bill of materials
+	@$(BIN)/python tools/supply.py $(ARGS)
 
 gpu: setup-test  ## the tests that need an accelerator
 	@$(STEP) gpu -- env $(PYTEST) -m gpu $(ARGS)

@@ -1,16 +1,23 @@
 """A server under load: how many texts a second, how long they take, and how much memory it has.
 
     python benchmarks/serve.py load   [--model de-en-small --data FILE --column other]
+    python benchmarks/serve.py bare   [--precision int8]
     python benchmarks/serve.py memory [--workers 1,4]
     python benchmarks/serve.py soak   [--requests 100000]
 
 `load` pairs `regard serve` with the same server that answers one text at a time
 (`--batch-tokens 1`), and with LitServe around the same model where it is installed (batches of up
-to 64, the same 3 ms of waiting), in turns: first how many texts a second 64 connections get out of
-each, then latencies at 50, 80 and 120 % of what ours did. Requests there are sent at a constant
-rate, whatever has been answered, and a latency counts from when the request was due, not from when
-it could be sent (no coordinated omission). The client is a process of its own on the same machine:
-it takes CPU time from every server alike.
+to 64, the same 3 ms of waiting). All of them run all the time, and take turns in being asked: first
+how many texts a second 64 connections get out of each, then latencies at 50, 80 and 120 % of what
+ours did. Requests there are sent at a constant rate, whatever has been answered, and a latency
+counts from when the request was due, not from when it could be sent (no coordinated omission). The
+client is a process of its own on the same machine: it takes CPU time from every server alike.
+
+A rate counts every answer and the time until the last of them: batches give answers in bursts, and
+a window that cuts one says too little. Beside it stands how many texts a server answers in a second
+of its own CPU time, which other work on the machine changes less.
+
+`bare` is what batches can give at best: the model alone, one thread, 1 to 128 texts at once.
 """
 
 import argparse
@@ -28,7 +35,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
@@ -90,20 +97,29 @@ class Connections:
         self.free.append((reader, writer))
         return int(lines[9:12])
 
+    def close(self) -> None:
+        """Leave."""
+        for _, writer in self.free:
+            writer.close()
 
-async def closed(port: int, bodies: list[bytes], many: int, seconds: float) -> float:
-    """Texts a second with so many connections that each wait for their answer."""
+
+async def closed(port: int, bodies: list[bytes], many: int, seconds: float) -> tuple[float, int]:
+    """Texts a second with so many connections that each wait for their answer, and all answered.
+
+    The rate is of all answers until the last: the server has something to do all that time.
+    """
     pool, source, count = Connections("127.0.0.1", port), cycle(bodies), 0
-    end = time.monotonic() + seconds
+    began = last = time.monotonic()
 
     async def ask() -> None:
-        nonlocal count
-        while time.monotonic() < end:
-            status = await pool.post("/predict", next(source))
-            count += status == 200 and time.monotonic() < end
+        nonlocal count, last
+        while time.monotonic() < began + seconds:
+            if await pool.post("/predict", next(source)) == 200:
+                count, last = count + 1, time.monotonic()
 
     await asyncio.gather(*(ask() for _ in range(many)))
-    return count / seconds
+    pool.close()
+    return count / max(last - began, 1e-9), count
 
 
 async def opened(port: int, bodies: list[bytes], rate: float, seconds: float) -> dict[str, Any]:
@@ -125,6 +141,7 @@ async def opened(port: int, bodies: list[bytes], rate: float, seconds: float) ->
             await asyncio.sleep(early)
         tasks.append(asyncio.create_task(ask(due, next(source))))
     await asyncio.gather(*tasks)
+    pool.close()
     found = np.percentile(took, [50, 95, 99]) * 1000 if took else [0, 0, 0]
     made = {f"p{p}_ms": round(float(v), 1) for p, v in zip((50, 95, 99), found, strict=True)}
     served = statuses[200] / (time.monotonic() - began)
@@ -135,7 +152,7 @@ async def opened(port: int, bodies: list[bytes], rate: float, seconds: float) ->
 def ours(model: str, *more: str) -> Iterator[tuple[int, subprocess.Popen[str]]]:
     """The port and the process of `regard serve`."""
     words = [sys.executable, "-m", "regard", "serve", model, "--port", "0", *more]
-    words += ["--max-concurrency", "100000", "--reload", "0"]
+    words += ["--max-concurrency", "100000", "--max-seconds", "600", "--reload", "0"]
     process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     workers = int(more[more.index("--workers") + 1]) if "--workers" in more else 1
@@ -199,6 +216,16 @@ def family(pid: int) -> list[int]:
     return found
 
 
+def cpu_seconds(pid: int) -> float:
+    """CPU time of a process and those that it started."""
+    ticks = 0
+    for one in family(pid):
+        with suppress(OSError):
+            row = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(row[11]) + int(row[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 def rollup(pid: int) -> Counter[str]:
     """Kilobytes by kind, of `smaps_rollup`."""
     rows = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
@@ -232,27 +259,64 @@ def load(options: argparse.Namespace) -> None:
     if importlib.util.find_spec("litserve"):
         servers["litserve"] = lambda: litserve(options.model)
     rates: dict[str, list[float]] = {name: [] for name in servers}
-    for _ in range(options.turns):
-        for name, start in servers.items():
-            with start() as (port, _process):
-                asyncio.run(closed(port, bodies, 8, 2))
-                rates[name].append(asyncio.run(closed(port, bodies, 64, options.seconds)))
-            say(what="capacity", server=name, texts_per_s=round(rates[name][-1], 1))
+    spent: dict[str, list[float]] = {name: [] for name in servers}
+    with ExitStack() as stack:
+        running = {name: stack.enter_context(start()) for name, start in servers.items()}
+        for port, _ in running.values():
+            asyncio.run(closed(port, bodies, 8, 2))
+        for _ in range(options.turns):
+            for name, (port, process) in running.items():
+                before = cpu_seconds(process.pid)
+                rate, answered = asyncio.run(closed(port, bodies, 64, options.seconds))
+                rates[name].append(rate)
+                spent[name].append(answered / (cpu_seconds(process.pid) - before))
+                say(what="capacity", server=name, texts_per_s=round(rate, 1), answered=answered,
+                    texts_per_cpu_s=round(spent[name][-1], 1))  # fmt: skip
     for name in servers:
-        ratios = sorted(a / b for a, b in zip(rates["regard"], rates[name], strict=True))
-        middle = float(np.median(ratios))
-        say(what="ratio", to=name, min=round(ratios[0], 2), median=round(middle, 2),
-            max=round(ratios[-1], 2))  # fmt: skip
+        for kind, numbers in (("wall", rates), ("cpu", spent)):
+            ratios = sorted(a / b for a, b in zip(numbers["regard"], numbers[name], strict=True))
+            middle = float(np.median(ratios))
+            say(what="ratio", to=name, of=kind, min=round(ratios[0], 2), median=round(middle, 2),
+                max=round(ratios[-1], 2))  # fmt: skip
     capacity = float(np.median(rates["regard"]))
     servers["regard"] = lambda: ours(options.model, "--max-wait", str(options.wait))
-    for share in (0.5, 0.8, 1.2):
-        for name, start in servers.items():
-            if name == "one at a time":
-                continue  # it is beyond its own capacity at all of these
-            with start() as (port, _process):
+    del servers["one at a time"]  # it is beyond its own capacity at all of these
+    with ExitStack() as stack:
+        running = {name: stack.enter_context(start()) for name, start in servers.items()}
+        for share in (0.5, 0.8, 1.2):
+            for name, (port, _) in running.items():
                 asyncio.run(closed(port, bodies, 8, 2))
                 found = asyncio.run(opened(port, bodies, share * capacity, options.seconds))
-            say(what="latency", server=name, share=share, rate=round(share * capacity, 1), **found)
+                say(what="latency", server=name, share=share, rate=round(share * capacity, 1),
+                    **found)  # fmt: skip
+
+
+def bare(options: argparse.Namespace) -> None:
+    """How many texts the model answers in a second of CPU time, by how many at once."""
+    import torch
+
+    import regard
+
+    torch.set_num_threads(1)
+    texts = texts_of(options.data, options.column, 128)
+    loaded = regard.load(options.model).with_decoder(precision=options.precision)
+    loaded.predict(texts[:4])
+    sizes, found = (1, 2, 4, 8, 16, 32, 64, 128), dict[int, list[float]]()
+    for _ in range(options.turns):
+        for size in sizes:
+            some = texts[:: 128 // 32] if size == 1 else texts
+            began = time.thread_time()
+            for first in range(0, len(some), size):
+                loaded.task.predict(
+                    loaded.model, some[first : first + size], loaded.decoder, loaded.fields,
+                    tokens=1 << 20,
+                )  # fmt: skip
+            found.setdefault(size, []).append(len(some) / (time.thread_time() - began))
+    for size in sizes:
+        ratios = [a / b for a, b in zip(found[size], found[1], strict=True)]
+        say(what="bare", precision=options.precision, at_once=size,
+            texts_per_cpu_s=round(float(np.median(found[size])), 1), min=round(min(ratios), 2),
+            median=round(float(np.median(ratios)), 2), max=round(max(ratios), 2))  # fmt: skip
 
 
 def memory(options: argparse.Namespace) -> None:
@@ -297,24 +361,24 @@ async def each_once(port: int, bodies: list[bytes]) -> None:
             assert await pool.post("/predict", body) == 200
 
     await asyncio.gather(*(ask() for _ in range(32)))
-    for _, writer in pool.free:
-        writer.close()
+    pool.close()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("what", choices=("load", "memory", "soak"))
+    parser.add_argument("what", choices=("load", "bare", "memory", "soak"))
     parser.add_argument("--model", default="de-en-small")
     parser.add_argument("--data", default="mt/de-en/test.tsv.gz")
     parser.add_argument("--column", default="other")
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--wait", type=float, default=0.5, help="--max-wait at 50, 80, 120 %%")
     parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--precision", default="float32")
     parser.add_argument("--workers", default="1,4")
     parser.add_argument("--requests", type=int, default=100_000)
     parser.add_argument("--more", nargs="*", default=[])
     options = parser.parse_args()
-    {"load": load, "memory": memory, "soak": soak}[options.what](options)
+    {"load": load, "bare": bare, "memory": memory, "soak": soak}[options.what](options)
 
 
 if __name__ == "__main__":

@@ -3,14 +3,13 @@
     python benchmarks/watching.py cost [--minilm FOLDER] [--repeats 9] [--tokens 256]
     python benchmarks/watching.py long [--tokens 16000]
     python benchmarks/watching.py page [--minilm FOLDER] [--tokens 512]
-    python benchmarks/watching.py peers [--tokens 64 128 256]
 
 `cost` runs a model of MiniLM's size (6 layers of 12 heads, 384 wide) and a decoder of 125 M
 parameters (12 layers of 12 heads, 768 wide) under SDPA with and without `regard.watch`, in turn,
 the order flipped each time: watched over plain CPU time, and the most memory that each took in a
 process of its own. Without --minilm weights are random. `long` watches one layer of attention over
-16,000 tokens. `page` writes all heads of a text. `peers` are run with what is installed of them.
-Outputs are checked to be the same to the last bit.
+16,000 tokens. `page` writes all heads, and says by how much what it shows is off. Outputs
+are checked to be the same to the last bit. Other programs: `watching_peers.py`.
 """
 
 import argparse
@@ -18,11 +17,11 @@ import gc
 import json
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import paired
 import torch
 from torch import nn
@@ -34,7 +33,10 @@ WAYS: dict[str, dict[str, Any]] = {
     "all weights": {}, "float16": {"dtype": torch.float16}, "top 16": {"top_k": 16},
     "tiles": {"tiles": True},
 }  # fmt: skip
-TEXT = (Path(__file__).parents[1] / "docs" / "house.md").read_text(encoding="utf-8")
+TEXTS = [
+    (Path(__file__).parents[1] / "docs" / name).read_text(encoding="utf-8")
+    for name in ("house.md", "look.md")
+]
 
 
 def bert(folder: str | None, kernel: str = "sdpa") -> nn.Module:
@@ -77,10 +79,10 @@ def forget() -> float:
     return peak()
 
 
-def taken(*words: str) -> dict[str, Any]:
+def taken(*words: str, file: str = __file__) -> dict[str, Any]:
     """What a run in a process of its own says of itself."""
     ran = subprocess.run(
-        [sys.executable, __file__, *words], capture_output=True, text=True, check=False
+        [sys.executable, file, *words], capture_output=True, text=True, check=False
     )
     if ran.returncode:
         lines = ran.stderr.strip().splitlines() or ["it was killed"]
@@ -196,82 +198,52 @@ def long(given: argparse.Namespace) -> None:
 
 
 def page(given: argparse.Namespace) -> None:
-    """All heads of a text of so many tokens."""
+    """All heads of texts of so many tokens: MiniLM reads two, whose heads together are 144."""
     tokens = given.tokens[0] if given.tokens else 512
     for name in ("minilm", "decoder 125M"):
         real = name == "minilm" and given.minilm is not None
-        model, ids = made(name, given.minilm), torch.randint(5, 30000, (1, tokens))
-        labels: Any = None
-        if real:
-            from transformers import AutoTokenizer
+        model, found = made(name, given.minilm), []
+        for text in TEXTS if real else TEXTS[:1]:
+            ids, labels = torch.randint(5, 30000, (1, tokens)), None
+            if real:
+                from transformers import AutoTokenizer
 
-            tokenizer = AutoTokenizer.from_pretrained(given.minilm)
-            batch = tokenizer(TEXT, truncation=True, max_length=tokens, return_tensors="pt")
-            ids, labels = batch["input_ids"], batch
-        with torch.no_grad(), regard.watch(model) as seen:
-            model(ids)
-        if labels is not None:
-            seen.label(rows=labels)
-        heads = sum(r.kept[0].shape[1] for r in seen.values())
-        with tempfile.TemporaryDirectory() as folder:
+                tokenizer = AutoTokenizer.from_pretrained(given.minilm)
+                labels = tokenizer(text, truncation=True, max_length=tokens, return_tensors="pt")
+                ids = labels["input_ids"]
+            with torch.no_grad(), regard.watch(model) as seen:
+                model(ids)
+            found.append((seen if labels is None else seen.label(rows=labels)).view())
+        view = sum(found[1:], found[0])
+        for precision in (25, 200):
             start = time.perf_counter()
-            size = seen.page(Path(folder) / "a.html").stat().st_size
+            text = view.html(precision=precision)
             spent = time.perf_counter() - start
-        paired.row(
-            model=name, weights="its own" if real else "random", tokens=ids.shape[1], heads=heads,
-            page_mb=round(size / 1e6, 2), page_mb_of_144_heads=round(size / 1e6 * 144 / heads, 2),
-            written_in_s=round(spent, 2), **paired.machine(),
-        )  # fmt: skip
+            paired.row(
+                model=name, weights="its own" if real else "random", texts=len(found),
+                tokens=ids.shape[1], heads=sum(one.shape[0] for one in view.maps),
+                precision=precision, page_mb=round(len(text.encode()) / 1e6, 2),
+                written_in_s=round(spent, 2), **lost(view, precision), **paired.machine(),
+            )  # fmt: skip
 
 
-def peers(given: argparse.Namespace) -> None:
-    """Each in a process of its own, on the decoder: a page of all heads of a text."""
-    for tokens in given.tokens or [64, 256]:
-        for name in ("regard", "bertviz", "bertviz sdpa", "circuitsvis", "inseq"):
-            ran = taken("peer", name, str(tokens))
-            paired.row(peer=name, tokens=tokens, **ran)
+def lost(view: Any, precision: int) -> dict[str, float]:
+    """What a page of this precision shows beside what there was."""
+    from regard.viewer._seen import dump, parse
 
-
-def peer(name: str, tokens: int) -> None:
-    """One program: weights and a page of them."""
-    torch.set_num_threads(1)
-    eager = name not in ("regard", "bertviz sdpa")
-    model = decoder("eager" if eager else "sdpa")
-    ids = torch.randint(5, 30000, (1, tokens))
-    words = [f"w{i}" for i in range(tokens)]
-    with torch.no_grad():
-        model(ids[:, :8])
-    before, start = forget(), time.process_time()
-    if name == "regard":
-        with torch.no_grad(), regard.watch(model) as seen:
-            model(ids)
-        text = seen.label(rows=words).view().html()
-    else:
-        text = _peer_page(name, model, ids, words)
-    spent = time.process_time() - start
-    paired.row(
-        page_mb=round(len(text) / 1e6, 2), cpu_s=round(spent, 2), more_mb=round(peak() - before)
+    kept = parse(dump(view, precision=precision))
+    pairs = [(one.weights, other.weights) for one, other in zip(view.maps, kept.maps, strict=True)]
+    off = [np.abs(a - b) for a, b in pairs]
+    part = max(
+        float((o / a.max(-1, keepdims=True)).max()) for o, (a, _) in zip(off, pairs, strict=True)
     )
-
-
-def _peer_page(name: str, model: Any, ids: torch.Tensor, words: list[str]) -> str:
-    if name == "inseq":
-        import inseq
-
-        raise SystemExit(
-            f"inseq {inseq.__version__} attributes texts by a tokenizer; it takes no model alone"
-        )
-    with torch.no_grad():
-        attentions = model(ids, output_attentions=True).attentions
-    if name.startswith("bertviz"):
-        from bertviz import model_view
-
-        return str(model_view(attentions, words, html_action="return").data)
-    from circuitsvis.attention import attention_patterns
-
-    return "".join(
-        str(attention_patterns(tokens=words, attention=layer[0])) for layer in attentions
-    )
+    sums = np.concatenate([b.sum(-1).ravel() for _, b in pairs])
+    return {
+        "off_most": round(max(float(o.max()) for o in off), 4),
+        "off_mean": round(float(np.mean([o.mean() for o in off])), 6),
+        "off_of_row_largest": round(part, 4),
+        "row_sums": [round(float(sums.min()), 3), round(float(sums.max()), 3)],
+    }
 
 
 def main() -> None:
@@ -280,16 +252,13 @@ def main() -> None:
         name, way, tokens, *folder = sys.argv[2:]
         one(name, way, int(tokens), folder[0] if folder else None)
         return
-    if len(sys.argv) > 1 and sys.argv[1] == "peer":
-        peer(sys.argv[2], int(sys.argv[3]))
-        return
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("cost", "long", "page", "peers"))
+    parser.add_argument("what", choices=("cost", "long", "page"))
     parser.add_argument("--minilm", help="a folder with its model and tokenizer")
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--tokens", type=int, nargs="*")
     given = parser.parse_args()
-    {"cost": cost, "long": long, "page": page, "peers": peers}[given.what](given)
+    {"cost": cost, "long": long, "page": page}[given.what](given)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 
 A level is skipped when its stamp in `.venv/stamps` says that it was installed from the same
 requirements with the same settings. Settings that are not given now
-(TORCH, PIP_ARGS, SYSTEM_TORCH) stay as they were at the last set-up. pip is silent for minutes
-at a time, so every command runs under `tools/step.py`, which shows a line every few seconds.
+(TORCH, PIP_ARGS, SYSTEM_TORCH, LOCK) stay as they were at the last set-up. pip is silent for
+minutes at a time, so every command runs under `tools/step.py`, which shows a line every few
+seconds.
 """
 
 import argparse
@@ -18,6 +19,7 @@ import sys
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parent.parent
+LOCK = TOP / "requirements" / "lock.txt"
 OLDEST = (3, 11)
 TORCH = "torch==2.13.0"
 TORCH_RANGE = ((2, 11), (2, 14))
@@ -66,7 +68,7 @@ def main() -> int:
     extras = f"{TOP}[{','.join(LEVELS[level])}]"
     packages = [*([] if system else [settings["TORCH"]]), "--editable", extras]
     pip = [str(python(venv)), "-m", "pip", "install", "--disable-pip-version-check"]
-    failed = step("install", [*pip, *shlex.split(settings["PIP_ARGS"]), *packages])
+    failed = step("install", [*pip, *pip_args(settings), *packages])
     if failed:
         return fail(
             "pip could not install what is needed (see its lines above). No network? Give it a "
@@ -84,8 +86,8 @@ def main() -> int:
 
 
 def remembered(stamps: Path) -> dict:
-    """TORCH, PIP_ARGS and SYSTEM_TORCH as given now, else as last time, else the defaults."""
-    settings = {"TORCH": TORCH, "PIP_ARGS": "", "SYSTEM_TORCH": "0"}
+    """TORCH, PIP_ARGS, SYSTEM_TORCH, LOCK as given now, else as last time, else the defaults."""
+    settings = {"TORCH": TORCH, "PIP_ARGS": "", "SYSTEM_TORCH": "0", "LOCK": "0"}
     file = stamps / "settings.json"
     if file.is_file():
         settings.update(json.loads(file.read_text()))
@@ -93,11 +95,19 @@ def remembered(stamps: Path) -> dict:
     return settings
 
 
+def pip_args(settings: dict) -> "list[str]":
+    """What pip is given besides the packages: LOCK=1 holds all of them at versions."""
+    lock = ["-c", str(LOCK)] if settings["LOCK"] == "1" else []
+    return [*lock, *shlex.split(settings["PIP_ARGS"])]
+
+
 def digest(level: str, settings: dict) -> str:
     """What an installation depends on: the requirements of this level, and the settings."""
     text = (TOP / "pyproject.toml").read_text(encoding="utf-8")
     project = text.split("\n[tool.ruff", 1)[0]  # nothing below is about installing
     about = [project, level, settings["TORCH"], settings["SYSTEM_TORCH"]]
+    if settings["LOCK"] == "1":
+        about.append(LOCK.read_text(encoding="utf-8"))
     return hashlib.sha256(repr(about).encode()).hexdigest()
 
 

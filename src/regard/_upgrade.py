@@ -5,7 +5,7 @@ from typing import Any
 
 from regard import __version__
 from regard._recipe import old_names
-from regard.data.plain_json import read_json
+from regard.data.plain_json import read_object
 from regard.errors import RequestError
 
 __all__ = ["CONFIG", "FORMAT", "read_config", "upgrade"]
@@ -29,12 +29,7 @@ def read_config(folder: Path) -> Config:
             f"{folder} has no {CONFIG}, so it is not a finished model folder; "
             "`regard train RECIPE -o FOLDER` makes one"
         )
-    try:
-        config = read_json(path.read_text("utf-8"))
-    except (ValueError, UnicodeDecodeError) as error:
-        raise RequestError(f"{path} is not JSON: {error}") from error
-    if not isinstance(config, dict):
-        raise RequestError(f"{path}: expected an object, got {type(config).__name__}")
+    config = read_object(path)
     if "model_type" in config:  # Hugging Face's
         return config
     made = config.get("format", 1)

@@ -101,6 +101,8 @@ def _read(folder: Path, noted: Mapping[str, Any]) -> dict[str, Tensor]:
     except SafetensorError as error:
         raise RequestError(f"{path} is not a whole safetensors file: {error}") from error
     tied = noted.get("tied") or {}
+    if not isinstance(tied, dict):
+        raise RequestError(f"{folder / 'config.json'}: weights.tied: expected an object")
     return tensors | {name: tensors[kept] for name, kept in tied.items() if kept in tensors}
 
 

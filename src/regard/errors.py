@@ -6,10 +6,20 @@ from collections.abc import Iterable
 __all__ = ["RegardError", "RequestError", "nearest"]
 
 
+MOST = 1000
+"""Characters of a sentence; what is longer repeats a long input, and loses its middle."""
+
+
 class RegardError(Exception):
     """Something ran and failed. The command line exits with 1."""
 
     exit_code = 1
+
+    def __str__(self) -> str:
+        said = super().__str__()
+        if len(said) <= MOST or "\n" in said:  # lines are a list of what is wrong, by intent
+            return said
+        return f"{said[: MOST // 2]} … {said[-MOST // 2 :]}"
 
 
 class RequestError(RegardError, ValueError):

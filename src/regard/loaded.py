@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, overload
 
@@ -56,6 +57,7 @@ class Loaded:
         prefix: str | Sequence[str] | None = None,
         force_words: Sequence[Sequence[str]] | None = None,
         bad_words: Sequence[Sequence[str]] | None = None,
+        keep: Sequence[str] = (),
         **overrides: Any,
     ) -> list[Prediction]:
         """Predict each text, in input order; an empty text gives an empty output.
@@ -66,6 +68,8 @@ class Loaded:
             prefix: what outputs must begin with: one text for all, or one for each.
             force_words, bad_words: for each text, words or phrases that its output must and must
                 not have.
+            keep: what stays as it is, each once: "urls", "placeholders", "tags", "all", or regular
+                expressions; see `tasks.keeping`.
             overrides: keys of the decoder for this call, as `beam_size=1` or `length_penalty=0.6`.
 
         Raises:
@@ -77,10 +81,14 @@ class Loaded:
             prefix = [prefix] * len(texts)
         wishes = {"prefix": prefix, "force_words": force_words, "bad_words": bad_words}
         asked: dict[str, Any] = {name: own for name, own in wishes.items() if own is not None}
-        return self.task.predict(
-            self.model, list(texts), self.with_decoder(n_best, **overrides).decoder, self.fields,
-            **asked,
-        )  # fmt: skip
+        used = self.with_decoder(n_best, **overrides)
+        if not keep:
+            return self.task.predict(self.model, list(texts), used.decoder, self.fields, **asked)
+        from regard.tasks.keeping import keeping
+
+        self.task.check_options(["keep"], decoding=True)
+        predict = partial(self.task.predict, self.model, decoder=used.decoder, fields=self.fields)
+        return keeping(self, list(texts), keep, predict, **asked)
 
     def stream(
         self, text: str, *, deadline: float | None = None, **asked: Any
@@ -134,31 +142,54 @@ class Loaded:
     def together(self, *others: "Loaded") -> "Loaded":
         """This model and others as one that gives the mean of their probabilities.
 
+        Models of tasks that label texts may read them by fields of their own (other tokenizers,
+        characters, features); the labels are the same.
+
         Raises:
-            RequestError: another task, or a tokenizer that is not this one's.
+            RequestError: another task, other labels, or a tokenizer that is not this one's where
+                the task needs one for all.
         """
-        for other in others:
-            if other.task.name != self.task.name:
-                raise RequestError(
-                    f"{other.folder} is of the task {other.task.name}, and {self.folder} of"
-                    f" {self.task.name}: only models of one task go together"
-                )
-            for name, own in self.fields.items():
-                if not own.saved or own.optional:  # what is optional changes no probabilities
-                    continue
-                if json.loads(own.dump()) != json.loads(other.fields[name].dump()):
-                    what = f"{name} tokenizer" if name in self.tokenizers else f"field {name!r}"
-                    raise RequestError(
-                        f"{other.folder} has another {what} than {self.folder}: models that go"
-                        " together are trained on the same data"
-                    )
         if not others:
             return self
-        every = [self, *others]
-        model = self.task.together([one.model for one in every], [one.task for one in every])
-        return replace(self, model=model)
+        models = [self.model, *map(self._joining, others)]
+        return replace(
+            self, model=self.task.together(models, [self.task, *(one.task for one in others)])
+        )
+
+    def _joining(self, other: "Loaded") -> nn.Module:
+        """The model of another, to be put beside this one's."""
+        if other.task.name != self.task.name:
+            raise RequestError(
+                f"{other.folder} is of the task {other.task.name}, and {self.folder} of"
+                f" {self.task.name}: only models of one task go together"
+            )
+        model: nn.Module | None = other.model
+        for name in [*self.fields, *(other.fields.keys() - self.fields.keys())]:
+            if _alike(self.fields.get(name), other.fields.get(name)):
+                continue
+            told = other.fields.get(name) or self.fields[name]
+            model = None if told.target else other.task.of_texts(other.model, other.fields)
+            if model is None:
+                what = f"{name} tokenizer" if name in self.tokenizers else f"field {name!r}"
+                raise RequestError(
+                    f"{other.folder} has another {what} than {self.folder}: models that go"
+                    " together are trained on the same data"
+                )
+        assert model is not None
+        return model
 
     def to(self, device: str | torch.device) -> "Loaded":
         """Move the model, and predict there from now on."""
         self.model.to(device)
         return self
+
+
+def _alike(one: Field | None, other: Field | None) -> bool:
+    """Whether two models read a column in the same way."""
+    told = one or other
+    if told is None or not told.saved or told.optional:  # what is optional changes no probabilities
+        return True
+    if one is None or other is None:
+        return False
+    same: bool = json.loads(one.dump()) == json.loads(other.dump())
+    return same

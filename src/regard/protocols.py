@@ -228,7 +228,8 @@ class RelationClassifier(Protocol):
     What is asked is in `Inputs.extras`, padded with -1: `places` (B, N) int64, the pieces of all
     mentions; `entities` (B, N) int64, which concept of its document each place belongs to, counted
     from 0 (a piece of several concepts has several places); `pairs` (B, P, 2) int64, the concepts
-    of head and tail. A document may have no pair.
+    of head and tail. A document may have no pair. Where they are wanted, `features` (B, P, F) are
+    numbers about each pair, `cues` (B, P, C) int64 what is written of it, padded with -1.
     """
 
     normalized: bool

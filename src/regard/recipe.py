@@ -20,7 +20,7 @@ from typing import Any
 from regard._recipe import old_names
 from regard._recipe.check import check, defaults
 from regard._recipe.layers import Layered, flat, override
-from regard._recipe.reader import dump, parse
+from regard._recipe.reader import LONGEST, dump, parse
 from regard.errors import RequestError, nearest
 
 __all__ = ["SECTIONS", "Recipe", "find", "folder", "load", "names"]
@@ -178,6 +178,11 @@ def load(
         RequestError: no such recipe, not YAML, an unknown section or a malformed override.
     """
     file = find(name)
+    if (size := file.stat().st_size) > 4 * LONGEST:
+        raise RequestError(
+            f"{_short(file)}: expected a recipe of at most {LONGEST:,} characters, got {size:,} "
+            "bytes"
+        )
     try:
         text = file.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:

@@ -7,8 +7,6 @@ A folder holds `config.json`, `model.safetensors`, `tokenizer.json` (or one per 
 import inspect
 import json
 import logging
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,12 +15,13 @@ import torch
 from torch import nn
 
 from regard import __version__, _card, _weights, catalog, decode, tasks
+from regard._files import replace_files, settle
 from regard._recipe.check import check_keys, given_by_data, hints_of
 from regard._recipe.reader import dump
 from regard._recipe.trial import shape_of
 from regard._upgrade import CONFIG, FORMAT, read_config
 from regard.data.plain_json import plain_value
-from regard.errors import RegardError, RequestError, nearest
+from regard.errors import RequestError, nearest
 from regard.fields import Field
 from regard.fields.files import NAMES, files_of, read_fields
 from regard.loaded import Loaded
@@ -89,7 +88,7 @@ def save_pretrained(
     for name, text in files_of(as_fields(fields, declared.fields())).items():
         files[name] = text.encode()
     files[CONFIG] = _json(config)  # last: a folder without it is not a model folder
-    _write(folder, files)
+    replace_files(folder, files, NAMES)
     return folder
 
 
@@ -100,6 +99,7 @@ def from_pretrained(folder: str | Path) -> Loaded:
         RequestError: one sentence naming the file and what is wrong with it.
     """
     folder = Path(folder)
+    settle(folder, NAMES)
     config = read_config(folder)
     if "model_type" in config:
         from regard.convert._foreign import load_foreign
@@ -168,26 +168,6 @@ def _sizes(model: nn.Module) -> dict[str, int]:
     """What the data said when the model was built: sizes of vocabularies, numbers of classes."""
     found = {name: getattr(model, name, None) for name in given_by_data(type(model))}
     return {name: size for name, size in found.items() if isinstance(size, int)}
-
-
-def _write(folder: Path, files: Mapping[str, bytes]) -> None:
-    """All files complete under temporary names first, then each into its place in one move."""
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        with tempfile.TemporaryDirectory(prefix=".saving-", dir=folder) as name:
-            ready = Path(name)
-            for file, content in files.items():
-                with open(ready / file, "wb") as out:
-                    out.write(content)
-                    out.flush()
-                    os.fsync(out.fileno())
-            for file in files:
-                os.replace(ready / file, folder / file)
-            there = {old for pattern in NAMES for old in folder.glob(pattern)}
-            for old in there - {folder / file for file in files}:
-                old.unlink()
-    except OSError as error:
-        raise RegardError(f"could not write {folder}: {error}") from error
 
 
 def _make(config: Mapping[str, Any], path: Path) -> tuple[Task, Any]:

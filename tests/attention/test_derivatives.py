@@ -292,7 +292,7 @@ def test_what_is_said():
             layer(x, x)
     said = []
     vmap(lambda y: said.append(str(explain(layer)[""])) or y)(x)
-    assert said[0].startswith("reference (not dots or sdpa or streaming")
+    assert said[0].startswith("reference (not dots or sdpa or located or streaming")
     assert "a transform of torch.func is at work" in said[0]
 
     def forced(y):

@@ -176,7 +176,8 @@ def test_choice_and_its_reasons():
     streaming = chosen(score=Additive(4, 4, 4))
     assert streaming.kernel == "streaming"
     why = "Additive is not a dot product"
-    assert streaming.passed_over == (("dots", why), ("sdpa", why))
+    other = ("located", "Additive is not LocationAware")
+    assert streaming.passed_over == (("dots", why), ("sdpa", why), other)
     assert f"not dots or sdpa: {why}" in str(streaming)
     assert chosen(position=RelativeBias(2)).kernel == "relative"
     assert chosen(carry=PreviousWeights()).kernel == "reference"

@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from regard.bulk import _lines
 from regard.cli import predict
 from tests.cli.run import run
 from tests.cli.toy import feed, folder, loaded
@@ -63,7 +64,7 @@ def test_json_is_an_object_a_line_in_input_order(capsys, folder, loaded):
 
 
 def test_refused_lines_give_empty_ones_and_are_counted(capsys, folder, loaded, monkeypatch):
-    monkeypatch.setattr(predict, "LONGEST", 64)
+    monkeypatch.setattr(_lines, "LONGEST", 64)
     long = "die " * 40
     feed(monkeypatch, "\n".join([TEXTS[0], long, "x", TEXTS[1]]).replace("x", "\udcff").encode(
         "utf-8", "surrogateescape"

@@ -15,7 +15,7 @@ from regard.protocols import BOS, EOS, PAD, UNK, Inputs
 
 SIZE = 13
 """Of both vocabularies."""
-OPTIONAL = {"num_characters", "num_features", "feature_columns", "num_auxiliary"}
+OPTIONAL = {"num_characters", "num_cues", "num_features", "feature_columns", "num_auxiliary"}
 """What data may say beside the sizes that a model cannot do without."""
 
 

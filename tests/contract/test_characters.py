@@ -60,7 +60,8 @@ def test_gradients_reach_every_parameter(classifier):
     F.cross_entropy(logits(model, texts()), torch.tensor([0, 1, 2])).backward()
     for path, parameter in model.named_parameters():
         assert parameter.grad is not None, path
-        assert parameter.grad.any(), path
+        unseen = path.endswith("mix.sets.score.out.bias")  # a softmax takes it off again
+        assert unseen or parameter.grad.any(), path
         assert parameter.grad.isfinite().all(), path
 
 

@@ -20,6 +20,10 @@ CASES = {
     "bran, multihead": ("bran", {"attention": "multihead"}),
     "bran, no attention": ("bran", {"attention": "none"}),
     "bran, as released": ("bran", {"connection": "none", "dim": 16}),
+    "bran, told of pairs": (
+        "bran",
+        {"num_features": 4, "num_cues": 9, "distances": 3, "embed": 5, "cue_dropout": 0.0},
+    ),
 }
 every = pytest.mark.parametrize(("kind", "settings"), CASES.values(), ids=CASES.keys())
 by_heart = pytest.mark.parametrize(
@@ -49,6 +53,8 @@ def documents(lengths=(9, 4, 1, 12), seed=4):
     pairs = torch.tensor([[0, 1], [2, 1]]).expand(len(lengths), -1, 2)
     pairs = pairs.masked_fill((sizes < 4)[:, None, None], -1)
     extras = {"places": places.masked_fill(~there, -1), "entities": entities, "pairs": pairs}
+    extras["features"] = torch.randn(len(lengths), 2, 4, generator=generator)
+    extras["cues"] = torch.randint(-1, 9, (len(lengths), 2, 12), generator=generator)
     return Inputs(ids, sizes, extras)
 
 
@@ -95,6 +101,8 @@ def test_padding_and_neighbors_change_nothing(kind, settings):
         "places": F.pad(given.extras["places"], (0, 2), value=-1),
         "entities": F.pad(given.extras["entities"], (0, 2), value=-1),
         "pairs": F.pad(given.extras["pairs"], (0, 0, 0, 2), value=-1),
+        "features": F.pad(given.extras["features"], (0, 0, 0, 2), value=3.0),
+        "cues": F.pad(given.extras["cues"], (0, 3, 0, 2), value=-1),
     }
     for ids, extras in ((wide, given.extras), (rubbish, given.extras), (rubbish, more)):
         found = model(Inputs(ids, given.lengths, extras))

@@ -1,8 +1,10 @@
 """A model folder brings every model back."""
 
+import pytest
 import torch
 
 from regard import catalog, store
+from regard._recipe.check import given_by_data
 from regard.data.tokenize import Tokenizer
 from tests.contract.battery import SIZE, build, mixed
 
@@ -26,3 +28,13 @@ def test_save_and_load(name, tmp_path):
     expected = model(batch.source, batch.target_in, batch.lengths).logits
     assert torch.equal(loaded(batch.source, batch.target_in, batch.lengths).logits, expected)
     assert not loaded.training
+
+
+@pytest.mark.parametrize("kind", catalog.names())
+def test_a_model_says_all_sizes_that_the_data_gave_it(kind):
+    """A model folder keeps them by these names, and builds the model from them again."""
+    made = catalog.load(kind)
+    sizes = dict.fromkeys(given_by_data(made), 16)
+    with torch.device("meta"):
+        model = made(**sizes, **catalog.entry(kind).tiny)
+    assert {name: getattr(model, name, None) for name in sizes} == sizes

@@ -1,11 +1,13 @@
 """Clips: made ones, and those of files; what cannot be read is said in a sentence."""
 
+import base64
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from regard.data import clips
+from regard.data.addresses import only_bytes
 from regard.data.motion import MOTIONS, Moving, moving_of
 from regard.data.pictures import PictureError, png
 from regard.errors import RequestError
@@ -121,3 +123,19 @@ def test_arrays_and_folders_without_frames_are_said(tmp_path):
                        ("none", "has no .png"), ("nowhere.gif", "no such clip")):  # fmt: skip
         with pytest.raises((Bad, PictureError), match=said):
             ClipField().read(str(tmp_path / name), {})
+
+
+def test_clips_whose_bytes_are_in_the_address():
+    made = np.random.default_rng(0).integers(0, 256, (4, 64, 64, 3)).astype(np.uint8)
+    address = "data:image/gif;base64," + base64.b64encode(clips.gif(made)).decode()
+    assert len(address) > 4096  # longer than a path may be
+    with only_bytes():
+        assert len(clips.frames(clips.located(address), 3)) == 4
+
+
+def test_a_server_does_not_look_for_files_nor_folders(tmp_path):
+    (tmp_path / "a.png").write_bytes(png(picture()))
+    for place in (tmp_path, tmp_path / "a.png", tmp_path / "none"):
+        with only_bytes(), pytest.raises(PictureError, match="the bytes of a file were expected"):
+            clips.located(str(place))
+    assert clips.located(str(tmp_path)).place == str(tmp_path)

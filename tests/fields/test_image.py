@@ -82,7 +82,7 @@ def test_pictures_are_read_when_a_batch_has_them_and_small_ones_kept(tmp_path, m
     made.collate(np.array([1]))
     made.take(np.array([1, 2])).collate(np.array([0, 1]))
     assert opened == ["1.png", "2.png"]
-    monkeypatch.setattr(fields_image, "CACHED", 0)
+    monkeypatch.setattr(ImageField, "room", 0)
     made = column(field, values)
     made.collate(np.array([1]))
     made.collate(np.array([1]))

@@ -9,8 +9,8 @@ from torch.nn import functional as F
 
 from regard.errors import RequestError
 from regard.layers.segments import POOLS
-from regard.models.bran import BRAN
-from regard.protocols import Inputs
+from regard.models.bran import BRAN, without_concepts
+from regard.protocols import UNK, Inputs
 
 SMALL = {"dim": 8, "heads": 2, "blocks": 2, "max_length": 30}
 SILENT = dict.fromkeys(
@@ -138,6 +138,81 @@ def test_it_is_its_equations(settings):
             expected.append(pool(np.array(cells), axis=0))
     assert output.logits.shape == (4, 3)
     assert np.allclose(output.logits.detach().numpy(), np.array(expected), atol=1e-10)
+
+
+def test_what_is_said_of_a_pair_is_added_to_its_scores():
+    """Features through a layer, cues by a table, distances inside of the sum over mentions."""
+    generator = torch.Generator().manual_seed(5)
+    features = torch.randn(3, 3, 4, generator=generator, dtype=torch.float64)
+    cues = torch.tensor([[[0, 3, 6], [2, -1, -1], [-1, -1, -1]], [[6, 5, -1]] * 3, [[1, 1, 1]] * 3])
+    own = {"num_features": 4, "feature": 6, "num_cues": 7, "distances": 2, "embed": 6}
+    model = made(**own)
+    with torch.no_grad():
+        model.cues.weight.normal_(generator=generator)
+        model.distances.normal_(generator=generator)
+    found = model(given(features=features, cues=cues)).logits.detach().numpy()
+    p, expected = plain(model), []
+    for row, size in enumerate(LENGTHS.tolist()):
+        states = model.encode(IDS[row : row + 1, :size], LENGTHS[row : row + 1])[0]
+        head, tail = (
+            mlp(p, "head", states.detach().numpy()),
+            mlp(p, "tail", states.detach().numpy()),
+        )
+        places = list(zip(PLACES[row].tolist(), ENTITIES[row].tolist(), strict=True))
+        for pair, (h, t) in enumerate(PAIRS[row].tolist()):
+            if h < 0:
+                continue
+            cells = []
+            for i in (i for i, one in places if i >= 0 and one == h):
+                for j in (j for j, one in places if j >= 0 and one == t):
+                    left, right = np.append(head[i], 1.0), np.append(tail[j], 1.0)
+                    score = np.einsum("a,arb,b->r", left, p["biaffine"], right)
+                    near = min(int(math.log2(1 + abs(i - j))), 2) * np.sign(i - j)
+                    cells.append(score + p["distances"][2 + near])
+            hidden = np.maximum(affine(p, "features.0", features[row, pair].numpy()), 0)
+            said = p["cues.weight"][[c for c in cues[row, pair].tolist() if c >= 0]].sum(0)
+            pooled = np.log(np.exp(np.array(cells)).sum(0))
+            expected.append(pooled + affine(p, "features.2", hidden) + said)
+    assert np.allclose(found, np.array(expected), atol=1e-10)
+
+
+def test_vectors_of_another_size_are_brought_to_the_states():
+    model = made(embed=6)
+    with torch.no_grad():
+        model.position.table.zero_()
+        rows = model.embed.weight[4] * math.sqrt(6)
+        block = model.blocks[0]
+        model.blocks = torch.nn.ModuleList()
+        found = model.encode(torch.tensor([[4]]), torch.tensor([1]))
+    assert torch.allclose(found[0, 0], model.project.weight @ rows)
+    assert block.norm.weight.shape == (8,)
+
+
+def test_mentions_of_a_concept_are_hidden_together():
+    extras = {
+        "places": torch.tensor([[0, 1, 3, 5, -1]]),
+        "entities": torch.tensor([[0, 0, 1, 0, -1]]),
+    }
+    ids = torch.tensor([[4, 5, 6, 7, 8, 9]])
+    torch.manual_seed(1)
+    seen = {tuple(without_concepts(ids, extras, 0.5)[0].tolist()) for _ in range(60)}
+    one, other = (UNK, UNK, 6, 7, 8, UNK), (4, 5, 6, UNK, 8, 9)
+    assert seen == {tuple(ids[0].tolist()), one, other, (UNK, UNK, 6, UNK, 8, UNK)}
+    assert torch.equal(without_concepts(ids, extras, 0.0), ids)
+    assert torch.equal(without_concepts(ids, {}, 0.9), ids)
+
+
+def test_cues_are_left_out_in_training_alone():
+    model = made(num_cues=50, cue_dropout=0.5)
+    with torch.no_grad():
+        model.cues.weight.fill_(1.0)
+    cues = torch.arange(50).expand(2, -1)
+    assert model.cued(cues).tolist() == [[50.0] * 3] * 2
+    model.train()
+    torch.manual_seed(1)
+    kept = torch.stack([model.cued(cues) for _ in range(100)]).detach()
+    assert 46 < float(kept.mean()) < 54
+    assert kept.unique().numel() > 5
 
 
 def test_parameters_are_those_of_the_sheet():

@@ -127,6 +127,21 @@ def test_a_broken_object_in_the_cache_is_built_anew(harm, sources, tmp_path, mon
     assert path.stat().st_mtime_ns == stamp
 
 
+def test_a_change_in_a_file_that_is_included_by_another_is_compiled(tmp_path):
+    seen = '__attribute__((visibility("default")))'
+    text = f'#include "b.inc"\n{seen} int a(void) {{ return NUMBER; }}\n'
+    (tmp_path / "a.c").write_text(text)
+    (tmp_path / "b.inc").write_text('#define TEMPLATE "c.inc"\n#include TEMPLATE\n')
+    found = []
+    for number in (3, 4, 4):
+        (tmp_path / "c.inc").write_text(f"#define NUMBER {number}\n")
+        path = tmp_path / f"{len(found)}.so"
+        assert _build.build([tmp_path / "a.c"], path, keep=tmp_path / "objects") is None
+        found.append(CDLL(str(path)).a())
+    assert found == [3, 4, 4]
+    assert len(list((tmp_path / "objects").glob("*.o"))) == 2
+
+
 def test_a_broken_object_that_was_kept_is_compiled_again(sources, tmp_path, monkeypatch):
     need_compiler()
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))

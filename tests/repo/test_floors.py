@@ -9,7 +9,7 @@ from tests.repo.tree import SOURCE, dotted, imports, modules, top_imports
 # From the ground up; those of one row do not know each other unless KNOWN says so.
 FLOORS = [
     {"errors", "_version", "_malloc"},
-    {"native", "_files"},
+    {"native", "_files", "_processes"},
     {"attention"},
     {"layers"},
     {"_inputs"},
@@ -18,11 +18,17 @@ FLOORS = [
     {"data", "metrics", "decode"},
     {"fields", "views"},
     {"tasks"},
-    {"train", "viewer", "loaded", "store", "recipe", "compare", "convert", "serve", "cli"},
+    {
+        *("train", "viewer", "loaded", "store", "recipe", "compare", "convert"),
+        *("serve", "bulk", "cli"),
+    },
 ]
 # Tables of names and readers of files: they import nothing heavy, and anyone may ask them.
 ANYONE = {"catalog", "_catalog", "_recipe"}
-PRIVATE_OF = {"_card": "store", "_weights": "store", "_upgrade": "store", "_recipe": "recipe"}
+PRIVATE_OF = {
+    **dict.fromkeys(("_card", "_weights", "_upgrade", "_opening", "_sharing"), "store"),
+    "_recipe": "recipe",
+}
 LIGHT = ["catalog.py", "recipe.py", "errors.py", "__init__.py", "cli/app.py"]
 HEAVY = {"torch", "pytorch_lightning", "tokenizers", "sacrebleu", "matplotlib", "numpy", "pydantic"}
 
@@ -115,6 +121,8 @@ def test_only_dependencies_are_imported(path):
         "soundfile",  # the extra `speech`
         "PIL",  # matplotlib's own, and the extra `vision`
         *("ctranslate2", "onnx"),  # the extra `export`
+        "onnxruntime",  # the extra `backbone`
+        *("ray", "zstandard", "compression"),  # the extras `ray` and `zstd`; Python 3.14's own
         *("fastapi", "starlette", "uvicorn", "prometheus_client", "httpx"),  # the extra `serve`
     }
     if path.name.startswith("_transformers") or path.name == "inspector.py":

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -79,15 +80,26 @@ def live(app: Any) -> Iterator[str]:
         listening.close()
 
 
-class Command:
-    """`regard serve …` as a process of its own; its address once it serves, and its log."""
+def _few_files(count: int) -> None:
+    import resource
 
-    def __init__(self, *words: str, **more: str) -> None:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count, count))
+
+
+class Command:
+    """`regard serve …` as a process of its own; its address once it serves, and its log.
+
+    Args:
+        files: that it may have open; 0: as many as this process.
+    """
+
+    def __init__(self, *words: str, files: int = 0, **more: str) -> None:
         path = os.pathsep.join([str(SOURCE), os.environ.get("PYTHONPATH", "")])
         self.process = subprocess.Popen(
             [sys.executable, "-m", "regard", "serve", *words, "--port", "0"],
             stderr=subprocess.PIPE,
             text=True,
+            preexec_fn=partial(_few_files, files) if files else None,
             env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", **more},
         )
         self.lines: list[str] = []
@@ -95,7 +107,9 @@ class Command:
         self.serving = threading.Event()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        assert self.serving.wait(60), self.lines
+        if not self.serving.wait(300):  # a slow machine loads PyTorch for long
+            self.process.kill()
+            raise AssertionError(self.lines)
 
     def _read(self) -> None:
         assert self.process.stderr is not None

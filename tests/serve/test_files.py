@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import mimetypes
 import sys
 from pathlib import Path
 
@@ -35,6 +36,7 @@ def opened():
     if not getattr(sys, "_regard_watched", False):
         sys.addaudithook(_note)  # an audit hook cannot be taken back; once is enough
         sys._regard_watched = True
+    mimetypes.init()  # the client reads the system's list when it first names a file
     OPENED.clear()
     _WATCHING[0] = True
     yield OPENED

@@ -8,6 +8,7 @@ import pytest
 
 from regard.serve import AsyncClient, Client, ServerError
 from regard.tasks import words
+from tests.serve.running import Direct, application
 
 TEXTS = ["Das Fenster wird geschlossen.", "Guten Morgen.", "", "Die Datei wird gespeichert."]
 
@@ -51,6 +52,18 @@ def test_predict_with_words(direct, translator):
         assert one["output"].startswith(first)
         assert "folder" in one["output"]
         assert "file" not in one["output"].split()
+
+
+def test_predict_keeps_what_is_to_be_kept(direct, translator):
+    text = "Die Datei <b>{name}</b> wird gespeichert."
+    told = {"model": "de-en-small", "inputs": text, "keep": ["all"]}
+    found = direct.post("/predict", told).json()["predictions"]
+    same(found[0], translator.predict([text], keep=["all"])[0].as_json())
+    assert "<b>{name}</b>" in found[0]["output"]
+    assert direct.post("/predict", {**told, "keep": ["(a+)+b"]}).status_code == 422
+    assert direct.post("/predict", {**told, "align": True}).status_code == 422
+    told = {"model": "movie-reviews-small", "inputs": "A film.", "keep": ["all"]}
+    assert "writes no text" in direct.post("/predict", told).text
 
 
 def test_a_classifier_beside_a_translator(direct, critic):
@@ -193,6 +206,28 @@ def test_the_models(direct):
     assert found["movie-reviews-small"]["inputs"] == ["text"]
 
 
+@pytest.mark.parametrize("name", ["aspects-small", "movie-reviews-small", "roles-small", None])
+def test_examples_can_be_asked(direct, name):
+    own = direct if name is None else Direct(application(name))
+    (one, *_) = own.get("/models").json()["models"]
+    body = own.get("/openapi.json").json()["paths"]["/predict"]["post"]["requestBody"]
+    shown = body["content"]["application/json"]["examples"][one["name"]]["value"]
+    assert shown["model"] == one["name"]
+    assert shown["inputs"] == [" ||| ".join(cells) for cells in one["examples"]]
+    if name is None:
+        assert shown["inputs"][0] == "Das Fenster wird geschlossen."  # not the English one
+    answered = own.post("/predict", shown).json()["predictions"]
+    assert len(answered) >= 2
+    for found in answered:
+        assert found["output"]
+        assert "refused" not in found
+
+
+def test_examples_are_told_to_nobody_without_a_key(models):
+    own = Direct(application("de-en-small", "movie-reviews-small", models=models, keys=("k" * 8,)))
+    assert "movie-reviews-small" not in own.get("/openapi.json").text
+
+
 def test_health_and_pages(direct):
     assert direct.get("/health").json() == {"status": "ok"}
     assert direct.get("/ready").status_code == 200
@@ -217,8 +252,12 @@ def test_openapi_describes_every_route(direct):
     assert posts == {"/predict", "/stream", "/score", "/align", "/look"}
     for path in posts:
         content = found["paths"][path]["post"]["requestBody"]["content"]["application/json"]
-        answer = direct.post(path, content["example"])
-        assert answer.status_code == 200, (path, answer.text)
+        given = [own["value"] for own in content.get("examples", {}).values()]
+        given += [content["example"]] if "example" in content else []
+        assert given, path
+        for example in given:
+            answer = direct.post(path, example)
+            assert answer.status_code == 200, (path, answer.text)
 
 
 def test_the_client(address, translator):

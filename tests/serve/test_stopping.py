@@ -1,6 +1,7 @@
 """SIGTERM finishes what was accepted; several processes share their weights and one address."""
 
 import asyncio
+import os
 import signal
 import socket
 import subprocess
@@ -154,3 +155,13 @@ def test_workers_share_and_one_that_dies_is_replaced(tmp_path):
         text = client.get("/metrics").text
     assert 'route="/predict",status="200"} 21.0' in text
     assert command.end(signal.SIGTERM) == 0
+
+
+def test_a_log_that_nobody_reads_does_not_stop_the_end(toys):
+    server = Command(str(toys))
+    reading = server.process.stderr.fileno()
+    hole = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(hole, reading)  # the last reader of the pipe is gone
+    os.close(hole)
+    assert httpx.get(f"{server.address}/models", timeout=60).status_code == 200
+    assert server.end(signal.SIGTERM) == 0

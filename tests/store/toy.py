@@ -23,6 +23,13 @@ ENGLISH = [
 DECODE = {"name": "beam", "beam_size": 3, "max_length": 8}
 
 
+def table(path: Path) -> Path:
+    """All pairs under `source` and `target`."""
+    rows = [f"{s}\t{t}" for s, t in zip(GERMAN, ENGLISH, strict=True)]
+    path.write_text("source\ttarget\n" + "\n".join(rows) + "\n")
+    return path
+
+
 def recipe(name: str, **model: Any) -> dict[str, Any]:
     return {
         "model": {"name": name, **catalog.entry(name).tiny, **model},

@@ -13,8 +13,10 @@ from regard.errors import RequestError
 from regard.models.ram import RAM
 from regard.protocols import Inputs
 from regard.tasks import TASKS
+from regard.tasks.captioning import Captioning
 from regard.tasks.images import Images
 from regard.tasks.reinforced import reinforce
+from regard.tasks.video import Video
 from regard.viewer import choosing
 from regard.viewer.terminal_panels import render
 from regard.views import ViewOptions
@@ -210,3 +212,11 @@ def test_wrong_requests_are_said():
         Images("grade")
     with pytest.raises(RequestError, match="there is no 'clutter'"):
         Images(scene={"name": "clutter"})
+
+
+def test_few_pictures_are_answered_at_once(tmp_path):
+    """Features of all of them together would need as much memory as there are pictures."""
+    data = Images(size=8, channels=1).data({"path": str(arrays(tmp_path / "data"))})
+    found = Images(size=8, channels=1).batches(data.train, 4096)
+    assert [len(batch) for batch in found] == [32, 28]
+    assert (Captioning.most, Video.most) == (32, 8)

@@ -160,6 +160,10 @@ def test_entailment_and_rows_chosen_by_a_column(tmp_path):
     said = r"train.jsonl: none of 240 rows is one that data.where asks for, source: three"
     with pytest.raises(RequestError, match=said):
         task.data({"path": str(data), "where": {"source": "three"}})
+    split = task.data({"path": str(data), "where": {"source": {"train": "one", "test": ["two"]}}})
+    assert [len(one) for one in (split.train, split.dev, split.test)] == [120, 40, 20]
+    with pytest.raises(RequestError, match=r"data.where.source: no split 'tests'.*'test'"):
+        task.data({"path": str(data), "where": {"source": {"tests": "one"}}})
     found = fitted(tmp_path, data, PAIR, {"name": "entailment", "features": ["overlap"]}, 15)
     assert found["metrics"]["accuracy"] > 90
 
@@ -420,6 +424,54 @@ def test_models_vote_with_the_mean_of_their_calibrated_probabilities(trained, re
         alone = [each.predict([text])[0].probability_of("pos") for each in (one, two)]
         assert voted.probability_of("pos") == pytest.approx(sum(alone) / 2, abs=1e-6)
     assert one.together() is one
+
+
+def test_models_that_read_texts_in_other_ways_vote(trained, reviews, tmp_path):
+    """Another tokenizer, and one of a model that reads characters too."""
+    fitted(tmp_path / "bpe", reviews, SMALL, {"name": "classification"}, 2,
+           tokenizer={"kind": "bpe", "vocab_size": 60})  # fmt: skip
+    letters = {"name": "attention-via-attention", "embed": 8, "hidden": 8, "filters": 8}
+    fitted(tmp_path / "own", reviews, letters, {"name": "classification", "characters": True}, 2)
+    one = regard.load(trained[1])
+    others = [regard.load(tmp_path / name / "run") for name in ("bpe", "own")]
+    every = [one, *others]
+    texts = ["The cast is great.", "", "The plot is dull. We saw it. " * 20]
+    for whole in (one.together(*others), others[1].together(one, others[0])):
+        found = whole.predict(texts)
+        assert found[1].output == ""
+        for text, voted in zip(texts[::2], found[::2], strict=True):
+            alone = [each.predict([text])[0].probability_of("pos") for each in every]
+            assert voted.probability_of("pos") == pytest.approx(sum(alone) / 3, abs=1e-6)
+    of_test = measure(one.together(*others))
+    assert of_test["examples"] == 40
+    assert of_test["metrics"]["accuracy"] > 90
+
+
+def test_pairs_with_and_without_features_vote(tmp_path):
+    data = write(tmp_path / "data", (60, 20, 20), pairs)
+    task = {"name": "similarity", "target": "label"}
+    fitted(tmp_path / "plain", data, PAIR, task, 1)
+    fitted(tmp_path / "more", data, PAIR, {**task, "features": ["overlap"]}, 1)
+    plain, more = (regard.load(tmp_path / name / "run") for name in ("plain", "more"))
+    for both in (plain.together(more), more.together(plain)):
+        (voted,) = both.predict(["w1 w2 w3 ||| w2 w3 w9"])
+        alone = [one.predict([voted.input])[0].probability_of("1") for one in (plain, more)]
+        assert voted.probability_of("1") == pytest.approx(sum(alone) / 2, abs=1e-6)
+    row = {"a": "w1 ||| w2", "b": "w3", "label": 1}
+    (tmp_path / "odd.jsonl").write_text(json.dumps(row) + "\n")
+    said = r"of the ensemble cannot read 'w1 \|\|\| w2 \|\|\| w3': expected 2 inputs.* got 3"
+    with pytest.raises(RequestError, match=said):
+        measure(plain.together(more), tmp_path / "odd.jsonl")
+
+
+def test_models_of_other_labels_do_not_vote(trained, tmp_path):
+    def stars(count, seed):
+        return [{"text": row["text"], "label": row["of"]} for row in rows(count, seed)]
+
+    data = write(tmp_path / "data", make=stars)
+    fitted(tmp_path, data, SMALL, {"name": "classification"}, 1)
+    with pytest.raises(RequestError, match="another field 'label' than"):
+        regard.load(trained[1]).together(regard.load(tmp_path / "run"))
 
 
 def test_models_of_other_tasks_do_not_vote(trained, tmp_path):

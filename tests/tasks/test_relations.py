@@ -1,5 +1,6 @@
 """Relations of made-up abstracts: from files to training, scores, predictions and a view."""
 
+import copy
 import json
 import math
 from dataclasses import replace
@@ -9,10 +10,12 @@ import pytest
 import torch
 
 import regard
-from regard import recipe, tasks, train
+from regard import catalog, recipe, tasks, train
+from regard.cli.evaluate import measure
 from regard.data.documents import Mention, Relation, RelationDocument, as_line
 from regard.data.formats.annotated import WRITERS, read, write
 from regard.data.held_out import held_out
+from regard.data.pair_places import PLACES
 from regard.errors import RequestError
 from regard.fields.annotated import AnnotatedField, NamesField, RelationField
 from regard.tasks.related import SAMPLINGS, best_threshold
@@ -45,8 +48,41 @@ def test_it_is_trained_and_scored(trained):
     assert metrics["metrics"]["f1"] > 85
     assert set(metrics["metrics"]) == {"f1", "precision", "recall"}
     told = json.loads((folder / "config.json").read_text())["task"]
-    assert 0 < told["threshold"] < 1
-    assert told["threshold"] != 0.5
+    assert 0 < told["threshold"] < 1  # found on dev: how is tested of `best_threshold`
+
+
+def test_a_model_with_cues_and_features_comes_back_from_its_folder(data, tmp_path):
+    more = {"features": True, "cues": 64, "sampling": "balanced"}
+    (tmp_path / "small.yaml").write_text(tiny({"path": str(data)}, **more))
+    told = recipe.load(tmp_path / "small.yaml", ["train.epochs=1"])
+    metrics = train.fit(told, tmp_path / "run", progress=False)["metrics"]
+    again = regard.load(tmp_path / "run")
+    assert again.model.cues.weight.shape[0] == 64
+    found = measure(again)["metrics"]
+    assert found == pytest.approx(metrics)
+
+
+def test_models_answer_together_each_as_sure_as_its_threshold_says(loaded):
+    """A pair is at the threshold where the mean of the distances to the own ones is 0."""
+    torch.manual_seed(3)
+    other = copy.deepcopy(loaded.model)
+    for weight in other.parameters():
+        weight.data += 0.05 * torch.randn_like(weight)
+    tasks = [loaded.task, loaded.task._with_threshold(0.2)]
+    both = loaded.task.together([loaded.model, other], tasks)
+    given = loaded.task.asked([as_line(one) for one in abstracts(6, 11)], loaded.fields).dataset
+    inputs = given.collate(range(6))["document"]
+    with torch.no_grad():
+        each = [m(inputs).logits.double().log_softmax(-1) for m in (loaded.model, other)]
+        found = both(inputs)
+    odds = [one[:, 1] - one[:, 0] for one in each]
+    first, second = (math.log(t / (1 - t)) for t in (loaded.task.threshold, 0.2))
+    far = (odds[0] - first + odds[1] - second) / 2
+    torch.testing.assert_close(found.logits[:, 1] - found.logits[:, 0] - first, far)
+    assert (far > 0).any()
+    assert (far < 0).any()
+    names = torch.stack([m(inputs).extra["names"].double().log_softmax(-1) for m in both.models])
+    torch.testing.assert_close(found.extra["names"], names.mean(0))
 
 
 @pytest.mark.parametrize("format", ["jsonl", "pubtator"])
@@ -239,6 +275,43 @@ def test_pieces_of_mentions_are_those_with_their_letters():
     tags = known["names"].encode([one], print, known).ids[0]
     named = known["names"].mentions(tags.tolist(), pieces)
     assert [(m.of(one.text), m.type) for m in named] == [("ab", "Y"), ("cd", "X"), ("ef", "Y")]
+
+
+def test_what_is_said_of_pairs_goes_with_their_documents(data, tmp_path):
+    words = [f"{word} {at} 1.0 0.5 0.25" for at, word in enumerate(("toxic", "safe", "unseen"))]
+    (tmp_path / "vectors.txt").write_text("\n".join(words) + "\n")
+    config = {
+        "path": str(data), "tokenizer": {"kind": "wordpunct", "vocab_size": 200},
+        "vectors": {"path": str(tmp_path / "vectors.txt"), "most": 3, "tune": False},
+    }  # fmt: skip
+    task = Relations(features=True, cues=64)
+    found = task.data(config)
+    sizes = task.model_arguments(found.fields)
+    assert (sizes["num_features"], sizes["num_cues"]) == (len(PLACES), 64)
+    model = catalog.build("bran", sizes, {"dim": 8, "heads": 2, "blocks": 1, "embed": 4})
+    task.prepare(model, found)
+    own = found.fields["document"].tokenizer.vocabulary.index("unseen")
+    assert model.embed.weight[own].tolist() == [2.0, 1.0, 0.5, 0.25]
+    assert not model.embed.weight.requires_grad
+    whole, some = found.train.collate(range(9)), found.train.subset([7, 2]).collate([1])
+    extras = whole["document"].extras
+    assert torch.equal(extras["features"][2], some["document"].extras["features"][0])
+    alone = some["document"].extras["cues"][0]
+    assert torch.equal(extras["cues"][2][:, : alone.shape[1]], alone)
+    assert (extras["cues"][2][:, alone.shape[1] :] == -1).all()
+    total, count = task.loss(model, whole, 0)
+    total.backward()
+    assert count == 9
+    assert float(model.cues.weight.grad.abs().sum()) > 0
+    continued = task.data(config, found.fields, ["train"])
+    assert continued.fields["document"].pretrained.vectors.shape == (3, 4)
+    assert (
+        not {"features", "cues"}
+        & Relations()
+        .data({"path": str(data), "tokenizer": {"vocab_size": 200}})
+        .train.collate([0])["document"]
+        .extras.keys()
+    )
 
 
 def test_samplings_weigh_as_they_say():

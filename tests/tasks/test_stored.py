@@ -5,14 +5,23 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
+from dataclasses import fields as dataclass_fields
+from dataclasses import is_dataclass
 
 import numpy as np
 import pytest
+import torch
 
 from regard.data import token_parts
 from regard.data.batch import plan
 from regard.errors import RequestError
 from regard.tasks.classification import Classification
+from regard.tasks.entailment import Entailment
+from regard.tasks.pronunciation import Pronunciation
+from regard.tasks.similarity import Similarity
+from regard.tasks.summarization import Summarization
+from regard.tasks.tagging import Tagging
 from regard.tasks.translation import Translation
 
 WORDS = [
@@ -46,6 +55,27 @@ def folder(tmp_path_factory):
     (made / "dev.tsv").write_text("source\ttarget\ndas Haus\tder Hund\n", "utf-8")
     section = {**SECTION, "path": str(made), "store": str(made / "store")}
     return made, section, Translation().data(section)
+
+
+def encode_here(monkeypatch, part):
+    """Parts of so many rows are encoded by this process; returns their names as they are made."""
+    encoded, told = [], []
+
+    def worker(*arguments):
+        told.append(arguments)
+        return subprocess.Popen(["true"], text=True)
+
+    def asked(one, name):
+        place, names, longest = told[-1]
+        encoded.append(name)
+        token_parts.encoded(place, name, names, longest)
+        return one
+
+    monkeypatch.setattr(token_parts, "PART", part)
+    monkeypatch.setattr(token_parts, "_worker", worker)
+    monkeypatch.setattr(token_parts, "_asked", asked)
+    monkeypatch.setattr(token_parts, "_waited", lambda one: one)
+    return encoded
 
 
 def same(one, other):
@@ -100,9 +130,14 @@ def test_tokenizers_learn_from_a_sample_that_is_said(folder, caplog):
 
 
 def test_what_cannot_be_stored_is_said(folder, tmp_path):
-    made, section, _ = folder
-    with pytest.raises(RequestError, match=r"the task classification is read otherwise"):
-        Classification().data({"path": str(made), "store": str(tmp_path)})
+    _, section, _ = folder
+    (tmp_path / "train.tsv").write_text("text\tlabel\tsource\na b\tx\tu\nb\ty\tv\n", "utf-8")
+    corpus = {"path": str(tmp_path), "store": str(tmp_path / "t")}
+    for task in (Classification(sentences="punctuation"), Classification(characters=True)):
+        with pytest.raises(RequestError, match=r"the field 'text' is read otherwise"):
+            task.data(corpus)
+    with pytest.raises(RequestError, match=r"the task tagging is read otherwise"):
+        Tagging().data({**corpus, "columns": {"tags": "label"}})
     with pytest.raises(RequestError, match=r"data\.limit\.train: a store has every row"):
         Translation().data({**section, "limit": 10})
     (tmp_path / "train.tsv").write_text("source\ttarget\n\t\n", "utf-8")
@@ -115,21 +150,8 @@ def test_parts_that_are_there_are_not_made_again(folder, tmp_path, monkeypatch):
     tokenizers = {n: own.tokenizer for n, own in data.fields.items()}
     examples = [(i, {"source": s, "target": r[0]}) for i, (s, r) in enumerate(
         zip(data.train.texts, data.train.references, strict=True))]  # fmt: skip
-    monkeypatch.setattr(token_parts, "PART", 100)
-    encoded = []
-
-    def worker(place, names, longest):
-        return subprocess.Popen(["true"], text=True)
-
-    def asked(one, part):
-        encoded.append(part)
-        token_parts.encoded(place, part, list(tokenizers), 9)
-        return one
-
+    encoded = encode_here(monkeypatch, 100)
     place = tmp_path / "s"
-    monkeypatch.setattr(token_parts, "_worker", worker)
-    monkeypatch.setattr(token_parts, "_asked", asked)
-    monkeypatch.setattr(token_parts, "_waited", lambda one: one)
     with monkeypatch.context() as patched:  # killed before they are joined
         patched.setattr(token_parts, "_joined", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
@@ -141,6 +163,64 @@ def test_parts_that_are_there_are_not_made_again(folder, tmp_path, monkeypatch):
     assert list(store.texts["source"]) == list(data.train.texts)
     assert (store.ids["target"].sizes == data.train.sizes[:, 1] - 1).all()
     assert not list(place.glob("part-*"))
+
+
+PAIRS = [(f"{' '.join(line(i).split()[:6])} {i}", line(i + 500).split()[-1], i) for i in range(90)]
+
+
+@pytest.mark.parametrize(
+    ("task", "columns", "label"),
+    [
+        (Classification(weights="balanced"), ["text"], lambda i: "odd" if i % 3 else "even"),
+        (Classification("several"), ["text"], lambda i: ["x", "x,y", "y"][i % 3]),
+        (Classification("ordinal"), ["text"], lambda i: str(i % 5)),
+        (Entailment(["overlap"]), ["premise", "hypothesis"], lambda i: "yn"[i % 2]),
+        (Similarity(), ["a", "b"], lambda i: str(1 + i % 9 / 2)),
+        (Similarity("rank", positive="1"), ["a", "b"], lambda i: str(i % 2)),
+        (Summarization(), ["source"], lambda i: f"über {i} new{i}"),
+        (Summarization(copying=False, read_source=3), ["source"], lambda i: f"{i} new"),
+        (Pronunciation(), ["source"], lambda i: "A B | B C"[: 3 + i % 2 * 6]),
+    ],
+    ids=lambda one: getattr(one, "name", None),
+)
+def test_other_tasks_have_what_memory_has(tmp_path, monkeypatch, task, columns, label):
+    fields = task.fields()
+    target = next(n for n, own in fields.items() if own.target and n != "group")
+    rows = ["\t".join([*columns, target])]
+    for first, second, i in PAIRS:
+        rows.append("\t".join([*[first, second][: len(columns)], label(i)]))
+    (tmp_path / "train.tsv").write_text("\n".join(rows) + "\n", "utf-8")
+    encode_here(monkeypatch, 40)
+    section = {
+        "path": str(tmp_path), "header": True, "columns": {n: n for n in (*columns, target)},
+        "max_length": 30,
+    }  # fmt: skip
+    whole = task.data(section).train
+    for _ in range(2):  # made, and opened
+        kept = task.data({**section, "store": str(tmp_path / "s")}).train
+        assert len(kept) == len(whole) <= 100
+        np.testing.assert_array_equal(kept.sizes, whole.sizes)
+        assert list(kept.texts) == list(whole.texts)
+        for indices in plan(whole.sizes, tokens=64, seed=3):
+            alike(kept.collate(indices), whole.collate(indices))
+            assert kept.count(indices) == whole.count(indices)
+        alike(kept.subset([3, 1]).collate([0, 1]), whole.subset([3, 1]).collate([0, 1]))
+
+
+def alike(one, other):
+    """Two batches of any kind: tensors, or what has some."""
+    if isinstance(one, torch.Tensor):
+        torch.testing.assert_close(one, other, rtol=0, atol=0)
+    elif isinstance(one, Mapping):
+        assert one.keys() == other.keys()
+        for name in one:
+            if name != "group":  # numbered anew in each part; no model sees it
+                alike(one[name], other[name])
+    elif is_dataclass(one):
+        for own in dataclass_fields(one):
+            alike(getattr(one, own.name), getattr(other, own.name))
+    else:
+        assert one == other
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 RECIPE = """
@@ -63,6 +64,19 @@ def run(recipe: Path, folder: Path, *, processes: int = 1) -> subprocess.Complet
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done
+
+
+def killed(recipe: Path, folder: Path, *, after: int) -> None:
+    """Train until so many steps are logged, and end the process without a word."""
+    process = subprocess.Popen(
+        command(recipe, folder), env=environment(),
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    while steps(folder) < after and process.poll() is None:
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    assert not (folder / "metrics.json").exists()
 
 
 def losses(folder: Path) -> dict[int, float]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from regard import viewer
 from regard.errors import RequestError
 from regard.viewer import _seen
-from regard.viewer._codec import keep_top, pack, unpack
+from regard.viewer._codec import keep_top, pack, pack_few, unpack
 
 SETTINGS = settings(
     deadline=None, max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -107,6 +107,84 @@ def test_codes_keep_what_they_say(seed, rows, columns, k, size):
             assert row[shown].min() >= row[~shown].max()
         share = row[shown].sum() / row.sum()
         assert share - 1 / 255 - 1e-3 <= mass / 255 <= share + 1e-3
+
+
+@SETTINGS
+@given(
+    seed=st.integers(0, 10**6), rows=st.integers(0, 40), columns=st.integers(1, 300),
+    sharp=st.sampled_from([0.0, 0.5, 3.0, 9.0]), steps=st.sampled_from([8, 25, 64]),
+    causal=st.booleans(), empty=st.booleans(),
+)  # fmt: skip
+def test_few_steps_keep_what_they_say(seed, rows, columns, sharp, steps, causal, empty):
+    draw = np.random.default_rng(seed)
+    weights = softmax(sharp * draw.standard_normal((rows, columns)))
+    if causal:
+        weights = np.tril(weights, draw.integers(0, 3))
+    if empty:
+        weights[draw.random(rows) < 0.3] = 0
+    made = pack_few(weights, steps)
+    back = unpack(made.blob, "few", weights.shape, made.scale, made.entries, "x", steps, made.fine)
+    most = made.scale[:, None]
+    off = abs(back - weights)
+    assert (off <= most / (2 * steps) * 1.0001).all()
+    assert off.max(initial=0) == pytest.approx(made.off, abs=1e-6)
+    large = weights > 15 / steps * most
+    if made.fine == 200:
+        assert (off <= most / 400 * 1.0001)[large].all()
+    if causal:
+        assert (back[np.triu_indices(rows, 3, columns)] == 0).all()
+
+
+def test_few_steps_are_for_large_heads_and_say_by_how_much_they_are_off(tmp_path):
+    weights = softmax(4 * DRAW.standard_normal((2, 200, 300)))
+    view = viewer.view(weights, kind="cross")
+    sizes = [view.save(tmp_path / f"{n}.seen", precision=n).stat().st_size for n in (25, 64, 200)]
+    assert sizes[0] < sizes[1] < sizes[2]
+    assert sizes[0] < 0.6 * sizes[2]
+    content = (tmp_path / "25.seen").read_bytes()
+    (row,) = json.loads(zlib.decompressobj().decompress(content[20:]))["maps"]
+    back = viewer.read(tmp_path / "25.seen").maps[0].weights
+    assert row["code"] == "few"
+    assert abs(back - weights).max() == pytest.approx(row["off"], rel=0.01)
+    # What is below half a step is not lost: rows still add up.
+    assert back.sum(-1) == pytest.approx(np.ones((2, 200)), abs=0.03)
+    small = viewer.view(weights[:, :20, :30], kind="cross")
+    assert _seen.dump(small, precision=25) == _seen.dump(small)
+    for wrong in (7, 65, 100, 201):
+        with pytest.raises(RequestError, match="8 to 64 steps"):
+            view.save(tmp_path / "no.seen", precision=wrong)
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [{"steps": 0}, {"steps": 200}, {"fine": [0]}, {"fine": []}, {"entries": [9]}, {"entries": []}],
+)
+def test_lies_about_few_steps_are_refused(lie):
+    content = _seen.dump(viewer.view(softmax(DRAW.standard_normal((1, 190, 190)))), precision=25)
+    size = struct.unpack_from("<I", content, 8)[0]
+    head = json.loads(zlib.decompress(content[20 : 20 + size]))
+    blobs = content[20 + size :]
+    assert used(_seen.assemble(head, [blobs]))
+    head["maps"][0].update(lie)
+    assert not used(_seen.assemble(head, [blobs]))
+
+
+@pytest.mark.parametrize("place", [0, 7, 64 + 190, 64 + 190 + 4 * 190, 64 + 9 * 190, -1])
+def test_damage_to_few_steps_is_refused_or_harmless(place):
+    weights = softmax(3 * DRAW.standard_normal((190, 190)))
+    made = pack_few(weights, 25)
+    raw = bytearray(zlib.decompress(made.blob))
+    raw[place] ^= 0x93
+    try:
+        back = unpack(
+            zlib.compress(bytes(raw)), "few", weights.shape, made.scale, made.entries, "x", 25, 200
+        )
+    except RequestError:
+        refused = True
+    else:
+        refused = False
+        assert np.isfinite(back).all()
+    assert refused or place not in (0, 7)  # counts must hold
 
 
 def test_top_k_takes_less_room_and_says_what_was_kept(tmp_path):

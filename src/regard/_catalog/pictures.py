@@ -118,4 +118,15 @@ PICTURES: tuple[Entry, ...] = (
         axes={**NO_ATTENTION, "body": "convolutions of 3 x 3", "parallel": "yes"},
         tiny={"widths": [4, 6], "convolutions": [1, 2], "ffn_dim": 12, "dropout": 0.0},
     ),
+    Entry(
+        name="resnet",
+        target="regard.models.resnet:ResNet",
+        title="Deep Residual Learning for Image Recognition",
+        authors="He, Zhang, Ren and Sun",
+        year=2015,
+        url="https://arxiv.org/abs/1512.03385",
+        tasks=("images",),
+        axes={**NO_ATTENTION, "body": "residual blocks of convolutions", "parallel": "yes"},
+        tiny={"widths": [4, 6], "convolutions": [1, 2], "stem": "small"},
+    ),
 )

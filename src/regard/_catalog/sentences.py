@@ -35,7 +35,28 @@ _INFERSENT: dict[str, Any] = {
     "tiny": {"embed": 8, "hidden": 6, "ffn_dim": 12},
 }
 
+_BAG: dict[str, Any] = {
+    "title": "Baselines and Bigrams: Simple, Good Sentiment and Topic Classification",
+    "authors": "Wang and Manning",
+    "year": 2012,
+    "url": "https://aclanthology.org/P12-2018/",
+    "axes": {**NO_ATTENTION, "body": "none: words and n-grams, each once", "parallel": "yes"},
+    "tiny": {"ngrams": 2, "buckets": 16},
+}
+
 SENTENCES: tuple[Entry, ...] = (
+    Entry(
+        name="bag-of-ngrams",
+        target="regard.models.bag_of_ngrams:BagOfNgrams",
+        tasks=("classification",),
+        **_BAG,
+    ),
+    Entry(
+        name="bag-of-ngrams-pair",
+        target="regard.models.bag_of_ngrams:BagOfNgramsPair",
+        tasks=("entailment", "similarity"),
+        **_BAG,
+    ),
     Entry(
         name="cnn",
         target="regard.models.kim_cnn:KimCNN",

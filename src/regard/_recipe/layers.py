@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
-from regard._recipe.reader import Lines, parse
+from regard._recipe.reader import DEPTH, Lines, parse
 from regard.errors import RequestError
 
 __all__ = ["Layered", "flat", "override"]
@@ -49,6 +49,9 @@ class Layered:
             self._set(key.split("."), value, prefix + key, origin)
 
     def _set(self, path: list[str], value: Any, written: str, origin: Mapping[str, str]) -> None:
+        if len(path) > DEPTH:
+            at = origin.get(written, self.file)
+            raise RequestError(f"{at}: expected at most {DEPTH} levels of keys, got {len(path)}")
         said = ".".join(path)
         if said in self.old:
             self._renamed[said] = origin.get(written, self.file)

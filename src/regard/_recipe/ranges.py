@@ -73,14 +73,16 @@ RANGES: Mapping[str, Mapping[str, Range]] = {
         **dict.fromkeys(("experts", "k"), WIDTH),
         **dict.fromkeys(
             ("attention_dropout", "activation_dropout", "dropout", "embed_dropout", "noise",
-             "output_dropout", "score_dropout", "word_dropout"), SHARE,
+             "output_dropout", "score_dropout", "word_dropout", "concept_dropout",
+             "cue_dropout"), SHARE,
         ),
         **dict.fromkeys(("length", "longest", "max_length", "memory"), LENGTH),
         **dict.fromkeys(("clip", "window"), LENGTH),
         **dict.fromkeys(("epsilon", "ratio", "scale", "sharpen"), POSITIVE),
         **dict.fromkeys(("decoder", "dilations", "encoder", "kernel"), WIDTH),
         **dict.fromkeys(("core", "glimpse"), WIDTH),
-        **dict.fromkeys(("convolutions", "glimpses", "parts", "paths"), LAYERS),
+        **dict.fromkeys(("convolutions", "glimpses", "ngrams", "parts", "paths"), LAYERS),
+        "buckets": Range(1, 100_000_000),
         "in_channels": Range(1, 4096),
         "scales": Range(1, 16),
         **dict.fromkeys(("grid", "side"), Range(1, 4096)),
@@ -88,8 +90,8 @@ RANGES: Mapping[str, Mapping[str, Range]] = {
         "expected": Range(0, 1),
         "sigma": POSITIVE,
         **dict.fromkeys(
-            ("distances", "extra", "feature_columns", "first", "linear", "num_features", "reach",
-             "regions", "keep", "motion"),
+            ("distances", "extra", "feature_columns", "first", "linear", "num_cues",
+             "num_features", "reach", "regions", "keep", "motion"),
             Range(0, 1_000_000),
         ),
         **dict.fromkeys(
@@ -111,6 +113,7 @@ RANGES: Mapping[str, Mapping[str, Range]] = {
         "coverage_after": FACTOR,
         **dict.fromkeys(("focal", "linear_start", "names", "numbers", "vectors"), FACTOR),
         "names_share": Range(0, 1),
+        "cues": Range(0, 10_000_000),
         "neighbors": SOME,
         **dict.fromkeys(("lead_sentences", "lead_words", "oracle_sentences", "read_source"), COUNT),
         "extraction": Range(-1000, 1000),
@@ -130,6 +133,11 @@ RANGES: Mapping[str, Mapping[str, Range]] = {
     "task.scene": {
         **dict.fromkeys(("cell", "copies", "mark", "piece", "size"), Range(1, 4096)),
         "clutter": Range(0, 4096),
+        "seed": SEED,
+    },
+    "task.vary": {
+        "copies": Range(1, 4096),
+        **dict.fromkeys(("blur", "light", "shift", "turn", "zoom"), Range(0, 90)),
         "seed": SEED,
     },
     "task.guided": {"head": SOME, "weight": FACTOR},
@@ -180,6 +188,7 @@ RANGES: Mapping[str, Mapping[str, Range]] = {
     },
     "data.dev": {"share": Range(0, 1), "seed": SEED},
     "data.vectors": {"most": COUNT},
+    "data.stream": {"buffer": COUNT, "lanes": Range(1, 10_000)},
     "data.tokenizer": {"min_count": SOME, "vocab_size": Range(5, 100_000_000)},
 }  # fmt: skip
 """Section -> setting -> what its numbers may be, those in a list or under keys too."""

@@ -13,7 +13,7 @@ import yaml
 
 from regard.errors import RequestError
 
-__all__ = ["Lines", "dump", "parse", "scalar"]
+__all__ = ["DEPTH", "LONGEST", "Lines", "dump", "parse", "scalar"]
 
 Lines = dict[str, int]
 """Dotted key -> line number, counted from 1."""
@@ -21,6 +21,8 @@ Lines = dict[str, int]
 DEPTH = 50
 """Levels of lists and mappings; no recipe needs more than five."""
 DIGITS = 1000
+LONGEST = 1 << 16
+"""Characters of a text; the reader takes a second for three times as many."""
 
 _INT = re.compile(r"[-+]?[0-9]+(?:_[0-9]+)*")
 _FLOAT = re.compile(
@@ -71,8 +73,11 @@ def parse(text: str, name: str, *, prefix: str = "", line: int = 0) -> tuple[Any
 
     Raises:
         RequestError: the text is not YAML, has a key twice, an anchor, a tag, a key that is not a
-            plain word, or more than `DEPTH` levels.
+            plain word, more than `DEPTH` levels, or more
+            than `LONGEST` characters.
     """
+    if len(text) > LONGEST:
+        raise RequestError(f"{name}: expected at most {LONGEST:,} characters, got {len(text):,}")
     depth = 0
     try:
         for event in yaml.parse(text, _Loader):
@@ -90,7 +95,8 @@ def parse(text: str, name: str, *, prefix: str = "", line: int = 0) -> tuple[Any
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         at = f"{name}:{mark.line + 1 + line}" if mark is not None else name
-        raise RequestError(f"{at}: not YAML: {getattr(error, 'problem', error)}") from None
+        said = " ".join(str(getattr(error, "problem", error)).split())
+        raise RequestError(f"{at}: not YAML: {said}") from None
     lines: Lines = {}
     return (None if node is None else _value(node, name, prefix, lines, line)), lines
 

@@ -27,6 +27,7 @@ def targets(recipe: Any) -> Targets:
         NoiseSettings,
         Training,
         Validate,
+        WatchSettings,
     )
 
     found: Targets = {}
@@ -34,12 +35,13 @@ def targets(recipe: Any) -> Targets:
     made = catalog.load(model)
     found["model"] = made, given_by_data(made)
     found["task"] = tasks.load(_name(recipe, "task", recipe.task, tasks.TASKS)), ()
-    sections = ("batch", "validate", "checkpoint", "weight_noise", "optimizer", "schedule")
+    sections = ("batch", "validate", "checkpoint", "watch", "weight_noise", "optimizer", "schedule")
     found["train"] = Training, sections
     found["train.batch"] = BatchSettings, ()
     found["train.validate"] = Validate, ()
     found["train.weight_noise"] = NoiseSettings, ()
     found["train.checkpoint"] = Checkpoint, ()
+    found["train.watch"] = WatchSettings, ()
     tables: tuple[tuple[str, Mapping[str, Any], str], ...] = (
         ("optimizer", OPTIMIZERS, "adam"),
         ("schedule", SCHEDULES, "constant"),

@@ -17,7 +17,7 @@ def explain(model: nn.Module, *, need_weights: bool = False) -> dict[str, Explan
     Example:
         >>> from regard.attention import Additive
         >>> print(explain(Attention(score=Additive(4, 4, 4)))[""])
-        streaming (...; not dots or sdpa: Additive is not a dot product)
+        streaming (...; not dots or sdpa: Additive is not a dot product; not located: ...)
     """
     found: dict[str, Explanation] = {}
     inner: set[int] = set()

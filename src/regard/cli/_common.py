@@ -201,6 +201,8 @@ _EXTRAS = {
     "datasets": "hub",
     "onnx": "export",
     "ctranslate2": "export",
+    "ray": "ray",
+    "zstandard": "zstd",
 }
 
 

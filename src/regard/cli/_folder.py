@@ -1,8 +1,7 @@
 """A model folder as the commands meet it: loaded, with `--set key=value` applied."""
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -64,49 +63,18 @@ def open_folder(
     others: Sequence[str] | None = None,
     graph: str | None = None,
 ) -> "Loaded":
-    """Load a folder and lay changes over its decoder and its task.
-
-    A key is one of the decoder (`beam_size=1`, `decode.beam_size=1`) or of the task (`task.KEY`).
-
-    With `others`, their models and this one become one ensemble; `graph` is where nodes are.
+    """Load a folder and lay changes over its decoder and its task; see `regard._opening`.
 
     Raises:
         RequestError: no such folder, or no such setting.
     """
-    from regard import store, tasks
-    from regard._recipe import old_names
-    from regard._recipe.layers import override
+    from regard._opening import opened
 
-    decode: dict[str, Any] = {}
-    task: dict[str, Any] = {}
-    for change in changes or ():
-        key, value = override(change)
-        section, _, name = key.rpartition(".")
-        if section not in ("", "decode", "task"):
-            raise RequestError(
-                f"--set {change}: expected a setting of the decoder, as beam_size=1, or of the "
-                f"task, as task.lowercase=true; {section!r} is fixed in a trained folder"
-            )
-        (task if section == "task" else decode)[name] = value
-    decode = old_names.renamed(
-        decode, old_names.DECODER, lambda old, new: say(f"--set {old}: it is now called {new}")
-    )
     if threads is not None:
         import torch
 
         torch.set_num_threads(threads)
-    loaded = store.load(folder).together(*map(store.load, others or ()))
-    if task:
-        spec = {**loaded.config["task"], **task}
-        name = spec.pop("name")
-        try:
-            made = tasks.load(name).of_folder(spec)
-        except TypeError as error:
-            raise RequestError(f"--set task.{next(iter(task))}: {error}") from error
-        loaded = replace(loaded, task=made)
-    if graph is not None:
-        loaded = replace(loaded, task=loaded.task.on(graph))
-    return loaded.with_decoder(n_best, **decode)
+    return opened(folder, changes, n_best, others, graph, say)
 
 
 def named_columns(text: str | None) -> dict[str, str | int]:

@@ -39,7 +39,8 @@ class Count:
         elif not self.quiet and now - self._said >= EVERY:
             self._said = now
             of = f" of {self.total:,}" if self.total else ""
-            say(f"{self.done:,}{of} {self.what}, {self.done / (now - self._began):.0f} a second")
+            rate = self.done / (now - self._began)
+            say(f"{self.done:,}{of} {self.what}, {rate:.{0 if rate >= 10 else 1}f} a second")
 
     def close(self) -> None:
         """Take the bar away."""

@@ -2,7 +2,7 @@
 
 import hashlib
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,9 +10,14 @@ from regard.cli._common import Json, emit, print_result, say
 from regard.cli._folder import Columns, named_columns
 from regard.compare import System, is_folder, markdown, variations
 from regard.compare import compare as compare_systems
-from regard.errors import RequestError
+from regard.errors import RequestError, nearest
+
+if TYPE_CHECKING:
+    from regard.recipe import Recipe
 
 __all__ = ["compare"]
+
+ENGINES = ("local", "ray")
 
 
 def compare(
@@ -40,6 +45,9 @@ def compare(
     ] = None,
     samples: Annotated[int, typer.Option(min=1, help="Of bootstrap and randomization.")] = 1000,
     tiny: Annotated[bool, typer.Option("--tiny", help="Apply the recipes' `tiny`.")] = False,
+    engine: Annotated[
+        str, typer.Option(metavar="NAME", help="Who trains: local, or ray (all at once).")
+    ] = "local",
     as_json: Json = False,
 ) -> None:
     """Compare systems on the same examples: a table in Markdown, or JSON.
@@ -51,11 +59,18 @@ def compare(
     Examples:
         regard compare runs/first runs/second --data test.tsv.gz --columns source=de,target=en
         regard compare translation/transformer-tiny-multi30k --vary model.heads=1,4,16
-        regard compare graphs/gat-cora graphs/gcn-cora --seeds 1-10
+        regard compare graphs/gat-cora graphs/gcn-cora --seeds 1-10 --engine ray
     """
     changes = [target for target in targets if "=" in target]
     named = [target for target in targets if "=" not in target]
     systems = []
+    if engine not in ENGINES:
+        raise RequestError(f"--engine {engine}: {nearest(engine, ENGINES)}")
+    if engine == "ray":
+        _train_on_ray(
+            [target for target in named if not is_folder(target)], changes, variations(vary or []),
+            seeds, output, tiny,
+        )  # fmt: skip
     for target in named:
         if is_folder(target):
             systems.append(System(target, [Path(target)]))
@@ -85,18 +100,12 @@ def _trained(
     tiny: bool,
 ) -> System:
     """Train one recipe with one set of values, under all seeds."""
-    from regard import recipe as recipes
     from regard.train import fit
     from regard.train.seeds import fit_seeds, seeds_of
 
     own = [*changes, *varied]
-    found = recipes.load(recipe, own, tiny=tiny)
+    found, root = _placed(recipe, own, output, tiny)
     name = " ".join([found.name, *varied])
-    # Other changes or another file of that name, another folder: what was trained stays.
-    file = str(Path(recipe).resolve()) if Path(recipe).is_file() else ""
-    said = [text for text in (file, *own, "tiny" if tiny else "") if text]
-    mark = hashlib.blake2b("\n".join(said).encode(), digest_size=3).hexdigest()
-    root = output / (f"{found.name}-{mark}" if said else found.name)
     say(f"{name}: {root}")
     if seeds is None:
         fit(found, root, progress=False)
@@ -104,3 +113,41 @@ def _trained(
     numbers = seeds_of(seeds)
     fit_seeds(recipe, own, numbers, root, tiny=tiny, jobs=0)
     return System(name, [root / f"seed-{number}" for number in numbers])
+
+
+def _placed(recipe: str, own: list[str], output: Path, tiny: bool) -> "tuple[Recipe, Path]":
+    """A recipe with its changes, and where it is trained."""
+    from regard import recipe as recipes
+
+    found = recipes.load(recipe, own, tiny=tiny)
+    # Other changes or another file of that name, another folder: what was trained stays.
+    file = str(Path(recipe).resolve()) if Path(recipe).is_file() else ""
+    said = [text for text in (file, *own, "tiny" if tiny else "") if text]
+    mark = hashlib.blake2b("\n".join(said).encode(), digest_size=3).hexdigest()
+    return found, output / (f"{found.name}-{mark}" if said else found.name)
+
+
+def _train_on_ray(
+    named: list[str],
+    changes: list[str],
+    varied: list[list[str]],
+    seeds: str | None,
+    output: Path,
+    tiny: bool,
+) -> None:
+    """Train every recipe with every set of values under every seed, where there is room."""
+    from regard.train.on_ray import Cell, fit_cells
+    from regard.train.seeds import seeds_of
+
+    cells = []
+    for recipe in named:
+        file = str(Path(recipe).resolve()) if Path(recipe).is_file() else recipe
+        for one in varied:
+            found, root = _placed(recipe, [*changes, *one], output, tiny)
+            threads = int(found.train.get("threads") or 1)
+            for number in [None] if seeds is None else seeds_of(seeds):
+                own = [] if number is None else [f"train.seed={number}"]
+                place = root if number is None else root / f"seed-{number}"
+                cells.append(Cell(file, (*changes, *one, *own), place, tiny, threads))
+    if cells:
+        fit_cells(cells)

@@ -5,11 +5,20 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from regard._recipe.old_names import ASKED
+from regard.bulk._lines import CHUNK, Line, lines_of
+from regard.cli._bulk import (
+    Engine,
+    Fresh,
+    Output,
+    Workers,
+    predict_files,
+    refuse_without_output,
+)
 from regard.cli._common import Json, emit, print_result, say
 from regard.cli._folder import (
     Changes,
@@ -30,25 +39,11 @@ if TYPE_CHECKING:
 
 __all__ = ["predict"]
 
-CHUNK = 512
-"""Lines decoded together: enough to sort them by length, few enough to answer soon."""
-
-LONGEST = 1 << 20
-"""Bytes of a line; longer ones are refused, so that no input needs more memory than this."""
-
-
 FILES = (b"\x89PNG", b"\xff\xd8\xff", b"RIFF", b"fLaC", b"OggS", b"FORM", b"ID3")
 """How a file begins that is no text: PNG, JPEG, WebP or WAV, FLAC, Ogg, AIFF, MP3."""
 
 LARGEST = 1 << 28
 """Bytes of a file from a pipe that are read."""
-
-
-class Line(NamedTuple):
-    """A line of input, and why it is refused ("" if it is not)."""
-
-    text: str
-    refused: str = ""
 
 
 def predict(
@@ -72,6 +67,13 @@ def predict(
     bad_words: Annotated[
         list[str] | None, typer.Option(metavar="TEXT", help="What no output must have.")
     ] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KIND",
+            help="What stays as it is: urls, placeholders, tags, all, or a regular expression.",
+        ),
+    ] = None,
     align: Annotated[
         bool, typer.Option("--align", help="Which input word each output word comes from.")
     ] = False,
@@ -90,6 +92,10 @@ def predict(
             "own outputs.",
         ),
     ] = None,
+    output: Output = None,
+    engine: Engine = None,
+    workers: Workers = None,
+    fresh: Fresh = False,
     named: Columns = None,
     attention: Annotated[
         str | None,
@@ -113,31 +119,57 @@ def predict(
     With --align a line is followed by ||| and links i-j of input and output words, counted from 0;
     JSON has them as `alignment`.
 
+    With -o every file of --input becomes one of the same name in a folder: lines of text, JSON or
+    TSV, also .gz or .zst, each written whole or not at all. Run again, it goes on with what is
+    missing. Bad lines are told of in NAME.bad.jsonl.
+
     Examples:
         regard predict de-en-small "Das Fenster wird geschlossen."
         regard predict de-en-small -i sentences.txt > translations.txt
         cat sentences.txt | regard predict de-en-small --json --n-best 3
         regard predict de-en-small "Datei speichern" --force-words folder --bad-words file
         regard predict de-en-small -i sentences.txt --align
+        regard predict de-en-small "Die Datei <b>{name}</b> fehlt." --keep all
         regard predict runs/pronunciation/rnnsearch-cmudict photograph --set beam_size=1
         regard predict runs/tagging/bilstm-crf-aspects -i new.jsonl --into tagged.jsonl
+        regard predict de-en-small -i 'corpus/*.jsonl.gz' -o translated --workers 2
     """
+    if keep and (align or replace_unknown or into is not None or output is not None):
+        raise RequestError("--keep: expected without --align, --replace-unknown, --into and -o")
+    if output is not None:
+        if into is not None:
+            raise RequestError("give --into or -o, not both")
+        predict_files(
+            input, output, texts=texts, engine=engine, workers=workers, fresh=fresh, folder=folder,
+            others=tuple(others or ()), changes=tuple(changes or ()), graph=graph, n_best=n_best,
+            prefix=prefix, force_words=tuple(_under_old_name("must", must, force_words) or ()),
+            bad_words=tuple(_under_old_name("never", never, bad_words) or ()),
+            align=align, replace_unknown=replace_unknown, lexicon=lexicon, attention=attention,
+            head=head, as_json=as_json, columns=tuple(named_columns(named).items()),
+            threads=threads or 1,
+        )  # fmt: skip
+        return
+    refuse_without_output(engine=engine, workers=workers, fresh=fresh)
     if texts and input:
         raise RequestError("give texts or --input, not both")
     loaded = open_folder(folder, changes, n_best, threads, others, graph)
     if named and into is None:
         raise RequestError(
-            "--columns: it says which column of a data file is what; expected --into"
+            "--columns: it says which column of a data file is what; expected --into or -o"
         )
     if into is not None:
         _put_back(loaded, input, into, named)
         return
-    words = _words(loaded, replace_unknown or lexicon is not None, lexicon, attention, head, align)
+    from regard.bulk._answers import changing
+
+    words = changing(
+        loaded, replace_unknown or lexicon is not None, lexicon, attention, head, align
+    )
     given = _inputs(texts, input, loaded.task.reads_files)
     given = _joined(given, loaded.task.join)  # an input may be several lines
     with counted(loaded, "lines", quiet=sys.stdout.isatty()) as watched:
         total, refused = _predict(
-            watched, given, words, prefix=prefix, as_json=as_json, align=align,
+            watched, given, words, prefix=prefix, as_json=as_json, align=align, keep=keep or (),
             force_words=_under_old_name("must", must, force_words),
             bad_words=_under_old_name("never", never, bad_words),
         )  # fmt: skip
@@ -168,6 +200,7 @@ def _predict(
     bad_words: list[str] | None,
     as_json: bool,
     align: bool,
+    keep: Sequence[str],
 ) -> tuple[int, int]:
     """Write what each line gives; count the lines, and those that were refused."""
     refused = total = 0
@@ -175,7 +208,7 @@ def _predict(
         good = [line.text for line in lines if not line.refused]
         asked = {"prefix": prefix, "force_words": force_words, "bad_words": bad_words}
         each = {key: [own] * len(good) for key, own in asked.items() if own}
-        found = iter(words(loaded.predict(good, **each)))  # type: ignore[arg-type]
+        found = iter(words(loaded.predict(good, keep=keep, **each)))  # type: ignore[arg-type]
         for line in lines:
             prediction = None if line.refused else next(found)
             reason = line.refused or (prediction.refused if prediction else "")
@@ -193,34 +226,6 @@ def _under_old_name(old: str, given: list[str] | None, today: list[str] | None) 
     if given:
         say(f"--{old} is now called --{ASKED[old].replace('_', '-')}")
     return [*(today or ()), *(given or ())] or None
-
-
-def _words(
-    loaded: "Loaded",
-    unknown: bool,
-    lexicon: str | None,
-    attention: str | None,
-    head: int | None,
-    align: bool,
-) -> Callable[[list["Prediction"]], list["Prediction"]]:
-    """What is done to predictions for the sake of their words."""
-    if not (align or unknown):
-        if attention is not None or head is not None:
-            raise RequestError("--attention and --head say what aligns: expected with --align")
-        return lambda found: found
-    from regard.tasks import words
-
-    if not loaded.task.options:
-        raise RequestError(f"--align: the task {loaded.task.name} writes no text to align")
-    known = words.read_lexicon(lexicon) if lexicon is not None else {}
-
-    def change(found: list["Prediction"]) -> list["Prediction"]:
-        found = words.align(loaded.model, found, loaded.tokenizers, attention=attention, head=head)
-        if unknown:
-            found = words.replace_unknown(found, loaded.tokenizers, known)
-        return found
-
-    return change
 
 
 def _write(
@@ -259,17 +264,17 @@ def _inputs(texts: Sequence[str] | None, input: str | None, files: bool = False)
         if sys.stdin.isatty():
             say("reading from the terminal, one input a line; Ctrl-D ends")
         if not files:
-            yield from _lines(sys.stdin.buffer.readline)
+            yield from lines_of(sys.stdin.buffer.readline)
             return
         source: Any = io.BufferedReader(sys.stdin.buffer)
         try:
             url = _piped(source)
-            yield from [Line(url)] if url else _lines(source.readline)
+            yield from [Line(url)] if url else lines_of(source.readline)
         finally:
             source.detach()  # standard input stays open
     else:
         with open(input, "rb") as file:
-            yield from _lines(file.readline)
+            yield from lines_of(file.readline)
 
 
 def _piped(source: io.BufferedReader) -> str:
@@ -308,22 +313,6 @@ def _joined(
         refused.clear()
         yield Line(text)
     yield from refused
-
-
-def _lines(read: Callable[[int], bytes]) -> Iterator[Line]:
-    """Lines as they come; one that is too long or not UTF-8 is refused, and takes no memory."""
-    first = True
-    while raw := read(LONGEST):
-        refused, rest = "", raw
-        while not rest.endswith(b"\n") and (rest := read(LONGEST)):
-            refused = f"more than {LONGEST:,} bytes"
-        try:
-            text = raw.decode("utf-8-sig" if first else "utf-8")
-        except UnicodeDecodeError as error:
-            text = raw.decode("utf-8", "replace")
-            refused = refused or f"not UTF-8 (byte {error.start + 1})"
-        first = False
-        yield Line("" if len(raw) == LONGEST and refused else text.rstrip("\r\n"), refused)
 
 
 def _chunks(lines: Iterator[Line]) -> Iterator[list[Line]]:

@@ -10,13 +10,13 @@ says what it wrote.
 """
 
 import inspect
-import shutil
 import tempfile
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from regard._files import said_of
 from regard.convert._foreign import load_foreign
 from regard.errors import RegardError, RequestError, nearest
 
@@ -96,11 +96,11 @@ def export(
             ready = Path(name) / out.name
             ready.mkdir()
             write(loaded, ready, **given)
-            if out.exists():
-                shutil.rmtree(out)
+            if out.exists():  # one move away, one in: never half of either under this name
+                out.rename(Path(name) / "before")
             ready.rename(out)
     except OSError as error:
-        raise RegardError(f"could not write {out}: {error}") from error
+        raise RegardError(f"{out}: could not be written: {said_of(error)}") from error
     return sorted(str(file.relative_to(out)) for file in out.rglob("*") if file.is_file())
 
 

@@ -7,12 +7,17 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
+from regard.data.formats import unpacked_name
 from regard.data.formats.text import regular
+from regard.data.npz import stamp
 from regard.data.sources import find
 from regard.errors import RegardError, RequestError
 
-__all__ = ["URL", "FileError", "content", "only_bytes", "place_of"]
+__all__ = [
+    "URL", "FileError", "Somewhere", "address_of", "content", "is_file", "only_bytes", "place_of",
+]  # fmt: skip
 
 URL = "data:"
 HOLDERS = (".npz", ".tar")
@@ -43,34 +48,73 @@ class FileError(RegardError):
     """
 
     def __init__(self, what: str, detail: str) -> None:
+        detail = " ".join(detail.splitlines())
         super().__init__(f"{what} ({detail})")
         self.what, self.detail = what, detail
 
 
-def place_of(address: str, file: str = "") -> tuple[str, str]:
+def is_file(place: str, ending: str = "") -> bool:
+    """Whether a place is a path with this ending, and not a `data:` URL."""
+    return not place.startswith(URL) and place.endswith(ending)
+
+
+@runtime_checkable
+class Somewhere(Protocol):
+    """A place that was found: a file, and what of it."""
+
+    @property
+    def place(self) -> str: ...
+    @property
+    def inside(self) -> str: ...
+
+
+def address_of(one: Somewhere) -> str:
+    """The address of a place, wherever it is read from: `/data/sounds.tar#a.wav`."""
+    return f"{one.place}#{one.inside}" if one.inside else one.place
+
+
+def _refuse_paths() -> None:
+    if _ONLY_BYTES.get():
+        raise RequestError("the bytes of a file were expected, as a data: URL, not where it is")
+
+
+def place_of(address: str, file: str = "", *, folders: bool = False) -> tuple[str, str]:
     """(the file, the member of it or "") of an address: `a.wav`, `sounds.tar#a.wav`, `data:…`.
 
     Args:
         address: as it is written.
         file: the data file that it stands in: a path is one beside that file, or a member of the
             tar archive of that file's name. Not given: a path is looked up as data are.
+        folders: a path may be that of a folder.
 
     Raises:
         RequestError: there is no such file.
     """
     if address.startswith(URL):
         return address, ""
-    if _ONLY_BYTES.get():
-        raise RequestError("the bytes of a file were expected, as a data: URL, not where it is")
+    _refuse_paths()
+    try:
+        return _placed(address, file, folders)
+    except RequestError:
+        raise
+    except (OSError, ValueError) as error:  # a name that no file system has
+        why = getattr(error, "strerror", None) or error
+        raise RequestError(f"there is no file {address[:80]!r}: {why}") from None
+
+
+def _placed(address: str, file: str, folders: bool) -> tuple[str, str]:
     path, inside = address, ""
     for ending in HOLDERS:
         if f"{ending}#" in address:
             before, _, inside = address.partition(f"{ending}#")
             path = before + ending
             break
+    beside = Path(file).parent / path if file else find(path)
+    if folders and beside.is_dir():
+        return str(beside), inside
     if not file:
-        return str(regular(find(path))), inside
-    beside, archive = Path(file).parent / path, Path(file).with_suffix(".tar")
+        return str(regular(beside)), inside
+    archive = Path(unpacked_name(file)).with_suffix(".tar")
     if not inside and not beside.is_file() and archive.is_file():
         return str(archive), path
     return str(regular(beside)), inside
@@ -87,11 +131,10 @@ def content(place: str, inside: str = "") -> bytes:
             return base64.b64decode(place.partition(",")[2], validate=True)
         except ValueError:
             raise RequestError("a data: URL without base64") from None
-    if _ONLY_BYTES.get():
-        raise RequestError("the bytes of a file were expected, as a data: URL, not where it is")
+    _refuse_paths()
     if not inside:
         return Path(place).read_bytes()
-    members = _members(place, Path(place).stat().st_mtime_ns)
+    members = _members(place, stamp(place))
     if inside not in members:
         raise RequestError(f"{place} has no {inside!r}")
     start, size = members[inside]
@@ -100,13 +143,15 @@ def content(place: str, inside: str = "") -> bytes:
         return file.read(size)
 
 
-@lru_cache(maxsize=8)
-def _members(path: str, changed: int) -> dict[str, tuple[int, int]]:
+@lru_cache(maxsize=64)  # the lanes of a stream each read one
+def _members(path: str, changed: tuple[int, ...]) -> dict[str, tuple[int, int]]:
     """Where the files of a tar archive stand in it."""
     try:
         with tarfile.open(path, "r:") as archive:
-            return {m.name: (m.offset_data, m.size) for m in archive if m.isfile()}
-    except tarfile.TarError as error:
+            found = {m.name: (m.offset_data, m.size) for m in archive if m.isfile()}
+        whole = Path(path).stat().st_size
+        return {name: at for name, at in found.items() if 0 <= at[0] <= whole and at[1] <= whole}
+    except Exception as error:  # of damaged headers tarfile raises more than its own
         raise RequestError(
             f"{path} is no tar archive (zipped ones are not read): {error}"
         ) from None

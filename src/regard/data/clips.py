@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data import pictures
-from regard.data.addresses import content, place_of
+from regard.data.addresses import content, is_file, place_of
+from regard.data.formats.text import whole_number
 from regard.data.npz import arrays
 from regard.data.pictures import PictureError, PictureSource
-from regard.data.sources import find
 from regard.errors import RequestError
 
 __all__ = ["ClipSource", "frames", "gif", "located", "spread"]
@@ -69,12 +69,7 @@ def located(address: str, file: str = "") -> ClipSource:
         PictureError: there is no such file.
     """
     try:
-        if not ("#" in address or address.startswith("data:")):
-            beside = Path(file).parent / address
-            folder = beside if file else Path(find(address))
-            if folder.is_dir():
-                return ClipSource(address, str(folder))
-        return ClipSource(address, *place_of(address, file))
+        return ClipSource(address, *place_of(address, file, folders=True))
     except RequestError as error:
         raise PictureError("no such clip", str(error)) from None
 
@@ -92,7 +87,7 @@ def frames(clip: ClipSource, channels: int) -> list[Pixels]:
     Raises:
         PictureError: it is empty, damaged, too large, or no clip.
     """
-    if Path(clip.place).is_dir():
+    if is_file(clip.place) and Path(clip.place).is_dir():
         names = sorted(
             (p for p in Path(clip.place).iterdir() if p.suffix.lower() in ENDINGS), key=_numbered
         )
@@ -100,7 +95,7 @@ def frames(clip: ClipSource, channels: int) -> list[Pixels]:
             said = f"{clip.place} has no {', '.join(ENDINGS)}"
             raise PictureError("no frames", said)
         return [pictures.pixels(PictureSource(p.name, str(p)), channels) for p in names]
-    if clip.place.endswith(".npz"):
+    if is_file(clip.place, ".npz"):
         return _of_array(clip, channels)
     try:
         return _animated(content(clip.place, clip.inside), clip, channels)
@@ -141,38 +136,35 @@ def _numbered(path: Path) -> list[Any]:
 
 
 def _animated(found: bytes, clip: ClipSource, channels: int) -> list[Pixels]:
-    try:
-        from PIL import Image as pillow
-        from PIL import ImageSequence
-    except ImportError:
-        raise RequestError(
-            "clips are read by Pillow, which is not installed: pip install 'regard[vision]'"
-        ) from None
-    Image: Any = pillow
+    image = pictures.pillow("clips")
+    from PIL import ImageSequence
+
     if not found:
         raise PictureError("empty clip", "0 bytes")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of a size between Pillow's limit and ours
-            opened = Image.open(io.BytesIO(found), formats=FORMATS)
+            opened = image.open(io.BytesIO(found), formats=FORMATS)
         wide, high = opened.size
         count = getattr(opened, "n_frames", 1)
         if count == 1:
             return [pictures.pixels(PictureSource(clip.name, clip.place, clip.inside), channels)]
         if wide * high * count > LARGEST:
-            raise Image.DecompressionBombError
+            raise image.DecompressionBombError
         made, shown = list[Pixels](), list[float]()
         for frame in ImageSequence.Iterator(opened):
-            made.append(_plain(frame, channels, Image))
+            made.append(pictures.converted(frame, channels))
             shown.append(float(frame.info.get("duration", 0)))
         return _timed(made, shown)
-    except Image.DecompressionBombError:
+    except PictureError:
+        raise
+    except image.DecompressionBombError:
         raise PictureError("clip too large", f"more than {LARGEST:,} pixels") from None
-    except Image.UnidentifiedImageError:
+    except image.UnidentifiedImageError:
         said = "an animated GIF, WebP or PNG was expected, a folder of frames, or an .npz file"
         raise PictureError("no clip", said) from None
-    except (OSError, SyntaxError, ValueError, EOFError) as error:  # Pillow raises all of these
-        raise PictureError("damaged clip", str(error)) from None
+    except Exception as error:  # of a damaged file Pillow raises nearly anything
+        raise PictureError("damaged clip", str(error) or type(error).__name__) from None
 
 
 def _timed(made: list[Pixels], shown: list[float]) -> list[Pixels]:
@@ -182,23 +174,16 @@ def _timed(made: list[Pixels], shown: list[float]) -> list[Pixels]:
     return [frame for frame, often in zip(made, times, strict=True) for _ in range(often)]
 
 
-def _plain(frame: Any, channels: int, image: Any) -> Pixels:
-    """Gray or RGB; what is transparent becomes white."""
-    over = frame.convert("RGBA")
-    made = image.alpha_composite(image.new("RGBA", over.size, "white"), over)
-    found = np.asarray(made.convert("L" if channels == 1 else "RGB"))
-    return found[..., None] if channels == 1 else found
-
-
 def _of_array(clip: ClipSource, channels: int) -> list[Pixels]:
     """An array `frames` of bytes (T, H, W) or (T, H, W, channels), or one of an array `clips`."""
     found = arrays(clip.place)
     array = found.get("clips" if clip.inside else "frames")
     if clip.inside and array is not None:
-        if not clip.inside.isdecimal() or int(clip.inside) >= len(array):
+        place = whole_number(clip.inside)
+        if place is None or place >= len(array):
             said = f"a number below {len(array):,} was expected behind #, got {clip.inside!r}"
             raise PictureError("no such clip", said)
-        array = array[int(clip.inside)]
+        array = array[place]
     if array is None or array.ndim not in (3, 4) or array.dtype != np.uint8 or not len(array):
         there = ", ".join(f"{n}: {a.dtype} {a.shape}" for n, a in found.items())
         said = (
@@ -209,9 +194,4 @@ def _of_array(clip: ClipSource, channels: int) -> list[Pixels]:
     array = array[..., None] if array.ndim == 3 else array
     if array.shape[-1] not in (1, 3):
         raise PictureError("no array of frames", f"{array.shape[-1]} channels, 1 or 3 expected")
-    if array.shape[-1] == channels:
-        return list(array)
-    if channels == 3:
-        return list(np.repeat(array, 3, -1))
-    gray = array.astype(np.float64) @ np.array([0.299, 0.587, 0.114])
-    return list(np.asarray(gray.round(), np.uint8)[..., None])
+    return list(pictures.colored(array, channels))

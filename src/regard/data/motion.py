@@ -7,15 +7,16 @@ alone: both have the same frames.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from regard.errors import RequestError, nearest
+from regard.data.pictures import resized
+from regard.data.scenes import built
+from regard.errors import RequestError
 
 __all__ = ["MOTIONS", "Moving", "moving_of"]
 
@@ -118,7 +119,7 @@ class Moving:
                 shift = round(float(at) * self.distance)  # to the right, over the ground
                 place[1] += self.distance // 2 - shift
             frame = ground[:, shift : shift + self.size].copy()
-            _lay(frame, _resized(picture, large), place)
+            _lay(frame, resized(picture, (max(large, 1),) * 2), place)
             made.append(frame)
         return np.stack(made)
 
@@ -132,29 +133,13 @@ def moving_of(told: Mapping[str, Any]) -> Moving | None:
     Raises:
         RequestError: an unknown key, or a number that cannot be.
     """
-    known = [one.name for one in fields(Moving)]
-    for key, value in told.items():
-        if key not in known:
-            raise RequestError(f"task.scene has no key {key!r}: {nearest(str(key), known)}")
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise RequestError(f"task.scene.{key}: expected a whole number, got {value!r}")
-    return Moving(**told) if told else None
+    return built(Moving, told) if told else None
 
 
 def _ground(random: np.random.Generator, size: int, more: int, channels: int) -> Pixels:
     """Light blended colors, wider than a frame."""
     small = random.integers(140, 256, (GROUND, GROUND * 2, channels)).astype(np.uint8)
-    return _resized(small, size, size + 2 * more)
-
-
-def _resized(one: Pixels, high: int, wide: int = 0) -> Pixels:
-    """Bilinear; where a picture becomes smaller, every pixel counts."""
-    values = torch.from_numpy(one.transpose(2, 0, 1).astype(np.float32))[None]
-    made = torch.nn.functional.interpolate(
-        values, (max(high, 1), max(wide or high, 1)), mode="bilinear", antialias=True
-    )
-    found = made[0].round().clamp(0, 255).to(torch.uint8)
-    return np.ascontiguousarray(found.permute(1, 2, 0).numpy())
+    return resized(small, (size, size + 2 * more))
 
 
 def _lay(frame: Pixels, one: Pixels, place: NDArray[np.int64]) -> None:

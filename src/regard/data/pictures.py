@@ -10,13 +10,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-from regard.data.addresses import URL, FileError, content, place_of
+from regard.data.addresses import FileError, content, is_file, place_of
+from regard.data.formats.text import whole_number
 from regard.data.npz import IMAGES, arrays
 from regard.errors import RequestError
 
-__all__ = ["FORMATS", "PictureError", "PictureSource", "located", "pixels", "png"]
+__all__ = [
+    "FORMATS", "PictureError", "PictureSource", "colored", "converted", "located", "pillow",
+    "pixels", "png", "resized",
+]  # fmt: skip
 
 Pixels = NDArray[np.uint8]
 
@@ -85,8 +90,8 @@ def pixels(picture: PictureSource, channels: int) -> Pixels:
     Raises:
         PictureError: it is empty, damaged, animated, too large, too small, or no picture.
     """
-    if picture.place.endswith(".npz") and not picture.place.startswith(URL):
-        found = _colored(_of_array(picture), channels)
+    if is_file(picture.place, ".npz"):
+        found = colored(_of_array(picture), channels)
     else:
         found = _decoded(_content(picture), channels)
     height, width = found.shape[:2]
@@ -100,16 +105,31 @@ def pixels(picture: PictureSource, channels: int) -> Pixels:
 def png(values: Pixels) -> bytes:
     """The bytes of a PNG file of pixels (height, width, channels)."""
     buffer = io.BytesIO()
-    _pillow().fromarray(values[..., 0] if values.shape[-1] == 1 else values).save(buffer, "PNG")
+    pillow().fromarray(values[..., 0] if values.shape[-1] == 1 else values).save(buffer, "PNG")
     return buffer.getvalue()
 
 
-def _pillow() -> Any:
+def resized(one: Pixels, size: tuple[int, int]) -> Pixels:
+    """Bilinear, as Pillow does it: where a picture becomes smaller, every pixel counts."""
+    if one.shape[:2] == size:
+        return one
+    values = torch.from_numpy(one.transpose(2, 0, 1).astype(np.float32))[None]
+    made = torch.nn.functional.interpolate(values, size, mode="bilinear", antialias=True)
+    found = made[0].round().clamp(0, 255).to(torch.uint8)
+    return np.ascontiguousarray(found.permute(1, 2, 0).numpy())
+
+
+def pillow(what: str = "pictures") -> Any:
+    """Pillow's module `Image`.
+
+    Raises:
+        RequestError: it is not installed, and `what` is read by it.
+    """
     try:
         from PIL import Image
     except ImportError:
         raise RequestError(
-            "pictures are read by Pillow, which is not installed: pip install 'regard[vision]'"
+            f"{what} are read by Pillow, which is not installed: pip install 'regard[vision]'"
         ) from None
     return Image
 
@@ -122,7 +142,7 @@ def _content(picture: PictureSource) -> bytes:
 
 
 def _decoded(content: bytes, channels: int) -> Pixels:
-    image = _pillow()
+    image = pillow()
     from PIL import ImageOps
 
     if not content:
@@ -138,25 +158,27 @@ def _decoded(content: bytes, channels: int) -> Pixels:
         if frames > 1:
             raise PictureError("animated picture", f"{frames} frames, one expected")
         opened.load()
-        return _converted(ImageOps.exif_transpose(opened), channels, image)
+        return converted(ImageOps.exif_transpose(opened), channels)
+    except PictureError:
+        raise
     except image.DecompressionBombError:
         raise PictureError("picture too large", f"more than {LARGEST:,} pixels") from None
     except image.UnidentifiedImageError:
         said = "a PNG, JPEG or WebP file was expected"
         raise PictureError("no picture", said) from None
-    except (OSError, SyntaxError, ValueError, EOFError) as error:  # Pillow raises all of these
-        raise PictureError("damaged picture", str(error)) from None
+    except Exception as error:  # of a damaged file Pillow raises nearly anything
+        raise PictureError("damaged picture", str(error) or type(error).__name__) from None
 
 
-def _converted(opened: Any, channels: int, image: Any) -> Pixels:
-    """Gray or RGB of eight bits, whatever the file has."""
+def converted(opened: Any, channels: int) -> Pixels:
+    """Gray or RGB of eight bits, whatever Pillow's picture has; what is transparent is white."""
     if opened.mode.startswith("I") or opened.mode == "F":  # 16 bits: Pillow would cut them off
         gray = np.asarray(opened, np.float64) / 257
-        return _colored(np.clip(gray.round(), 0, 255).astype(np.uint8)[..., None], channels)
+        return colored(np.clip(gray.round(), 0, 255).astype(np.uint8)[..., None], channels)
     if "A" in opened.mode or "transparency" in opened.info:
         over = opened.convert("RGBA")
-        ground = image.new("RGBA", over.size, "white")
-        opened = image.alpha_composite(ground, over)
+        ground = pillow().new("RGBA", over.size, "white")
+        opened = pillow().alpha_composite(ground, over)
     found = np.asarray(opened.convert("L" if channels == 1 else "RGB"))
     return found[..., None] if channels == 1 else found
 
@@ -172,10 +194,11 @@ def _of_array(picture: PictureSource) -> Pixels:
             f"{name or IMAGES!r} of bytes (N, H, W) or (N, H, W, 3) was expected, there is {there}"
         )
         raise PictureError("no array of pictures", said)
-    if not number.isdecimal() or int(number) >= len(array):
+    place = whole_number(number)
+    if place is None or place >= len(array):
         said = f"a number below {len(array):,} was expected behind #, got {number!r}"
         raise PictureError("no such picture", said)
-    one: Pixels = array[int(number)]
+    one: Pixels = array[place]
     if one.ndim == 2:
         one = one[..., None]
     if one.shape[-1] not in (1, 3):
@@ -183,7 +206,7 @@ def _of_array(picture: PictureSource) -> Pixels:
     return one
 
 
-def _colored(values: Pixels, channels: int) -> Pixels:
+def colored(values: Pixels, channels: int) -> Pixels:
     """Pixels with so many channels: gray as ITU-R 601 weighs the colors."""
     if values.shape[-1] == channels:
         return values

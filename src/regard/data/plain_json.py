@@ -8,7 +8,7 @@ from typing import Any
 
 from regard.errors import RequestError
 
-__all__ = ["plain_value", "read_json"]
+__all__ = ["plain_value", "read_json", "read_object"]
 
 
 def read_json(text: str) -> Any:
@@ -31,6 +31,21 @@ def read_json(text: str) -> Any:
     except UnicodeEncodeError as error:
         half = ascii(error.object[error.start])
         raise ValueError(f"text with half of a surrogate pair, {half}") from None
+    return value
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """The object in a JSON file.
+
+    Raises:
+        RequestError: the file holds something else.
+    """
+    try:
+        value = read_json(path.read_text("utf-8"))
+    except (ValueError, UnicodeDecodeError) as error:
+        raise RequestError(f"{path} is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise RequestError(f"{path}: expected an object, got {type(value).__name__}")
     return value
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["Problem", "Problems"]
+__all__ = ["Problem", "Problems", "Silent"]
 
 log = logging.getLogger(__name__)
 
@@ -82,3 +82,15 @@ class Problems:
 
     def __repr__(self) -> str:
         return f"Problems({dict(self.counts)})"
+
+
+class Silent(Problems):
+    """Of a pass over a text that is read again: what is wrong is told in another pass."""
+
+    def add(
+        self, file: str, line: int, what: str, detail: str = "", *, stays: bool = False
+    ) -> None:
+        """Say nothing."""
+
+    def report(self, file: str) -> None:
+        """Say nothing."""

@@ -50,7 +50,7 @@ class RunningText:
 def format_of(path: str | Path) -> str:
     """The format that a file's name tells: rows or trees, and plain text where it tells nothing."""
     found = formats.format_of(path)
-    name = str(path).removesuffix(".gz")
+    name = formats.unpacked_name(path)
     return found if found in FORMATS and not name.endswith((".txt", "-")) else "text"
 
 

@@ -8,15 +8,17 @@ r"""Scenes: small pictures laid on a larger canvas, the same for the same seed.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.errors import RequestError, nearest
 
-__all__ = ["SCENES", "Cluttered", "Cued", "Scene", "scene_of"]
+__all__ = ["SCENES", "Cluttered", "Cued", "Scene", "built", "scene_of"]
+
+T = TypeVar("T")
 
 Pixels = NDArray[np.uint8]
 Others = Callable[[int], Pixels]
@@ -171,16 +173,22 @@ def scene_of(told: Mapping[str, Any]) -> Scene | None:
     name = told.get("name", "cluttered")
     if name not in SCENES:
         raise RequestError(f"task.scene: there is no {name!r}: {nearest(str(name), SCENES)}")
-    kind = SCENES[name]
-    known = list(kind.__dataclass_fields__)
+    return built(SCENES[name], {key: value for key, value in told.items() if key != "name"})
+
+
+def built(kind: type[T], told: Mapping[str, Any], section: str = "task.scene") -> T:
+    """A dataclass of whole numbers from a section of a recipe.
+
+    Raises:
+        RequestError: an unknown key, or no whole number.
+    """
+    known = [one.name for one in fields(kind)]  # type: ignore[arg-type]
     for key, value in told.items():
-        if key == "name":
-            continue
         if key not in known:
-            raise RequestError(f"task.scene has no key {key!r}: {nearest(str(key), known)}")
+            raise RequestError(f"{section} has no key {key!r}: {nearest(str(key), known)}")
         if not isinstance(value, int) or isinstance(value, bool):
-            raise RequestError(f"task.scene.{key}: expected a whole number, got {value!r}")
-    return kind(**{key: value for key, value in told.items() if key != "name"})
+            raise RequestError(f"{section}.{key}: expected a whole number, got {value!r}")
+    return kind(**told)
 
 
 def _put(canvas: Pixels, piece: Pixels, random: np.random.Generator) -> None:

@@ -13,10 +13,9 @@ the last d columns are the numbers.
 
 import gzip
 import io
-import zipfile
 import zlib
 from array import array
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, cast
@@ -24,6 +23,7 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.data.npz import plain_arrays
 from regard.errors import RequestError, nearest
 
 __all__ = ["WordVectors", "read_word_vectors"]
@@ -32,6 +32,8 @@ _SAMPLE = 1 << 16
 """So many bytes are looked at to tell text from binary: more than the longest line has."""
 
 _LONGEST = 1 << 16
+_LINE = 1 << 24
+_WIDEST = 1 << 20
 """No word of a binary file has more bytes; a file without spaces is no file of vectors."""
 
 
@@ -141,20 +143,30 @@ def _read(path: Path, file: io.BufferedReader, keep: _Keep) -> WordVectors:
                 f"{path}, line 1: expected a word and its numbers, or `count dimension`, "
                 f"got {_shown(first)}"
             )
-        return _text(path, chain([first], file), dim, None, keep)
+        return _text(path, chain([first], _lines(file)), dim, None, keep)
     count, dim = header
     if dim < 1:
         raise RequestError(f"{path}, line 1: expected a dimension of at least 1, got {dim}")
+    if dim > _WIDEST:
+        raise RequestError(
+            f"{path}, line 1: expected a dimension of at most {_WIDEST:,}, got {dim:,}"
+        )
     sample = file.peek(_SAMPLE)[:_SAMPLE]
-    reader: Callable[..., WordVectors] = _text if _is_text(sample, dim) else _binary
-    return reader(path, file, dim, count, keep)
+    if _is_text(sample, dim):
+        return _text(path, _lines(file), dim, count, keep)
+    return _binary(path, file, dim, count, keep)
+
+
+def _lines(file: io.BufferedReader) -> Iterator[bytes]:
+    """Lines, cut where they are longer than any of vectors is."""
+    return iter(lambda: file.readline(_LINE), b"")
 
 
 def _header(line: bytes) -> tuple[int, int] | None:
     """Count and dimension, if the line is `count dimension`."""
     columns = line.split()
     if len(columns) == 2 and columns[0].isdigit() and columns[1].isdigit():
-        return int(columns[0]), int(columns[1])
+        return int(columns[0][:18]), int(columns[1][:18])  # more digits are too many in any case
     return None
 
 
@@ -216,6 +228,8 @@ def _text(
     for line in lines:
         if keep.enough(row):
             return keep.done(dim, "line")
+        if len(line) >= _LINE:
+            raise RequestError(f"{path}, line {row + before}: more than {_LINE:,} bytes")
         begin = line.split(None, 1)[:1]
         if not begin:
             raise RequestError(f"{path}, line {row + before}: expected a word, got an empty line")
@@ -267,15 +281,13 @@ def _cut_off(path: Path, row: int, count: int) -> RequestError:
 
 def _numpy(path: Path, opened: io.BufferedReader, keep: _Keep) -> WordVectors:
     try:
-        with np.load(opened, allow_pickle=False) as file:
-            if "words" not in file or "vectors" not in file:
-                got = ", ".join(file) or "none"
-                raise RequestError(f"{path}: expected the arrays words and vectors, got {got}")
-            words, vectors = file["words"], file["vectors"]
-    except RequestError:
-        raise
-    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+        found = plain_arrays(opened)
+    except ValueError as error:
         raise RequestError(f"{path}: not a readable .npz file of plain arrays: {error}") from None
+    if "words" not in found or "vectors" not in found:
+        got = ", ".join(found) or "none"
+        raise RequestError(f"{path}: expected the arrays words and vectors, got {got}")
+    words, vectors = found["words"], found["vectors"]
     if vectors.ndim != 2 or words.shape != vectors.shape[:1] or words.dtype.kind not in "US":
         raise RequestError(
             f"{path}: expected words (n,) of strings and vectors (n, d), got words {words.shape} "

@@ -41,6 +41,7 @@ from regard.decode.hypothesis import Hypothesis
 from regard.decode.must import Must
 from regard.decode.search import IMPOSSIBLE, Decoder, Request, SoFar, check, forced
 from regard.decode.top import leading, log_probabilities, top
+from regard.decode.waiting import waited_for
 from regard.protocols import EOS, PAD
 
 __all__ = ["Beam"]
@@ -97,6 +98,7 @@ class Beam(Decoder):
         history, rows = History(), list(range(len(tokens)))
         active = torch.arange(len(tokens), device=tokens.device)
         gain = request.gain
+        batch = waited_for()
         books = [_Book(self, *own, gain) for own in enumerate(request.limits)]
         wanted = request.force_words
         must = None if wanted is None else Must(wanted, size, request.limits)
@@ -142,6 +144,8 @@ class Beam(Decoder):
                     step, backs[row], ids[row], sums[row], None if bonus is None else bonus[row]
                 )
             ]
+            if batch is not None:
+                keep = batch.kept(rows, keep, lambda own: [*map(history.trace, books[own].best())])
             alive = {
                 rows[row]: (backs[row], ids[row], sums[row], bonus and bonus[row]) for row in keep
             }

@@ -5,7 +5,6 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -19,12 +18,12 @@ from regard.decode.packed import PRECISIONS, packed
 from regard.decode.panels import Panels
 from regard.decode.penalties import PENALTIES
 from regard.decode.rules import Phrases, Rule, no_repeat_ngram, repetition_penalty
+from regard.decode.waiting import waited_for
 from regard.errors import RequestError, nearest
 from regard.protocols import BOS, EOS, PAD, Decoding, Generator, Inputs, unpacked
 
 __all__ = [
-    "IMPOSSIBLE", "Decoder", "Gaining", "Request", "SoFar", "check", "ending_when",
-    "forced", "frozen",
+    "IMPOSSIBLE", "Decoder", "Gaining", "Request", "SoFar", "check", "forced", "frozen",
 ]  # fmt: skip
 
 SoFar = Callable[[], list[list[Hypothesis]]]
@@ -32,21 +31,6 @@ SoFar = Callable[[], list[list[Hypothesis]]]
 
 IMPOSSIBLE = -1e6
 """The log-probability of a token that the model gives none but a prefix forces: search goes on."""
-
-_OVER: ContextVar[Callable[[], bool] | None] = ContextVar("_OVER", default=None)
-
-
-@contextmanager
-def ending_when(over: Callable[[], bool]) -> Iterator[None]:
-    """Within this, in this thread, a call of a decoder ends as by a deadline once `over()` is true.
-
-    Asked after each step. For servers: whoever wanted the outputs may have left.
-    """
-    before = _OVER.set(over)
-    try:
-        yield
-    finally:
-        _OVER.reset(before)
 
 
 @runtime_checkable
@@ -179,11 +163,13 @@ class Decoder(ABC):
         if not len(source):
             return []
         found: SoFar = list
-        over = _OVER.get()
+        batch = waited_for()
         with frozen(model), torch.inference_mode():
             for so_far in self.search(self._request(model, asked)):
                 found = so_far
-                if (end is not None and time.monotonic() >= end) or (over is not None and over()):
+                if end is not None and time.monotonic() >= end:
+                    break
+                if batch is not None and batch.over():
                     break
             return found()
 

@@ -12,6 +12,7 @@ from regard.decode.history import End, History
 from regard.decode.hypothesis import Hypothesis
 from regard.decode.search import IMPOSSIBLE, Decoder, Request, SoFar, forced
 from regard.decode.top import log_probabilities
+from regard.decode.waiting import waited_for
 from regard.errors import RequestError
 from regard.protocols import EOS, PAD
 
@@ -38,6 +39,7 @@ def walk(decoder: Decoder, request: Request, choose: Choose, width: int = 1) -> 
     history, rows = History(), list(range(len(tokens)))
     active = torch.arange(len(tokens), device=tokens.device)
     found: list[dict[int, Hypothesis]] = [{} for _ in rows]
+    batch = waited_for()
     for step in range(max(request.limits)):
         with rows_of(example=active):
             logits, decoding = model.step(tokens, decoding)
@@ -76,6 +78,8 @@ def walk(decoder: Decoder, request: Request, choose: Choose, width: int = 1) -> 
             if on:
                 keep.append(row)
                 alive[sentence] = on
+        if batch is not None:
+            keep = batch.kept(rows, keep, partial(_ranked, found, history, alive))
         yield partial(_so_far, found, history, alive)
         if not keep:
             return
@@ -91,11 +95,18 @@ def walk(decoder: Decoder, request: Request, choose: Choose, width: int = 1) -> 
 def _so_far(
     found: Sequence[Mapping[int, Hypothesis]], history: History, alive: Mapping[int, Sequence[End]]
 ) -> list[list[Hypothesis]]:
-    """Each sentence's hypotheses: what has ended, and what is alive ranked as if it ended here."""
-    each = []
-    for sentence, some in enumerate(found):
-        on = [history.trace(end) for end in alive.get(sentence, ())]
-        possible = [h for h in (*some.values(), *on) if h.log_prob != -math.inf]
-        cut_last = not on  # by its length limit; what is alive may still become the best
-        each.append(sorted(possible, key=lambda h: (cut_last and not h.finished, -h.score)))
-    return each
+    """Each sentence's hypotheses."""
+    return [_ranked(found, history, alive, sentence) for sentence in range(len(found))]
+
+
+def _ranked(
+    found: Sequence[Mapping[int, Hypothesis]],
+    history: History,
+    alive: Mapping[int, Sequence[End]],
+    sentence: int,
+) -> list[Hypothesis]:
+    """A sentence's hypotheses: what has ended, and what is alive ranked as if it ended here."""
+    on = [history.trace(end) for end in alive.get(sentence, ())]
+    possible = [h for h in (*found[sentence].values(), *on) if h.log_prob != -math.inf]
+    cut_last = not on  # by its length limit; what is alive may still become the best
+    return sorted(possible, key=lambda h: (cut_last and not h.finished, -h.score))

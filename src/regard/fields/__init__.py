@@ -15,6 +15,7 @@ from regard.fields.label import LabelField, LabelsField, OrdinalField
 from regard.fields.number import GradeField, NumberField
 from regard.fields.opinions import OpinionTagsField
 from regard.fields.predicates import PredicatesField
+from regard.fields.regions import RegionField
 from regard.fields.sound import SoundField
 from regard.fields.spans import SpansField
 from regard.fields.story import StoryField
@@ -41,6 +42,7 @@ __all__ = [
     "OpinionTagsField",
     "OrdinalField",
     "PredicatesField",
+    "RegionField",
     "Report",
     "SoundField",
     "SpansField",

@@ -54,8 +54,16 @@ class Cache:
 class AddressedField(Field):
     """A field whose cells are addresses of files; see `regard.data.addresses`."""
 
+    room: int
+    """Bytes of what was decoded that a column keeps."""
     _file = ""
     """The data file that the cells stand in."""
+
+    def once(self) -> "AddressedField":
+        """This field for examples that are read once in a pass: nothing decoded is kept."""
+        made = copy(self)
+        made.room = 0
+        return made
 
     def beside(self, file: str) -> "AddressedField":
         """This field for cells of a data file: their paths begin at its folder."""

@@ -12,6 +12,8 @@ from torch import Tensor
 
 from regard.data.documents import Mention, RelationDocument, from_json
 from regard.data.packed import RaggedIds
+from regard.data.pair_cues import pair_cues
+from regard.data.pair_places import PLACES, pair_places
 from regard.data.plain_json import read_json
 from regard.data.tokenize import Encoding
 from regard.errors import RequestError
@@ -45,12 +47,17 @@ class AnnotatedColumn:
         ids: pieces.
         places, entities: pieces of mentions, and the concept of each.
         pairs: heads and tails in turn: two numbers a pair.
+        features: numbers that describe the pairs of each document (P, F), see `data.pair_places`;
+            None: they are not wanted.
+        cues: of each document those of all pairs, see `data.pair_cues`; None: they are not wanted.
     """
 
     ids: RaggedIds
     places: RaggedIds
     entities: RaggedIds
     pairs: RaggedIds
+    features: Sequence[NDArray[np.float32]] | None = None
+    cues: Sequence[RaggedIds] | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -67,8 +74,13 @@ class AnnotatedColumn:
 
     def take(self, indices: NDArray[np.int64]) -> "AnnotatedColumn":
         """Some of the documents."""
-        several = (self.ids, self.places, self.entities, self.pairs)
-        return AnnotatedColumn(*(one.take(indices) for one in several))
+        at = indices.tolist()
+        return AnnotatedColumn(
+            self.ids.take(indices), self.places.take(indices), self.entities.take(indices),
+            self.pairs.take(indices),
+            None if self.features is None else [self.features[i] for i in at],
+            None if self.cues is None else [self.cues[i] for i in at],
+        )  # fmt: skip
 
     def collate(self, indices: NDArray[np.int64]) -> Inputs:
         """Ids (B, T), and what `RelationClassifier` reads as extras."""
@@ -81,6 +93,21 @@ class AnnotatedColumn:
             "entities": padded(self.entities, -1),
             "pairs": padded(self.pairs, -1).view(len(indices), -1, 2),
         }
+        shape = extras["pairs"].shape[:2]
+        if self.features is not None:
+            extras["features"] = torch.zeros(*shape, len(PLACES))
+            for row, at in enumerate(indices.tolist()):
+                own = torch.from_numpy(self.features[at])
+                extras["features"][row, : len(own)] = own
+        if self.cues is not None:
+            told = [self.cues[at] for at in indices.tolist()]
+            most = max((int(one.sizes.max(initial=0)) for one in told), default=0)
+            extras["cues"] = torch.full((*shape, most), -1)
+            for row, one in enumerate(told):
+                for pair, size in enumerate(one.sizes.tolist()):
+                    start = int(one.starts[pair])
+                    found = one.flat[start : start + size].astype(np.int64)
+                    extras["cues"][row, pair, :size] = torch.from_numpy(found)
         lengths = torch.from_numpy(self.ids.sizes_at(indices))
         return Inputs(padded(self.ids, PAD), lengths, extras)
 
@@ -89,6 +116,14 @@ class AnnotatedField(TextField):
     """A document with mentions and relations, its text in pieces; see `data.documents`."""
 
     kind: ClassVar[str] = "annotated"
+    described: bool = False
+    num_cues: int = 0
+
+    def describing(self, features: bool, cues: int) -> "AnnotatedField":
+        """With numbers that describe each pair, and with cues of it below a number."""
+        made = copy(self)
+        made.described, made.num_cues = features, cues
+        return made
 
     def read(self, cell: Any, row: Mapping[str, Any]) -> Any:
         """The document of an object of JSON."""
@@ -111,6 +146,8 @@ class AnnotatedField(TextField):
         relation = fields["relation"]
         assert isinstance(relation, RelationField)
         ids, places, entities, pairs = [], [], [], []
+        features: list[NDArray[np.float32]] = []
+        cues: list[RaggedIds] = []
         for number, one in enumerate(values):
             pieces = self.cut(one.text)
             ids.append(pieces.ids)
@@ -124,8 +161,17 @@ class AnnotatedField(TextField):
             places.append(at)
             entities.append(owners)
             numbers = {name: i for i, name in enumerate(one.concepts)}
-            pairs.append([numbers[name] for pair in relation.pairs(one) for name in pair])
-        return AnnotatedColumn(*map(RaggedIds.rows, (ids, places, entities, pairs)))
+            asked = relation.pairs(one)
+            pairs.append([numbers[name] for pair in asked for name in pair])
+            if self.described:
+                features.append(pair_places(one, asked))
+            if self.num_cues:
+                cues.append(RaggedIds.rows(pair_cues(one, asked, self.num_cues)))
+        return AnnotatedColumn(
+            RaggedIds.rows(ids), RaggedIds.rows(places), RaggedIds.rows(entities),
+            RaggedIds.rows(pairs), features if self.described else None,
+            cues if self.num_cues else None,
+        )  # fmt: skip
 
 
 def places_of(mention: Mention, pieces: Encoding) -> list[int]:
@@ -157,6 +203,10 @@ class NamesField(TagsField):
         types = sorted({mention.type for one in values for mention in one.mentions})
         made.names = [OUTSIDE, *(f"{mark}-{kind}" for kind in types for mark in "BI")]
         return made
+
+    def rows(self) -> Mapping[str, Sequence[str]]:
+        """A row for each tag."""
+        return {"num_names": self.names}
 
     def arguments(self) -> dict[str, int]:
         """`num_names`."""
@@ -249,6 +299,10 @@ class RelationField(Field):
     def learned(self) -> bool:
         """Whether the relations are known."""
         return bool(self.names)
+
+    def rows(self) -> Mapping[str, Sequence[str]]:
+        """A row for each relation."""
+        return {"num_relations": self.names}
 
     def arguments(self) -> dict[str, int]:
         """`num_relations`, "no relation" among them."""

@@ -52,6 +52,10 @@ class Field(ABC):
     optional: ClassVar[bool] = False
     """Whether a model folder may be without its file: one that was written before it was there."""
     sources: tuple[str, ...] = ()
+    before: "Field | None" = None
+    """The field of another model that this one is to begin with, where there is one."""
+    extends: bool = False
+    """Whether it adds to `before` what is new; else it is `before` as it is."""
     separator: str = ""
     """What is put between the items where a cell is a list (JSON lines); "": it must be a text."""
 
@@ -89,6 +93,42 @@ class Field(ABC):
     def learn(self, values: Sequence[Any]) -> "Field":
         """This field with what the values of the training data say; by default nothing."""
         return copy(self)
+
+    def onto(self, before: "Field", *, extends: bool) -> "Field":
+        """This field, which will begin with what another model's one knows; see `grown`."""
+        made = copy(self)
+        made.before, made.extends = before, extends
+        return made
+
+    def grown(self, values: Sequence[Any]) -> "Field":
+        """What `before` knows, with what is new in the values behind it where it `extends`.
+
+        Raises:
+            RequestError: this kind of field cannot add to what it knows.
+        """
+        assert self.before is not None
+        if self.extends and self.before.rows():
+            raise RequestError(
+                f"train.vocabulary: a field of kind {self.kind!r} cannot be extended; "
+                "'keep' or 'replace' it"
+            )
+        return self.before
+
+    def rows(self) -> Mapping[str, Sequence[str]]:
+        """For an argument of a model, as `vocab_size`, the name of each row that it stands for.
+
+        By these names a model that is trained on with other data finds its rows again. Nothing
+        where rows have no names.
+        """
+        return {}
+
+    def pieces(self, names: Sequence[str]) -> list[Sequence[str]]:
+        """Of new names, the rows that each is made of, as words are of pieces; by default none."""
+        return [()] * len(names)
+
+    def taught(self, values: Sequence[Any]) -> "Field":
+        """What `learn` gives, or `grown` where there is something `before`."""
+        return self.learn(values) if self.before is None else self.grown(values)
 
     @property
     def learned(self) -> bool:
@@ -147,5 +187,6 @@ class Field(ABC):
             if not isinstance(state, dict) or state.get("kind") != self.kind:
                 raise ValueError(f"expected a field of kind {self.kind!r}")
             return self.restored(state)
-        except (KeyError, TypeError, ValueError) as error:
-            raise RequestError(f"{file} holds no field of kind {self.kind!r}: {error}") from error
+        except Exception as error:  # a file may hold anything in the place of anything
+            said = " ".join(str(error).split()) or type(error).__name__
+            raise RequestError(f"{file} holds no field of kind {self.kind!r}: {said}") from error

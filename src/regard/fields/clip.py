@@ -1,7 +1,6 @@
 """Clips: frames of each example, read when a batch has them."""
 
 from collections.abc import Mapping, Sequence
-from copy import copy
 from dataclasses import replace
 from typing import Any, ClassVar
 from zlib import crc32
@@ -11,13 +10,14 @@ import torch
 from numpy.typing import NDArray
 
 from regard.data import clips, pictures
+from regard.data.addresses import address_of
 from regard.data.clips import ClipSource
 from regard.data.motion import Moving
 from regard.data.pictures import PictureError, PictureSource
 from regard.errors import RequestError
 from regard.fields.addressed import Cache
 from regard.fields.base import Field, Report
-from regard.fields.image import FITS, SAMPLE, ImageField
+from regard.fields.image import FITS, ImageField
 from regard.protocols import Inputs
 
 __all__ = ["ClipColumn", "ClipField"]
@@ -46,10 +46,15 @@ class ClipColumn:
         cache: Cache | None = None,
     ) -> None:
         self.clips, self.field, self.shuffle = list(clips), field, shuffle
-        self.cache = cache or Cache(CACHED)
+        self.cache = cache or Cache(field.room)
 
     def __len__(self) -> int:
         return len(self.clips)
+
+    @property
+    def addresses(self) -> list[str]:
+        """Where each is, for who reads it by itself."""
+        return [address_of(one) for one in self.clips]
 
     @property
     def sizes(self) -> NDArray[np.int64]:
@@ -102,6 +107,7 @@ class ClipField(ImageField):
     """
 
     kind: ClassVar[str] = "clip"
+    room = CACHED
 
     def __init__(
         self,
@@ -145,20 +151,6 @@ class ClipField(ImageField):
         return np.stack(
             [FITS[self.fit](every[i], self.size) for i in clips.spread(len(every), self.frames)]
         )
-
-    def learn(self, values: Sequence[Any]) -> "ClipField":
-        """With the mean and the deviation of each channel, of some of the training data."""
-        made = copy(self)
-        if not self.normalize or not values:
-            return made
-        column = ClipColumn(values, made)
-        at = np.unique(np.linspace(0, len(values) - 1, SAMPLE).round().astype(int))
-        each = [column.pixels(i).reshape(-1, self.channels) / 255 for i in at.tolist()]
-        mean = np.mean([one.mean(0) for one in each], 0)
-        squares = np.mean([(one**2).mean(0) for one in each], 0)
-        deviation = np.sqrt(np.maximum(squares - mean**2, 1e-4))
-        made.mean, made.deviation = mean.astype(np.float32), deviation.astype(np.float32)
-        return made
 
     def encode(  # type: ignore[override]
         self,

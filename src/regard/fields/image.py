@@ -11,8 +11,10 @@ import torch
 from numpy.typing import NDArray
 
 from regard.data import pictures
-from regard.data.pictures import PictureSource
+from regard.data.addresses import address_of
+from regard.data.pictures import PictureSource, resized
 from regard.data.scenes import Scene
+from regard.data.vary import Varied
 from regard.errors import RequestError, nearest
 from regard.fields.addressed import AddressedField, Cache
 from regard.fields.base import Field, Report
@@ -29,7 +31,7 @@ CACHED = 1 << 26
 
 
 def _stretched(one: Pixels, size: tuple[int, int]) -> Pixels:
-    return _resized(one, size)
+    return resized(one, size)
 
 
 def _cropped(one: Pixels, size: tuple[int, int]) -> Pixels:
@@ -37,7 +39,7 @@ def _cropped(one: Pixels, size: tuple[int, int]) -> Pixels:
     ratio = max(size[0] / one.shape[0], size[1] / one.shape[1])
     high, wide = (max(round(s * ratio), t) for s, t in zip(one.shape, size, strict=False))
     y, x = (high - size[0]) // 2, (wide - size[1]) // 2
-    return _resized(one, (high, wide))[y : y + size[0], x : x + size[1]]
+    return resized(one, (high, wide))[y : y + size[0], x : x + size[1]]
 
 
 def _padded(one: Pixels, size: tuple[int, int]) -> Pixels:
@@ -45,7 +47,7 @@ def _padded(one: Pixels, size: tuple[int, int]) -> Pixels:
     ratio = min(size[0] / one.shape[0], size[1] / one.shape[1])
     high, wide = (min(max(round(s * ratio), 1), t) for s, t in zip(one.shape, size, strict=False))
     made = np.zeros((*size, one.shape[2]), np.uint8)
-    _middle(made, _resized(one, (high, wide)))
+    _middle(made, resized(one, (high, wide)))
     return made
 
 
@@ -72,10 +74,15 @@ class ImageColumn:
     ) -> None:
         self.pictures, self.field = list(pictures), field
         self.every = list(every) or list(dict.fromkeys(replace(p, scene=None) for p in pictures))
-        self.cache = cache or Cache(CACHED)
+        self.cache = cache or Cache(field.room)
 
     def __len__(self) -> int:
         return len(self.pictures)
+
+    @property
+    def addresses(self) -> list[str]:
+        """Where each is, for who reads it by itself."""
+        return [address_of(one) for one in self.pictures]
 
     @property
     def sizes(self) -> NDArray[np.int64]:
@@ -90,15 +97,19 @@ class ImageColumn:
     def take(self, indices: NDArray[np.int64]) -> "ImageColumn":
         """Some of the pictures."""
         some = [self.pictures[int(i)] for i in indices]
-        return ImageColumn(some, self.field, self.every, self.cache)
+        return type(self)(some, self.field, self.every, self.cache)
 
     def pixels(self, index: int) -> Pixels:
         """One picture as a model reads it, before its numbers are scaled: (H, W, C)."""
         picture, field = self.pictures[index], self.field
-        if field.scene is None or picture.scene is None:
+        made = field.scene or field.vary
+        if made is None or picture.scene is None:
             return self.cache.get(picture, field.fitted)
-        seed = [field.scene.seed, crc32(picture.name.encode()), picture.scene]
+        seed = [made.seed, crc32(picture.name.encode()), picture.scene]
+        random = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed)))
         one = replace(picture, scene=None)
+        if isinstance(made, Varied):
+            return made.changed(self.cache.get(one, field.fitted), random)
 
         def other(number: int) -> Pixels:
             found = self.every[number]
@@ -107,8 +118,7 @@ class ImageColumn:
             return self.cache.get(found, field.decoded)
 
         count = len(self.every) if len(self.every) > 1 else 0
-        random = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed)))
-        return field.scene.lay(self.cache.get(one, field.decoded), other, count, random)
+        return made.lay(self.cache.get(one, field.decoded), other, count, random)
 
     def collate(self, indices: NDArray[np.int64]) -> Inputs:
         """Pictures (B, C, H, W), float32."""
@@ -131,10 +141,12 @@ class ImageField(AddressedField):
             numbers go from 0 to 1.
         scene: what pictures of data are laid in; a picture that a user gives is laid in the middle
             of an empty canvas where it is smaller, and resized where it is larger.
+        vary: how training pictures are changed, where there is no scene.
         target, of: see `Field`.
     """
 
     kind: ClassVar[str] = "image"
+    room = CACHED
 
     def __init__(
         self,
@@ -144,6 +156,7 @@ class ImageField(AddressedField):
         fit: str = "crop",
         normalize: bool = True,
         scene: Scene | None = None,
+        vary: Varied | None = None,
         target: bool = False,
         of: str | None = None,
     ) -> None:
@@ -159,6 +172,7 @@ class ImageField(AddressedField):
             raise RequestError(f"fit: there is no {fit!r}: {nearest(fit, FITS)}")
         self.size = (int(sides[0]), int(sides[1])) if scene is None else (scene.size,) * 2
         self.channels, self.fit, self.normalize, self.scene = channels, fit, normalize, scene
+        self.vary = vary
         self.mean = np.zeros(channels, np.float32)
         self.deviation = np.ones(channels, np.float32)
 
@@ -189,12 +203,12 @@ class ImageField(AddressedField):
 
     # -- learning
 
-    def learn(self, values: Sequence[PictureSource]) -> "ImageField":
+    def learn(self, values: Sequence[Any]) -> "ImageField":
         """With the mean and the deviation of each channel, of some of the training data."""
         made = copy(self)
         if not self.normalize or not values:
             return made
-        column = ImageColumn(values, made)
+        column: Any = made.encode(values, lambda *_: None, {})
         at = np.unique(np.linspace(0, len(values) - 1, SAMPLE).round().astype(int))
         total, squares = np.zeros(self.channels), np.zeros(self.channels)
         for i in at.tolist():
@@ -239,16 +253,6 @@ class ImageField(AddressedField):
             raise ValueError("expected finite means, and deviations above 0")
         made.mean, made.deviation = mean, deviation
         return made
-
-
-def _resized(one: Pixels, size: tuple[int, int]) -> Pixels:
-    """Bilinear, as Pillow does it: where a picture becomes smaller, every pixel counts."""
-    if one.shape[:2] == size:
-        return one
-    values = torch.from_numpy(one.transpose(2, 0, 1).astype(np.float32))[None]
-    made = torch.nn.functional.interpolate(values, size, mode="bilinear", antialias=True)
-    found = made[0].round().clamp(0, 255).to(torch.uint8)
-    return np.ascontiguousarray(found.permute(1, 2, 0).numpy())
 
 
 def _middle(canvas: Pixels, one: Pixels) -> Pixels:

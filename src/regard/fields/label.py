@@ -67,6 +67,18 @@ class _Named(Field):
         """`num_classes`."""
         return {"num_classes": len(self.names)}
 
+    def rows(self) -> Mapping[str, Sequence[str]]:
+        """A row for each label."""
+        return {"num_classes": self.names}
+
+    def grown(self, values: Sequence[Any]) -> Any:
+        """The labels of `before`, and behind them those that are new."""
+        assert isinstance(self.before, _Named)
+        if not self.extends:
+            return self.before
+        told = {name for one in values for name in ([one] if isinstance(one, str) else one)}
+        return self._with([*self.before.names, *sorted(told - {*self.before.names})])
+
     def state(self) -> dict[str, Any]:
         """The names."""
         return {"labels": self.names}
@@ -155,6 +167,16 @@ class OrdinalField(LabelField):
     def arguments(self) -> dict[str, int]:
         """`num_classes`: one less than there are labels."""
         return {"num_classes": len(self.names) - 1}
+
+    def rows(self) -> Mapping[str, Sequence[str]]:
+        """A row for each border between two labels."""
+        borders = zip(self.names, self.names[1:], strict=False)
+        return {"num_classes": [f"{low}|{high}" for low, high in borders]}
+
+    def grown(self, values: Sequence[Any]) -> Any:
+        """The labels of `before` and the new ones, all in their order."""
+        grown: OrdinalField = super().grown(values)
+        return self._with(sorted(grown.names, key=float))
 
     def learn(self, values: Sequence[str]) -> "OrdinalField":
         """With the labels of the training data, in order."""

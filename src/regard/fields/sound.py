@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data import sounds
+from regard.data.addresses import address_of
 from regard.data.log_mel import HOP, differences, frame_count, log_mel
 from regard.data.sounds import Sound
 from regard.errors import RequestError
@@ -39,10 +40,15 @@ class SoundColumn:
         self, sounds: Sequence[Sound], field: "SoundField", cache: Cache | None = None
     ) -> None:
         self.sounds, self.field = list(sounds), field
-        self.cache = cache or Cache(CACHED)
+        self.cache = cache or Cache(field.room)
 
     def __len__(self) -> int:
         return len(self.sounds)
+
+    @property
+    def addresses(self) -> list[str]:
+        """Where each is, for who reads it by itself."""
+        return [address_of(one) for one in self.sounds]
 
     @property
     def sizes(self) -> NDArray[np.int64]:
@@ -83,6 +89,7 @@ class SoundField(AddressedField):
     """
 
     kind: ClassVar[str] = "sound"
+    room = CACHED
 
     def __init__(
         self,

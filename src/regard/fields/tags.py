@@ -90,6 +90,20 @@ class TagsField(Field):
         made.names = sorted({tag for value in values for tag in self._learned(value)})
         return made
 
+    def grown(self, values: Sequence[Any]) -> Field:
+        """The tags of `before`, and behind them those that are new."""
+        assert isinstance(self.before, TagsField)
+        if not self.extends:
+            return self.before
+        found = type(self).learn(self, values)
+        known = self.before.names
+        found.names = [*known, *(name for name in found.names if name not in known)]
+        return found
+
+    def rows(self) -> Mapping[str, Sequence[str]]:
+        """A row for each tag."""
+        return {"num_tags": self.names}
+
     @property
     def learned(self) -> bool:
         """Whether the tags are known."""

@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from itertools import chain
 from typing import Any, ClassVar
 
@@ -11,8 +12,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from regard.data.grow import grown
 from regard.data.packed import RaggedIds
-from regard.data.tokenize import SPECIALS, Encoding, Tokenizer
+from regard.data.tokenize import SPACE, SPECIALS, Encoding, Tokenizer
 from regard.errors import RequestError, nearest
 from regard.fields.base import Bad, Field, Report
 from regard.fields.documents import SPLITTERS, DocumentColumn, sentences_of
@@ -21,6 +23,8 @@ from regard.protocols import EOS, PAD, UNK, Inputs
 
 __all__ = ["TextColumn", "TextField", "own_texts", "with_vocabularies"]
 
+SUBWORDS = ("bpe", "unigram", "characters")
+"""Kinds whose tokens may be parts of words."""
 WORDS = ("words", "shapes", "wordpunct")
 """Kinds with one token for each word."""
 
@@ -171,7 +175,7 @@ class TextField(Field):
         Raises:
             RequestError: its tokens are no words.
         """
-        kind = self.settings["kind"]
+        kind = self.settings["kind"] if self._tokenizer is None else self._tokenizer.kind
         if pretrained is not None and kind not in WORDS:
             raise RequestError(
                 f"data.vectors: they are of words; expected a tokenizer of words, got {kind!r}"
@@ -179,6 +183,15 @@ class TextField(Field):
         made = copy(self)
         made.pretrained = pretrained
         return made
+
+    def trained_from(self, pretrained: Pretrained) -> "TextField":
+        """With the vectors of the words that it knows: its vocabulary stays.
+
+        Raises:
+            RequestError: see `starting_from` and `Pretrained.read`.
+        """
+        vectors = replace(pretrained, most=0).read(self.tokenizer.vocabulary)
+        return self.starting_from(vectors)
 
     # -- the field
 
@@ -204,6 +217,53 @@ class TextField(Field):
             letters = sorted(set(chain.from_iterable(texts)) - set(" \n"))
             made._letters = {letter: i for i, letter in enumerate(letters, UNK + 1)}
         return made
+
+    def grown(self, values: Sequence[Any]) -> "TextField":
+        """The vocabulary of `before`, and behind it what is new and frequent in these texts.
+
+        It cuts texts as `before` does; of the tokenizer's settings `vocab_size` (different tokens
+        that these texts may use) and `min_count` hold.
+        """
+        old = self.before
+        assert isinstance(old, TextField)
+        if not self.extends:
+            return self.sharing(old)
+        if self.pretrained is not None:
+            raise RequestError(
+                "data.vectors: vectors are for words that a model does not know; expected none "
+                "where train.vocabulary is 'extend'"
+            )
+        texts = [self.written(value) for value in values]
+        made = self.sharing(old)
+        size = self.settings["vocab_size"]
+        made._tokenizer = grown(old.tokenizer, texts, size, self.min_count)
+        if self.characters:
+            new = sorted(set(chain.from_iterable(texts)) - set(" \n") - old._letters.keys())
+            letters = enumerate([*old._letters, *new], UNK + 1)
+            made._letters = {letter: i for i, letter in letters}
+        return made
+
+    def rows(self) -> Mapping[str, Sequence[str]]:
+        """A row for each token, as it is written with '▁' for a space, and for each character."""
+        if not self.learned:
+            return {}
+        spelled = (text.replace(" ", SPACE) for text in self.tokenizer.spelled())
+        names = [
+            text or name for text, name in zip(spelled, self.tokenizer.vocabulary, strict=True)
+        ]
+        found: dict[str, Sequence[str]] = {"vocab_size": names}
+        return {**found, "num_characters": [*SPECIALS, *self._letters]} if self._letters else found
+
+    def pieces(self, names: Sequence[str]) -> list[Sequence[str]]:
+        """The longest tokens of this vocabulary, from the left, that each new one is written with.
+
+        None where tokens are words, or where a letter is unknown.
+        """
+        if self.tokenizer.kind not in SUBWORDS:
+            return [()] * len(names)
+        known = set(self.rows()["vocab_size"][len(SPECIALS) :])
+        longest = max(map(len, known), default=0)
+        return [_cut(name, known, longest) for name in names]
 
     def sharing(self, other: "TextField") -> "TextField":
         """With the vocabulary of another text."""
@@ -265,10 +325,12 @@ class TextField(Field):
                 made._letters = {letter: i for i, letter in enumerate(letters, UNK + 1)}
                 text = json.dumps(state["tokenizer"])
             made._tokenizer = Tokenizer.from_json(text)
+            made._tokenizer.encode("a \uffff")  # what lacks a part says so at its first use
         except RequestError:
             raise
         except Exception as error:  # the Rust library raises bare Exception
-            raise RequestError(f"{file} is not a tokenizer of regard: {error}") from error
+            said = " ".join(str(error).split())
+            raise RequestError(f"{file} is not a tokenizer of regard: {said}") from error
         return made
 
     def _common(self, texts: Sequence[str]) -> list[str]:
@@ -280,6 +342,19 @@ class TextField(Field):
         if not kept:
             raise RequestError(f"no word of the training texts occurs {self.min_count} times")
         return [" ".join(word for word in own if word in kept) for own in words]
+
+
+def _cut(name: str, known: set[str], longest: int) -> Sequence[str]:
+    """The longest of the known pieces, from the left; nothing where a letter is in none."""
+    found, at = [], 0
+    while at < len(name):
+        ends = range(min(len(name), at + longest), at, -1)
+        end = next((end for end in ends if name[at:end] in known), None)
+        if end is None:
+            return ()
+        found.append(name[at:end])
+        at = end
+    return found
 
 
 def own_texts(fields: Mapping[str, Field]) -> dict[str, TextField]:

@@ -145,13 +145,13 @@ class TapeLSTM(nn.Module):
         start: tuple[Tensor, Tensor] | None = None,
     ) -> tuple[Float[Tensor, "batch time hidden"], Float[Tensor, "batch time hidden"]]:
         """Read sequences; `start` is the slot before the first word, zeros by default."""
-        gates = linear(self.input, x)
+        gates, words = linear(self.input, x).unbind(1), x.unbind(1)
         nothing = x.new_zeros(len(x), self.hidden)
         tape = self.start(*((nothing, nothing) if start is None else start))
         live = [None] * x.shape[1] if reading.live is None else reading.live.unbind()
         states, cells = list[Tensor](), list[Tensor]()
         for t, mask in enumerate(reading.masks):
-            h, c, tape = self.step(gates[:, t], x[:, t], tape, mask, live[t])
+            h, c, tape = self.step(gates[t], words[t], tape, mask, live[t])
             states.append(h)
             cells.append(c)
         return torch.stack(states, 1), torch.stack(cells, 1)

@@ -206,11 +206,12 @@ class ARSG(nn.Module):
         state = self.first.expand(len(encoded.states), -1)
         inputs = self.embed_target.through(target_in[:, 1:], self.word)  # (B, U-1, 3H)
         advance = self.recurrent.loop(self.context.weight, inputs.dtype)
+        words = inputs.unbind(1)  # one node: indexing would fill zeros of this size at each step
         states: list[Tensor] = []
         contexts: list[Tensor] = []
         for i in range(target_in.shape[1]):
             if i:
-                state = advance(inputs[:, i - 1], contexts[-1], states[-1])
+                state = advance(words[i - 1], contexts[-1], states[-1])
             found = self._look(state[:, None], memory, before)
             before = found.state
             states.append(state)

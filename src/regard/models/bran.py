@@ -38,6 +38,7 @@ from regard.layers.embed import Embed
 from regard.layers.layout import BatchLayout
 from regard.layers.position import LearnedPositions
 from regard.layers.segments import POOLS
+from regard.models._mentions import cells_of, classes_of, without_concepts
 from regard.native.gemm import linear
 from regard.protocols import UNK, Inputs, Output, ids_of
 
@@ -86,6 +87,10 @@ class BRAN(nn.Module):
         vocab_size: word pieces.
         num_relations: R, "no relation" among them.
         num_names: K, tags of pieces.
+        num_features: numbers that describe a pair, `Inputs.extras["features"]` (B, P, F); 0: none.
+        num_cues: words about a pair, each of which has a score, `Inputs.extras["cues"]` (B, P, C),
+            padded with -1; 0: none.
+        embed: size of a piece's vector, which is brought to d by a linear layer; None: d.
         dim: d.
         heads: of the attention.
         blocks: B.
@@ -95,7 +100,12 @@ class BRAN(nn.Module):
         connection: around the convolutions: "residual" (paper) or "none" (program).
         pool: over pairs of mentions: "logsumexp" (paper), "max" or "mean".
         max_length: positions that there are.
+        feature: hidden units of the scores that are made of them.
+        distances: classes of the distance between two places to either side, of which each has a
+            score; 0: distances are not looked at.
         word_dropout: share of pieces that are read as unknown.
+        concept_dropout: share of concepts all of whose pieces are read as unknown.
+        cue_dropout: share of cues that are left out.
         embed_dropout: on the embedded pieces.
         dropout: on what a sub-layer adds, and between convolutions.
         attention_dropout: on attention weights.
@@ -117,7 +127,10 @@ class BRAN(nn.Module):
         vocab_size: int,
         num_relations: int,
         num_names: int,
+        num_features: int = 0,
+        num_cues: int = 0,
         *,
+        embed: int | None = None,
         dim: int = 64,
         heads: int = 4,
         blocks: int = 2,
@@ -126,7 +139,11 @@ class BRAN(nn.Module):
         connection: str = "residual",
         pool: str = "logsumexp",
         max_length: int = 10_000,
+        feature: int = 32,
+        distances: int = 0,
         word_dropout: float = 0.15,
+        concept_dropout: float = 0.0,
+        cue_dropout: float = 0.5,
         embed_dropout: float = 0.5,
         dropout: float = 0.05,
         attention_dropout: float = 0.05,
@@ -141,9 +158,12 @@ class BRAN(nn.Module):
             if given not in known:
                 raise RequestError(f"no {name} is called {given!r}; {nearest(given, known)}")
         self.vocab_size, self.num_relations, self.num_names = vocab_size, num_relations, num_names
-        self.word_dropout, self.embed_dropout = word_dropout, embed_dropout
+        self.num_features, self.num_cues = num_features, num_cues
+        self.word_dropout, self.concept_dropout = word_dropout, concept_dropout
+        self.embed_dropout, self.cue_dropout = embed_dropout, cue_dropout
         self.output_dropout, self.pool = output_dropout, pool
-        self.embed = Embed(vocab_size, dim, scale=math.sqrt(dim))
+        self.embed = Embed(vocab_size, embed or dim, scale=math.sqrt(embed or dim))
+        self.project = None if embed in (None, dim) else nn.Linear(embed or dim, dim, bias=False)
         self.position = LearnedPositions(dim, max_length)
         self.blocks = nn.ModuleList(
             DocumentBlock(
@@ -155,19 +175,53 @@ class BRAN(nn.Module):
         self.head, self.tail = (
             nn.Sequential(nn.Linear(dim, dim), nn.ReLU(), nn.Linear(dim, dim)) for _ in range(2)
         )
-        self.biaffine = nn.Parameter(torch.empty(dim + 1, num_relations, dim + 1))  # L
-        nn.init.orthogonal_(self.biaffine.view(dim + 1, -1))
+        # The same for all relations, as in the program: at first no pair says anything.
+        same = nn.init.orthogonal_(torch.empty(dim + 1, dim + 1))
+        self.biaffine = nn.Parameter(same[:, None].repeat(1, num_relations, 1))  # L
         self.names = nn.Linear(dim, num_names)
+        self.features = None
+        if num_features:
+            self.features = nn.Sequential(
+                nn.Linear(num_features, feature), nn.ReLU(), nn.Linear(feature, num_relations)
+            )
+        self.cues = None
+        if num_cues:
+            self.cues = nn.EmbeddingBag(num_cues, num_relations, mode="sum")
+            nn.init.zeros_(self.cues.weight)
+        self.distances = None
+        if distances:
+            self.distances = nn.Parameter(torch.zeros(2 * distances + 1, num_relations))
 
     def forward(self, source: Tensor | Inputs, lengths: Tensor | None = None) -> Output:
         """Score all pairs: logits (P, R); `extra["names"]` (B, T, K)."""
         ids, lengths = ids_of(source, lengths)
+        if self.training and self.concept_dropout and isinstance(source, Inputs):
+            ids = without_concepts(ids, source.extras, self.concept_dropout)
         states = self.encode(ids, lengths)
         extra = {"names": self.names(states)}
         if not isinstance(source, Inputs) or "pairs" not in source.extras:
             return Output(states.new_zeros(0, self.num_relations), extra)
         asked = source.extras
-        return Output(self.score(states, asked["places"], asked["entities"], asked["pairs"]), extra)
+        logits = self.score(states, asked["places"], asked["entities"], asked["pairs"])
+        real = (asked["pairs"] >= 0).all(-1)
+        if self.features is not None:
+            logits = logits + self.features(asked["features"][real].to(states.dtype))
+        if self.cues is not None:
+            logits = logits + self.cued(asked["cues"][real]).to(states.dtype)
+        return Output(logits, extra)
+
+    def cued(self, cues: Int[Tensor, "pairs cues"]) -> Float[Tensor, "pairs relations"]:
+        """What the cues of each pair say, summed; -1 says nothing."""
+        assert self.cues is not None
+        there = cues >= 0
+        flat = cues[there]
+        sizes = there.sum(1)
+        weight = drop(
+            torch.ones(len(flat), device=cues.device, dtype=self.cues.weight.dtype),
+            self.cue_dropout, self.training,
+        )  # fmt: skip
+        found: Tensor = self.cues(flat, sizes.cumsum(0) - sizes, per_sample_weights=weight)
+        return found
 
     def encode(
         self, ids: Int[Tensor, "batch t"], lengths: Int[Tensor, " batch"]
@@ -176,7 +230,10 @@ class BRAN(nn.Module):
         if self.training and self.word_dropout:
             hidden = torch.rand(ids.shape, device=ids.device) < self.word_dropout
             ids = ids.masked_fill(hidden, UNK)
-        x = drop(self.position(self.embed(ids)), self.embed_dropout, self.training)
+        x = self.embed(ids)
+        x = drop(
+            self.position(self.project(x) if self.project else x), self.embed_dropout, self.training
+        )
         layout = BatchLayout(lengths, ids.shape[1], self._is_ragged(lengths, ids.shape[1]))
         inside = torch.arange(ids.shape[1], device=ids.device) < lengths[:, None]
         x = layout.unpad(x)
@@ -209,6 +266,10 @@ class BRAN(nn.Module):
         scores = scores.transpose(2, 3).to(torch.promote_types(scores.dtype, torch.float32))
         cells, owners, size = cells_of(entities.masked_fill(places < 0, -1), pairs)
         picked = scores.flatten(0, 2).index_select(0, cells)  # (cells, R)
+        if self.distances is not None:
+            document, first = (cells // count).div(count, rounding_mode="floor"), cells // count
+            apart = places.flatten()[first] - places[document, cells % count]
+            picked = picked + self.distances[classes_of(apart, len(self.distances) // 2)]
         pooled: Tensor = POOLS[self.pool](picked, owners, size)
         return pooled.to(states.dtype)
 
@@ -291,36 +352,3 @@ def windows(
     before = (width - 1) // 2
     wide = F.pad(x, (0, 0, before, width - 1 - before))
     return torch.cat([wide[:, k : k + x.shape[1]] for k in range(width)], -1)
-
-
-def cells_of(
-    entities: Int[Tensor, "batch n"], pairs: Int[Tensor, "batch p 2"]
-) -> tuple[Tensor, Tensor, int]:
-    """Which of (B, N, N) pairs of places each pair of entities has.
-
-    Args:
-        entities: of each place, -1 for none.
-        pairs: head and tail, -1 for none.
-
-    Returns:
-        (numbers of cells, which pair each belongs to, how many pairs there are)
-    """
-    batch, count = entities.shape
-    stride = max(count, 1)  # no document has more entities than places
-    row = torch.arange(batch, device=entities.device)[:, None]
-    there = entities >= 0
-    owner = (row * stride + entities)[there]
-    order = owner.argsort(stable=True)
-    place = torch.arange(count, device=entities.device).expand(batch, -1)[there][order]
-    sizes = owner.bincount(minlength=batch * stride)
-    starts = sizes.cumsum(0) - sizes
-    real = (pairs >= 0).all(-1)
-    head, tail = ((row * stride + pairs[..., side])[real] for side in (0, 1))
-    rows = row.expand(-1, pairs.shape[1])[real]
-    each = sizes[head] * sizes[tail]
-    owners = torch.arange(len(each), device=each.device).repeat_interleave(each)
-    inner = torch.arange(len(owners), device=each.device) - (each.cumsum(0) - each)[owners]
-    across = sizes[tail][owners]
-    first = place[starts[head][owners] + inner.div(across, rounding_mode="floor")]
-    second = place[starts[tail][owners] + inner % across]
-    return (rows[owners] * count + first) * count + second, owners, len(each)

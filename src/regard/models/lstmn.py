@@ -165,17 +165,19 @@ class Deep(nn.Module):
         decoder = self.decoder
         tape = decoder.start(*_end(hidden, cells, lengths))
         memory = self.cross.remember(hidden, torch.cat([hidden, cells], -1))
-        gates, shares = linear(decoder.input, x), linear(self.input, x)
+        gates, shares, words = (
+            y.unbind(1) for y in (linear(decoder.input, x), linear(self.input, x), x)
+        )
         gamma, states = torch.zeros_like(hidden[:, 0]), list[Tensor]()
         everyone = torch.ones_like(lengths, dtype=torch.bool)
         live = [everyone] * x.shape[1] if reading.live is None else reading.live.unbind()
         for t, there in enumerate(live):
-            query = torch.cat([x[:, t], gamma.to(x.dtype)], -1)[:, None]
+            query = torch.cat([words[t], gamma.to(x.dtype)], -1)[:, None]
             read = self.cross(query, memory, mask=Lengths(lengths * there)).context[:, 0]
             gamma, alpha = read.to(hidden.dtype).chunk(2, -1)
-            r = torch.sigmoid(shares[:, t] + self.found(gamma))
-            summary, kept = decoder.look(x[:, t], tape, reading.masks[t])
-            i, f, g, o = (gates[:, t] + decoder.recurrent(summary)).chunk(4, -1)
+            r = torch.sigmoid(shares[t] + self.found(gamma))
+            summary, kept = decoder.look(words[t], tape, reading.masks[t])
+            i, f, g, o = (gates[t] + decoder.recurrent(summary)).chunk(4, -1)
             c = r * alpha + torch.sigmoid(f) * kept + torch.sigmoid(i) * torch.tanh(g)
             c = c.to(hidden.dtype)
             h = (torch.sigmoid(o) * torch.tanh(c)).to(hidden.dtype)

@@ -23,10 +23,11 @@ of the sample: one coin for a batch, as in the released code.
 Shapes: pictures (B, C, H, W) or regions (B, L, D), target ids (B, T); logits (B, T, V).
 
 **Departs from the paper**: the convolutions are a network of ours of any size, trained with the
-rest, not VGG-19 of ImageNet; regions may be given in place of pictures. Words enter the output
-through a tanh, and the gate β is also in the output, as in the released code. Captions of a batch
-may have different lengths; padding counts nowhere. With "hard" attention there is no gate, and a
-model in use reads the expected vector. `scale=None` starts the matrices as Glorot.
+rest, or none: regions are given then, as of a network that others trained (`task.backbone`).
+Words enter the output through a tanh, and the gate β is also in the output, as in the released
+code. Captions of a batch may have different lengths; padding counts nowhere. With "hard" attention
+there is no gate, and a model in use reads the expected vector. `scale=None` starts the matrices as
+Glorot.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -43,10 +44,11 @@ from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.layers.lstm import LSTM
 from regard.layers.project import project
+from regard.models.resnet import ResidualBlocks
 from regard.models.vgg import ConvolutionBlocks
 from regard.protocols import BOS, EOS, PAD, Decoding, Encoded, Inputs, Output, pictures_of, unpacked
 
-__all__ = ["ShowAttendTell"]
+__all__ = ["ENCODERS", "GivenRegions", "ShowAttendTell"]
 
 SCORES: Mapping[str, Callable[[int, int, int], Score]] = MappingProxyType(
     {
@@ -57,14 +59,47 @@ SCORES: Mapping[str, Callable[[int, int, int], Score]] = MappingProxyType(
 )
 
 
+class GivenRegions(nn.Module):
+    """No convolutions: regions of a picture are given.
+
+    Args:
+        in_channels: numbers of each region.
+        widths, convolutions: not used.
+    """
+
+    def __init__(
+        self, in_channels: int, widths: Sequence[int] = (), convolutions: Sequence[int] = ()
+    ) -> None:
+        super().__init__()
+        self.size = in_channels
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Refuses pictures.
+
+        Raises:
+            RequestError: always.
+        """
+        raise RequestError(
+            f"model.encoder is none: expected regions (batch, regions, {self.size}), got pictures; "
+            "give task.backbone, or another model.encoder"
+        )
+
+
+Encoder = ConvolutionBlocks | ResidualBlocks | GivenRegions
+ENCODERS: Mapping[str, Callable[[int, Sequence[int], Sequence[int]], Encoder]] = MappingProxyType(
+    {"vgg": ConvolutionBlocks, "resnet": ResidualBlocks, "none": GivenRegions}
+)
+
+
 class ShowAttendTell(nn.Module):
     """An LSTM that writes a caption, with attention over the regions of a picture.
 
     Args:
-        in_channels: of the picture.
+        in_channels: of the picture; with the encoder "none", numbers of each region.
         target_vocab_size: of the captions.
+        encoder: "vgg", "resnet" (small pictures, basic blocks), or "none": regions are given.
         widths, convolutions: filters of each block of the encoder, and convolutions of each block;
-            regions are the maps of the last block.
+            of a "resnet" of each stage, and its blocks. Regions are the maps of the last one.
         embed: size of a word vector.
         hidden: H, cells of the LSTM.
         align: units of the score; 0: as many as a region has numbers.
@@ -85,6 +120,7 @@ class ShowAttendTell(nn.Module):
         in_channels: int,
         target_vocab_size: int,
         *,
+        encoder: str = "vgg",
         widths: Sequence[int] = (64, 128, 256, 512),
         convolutions: Sequence[int] = (2, 2, 4, 4),
         embed: int = 512,
@@ -100,6 +136,10 @@ class ShowAttendTell(nn.Module):
         scale: float | None = 0.01,
     ) -> None:
         super().__init__()
+        if encoder not in ENCODERS:
+            raise RequestError(
+                f"no encoder of ShowAttendTell is called {encoder!r}; {nearest(encoder, ENCODERS)}"
+            )
         if attention not in SCORES:
             raise RequestError(
                 f"no attention of ShowAttendTell is called {attention!r}; "
@@ -108,9 +148,10 @@ class ShowAttendTell(nn.Module):
         self.in_channels, self.target_vocab_size = in_channels, target_vocab_size
         self.embed, self.dropout, self.kind = embed, dropout, attention
         self.doubly, self.reinforce, self.entropy = doubly, reinforce, entropy
-        self.expected, self.size = expected, widths[-1]
-        size = widths[-1]
-        self.features = ConvolutionBlocks(in_channels, widths, convolutions)
+        self.expected = expected
+        features = ENCODERS[encoder](in_channels, widths, convolutions)
+        self.features, self.size = features, features.size
+        size = features.size
         self.initial_cell, self.initial = nn.Linear(size, hidden), nn.Linear(size, hidden)
         self.attention = Attention(SCORES[attention](hidden, size, align or size), role="cross")
         self.gate = nn.Linear(hidden, 1) if gate and attention == "soft" else None
@@ -135,6 +176,11 @@ class ShowAttendTell(nn.Module):
         values, _ = unpacked(source)
         if values.dim() == 3 and values.shape[2] == self.size:
             regions = values.to(self.output.weight.dtype)
+        elif values.dim() == 3:
+            raise RequestError(
+                f"this model reads pictures, or regions of {self.size} numbers, and got regions of "
+                f"{values.shape[2]}; those of task.backbone are read with model.encoder=none"
+            )
         else:
             picture = pictures_of(source, self.in_channels).to(self.output.weight.dtype)
             regions = self.features(picture).flatten(2).mT
@@ -166,14 +212,14 @@ class ShowAttendTell(nn.Module):
         memory = self.attention.remember(encoded.states)
         h, c = self._initial(encoded)
         words = self._words(target_in)
-        inputs = self.decoder.project(words, slice(self.embed))
+        inputs = self.decoder.project(words, slice(self.embed)).unbind(1)
         looks = _Looks(self, words)
         states, contexts = [], []
-        for t in range(target_in.shape[1]):
+        for given in inputs:
             found = self.attention(h[:, None], memory, need_weights=looks.wanted)
             context = self._gated(looks.at(found, memory), h[:, None])[:, 0]
             fed = self.decoder.project(context, slice(self.embed, None))
-            (h,), (c,) = self.decoder.step(inputs[:, t] + fed, [h], [c])
+            (h,), (c,) = self.decoder.step(given + fed, [h], [c])
             states.append(h)
             contexts.append(context)
         logits = self._logits(words, torch.stack(states, 1), torch.stack(contexts, 1))

@@ -166,12 +166,12 @@ class TemporalCaptioner(nn.Module):
         memory = self._remember(encoded)
         h, c = self._initial(encoded)
         words = self._words(target_in)
-        inputs = self.decoder.project(words, slice(self.embed))
+        inputs = self.decoder.project(words, slice(self.embed)).unbind(1)
         states, contexts = [], []
-        for t in range(target_in.shape[1]):
+        for given in inputs:
             context = self.attention(h[:, None], memory).context[:, 0].to(h.dtype)
             fed = self.decoder.project(context, slice(self.embed, None))
-            (h,), (c,) = self.decoder.step(inputs[:, t] + fed, [h], [c])
+            (h,), (c,) = self.decoder.step(given + fed, [h], [c])
             states.append(h)
             contexts.append(context)
         return Output(self._logits(words, torch.stack(states, 1), torch.stack(contexts, 1)), {})

@@ -54,6 +54,8 @@ class ConvolutionBlocks(nn.Module):
                 "VGG expected a number of convolutions for each block, all of 1 or more, got "
                 f"widths {list(widths)} and convolutions {list(convolutions)}"
             )
+        self.size = widths[-1]
+        """Maps of the last block."""
         self.blocks, size = nn.ModuleList(), in_channels
         for width, count in zip(widths, convolutions, strict=True):
             sizes = [size, *[width] * count]

@@ -10,6 +10,7 @@ sources are compiled.
 import hashlib
 import os
 import platform
+import re
 import shlex
 import shutil
 import subprocess
@@ -44,6 +45,7 @@ WARNINGS = (
 )
 """What the C is free of: a test compiles it with these in place of `-w`."""
 SECONDS = 300
+_NAMED = re.compile(r'^\s*#\s*(?:include|define\s+TEMPLATE)\s+"([\w.]+)"', re.MULTILINE)
 
 
 class BuildError(Exception):
@@ -88,7 +90,7 @@ def cached(folder: Path) -> tuple[Path, str | None]:
 def _whole(path: Path) -> str | None:
     """The note stored with an intact library ("" if everything compiled); else None."""
     try:
-        said = path.with_suffix(".sum").read_text(errors="replace")
+        said = path.with_suffix(".sum").read_text(encoding="utf-8", errors="replace")
         digest, _, note = said.partition("\n")
         return note if digest == hashlib.sha256(path.read_bytes()).hexdigest() else None
     except FileNotFoundError:
@@ -106,7 +108,8 @@ def _into(place: Path, path: Path, sources: list[Path], compiler: list[str]) -> 
 def _put(made: Path, path: Path, note: str = "") -> None:
     """Move into place, digest and note first, after syncing to disk in case of a crash."""
     beside = made.with_suffix(".sum")
-    beside.write_text(f"{hashlib.sha256(made.read_bytes()).hexdigest()}\n{note}")
+    said = f"{hashlib.sha256(made.read_bytes()).hexdigest()}\n{note}"
+    beside.write_text(said, encoding="utf-8")
     for file, place in ((beside, path.with_suffix(".sum")), (made, path)):
         with file.open("rb+") as opened:
             os.fsync(opened.fileno())
@@ -121,7 +124,7 @@ def _alone(path: Path) -> Iterator[None]:
     except ImportError:  # Windows: processes may build at the same time, which is only slower
         yield
         return
-    with path.open("w") as file:
+    with path.open("wb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
@@ -157,8 +160,7 @@ def _object(
     source: Path, work: Path, compiler: list[str], keep: Path | None
 ) -> tuple[Path | None, str | None]:
     """The object file of one source, compiled or cached; or None and the reason."""
-    folder = source.parent
-    read = [source, *sorted(folder.glob("*.h")), *sorted(folder.glob(f"{source.stem}*.inc"))]
+    read = _read_with(source)
     key = hashlib.sha256(repr((compiler, _flags(), os.stat(compiler[0]).st_mtime_ns)).encode())
     for path in read:
         key.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
@@ -175,6 +177,16 @@ def _object(
     kept.parent.mkdir(parents=True, exist_ok=True)
     _put(made, kept)
     return kept, None
+
+
+def _read_with(source: Path) -> list[Path]:
+    """A source and all files of its folder that it includes, or that these include."""
+    found = [source]
+    for path in found:  # grows
+        names = _NAMED.findall(path.read_text(encoding="utf-8"))
+        named = dict.fromkeys(path.parent / name for name in names)
+        found += [one for one in named if one.is_file() and one not in found]
+    return found
 
 
 def _flags() -> tuple[str, ...]:

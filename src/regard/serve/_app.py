@@ -17,6 +17,7 @@ from regard.serve import _playground
 from regard.serve import _shapes as shapes
 from regard.serve._batcher import Job
 from regard.serve._errors import Refusal, explained
+from regard.serve._examples import as_input
 from regard.serve._guard import Guard
 from regard.serve._metrics import KIND
 from regard.serve._models import Models
@@ -153,8 +154,24 @@ def _add_state(app: FastAPI, service: Service) -> None:
         return Response(service.metrics.text(), media_type=KIND)
 
 
+def _tried(service: Service, writes: bool = False) -> dict[str, list[str]]:
+    """The examples of each model; names of models are for those with a key alone.
+
+    Args:
+        writes: of those alone that write text.
+    """
+    every = [] if service.settings.keys else [*service.models]
+    return {
+        one.name: [as_input(one.loaded.task.name, cells) for cells in one.examples]
+        for one in every
+        if one.examples and (one.writes or not writes)
+    }
+
+
 def _add_predict(app: FastAPI, service: Service) -> None:
-    described = shapes.request_body(shapes.PredictBody, "application/x-ndjson", *FILES)
+    described = shapes.request_body(
+        shapes.PredictBody, "application/x-ndjson", *FILES, inputs=_tried(service)
+    )
 
     @app.post("/predict", summary="Answer inputs",
               responses=_answers("application/json", "application/x-ndjson"),
@@ -172,7 +189,7 @@ def _add_predict(app: FastAPI, service: Service) -> None:
         found = await service.answers(request, jobs)
         return _Json({"model": served.name, "predictions": found})
 
-    streamed = shapes.request_body(shapes.StreamBody, *FILES)
+    streamed = shapes.request_body(shapes.StreamBody, *FILES, inputs=_tried(service, writes=True))
 
     @app.post("/stream", summary="Answer an input step by step",
               responses=_answers("text/event-stream"), response_class=StreamingResponse,
@@ -218,7 +235,7 @@ def _add_others(app: FastAPI, service: Service) -> None:
             jobs = await _off(texts, lambda: service.predicting(served, asked, texts, **named))
         return _Json({"model": served.name, "predictions": await service.answers(request, jobs)})
 
-    looked = shapes.request_body(shapes.LookBody, *FILES)
+    looked = shapes.request_body(shapes.LookBody, *FILES, inputs=_tried(service))
 
     @app.post("/look", summary="See what a model looked at",
               responses=_answers("application/json", "image/svg+xml", "text/html"),

@@ -39,6 +39,8 @@ class TextWork(Protocol, Hashable):
 
         Args:
             over: whether nobody waits for any of them any more.
+
+        A job may be finished before: as soon as its answer is there.
         """
         ...
 
@@ -68,6 +70,10 @@ class Job:
     def over(self) -> bool:
         """Whether nobody waits any more."""
         return self.answer.cancelled() or time.monotonic() >= self.deadline
+
+    def settled(self) -> bool:
+        """Whether nothing is left to do: it is answered, or nobody waits any more."""
+        return self.answer.done() or self.over()
 
     def finish(self, found: Any) -> None:
         """Give the answer or an exception, unless nobody waits."""
@@ -218,7 +224,7 @@ class Batcher:
 
     def _answer(self, batch: Sequence[Job]) -> None:
         try:
-            made = batch[0].work(batch, lambda: all(job.over() for job in batch))
+            made = batch[0].work(batch, lambda: all(job.settled() for job in batch))
             for job, found in zip(batch, made, strict=True):
                 job.finish(TimeoutError() if job.over() else found)  # it may have been cut off
         except Exception as error:
@@ -228,5 +234,5 @@ class Batcher:
                 batch[0].finish(error)
                 return
             for job in batch:  # one may be what the others failed by
-                if not job.over():
+                if not job.settled():
                     self._answer([job])

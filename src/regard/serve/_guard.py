@@ -70,7 +70,11 @@ class Guard:
                     *message.get("headers", ()),
                     (b"x-request-id", number.encode()),
                 ]
-            await send(message)
+            try:  # who does not read must not hold what others wait for
+                async with asyncio.timeout(self.settings.limits.seconds):
+                    await send(message)
+            except TimeoutError:
+                raise Refusal(499, "the client does not read its answer") from None
 
         entered = False
         try:
@@ -120,7 +124,7 @@ class Guard:
                 1,
             )
         length = headers.get("content-length", "")
-        if length.isdecimal() and int(length) > limits.body:
+        if length.isdecimal() and (len(length) > 18 or int(length) > limits.body):
             raise self._too_large()
 
     def _known(self, headers: MutableMapping[str, str]) -> bool:

@@ -31,8 +31,14 @@ class JsonLines(logging.Formatter):
 
 class _Stderr(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        sys.stderr.write(self.format(record) + "\n")
-        sys.stderr.flush()
+        try:
+            sys.stderr.write(self.format(record) + "\n")
+            sys.stderr.flush()
+        except (OSError, ValueError):  # nobody reads it any more; what is logged must still be done
+            self.handleError(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """There is nowhere left to say it."""
 
 
 def start_logging(level: int = logging.INFO) -> None:

@@ -8,11 +8,12 @@ from typing import Any
 
 from regard import decode, store
 from regard._recipe.layers import override
+from regard._sharing import shared
 from regard.errors import RequestError, nearest
 from regard.loaded import Loaded
 from regard.serve._errors import Refusal
+from regard.serve._examples import examples_of
 from regard.serve._settings import Settings
-from regard.serve._sharing import shared
 from regard.tasks.given import sides
 
 __all__ = ["Models", "Served"]
@@ -51,6 +52,11 @@ class Served:
         """How many there are."""
         return sum(p.numel() for p in self.loaded.model.parameters())
 
+    @cached_property
+    def examples(self) -> list[list[str]]:
+        """Inputs to try it on, each the texts of an example's inputs."""
+        return examples_of(self.loaded, self.size)
+
     def size(self, text: str) -> int:
         """About how many tokens an input has; a file counts by its bytes."""
         if self.loaded.task.reads_files:
@@ -68,6 +74,7 @@ class Served:
             "parameters": self.parameters, "inputs": self.inputs, "reads_files": task.reads_files,
             "writes": self.writes, "options": sorted(task.options),
             "decode": config.get("decode") if self.writes else None,
+            "examples": self.examples,
             "revision": self.revision, "error": self.error or None,
         }  # fmt: skip
 

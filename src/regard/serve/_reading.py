@@ -21,7 +21,7 @@ Shape = TypeVar("Shape", bound=BaseModel)
 
 LINES = frozenset({"application/x-ndjson", "application/jsonl", "application/ndjson"})
 BYTES = frozenset({"application/octet-stream"})
-SEVERAL = frozenset({"force_words", "bad_words", "inputs"})
+SEVERAL = frozenset({"force_words", "bad_words", "inputs", "keep"})
 FIELDS = 64
 """Fields of a form that are no files."""
 

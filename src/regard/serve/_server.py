@@ -10,6 +10,7 @@ from typing import Any
 import uvicorn
 
 from regard.serve._app import build
+from regard.serve._connections import AT_ONCE, BACKLOG, Keeper, room
 from regard.serve._guard import Gate
 from regard.serve._logs import start_logging
 from regard.serve._models import Models
@@ -30,17 +31,30 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self.settings, self.gate = settings, gate
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._keeping: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to listen."""
         self._loop = asyncio.get_running_loop()
+        most = room()
+        keeper = Keeper(self.server_state.connections, most, self.settings.limits.seconds)
+        self.config.http_protocol_class = keeper.counted(self.config.http_protocol_class)
         await super().startup(sockets)
+        self._keeping = asyncio.create_task(keeper.keep())
+        for one in sockets or ():
+            one.listen(BACKLOG)
         if sockets:
             host, port = sockets[0].getsockname()[:2]
             names = [name for name, _ in self.settings.models]
-            about = {"models": names, "address": f"http://{host}:{port}"}
+            about = {"models": names, "address": f"http://{host}:{port}", "connections": most}
             log.info("serving", extra={"about": about})
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take no more connections, and wait for the last answers."""
+        await super().shutdown(sockets)
+        if self._keeping is not None:
+            self._keeping.cancel()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """A signal came."""
@@ -76,7 +90,7 @@ def serve(
         options = {"forwarded_allow_ips": ",".join(settings.proxy)}
     config = uvicorn.Config(
         app, log_config=None, access_log=False, server_header=False, timeout_keep_alive=30,
-        proxy_headers=bool(settings.proxy), backlog=2048, lifespan="on",
+        proxy_headers=bool(settings.proxy), backlog=AT_ONCE, lifespan="on",
         timeout_graceful_shutdown=max(1, round(settings.limits.seconds)), **options,
     )  # fmt: skip
     server = Server(config, settings, app.state.service.gate)

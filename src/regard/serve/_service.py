@@ -21,6 +21,7 @@ from regard.serve._models import Models, Served
 from regard.serve._settings import Settings
 from regard.serve._streams import Streams
 from regard.serve._work import Looking, Predicting, Scoring, check_decode
+from regard.tasks.keeping import signs
 
 __all__ = ["Service", "abandon", "as_json", "events"]
 
@@ -70,9 +71,15 @@ class Service:
         check_decode(served, asked.n_best, asked.decode, self.settings.limits)
         wishes = self._wishes(served, asked, len(texts))
         align = bool(more.pop("align", False))
+        keep = tuple(getattr(asked, "keep", ()))
+        if keep:
+            served.loaded.task.check_options(["keep"], decoding=True)
+            signs(served.loaded.tokenizers)
+            if align:
+                raise RequestError("keep: expected without align")
         work = Predicting(
             served, asked.n_best, tuple(sorted(asked.decode.items())), frozenset(*wishes[:1]),
-            align, tokens=self.settings.batch_tokens, **more,
+            align, tokens=self.settings.batch_tokens, keep=keep, **more,
         )  # fmt: skip
         return self._jobs(served, work, texts, wishes)
 

@@ -1,5 +1,6 @@
 """What requests look like; their examples are those of the OpenAPI page."""
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -9,6 +10,9 @@ __all__ = [
     "StreamBody", "request_body",
 ]  # fmt: skip
 
+Kind = Literal["urls", "placeholders", "tags", "all"]
+"""What `keep` names: no regular expressions, which could take for ever."""
+KEEP = "What stays as it is in outputs, each once."
 SENTENCE = "Das Fenster wird geschlossen."
 
 
@@ -39,6 +43,7 @@ class PredictBody(_Wishes):
     )
     inputs: str | list[str] = Field(description="A text or texts; a file is a data: URL.")
     align: bool = Field(False, description="Also which input word each output word comes from.")
+    keep: list[Kind] = Field([], description=KEEP)
 
 
 class StreamBody(_Wishes):
@@ -57,6 +62,7 @@ class LineBody(_Wishes):
 
     input: str
     align: bool = False
+    keep: list[Kind] = []
 
 
 class PairBody(BaseModel):
@@ -118,16 +124,22 @@ class LookBody(AskedBody):
     words: bool = True
 
 
-def request_body(shape: type[BaseModel], *more: str) -> dict[str, Any]:
+def request_body(
+    shape: type[BaseModel], *more: str, inputs: Mapping[str, Sequence[str]] | None = None
+) -> dict[str, Any]:
     """The part of OpenAPI that describes a body.
 
     Args:
         more: content types beside JSON.
+        inputs: of each model; its examples are the shape's own with these.
     """
     schema = shape.model_json_schema()
     schema = _inlined(schema, schema.pop("$defs", {}))
     examples = schema.pop("examples", [])
     first = {"example": examples[0]} if examples else {}
+    if first and inputs:
+        first = {"examples": {name: {"value": value} for name, value in _asking(
+            examples[0], inputs)}}  # fmt: skip
     content: dict[str, Any] = {"application/json": {"schema": schema, **first}}
     for kind in more:
         binary = {"type": "string", "format": "binary"}
@@ -135,6 +147,15 @@ def request_body(shape: type[BaseModel], *more: str) -> dict[str, Any]:
         if kind == "multipart/form-data":
             content[kind] = {"schema": {"type": "object", "properties": {"file": binary}}}
     return {"required": True, "content": content}
+
+
+def _asking(
+    example: Mapping[str, Any], inputs: Mapping[str, Sequence[str]]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The example of a shape, of each model that it can be asked of."""
+    for name, given in inputs.items():
+        own = {"inputs": [*given], "input": given[0]}
+        yield name, {**example, "model": name, **{k: own[k] for k in own.keys() & example.keys()}}
 
 
 def _inlined(value: Any, parts: dict[str, Any]) -> Any:

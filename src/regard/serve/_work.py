@@ -4,16 +4,18 @@ import itertools
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from regard.data.addresses import URL, only_bytes
-from regard.decode.search import ending_when
+from regard.decode.waiting import Waiting, ending_when, waiting
 from regard.errors import RequestError
 from regard.serve._batcher import Job
 from regard.serve._models import Served
 from regard.serve._settings import Limits
 from regard.tasks import Prediction, words
+from regard.tasks.keeping import keeping
 from regard.tasks.likelihood import likelihoods
 from regard.views import ViewOptions
 
@@ -63,6 +65,7 @@ class Predicting:
     attention: str | None = None
     head: int | None = None
     tokens: int = 4096
+    keep: tuple[str, ...] = ()
 
     @property
     def alone(self) -> bool:
@@ -76,15 +79,35 @@ class Predicting:
         """As `Prediction.as_json` gives them."""
         loaded = self.served.loaded
         decoder = loaded.with_decoder(self.n_best, **dict(self.decode)).decoder
-        asked = {name: [job.own.get(name) or _NONE[name] for job in jobs] for name in self.wishes}
-        with only_bytes(), ending_when(over):
-            found = loaded.task.predict(
-                loaded.model, [job.text for job in jobs], decoder, loaded.fields,
-                tokens=self.tokens, **asked,
+        asked: dict[str, Any] = {
+            name: [job.own.get(name) or _NONE[name] for job in jobs] for name in self.wishes
+        }
+        with only_bytes(), waiting(self._waiting(jobs, over)):
+            predict = partial(
+                loaded.task.predict, loaded.model, decoder=decoder, fields=loaded.fields,
+                tokens=self.tokens,
             )  # fmt: skip
+            texts = [job.text for job in jobs]
+            if self.keep:
+                found = keeping(loaded, texts, self.keep, predict, **asked)
+            else:
+                found = predict(texts, **asked)
         if self.align:
             found = aligned(self.served, found, self.attention, self.head)
         return [plain(self.served, one, self.align) for one in found]
+
+    def _waiting(self, jobs: Sequence[Job], over: Callable[[], bool]) -> Waiting:
+        """Each job by itself, where what is decoded is its text and nothing comes after."""
+        if self.keep:  # decodes parts of texts, and some of them twice
+            return Waiting(over)
+
+        def done(number: int, found: Prediction) -> None:
+            jobs[number].finish(plain(self.served, found))
+
+        def left(number: int) -> bool:
+            return jobs[number].over()
+
+        return Waiting(over, left) if self.align else Waiting(over, left, done)
 
 
 _NONE: Mapping[str, Any] = {"prefix": "", "force_words": (), "bad_words": ()}

@@ -12,12 +12,13 @@ from torch import Tensor, nn
 from regard._recipe.check import check_keys
 from regard.data.batch import plan
 from regard.data.dataset import Column, Dataset, Table
+from regard.decode.waiting import for_inputs
 from regard.errors import RequestError
 from regard.fields import Field, KeyField
 from regard.metrics import Score
 from regard.protocols import Constrained
 from regard.tasks import corpus
-from regard.tasks.given import BETWEEN, Asked, Data, as_fields, asked_of, sides
+from regard.tasks.given import Asked, Data, as_fields, asked_of, sides, texts_of
 from regard.tasks.phases import Phase
 from regard.tasks.prediction import Prediction
 from regard.tasks.splits import read_splits
@@ -53,6 +54,8 @@ class Task(ABC):
     """Whether an input is the path of a file, and one from a pipe the file itself."""
     storable: ClassVar[bool] = False
     """Whether a training split may stay on disk (`data.store`): its texts are all that there is."""
+    together_why: str = ""
+    """Why all training examples must be known at once; "": they may come in parts."""
     most: ClassVar[int | None] = 256
     """The most inputs that are answered at once; None: as many as the budget of tokens allows."""
 
@@ -119,10 +122,7 @@ class Task(ABC):
         """The examples of a split from the encoded columns of its fields."""
         fields = self.fields()
         inputs, targets = sides(fields)
-        texts = [
-            f" {BETWEEN} ".join(fields[n].written(v) for n, v in zip(inputs, row, strict=True))
-            for row in zip(*(rows.values[n] for n in inputs), strict=True)
-        ]
+        texts = texts_of(fields, inputs, rows.values)
         first = targets[0] if targets else None
         keys = {n: rows.values[n] for n, own in fields.items() if isinstance(own, KeyField)}
         return Table(columns, inputs, texts, rows.references, first, {**rows.extras, **keys})
@@ -131,6 +131,19 @@ class Task(ABC):
         """What a model's constructor must know of the data."""
         known = as_fields(fields, self.fields())
         return {k: v for one in known.values() for k, v in one.arguments().items()}
+
+    def rows(self, fields: Mapping[str, Field]) -> dict[str, tuple[str, Sequence[str]]]:
+        """What the rows of a model's weights stand for, where data say how many there are.
+
+        Returns:
+            for an argument of the model's constructor the field it comes from, and the name of each
+            row; an argument whose rows have no names is left out.
+        """
+        found: dict[str, tuple[str, Sequence[str]]] = {}
+        for name, own in fields.items():
+            for argument, names in own.rows().items():
+                found.setdefault(argument, (name, names))
+        return found
 
     # -- learning
 
@@ -246,12 +259,12 @@ class Task(ABC):
             return found
         with torch.no_grad():
             for indices in self.batches(given.dataset, tokens):
-                at = {
-                    n: [several[given.places[i]] for i in indices] for n, several in wanted.items()
-                }
-                made = self.outputs(model, given.dataset, indices, decoder, known, **at)
-                for i, prediction in zip(indices, made, strict=True):
-                    found[given.places[i]] = prediction
+                places = [given.places[i] for i in indices]
+                at = {n: [several[place] for place in places] for n, several in wanted.items()}
+                with for_inputs(places):
+                    made = self.outputs(model, given.dataset, indices, decoder, known, **at)
+                for place, prediction in zip(places, made, strict=True):
+                    found[place] = prediction
         return found
 
     def stream(
@@ -281,6 +294,10 @@ class Task(ABC):
             RequestError: the task has no such models.
         """
         raise RequestError(f"models of the task {self.name} do not go together")
+
+    def of_texts(self, model: nn.Module, fields: Mapping[str, Field]) -> nn.Module | None:
+        """A model for `together` that reads texts by `fields` of its own; None: there is none."""
+        return None
 
     def check_options(self, names: Iterable[str], *, decoding: bool = False) -> None:
         """Refuse options that this task cannot use.
@@ -369,6 +386,10 @@ class Task(ABC):
     def of_folder(cls, spec: Mapping[str, Any]) -> "Task":
         """The task from its section in a model folder, without `name`."""
         return cls(**spec)
+
+    def reread(self, fields: dict[str, Field]) -> dict[str, Field]:
+        """Fields of a folder whose task this one stands for (`--set`); by default as they are."""
+        return fields
 
     def on(self, graph: str) -> "Task":
         """This task for the nodes of another graph.

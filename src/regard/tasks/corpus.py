@@ -13,11 +13,13 @@ from regard.data import formats, sources
 from regard.data.batch import some
 from regard.data.dataset import Column
 from regard.data.problems import Problems
-from regard.errors import RequestError, nearest
+from regard.errors import RequestError
 from regard.fields import Bad, Field, TextField
 from regard.fields.documents import DocumentColumn
 from regard.fields.pretrained import Pretrained
 from regard.fields.text import TextColumn, own_texts, with_vocabularies
+from regard.tasks import _where
+from regard.tasks._section import refuse_unknown, tokenizers
 
 __all__ = [
     "TYPES",
@@ -25,6 +27,7 @@ __all__ = [
     "Rows",
     "each",
     "encode",
+    "encoded",
     "learn",
     "read",
     "refuse_unknown",
@@ -35,9 +38,8 @@ log = logging.getLogger(__name__)
 
 _KEYS = (
     "path", "columns", "tokenizer", "max_length", "header", "format", "limit", "where", "vectors",
-    "store", "sample",
+    "store", "sample", "stream",
 )  # fmt: skip
-_TOKENIZER = ("kind", "vocab_size", "lowercase", "min_count")
 _WHERE = "where "
 """What stands before the name of a column that chooses rows, where fields are named."""
 _OF_ONE = {"kind": str, "vocab_size": int, "lowercase": bool}
@@ -50,9 +52,10 @@ TYPES: Mapping[str, Any] = {
     "header": bool,
     "format": str,
     "limit": int | dict[str, int],
-    "where": dict[str, str | int | list[str | int]],
+    "where": _where.TYPE,
     "store": str,
     "sample": int,
+    "stream": {"files": str | dict[str, str], "buffer": int, "lanes": int},
 }
 """Of each key of a `data:` section its type."""
 
@@ -108,10 +111,12 @@ class Config:
         shared: one vocabulary for all texts.
         max_length: longer training examples, in tokens of any text, are left out.
         limit: at most so many rows of a split, spread evenly over it.
-        where: only rows whose column (not a field) has one of these values.
+        where: of each split, only rows whose column (not a field) has one of these values.
         store: the folder that keeps the ids of training splits on disk; "": they are in memory. See
             `regard.tasks.stored`.
-        sample: rows of a stored split that its tokenizers are learned from.
+        sample: rows of a stored or streamed split that its fields are learned from.
+        stream: the files of the training split that are read a buffer at a time, where it is. See
+            `regard.tasks.streamed`.
     """
 
     path: str | None
@@ -123,9 +128,10 @@ class Config:
     shared: bool
     max_length: int
     limit: dict[str, int]
-    where: dict[str, frozenset[str]]
+    where: _where.Where
     store: str = ""
     sample: int = 200_000
+    stream: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -154,9 +160,13 @@ class Config:
         limit = config.get("limit")
         limits = {"train": limit} if isinstance(limit, int) else dict(limit or {})
         refuse_unknown("data.limit", limits, tuple(sources.SPLITS))
-        if not config.get("path") and not any(config.get(split) for split in sources.SPLITS):
+        stream = dict(config.get("stream") or {})
+        if stream.get("files") and config.get("train"):
+            raise RequestError("data.train and data.stream.files: leave out one of the two")
+        given = any(config.get(split) for split in ("path", *sources.SPLITS))
+        if not given and not stream.get("files"):
             raise RequestError("data.path is not given: a folder, or a file (or data.train, …)")
-        configured, shared = _tokenizers(config.get("tokenizer") or {}, fields)
+        configured, shared = tokenizers(config.get("tokenizer") or {}, fields)
         if told := config.get("vectors"):
             for name, one in own_texts(configured).items():
                 configured[name] = one.starting_from(Pretrained.of(told))
@@ -170,12 +180,10 @@ class Config:
             shared=shared,
             max_length=config.get("max_length") or longest,
             limit=limits,
-            where={
-                column: frozenset(map(str, one if isinstance(one, list) else [one]))
-                for column, one in (config.get("where") or {}).items()
-            },
+            where=_where.wanted(config.get("where")),
             store=config.get("store") or "",
             sample=config.get("sample") or cls.sample,
+            stream=stream,
         )
 
     def files(self, splits: Sequence[str]) -> dict[str, Any]:
@@ -246,13 +254,19 @@ def each(
     examples: Examples,
     split: str,
     problems: Problems,
+    *,
+    one_of_many: bool = False,
 ) -> Iterator[tuple[str, int, Values, list[str]]]:
     """The examples of one split as they are read: (file, line, values of fields, right outputs).
+
+    Args:
+        one_of_many: what `data.where` asks for may be in other files.
 
     Raises:
         RequestError: there are rows, and none of them is one that `data.where` asks for.
     """
-    columns = {**config.columns, **{_WHERE + column: column for column in config.where}}
+    asked = config.where[split]
+    columns = {**config.columns, **{_WHERE + column: column for column in asked}}
     lists = {n: one.separator for n, one in config.fields.items() if one.separator}
     rows = formats.read(path, columns, config.format, config.header, problems, lists)
     fields: Mapping[str, Field] = {}
@@ -261,7 +275,7 @@ def each(
         if not fields or file != row.file:
             fields = {name: one.beside(row.file) for name, one in config.fields.items()}
         file = row.file
-        if any(row.fields[_WHERE + c].strip() not in own for c, own in config.where.items()):
+        if any(row.fields[_WHERE + c].strip() not in own for c, own in asked.items()):
             others += 1
             continue
         values: dict[str, Any] = {}
@@ -276,10 +290,9 @@ def each(
             for example, right in examples(values, training=split == "train"):
                 count += 1
                 yield row.file, row.line, example, right
-    if others and not count:
-        asked = " and ".join(f"{c}: {' or '.join(sorted(v))}" for c, v in config.where.items())
+    if others and not count and not one_of_many:
         raise RequestError(
-            f"{file}: none of {others} rows is one that data.where asks for, {asked}"
+            f"{file}: none of {others} rows is one that data.where asks for, {_where.said(asked)}"
         )
 
 
@@ -296,11 +309,12 @@ def learn(config: Config, rows: Rows) -> dict[str, Field]:
     if config.shared and texts:
         first = texts[next(iter(texts))]
         every = [texts[name].written(value) for name in texts for value in rows.values[name]]
-        one = first.learn(every)
+        one = first.taught(every)
+        assert isinstance(one, TextField)
         found.update({name: own.sharing(one) for name, own in texts.items()})
     for name, own in found.items():
         if not isinstance(own, TextField) or (own.of is None and not own.learned):
-            found[name] = own.learn(
+            found[name] = own.taught(
                 list(zip(*(rows.values[source] for source in own.sources), strict=True))
                 if own.derived
                 else rows.values[name]
@@ -318,7 +332,25 @@ def encode(
     """Turn rows into columns; in training, those longer than `max_length` are left out.
 
     Dev and test stay whole: a score is of every example, however long.
+
+    Raises:
+        RequestError: nothing is left.
     """
+    columns, rows = encoded(rows, config, fields, split, problems)
+    if not len(rows):
+        told = f": {dict(problems.counts)} lines were left out" if len(problems) else ""
+        raise RequestError(f"{rows.file or split} has no usable line{told}")
+    return columns, rows
+
+
+def encoded(
+    rows: Rows,
+    config: Config,
+    fields: Mapping[str, Field],
+    split: str,
+    problems: Problems,
+) -> tuple[dict[str, Column], Rows]:
+    """As `encode`, of which nothing may be left."""
     columns: dict[str, Column] = {}
     for name, own in fields.items():
 
@@ -331,9 +363,6 @@ def encode(
     if sizes:
         columns, rows = _fitting(columns, rows, np.stack(sizes, 1), config, split, problems)
     problems.report(rows.file)
-    if not len(rows):
-        told = f": {dict(problems.counts)} lines were left out" if len(problems) else ""
-        raise RequestError(f"{rows.file or split} has no usable line{told}")
     return columns, rows
 
 
@@ -360,37 +389,3 @@ def _fitting(
     if len(kept) == len(longest):
         return columns, rows
     return {name: one.take(kept) for name, one in columns.items()}, rows.pick(kept.tolist())
-
-
-def refuse_unknown(where: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
-    """Refuse keys that a section does not have, with the nearest one that it has."""
-    for key in given:
-        if key not in known:
-            raise RequestError(f"{where} has no key {key!r}: {nearest(str(key), known)}")
-
-
-def _tokenizers(
-    given: Mapping[str, Any], fields: Mapping[str, Field]
-) -> tuple[dict[str, Field], bool]:
-    """The fields with the tokenizers that are wanted, and whether all texts have one vocabulary.
-
-    What is said of a field overrides what is said of all, and that what the task has as default.
-    Texts that are to differ cannot share.
-    """
-    texts = own_texts(fields)
-    refuse_unknown("data.tokenizer", given, (*_TOKENIZER, "shared", *texts))
-    common = {key: given[key] for key in _TOKENIZER if key in given}
-    made: dict[str, TextField] = {}
-    for name, own in texts.items():
-        told = given.get(name) or {}
-        refuse_unknown(f"data.tokenizer.{name}", told, _TOKENIZER)
-        made[name] = own.configured({**common, **told})
-    settings = [(one.settings, one.min_count) for one in made.values()]
-    alike = len(settings) > 1 and all(one == settings[0] for one in settings)
-    one_for_all = given.get("shared", alike and not any(name in given for name in texts))
-    if one_for_all and len(settings) > 1 and not alike:
-        raise RequestError(
-            "data.tokenizer: shared: true needs the same kind, vocab_size and lowercase on both "
-            "sides"
-        )
-    return {**fields, **made}, bool(one_for_all)

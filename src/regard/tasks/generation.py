@@ -19,6 +19,7 @@ from regard.data.token_store import StoredTexts
 from regard.data.tokenize import Tokenizer
 from regard.decode.ensemble import Ensemble
 from regard.decode.rules import Rule
+from regard.decode.waiting import telling
 from regard.errors import RequestError
 from regard.fields import Bad, Field, TextField
 from regard.layers.project import deferring
@@ -80,6 +81,8 @@ class Generation(Task):
         self.risk = _settings(Risk, risk, "risk")
         self.pointing = _settings(Pointing, pointing, "pointing")
         self.self_critical = _settings(SelfCritical, self_critical, "self_critical")
+        if self.guided:
+            self.together_why = "task.guided has an alignment for each row of one file"
         self._rewards, self._names = Rewards(), torch.zeros(0, dtype=torch.bool)
 
     @abstractmethod
@@ -144,6 +147,11 @@ class Generation(Task):
         texts = tokenizers_of(known)
         own = {} if "source" in texts else known["source"].arguments()
         return {**own, **{f"{s}_vocab_size": len(texts[s]) for s in SIDES if s in texts}}
+
+    def rows(self, fields: Mapping[str, Field]) -> dict[str, tuple[str, Sequence[str]]]:
+        """The tokens of both vocabularies."""
+        texts = {n: f for n, f in fields.items() if isinstance(f, TextField) and n in SIDES}
+        return {f"{n}_vocab_size": (n, f.rows()["vocab_size"]) for n, f in texts.items()}
 
     # -- learning
 
@@ -287,10 +295,16 @@ class Generation(Task):
     ) -> list[Prediction]:
         """The hypotheses of some sources."""
         batch, told = self._told(model, dataset, indices, decoder, fields, asked)
-        return [
-            self.prediction(dataset.texts[i], found, self.spelling(dataset.texts[i], fields))
-            for i, found in zip(indices, decoder(*batch, **told), strict=True)
-        ]
+        early: dict[int, Prediction] = {}
+
+        def made(row: int, found: list[Any]) -> Prediction:
+            text = dataset.texts[indices[row]]
+            early[row] = self.prediction(text, found, self.spelling(text, fields))
+            return early[row]
+
+        with telling(made):
+            each = decoder(*batch, **told)
+        return [early.get(row) or made(row, found) for row, found in enumerate(each)]
 
     def stream(
         self,

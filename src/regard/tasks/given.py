@@ -9,6 +9,7 @@ from torch import nn
 
 from regard.data.dataset import Table
 from regard.data.problems import Problems
+from regard.data.token_store import Joined, StoredTexts
 from regard.data.tokenize import Tokenizer
 from regard.errors import RequestError, nearest
 from regard.fields import Bad, Field, TextField
@@ -26,6 +27,7 @@ __all__ = [
     "device_of",
     "row_of",
     "sides",
+    "texts_of",
     "tokenizers_of",
 ]
 
@@ -113,6 +115,23 @@ def sides(fields: Mapping[str, Field]) -> tuple[list[str], list[str]]:
     """The names of inputs, derived ones left out, and of targets."""
     return [n for n, f in fields.items() if not f.target and not f.derived], [
         n for n, f in fields.items() if f.target
+    ]
+
+
+def texts_of(
+    fields: Mapping[str, Field], inputs: Sequence[str], values: Mapping[str, Any]
+) -> Sequence[str]:
+    """The inputs of each example as one text, divided by `|||`; those of a store stay on disk.
+
+    Args:
+        values: of each field, one for each example.
+    """
+    between, read = f" {BETWEEN} ", [values[name] for name in inputs]
+    if all(isinstance(one, StoredTexts) for one in read):  # as they were written
+        return Joined(read, between)
+    return [
+        between.join(fields[n].written(v) for n, v in zip(inputs, row, strict=True))
+        for row in zip(*read, strict=True)
     ]
 
 

@@ -42,6 +42,7 @@ class Images(Labeling):
     viewed: ClassVar[str] = "images"
     texts: ClassVar[tuple[str, ...]] = ("image",)
     reads_files: ClassVar[bool] = True
+    most: ClassVar[int | None] = 32  # features of more pictures would need more memory
     lower_is_better: ClassVar[frozenset[str]] = Labeling.lower_is_better | {"ece", "mse"}
 
     def __init__(

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,7 +23,7 @@ from regard.tasks.given import device_of
 from regard.tasks.objectives import OBJECTIVES, Objective, balanced
 from regard.tasks.prediction import Prediction
 from regard.tasks.vectored import FromVectors
-from regard.tasks.vote import Vote
+from regard.tasks.vote import OfTexts, Vote
 from regard.tasks.windows import InWindows
 
 __all__ = ["Labeling", "confidence", "label_scores"]
@@ -68,6 +69,7 @@ class Labeling(FromVectors):
     """
 
     viewed: ClassVar[str] = "labeling"
+    storable: ClassVar[bool] = True
     max_length: ClassVar[int] = 20_000
 
     def __init__(
@@ -108,6 +110,8 @@ class Labeling(FromVectors):
             )
         if window and len(self.texts) > 1:
             raise RequestError(f"task.window: {self.name} reads pairs, and windows are of one text")
+        if weights:
+            self.together_why = f"task.weights: {weights} counts the labels of all rows"
         self.window = window
         self.target, self.weights, self.temperature = target, weights, temperature
         self.features, self.sentences, self.characters = list(features), sentences, characters
@@ -195,9 +199,11 @@ class Labeling(FromVectors):
         return {"temperature": round(fit_temperature(logits, labels), 4)}
 
     @torch.no_grad()
-    def _logits(self, model: nn.Module, batch: Any) -> Tensor:
-        read = self._windowed(model) if self.window and not isinstance(model, Vote) else model
-        logits: Tensor = read(*self._inputs(batch.to(device_of(model)))).logits
+    def _logits(self, model: nn.Module, batch: Any, texts: Sequence[str] = ()) -> Tensor:
+        inputs = self._inputs(batch.to(device_of(model)))
+        read: Any = self._windowed(model) if self.window and not isinstance(model, Vote) else model
+        asked = {"texts": texts} if isinstance(model, Vote) else {}
+        logits: Tensor = read(*inputs, **asked).logits
         return logits.double().cpu()
 
     def _windowed(self, model: nn.Module) -> InWindows:
@@ -213,12 +219,29 @@ class Labeling(FromVectors):
     def together(self, models: Sequence[nn.Module], tasks: Sequence[Task]) -> nn.Module:
         """The mean of the calibrated probabilities of several models."""
         each = [
-            (own._windowed(one) if own.window else one, own.temperature)
+            (
+                own._windowed(one) if own.window and not isinstance(one, OfTexts) else one,
+                own.temperature,
+            )
             for one, own in zip(models, tasks, strict=True)
             if isinstance(own, Labeling)
         ]
         readers, of = zip(*each, strict=True)
         return Vote(readers, of, self.objective.probabilities, self.objective.logits)
+
+    def of_texts(self, model: nn.Module, fields: Mapping[str, Field]) -> nn.Module:
+        """A model that reads texts as they were written, for `together`."""
+        return OfTexts(model, partial(self._logits_of, fields))
+
+    def _logits_of(
+        self, fields: Mapping[str, Field], model: nn.Module, texts: Sequence[str]
+    ) -> Tensor:
+        given = self.asked(texts, fields)
+        if len(given.places) < len(texts):
+            at = next(i for i in range(len(texts)) if i not in given.places)
+            why = given.refused[at].refused or "it is empty"
+            raise RequestError(f"a model of the ensemble cannot read {texts[at][:60]!r}: {why}")
+        return self._logits(model, given.dataset.collate(range(len(texts))))
 
     def outputs(
         self,
@@ -230,7 +253,8 @@ class Labeling(FromVectors):
         **asked: Any,
     ) -> list[Prediction]:
         """The answer for each example; scores are logarithms of calibrated probabilities."""
-        logits = self._logits(model, dataset.collate(indices)) / self.temperature
+        texts = [dataset.texts[i] for i in indices]
+        logits = self._logits(model, dataset.collate(indices), texts) / self.temperature
         each = self.objective.probabilities(logits).tolist()
         return [
             self.objective.answer(dataset.texts[i], one, fields[self.target])

@@ -10,12 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from regard.data import running
-from regard.data.problems import Problems
+from regard.data.problems import Problems, Silent
+from regard.data.tokenize import Tokenizer
 from regard.errors import RequestError, nearest
 from regard.fields import Field, TextField
 from regard.metrics import Score, perplexity
 from regard.protocols import UNK
-from regard.tasks import corpus
+from regard.tasks import corpus, streamed
 from regard.tasks.base import Task
 from regard.tasks.given import Asked, Data, as_fields, device_of, tokenizers_of
 from regard.tasks.linear import linear_start
@@ -26,7 +27,10 @@ from regard.tasks.text_blocks import TextBlockBatch, TextBlocks
 
 __all__ = ["Language", "ScoredText"]
 
-KEYS = ("path", "format", "columns", "header", "limit", "tokenizer", "train", "dev", "test")
+KEYS = (
+    "path", "format", "columns", "header", "limit", "tokenizer", "train", "dev", "test", "stream",
+    "sample",
+)  # fmt: skip
 NEXT = 5
 """Words that are named as the likeliest behind a text."""
 
@@ -93,7 +97,10 @@ class Language(Task):
             config: `path`, or `train`, `dev`, `test`: plain text, JSONL or TSV (`columns: {text:
                 NAME}`), or trees; `format` where the name does not tell it; `limit`: the first so
                 many lines (rows) of the training text, or of each split; `tokenizer`: `kind`
-                (words), `vocab_size` (10,000), `lowercase`, `min_count`.
+                (words), `vocab_size` (10,000), `lowercase`, `min_count`; `stream`: the training
+                text is read from many files, a buffer of lines at a time (see `streamed`), and no
+                stretch goes over the end of a buffer; `sample`: lines that the vocabulary is then
+                learned from.
             fields: those of a trained model.
 
         Raises:
@@ -108,27 +115,37 @@ class Language(Task):
         found = corpus.Config.of(config, declared)
         text = found.fields["text"]
         assert isinstance(text, TextField)
+        lines_of = partial(running.lines, format=found.format, column=column, header=found.header)
+        streaming = bool(found.stream) and "train" in splits
+        others = [s for s in splits if s != "train"] if found.stream.get("files") else splits
+        there = found.path is not None or any(split in found.given for split in others)
+        files = found.files(others) if there and others else {}
+        train_files = streamed.files_of(found.stream, files.pop("train", None)) if streaming else []
         read = {
-            split: partial(
-                running.lines, path, format=found.format, column=column, header=found.header,
-                limit=found.limit.get(split),
-            )
-            for split, path in found.files(splits).items()
-        }  # fmt: skip
+            split: partial(lines_of, path, limit=found.limit.get(split))
+            for split, path in files.items()
+        }
+        if fields is None and streaming:
+            some = streamed.sampled(found, train_files, lines_of)
+            fields = {"text": running.vocabulary(lambda: some, text.settings, text.min_count)}
         if fields is None:
             if "train" not in read:
                 raise RequestError("there is no training file to learn the vocabulary from")
             if str(read["train"].args[0]) == "-":
                 raise RequestError("a training text is read twice: give a file, not '-'")
             least = text.min_count
-            words = running.vocabulary(lambda: read["train"](_Silent()), text.settings, least)
+            words = running.vocabulary(lambda: read["train"](Silent()), text.settings, least)
             if least > 1 and len(words) == UNK + 1:
                 file = read["train"].args[0]
                 raise RequestError(f"{file}: no word of it occurs {least} times (min_count)")
             fields = {"text": words}
         known = as_fields(fields, declared)
         tokenizer = tokenizers_of(known)["text"]
-        problems, made = Problems(), {}
+        problems, made = Problems(), dict[str, Any]()
+        if streaming:
+            made["train"] = streamed.source(
+                found, train_files, lines_of, partial(self._stretches, tokenizer)
+            )
         for split, lines in read.items():
             encoded = running.encode(lines(problems), tokenizer, keep=split != "train")
             problems.report(str(lines.args[0]))
@@ -141,6 +158,12 @@ class Language(Task):
                 made[split] = TextBlocks.of_lines(encoded, self.context)
         train, dev, test = (made.get(split) for split in ("train", "dev", "test"))
         return Data(train, dev, test, known, problems)
+
+    def _stretches(self, tokenizer: Tokenizer, lines: list[Any], problems: Problems) -> TextBlocks:
+        """Lines of files that are read in parts, as stretches."""
+        return TextBlocks.blocks(
+            running.encode(lines, tokenizer, keep=False), self.block, self.context
+        )
 
     def model_arguments(self, fields: Mapping[str, Any]) -> dict[str, int]:
         """One vocabulary: what is read is what is foretold."""
@@ -253,15 +276,3 @@ class Language(Task):
                 best = logits[row, int(ends[row])].exp().topk(min(more, logits.shape[-1]))
                 likely[row] = list(zip(best.values.tolist(), best.indices.tolist(), strict=True))
         return torch.cat(parts, 1).double().cpu(), likely
-
-
-class _Silent(Problems):
-    """Of a pass over a text that is read again: what is wrong is told then."""
-
-    def add(
-        self, file: str, line: int, what: str, detail: str = "", *, stays: bool = False
-    ) -> None:
-        """Say nothing."""
-
-    def report(self, file: str) -> None:
-        """Say nothing."""

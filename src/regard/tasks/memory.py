@@ -148,6 +148,11 @@ class MemoryQA(Task):
         words = tokenizers_of(as_fields(fields, self.fields()))["story"]
         return {"vocab_size": len(words), "num_answers": len(words)}
 
+    def rows(self, fields: Mapping[str, Field]) -> dict[str, tuple[str, Sequence[str]]]:
+        """The words, of stories and of answers."""
+        words = fields["story"].rows()["vocab_size"]
+        return dict.fromkeys(("vocab_size", "num_answers"), ("story", words))
+
     def phases(self, model: nn.Module) -> Sequence[Phase]:
         """The linear start, where it is wanted."""
         return linear_start(model, self.linear_start)

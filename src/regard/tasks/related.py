@@ -1,18 +1,77 @@
 """Parts of the task of relations: how pairs are sampled, the threshold, and what is answered."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from regard.data.dataset import Table
 from regard.data.documents import Relation, RelationDocument, to_json
 from regard.data.formats.annotated import WRITERS
+from regard.data.vectors import count_vectors
+from regard.fields import Field
+from regard.fields.annotated import RelationField
+from regard.metrics.relations import hypernyms
+from regard.protocols import PAD, Inputs, Output
 from regard.tasks.prediction import Prediction
 
-__all__ = ["SAMPLINGS", "FoundRelations", "best_relation", "best_threshold", "keys_of"]
+__all__ = [
+    "SAMPLINGS",
+    "Candidates",
+    "FoundRelations",
+    "RelationVote",
+    "best_relation",
+    "best_threshold",
+    "candidates",
+    "from_counts",
+    "keys_of",
+    "leave_out_hypernyms",
+]
+
+
+class RelationVote(nn.Module):
+    r"""Several models that answer together.
+
+    .. math:: z = \frac{1}{m} \sum_i \log \mathrm{softmax}(z_i) + (0, s_i, ..., s_i), \quad
+        s_i = \mathrm{logit}(t_1) - \mathrm{logit}(t_i)
+
+    The first class is none. A pair that every model gives the probability of its own threshold has
+    the probability of the first model's threshold, which is the one that the task asks for.
+
+    Args:
+        models: `RelationClassifier`s over one vocabulary and the same relations.
+        thresholds: t of each, above 0 and below 1.
+    """
+
+    normalized = False
+
+    def __init__(self, models: Sequence[nn.Module], thresholds: Sequence[float]) -> None:
+        super().__init__()
+        self.models = nn.ModuleList(models)
+        odds = torch.tensor(thresholds, dtype=torch.float64).logit()
+        self.shift = float(odds[0] - odds.mean())
+
+    def forward(self, source: Inputs) -> Output:
+        """Logits of pairs, and those of tags."""
+        each: list[Output] = [model(source) for model in self.models]
+        total = _mean([one.logits for one in each])
+        total[..., 1:] += self.shift
+        return Output(total, {"names": _mean([one.extra["names"] for one in each])})
+
+
+def _mean(logits: Sequence[Tensor]) -> Tensor:
+    """Of log-probabilities."""
+    return torch.stack([one.double().log_softmax(-1) for one in logits]).mean(0)
+
+
+def from_counts(weight: Tensor, train: Any, scale: float) -> None:
+    """Give a model the vectors of its words or pieces that their neighbors in the texts make."""
+    ids = train.columns["document"].ids
+    weight.copy_(count_vectors([ids[i] for i in range(len(ids))], *weight.shape) * scale)
+    weight[PAD] = 0.0
 
 
 def _sides(true: Tensor) -> Tensor:
@@ -77,6 +136,23 @@ def best_relation(logits: Tensor) -> tuple[Tensor, Tensor]:
     return best.indices + 1, best.values
 
 
+Candidates = tuple[np.ndarray, np.ndarray, int]
+"""Probability of the best relation of each pair, whether it is true, and true relations."""
+
+
+def candidates(
+    model: Any, batches: Iterable[Any], documents: Sequence[RelationDocument]
+) -> Candidates:
+    """What a model would say of the pairs of some documents, were there no threshold."""
+    scores, right = [], []
+    for batch in batches:
+        best, probability = best_relation(model(batch["document"]).logits)
+        scores.append(probability.cpu().numpy())
+        right.append((best == batch["relation"]).cpu().numpy())
+    true = sum(len({r.key for r in one.relations}) for one in documents)
+    return np.concatenate(scores), np.concatenate(right), true
+
+
 def best_threshold(scores: np.ndarray, right: np.ndarray, true: int) -> float:
     """The threshold with the greatest F1, in the middle between two scores.
 
@@ -100,3 +176,16 @@ def keys_of(text: str) -> set[tuple[str, str, str]]:
     """The relations of an output, as `fields.annotated.as_text` writes them."""
     found = (one.split(" ") for one in text.split("; ") if one)
     return {(cells[1], cells[0], cells[2]) for cells in found if len(cells) == 3}
+
+
+def leave_out_hypernyms(made: Table, relation: Field, tree: Mapping[str, Sequence[str]]) -> None:
+    """Nothing is learned from pairs that say a true relation of something more general."""
+    assert isinstance(relation, RelationField)
+    labels: Any = made.columns["relation"]
+    for row, one in enumerate(made.extras["document"]):
+        true = {r.key for r in one.relations}
+        own = labels.labels[row]
+        for at, pair in enumerate(relation.pairs(one)):
+            kinds = {(name, *pair) for name in relation.names[1:]}
+            if own[at] == 0 and hypernyms(kinds, true, tree):
+                own[at] = -1

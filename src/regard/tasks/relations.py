@@ -15,34 +15,41 @@ from regard.data.batch import some
 from regard.data.dataset import Table
 from regard.data.documents import Relation
 from regard.data.formats import annotated
+from regard.data.pair_places import PLACES
 from regard.data.problems import Problems
-from regard.data.vectors import count_vectors
 from regard.errors import RequestError, nearest
 from regard.fields import Field
 from regard.fields.annotated import AnnotatedField, NamesField, RelationField
+from regard.fields.pretrained import Pretrained
 from regard.fields.tags import IGNORED
 from regard.metrics import Score
-from regard.metrics.relations import hypernyms, read_tree, relation_scores, without_hypernyms
-from regard.protocols import PAD, Inputs
+from regard.metrics.relations import read_tree, relation_scores, without_hypernyms
+from regard.protocols import Inputs
 from regard.tasks import corpus
 from regard.tasks.base import Task
 from regard.tasks.given import Asked, Data, as_fields, device_of
 from regard.tasks.prediction import Prediction
 from regard.tasks.related import (
     SAMPLINGS,
+    Candidates,
     FoundRelations,
+    RelationVote,
     best_relation,
     best_threshold,
+    candidates,
+    from_counts,
     keys_of,
+    leave_out_hypernyms,
 )
+from regard.tasks.vectored import VECTORS, FromVectors
 
 __all__ = ["Relations"]
 
-_KEYS = ("path", "format", "tokenizer", "limit", "max_length", *sources.SPLITS)
+_KEYS = ("path", "format", "tokenizer", "limit", "max_length", "vectors", *sources.SPLITS)
 _TOKENIZER = ("kind", "vocab_size", "lowercase", "min_count")
 
 
-class Relations(Task):
+class Relations(FromVectors):
     """Relations between concepts, from all of their mentions in a document.
 
     Args:
@@ -55,12 +62,16 @@ class Relations(Task):
             above a true one are no training examples, and scores are given without them too.
         vectors: size of a number in vectors counted from the training documents
             (`data.vectors`), which the pieces start from; 0: the model's own.
+        features: whether the model is given numbers that say how often and where the concepts of a
+            pair are said (`data.pair_places`).
+        cues: size of the model's table of what is written of a pair (`data.pair_cues`); 0: none.
     """
 
     name: ClassVar[str] = "relations"
     metric: ClassVar[str] = "f1"
     viewed: ClassVar[str] = "relations"
     max_length: ClassVar[int] = 5000
+    texts: ClassVar[tuple[str, ...]] = ("document",)
 
     def __init__(
         self,
@@ -71,6 +82,8 @@ class Relations(Task):
         threshold: float = 0.5,
         tree: str = "",
         vectors: float = 0.0,
+        features: bool = False,
+        cues: int = 0,
     ) -> None:
         if sampling not in SAMPLINGS:
             raise RequestError(f"task.sampling: {sampling!r}: {nearest(sampling, SAMPLINGS)}")
@@ -78,13 +91,15 @@ class Relations(Task):
             raise RequestError(f"task.threshold is {threshold:g}; it must be from 0 to 1")
         self.sampling, self.names, self.names_share = sampling, names, names_share
         self.threshold, self.tree, self.vectors = threshold, tree, vectors
+        self.features, self.cues = features, cues
 
     # -- data
 
     def fields(self) -> dict[str, Field]:
         """A document, the tags of its pieces, and the relations of its concepts."""
+        text = AnnotatedField("bpe", 2500, lowercase=True, end=False)
         return {
-            "document": AnnotatedField("bpe", 2500, lowercase=True, end=False),
+            "document": text.describing(self.features, self.cues),
             "names": NamesField("document"),
             "relation": RelationField("document"),
         }
@@ -92,8 +107,9 @@ class Relations(Task):
     @property
     def data_types(self) -> Mapping[str, Any]:
         """Of each key of `data:` its type."""
-        files = dict.fromkeys(sources.SPLITS, str | list[str])
-        return {**corpus.TYPES, **files, "dev": str | list[str] | dict[str, float | int]}
+        files: dict[str, Any] = dict.fromkeys(sources.SPLITS, str | list[str])
+        files["dev"] |= dict[str, float | int]
+        return {**corpus.TYPES, **files, "vectors": VECTORS}
 
     def data(
         self,
@@ -106,7 +122,8 @@ class Relations(Task):
         Args:
             config: `path`, or `train`, `dev`, `test` (a file or several, whose documents are
                 pooled); `dev: {share: 0.15, seed: 1}` holds out so many of the training documents;
-                `format` of the files; `tokenizer`; `limit` and `max_length` (of training).
+                `format` of the files; `tokenizer`; `limit` and `max_length` (of training);
+                `vectors` of words (`fields.pretrained`).
             fields: those of a trained model.
 
         Raises:
@@ -127,16 +144,21 @@ class Relations(Task):
             kept, out = held_out.held_out(share, len(rows["train"]))
             rows["dev"], rows["train"] = rows["train"].pick(out), rows["train"].pick(kept)
         declared = self.fields()
+        vectors = Pretrained.of(config["vectors"]) if config.get("vectors") else None
         if fields is None:
             if "train" not in rows:
                 raise RequestError("there is no training file to learn the fields from")
             documents = rows["train"].values["document"]
             text = declared["document"]
             assert isinstance(text, AnnotatedField)
-            known: dict[str, Field] = {"document": text.configured(told).learn(documents)}
+            text = text.configured(told).starting_from(vectors)
+            known: dict[str, Field] = {"document": text.learn(documents)}
             known |= {n: declared[n].learn(documents) for n in ("names", "relation")}
         else:
             known = as_fields(fields, declared)
+            text = known["document"]
+            if vectors is not None and "train" in splits and isinstance(text, AnnotatedField):
+                known["document"] = text.trained_from(vectors)
         made = {
             split: self._table(own, known, split, config, problems)
             for split, own in rows.items()
@@ -197,34 +219,23 @@ class Relations(Task):
         if not len(kept):
             raise RequestError(f"the {split} split has no usable document: {dict(problems.counts)}")
         made = made if len(kept) == len(sizes) else made.subset(kept.tolist())
-        return self._without_hypernyms(made, fields) if split == "train" and self.tree else made
-
-    def _without_hypernyms(self, made: Table, fields: Mapping[str, Field]) -> Table:
-        """Nothing is learned from pairs that say a true relation of something more general."""
-        tree, relation = read_tree(sources.find(self.tree)), fields["relation"]
-        assert isinstance(relation, RelationField)
-        labels: Any = made.columns["relation"]
-        for row, one in enumerate(made.extras["document"]):
-            true = {r.key for r in one.relations}
-            own = labels.labels[row]
-            for at, pair in enumerate(relation.pairs(one)):
-                kinds = {(name, *pair) for name in relation.names[1:]}
-                if own[at] == 0 and hypernyms(kinds, true, tree):
-                    own[at] = -1
+        if split == "train" and self.tree:
+            leave_out_hypernyms(made, fields["relation"], read_tree(sources.find(self.tree)))
         return made
+
+    def model_arguments(self, fields: Mapping[str, Any]) -> dict[str, int]:
+        """As of every task, with what there is about pairs: `num_features` and `num_cues`."""
+        told = {"num_features": self.features * len(PLACES), "num_cues": self.cues}
+        return super().model_arguments(fields) | {n: size for n, size in told.items() if size}
 
     # -- learning
 
     @torch.no_grad()
     def prepare(self, model: nn.Module, data: Data) -> None:
-        """Give the model the vectors of its pieces, where they are wanted."""
-        if not self.vectors:
-            return
-        weight = model.get_parameter("embed.weight")
-        ids = data.train.columns["document"].ids
-        rows = [ids[i] for i in range(len(ids))]
-        weight.copy_(count_vectors(rows, *weight.shape) * self.vectors)
-        weight[PAD] = 0.0
+        """Give the model the vectors of its words or pieces."""
+        super().prepare(model, data)
+        if self.vectors:
+            from_counts(model.get_parameter("embed.weight"), data.train, self.vectors)
 
     def loss(self, model: nn.Module, batch: Any, step: int | None = None) -> tuple[Tensor, int]:
         """Cross-entropy of the pairs, summed; in training their weighted mean for each document.
@@ -281,20 +292,15 @@ class Relations(Task):
         told = {name: value for name, value in vars(self).items() if name != "threshold"}
         return Relations(threshold=threshold, **told)
 
-    def _candidates(
-        self, model: nn.Module, dev: Any, tokens: int
-    ) -> tuple[np.ndarray, np.ndarray, int]:
-        """(probability of the best relation of each pair, whether it is true, true relations)."""
-        scores, right = [], []
-        for at in self.batches(dev, tokens):
-            batch = dev.collate(at).to(device_of(model))
-            best, probability = best_relation(model(batch["document"]).logits)
-            scores.append(probability.cpu().numpy())
-            right.append((best == batch["relation"]).cpu().numpy())
-        true = sum(len({r.key for r in one.relations}) for one in dev.extras["document"])
-        return np.concatenate(scores), np.concatenate(right), true
+    def _candidates(self, model: nn.Module, dev: Any, tokens: int) -> Candidates:
+        batches = (dev.collate(at).to(device_of(model)) for at in self.batches(dev, tokens))
+        return candidates(model, batches, dev.extras["document"])
 
     # -- predicting
+
+    def together(self, models: Sequence[nn.Module], tasks: Sequence[Task]) -> nn.Module:
+        """Several models as one; each is as sure as its own threshold says."""
+        return RelationVote(models, [getattr(own, "threshold", self.threshold) for own in tasks])
 
     def join(self, lines: Any) -> Any:
         """Single inputs: the lines of a PubTator document belong together."""
@@ -342,11 +348,10 @@ class Relations(Task):
         formats = several.extras.get("format") or ["jsonl"] * len(indices)
         if bare := [n for n, own in enumerate(formats) if not own]:
             several = self._named(model, several, bare, fields)
-        everything = range(len(indices))
-        batch = several.collate(everything).to(device_of(model))
+        batch = several.collate(range(len(several))).to(device_of(model))
         best, probability = (t.tolist() for t in best_relation(model(batch["document"]).logits))
         found, at = [], 0
-        for n in everything:
+        for n in range(len(several)):
             one = several.extras["document"][n]
             pairs = [
                 Relation(relation.names[best[at + k]], head, tail, probability[at + k])
@@ -374,8 +379,8 @@ class Relations(Task):
         documents = list(several.extras["document"])
         for n, own in zip(bare, tags, strict=True):
             pieces = text.cut(documents[n].text)
-            mentions = names.mentions(own[: len(pieces)], pieces)
-            documents[n] = replace(documents[n], mentions=tuple(mentions))
+            named = tuple(names.mentions(own[: len(pieces)], pieces))
+            documents[n] = replace(documents[n], mentions=named)
         rows = corpus.Rows(values={"document": documents})
         made = self._table(rows, fields, "test", {}, Problems())
         made.texts = several.texts

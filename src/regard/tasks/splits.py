@@ -1,4 +1,4 @@
-"""The splits of a task's data: in memory, or the training split from its store on disk."""
+"""The splits of a task's data: in memory, or the training split from its store or its files."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,7 +7,7 @@ from regard.data.dataset import Column, Dataset
 from regard.data.problems import Problems
 from regard.errors import RequestError
 from regard.fields import Field
-from regard.tasks import corpus, stored
+from regard.tasks import corpus, stored, streamed
 from regard.tasks.given import Data, as_fields
 
 __all__ = ["read_splits"]
@@ -21,6 +21,8 @@ def read_splits(
 ) -> Data:
     """Read the splits of a checked `data:` section; see `Task.data`."""
     section = corpus.Config.of(config, task.fields(), task.columns, task.header, task.max_length)
+    if section.stream and "train" in splits:
+        return _read_streamed(task, section, fields, splits)
     files, problems = section.files(splits), Problems()
     known = None if fields is None else {**section.fields, **as_fields(fields, section.fields)}
     columns: dict[str, dict[str, Column]] = {}
@@ -46,3 +48,25 @@ def read_splits(
         made[split] = task.dataset(columns[split], kept)
     train, dev, test = (made.get(split) for split in ("train", "dev", "test"))
     return Data(train, dev, test, dict[str, Field](known), problems)
+
+
+def _read_streamed(
+    task: Any, section: corpus.Config, fields: Mapping[str, Any] | None, splits: Sequence[str]
+) -> Data:
+    """The training split in files, and the others in memory."""
+    told, problems = bool(section.stream.get("files")), Problems()
+    others = [split for split in splits if split != "train"] if told else list(splits)
+    there = section.path is not None or any(split in section.given for split in others)
+    files = section.files(others) if there and others else {}
+    known = None if fields is None else {**section.fields, **as_fields(fields, section.fields)}
+    own = streamed.files_of(section.stream, files.pop("train", None))
+    known, train = streamed.training(task, section, own, known)
+    rows = {
+        split: corpus.read(path, section, task.examples, split, problems)
+        for split, path in files.items()
+    }
+    task.extend(rows, section, known)
+    made: dict[str, Dataset] = {}
+    for split, one in rows.items():
+        made[split] = task.dataset(*corpus.encode(one, section, known, split, problems))
+    return Data(train, made.get("dev"), made.get("test"), dict[str, Field](known), problems)

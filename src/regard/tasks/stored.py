@@ -23,21 +23,23 @@ from regard.data import token_parts, token_store
 from regard.data.dataset import Column
 from regard.data.problems import Problems
 from regard.errors import RequestError
-from regard.fields import Field, TextField
+from regard.fields import Field, GradeField, LabelField, LabelsField
 from regard.fields.files import files_of, read_fields
-from regard.fields.text import TextColumn
 from regard.tasks import corpus
+from regard.tasks._kept_columns import Others
 
 __all__ = ["training"]
 
 log = logging.getLogger(__name__)
 
-FORMAT = 1
+FORMAT = 2
 """Of the store; another number makes another store."""
 WORKERS = 8
 """Processes that encode, at most."""
 SEED = 1
 """Of the sample."""
+NAMED = (LabelField, LabelsField, GradeField)
+"""Fields that are learned from every row: they have few values, and each must be known."""
 EVERY = 10.0
 """Seconds between two words about how far it is."""
 
@@ -59,9 +61,9 @@ def training(
         fields: those of a trained model; learned from a sample where not given.
 
     Raises:
-        RequestError: a field is more than a text in ids, or `data.limit` chooses rows.
+        RequestError: a field is no text, label or number, or `data.limit` chooses rows.
     """
-    texts = _texts(task, config)
+    _check(task, config)
     folder = Path(config.store).expanduser()
 
     def examples(found: Problems) -> Iterator[tuple[str, int, Mapping[str, Any], list[str]]]:
@@ -72,34 +74,30 @@ def training(
         known = _learned(folder / f"fields-{_digest(facts)}", config, examples)
     else:
         known = dict(fields)
-    tokenizers = {name: known[name].tokenizer for name in texts}  # type: ignore[attr-defined]
-    facts["tokenizers"] = {name: one.to_json() for name, one in tokenizers.items()}
+    other = Others(known, examples)
+    facts["known"] = files_of(known)
     place = folder / f"ids-{_digest(facts)}"
     with _alone(folder):
-        store = token_store.opened(place) or _made(place, config, examples, tokenizers, problems)
+        store = token_store.opened(place) or _made(place, config, examples, other, problems)
     file = str(path if not isinstance(path, Mapping) else next(iter(path.values())))
     if not len(store):
         raise RequestError(f"{file} has no usable line: {store.facts['left_out']} were left out")
-    columns: dict[str, Column] = {name: TextColumn(store.ids[name]) for name in texts}
-    target = next(name for name in texts if config.fields[name].target)
+    columns = other.columns(store)
+    target = next(name for name in config.fields if config.fields[name].target)
     lines: Any = store.lines  # whole numbers of NumPy, which stay on disk
     rows = corpus.Rows(file, dict(store.texts), token_store.Single(store.texts[target]), lines)
     return known, columns, rows
 
 
-def _texts(task: Any, config: corpus.Config) -> list[str]:
-    """The names of the fields, where all are texts of which nothing but ids is wanted."""
-    for name, own in config.fields.items():
-        plain = isinstance(own, TextField) and not (own.sentences or own.characters)
-        if not plain or not task.storable:
-            why = f"the task {task.name}" if not task.storable else f"its field {name!r}"
-            raise RequestError(
-                f"data.store keeps pairs of texts in ids, as translation has them; {why} is read "
-                "otherwise: leave data.store out"
-            )
+def _check(task: Any, config: corpus.Config) -> None:
+    """See that the task's rows can be kept."""
+    if not task.storable:
+        raise RequestError(
+            f"data.store keeps texts, labels and numbers; the task {task.name} is read otherwise: "
+            "leave data.store out"
+        )
     if "train" in config.limit:
         raise RequestError("data.limit.train: a store has every row; leave it or data.store out")
-    return list(config.fields)
 
 
 def _facts(task: Any, config: corpus.Config, path: Path | Mapping[str, Path]) -> dict[str, Any]:
@@ -107,8 +105,9 @@ def _facts(task: Any, config: corpus.Config, path: Path | Mapping[str, Path]) ->
     several = dict(path) if isinstance(path, Mapping) else {"": path}
     settings: dict[str, Any] = {}
     for name, own in config.fields.items():
-        assert isinstance(own, TextField)
-        settings[name] = [own.settings, own.min_count, own.end]
+        settings[name] = [own.kind, _plain(own)]
+        if own.before is not None:
+            settings[name] += [own.extends, _digest({"before": own.before.dump()})]
     return {
         "format": FORMAT,
         "task": task.name,
@@ -118,10 +117,16 @@ def _facts(task: Any, config: corpus.Config, path: Path | Mapping[str, Path]) ->
         "kind": config.format,
         "shared": config.shared,
         "max_length": config.max_length,
-        "where": {name: sorted(one) for name, one in config.where.items()},
+        "where": {name: sorted(one) for name, one in config.where["train"].items()},
         "sample": config.sample,
         "fields": settings,
     }
+
+
+def _plain(own: Field) -> dict[str, Any]:
+    """The settings of a field that are plain values."""
+    kinds = (str, int, float, bool, list, tuple, dict)
+    return {key: value for key, value in vars(own).items() if isinstance(value, kinds)}
 
 
 def _stamps(path: Path) -> list[tuple[str, int, int]]:
@@ -148,8 +153,12 @@ def _learned(folder: Path, config: corpus.Config, examples: Examples) -> dict[st
     if (folder / "done").is_file():
         return read_fields(config.fields, folder)
     draw, kept, count = random.Random(SEED), list[tuple[str, int, Any, Any]](), 0
+    named = [name for name, own in config.fields.items() if isinstance(own, NAMED)]
+    every: dict[str, dict[Any, None]] = {name: {} for name in named}
     for one in examples(Problems(shown=0)):  # a reservoir: every row with the same chance
         count += 1
+        for name in named:  # of labels every one, however rare
+            every[name][one[2][name]] = None
         if len(kept) < config.sample:
             kept.append(one)
         elif (place := draw.randrange(count)) < config.sample:
@@ -159,6 +168,7 @@ def _learned(folder: Path, config: corpus.Config, examples: Examples) -> dict[st
     rows = corpus.Rows(
         values={name: [values[name] for _, _, values, _ in kept] for name in config.fields}
     )
+    rows.values.update({name: list(own) for name, own in every.items()})
     said = f"{len(kept):,} of {count:,} rows" if count > len(kept) else f"all {count:,} rows"
     log.info("%s are learned from %s", corpus.learned_of(config), said)
     known = corpus.learn(config, rows)
@@ -176,7 +186,7 @@ def _made(
     place: Path,
     config: corpus.Config,
     examples: Examples,
-    tokenizers: Mapping[str, Any],
+    other: Others,
     problems: Problems,
 ) -> token_store.Store:
     """Make the store, and say how it goes."""
@@ -199,9 +209,14 @@ def _made(
         more = f", at most {config.max_length}" if what == "too long" else ""
         problems.add(file, line, what, detail + more)
 
+    def unknown(line: int, what: str, detail: str) -> None:
+        problems.add(file, line, what, detail, stays=True)
+
+    written = {name: own.written for name, own in config.fields.items()}
     store = token_parts.build(
-        place, rows(), tokenizers, config.max_length, left_out, _processes(), told
-    )
+        place, rows(), other.tokenizers, config.max_length, left_out, _processes(), told,
+        written, partial(other.arrays, report=unknown),
+    )  # fmt: skip
     problems.report(file)
     tokens, seconds = sum(store.facts["tokens"].values()), time.monotonic() - began
     log.info(

@@ -186,6 +186,12 @@ class Tagging(FromVectors):
             found["num_auxiliary"] = len(fields["auxiliary"].names)
         return found
 
+    def rows(self, fields: Mapping[str, Any]) -> dict[str, tuple[str, Sequence[str]]]:
+        """Words, their characters, and tags."""
+        named = {"num_tags": "tags"} | ({"num_auxiliary": "auxiliary"} if self.auxiliary else {})
+        words = {n: ("text", names) for n, names in fields["text"].rows().items()}
+        return {**words, **{n: (field, fields[field].names) for n, field in named.items()}}
+
     # -- learning
 
     def loss(self, model: nn.Module, batch: Any, step: int | None = None) -> tuple[Tensor, int]:

@@ -42,7 +42,8 @@ class FromVectors(Task):
             RequestError: see `Task.data`; or the file of vectors is not there or is none.
         """
         found = super().data(config, fields, splits)
-        if fields is None or found.train is None or not config.get("vectors"):
+        fresh = fields is None and not config.get("store")  # a store keeps none
+        if fresh or found.train is None or not config.get("vectors"):
             return found
         told = corpus.Config.of(config, self.fields()).fields  # continued: they are in no file
         again: dict[str, Field] = {}
@@ -51,8 +52,7 @@ class FromVectors(Task):
                 wanted = told[name]
                 assert isinstance(wanted, TextField)
                 assert wanted.pretrained is not None
-                vectors = replace(wanted.pretrained, most=0).read(own.tokenizer.vocabulary)
-                own = own.starting_from(vectors)
+                own = own.trained_from(wanted.pretrained)
             again[name] = own
         return replace(found, fields=again)
 

@@ -33,6 +33,7 @@ class Video(Captioning):
 
     name: ClassVar[str] = "video"
     viewed: ClassVar[str] = "video"
+    most: ClassVar[int | None] = 8
 
     def __init__(
         self,
@@ -47,7 +48,9 @@ class Video(Captioning):
         smoothing: float = 0.0,
         scheduled: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(plain, size, channels, fit, normalize, smoothing, scheduled)
+        super().__init__(
+            plain, size, channels, fit, normalize, smoothing=smoothing, scheduled=scheduled
+        )
         self.moving, self.shuffle = moving_of(scene or {}), shuffle
         self.clip = ClipField(
             size, channels, frames=frames, fit=fit, normalize=normalize, moving=self.moving

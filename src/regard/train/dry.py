@@ -1,7 +1,6 @@
 """A dry run: one step, a few decoded and scored examples, and no output files."""
 
 import logging
-import resource
 import sys
 import time
 from collections.abc import Iterator
@@ -14,12 +13,13 @@ import torch
 from regard import decode
 from regard.data.batch import plan
 from regard.data.dataset import Batch
+from regard.data.streamed import Streamed
 from regard.protocols import Inputs
 from regard.recipe import Recipe
 from regard.train import optim
 from regard.train.engine import device_of
+from regard.train.lanes import micros_of
 from regard.train.run import Built, build, validation_of
-from regard.train.stream import Stream
 
 __all__ = ["dry"]
 
@@ -41,9 +41,10 @@ def dry(recipe: Recipe) -> dict[str, Any]:
     built = build(recipe)
     s, device = built.settings, device_of(built.settings)
     model = built.model.to(device).train()
-    stream = Stream(
-        built.data.train, plan, tokens=s.batch.tokens, seed=s.seed, accumulate=s.batch.accumulate
-    )
+    train = built.data.train
+    if isinstance(train, Streamed):  # a buffer of it
+        train = train.first()
+    stream = micros_of(train, s, alone=True)
     optimizer = optim.build(s.optimizer, model.parameters())
     micro = next(iter(stream))
     shapes = {name: list(value.shape) for name, value in _tensors(micro.batch)}
@@ -55,28 +56,40 @@ def dry(recipe: Recipe) -> dict[str, Any]:
     optimizer.step()
     seconds = time.monotonic() - started
     scores = _judged(recipe, built, device)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # kB; bytes on macOS
-    peak //= 1024 if sys.platform == "darwin" else 1
     result = {
         "recipe": recipe.name,
         "model": recipe.model["name"],
         "parameters": sum(p.numel() for p in model.parameters()),
         "examples": {
             split: len(part)
-            for split in ("train", "dev", "test")
-            if (part := getattr(built.data, split)) is not None
+            for split, part in (
+                ("train", train),
+                ("dev", built.data.dev),
+                ("test", built.data.test),
+            )
+            if part is not None
         },
         "vocabulary": {side: len(tokenizer) for side, tokenizer in built.data.tokenizers.items()},
-        "batches": len(plan(built.data.train.sizes, tokens=s.batch.tokens, seed=s.seed, epoch=0)),
+        "batches": len(plan(train.sizes, tokens=s.batch.tokens, seed=s.seed, epoch=0)),
         "shapes": shapes,
         "loss": float(total.detach()) / int(count),
         "scored": scores,
         "seconds": round(seconds, 3),
-        "memory_mb": peak // 1024,
+        "memory_mb": _peak(),
     }
     for key, value in result.items():
         _talk.info("%s: %s", key, value)
     return result
+
+
+def _peak() -> int | None:
+    """The most memory that this process has had, in MiB; None where the system does not say."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # KiB; bytes on macOS
+    return peak >> (20 if sys.platform == "darwin" else 10)
 
 
 def _tensors(batch: Any) -> Iterator[tuple[str, torch.Tensor]]:

@@ -20,6 +20,8 @@ __all__ = ["launch"]
 GRACE = 30.0
 """Seconds that the others have to end when one has failed."""
 INTERRUPTED = 130
+KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
+"""What ends a process at once: Windows has one signal that does."""
 
 Process = subprocess.Popen[bytes]
 
@@ -41,7 +43,7 @@ def launch(words: Sequence[str], processes: int) -> int:
                     stderr=talk,
                 )
             )
-        stack.callback(_stop, started, signal.SIGKILL)
+        stack.callback(_stop, started, KILL)
         with _passing_on(started) as asked:
             codes = _wait(started)
         if asked or INTERRUPTED in codes:
@@ -83,7 +85,7 @@ def _wait(started: Sequence[Process]) -> list[int]:
             if not any(process.poll() == INTERRUPTED for process in started):
                 until = time.monotonic() + 1.0  # for what it says itself
         if until is not None and time.monotonic() > until:
-            _stop(started, signal.SIGKILL)
+            _stop(started, KILL)
         time.sleep(0.05)
     return [int(process.wait()) for process in started]
 
@@ -100,7 +102,7 @@ def _passing_on(started: Sequence[Process]) -> Iterator[list[int]]:
     asked: list[int] = []
 
     def stop(number: int, frame: Any) -> None:
-        _stop(started, signal.SIGKILL if asked else signal.SIGINT)
+        _stop(started, KILL if asked else signal.SIGINT)
         asked.append(number)
 
     before = {n: signal.signal(n, stop) for n in (signal.SIGINT, signal.SIGTERM)}

@@ -20,24 +20,29 @@ _talk = logging.getLogger("regard.train")
 
 
 @contextmanager
-def locked(folder: Path, *, force: bool = False) -> Iterator[None]:
+def locked(
+    folder: Path, *, force: bool = False, name: str = FILE, does: str = "trains"
+) -> Iterator[None]:
     """Lock a folder for this process.
 
     Args:
         force: ignore the lock of another process, for file systems with unreliable locks.
+        name: of the file that is locked.
+        does: what the process does there.
 
     Raises:
         RequestError: another process trains there; names the process.
     """
     made = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / FILE
+    path = folder / name
     file, other = _taken(path)
     if file is None and other is not None:
-        said = f"{folder}: another process trains here ({other})"
+        said = f"{folder}: another process {does} here ({other})"
         if not force:
             raise RequestError(
-                f"{said}: wait for it or stop it; -o trains elsewhere, --force ignores the lock"
+                f"{said}: wait for it or stop it; -o {does} elsewhere"
+                + (", --force ignores the lock" if name == FILE else "")
             )
         _talk.warning("%s; --force: both write it now", said)
     try:

@@ -1,11 +1,14 @@
 """Communication between the processes of a training; trivial for a single process."""
 
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["first", "gather", "is_parallel", "total"]
+__all__ = ["aside", "first", "gather", "is_parallel", "total"]
 
 
 def is_parallel() -> bool:
@@ -36,3 +39,22 @@ def gather(value: Any) -> list[Any]:
     found: list[Any] = [None] * torch.distributed.get_world_size()
     torch.distributed.all_gather_object(found, value)
     return found
+
+
+def aside() -> Callable[[NDArray[np.int64]], NDArray[np.int64]]:
+    """Sums over all processes, for a thread beside the training, in a group of its own.
+
+    The group is made at the first call, which all processes must make.
+    """
+    groups: list[Any] = []
+
+    def summed(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        if not is_parallel():
+            return numbers
+        if not groups:
+            groups.append(torch.distributed.new_group(backend="gloo"))
+        value = torch.from_numpy(numbers.copy())
+        torch.distributed.all_reduce(value, group=groups[0])
+        return value.numpy()
+
+    return summed

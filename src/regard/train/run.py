@@ -1,6 +1,5 @@
 """From a recipe to a folder: results follow from (recipe, seed), and running again continues."""
 
-import json
 import logging
 import random
 import shutil
@@ -16,29 +15,32 @@ import torch
 from torch import nn
 
 from regard import catalog, decode, tasks
-from regard._files import replace_file
+from regard._files import replace_file, settle, sweep
 from regard._malloc import keep_freed_memory
 from regard._recipe.layers import flat
-from regard.data.batch import plan
+from regard.data.plain_json import read_object
+from regard.data.streamed import Streamed
 from regard.errors import RegardError, RequestError, nearest
 from regard.fields import Field
-from regard.fields.files import files_of, read_fields
+from regard.fields.files import NAMES, files_of, read_fields
 from regard.recipe import Recipe, load
 from regard.train import engine, optim, schedule
 from regard.train.ahead import ahead
 from regard.train.finish import finish
+from regard.train.lanes import micros_of
 from regard.train.lock import locked
 from regard.train.settings import Training
-from regard.train.start import begin_from, fill
-from regard.train.stream import Stream
+from regard.train.start import Beginning, begin_from
 from regard.train.validate import Validation
+from regard.train.watching import FILE as WATCHED
+from regard.train.watching import Watching
 from regard.train.work import Work
 
 __all__ = ["Built", "build", "default_folder", "fit", "validation_of"]
 
 _talk = logging.getLogger("regard.train")
 
-SAME = ("expect", "train.log", "train.batch.ahead", "train.checkpoint.minutes")
+SAME = ("expect", "train.log", "train.batch.ahead", "train.checkpoint.minutes", "train.watch")
 """What may differ between a recipe and the one in its folder: results do not depend on it."""
 
 
@@ -83,8 +85,12 @@ def fit(
     finished = None if fresh else _finished(recipe, folder)
     if finished is None:
         with locked(folder, force=force) if engine.rank() == 0 else nullcontext():
-            if fresh and engine.rank() == 0:
-                _clear(folder)
+            if engine.rank() == 0:
+                if not force:  # the folder is this process's alone
+                    sweep(folder, ("", "checkpoints"))
+                settle(folder, NAMES)
+                if fresh:
+                    _clear(folder)
             finished = None if fresh else _finished(recipe, folder)  # it may have ended just now
             if finished is None:
                 return _fit(recipe, folder, progress)
@@ -103,7 +109,7 @@ def _fit(recipe: Recipe, folder: Path, progress: bool) -> dict[str, Any]:
     optimizer = optim.build(settings.optimizer, built.model.parameters())
     work = Work(
         folder, built.model, built.task, optimizer, schedule.build(settings.schedule), settings,
-        validation_of(recipe, built), bar=progress,
+        validation_of(recipe, built), watching=watching_of(recipe, built, folder), bar=progress,
     )  # fmt: skip
     try:
         _introduce(recipe, built, work)
@@ -125,6 +131,11 @@ def build(recipe: Recipe, folder: Path | None = None) -> Built:
     settings = Training.of(recipe.train)
     if not (settings.steps or settings.epochs or settings.cpu_seconds):
         raise RequestError(f"{recipe.where('train')}: train needs steps, epochs or cpu_seconds")
+    if settings.vocabulary != "keep" and not settings.start:
+        raise RequestError(
+            f"{recipe.where('train.vocabulary')}: train.vocabulary says what becomes of the "
+            "vocabularies of train.start; expected a model there"
+        )
     there = {"ema": settings.ema > 0, "average": settings.average > 1}
     if not there.get(settings.final, True):
         raise RequestError(
@@ -142,16 +153,16 @@ def build(recipe: Recipe, folder: Path | None = None) -> Built:
     task = tasks.load(recipe.task["name"])(**_arguments(recipe.task))
     first = begin_from(settings.start) if settings.start else None
     fields = _fields(task, folder) if folder else None
-    if first is not None:
-        fields = fields or first.fields
-    data = task.data(recipe.data, fields)
-    if data.train is None or not len(data.train):
+    place = recipe.where("train.start" if settings.vocabulary == "keep" else "train.vocabulary")
+    begun = None if first is None else Beginning(first, task, settings.vocabulary, place)
+    data = begun.data(recipe.data, fields) if begun else task.data(recipe.data, fields)
+    if data.train is None or not (isinstance(data.train, Streamed) or len(data.train)):
         raise RequestError(f"{recipe.where('data')}: there is no training example in the data")
     sizes = data.sizes or task.model_arguments(data.fields)
     model = catalog.build(recipe.model["name"], sizes, _arguments(recipe.model))
     task.prepare(model, data)
-    if first is not None:
-        fill(model, first, recipe.where("train.start"))
+    if begun:
+        begun.fill(model, sizes, _arguments(recipe.model), data.fields)
     return Built(settings, task, data, model)
 
 
@@ -161,10 +172,7 @@ def _arguments(section: Mapping[str, Any]) -> dict[str, Any]:
 
 def _run(work: Work, built: Built) -> None:
     s = built.settings
-    stream = Stream(
-        built.data.train, plan, tokens=s.batch.tokens, seed=s.seed, accumulate=s.batch.accumulate,
-        rank=engine.rank(), world=engine.world(), start=work.progress.place,
-    )  # fmt: skip
+    stream = micros_of(built.data.train, s, work.progress.place)
     with work.catching_signals(), closing(ahead(stream, s.batch.ahead)) as micros:
         engine.run(work, micros)
     if not work.progress.done:
@@ -201,6 +209,17 @@ def validation_of(recipe: Recipe, built: Built) -> Validation | None:
     )  # fmt: skip
 
 
+def watching_of(recipe: Recipe, built: Built, folder: Path) -> Watching | None:
+    """What looks at a few examples at some steps, or None."""
+    if not built.settings.watch.every:
+        return None
+    return Watching(
+        built.settings.watch, tasks.load(recipe.task["name"])(**_arguments(recipe.task)),
+        built.data, {"model": recipe.model, "decode": recipe.decode}, folder,
+        where=f"{recipe.where('train.watch')}: train.watch", say=_talk.info,
+    )  # fmt: skip
+
+
 def _introduce(recipe: Recipe, built: Built, work: Work) -> None:
     """The first lines of a run: model, data, kernels and the reasons for them."""
     from regard.attention import explain
@@ -213,7 +232,7 @@ def _introduce(recipe: Recipe, built: Built, work: Work) -> None:
     work.log.say(f"{recipe.name}, seed {s.seed}, {device} ({where}), {s.precision}")
     sizes = ", ".join(f"{key} {len(t)}" for key, t in built.data.tokenizers.items())
     work.log.say(
-        f"{recipe.model['name']} with {count:,} parameters; {len(built.data.train):,} examples"
+        f"{recipe.model['name']} with {count:,} parameters; {_said(built.data.train)}"
         + (f"; vocabulary {sizes}" if sizes else "")
     )
     reasons = {path: str(reason) for path, reason in explain(built.model).items()}
@@ -225,6 +244,14 @@ def _introduce(recipe: Recipe, built: Built, work: Work) -> None:
         _talk.debug("kernel of %s: %s", path or "the model", said)
     if work.progress.step:
         work.log.say(f"continuing after step {work.progress.step}")
+
+
+def _said(train: Any) -> str:
+    """How much there is to learn from."""
+    if isinstance(train, Streamed):
+        files = f"{len(train.files):,} file{'s' * (len(train.files) > 1)}"
+        return f"examples of {files} in {train.lanes} lanes, {train.buffer:,} in memory"
+    return f"{len(train):,} examples"
 
 
 # -- the folder
@@ -240,6 +267,7 @@ def _clear(folder: Path) -> None:
         "metrics.json",
         "README.md",
         "log.jsonl",
+        WATCHED,
     )
     for path in [
         *(folder / name for name in names),
@@ -258,8 +286,10 @@ def _finished(recipe: Recipe, folder: Path) -> dict[str, Any] | None:
     metrics = folder / "metrics.json"
     if not metrics.is_file() or not (folder / "config.json").is_file():
         return None
-    found: dict[str, Any] = json.loads(metrics.read_text())
-    return found
+    try:
+        return read_object(metrics)
+    except RequestError as error:
+        raise RequestError(f"{error}; --fresh trains again") from None
 
 
 def _refuse_change(recipe: Recipe, noted: Path) -> None:

@@ -51,7 +51,9 @@ def at_once(recipe: Recipe) -> int:
     never reduced.
     """
     threads = recipe.train.get("threads")
-    return max(1, len(os.sched_getaffinity(0)) // threads) if threads else 1
+    asked = getattr(os, "sched_getaffinity", None)  # not on macOS and Windows
+    cores = len(asked(0)) if asked else os.cpu_count() or 1
+    return max(1, cores // threads) if threads else 1
 
 
 def fit_seeds(
@@ -98,7 +100,8 @@ def fit_seeds(
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
     result = {"folder": str(root), **summary({seed: each[seed] for seed in seeds})}
-    replace_file(root / "seeds.json", lambda path: path.write_text(json.dumps(result, indent=2)))
+    said = json.dumps(result, indent=2)
+    replace_file(root / "seeds.json", lambda path: path.write_text(said, encoding="utf-8"))
     for metric, mean in result["metrics"].items():
         _talk.info(
             "%s: %.2f, sd %.2f over %d seeds", metric, mean, result["sd"][metric], len(seeds)

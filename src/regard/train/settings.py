@@ -6,10 +6,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-__all__ = ["BatchSettings", "Checkpoint", "NoiseSettings", "Training", "Validate"]
+__all__ = ["BatchSettings", "Checkpoint", "NoiseSettings", "Training", "Validate", "WatchSettings"]
 
 Count = Annotated[int, Field(ge=1)]
 Natural = Annotated[int, Field(ge=0)]
+Choice = Literal["keep", "extend", "replace"]
 Amount = Annotated[float, Field(gt=0)]
 _AMOUNTS = ("epochs", "cpu_seconds", "clip", "clip_each", "max_column_norm", "noise", "ema")
 
@@ -66,6 +67,21 @@ class Checkpoint:
 
 
 @dataclass(frozen=True)
+class WatchSettings:
+    """Attention of a few examples, kept in `watch.seen` of the folder; see `train.watching`.
+
+    Args:
+        examples: how many of dev (of the training split where there is no dev), or inputs as
+            `regard look` takes them.
+        every: steps between two looks; the first is before the first step, the last after the last
+            one; 0: none. Weights and results do not depend on it.
+    """
+
+    examples: Annotated[int, Field(ge=1, le=16)] | list[str] = 3
+    every: Natural = 0
+
+
+@dataclass(frozen=True)
 class NoiseSettings:
     """Noise on the weights while a step is computed; see `train.weight_noise`.
 
@@ -91,7 +107,11 @@ class Training:
         cpu_seconds: CPU time of this process, over all its runs in the folder, including
             validation. Results then depend on the machine.
         start: a model folder, or a shipped model, with the initial weights and tokenizers (for
-            fine-tuning); `data.tokenizer` is then ignored.
+            fine-tuning).
+        vocabulary: what becomes of the vocabularies, labels and tags of `start`: `keep` them
+            (`data.tokenizer` is then ignored), `extend` them by what is new in the training data,
+            or `replace` them; rows of weights go by their names. A mapping says it of single
+            fields; the others are kept. See `train.vocabulary`.
         optimizer: `{name: adam, lr: 0.001, ...}`; see `train.optim`.
         schedule: `{name: inverse-sqrt, warmup: 4000}`; see `train.schedule`.
         clip: maximum gradient norm; 0: no clipping.
@@ -106,6 +126,7 @@ class Training:
         average: the number of last checkpoints to average at the end; 0 or 1: none.
         ema: decay of an exponential moving average of the weights; 0: none.
         final: which weights are saved. `auto`: those that are best on dev.
+        watch: examples whose attention is kept at some steps.
         precision: `bf16` is automatic mixed precision, weights stay float32.
         seed: the seed of all random numbers.
         log: steps between lines of the log; 0: none.
@@ -120,6 +141,7 @@ class Training:
     cpu_seconds: Amount | None = None
     batch: BatchSettings = BatchSettings()
     start: str | None = None
+    vocabulary: Choice | dict[str, Choice] = "keep"
     optimizer: Mapping[str, Any] = field(default_factory=lambda: {"name": "adam"})
     schedule: Mapping[str, Any] = field(default_factory=lambda: {"name": "constant"})
     clip: Annotated[float, Field(ge=0)] = 0.0
@@ -132,6 +154,7 @@ class Training:
     final: Literal["auto", "last", "best", "average", "ema"] = "auto"
     validate: Validate = Validate()
     checkpoint: Checkpoint = Checkpoint()
+    watch: WatchSettings = WatchSettings()
     precision: Literal["fp32", "bf16"] = "fp32"
     seed: Natural = 1
     log: Natural = 50
@@ -145,7 +168,7 @@ class Training:
         """The settings of a recipe's `train` section, which was checked before."""
         nested = {
             "batch": BatchSettings, "validate": Validate, "checkpoint": Checkpoint,
-            "weight_noise": NoiseSettings,
+            "weight_noise": NoiseSettings, "watch": WatchSettings,
         }  # fmt: skip
         known = {f.name for f in fields(cls)}
         made: dict[str, Any] = {}

@@ -1,14 +1,19 @@
 """Training from the weights of a model folder (fine-tuning)."""
 
+import logging
+from collections.abc import Mapping
 from typing import Any
 
-import torch
 from torch import nn
 
 from regard import store
 from regard.errors import RequestError
+from regard.fields import Field
+from regard.train import engine, vocabulary
 
-__all__ = ["begin_from", "fill"]
+__all__ = ["Beginning", "begin_from"]
+
+_talk = logging.getLogger("regard.train")
 
 
 def begin_from(folder: str) -> Any:
@@ -23,20 +28,78 @@ def begin_from(folder: str) -> Any:
         raise RequestError(f"train.start: {error}") from None
 
 
-@torch.no_grad()
-def fill(model: nn.Module, start: Any, said: str) -> None:
-    """Copy the weights of another model, which must have the same class and sizes.
+class Beginning:
+    """What a training takes from another model: fields, and weights.
 
-    Raises:
-        RequestError: another class, or other sizes.
+    Args:
+        start: the loaded model.
+        task: of the training.
+        asked: `train.vocabulary`.
+        where: the place in the recipe.
     """
-    mine, theirs = model.state_dict(), start.model.state_dict()
-    for name in sorted({*mine, *theirs}):
-        there, here = theirs.get(name), mine.get(name)
-        if there is None or here is None or there.shape != here.shape:
-            sizes = ("nothing" if one is None else str(tuple(one.shape)) for one in (here, there))
+
+    def __init__(self, start: Any, task: Any, asked: str | Mapping[str, str], where: str) -> None:
+        self.start, self.task, self.where = start, task, where
+        with _placed(where):
+            self.chosen = vocabulary.choices(asked, task.fields())
+
+    def data(self, config: Mapping[str, Any], fields: Mapping[str, Field] | None) -> Any:
+        """The data of the training.
+
+        Args:
+            config: the `data:` section.
+            fields: those of an earlier run of the same training.
+        """
+        how = set(self.chosen.values())
+        if fields is not None or how == {"keep"}:
+            return self.task.data(config, fields or self.start.fields)
+        task = self.task
+        if how != {"replace"}:
+            with _placed(self.where):
+                self._comparable()
+                shared = bool((config.get("tokenizer") or {}).get("shared"))
+                task = vocabulary.beginning(task, self.start.fields, self.chosen, shared=shared)
+        return task.data(config, None)
+
+    def fill(
+        self, model: nn.Module, sizes: Mapping[str, int], settings: Mapping[str, Any],
+        fields: Mapping[str, Field],
+    ) -> None:  # fmt: skip
+        """Give the new model its weights, and say what became of the vocabularies.
+
+        Args:
+            sizes, settings: what the model was made of.
+            fields: of the training's data.
+
+        Raises:
+            RequestError: another class, other sizes, or rows that cannot be found by name.
+        """
+        found: dict[str, vocabulary.Change] = {}
+        if set(self.chosen.values()) != {"keep"}:
+            self._comparable()
+            with _placed(self.where):
+                found = vocabulary.changes(self.task, self.start.fields, fields, self.chosen)
+            for said in dict.fromkeys(map(str, found.values())) if engine.rank() == 0 else ():
+                _talk.info("train.start: %s", said)
+        vocabulary.taken_over(model, self.start, sizes, settings, found, self.where)
+
+    def _comparable(self) -> None:
+        if self.start.task.name != self.task.name:
             raise RequestError(
-                "{}: train.start needs a model of the same kind and sizes, and {} is {} in the "
-                "recipe and {} in {}".format(said, name, *sizes, start.folder)
+                f"{self.where}: train.start: {self.start.folder} is a model for "
+                f"{self.start.task.name}, and the recipe's task is {self.task.name}"
             )
-        here.copy_(there)
+
+
+class _placed:
+    """Puts the place in the recipe before what is wrong."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, RequestError):
+            raise RequestError(f"{self.where}: train.vocabulary: {error}") from None

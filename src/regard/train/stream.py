@@ -17,10 +17,21 @@ Plan = Callable[..., list[list[int]]]
 
 @dataclass(frozen=True)
 class Place:
-    """A position in the stream: the next micro-batch is number `offset` of `epoch`'s plan."""
+    """A position in the stream: the next micro-batch is number `offset` of `epoch`'s plan.
+
+    Of data in files (see `train.lanes`) `offset` counts all micro-batches, `marks` says where each
+    lane stands, and `files` is a stamp of the files.
+    """
 
     epoch: int = 0
     offset: int = 0
+    marks: tuple[tuple[int, ...], ...] = ()
+    files: int = 0
+
+    def plain(self) -> tuple[Any, ...]:
+        """As plain values, which `Place` takes again."""
+        known = self.epoch, self.offset
+        return (*known, self.marks, self.files) if self.marks else known
 
 
 @dataclass(frozen=True)

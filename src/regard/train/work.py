@@ -23,6 +23,7 @@ from regard.train.average import Average, Last
 from regard.train.engine import device_of, rank
 from regard.train.log import Log
 from regard.train.optim import add_noise, clip_each
+from regard.train.progress import Progress
 from regard.train.schedule import Point, Schedule, ended
 from regard.train.settings import Training
 from regard.train.shards import copy_weights, like, sharded, whole
@@ -35,11 +36,12 @@ from regard.train.state import (
     set_random_state,
     weights_of,
 )
-from regard.train.stream import Micro, Place
+from regard.train.stream import Micro
 from regard.train.validate import Validation
+from regard.train.watching import Watching
 from regard.train.weight_noise import WeightNoise, limit_columns
 
-__all__ = ["Progress", "Work"]
+__all__ = ["Work"]
 
 ASK_EVERY = 10
 """Steps after which several processes ask each other whether to stop."""
@@ -49,39 +51,6 @@ TIDY = 60.0
 _talk = logging.getLogger("regard.train")
 
 
-class Progress:
-    """The progress of a training, saved in checkpoints."""
-
-    def __init__(self) -> None:
-        """At the beginning."""
-        self.step = 0
-        self.place = Place()
-        self.epoch = 0.0
-        self.best: float | None = None
-        self.bests: dict[str, float] = {}  # of each metric that counts
-        self.best_step = 0
-        self.worse = 0  # validations in a row without a better score
-        self.losses: list[float] = []  # on dev, of each validation, for schedules
-        self.cpu = 0.0
-        self.wall = 0.0
-        self.tokens = 0
-        self.done = ""  # why it ended
-        self.phase = 0  # which of the task's phases; their number: the main one
-        self.phase_began = (0, 0.0)  # the step and the epoch that it began after
-
-    def state(self) -> dict[str, Any]:
-        """As plain values."""
-        return {**vars(self), "place": (self.place.epoch, self.place.offset)}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """From plain values; an earlier version knew one phase, the linear start."""
-        if "linear_steps" in state:
-            state = {**state, "phase": int(not state["linear"] and state["linear_end"] is not None)}
-            state["phase_began"] = (state["linear_steps"], state.pop("linear_end") or 0.0)
-            state = {k: v for k, v in state.items() if k not in ("linear", "linear_steps")}
-        vars(self).update({**state, "place": Place(*state["place"])})
-
-
 class Work:
     """A training, called by `engine.run` at every step.
 
@@ -89,6 +58,7 @@ class Work:
         folder: for checkpoints, weights and the log.
         model: the model to validate and save. It is also `trained`, unless the engine shards the
             weights; then `trained` is a copy, whose weights are copied back when needed.
+        watching: keeps what a few examples are attended to.
         epoch_limit: passes over the data before it ends; None: no limit.
     """
 
@@ -102,6 +72,7 @@ class Work:
         settings: Training,
         validation: Validation | None,
         *,
+        watching: Watching | None = None,
         bar: bool = True,
     ) -> None:
         """Continue from the checkpoint in `folder`, if there is one."""
@@ -112,6 +83,7 @@ class Work:
         self.schedule = schedule
         self.settings = settings
         self.validation = validation
+        self.watching = watching
         self.progress = Progress()
         self.ema = Average(model, settings.ema) if settings.ema else None
         self.noise = WeightNoise(model, settings)
@@ -153,6 +125,7 @@ class Work:
         self._tidied = self._wall0
         self._cpu_before, self._wall_before = self.progress.cpu, self.progress.wall
         self._tick, self._saved = time.monotonic(), time.monotonic()
+        self._watch()
 
     def shard(self, mesh: DeviceMesh) -> None:
         """Train a sharded copy of the model."""
@@ -221,6 +194,8 @@ class Work:
             self._validate()
             self._clock()
             p.done = p.done or self._patience() or ended(self.schedule, p.losses)
+        if p.done or _due(p.step, s.watch.every):
+            self._watch()
         stop = bool(p.done) or interrupted
         if stop or late or _due(p.step, s.checkpoint.every):
             self.save()
@@ -326,6 +301,14 @@ class Work:
             said = "  ".join(f"{name} {number:.3f}" for name, number in result.items())
             self.log.say(f"step {p.step}: dev {said}{' (best)' if best else ''}")
         self._tick += time.monotonic() - started  # tokens/s is about training
+
+    def _watch(self) -> None:
+        if self.watching is not None:
+            started = time.monotonic()
+            self._gather_weights()
+            if self.first:
+                self.watching(self.model, self.progress.step, last=bool(self.progress.done))
+            self._tick += time.monotonic() - started
 
     # -- saving
 

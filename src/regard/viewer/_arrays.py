@@ -76,6 +76,8 @@ def view(
     rows, columns = own[0] if rows is None else rows, own[1] if columns is None else columns
     kinds = read(weights, kind, row)
     layers = {(one.kind, n): array for one in kinds for n, array in one.layers.items()}
+    if not layers:
+        raise RequestError("view expected weights, got none")
     steps = any(one.steps for one in kinds)
     sides = _Axes(rows, columns, row, several=len(kinds) > 1, steps=steps)
     maps = []

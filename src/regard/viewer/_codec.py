@@ -6,6 +6,7 @@ u8    a byte a weight, in half percents of the row's largest: round(200 · w / s
       (near-even weights: noise of which a page would hold gigabits); off by ≤ e · s / 400
 i8    the same with a sign, in percents: round(100 · w / s), s the largest size; off by ≤ s / 200
 f16   two bytes a weight, IEEE half precision
+few   n steps of the row's largest, off by ≤ s / 2n, two weights a byte: `_few`
 top   the largest k of a row: their places as differences, a byte a weight as in u8, the kept mass
 
 Every blob is zlib's (deflate with a checksum). Bytes are compressed as runs and by how often they
@@ -20,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.errors import RequestError
+from regard.viewer._few import few_of, from_few, size_of
 
 __all__ = [
     "CODES",
@@ -29,6 +31,7 @@ __all__ = [
     "inflate",
     "keep_top",
     "pack",
+    "pack_few",
     "unpack",
     "unpacked_size",
 ]
@@ -39,7 +42,8 @@ LARGE, MEAN = 1 << 15, 22
 """A large head's mean stays below so many used steps: no numbers of that mean hold more than
 log2(e · 22.5) = 5.93 bits each, so that any 144 heads of 512 × 512 fit 38 MB."""
 HALF_MOST = 60_000.0
-CODES = ("u8", "i8", "f16", "top")
+_BLOCK = 5  # zlib's Z_BLOCK, which Python does not name
+CODES = ("u8", "i8", "f16", "few", "top")
 Floats = NDArray[np.float32]
 
 
@@ -50,9 +54,11 @@ class CompressedHead:
     Args:
         blob: deflated.
         scale: of each row (R,); empty for f16.
-        entries: how many weights were kept in all (top only).
+        entries: how many weights were kept in all (top), or have a byte of their own (few).
         every: only each n-th step was used (u8 only).
         mass: of each row, the share that was kept (R,) in 1/255, rounded down (top only).
+        fine: the steps of weights that have a byte of their own (few only).
+        off: the largest difference to what was given, as it was measured (few only).
     """
 
     blob: bytes
@@ -60,12 +66,17 @@ class CompressedHead:
     entries: int = 0
     mass: NDArray[np.uint8] | None = None
     every: int = 1
+    fine: int = 0
+    off: float = 0.0
 
 
-def deflate(raw: bytes) -> bytes:
-    """As zlib, by runs and frequencies."""
+def deflate(*parts: bytes) -> bytes:
+    """As zlib, by runs and frequencies; those of each part are its own."""
     packer = zlib.compressobj(6, zlib.DEFLATED, 15, 9, zlib.Z_RLE)
-    return packer.compress(raw) + packer.flush()
+    done = []
+    for part in parts[:-1]:
+        done += [packer.compress(part), packer.flush(_BLOCK)]
+    return b"".join([*done, packer.compress(parts[-1]), packer.flush()])
 
 
 def inflate(blob: bytes, size: int, what: str) -> bytes:
@@ -104,6 +115,17 @@ def pack(weights: Floats, code: str, every: int = 1) -> CompressedHead:
     steps = np.minimum(np.rint(weights * (levels / every / safe)[:, None]) * every, levels)
     blob = deflate(steps.astype(np.int8 if code == "i8" else np.uint8).tobytes())
     return CompressedHead(blob, scale, every=every)
+
+
+def pack_few(weights: Floats, steps: int) -> CompressedHead:
+    """One head in so many steps.
+
+    Shapes:
+        weights (R, C)
+    """
+    scale = _scales(weights)
+    made = few_of(weights, scale, steps)
+    return CompressedHead(deflate(*made.parts), scale, made.large, fine=made.fine, off=made.off)
 
 
 def _scales(sizes: Floats) -> Floats:
@@ -150,15 +172,21 @@ def keep_top(weights: Floats, k: int | None) -> CompressedHead:
 
 def unpacked_size(code: str, rows: int, columns: int, entries: int) -> int:
     """How many bytes a head's blob has when unpacked."""
+    if code == "few":
+        return size_of(rows, columns, entries)
     if code == "top":
         return 4 * rows + entries * (_wide(columns) + 1)
     return rows * columns * (2 if code == "f16" else 1)
 
 
 def unpack(
-    blob: bytes, code: str, shape: tuple[int, int], scale: Floats, entries: int, what: str
-) -> Floats:
+    blob: bytes, code: str, shape: tuple[int, int], scale: Floats, entries: int, what: str,
+    steps: int = 0, fine: int = 0,
+) -> Floats:  # fmt: skip
     """The weights of one head: (R, C).
+
+    Args:
+        steps, fine: of `few`.
 
     Raises:
         RequestError: damaged bytes, or places outside the row.
@@ -167,10 +195,12 @@ def unpack(
     raw = inflate(blob, unpacked_size(code, rows, columns, entries), what)
     if code == "f16":
         return np.frombuffer(raw, "<f2").reshape(shape).astype(np.float32)
+    if code == "few":
+        return from_few(raw, shape, scale, steps, entries, fine, what)
     if code == "top":
         return _scatter(raw, shape, scale, entries, what)
-    steps = np.frombuffer(raw, np.int8 if code == "i8" else np.uint8).reshape(shape)
-    found: Floats = steps * (scale / np.float32(SIGNED if code == "i8" else LEVELS))[:, None]
+    levels = np.frombuffer(raw, np.int8 if code == "i8" else np.uint8).reshape(shape)
+    found: Floats = levels * (scale / np.float32(SIGNED if code == "i8" else LEVELS))[:, None]
     return found
 
 

@@ -19,26 +19,47 @@ __all__ = ["DrawableView", "drawable"]
 class DrawableView(View):
     """A `View` with the surfaces that draw it: page, file, figure, terminal."""
 
-    def save(self, path: str | Path, *, code: str | None = None, top_k: int | None = None) -> Path:
+    def save(
+        self,
+        path: str | Path,
+        *,
+        code: str | None = None,
+        top_k: int | None = None,
+        precision: int = 200,
+    ) -> Path:
         """Write a `.seen` file.
 
         Args:
             code: "u8" (default) or "f16" (exact where the weights were half precision).
             top_k: keep the largest k of each row, and what share of the row that is.
+            precision: of heads of more than 2^15 weights, keep n steps of each row's largest
+                weight s, off by at most s / 2n: 8 to 64, or 200. The file says by how much it is
+                off.
         """
         from regard.viewer._seen import dump
 
         target = Path(path)
-        content = dump(self, code=code, top_k=top_k)
+        content = dump(self, code=code, top_k=top_k, precision=precision)
         replace_file(target, lambda beside: beside.write_bytes(content))
         return target
 
-    def page(self, path: str | Path, *, code: str | None = None, top_k: int | None = None) -> Path:
-        """Write one self-contained HTML file that opens anywhere, without a network."""
+    def page(
+        self,
+        path: str | Path,
+        *,
+        code: str | None = None,
+        top_k: int | None = None,
+        precision: int = 25,
+    ) -> Path:
+        """Write one self-contained HTML file that opens anywhere, without a network.
+
+        Args:
+            code, top_k, precision: as in `save`; of large heads a page keeps less.
+        """
         from regard.viewer._html import page
 
         target = Path(path)
-        content = page(self, code=code, top_k=top_k)
+        content = page(self, code=code, top_k=top_k, precision=precision)
         replace_file(target, lambda beside: beside.write_bytes(content))
         return target
 

@@ -112,7 +112,9 @@ def _kinds(given: Any, kind: str | None) -> dict[str, Any]:
     if isinstance(given, Mapping) and not is_array(given):
         known = {long: short for short, long in NAMES.items()}
         found = {known.get(str(k), str(k)): v for k, v in given.items() if v is not None}
-        named = {k: v for k, v in found.items() if k in NAMES and len(v)}
+        named = {
+            k: v for k, v in found.items() if k in NAMES and (not hasattr(v, "__len__") or len(v))
+        }
         strange = [k for k, v in given.items() if v is not None and not _is_weights(v)]
         if not named and strange:
             raise RequestError(

@@ -21,6 +21,9 @@ SCRIPTS = (
     "text.js", "compare.js", "tasks.js", "main.js",
 )  # fmt: skip
 """In the order they are put together."""
+PRECISION = 25
+"""Steps of each row's largest that pages keep of large heads: 12 × 12 heads of 512 × 512 weights of
+a trained model take at most 7 MB so."""
 SOUND, STEPS = "sound.js", "steps.js"
 """Before the last of `SCRIPTS`, which starts everything: only pages with a sound, and only pages of
 a training, carry these."""
@@ -71,7 +74,7 @@ def page(view: View, *, live: bool = False, **options: Any) -> bytes:
     if not view.maps:
         return _plain(view)
     view = replace(view, runs=[run for run in view.runs if run.maps])  # others have no picture
-    data = base64.b64encode(dump(view, **options))
+    data = base64.b64encode(dump(view, **({"precision": PRECISION} | options)))
     texts = {"WHATS": WHATS, "MEASURES": MEASURES, "KEYS": KEYS, "LIVE": live}
     before, after = _file("page.html").split("@DATA@")
     sound = any(axis.kind == "audio" for axis in view.axes)

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from regard.data.plain_json import read_json
 from regard.errors import RequestError
 from regard.viewer._codec import (
     CODES,
@@ -32,10 +33,13 @@ from regard.viewer._codec import (
     inflate,
     keep_top,
     pack,
+    pack_few,
     unpack,
     unpacked_size,
 )
 from regard.viewer._drawable import DrawableView
+from regard.viewer._few import LEAST as COARSEST
+from regard.viewer._few import MOST as FINEST
 from regard.viewer._measure import measures, redundancy, thumbnails
 from regard.viewer._overview import overview, wants_overview
 from regard.viewer._seen_panels import panel_of, row_of
@@ -47,22 +51,34 @@ MAGIC = b"\x89SEEN\n\x01\x00"
 START = len(MAGIC) + 12
 THUMB = 32
 """Cells of the overview's pictures each way, kept for heads of more weights than `LARGE`."""
+PRECISE = 200
+"""The precision of code u8."""
 OVERVIEW = 4
 """Of an overview's weights only every so-manieth step is used: off by at most s / 100."""
 _RATIO = 1040  # deflate makes nothing smaller than 1 : 1032
 _MOST = 1 << 28  # bytes of a header, unpacked
 
 
-def dump(view: View, *, code: str | None = None, top_k: int | None = None) -> bytes:
+def dump(
+    view: View, *, code: str | None = None, top_k: int | None = None, precision: int = PRECISE
+) -> bytes:
     """The file's bytes.
 
+    Args:
+        precision: steps of each row's largest in heads of more than `LARGE` weights.
+
     Raises:
-        RequestError: weights that are no numbers, or a code that is not had.
+        RequestError: weights that are no numbers, a code that is not had, or no such precision.
     """
     if code is not None and code not in ("u8", "f16"):
         raise RequestError(f'code: expected "u8" or "f16", got {code!r}')
     if top_k is not None and top_k < 1:
         raise RequestError(f"top_k: expected a number from 1 up, got {top_k}")
+    if not (COARSEST <= precision <= FINEST or precision == PRECISE):
+        raise RequestError(
+            f"precision: expected {COARSEST} to {FINEST} steps of each row's largest, or "
+            f"{PRECISE}, got {precision}"
+        )
     found: dict[int, dict[str, list[float]]] = {}
     maps_now = list(view.maps)
     for m, one in enumerate(view.maps):
@@ -79,7 +95,9 @@ def dump(view: View, *, code: str | None = None, top_k: int | None = None) -> by
             row["audio"] = blobs.add(side.audio)
         sides.append(row)
     with ThreadPoolExecutor(2) as pool:  # zlib works without the interpreter's lock
-        packed = pool.map(lambda m: _pack_map(view, m, code, top_k), range(len(view.maps)))
+        packed = pool.map(
+            lambda m: _pack_map(view, m, code, top_k, precision), range(len(view.maps))
+        )
         maps = [row | _place(row.pop("_packed"), row.pop("_thumbs"), blobs) for row in packed]
     for m, known in found.items():
         maps[m]["measures"] = known
@@ -119,7 +137,9 @@ class _Blobs:
         return [self.size - len(blob), len(blob)]
 
 
-def _pack_map(view: View, m: int, code: str | None, top_k: int | None) -> dict[str, Any]:
+def _pack_map(
+    view: View, m: int, code: str | None, top_k: int | None, precision: int
+) -> dict[str, Any]:
     one = view.maps[m]
     weights = one.weights
     if not np.isfinite(weights).all():
@@ -132,8 +152,15 @@ def _pack_map(view: View, m: int, code: str | None, top_k: int | None) -> dict[s
         chosen, top_k = "top", None
     else:
         chosen = code or ("i8" if negative else "u8")
+        if chosen == "u8" and not code and precision < PRECISE and rows * columns > LARGE:
+            chosen = "few" if one.pool == (1, 1) else chosen
     every = 1 if one.pool == (1, 1) else OVERVIEW
-    heads = [keep_top(w, top_k) if chosen == "top" else pack(w, chosen, every) for w in weights]
+    heads = [
+        keep_top(w, top_k) if chosen == "top"
+        else pack_few(w, precision) if chosen == "few"
+        else pack(w, chosen, every)
+        for w in weights
+    ]  # fmt: skip
     own = one.rows == one.columns
     large = chosen != "top" and rows * columns > LARGE
     whole = one.pool == (1, 1)
@@ -152,6 +179,9 @@ def _pack_map(view: View, m: int, code: str | None, top_k: int | None) -> dict[s
             row[name] = value
     if chosen == "top":
         row["k"] = top_k or 0
+    elif chosen == "few":
+        row["steps"], row["fine"] = precision, [head.fine for head in heads]
+        row["off"] = float(f"{max((head.off for head in heads), default=0.0):.3g}")
     elif max((head.every for head in heads), default=1) > 1:
         row["every"] = [head.every for head in heads]
     if not whole:
@@ -165,8 +195,9 @@ def _place(heads: list[CompressedHead], thumbs: Any, blobs: _Blobs) -> dict[str,
     if len(scales):
         made["scales"] = "f2" if scales.max(initial=0.0) <= HALF_MOST else "f4"
         made["scale"] = blobs.add(deflate(scales.astype("<" + made["scales"]).tobytes()))
-    if heads and heads[0].mass is not None:
+    if heads and (heads[0].mass is not None or heads[0].fine):
         made["entries"] = [head.entries for head in heads]
+    if heads and heads[0].mass is not None:
         mass = np.concatenate([head.mass for head in heads if head.mass is not None])
         made["mass"] = blobs.add(deflate(mass.tobytes()))
     if thumbs is not None:
@@ -241,8 +272,8 @@ def parse(content: bytes) -> DrawableView:
         raise RequestError("the file is damaged or cut off: its check sum is another")
     raw = inflate(content[START : START + packed], size, "the header")
     try:
-        head = json.loads(raw)
-    except (ValueError, RecursionError):
+        head = read_json(raw.decode())
+    except ValueError:
         raise RequestError("the header is damaged: not JSON") from None
     body = memoryview(content)[START + packed :]
     return _view(Checked(head, "the header"), body)
@@ -293,11 +324,15 @@ def _map(row: Any, body: memoryview) -> Map:
         # A kept head may be far larger than its bytes; an honest one never beyond this.
         row.claim(rows * columns <= 1 << 31, "shape")
     scale = [0, 0] if code == "f16" else row.place("scale", len(body))
+    steps = row.count("steps"), row.whole("fine") or [0] * heads
+    if code == "few":
+        row.claim(COARSEST <= steps[0] <= FINEST, "steps")
+        row.claim(len(steps[1]) == heads and all(1 <= f <= 255 for f in steps[1]), "fine")
     wide = "f2" if code == "f16" else row.one_of("scales", ("f2", "f4"))
     row.claim(code == "f16" or int(wide[1]) * heads * rows <= scale[1] * _RATIO + 64, "scale")
     return Map(
         name, row.count("rows"), row.count("columns"), shape,
-        _loader(body, places, scale, wide, code, (heads, rows, columns), entries, name),
+        _loader(body, places, scale, wide, code, (heads, rows, columns), entries, name, steps),
         row.text("kind"), row.count("layer"), row.one_of("what", tuple(WHATS)),
         row.strings("heads"), row.counts("scope"), row.numbers("extra"), row.pairs("links"),
         pool=pool,
@@ -306,7 +341,7 @@ def _map(row: Any, body: memoryview) -> Map:
 
 def _loader(
     body: memoryview, places: list[list[int]], scale: list[int], wide: str, code: str,
-    shape: tuple[int, int, int], entries: list[int], name: str,
+    shape: tuple[int, int, int], entries: list[int], name: str, steps: tuple[int, list[int]],
 ) -> Callable[[int], Floats]:  # fmt: skip
     heads, rows, columns = shape
 
@@ -323,7 +358,8 @@ def _loader(
         at, length = places[head]
         blob = bytes(body[at : at + length])
         return unpack(
-            blob, code, (rows, columns), scales, entries[head], f"{name}, head {head + 1}"
-        )
+            blob, code, (rows, columns), scales, entries[head], f"{name}, head {head + 1}",
+            steps[0], steps[1][head],
+        )  # fmt: skip
 
     return load

@@ -1,12 +1,12 @@
 """A folder of Hugging Face: its model read without pickles, code or a network, and looked at."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from regard.data.plain_json import read_object
 from regard.errors import RequestError
 from regard.viewer._drawable import DrawableView
 from regard.viewer._transformers_looked import Reader, looked, quiet
@@ -132,12 +132,7 @@ def _config(folder: Path) -> dict[str, Any]:
     file = folder / "config.json"
     if not file.is_file():
         raise RequestError(f"expected a Hugging Face folder with a config.json, got {folder}")
-    try:
-        config = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise RequestError(f"{file}: expected JSON: {error}") from None
-    if not isinstance(config, dict):
-        raise RequestError(f"{file}: expected an object, got {type(config).__name__}")
+    config = read_object(file)
     if not any((folder / name).is_file() for name in _SAFE):
         pickles = sorted(p.name for p in folder.iterdir() if p.suffix in (".bin", ".pt", ".pth"))
         said = f"{pickles[0]}, a pickle, which could run code" if pickles else "no weights"

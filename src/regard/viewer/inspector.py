@@ -1,5 +1,6 @@
 """What a few examples are attended to while a model is trained, in one file with all steps."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,7 +14,7 @@ from torch import nn
 from regard.errors import RequestError
 from regard.viewer._drawable import DrawableView
 from regard.viewer.watching import of_seen, watch
-from regard.views import Axis, Map, Run
+from regard.views import Axis, Map, Run, View
 
 if TYPE_CHECKING:
     from transformers import TrainerCallback
@@ -37,7 +38,11 @@ class Inspector:
         names: of each example; "example 1", ....
         only: which attentions, as in `regard.watch`.
         run: calls the model for an example, where that is more than calling it.
+        look: gives the view of an example, in place of calling the model and watching it; of
+            several runs the first is kept.
         to: a .seen or .html file, written anew after each step that is kept.
+        most: bytes of the weights of all steps, as halves. Where there would be more, every second
+            step that `every` names is let go, and no more of those are kept.
 
     Raises:
         RequestError: no examples, not as many labels or names, or a file of another kind.
@@ -62,7 +67,9 @@ class Inspector:
         names: Sequence[str] | None = None,
         only: str | None = None,
         run: Callable[[nn.Module, Any], Any] | None = None,
+        look: Callable[[nn.Module, Any], View] | None = None,
         to: str | Path | None = None,
+        most: int | None = None,
     ) -> None:
         self.examples = list(examples)
         count = len(self.examples)
@@ -77,11 +84,13 @@ class Inspector:
         if self.to is not None and self.to.suffix not in (".seen", ".html"):
             raise RequestError(f"to: expected a .seen or .html file, got {self.to}")
         self.every, self.at, self.only = every, frozenset(at), only
+        self.most = most
         self._labels = list(labels) if labels is not None else [None] * count
         self._names = (
             list(names) if names is not None else [f"example {n}" for n in range(1, count + 1)]
         )
         self._run = _call if run is None else run
+        self._look = look
         self._axes: list[Axis] = []
         self._maps: list[Map] = []
         self._runs: list[Run] = []
@@ -101,32 +110,73 @@ class Inspector:
         """Keep what the model attends to now.
 
         Raises:
-            RequestError: no attention was seen.
+            RequestError: no attention was seen, weights that are no numbers, or one step has more
+                than `most`.
         """
         model = _bare(model)
         with _undisturbed(model):
-            for place, example in enumerate(self.examples):
-                with torch.no_grad(), watch(model, only=self.only) as seen:
-                    self._run(model, example)
-                given = self._labels[place]
-                rows, columns = given, None
-                if isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], list):
-                    rows, columns = given
-                self._add(of_seen(seen, rows=rows, columns=columns), place, step)
+            views = [self._seen(model, place) for place in range(len(self.examples))]
+        for view in views:  # all of them or none
+            if not all(np.isfinite(view.maps[m].weights).all() for m in view.runs[0].maps):
+                raise RequestError(f"step {step:,}: weights to be kept must be finite numbers")
+        for place, view in enumerate(views):
+            self._add(view, place, step)
         self.steps.append(step)
+        self._thin()
         if self.to is not None:
+            # Halves come back as they were: a file that is read again and gone on with is the same.
             view = self.view()
-            (view.save if self.to.suffix == ".seen" else view.page)(self.to)
+            view.save(self.to, code="f16") if self.to.suffix == ".seen" else view.page(self.to)
 
-    def _add(self, view: DrawableView, place: int, step: int) -> None:
+    def go_on(self, kept: View, last: int | None = None) -> bool:
+        """Begin with what was kept before, in a `.seen` file of an inspector of these examples.
+
+        Args:
+            kept: what `regard.viewer.read` gives of the file.
+            last: steps behind this one are let go: they will come again.
+
+        Returns:
+            Whether it is of these examples; else nothing is taken over.
+        """
+        if {run.input for run in kept.runs} != set(self._names) or self._runs:
+            return False
+        if any(run.step is None for run in kept.runs):
+            return False
+        steps = sorted({run.step for run in kept.runs if run.step is not None})
+        while len(steps) > 2 and all(s in self.at or s % (2 * self.every) == 0 for s in steps[:-1]):
+            self.every *= 2  # as it was thinned
+        for step in steps:
+            if last is None or step <= last:
+                for run in kept.runs:
+                    if run.step == step:
+                        own = replace(kept, runs=[run])
+                        self._add(own, self._names.index(run.input), step)
+                self.steps.append(step)
+        return True
+
+    def _seen(self, model: nn.Module, place: int) -> View:
+        """What is looked at in one example."""
+        example = self.examples[place]
+        if self._look is not None:
+            return self._look(model, example)
+        with torch.no_grad(), watch(model, only=self.only) as seen:
+            self._run(model, example)
+        given = self._labels[place]
+        rows, columns = given, None
+        if isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], list):
+            rows, columns = given
+        return of_seen(seen, rows=rows, columns=columns)
+
+    def _add(self, view: View, place: int, step: int) -> None:
         """Another run; axes that are there already are not kept twice, weights as halves."""
-        sides = []
-        for axis in view.axes:
-            if axis not in self._axes:
-                self._axes.append(axis)
-            sides.append(self._axes.index(axis))
+        given = view.runs[0]
+        sides: dict[int, int] = {}
         first = len(self._maps)
-        for one in view.maps:
+        for one in (view.maps[m] for m in given.maps):
+            for own in (one.rows, one.columns):
+                if view.axes[own] not in self._axes:
+                    self._axes.append(view.axes[own])
+                sides[own] = self._axes.index(view.axes[own])
             kept = one.weights.astype(np.float16)
 
             def load(head: int, kept: Any = kept) -> Any:
@@ -136,7 +186,34 @@ class Inspector:
                 one, rows=sides[one.rows], columns=sides[one.columns], load=load, tile=None
             ))  # fmt: skip
         maps = list(range(first, len(self._maps)))
-        self._runs.append(Run(maps, label=f"step {step:,}", input=self._names[place], step=step))
+        self._runs.append(Run(
+            maps, label=f"step {step:,}", input=self._names[place], output=given.output,
+            model=given.model, score=given.score, step=step,
+        ))  # fmt: skip
+
+    def _thin(self) -> None:
+        """Let steps go until the rest fits."""
+        while self.most is not None and self._size() > self.most:
+            gone = [s for s in self.steps if s % (2 * self.every) and s not in self.at]
+            if not gone:
+                if len(self.steps) > 2:
+                    self.every *= 2
+                    continue
+                one = self._size() / len(self.steps) / 1e6
+                raise RequestError(
+                    f"what is looked at in one step takes {one:.0f} MB, and all steps may take "
+                    f"{self.most / 1e6:.0f}: take fewer or shorter examples"
+                )
+            self.every *= 2
+            self.steps = [s for s in self.steps if s not in gone]
+            self._runs = [run for run in self._runs if run.step not in gone]
+            there = sorted(m for run in self._runs for m in run.maps)
+            place = {m: i for i, m in enumerate(there)}
+            self._maps = [self._maps[m] for m in there]
+            self._runs = [replace(run, maps=[place[m] for m in run.maps]) for run in self._runs]
+
+    def _size(self) -> int:
+        return sum(2 * one.shape[0] * math.prod(one.cells) for one in self._maps)
 
     def view(self) -> DrawableView:
         """All steps of all examples.

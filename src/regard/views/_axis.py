@@ -104,7 +104,10 @@ def axis_of(labels: Any, count: int | None = None, *, row: int = 0) -> Axis:
             special=special_places(labels.pieces),
         )
     else:
-        made = _of(from_pieces([str(label) for label in labels]))
+        try:
+            made = _of(from_pieces([str(label) for label in labels]))
+        except TypeError:
+            raise RequestError(f"labels: expected a list of texts, got {labels!r:.80}") from None
     if count is not None and len(made) != count:
         raise RequestError(f"expected {count} labels for {count} places, got {len(made)}")
     return made

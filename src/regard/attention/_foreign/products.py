@@ -68,7 +68,8 @@ class Products:
                 scores = scores.masked_fill(~mask, -math.inf)
             else:
                 scores = scores + mask
-        made = torch.softmax(scores, -1)
+        # In place: a second matrix of this size costs more than the softmax does.
+        made = torch.softmax(scores, -1, out=None if scores.requires_grad else scores)
         return made.nan_to_num_(0.0) if self.hides else made
 
     def read(self, weights: Tensor) -> Tensor:

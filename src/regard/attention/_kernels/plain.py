@@ -25,6 +25,7 @@ __all__ = [
     "edge_sum",
     "edges",
     "features",
+    "located_attend",
     "tiles",
 ]
 
@@ -65,6 +66,22 @@ def additive_attend(
     if mask is not None:
         mask = mask.expand(scores.shape)
     weights = masked_softmax(scores, mask)
+    return weights @ value, weights
+
+
+def located_attend(
+    query: Tensor, key: Tensor, value: Tensor, v: Tensor, filters: Tensor, project: Tensor,
+    before: Tensor, mask: Tensor | None, lengths: Tensor | None, scale: float,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Context and weights of the hybrid score; shapes as `cpu.located.attend`."""
+    half = filters.shape[1] // 2
+    signal = F.pad(before, (half, half)).unfold(-1, filters.shape[1], 1)  # (B, Q, K, width)
+    shown = signal @ filters.mT @ project.mT  # (B, Q, K, D)
+    scores = torch.tanh(query[:, :, None] + key[:, None] + shown) @ v * scale
+    if lengths is not None:
+        inside = torch.arange(key.shape[1], device=key.device) < lengths[:, None, None]
+        mask = inside if mask is None else mask & inside
+    weights = masked_softmax(scores, None if mask is None else mask.expand(scores.shape))
     return weights @ value, weights
 
 

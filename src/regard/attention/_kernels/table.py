@@ -121,6 +121,7 @@ def table() -> tuple[Kernel, ...]:
     from regard.attention._kernels.features import FeatureWise
     from regard.attention._kernels.flex import Flex
     from regard.attention._kernels.local import Local
+    from regard.attention._kernels.located import Located
     from regard.attention._kernels.reference import Reference
     from regard.attention._kernels.relative import Relative
     from regard.attention._kernels.sdpa import Sdpa
@@ -129,8 +130,8 @@ def table() -> tuple[Kernel, ...]:
     from regard.attention._kernels.window import Windowed
 
     return (
-        Dots(), Sdpa(), Streaming(), Flex(), Windowed(), Relative(), Euclidean(), Local(),
-        EdgeWise(), Segment(), FeatureWise(), Reference(), Chunks(),
+        Dots(), Sdpa(), Located(), Streaming(), Flex(), Windowed(), Relative(), Euclidean(),
+        Local(), EdgeWise(), Segment(), FeatureWise(), Reference(), Chunks(),
     )  # fmt: skip
 
 

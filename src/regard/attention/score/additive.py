@@ -91,7 +91,7 @@ class Additive(nn.Module):
         if features is not None:
             keys, packed = keys + self.shown(features).squeeze(-3), None
         query = self.query(query)
-        self._fits(query, keys)
+        self.check_fits(query, keys)
         return AdditiveForm(query, keys, self.v, packed, self.heads)
 
     def stream(self, query: Tensor, key: Any, *, features: Tensor | None = None) -> Tensor:
@@ -101,7 +101,7 @@ class Additive(nn.Module):
         """
         keys, packed = key if isinstance(key, tuple) else (key, None)
         query = self.query(query)
-        self._fits(query, keys)
+        self.check_fits(query, keys)
         if features is None:
             return additive_scores(query, keys, self.v, packed=packed, heads=self.heads)
         keys = keys.unsqueeze(-3) + self.shown(features)  # (*batch, Q, K, hidden)
@@ -113,7 +113,7 @@ class Additive(nn.Module):
         scores = additive_scores(query, keys, self.v, heads=self.heads)
         return scores.squeeze(-2).movedim(0, -2)
 
-    def _fits(self, query: Tensor, keys: Tensor) -> None:
+    def check_fits(self, query: Tensor, keys: Tensor) -> None:
         """Refuse prepared keys of another size, where C would read out of bounds."""
         if query.shape[-1] != keys.shape[-1]:
             raise RequestError(

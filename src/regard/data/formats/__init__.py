@@ -24,7 +24,17 @@ from regard.data.formats.text import Column, Row
 from regard.data.problems import Problems
 from regard.errors import RequestError, nearest
 
-__all__ = ["COLUMNS", "FORMATS", "WRITTEN", "Column", "Row", "format_of", "read", "write_back"]
+__all__ = [
+    "COLUMNS",
+    "FORMATS",
+    "WRITTEN",
+    "Column",
+    "Row",
+    "format_of",
+    "read",
+    "unpacked_name",
+    "write_back",
+]
 
 FORMATS = {
     "tsv": tsv.read,
@@ -95,7 +105,7 @@ def read(
     """Read rows of named fields from a file, line by line.
 
     Args:
-        path: a file, plain or gzip; '-' is standard input; for Moses files the common part of two
+        path: a file, plain or packed; '-' is standard input; for Moses files the common part of two
             names (`train` for `train.de` and `train.en`) or a file for each field.
         columns: for each field the name of its column, or its number from 1. For Moses files with a
             common name: the ending of its file.
@@ -106,7 +116,7 @@ def read(
 
     Raises:
         RequestError: no such file or format, a column that is not there, Moses files of unequal
-            length, or a gzip file that ends early.
+            length, or a packed file that ends early.
     """
     chosen = format or format_of(path)
     if chosen not in FORMATS:
@@ -118,19 +128,24 @@ def read(
 
 
 def format_of(path: str | Path | Mapping[str, str | Path]) -> str:
-    """The format that a file's name tells: `.tsv`, `.jsonl` (or `.gz` of it); else Moses files.
+    """The format that a file's name tells: `.tsv`, `.jsonl` (or `.gz`, `.zst` of it); else Moses.
 
     A folder is one of pictures in folders that are named by their labels.
     """
     if isinstance(path, Mapping):
         return "moses"
-    name = str(path).removesuffix(".gz")
+    name = unpacked_name(path)
     if name != "-" and Path(name).suffix not in _ENDINGS and Path(path).is_dir():
         return "folders"
     if name == "-":
         return "tsv"
     told = _ENDINGS.get(Path(name).suffix.lower())
     return told or ("folders" if Path(name).is_dir() else "moses")
+
+
+def unpacked_name(path: str | Path) -> str:
+    """A file's name without the ending that says how it is packed: `.gz` or `.zst`."""
+    return str(path).removesuffix(".gz").removesuffix(".zst")
 
 
 def write_back(

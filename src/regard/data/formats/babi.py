@@ -7,7 +7,7 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from regard.data.formats.text import Column, Row, check_columns, lines
+from regard.data.formats.text import Column, Row, check_columns, lines, whole_number
 from regard.data.problems import Problems
 from regard.errors import RequestError
 
@@ -41,12 +41,13 @@ def read(
             problems.add(file, line, "empty")
             continue
         count, _, rest = text.lstrip().partition(" ")
-        if not count.isdecimal() or not rest.strip():
+        told = whole_number(count)
+        if told is None or not rest.strip():
             problems.add(file, line, "not a numbered line", f"it begins {text.strip()[:20]!r}")
             continue
-        if number == 0 or int(count) <= before:
+        if number == 0 or told <= before:
             facts, number = [], number + 1
-        before = int(count)
+        before = told
         if "\t" not in rest:
             facts.append(rest.strip())
             continue

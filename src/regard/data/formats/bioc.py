@@ -5,8 +5,6 @@ Source: Comeau et al. (2013), "BioC: a minimalist approach to interoperability f
 processing".
 """
 
-import gzip
-import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,7 @@ from xml.etree import ElementTree
 from xml.parsers import expat
 
 from regard.data.documents import Mention, Relation, RelationDocument, checked_spans
-from regard.data.formats.text import regular
+from regard.data.formats.text import whole_bytes, whole_number
 from regard.data.problems import Problems
 from regard.errors import RequestError
 
@@ -23,6 +21,9 @@ __all__ = ["documents", "parse", "written"]
 CONCEPTS = ("identifier", "MESH", "MeSH", "mesh", "concept")
 """Names of the `infon` that holds the concepts of a mention, the first that is there."""
 TYPES = ("type", "relation")
+GAP = 1 << 12
+"""Characters that may be missing between two passages or sentences; more are no text left out, and
+would take memory that the file has not."""
 UNKNOWN = ("", "-", "-1")
 
 
@@ -35,9 +36,8 @@ def documents(path: str | Path, problems: Problems) -> Iterator[tuple[int, Relat
         RequestError: not XML, or XML with a document type.
     """
     try:
-        raw = regular(path).read_bytes()
-        raw = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
-    except (OSError, EOFError, zlib.error) as error:
+        raw = whole_bytes(path)
+    except OSError as error:
         raise RequestError(f"{path}: damaged: {error}") from error
     yield from parse(raw, str(path), problems)
 
@@ -87,6 +87,10 @@ def _root(raw: bytes, file: str) -> ElementTree.Element:
         ) from None
     except AssertionError:
         raise RequestError(f"{file}: not XML: elements are not closed") from None
+    except (LookupError, ValueError) as error:  # an encoding that is none
+        if isinstance(error, RequestError):
+            raise
+        raise RequestError(f"{file}: not XML: {error}") from None
 
 
 def _document(
@@ -102,7 +106,7 @@ def _document(
             start -= base
             if passages and start <= len(text):  # overlapping ones are put behind each other
                 raise ValueError(f"a passage begins at {start + base}, inside the one before")
-            text = text.ljust(start) + own
+            text = _filled(text, start) + own
             passages.append(start)
     except ValueError as error:
         problems.add(place, number, "broken document", str(error))
@@ -140,14 +144,22 @@ def _text(passage: ElementTree.Element) -> str:
     start, found = _number(passage.findtext("offset"), "offset"), ""
     for sentence in passage.iter("sentence"):
         at = _number(sentence.findtext("offset"), "offset") - start
-        found = found.ljust(at) + (sentence.findtext("text") or "")
+        found = _filled(found, at) + (sentence.findtext("text") or "")
     return found
 
 
 def _number(text: str | None, what: str) -> int:
-    if text is None or not text.strip().isdecimal():
+    found = None if text is None else whole_number(text.strip())
+    if found is None:
         raise ValueError(f"expected a number as {what}, got {text!r}")
-    return int(text)
+    return found
+
+
+def _filled(text: str, start: int) -> str:
+    """The text with blanks up to a place, where what comes next begins."""
+    if start - len(text) > GAP:
+        raise ValueError(f"an offset that leaves a gap of {start - len(text):,} characters")
+    return text.ljust(start)
 
 
 def _infons(element: ElementTree.Element) -> dict[str, str]:

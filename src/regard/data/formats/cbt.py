@@ -54,7 +54,7 @@ def read(
                 file, number, "not CBT", f"expected a number and a sentence: {text[:40]!r}"
             )
             continue
-        if int(place) == 1 and "\t" not in rest:
+        if place.lstrip("0") == "1" and "\t" not in rest:
             story = []
         if "\t" not in rest:
             story.append(rest)

@@ -53,7 +53,7 @@ def read_tar(
     try:
         with tarfile.open(file, "r:") as archive:
             names = [member.name for member in archive if member.isfile()]
-    except tarfile.TarError as error:
+    except Exception as error:  # of damaged headers tarfile raises more than its own
         raise RequestError(
             f"{path} is no tar archive (zipped ones are not read): {error}"
         ) from None

@@ -58,13 +58,13 @@ def files(
             raise RequestError(f"no file is named for {missing[0]!r}; named: {', '.join(path)}")
         return {field: path[field] for field in columns}
     found: dict[str, str | Path] = {}
-    base = str(path).removesuffix(".gz")
+    base = str(path).removesuffix(".gz").removesuffix(".zst")
     for field, column in columns.items():
-        tried = [Path(f"{base}.{column}"), Path(f"{base}.{column}.gz")]
+        tried = [Path(f"{base}.{column}{packed}") for packed in ("", ".gz", ".zst")]
         there = [p for p in tried if p.is_file()]
         if not there:
             raise RequestError(
-                f"there is no file {tried[0]} (or .gz) for {field!r}; parallel files are "
+                f"there is no file {tried[0]} (or .gz, .zst) for {field!r}; parallel files are "
                 f"{base}.<column>, with columns: {{source: de, target: en}} for example"
             )
         found[field] = there[0]

@@ -5,13 +5,12 @@ texts) and `starts` (where each begins in the document, a JSON list; -1 for one 
 it). Source: Rajpurkar et al. (2016).
 """
 
-import gzip
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from regard.data.formats.text import Column, Row, check_columns, regular
+from regard.data.formats.text import Column, Row, check_columns, whole_bytes
 from regard.data.plain_json import read_json
 from regard.data.problems import Problems
 from regard.errors import RequestError
@@ -52,9 +51,8 @@ def read(
 def _json(path: str | Path, problems: Problems) -> Any:
 
     try:
-        raw = regular(path).read_bytes()
-        text = (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("utf-8-sig")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+        text = whole_bytes(path).decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
         raise RequestError(f"{path}: damaged or not UTF-8: {error}") from error
     try:
         return read_json(text)

@@ -9,13 +9,6 @@ const COLUMNS = {
 };
 const OPTIONAL = { predicate: "predicate (optional: the number of its word, from 0)" };
 
-const EXAMPLES = {
-  "de-en-small": [["Das Fenster wird geschlossen."], ["Klicken Sie auf die Schaltfläche, um die Datei zu speichern."], ["Am Anfang schuf Gott Himmel und Erde."]],
-  "movie-reviews-small": [["A wonderful film.\nThe actors are great and the story is moving."], ["The plot makes no sense, and it is far too long.\nThe music is nice, though."]],
-  "roles-small": [["She gave him a book because he asked ."], ["The company said it will sell its shares next week ."]],
-  "aspects-small": [["The screen is bright but the battery life is short ."], ["I love the keyboard and the price ."]],
-};
-
 // For each kind of search its settings: key, label, attributes of the input.
 const SEARCHES = {
   beam: [["beam_size", "Beam size", { min: 1, step: 1 }], ["length_penalty", "Length penalty", { min: 0, max: 5, step: 0.1 }]],
@@ -42,7 +35,7 @@ function drawForm(values = []) {
       $("inputs").append(make("div", { class: "field" }, make("label", { for: box.id }, OPTIONAL[name] ?? name), box));
     });
   }
-  const examples = model.examples ?? EXAMPLES[model.name] ?? [];
+  const examples = model.examples ?? [];
   $("examples").replaceChildren(...examples.map((given) => {
     const cells = [given].flat();
     return make("button", { type: "button", dir: "auto", title: cells.join(" ||| "), click: () => boxes().forEach((box, i) => { box.value = cells[i] ?? ""; }) }, cells.join(" ||| "));

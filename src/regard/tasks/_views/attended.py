@@ -81,12 +81,14 @@ def view_of(
         dataset = asked(loaded, text)
         tokens, score, output, weights = write(loaded, dataset)
         first = len(maps)
-        rows = axis_of(WordPieces.of(loaded.tokenizers["target"], tokens))
+        rows = len(axes)
+        axes.append(axis_of(WordPieces.of(loaded.tokenizers["target"], tokens)))
+        columns: dict[int, int] = {}  # attentions over as many places share their picture
         for layer, (name, own) in enumerate(weights.items(), 1):
-            axes += [rows, axis(dataset.source, own.shape[-1])]
-            maps.append(Map.of(
-                name, len(axes) - 2, len(axes) - 1, own.numpy(), kind="cross", layer=layer
-            ))  # fmt: skip
+            if (count := own.shape[-1]) not in columns:
+                columns[count] = len(axes)
+                axes.append(axis(dataset.source, count))
+            maps.append(Map.of(name, rows, columns[count], own.numpy(), kind="cross", layer=layer))
         kept = list(range(first, len(maps)))
         runs.append(Run(
             kept, input=shown(text, kind), output=output, model=name_of(loaded),

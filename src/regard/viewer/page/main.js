@@ -79,7 +79,7 @@ function best(caption, labels, values, top) {
 }
 
 async function drawAside() {
-  const map = mapNow(), code = { u8: "to ¼ % of each row's largest", i8: "to ½ % of each row's largest", f16: "exact to half precision", top: map.k ? `the largest ${map.k} of each row` : "what is not zero" }[map.code];
+  const map = mapNow(), code = { u8: "to ¼ % of each row's largest", i8: "to ½ % of each row's largest", few: `in ${map.steps} steps of each row's largest, off by at most ${map.off}`, f16: "exact to half precision", top: map.k ? `the largest ${map.k} of each row` : "what is not zero" }[map.code];
   $("what").textContent = `Shown: ${WHATS[map.what]}. Kept: ${map.pool ? `an overview; each cell is the largest weight of ${map.pool.join(" × ")}${LIVE ? ", exact ones come as you zoom in" : ""}` : code}.`;
   drawBeam();
   const p = await picture(indexNow(), state.head);

@@ -35,6 +35,8 @@ function half(bits) {
 // Heads, rows and columns of what is kept; of an overview its cells.
 const cellsOf = ({ shape: [heads, rows, columns], pool: [f, g] = [1, 1] }) => [heads, ceil(rows / f), ceil(columns / g)];
 
+const EDGES = [1 / 32, 1 / 16, 1 / 8, 3 / 16, 1 / 4, 3 / 8, 1 / 2, 3 / 4, 1, 3 / 2, 2, 3, 4, 6, 10];
+
 class File {
   static async open(source) {
     if (typeof DecompressionStream === "undefined")
@@ -122,6 +124,7 @@ class File {
       return found;
     }
     if (map.code === "top") return this.scatter(raw, found, map, h, scales);
+    if (map.code === "few") return this.few(raw, found, map, h, scales);
     const steps = map.code === "i8" ? new Int8Array(raw.buffer) : raw, levels = map.code === "i8" ? 100 : 200;
     for (let r = 0, i = 0; r < rows; r++) {
       const s = scales[h * rows + r] / levels;
@@ -139,6 +142,24 @@ class File {
       for (let k = 0, c = 0; k < counts[r]; k++, i++) {
         for (let p = 0; p < wide; p++) c += raw[at + p * n + i] << (8 * p);
         found[r * columns + c] = raw[at + wide * n + i] * s;
+      }
+    }
+    return found;
+  }
+
+  // Which of 16 contexts a step is in follows from the rows above it (docs/seen.md).
+  few(raw, found, map, h, scales) {
+    const [, rows, columns] = cellsOf(map), n = map.steps, mean = new Float64Array(columns).fill(n / columns), at = [0], ends = [0, 0];
+    new Uint32Array(raw.slice(0, 64).buffer).forEach((count, k) => (at[k + 1] = at[k] + count));
+    for (let r = 0, i = 0, large = raw.length - map.entries[h]; r < rows; r++) {
+      const s = scales[h * rows + r];
+      for (let p = 0; p < 8; p++) ends[p >> 2] += raw[64 + rows + p * rows + r] << (8 * (p & 3));
+      for (let c = 0; c < columns; c++, i++) {
+        let k = 0;
+        while (s && mean[c] / s >= EDGES[k]) k++;
+        const place = at[k]++, half = (raw[64 + 9 * rows + (place >> 1)] >> (place & 1 ? 0 : 4)) & 15;
+        mean[c] += (half * s - mean[c]) / 4;
+        found[i] = s * (half > 14 ? raw[large++] / map.fine[h] : half ? half / n : c >= ends[0] && c < ends[1] ? raw[64 + r] / (510 * n) : 0);
       }
     }
     return found;

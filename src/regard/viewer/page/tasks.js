@@ -63,7 +63,7 @@ VIEWS.push({
   async draw() {
     const p = await picture(indexNow(), state.head, 0), side = p.cols.side, [high, wide] = side.grid, r = rowOr0(p);
     const photo = await pictureOf(side), colours = ink();
-    const ratio = photo ? photo.width / photo.height : wide / high, height = min(520, 640 / ratio), width = height * ratio;
+    const ratio = photo ? photo.width / photo.height : wide / high, room = min(640, ($("stage").clientWidth || 664) - 24), height = min(520, room / ratio), width = height * ratio;
     const heat = new OffscreenCanvas(wide, high), hc = heat.getContext("2d"), data = hc.createImageData(wide, high), row = p.w.subarray(r * p.C, (r + 1) * p.C);
     const most = max(...row, 1e-9);
     for (let i = 0; i < row.length; i++) {  // light where it looks, veiled where it does not

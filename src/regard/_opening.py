@@ -1,0 +1,61 @@
+"""A model folder with changes laid over its decoder and its task."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from regard import store, tasks
+from regard._recipe import old_names
+from regard._recipe.layers import override
+from regard.errors import RequestError
+from regard.loaded import Loaded
+
+__all__ = ["opened"]
+
+
+def opened(
+    folder: str,
+    changes: Sequence[str] | None = None,
+    n_best: int = 1,
+    others: Sequence[str] | None = None,
+    graph: str | None = None,
+    told: Callable[[str], None] = lambda sentence: None,
+) -> Loaded:
+    """Load a folder and lay changes over its decoder and its task.
+
+    Args:
+        changes: `KEY=VALUE`, a key of the decoder (`beam_size=1`, `decode.beam_size=1`) or of the
+            task (`task.KEY`).
+        others: folders whose models and this one become one ensemble.
+        graph: where nodes are.
+        told: takes a sentence for each key under an old name.
+
+    Raises:
+        RequestError: no such folder, or no such setting.
+    """
+    decode: dict[str, Any] = {}
+    task: dict[str, Any] = {}
+    for change in changes or ():
+        key, value = override(change)
+        section, _, name = key.rpartition(".")
+        if section not in ("", "decode", "task"):
+            raise RequestError(
+                f"--set {change}: expected a setting of the decoder, as beam_size=1, or of the "
+                f"task, as task.lowercase=true; {section!r} is fixed in a trained folder"
+            )
+        (task if section == "task" else decode)[name] = value
+    decode = old_names.renamed(
+        decode, old_names.DECODER, lambda old, new: told(f"--set {old}: it is now called {new}")
+    )
+    loaded = store.load(folder).together(*map(store.load, others or ()))
+    if task:
+        spec = {**loaded.config["task"], **task}
+        name = spec.pop("name")
+        try:
+            made = tasks.load(name).of_folder(spec)
+        except TypeError as error:
+            raise RequestError(f"--set task.{next(iter(task))}: {error}") from error
+        loaded = replace(loaded, task=made, fields=made.reread(loaded.fields))
+    if graph is not None:
+        loaded = replace(loaded, task=loaded.task.on(graph))
+    return loaded.with_decoder(n_best, **decode)

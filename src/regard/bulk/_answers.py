@@ -1,0 +1,87 @@
+"""A loaded model that answers as an order wants it."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+
+from regard._files import said_of
+from regard._opening import opened
+from regard._sharing import shared
+from regard.bulk._order import Order
+from regard.errors import RegardError, RequestError
+from regard.loaded import Loaded
+from regard.tasks import Prediction, words
+
+__all__ = ["Answering", "changing"]
+
+
+class Answering:
+    """A model, loaded once.
+
+    Args:
+        weights: a folder where processes find their weights in one file; None: they share none.
+        digest: of the models' folders.
+
+    Raises:
+        RequestError: no such folder, or settings that it does not have.
+    """
+
+    def __init__(self, order: Order, weights: Path | None = None, digest: str = "") -> None:
+        own = order
+        self.order = own
+        self.loaded = opened(own.folder, own.changes, own.n_best, own.others, own.graph)
+        if weights is not None:
+            try:
+                weights.mkdir(parents=True, exist_ok=True)
+                shared(self.loaded.model, weights, digest)
+            except OSError as error:
+                raise RegardError(f"{weights}: could not be written: {said_of(error)}") from error
+            except SafetensorError as error:
+                said = " ".join(str(error).lower().split())
+                raise RegardError(f"{weights}: could not be written: {said}") from error
+        unknown = own.replace_unknown or own.lexicon is not None
+        self._change = changing(
+            self.loaded, unknown, own.lexicon, own.attention, own.head, own.align
+        )
+        wishes = {
+            "prefix": own.prefix, "force_words": [*own.force_words], "bad_words": [*own.bad_words],
+        }  # fmt: skip
+        self._wishes = {name: value for name, value in wishes.items() if value}
+        self.loaded.task.check_options(self._wishes)
+
+    def __call__(self, texts: Sequence[str]) -> list[Prediction]:
+        """A prediction for each text."""
+        each: dict[str, Any] = {name: [own] * len(texts) for name, own in self._wishes.items()}
+        return self._change(self.loaded.predict([*texts], **each))
+
+
+def changing(
+    loaded: Loaded,
+    unknown: bool,
+    lexicon: str | None,
+    attention: str | None,
+    head: int | None,
+    align: bool,
+) -> Callable[[list[Prediction]], list[Prediction]]:
+    """What is done to predictions for the sake of their words.
+
+    Raises:
+        RequestError: settings of an alignment that nobody wants, or that the task cannot have.
+    """
+    if not (align or unknown):
+        if attention is not None or head is not None:
+            raise RequestError("--attention and --head say what aligns: expected with --align")
+        return lambda found: found
+    if not loaded.task.options:
+        raise RequestError(f"--align: the task {loaded.task.name} writes no text to align")
+    known = words.read_lexicon(lexicon) if lexicon is not None else {}
+
+    def change(found: list[Prediction]) -> list[Prediction]:
+        found = words.align(loaded.model, found, loaded.tokenizers, attention=attention, head=head)
+        if unknown:
+            found = words.replace_unknown(found, loaded.tokenizers, known)
+        return found
+
+    return change

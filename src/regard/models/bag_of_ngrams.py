@@ -1,0 +1,192 @@
+r"""A bag of words and n-grams with one linear layer: what a model with attention has to be above.
+
+Wang and Manning, "Baselines and Bigrams: Simple, Good Sentiment and Topic Classification", ACL
+2012; Joulin, Grave, Bojanowski and Mikolov, "Bag of Tricks for Efficient Text Classification", EACL
+2017, arXiv 1607.01759 (n-grams in hash buckets).
+
+    G(x) = the distinct n-grams of x, n = 1 ... N
+    one:   y = b + |G|^(-1/2) Σ_{g in G(x)} w_g
+    pair:  y = b + U f + |G|^(-1/2) (Σ_{both} w^b_g + Σ_{first} w^1_g + Σ_{second} w^2_g)
+           with G(x) ∪ G(x') divided into what both have and what one of them alone has, and f the
+           features of the pair
+
+A word has a row of its own in W; longer n-grams share `buckets` rows by a hash.
+
+Shapes: source (B, T) ids; W (V + buckets, C); logits (B, C).
+
+**Departs from the papers**: trained by gradients of the cross-entropy, from small random numbers,
+where Wang and Manning have a support vector machine on features scaled by log-count ratios; the
+rows are logits themselves, without the hidden layer of Joulin et al. N-grams count once in a text,
+as in Wang and Manning. The pair is ours: shared and unshared words are the usual features of
+paraphrases.
+"""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.errors import RequestError
+from regard.layers.dropout import dropout
+from regard.models._sentence import features_of, words_of
+from regard.protocols import Inputs, Output
+
+__all__ = ["BagOfNgrams", "BagOfNgramsPair"]
+
+_MIX = 0x9E3779B97F4A7C1  # odd, and so no two words meet before they are divided into buckets
+
+
+class _Bags(nn.Module):
+    """Rows of n-grams, and the sums of rows.
+
+    Args:
+        vocab_size: V; a word's row is its id.
+        num_classes: C.
+        ngrams: N, the longest n-gram.
+        buckets: rows of all n-grams of two words and more.
+        places: tables beside each other.
+        dropout: of n-grams.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        num_classes: int,
+        *,
+        ngrams: int,
+        buckets: int,
+        places: int,
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        if num_classes < 1:
+            raise RequestError(f"expected a class or more, got num_classes={num_classes}")
+        if ngrams < 1:
+            raise RequestError(f"ngrams: expected 1 or more, got {ngrams}")
+        if ngrams > 1 and buckets < 1:
+            raise RequestError(f"buckets: expected 1 or more, got {buckets}")
+        self.vocab_size, self.ngrams, self.buckets = vocab_size, ngrams, buckets
+        self.rows = vocab_size + (buckets if ngrams > 1 else 0)
+        self.dropout = dropout
+        self.weight = nn.Parameter(torch.empty(places, self.rows, num_classes))
+        nn.init.normal_(self.weight, std=0.01)
+
+    def distinct(
+        self, ids: Int[Tensor, "batch time"], lengths: Int[Tensor, " batch"]
+    ) -> Int[Tensor, " kept"]:
+        """The n-grams of each text, each once and in order: text * rows + row."""
+        batch, time = ids.shape
+        starts = torch.arange(batch, device=ids.device)[:, None] * self.rows
+        places = torch.arange(time, device=ids.device)
+        found = [(starts + ids)[places < lengths[:, None]]]
+        mixed = ids
+        for n in range(2, min(self.ngrams, time) + 1):
+            mixed = mixed[:, :-1] * _MIX + ids[:, n - 1 :]  # wraps around
+            row = self.vocab_size + (mixed ^ (mixed >> 31)).remainder(self.buckets)
+            found.append((starts + row)[places[: 1 - n] < lengths[:, None] - (n - 1)])
+        keys: Tensor = torch.cat(found).unique()
+        return keys
+
+    def forward(self, batch: int, *keys: Int[Tensor, " _"]) -> Float[Tensor, "batch classes"]:
+        """Sum the rows of each text; `keys` are n-grams for each of the tables."""
+        wide = torch.promote_types(self.weight.dtype, torch.float32)  # of thousands of rows
+        total = self.weight.new_zeros(batch, self.weight.shape[-1], dtype=wide)
+        count = keys[0].new_zeros(batch)
+        for table, key in zip(self.weight, keys, strict=True):
+            text, row = key // self.rows, key % self.rows
+            count = count + text.bincount(minlength=batch)
+            kept = dropout(total.new_ones(len(key), 1), self.dropout, self.training)
+            total = total.index_add(0, text, table[row].to(wide) * kept)
+        mean: Tensor = total / count.clamp_min(1).to(wide).sqrt()[:, None]
+        return mean.to(self.weight.dtype)
+
+    def extra_repr(self) -> str:
+        """Say the sizes."""
+        return f"ngrams={self.ngrams}, rows={self.rows}"
+
+
+class BagOfNgrams(nn.Module):
+    """A linear classifier of the words and n-grams of a text.
+
+    Args:
+        vocab_size: size of the vocabulary.
+        num_classes: of the output.
+        ngrams: N, the longest n-gram; 1: words alone.
+        buckets: rows that all n-grams of two words and more share.
+        dropout: of n-grams in training.
+    """
+
+    normalized = False
+
+    def __init__(
+        self,
+        vocab_size: int,
+        num_classes: int,
+        *,
+        ngrams: int = 2,
+        buckets: int = 1 << 18,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.vocab_size, self.num_classes = vocab_size, num_classes
+        self.bags = _Bags(
+            vocab_size, num_classes, ngrams=ngrams, buckets=buckets, places=1, dropout=dropout
+        )
+        self.bias = nn.Parameter(torch.zeros(num_classes))
+
+    def forward(self, source: Tensor | Inputs, lengths: Tensor | None = None) -> Output:
+        """Logits (B, num_classes) of texts (B, T), or of `Inputs` with those."""
+        ids, lengths = words_of(source, lengths)
+        return Output(self.bias + self.bags(len(ids), self.bags.distinct(ids, lengths)), {})
+
+
+class BagOfNgramsPair(nn.Module):
+    """A linear classifier of what two texts share and do not share.
+
+    Args:
+        vocab_size: size of the vocabulary.
+        num_classes: of the output.
+        num_features: numbers that come with each pair (`extras["features"]` of the first text).
+        ngrams, buckets, dropout: as in `BagOfNgrams`.
+    """
+
+    normalized = False
+
+    def __init__(
+        self,
+        vocab_size: int,
+        num_classes: int,
+        num_features: int = 0,
+        *,
+        ngrams: int = 1,
+        buckets: int = 1 << 16,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.vocab_size, self.num_classes = vocab_size, num_classes
+        self.num_features = num_features
+        self.bags = _Bags(
+            vocab_size, num_classes, ngrams=ngrams, buckets=buckets, places=3, dropout=dropout
+        )
+        self.bias = nn.Parameter(torch.zeros(num_classes))
+        self.features = None
+        if num_features:
+            self.features = nn.Linear(num_features, num_classes, bias=False)
+
+    def forward(
+        self,
+        first: Tensor | Inputs,
+        second: Tensor | Inputs,
+        lengths: Tensor | None = None,
+        second_lengths: Tensor | None = None,
+    ) -> Output:
+        """Logits (B, num_classes) of pairs of texts (B, T) and (B, U)."""
+        ids, lengths = words_of(first, lengths)
+        one = self.bags.distinct(ids, lengths)
+        two = self.bags.distinct(*words_of(second, second_lengths))
+        both = torch.isin(one, two)
+        alone = two[~torch.isin(two, one)]
+        found = self.bias + self.bags(len(ids), one[both], one[~both], alone)
+        for given in features_of(first, self.num_features, found):
+            assert self.features is not None
+            found = found + self.features(given)
+        return Output(found, {})

@@ -1,0 +1,87 @@
+"""Inputs to try a model on: those of its task that it can read."""
+
+from collections.abc import Callable, Sequence
+
+from regard.errors import RequestError
+from regard.loaded import Loaded
+from regard.tasks.given import BETWEEN
+
+__all__ = ["as_input", "examples_of"]
+
+SENTENCES = {
+    "de": (
+        "Das Fenster wird geschlossen.",
+        "Klicken Sie auf die Schaltfläche, um die Datei zu speichern.",
+        "Am Anfang schuf Gott Himmel und Erde.",
+    ),
+    "en": ("The window is closed.", "Click the button to save the file.", "Two dogs run outside."),
+    "fr": ("La fenêtre est fermée.", "Cliquez sur le bouton pour enregistrer le fichier."),
+}
+"""Sources of translators, whose folders do not name a language."""
+
+STORM = (
+    "A heavy storm hit the north coast on Monday. Thousands of homes lost power and two roads were"
+    " closed. The mayor said that schools would stay shut until Wednesday."
+)
+EXAMPLES: dict[str, Sequence[tuple[str, ...]]] = {
+    "classification": (
+        ("A wonderful film.\nThe actors are great and the story is moving.",),
+        ("The plot makes no sense, and it is far too long.\nThe music is nice, though.",),
+    ),
+    "entailment": (
+        ("A dog runs on the beach.", "An animal is outside."),
+        ("A man plays the guitar.", "The man is asleep."),
+    ),
+    "similarity": (
+        ("A man is playing a guitar.", "Somebody plays an instrument."),
+        ("A dog runs on the beach.", "The market closed higher today."),
+    ),
+    "tagging": (
+        ("She gave him a book because he asked .",),
+        ("The screen is bright but the battery life is short .",),
+        ("Ann Lee left Rome on Monday .",),
+        ("She gave him a book because he asked .", "1"),
+    ),
+    "parsing": (("She gave him a book because he asked .",),),
+    "summarization": ((STORM,),),
+    "pronunciation": (("attention",), ("window",)),
+    "memory": (("Mary went home. John went to the kitchen.", "Where is Mary?"),),
+    "reading": (("Ann gave Bob her book .", "Bob thanked XXXXX .", "Ann|Bob"),),
+    "relations": (("Naloxone reversed the high blood pressure that clonidine had lowered.",),),
+    "graphs": (("0",), ("1",)),
+}
+BETWEEN_OF = {"memory": " "}
+"""What stands between the inputs of an example where that is not `|||`."""
+
+
+def as_input(task: str, cells: Sequence[str]) -> str:
+    """The inputs of an example as one text, as requests have it."""
+    return BETWEEN_OF.get(task, f" {BETWEEN} ").join(cells)
+
+
+def examples_of(loaded: Loaded, size: Callable[[str], int]) -> list[list[str]]:
+    """A few examples that this model can read, each the texts of its inputs.
+
+    Args:
+        size: how many tokens a text has.
+    """
+    task = loaded.task
+    if task.reads_files:
+        return []
+    if task.name == "translation":
+        # The language whose sentences are cut into the fewest pieces is the one it has learned.
+        def pieces(texts: Sequence[str]) -> float:
+            return sum(map(size, texts)) / sum(map(len, texts))
+
+        given: Sequence[tuple[str, ...]] = [(text,) for text in min(SENTENCES.values(), key=pieces)]
+    else:
+        given = EXAMPLES.get(task.name, ())
+    texts = [as_input(task.name, cells) for cells in given]
+    # Where the model finds predicates by itself, a text needs no number of one.
+    finds = getattr(loaded.fields.get("predicates"), "finder", None) is not None
+    try:
+        refused = task.asked(texts, loaded.fields).refused if texts else []
+    except RequestError:  # its data are of another kind
+        return []
+    pairs = zip(given, refused, strict=True)
+    return [[*cells] for cells, one in pairs if not one.refused or (finds and len(cells) == 1)]

@@ -1,0 +1,99 @@
+"""The bag of n-grams against its equations, with sets in Python."""
+
+import numpy as np
+import pytest
+import torch
+
+from regard.errors import RequestError
+from regard.models.bag_of_ngrams import BagOfNgrams, BagOfNgramsPair
+from regard.protocols import Inputs
+from tests.models.slow import numbers, ragged, sentences, shaken
+
+MASK = (1 << 64) - 1
+
+
+def signed(x):
+    return x - (1 << 64) if x >> 63 else x
+
+
+def row_of(words, buckets, vocabulary=12):
+    """The row of an n-gram, by the hash in whole numbers of Python."""
+    if len(words) == 1:
+        return words[0]
+    mixed = words[0]
+    for word in words[1:]:
+        mixed = signed((mixed * 0x9E3779B97F4A7C1 + word) & MASK)
+    return vocabulary + (mixed ^ (mixed >> 31)) % buckets
+
+
+def grams(ids, longest, buckets):
+    """The rows of the distinct n-grams of a text."""
+    ids = [int(i) for i in ids]
+    return {
+        row_of(ids[at : at + n], buckets)
+        for n in range(1, longest + 1) for at in range(len(ids) - n + 1)
+    }  # fmt: skip
+
+
+def weighed(table, rows):
+    return sum((table[g] for g in rows), np.zeros(table.shape[1]))
+
+
+@pytest.mark.parametrize(("longest", "buckets"), [(1, 1), (2, 50), (3, 7)])
+def test_it_computes_the_sums_of_distinct_ngrams(longest, buckets):
+    net = shaken(BagOfNgrams(12, 5, ngrams=longest, buckets=buckets))
+    source, lengths, _ = ragged()
+    source[:, 1] = source[:, 0]  # a word that is there twice counts once
+    found = net(source, lengths).logits.detach().numpy()
+    p = numbers(net)
+    for row, ids in enumerate(sentences(source, lengths)):
+        own = grams(ids, longest, buckets)
+        expected = p["bias"] + weighed(p["bags.weight"][0], own) / np.sqrt(len(own))
+        np.testing.assert_allclose(found[row], expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("longest", [1, 2])
+def test_a_pair_is_what_both_have_and_what_one_alone_has(longest):
+    net = shaken(BagOfNgramsPair(12, 3, 2, ngrams=longest, buckets=50))
+    source, lengths, _ = ragged()
+    other, others = source.flip(0), lengths.flip(0)
+    features = torch.randn(len(source), 2, dtype=torch.float64)
+    given = Inputs(source, lengths, {"features": features})
+    found = net(given, Inputs(other, others)).logits.detach().numpy()
+    p = numbers(net)
+    both, first, second = p["bags.weight"]
+    rows = zip(sentences(source, lengths), sentences(other, others), strict=True)
+    for row, (one, two) in enumerate(rows):
+        a, b = grams(one, longest, 50), grams(two, longest, 50)
+        total = weighed(both, a & b) + weighed(first, a - b) + weighed(second, b - a)
+        expected = p["bias"] + p["features.weight"] @ features[row].numpy()
+        expected = expected + total / np.sqrt(len(a | b))
+        np.testing.assert_allclose(found[row], expected, atol=1e-12)
+
+
+def test_words_behind_the_end_are_not_read():
+    net = shaken(BagOfNgrams(12, 5, ngrams=3, buckets=50))
+    lengths = torch.tensor([2, 1, 0])
+    source = torch.tensor([[5, 6, 7, 8], [5, 9, 9, 9], [4, 4, 4, 4]])
+    found = net(source, lengths).logits
+    torch.testing.assert_close(found[0], net(source[:1, :2]).logits[0], rtol=0, atol=1e-12)
+    torch.testing.assert_close(found[2], net.bias, rtol=0, atol=0)
+
+
+def test_bfloat16_weights_of_a_long_text_are_summed_in_float32():
+    """2,000 rows of 0.01: in bfloat16 a sum stands still at 4."""
+    net = BagOfNgrams(2100, 1, ngrams=1)
+    torch.nn.init.constant_(net.bags.weight, 0.01)
+    source = torch.arange(4, 2004)[None]
+    found = net.bfloat16()(source).logits.float().item()
+    assert found == pytest.approx(0.01 * 2000**0.5, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [({"ngrams": 0}, "ngrams: expected 1 or more, got 0"),
+     ({"buckets": 0}, "buckets: expected 1 or more, got 0")],
+)  # fmt: skip
+def test_wrong_sizes_are_refused(settings, said):
+    with pytest.raises(RequestError, match=said):
+        BagOfNgrams(12, 5, **settings)

@@ -1,0 +1,53 @@
+"""`torchrun --max-restarts`: a process that is killed costs the steps since the last checkpoint."""
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.train.runs import command, environment, losses, recipe, run, steps
+
+
+def ranks_of(launcher: int) -> dict[int, int]:
+    """The process of each rank that torchrun has started, by its environment."""
+    found = {}
+    for place in Path("/proc").iterdir():
+        try:
+            if f"\nPPid:\t{launcher}\n" not in (place / "status").read_text():
+                continue
+            told = (place / "environ").read_text().split("\0")
+        except OSError:  # no process, or one that has ended
+            continue
+        found |= {int(one[5:]): int(place.name) for one in told if one.startswith("RANK=")}
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="looks into /proc")
+@pytest.mark.parametrize("rank", [0, 1])
+def test_torchrun_goes_on_after_a_killed_rank(rank, tmp_path):
+    path = recipe(tmp_path, steps=120)
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    run(path, whole, processes=2)
+    words = command(path, broken, processes=2)
+    words.insert(words.index("--standalone"), "--max-restarts=3")
+    with open(tmp_path / "said", "w+") as said:
+        process = subprocess.Popen(words, env=environment(), stderr=said)
+        until = time.monotonic() + 200
+        while steps(broken) < 50:
+            assert process.poll() is None, (tmp_path / "said").read_text()
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        before = ranks_of(process.pid)
+        assert before.keys() == {0, 1}
+        os.kill(before[rank], signal.SIGKILL)
+        assert process.wait(timeout=300) == 0, (tmp_path / "said").read_text()
+    assert "continuing after step" in (tmp_path / "said").read_text()
+    assert losses(broken) == losses(whole)
+    assert sorted(losses(broken)) == list(range(1, 121))
+    name = "model.safetensors"
+    assert (broken / name).read_bytes() == (whole / name).read_bytes()
