@@ -6,6 +6,7 @@
 #   SYSTEM_TORCH=1           use the torch that PYTHON already has
 #   LOCK=1                   every package at the version in requirements/lock.txt (0: newer ones too)
 #   PYTHON=python3.12        the Python to set up with
+#   RERUN=1                  tests that fail run once more, alone (what CI does)
 #
 # Settings are remembered in .venv; requirements that change are installed at the next call.
 
@@ -25,7 +26,7 @@ HOOK := --jaxtyping-packages=regard,beartype.beartype
 FAST := not slow and not gpu
 # Files with such tests: to collect all others takes longer than to run these.
 NOHOOK = $(shell grep -rl nohook tests --include="test_*.py")
-PYTEST := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -q
+PYTEST := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python tools/tests.py
 
 .DEFAULT_GOAL := help
 .PHONY: load fuzz faults supply help venv setup-demo setup-test setup-docs demo lint types test slow sanitize sanitize-quick mutants gpu docs serve-docs wheel clean

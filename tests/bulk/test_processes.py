@@ -132,7 +132,7 @@ def test_killed_at_any_moment_nothing_is_lost_or_there_twice(folder, whole, tmp_
         assert all(final[name] == b"" for name in sides)
         assert {n: h for n, h in final.items() if n not in sides}.items() <= expected.items()
         if len(final) >= len(expected) - 2:  # so that there is always something left to do
-            # Only what is made again: a shard that is there is not, whoever took its bad lines away.
+            # Never a shard's bad lines alone: they are not written again while the shard is there.
             shards = sorted(name for name in final if not name.endswith(".bad.jsonl"))
             for name in draw.sample(shards, len(shards) // 2):
                 (out / name).unlink()

@@ -7,6 +7,7 @@ rows.
 
 import os
 import weakref
+from abc import abstractmethod
 from collections.abc import Sequence, Sized
 from pathlib import Path
 from typing import Any, TypeVar, cast, overload
@@ -83,9 +84,9 @@ T = TypeVar("T")
 class Lazy(Sequence[T]):
     """A sequence whose items are made when they are asked for, by `item`."""
 
+    @abstractmethod
     def item(self, at: int) -> T:
         """The item at a place from 0 on."""
-        raise NotImplementedError
 
     @overload
     def __getitem__(self, index: int) -> T: ...

@@ -1,0 +1,35 @@
+"""Runs pytest; with RERUN=1 in the environment, what failed once more, alone.
+
+    python tools/tests.py -n 2 -m slow        # pytest -q -n 2 -m slow
+    RERUN=1 python tools/tests.py -n 2 -m slow
+
+Many slow tests kill processes at random moments, or wait for one, beside another test on the same
+machine. CI fails where a test fails twice, the second time with nothing beside it. What failed once
+is named. A run that broke off, or could not collect its tests, is not run again.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+
+FAILED = 1
+"""pytest's exit code where all was run and some of it failed."""
+ALONE = ("-n", "0", "--last-failed", "--last-failed-no-failures=none", "-x", "-rA", "--tb=short")
+
+
+def run(words: Sequence[str], rerun: bool) -> int:
+    """pytest's exit code: of the second run, where there is one."""
+    pytest = [sys.executable, "-m", "pytest", "-q", *words]
+    code = subprocess.run(pytest, check=False).returncode
+    if code != FAILED or not rerun:
+        return code
+    print("tests: what failed runs once more, alone", flush=True)
+    code = subprocess.run([*pytest, *ALONE], check=False).returncode
+    if code == 0:
+        print("tests: all that failed passed when run again", flush=True)
+    return code
+
+
+if __name__ == "__main__":
+    raise SystemExit(run(sys.argv[1:], os.environ.get("RERUN") == "1"))
