@@ -176,7 +176,7 @@ def test_choice_and_its_reasons():
     streaming = chosen(score=Additive(4, 4, 4))
     assert streaming.kernel == "streaming"
     why = "Additive is not a dot product"
-    other = ("located", "Additive is not LocationAware")
+    other = ("located", "Additive reads no features here")
     assert streaming.passed_over == (("dots", why), ("sdpa", why), other)
     assert f"not dots or sdpa: {why}" in str(streaming)
     assert chosen(position=RelativeBias(2)).kernel == "relative"

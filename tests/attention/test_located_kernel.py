@@ -7,6 +7,7 @@ import torch
 
 from regard import native
 from regard.attention import (
+    Additive,
     Attention,
     Coverage,
     Lengths,
@@ -67,6 +68,22 @@ def test_values_and_gradients(size, level):
     expected = run(layer, wide, Lengths(lengths), "reference")
     with at_level(level):
         close(run(layer, tensors, Lengths(lengths), "located"), expected)
+
+
+@pytest.mark.parametrize("carry", [Coverage(), PreviousWeights(first=0)])
+@pytest.mark.parametrize("size", [(3, 1, 300, 64, 48), (2, 3, 7, 5, 9)])
+def test_one_feature_without_filters(carry, size):
+    """Coverage of a pointer-generator: the additive score with a feature of each key."""
+    batch, queries, keys, hidden, values = size
+    torch.manual_seed(keys)
+    layer = Attention(Additive(12, 10, hidden, bias=True, features=1), carry=carry)
+    sizes = [(batch, keys, 10), (batch, keys, values), *[(batch, queries, 12)] * 3]
+    tensors = [torch.randn(s) for s in sizes]
+    lengths = Lengths(torch.tensor([keys, keys // 2, 0][:batch]))
+    expected = run(layer, [x.double() for x in tensors], lengths, "reference")
+    close(run(layer, tensors, lengths, "located"), expected)
+    close(run(layer, tensors, lengths, "streaming"), expected)
+    assert explain(layer)[""].kernel == "located"
 
 
 @pytest.mark.parametrize("carry", [Coverage(), PreviousWeights()])
@@ -151,12 +168,15 @@ def test_nan_and_large_numbers_come_out_as_they_do_in_pytorch():
     ("parts", "why"),
     [({"select": Smooth()}, "Smooth is not a Softmax"),
      ({"read": WeightedSum(dropout=0.1)}, "drops no weights"),
-     ({"carry": None}, None)],
+     ({"carry": None}, None), ({}, "none")],
 )  # fmt: skip
 def test_what_it_leaves_to_others(parts, why):
     if why is None:
         layer = Attention(LocationAware(4, 4, 8, filters=17, width=3), carry=Coverage())
         why = "17 filters, and C has 16"
+    elif why == "none":
+        layer = Attention(Additive(4, 4, 8), carry=Coverage())
+        why = "Additive reads no features here"
     else:
         layer, _ = problem(*SIZES[1], **parts)
     said = dict(explain(layer.train())[""].passed_over)

@@ -1,4 +1,4 @@
-"""Location-aware attention in one call of C."""
+"""Attention that looks at weights before, location-aware or of coverage, in one call of C."""
 
 from typing import cast
 
@@ -11,7 +11,7 @@ from regard.attention._kernels.table import Attended, Call
 from regard.attention.carry import Coverage, PreviousWeights
 from regard.attention.mask import Lengths
 from regard.attention.read import WeightedSum
-from regard.attention.score import LocationAware
+from regard.attention.score import Additive, LocationAware
 from regard.attention.select import Sharpen, Softmax
 from regard.native.gemm import unhooked
 
@@ -21,10 +21,11 @@ _CARRIES = (PreviousWeights, Coverage)
 
 
 class Located:
-    r"""`LocationAware` scores, a softmax and a weighted sum.
+    r"""`LocationAware` scores, or `Additive` ones with one feature, a softmax and a weighted sum.
 
-    :math:`U f_{ij}` is summed in registers, so no tensor of keys and features is ever stored. The
-    gradients of keys and values are gathered over the steps of a sequence.
+    :math:`F f_{ij}` is summed in registers, so no tensor of queries, keys and hidden units is ever
+    stored. The gradients of keys and values are gathered over the steps of a sequence. One feature
+    without filters, as coverage has, is a filter of width 1 that is always 1.
     """
 
     name = "located"
@@ -32,8 +33,10 @@ class Located:
     def unsupported_reason(self, call: Call) -> str | None:
         """Other parts, and what C does not have."""
         score, read, select = call.score, call.read, call.select
-        if type(score) is not LocationAware:
+        if type(score) is not LocationAware and type(score) is not Additive:
             return f"{type(score).__name__} is not LocationAware"
+        if score.features is None:
+            return f"{type(score).__name__} reads no features here"
         if type(select) is not Softmax and type(select) is not Sharpen:
             return f"{type(select).__name__} is not a Softmax"
         if type(read) is not WeightedSum:
@@ -46,8 +49,8 @@ class Located:
             return "it reads the weights before, which PreviousWeights or Coverage carry"
         if score.heads > 1:
             return "its score has several heads"
-        if score.filters.out_channels > located.FILTERS:
-            return f"it has {score.filters.out_channels} filters, and C has {located.FILTERS}"
+        if score.features.in_features > located.FILTERS:
+            return f"it has {score.features.in_features} filters, and C has {located.FILTERS}"
         if torch.compiler.is_compiling():
             return "a compiler cannot trace it"
         if (why := located.missing()) is not None:
@@ -61,7 +64,7 @@ class Located:
     def run(self, call: Call) -> Attended:
         """Project the query, and call C."""
         score, carry, select = (
-            cast(LocationAware, call.score), call.carry, cast(Softmax, call.select)
+            cast(Additive, call.score), call.carry, cast(Softmax, call.select)
         )  # fmt: skip
         query, key, value = call.tensors
         assert carry is not None
@@ -79,7 +82,7 @@ class Located:
                 mask = call.mask.dense(*sizes, at=call.at, device=query.device)
                 mask = mask.expand(len(query), *sizes)
         rest = (
-            score.v, score.filters.weight[:, 0], score.features.weight, state.value, mask, lengths,
+            score.v, _filters(score), score.features.weight, state.value, mask, lengths,
             1.0 / select.temperature,
         )  # fmt: skip
         if holder is not None and _learns(score.query, query, keys, value):
@@ -89,6 +92,13 @@ class Located:
             score.check_fits(projected, keys)
             context, weights = located.attend(projected, keys, value, *rest)
         return Attended(context, weights, None, carry.update(weights, weights, value, state))
+
+
+def _filters(score: Additive) -> Tensor:
+    """(filters, width)."""
+    if isinstance(score, LocationAware):
+        return score.filters.weight[:, 0]
+    return score.v.new_ones(1, 1)
 
 
 def _learns(project: nn.Module, query: Tensor, keys: Tensor, value: Tensor) -> bool:
@@ -106,7 +116,7 @@ def _learns(project: nn.Module, query: Tensor, keys: Tensor, value: Tensor) -> b
 
 def _tensors_reason(call: Call) -> str | None:
     """Why C does not support these tensors, or None."""
-    score, tensors = cast(LocationAware, call.score), list(call.tensors)
+    score, tensors = cast(Additive, call.score), list(call.tensors)
     if isinstance(call.prepared, tuple):
         tensors.append(call.prepared[0])
     if call.state is not None:
@@ -114,7 +124,8 @@ def _tensors_reason(call: Call) -> str | None:
         if call.state.value.shape != (*call.tensors[0].shape[:2], call.tensors[1].shape[1]):
             return "its state has other axes than (batch, query, key)"
     assert score.features is not None
-    for x in (*tensors, score.v, score.filters.weight, score.features.weight):
+    filters = (score.filters.weight,) if isinstance(score, LocationAware) else ()
+    for x in (*tensors, score.v, *filters, score.features.weight):
         if not isinstance(x, Tensor) or x.dtype != torch.float32:
             return "it computes in float32, and not all of its tensors are float32"
         if not x.is_cpu:

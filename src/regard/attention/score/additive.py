@@ -61,15 +61,19 @@ class Additive(nn.Module):
     def prepare(self, key: Tensor) -> Tensor | tuple[Tensor, Tensor]:
         """Project the keys: (*batch, K, hidden), and prepare them for C if it is available.
 
-        On a CPU low precision is converted to float32 here, once, and not at each step.
+        On a CPU low precision is converted to float32 here, once, and not at each step. Keys that
+        features are added to have an empty tensor beside them: C gathers their gradients there.
         """
         projected: Tensor = self.key(key)
         if projected.device.type != "cpu" or torch.compiler.is_compiling():
             return projected
         if projected.dtype in (torch.bfloat16, torch.float16):
             projected = projected.float()
-        plain = self.features is None and followed(projected) is None
-        if not plain or projected.numel() == 0 or native.unsupported_reason(projected) is not None:
+        if followed(projected) is not None:
+            return projected
+        if self.features is not None:
+            return projected, projected.new_empty(*projected.shape[:-1], 0)
+        if projected.numel() == 0 or native.unsupported_reason(projected) is not None:
             return projected
         return projected, native.pack(projected)
 
@@ -88,8 +92,10 @@ class Additive(nn.Module):
             keys, packed = prepared
         else:
             keys = prepared
+        if self.features is not None:
+            packed = None
         if features is not None:
-            keys, packed = keys + self.shown(features).squeeze(-3), None
+            keys = keys + self.shown(features).squeeze(-3)
         query = self.query(query)
         self.check_fits(query, keys)
         return AdditiveForm(query, keys, self.v, packed, self.heads)
@@ -103,6 +109,7 @@ class Additive(nn.Module):
         query = self.query(query)
         self.check_fits(query, keys)
         if features is None:
+            packed = packed if self.features is None else None
             return additive_scores(query, keys, self.v, packed=packed, heads=self.heads)
         keys = keys.unsqueeze(-3) + self.shown(features)  # (*batch, Q, K, hidden)
         query = query.unsqueeze(-2)  # (*batch, Q, 1, hidden)

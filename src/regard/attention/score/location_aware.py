@@ -8,7 +8,6 @@ from torch.nn import functional as F
 
 from regard.attention.score.additive import Additive
 from regard.errors import RequestError
-from regard.native.followed import followed
 
 __all__ = ["LocationAware"]
 
@@ -58,15 +57,6 @@ class LocationAware(Additive):
     def feature_dim(self) -> int:
         """One number per key: its weight."""
         return 1
-
-    def prepare(self, key: Tensor) -> Tensor | tuple[Tensor, Tensor]:
-        """Project the keys: (*batch, K, hidden); C also has where to gather their gradients."""
-        projected = super().prepare(key)
-        if not isinstance(projected, Tensor) or projected.device.type != "cpu":
-            return projected
-        if torch.compiler.is_compiling() or followed(projected) is not None:
-            return projected
-        return projected, projected.new_empty(*projected.shape[:-1], 0)
 
     def shown(self, features: Tensor) -> Tensor:
         """Filters over the weights, projected: (*batch, Q, K, 1) to (*batch, Q, K, hidden)."""
