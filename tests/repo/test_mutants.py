@@ -85,7 +85,7 @@ def project(tmp_path):
 
 
 def run(project, *options):
-    done = subprocess.run([sys.executable, "tools/mutants.py", "--seconds", "8", *options],
+    done = subprocess.run([sys.executable, "tools/mutants.py", "--seconds", "25", *options],
                           cwd=project, capture_output=True, text=True, check=False)  # fmt: skip
     return done.returncode, done.stdout
 
