@@ -8,21 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.train.runs import command, environment, losses, recipe, run, steps
-
-
-def ranks_of(launcher: int) -> dict[int, int]:
-    """The process of each rank that torchrun has started, by its environment."""
-    found = {}
-    for place in Path("/proc").iterdir():
-        try:
-            if f"\nPPid:\t{launcher}\n" not in (place / "status").read_text():
-                continue
-            told = (place / "environ").read_text().split("\0")
-        except OSError:  # no process, or one that has ended
-            continue
-        found |= {int(one[5:]): int(place.name) for one in told if one.startswith("RANK=")}
-    return found
+from tests.train.runs import command, environment, losses, ranks_of, recipe, run, steps
 
 
 @pytest.mark.slow
