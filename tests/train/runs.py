@@ -18,7 +18,7 @@ data:
   tokenizer: {{kind: bpe, vocab_size: 200, shared: true}}
 train:
   steps: {steps}
-  batch: {{tokens: 300, accumulate: {accumulate}}}
+  batch: {batch}
   optimizer: {{name: adam, lr: 0.003}}
   schedule: {{name: inverse-sqrt, warmup: 20}}
   clip: 1.0
@@ -39,8 +39,8 @@ SIZES = {
 
 def recipe(folder: Path, model: str = "transformer", **changes: object) -> Path:
     values: dict[str, object] = {
-        "dropout": 0.2, "steps": 300, "accumulate": 1, "validate": 45, "checkpoint": 20,
-        "final": "last",
+        "dropout": 0.2, "steps": 300, "validate": 45, "checkpoint": 20, "final": "last",
+        "batch": f"{{tokens: 300, accumulate: {changes.pop('accumulate', 1)}}}",
     } | changes  # fmt: skip
     path = folder / "recipe-in.yaml"
     path.write_text(RECIPE.format(model=model, size=SIZES[model], **values))

@@ -92,9 +92,8 @@ def test_a_whole_step_has_the_same_examples_whoever_shares_it(tokens, step):
         together = share(world, tokens, step)
         for one, several in zip(alone, together, strict=True):
             own = [m for m in several if not m.idle]
-            assert sorted(i for m in one for i in m.batch) == sorted(
-                i for m in own for i in m.batch
-            )
+            seen = sorted(i for m in own for i in m.batch)
+            assert seen == sorted(i for m in one for i in m.batch)
             facts = {(m.count, m.after, m.epoch, m.until) for m in one}
             assert len(facts) == 1
             assert {(m.count, m.after, m.epoch, m.until) for m in several} == facts
