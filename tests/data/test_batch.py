@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.batch import PairBatch, collate, plan
+from regard.data.batch import PairBatch, collate, divided, plan
 from regard.data.packed import RaggedIds
 
 SIZES = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), max_size=60).map(
@@ -38,6 +38,33 @@ def test_no_two_neighbors_would_fit_in_one_batch(sizes, tokens):
     batches = plan(sizes, tokens, shuffle=False)
     for one, other in pairwise(batches):
         assert (len(one) + 1) * max(sizes[other[0]]) > tokens
+
+
+@given(sizes=SIZES, tokens=st.integers(1, 200), parts=st.integers(0, 9))
+def test_batches_are_cut_into_parts_of_their_own_rows(sizes, tokens, parts):
+    batches = plan(sizes, tokens)[:4]
+    parts += len(batches)
+    found = divided(batches, sizes, parts)
+    assert len(found) == parts
+    rows = sum(map(len, batches))
+    assert sum(map(bool, found)) == min(rows, parts)
+    assert sorted(i for part in found for i in part) == sorted(i for b in batches for i in b)
+    left = [part for part in found if part]
+    assert found == left + [[]] * (parts - len(left))
+    for batch in batches:  # the parts of a batch follow each other, and are as large as each other
+        own = [left.pop(0)]
+        while sum(map(len, own)) < len(batch):
+            own.append(left.pop(0))
+        assert {i for part in own for i in part} == set(batch)
+        assert max(map(len, own)) - min(map(len, own)) <= 1
+
+
+def test_the_largest_batch_is_cut_first():
+    sizes = np.array([[5, 9], [8, 2], [7, 7], [2, 1], [1, 1]])
+    assert divided([[3, 4], [0, 1, 2]], sizes, 2) == [[3, 4], [0, 1, 2]]
+    assert divided([[3, 4], [0, 1, 2]], sizes, 3) == [[3, 4], [0, 2], [1]]
+    assert divided([[3, 4], [0, 1, 2]], sizes, 4) == [[3, 4], [0], [1], [2]]
+    assert divided([[3, 4], [0, 1, 2]], sizes, 6) == [[3], [4], [0], [1], [2], []]
 
 
 def test_epochs_and_seeds_differ_and_lengths_are_alike():

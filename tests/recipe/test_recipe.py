@@ -87,7 +87,9 @@ def test_a_mapping_of_another_name_replaces_and_of_the_same_merges(file):
 
 def test_resolved_has_the_defaults_of_the_constructors(file):
     found = recipe.load(file).check().resolved()
-    assert found["train"]["batch"] == {"tokens": 512, "accumulate": 1, "ahead": 0}
+    assert found["train"]["batch"] == {
+        "tokens": 512, "accumulate": 1, "ahead": 0, "step_tokens": None,
+    }  # fmt: skip
     assert found["train"]["validate"]["every"] == 1000
     assert found["train"]["optimizer"]["eps"] == 1e-8
     assert found["train"]["optimizer"]["lr"] == 0.0003
@@ -128,6 +130,8 @@ WRONG = [
     ("20_000", "yes", "small.yaml:6: train.steps: expected a whole number or null, got 'yes'"),
     ("lr: 3e-4", "lr: fast", "small.yaml:8: train.optimizer.lr: expected a number, got 'fast'"),
     ("0.98]", "x]", "small.yaml:8: train.optimizer.betas.1: expected a list, got [0.9, 'x']"),
+    ("tokens: 512", "accumulate: 2, step_tokens: 512",
+     "small.yaml:7: train.batch.accumulate: it is 2, but train.batch.step_tokens is"),
     ("tokens: 512", "tokens: true", "small.yaml:7: train.batch.tokens: expected a whole number"),
     ("{tokens: 512}", "5", "small.yaml:7: train.batch: expected keys with values, got 5"),
     ("{tokens: 512}", "0", "small.yaml:7: train.batch: expected keys with values, got 0"),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -17,7 +18,7 @@ data:
   tokenizer: {{kind: bpe, vocab_size: 200, shared: true}}
 train:
   steps: {steps}
-  batch: {{tokens: 300, accumulate: {accumulate}}}
+  batch: {batch}
   optimizer: {{name: adam, lr: 0.003}}
   schedule: {{name: inverse-sqrt, warmup: 20}}
   clip: 1.0
@@ -38,8 +39,8 @@ SIZES = {
 
 def recipe(folder: Path, model: str = "transformer", **changes: object) -> Path:
     values: dict[str, object] = {
-        "dropout": 0.2, "steps": 300, "accumulate": 1, "validate": 45, "checkpoint": 20,
-        "final": "last",
+        "dropout": 0.2, "steps": 300, "validate": 45, "checkpoint": 20, "final": "last",
+        "batch": f"{{tokens: 300, accumulate: {changes.pop('accumulate', 1)}}}",
     } | changes  # fmt: skip
     path = folder / "recipe-in.yaml"
     path.write_text(RECIPE.format(model=model, size=SIZES[model], **values))
@@ -66,17 +67,33 @@ def run(recipe: Path, folder: Path, *, processes: int = 1) -> subprocess.Complet
     return done
 
 
-def killed(recipe: Path, folder: Path, *, after: int) -> None:
-    """Train until so many steps are logged, and end the process without a word."""
+def killed(recipe: Path, folder: Path, *, after: int, processes: int = 1) -> None:
+    """Train until so many steps are logged, and end all processes without a word."""
     process = subprocess.Popen(
-        command(recipe, folder), env=environment(),
+        command(recipe, folder, processes=processes), env=environment(),
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     while steps(folder) < after and process.poll() is None:
         time.sleep(0.02)
+    for one in ranks_of(process.pid).values() if processes > 1 else ():
+        os.kill(one, signal.SIGKILL)
     process.kill()
     process.wait()
     assert not (folder / "metrics.json").exists()
+
+
+def ranks_of(launcher: int) -> dict[int, int]:
+    """The process of each rank that torchrun has started, by its environment."""
+    found = {}
+    for place in Path("/proc").iterdir():
+        try:
+            if f"\nPPid:\t{launcher}\n" not in (place / "status").read_text():
+                continue
+            told = (place / "environ").read_text().split("\0")
+        except OSError:  # no process, or one that has ended
+            continue
+        found |= {int(one[5:]): int(place.name) for one in told if one.startswith("RANK=")}
+    return found
 
 
 def losses(folder: Path) -> dict[int, float]:

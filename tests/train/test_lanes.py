@@ -311,6 +311,26 @@ def streamed(folder, **changes):
     return made
 
 
+def test_processes_share_a_whole_step_or_are_refused(made, monkeypatch):
+    from regard.train.lanes import micros_of
+    from regard.train.settings import BatchSettings
+
+    batch = BatchSettings(tokens=30, step_tokens=120)
+    settings = Training(steps=1, seed=5, batch=batch)
+    one = list(islice(micros_of(made, settings), 40))
+    assert [m.number for m in one] == list(range(4)) * 10
+    assert [m.batch for m in one] == [m.batch for m in micros(made, 40, accumulate=4)]
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    stream = micros_of(made, settings)
+    assert (stream.accumulate, stream.tokens, stream.world) == (2, 30, 2)
+    odd = Training(steps=1, batch=BatchSettings(tokens=30, step_tokens=90))
+    said = (
+        r"2 processes cannot share evenly the 3 micro-batches of a step of 90 tokens.*\(23 gives 4"
+    )
+    with pytest.raises(RequestError, match=said):
+        micros_of(made, odd)
+
+
 def test_settings_of_a_recipe_give_a_stream_of_lanes(tmp_path):
     from regard.recipe import load
     from regard.train.lanes import micros_of

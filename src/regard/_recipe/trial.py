@@ -30,12 +30,15 @@ def try_out(recipe: Any) -> None:
     from regard.train.optim import build as build_optimizer
     from regard.train.schedule import Point
     from regard.train.schedule import build as build_schedule
+    from regard.train.settings import BatchSettings
 
     with _placed(recipe, "task"):
         task = tasks.load(recipe.task["name"])(**_arguments(recipe.task))
     task.check_data(recipe.data, recipe.where)
     with _placed(recipe, "decode"):
         decode.build(recipe.decode)
+    with _placed(recipe, "train.batch"):
+        BatchSettings(**(recipe.train.get("batch") or {}))
     with _placed(recipe, "train.schedule"):
         factor = build_schedule(recipe.train.get("schedule") or {})
         for point in (Point(1, 0.0, 0.0), Point(1000, 3.0, 1.0)):

@@ -1,5 +1,6 @@
 """Batches of pairs: examples of like length cut by a token budget, the same for the same seed."""
 
+import heapq
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +14,7 @@ from regard.data.dataset import Column
 from regard.data.packed import RaggedIds
 from regard.protocols import BOS, EOS, PAD, Inputs
 
-__all__ = ["PairBatch", "collate", "plain", "plan", "some", "sources"]
+__all__ = ["PairBatch", "collate", "divided", "plain", "plan", "some", "sources"]
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +71,39 @@ def plan(
     if shuffle:
         batches = [batches[i] for i in random.permutation(len(batches))]
     return batches
+
+
+def divided(
+    batches: Sequence[Sequence[int]], sizes: NDArray[np.integer], parts: int
+) -> list[list[int]]:
+    """Cut batches into as many parts by their rows, so that no part is large.
+
+    The batch whose parts have the most padded tokens gets a further part, until there are enough; a
+    part has every n-th row of its batch. Parts keep the order of the batches. Those that are left
+    over, where there are fewer rows than parts, are empty and come last.
+
+    Args:
+        batches: lists of examples, not more than `parts`.
+        sizes: tokens of each side of all examples.
+
+    Shapes:
+        sizes (n, sides).
+    """
+    padded = [len(batch) * int(sizes[list(batch)].max()) for batch in batches]
+    shares = [1] * len(batches)
+    heap = [(float(-size), n) for n, size in enumerate(padded) if len(batches[n]) > 1]
+    heapq.heapify(heap)
+    for _ in range(parts - len(batches)):
+        if not heap:
+            break
+        n = heap[0][1]
+        shares[n] += 1
+        if shares[n] < len(batches[n]):
+            heapq.heapreplace(heap, (-padded[n] / shares[n], n))
+        else:
+            heapq.heappop(heap)
+    found = [list(batch[k::n]) for batch, n in zip(batches, shares, strict=True) for k in range(n)]
+    return found + [[] for _ in range(parts - len(found))]
 
 
 @dataclass(frozen=True)

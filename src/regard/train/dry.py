@@ -70,7 +70,7 @@ def dry(recipe: Recipe) -> dict[str, Any]:
             if part is not None
         },
         "vocabulary": {side: len(tokenizer) for side, tokenizer in built.data.tokenizers.items()},
-        "batches": len(plan(train.sizes, tokens=s.batch.tokens, seed=s.seed, epoch=0)),
+        "batches": len(plan(train.sizes, tokens=s.batch.budget, seed=s.seed, epoch=0)),
         "shapes": shapes,
         "loss": float(total.detach()) / int(count),
         "scored": scores,

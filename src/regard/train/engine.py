@@ -88,7 +88,7 @@ def run(work: Work, micros: Iterable[Micro]) -> None:
             num_nodes=max(1, world() // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))),
             strategy=_strategy(settings),
             precision={"fp32": "32-true", "bf16": "bf16-mixed"}[settings.precision],  # type: ignore[arg-type]
-            accumulate_grad_batches=settings.batch.accumulate,
+            accumulate_grad_batches=settings.batch.accumulated(world()),
             max_steps=-1,
             max_epochs=-1,
             logger=False,
@@ -135,7 +135,7 @@ class _Module(pl.LightningModule):
         super().__init__()
         self.model = work.trained
         self.work = work
-        self.accumulate = work.settings.batch.accumulate
+        self.accumulate = work.settings.batch.accumulated(world())
 
     def configure_model(self) -> None:
         if isinstance(self.trainer.strategy, ModelParallelStrategy):

@@ -33,6 +33,7 @@ class LaneStream:
     Args:
         source: the files.
         tokens: the budget of a micro-batch.
+        numbered: random numbers of a micro-batch follow from its number in the step.
         together: gives the sum of an array over all processes.
 
     Raises:
@@ -50,13 +51,14 @@ class LaneStream:
         rank: int = 0,
         world: int = 1,
         start: Place | None = None,
+        numbered: bool = False,
         together: Callable[[Numbers], Numbers] = _alone,
     ) -> None:
         """Check that it can be; see the class."""
         self.source, self.start, self.together = source, start or Place(), together
         self.tokens, self.seed = tokens, seed
         self.accumulate, self.rank, self.world = accumulate, rank, world
-        self.stamp = source.stamp
+        self.stamp, self.numbered = source.stamp, numbered
         if source.lanes % world:
             raise RequestError(
                 f"data.stream.lanes: {world} processes cannot share {source.lanes} lanes evenly; "
@@ -97,9 +99,10 @@ class LaneStream:
             epoch, until, first = until, self._passes(marks), first + size
             after = Place(0, first, plain_marks(marks), self.stamp)
             total = int(said[:size].sum())
-            while taken:
+            for place in range(self.rank, size, self.world):
                 one = taken.pop(0)
-                yield Micro(one.examples.collate(one.indices), total, after, epoch, until)
+                number = place if self.numbered else None
+                yield Micro(one.examples.collate(one.indices), total, after, epoch, until, number)
                 del one
 
     def _passes(self, marks: list[Mark]) -> float:
@@ -119,15 +122,28 @@ def micros_of(
 
     Args:
         alone: as for one process.
+
+    Raises:
+        RequestError: the processes cannot share the lanes, or the micro-batches of a step of lanes.
     """
     rank, world = (0, 1) if alone else (engine.rank(), engine.world())
-    tokens, seed, accumulate = settings.batch.tokens, settings.seed, settings.batch.accumulate
+    tokens, seed, whole = settings.batch.budget, settings.seed, settings.batch.whole
+    accumulate = settings.batch.accumulated(world)
     if isinstance(train, Streamed):
+        if whole is not None and whole % world:
+            step, more = settings.batch.step_tokens or 0, -(-whole // world) * world
+            raise RequestError(
+                f"train.batch.step_tokens: {world} processes cannot share evenly the {whole} "
+                f"micro-batches of a step of {step} tokens, and those of data.stream are not cut; "
+                f"expected a number of processes that divides {whole}, or a smaller "
+                f"train.batch.tokens ({-(-step // more)} gives {more}, and another curve)"
+            )
         return LaneStream(
             train, tokens=tokens, seed=seed, accumulate=accumulate, rank=rank, world=world,
-            start=start, together=_alone if world == 1 else processes.aside(),
+            start=start, numbered=whole is not None,
+            together=_alone if world == 1 else processes.aside(),
         )  # fmt: skip
     return Stream(
         train, plan, tokens=tokens, seed=seed, accumulate=accumulate, rank=rank, world=world,
-        start=start,
+        start=start, whole=whole,
     )  # fmt: skip

@@ -242,8 +242,19 @@ def _introduce(recipe: Recipe, built: Built, work: Work) -> None:
         work.log.say(f"attention kernels: {kernels}; -v says why")
     for path, said in reasons.items():
         _talk.debug("kernel of %s: %s", path or "the model", said)
+    if s.batch.step_tokens:
+        each, world = s.batch.accumulated(engine.world()), engine.world()
+        work.log.say(
+            f"a step: {s.batch.step_tokens:,} tokens in {s.batch.whole} micro-batches of "
+            f"{s.batch.budget:,}; {each} for each of {world} process{'es' * (world > 1)}"
+        )
     if work.progress.step:
         work.log.say(f"continuing after step {work.progress.step}")
+    if work.before not in (None, engine.world()) and not s.batch.step_tokens:
+        work.log.say(
+            f"a step has {engine.world()}/{work.before} of the tokens it had before, because this "
+            "goes on with another number of processes; with train.batch.step_tokens it would not"
+        )
 
 
 def _said(train: Any) -> str:

@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from regard.errors import RequestError
+
 __all__ = ["BatchSettings", "Checkpoint", "NoiseSettings", "Training", "Validate", "WatchSettings"]
 
 Count = Annotated[int, Field(ge=1)]
@@ -20,8 +22,11 @@ class BatchSettings:
     """The size of a step.
 
     Args:
-        tokens: the size of a micro-batch: rows times longest side.
+        tokens: the size of a micro-batch of one process: rows times longest side.
         accumulate: micro-batches per step (and process), for gradient accumulation.
+        step_tokens: the size of a whole step, over all processes; `tokens` then is the most that a
+            process takes at once. The examples of a step and its loss do not depend on the number
+            of processes. None: a step has `tokens` x `accumulate` x processes.
         ahead: micro-batches that a thread makes ready before they are asked for. Results do not
             depend on it; see `benchmarks/batches_ahead.py` for what it gains.
     """
@@ -29,6 +34,30 @@ class BatchSettings:
     tokens: Count = 4096
     accumulate: Count = 1
     ahead: Annotated[int, Field(ge=0, le=64)] = 0
+    step_tokens: Count | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse two sizes of a step."""
+        if self.step_tokens is not None and self.accumulate != 1:
+            raise RequestError(
+                f"train.batch.accumulate: it is {self.accumulate}, but train.batch.step_tokens is "
+                "the size of a whole step, from which the number of micro-batches follows; leave "
+                "out one of the two"
+            )
+
+    @property
+    def whole(self) -> int | None:
+        """The micro-batches of a whole step, over all processes; None without `step_tokens`."""
+        return None if self.step_tokens is None else -(-self.step_tokens // self.tokens)
+
+    @property
+    def budget(self) -> int:
+        """The budget that micro-batches are cut by: equal parts of the step, within `tokens`."""
+        return self.tokens if self.step_tokens is None else self.step_tokens // (self.whole or 1)
+
+    def accumulated(self, world: int) -> int:
+        """The micro-batches of a step that each of `world` processes computes."""
+        return self.accumulate if self.whole is None else -(-self.whole // world)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ __all__ = [
     "restoring",
     "save_checkpoint",
     "save_weights",
+    "seed_all",
     "set_random_state",
     "set_weights",
     "weights_of",
@@ -112,6 +113,14 @@ def set_random_state(state: Mapping[str, Any]) -> None:
     torch.set_rng_state(state["torch"])
     if "cuda" in state and torch.cuda.is_available():
         torch.cuda.set_rng_state(state["cuda"])
+
+
+def seed_all(*numbers: int) -> None:
+    """Seed all random generators with numbers that follow from several."""
+    drawn = np.random.SeedSequence(numbers).generate_state(3).tolist()
+    random.seed(drawn[0])
+    np.random.seed(drawn[1])  # noqa: NPY002  (the global one)
+    torch.manual_seed(drawn[2])
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from regard.data.batch import divided
 from regard.data.dataset import Dataset
 
 __all__ = ["Micro", "Place", "Stream"]
@@ -44,6 +45,10 @@ class Micro:
         after: the place after the whole step.
         epoch: passes over the data before the step, a fraction.
         until: the same after the step.
+        number: of the micro-batch in the whole step, where its random numbers follow from that;
+            else None.
+        idle: it has nothing of its own, because the step has fewer examples than micro-batches;
+            `batch` is a copy whose loss does not count.
     """
 
     batch: Any
@@ -51,6 +56,8 @@ class Micro:
     after: Place
     epoch: float
     until: float
+    number: int | None = None
+    idle: bool = False
 
 
 class Stream:
@@ -59,6 +66,10 @@ class Stream:
     Step s has the micro-batches [s*A*W, (s+1)*A*W) of the concatenated epoch plans; accumulation
     step a of rank r gets number a*W + r of them. So W processes see the same
     data as one process with W times the accumulation.
+
+    Args:
+        whole: the micro-batches of a step over all processes, whatever their number; None: A*W.
+            They are cut by rows into the A*W that the processes take, where these are more.
     """
 
     def __init__(
@@ -72,6 +83,7 @@ class Stream:
         rank: int = 0,
         world: int = 1,
         start: Place | None = None,
+        whole: int | None = None,
     ) -> None:
         """Store the arguments; see `__iter__`."""
         self.examples = examples
@@ -82,13 +94,14 @@ class Stream:
         self.rank = rank
         self.world = world
         self.start = start or Place()
+        self.whole = whole
 
     def _plan(self, epoch: int) -> list[list[int]]:
         return self.plan(self.examples.sizes, tokens=self.tokens, seed=self.seed, epoch=epoch)
 
     def steps(self) -> Iterator[tuple[list[list[int]], Place, float, float]]:
         """The micro-batches (lists of indices) of each step over all processes, without end."""
-        place, size = self.start, self.accumulate * self.world
+        place, size = self.start, self.whole or self.accumulate * self.world
         plan = self._plan(place.epoch)
         while True:
             at = place.epoch + place.offset / len(plan)
@@ -105,5 +118,12 @@ class Stream:
         """The micro-batches of this process, collated."""
         for step, after, epoch, until in self.steps():
             count = sum(self.examples.count(indices) for indices in step)
-            for indices in step[self.rank :: self.world]:
-                yield Micro(self.examples.collate(indices), count, after, epoch, until)
+            if self.whole is None:
+                for indices in step[self.rank :: self.world]:
+                    yield Micro(self.examples.collate(indices), count, after, epoch, until)
+                continue
+            parts = divided(step, self.examples.sizes, self.accumulate * self.world)
+            for number in range(self.rank, len(parts), self.world):
+                own = parts[number]
+                batch = self.examples.collate(own or step[0][:1])
+                yield Micro(batch, count, after, epoch, until, number, idle=not own)

@@ -33,6 +33,7 @@ from regard.train.state import (
     restoring,
     save_checkpoint,
     save_weights,
+    seed_all,
     set_random_state,
     weights_of,
 )
@@ -104,6 +105,7 @@ class Work:
         self._sum: Tensor | None = None
         self._tokens = 0
         self._random: list[dict[str, Any]] | None = None
+        self.before: int | None = None  # the processes that made the checkpoint
         with restoring(self.checkpoint):
             length = self._restore() if self.checkpoint.is_file() else 0
         self.log = Log(folder / "log.jsonl" if self.first else None, length=length, bar=bar)
@@ -117,10 +119,10 @@ class Work:
             now = weights_of(self.trained)
             self.ema.weights = {k: like(v, now[k]).to(device) for k, v in self.ema.weights.items()}
         self.trained.train()
-        if self._random is not None:
-            set_random_state(self._random[rank() % len(self._random)])
-        else:
-            torch.manual_seed(self.settings.seed + 1_000_003 * rank())
+        if self._random is not None and rank() < len(self._random):
+            set_random_state(self._random[rank()])
+        else:  # also a process that an earlier start did not have
+            torch.manual_seed(self.settings.seed + 1_000_003 * rank() + 1_009 * self.progress.step)
         self._cpu0, self._wall0 = time.process_time(), time.monotonic()
         self._tidied = self._wall0
         self._cpu_before, self._wall_before = self.progress.cpu, self.progress.wall
@@ -141,7 +143,11 @@ class Work:
 
     def loss(self, micro: Micro) -> Tensor:
         """The sum of the losses of one micro-batch."""
+        if micro.number is not None:
+            seed_all(self.settings.seed, self.progress.step, micro.number)
         total: Tensor = self.task.loss(self.trained, micro.batch, self.progress.step)[0]
+        if micro.idle:  # all processes must take part in the sum of gradients
+            total = total * 0.0
         detached = total.detach()
         self._sum = detached if self._sum is None else self._sum + detached
         return total
@@ -352,7 +358,7 @@ class Work:
         if self.ema and state["ema"] is not None:
             self.ema.weights = state["ema"]
         self.noise.restore(state.get("weight_noise", {}))
-        self._random = state["random"]
+        self._random, self.before = state["random"], len(state["random"])
         total, self._tokens = state["interval"]
         self._sum = total if total is None or self.first else torch.zeros_like(total)
         return int(state["log"])
