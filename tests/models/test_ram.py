@@ -182,6 +182,13 @@ def test_random_looks_are_spread_over_the_picture_and_choose_nothing():
     assert (places.var(0) - 1 / 3).abs().max() < 0.03
 
 
+@pytest.mark.parametrize("training", [True, False])
+def test_random_looks_begin_in_the_middle_where_the_first_one_is_fixed_there(training):
+    places = model(policy="random", first="center").train(training)(drawn()).extra["locations"]
+    assert (places[:, 0] == 0).all()
+    assert (places[:, 1:] != 0).all()
+
+
 def test_the_papers_sizes():
     assert count(RAM, 1, 10) == 209_420 + 257
     assert count(RAM, 1, 10, side=12, scales=3) == 256_524 + 257

@@ -68,7 +68,7 @@ def test_a_learned_look_beats_a_random_one():
     accuracy, places = learned(2, 3, 800, core=32, lr=3e-3, sigma=0.2, squash="tanh")
     by_chance, _ = learned(2, 3, 800, core=32, lr=3e-3, policy="random")
     assert accuracy > 0.95
-    assert by_chance < 0.85
+    assert by_chance < 0.8
     assert places[0, 0] < -0.5
     assert places[1, 0] > 0.5
 
@@ -81,14 +81,14 @@ def test_four_corners_and_six_glyphs():
     under some seeds, and under which depends on the machine.
     """
     by_chance, _ = learned(4, 6, 3000, core=128, policy="random")
-    assert by_chance < 0.35
+    assert by_chance < 0.3
     named = torch.tensor([[-1.0, -1.0], [1.0, -1.0], [-1.0, 1.0], [1.0, 1.0]])
     found = []
     for seed in range(1, 9):
         accuracy, places = learned(4, 6, 3000, core=128, sigma=0.5, squash="tanh", seed=seed)
         corners = int((places.sign() == named).all(1).sum())
         found.append((accuracy, corners))
-        if accuracy > by_chance + 0.3 and corners >= 3:
+        if accuracy > 0.55 and corners >= 3:
             break
-    assert found[-1][0] > by_chance + 0.3, found
+    assert found[-1][0] > 0.55, found
     assert found[-1][1] >= 3, found

@@ -179,7 +179,8 @@ class RAM(nn.Module):
         first: one of `FIRST`.
         squash: of the mean of the policy, one of `SQUASH`.
         gradient: one of `GRADIENT`.
-        policy: "learned", or "random": every location is drawn evenly, to compare with.
+        policy: "learned", or "random": every location is drawn evenly, but a first one in the
+            middle stays there; to compare with.
         paths: at test time, so many ways of looking are averaged.
     """
 
@@ -249,8 +250,6 @@ class RAM(nn.Module):
         for t in range(self.glimpses):
             if self.policy == "random" or (t == 0 and self.first != "policy"):
                 sample = noise[t].expand(count, 2)
-                if self.policy == "learned" and self.first == "center":
-                    sample = torch.zeros_like(sample)
             else:
                 mean = SQUASH[self.squash](self.locate(GRADIENT[self.gradient](state)))
                 sample = (mean + self.sigma * noise[t]).detach()
@@ -278,11 +277,15 @@ class RAM(nn.Module):
                 self.glimpses, len(picture), 2, dtype=picture.dtype, device=picture.device
             )
             noise[:places] = torch.rand_like(noise[:places]) * 2 - 1
+            if self.first == "center":
+                noise[0] = 0.0
             return noise
         draw = torch.Generator().manual_seed(SEED)
         every = torch.randn(self.paths, self.glimpses, 1, 2, generator=draw)
         every[:, :places] = torch.rand(every[:, :places].shape, generator=draw) * 2 - 1
         # The first path takes what is likeliest: the mean, from the middle.
         every[0, : self.glimpses if self.policy == "learned" else 0] = 0.0
+        if self.first == "center":
+            every[:, 0] = 0.0
         every = every.to(picture)
         return every[0] if one else every
