@@ -230,6 +230,11 @@ def _introduce(recipe: Recipe, built: Built, work: Work) -> None:
         f"{torch.get_num_threads()} threads" if device == "cpu" else torch.cuda.get_device_name()
     )
     work.log.say(f"{recipe.name}, seed {s.seed}, {device} ({where}), {s.precision}")
+    if device == "cpu" and s.precision == "bf16" and not has_bf16():
+        work.log.say(
+            "this processor has no instructions for bfloat16, so bf16 is slow here; "
+            "train.precision=fp32 is faster"
+        )
     sizes = ", ".join(f"{key} {len(t)}" for key, t in built.data.tokenizers.items())
     work.log.say(
         f"{recipe.model['name']} with {count:,} parameters; {_said(built.data.train)}"
@@ -255,6 +260,12 @@ def _introduce(recipe: Recipe, built: Built, work: Work) -> None:
             f"a step has {engine.world()}/{work.before} of the tokens it had before, because this "
             "goes on with another number of processes; with train.batch.step_tokens it would not"
         )
+
+
+def has_bf16() -> bool:
+    """Whether this processor multiplies bfloat16 without imitating it."""
+    known = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", None)
+    return known is None or bool(known())
 
 
 def _said(train: Any) -> str:
