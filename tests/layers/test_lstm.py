@@ -86,3 +86,24 @@ def test_sequences_without_padding_have_the_states_of_those_with_it(layers):
     both = BiLSTM(3, 4, bias=True).double()
     found = layout.put(both.packed(layout.take(x), layout))
     assert torch.allclose(found, both(x, lengths), atol=1e-12)
+
+
+@pytest.mark.parametrize("lengths", [None, [5, 2]])
+@pytest.mark.parametrize("train", [True, False])
+def test_autocast_on_a_processor_without_bfloat16_is_float32(lengths, train, monkeypatch):
+    """PyTorch's LSTM under autocast fails there."""
+    monkeypatch.setattr("regard.layers.lstm.has_bf16", lambda: False)
+    torch.manual_seed(1)
+    layer, x = LSTM(3, 4, layers=2).train(train), torch.randn(2, 5, 3)
+    lengths = None if lengths is None else torch.tensor(lengths)
+    start = torch.randn(2, 2, 4), torch.randn(2, 2, 4)
+    expected, _ = layer(x, lengths, start)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        rough = tuple(s.bfloat16() for s in start)
+        found, (h_found, _) = layer(x.bfloat16(), lengths, rough)
+        exact, _ = layer(x, lengths, start)
+    assert found.dtype == h_found.dtype == torch.float32
+    torch.testing.assert_close(found, expected, atol=0.05, rtol=0.05)
+    assert torch.equal(exact, expected)
+    exact.sum().backward()
+    assert layer.stack.weight_ih_l1.grad.isfinite().all()

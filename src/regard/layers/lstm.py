@@ -17,6 +17,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 
 from regard.layers.dropout import dropout
 from regard.layers.layout import PackedLayout
+from regard.native.bfloat16 import has_bf16
 from regard.native.once import once_differentiable
 
 __all__ = ["LSTM", "lstm_cell"]
@@ -74,10 +75,10 @@ class LSTM(nn.Module):
         """Read the sequences with PyTorch's own fused layers."""
         start = None if state is None else (_inner(state[0], x.dtype), _inner(state[1], x.dtype))
         if lengths is None or bool((lengths == x.shape[1]).all()):
-            out, (h, c) = self.stack(x, start)
+            out, (h, c) = self._all(x, start)
         else:
             packed = pack_padded_sequence(x, lengths.cpu().clamp_min(1), True, enforce_sorted=False)
-            out, (h, c) = self.stack(packed, start)
+            out, (h, c) = self._all(packed, start)
             out = pad_packed_sequence(out, True, total_length=x.shape[1])[0]
         return out, (h.transpose(0, 1), c.transpose(0, 1))
 
@@ -92,8 +93,21 @@ class LSTM(nn.Module):
             backward: read each from its last item to its first.
         """
         given = layout.mirror(x) if backward else x
-        states: Tensor = self.stack(PackedSequence(given, torch.tensor(layout.sizes)))[0].data
+        states: Tensor = self._all(PackedSequence(given, torch.tensor(layout.sizes)))[0].data
         return layout.mirror(states) if backward else states
+
+    def _all(self, x: Any, start: States | None = None) -> tuple[Any, States]:
+        """PyTorch's layers; in float32 where autocast asks for what the processor has not."""
+        found: tuple[Any, States]
+        if not _autocast_bf16() or not (x[0] if isinstance(x, tuple) else x).is_cpu or has_bf16():
+            found = self.stack(x, start)
+            return found
+        dtype = next(self.stack.parameters()).dtype
+        if start is not None:
+            start = start[0].to(dtype), start[1].to(dtype)
+        with torch.autocast("cpu", enabled=False):
+            found = self.stack(x.to(dtype), start)
+        return found
 
     def project(
         self, x: Float[Tensor, "*batch part"], columns: slice | None = None
@@ -138,6 +152,10 @@ def lstm_cell(
     """The element-wise half of a step, as one node: pre-activations i, f, g, o and c to h', c'."""
     h, new = _Cell.apply(gates, c)  # type: ignore[no-untyped-call]
     return h, new
+
+
+def _autocast_bf16() -> bool:
+    return torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") == torch.bfloat16
 
 
 def _inner(x: Tensor, dtype: torch.dtype) -> Tensor:

@@ -23,6 +23,7 @@ from regard.data.streamed import Streamed
 from regard.errors import RegardError, RequestError, nearest
 from regard.fields import Field
 from regard.fields.files import NAMES, files_of, read_fields
+from regard.native.bfloat16 import has_bf16
 from regard.recipe import Recipe, load
 from regard.train import engine, optim, schedule
 from regard.train.ahead import ahead
@@ -260,12 +261,6 @@ def _introduce(recipe: Recipe, built: Built, work: Work) -> None:
             f"a step has {engine.world()}/{work.before} of the tokens it had before, because this "
             "goes on with another number of processes; with train.batch.step_tokens it would not"
         )
-
-
-def has_bf16() -> bool:
-    """Whether this processor multiplies bfloat16 without imitating it."""
-    known = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", None)
-    return known is None or bool(known())
 
 
 def _said(train: Any) -> str:
