@@ -97,7 +97,7 @@ def srl_eval(
         >>> gold = Proposition.of(["B-A0", "B-V", "B-A1", "I-A1"])
         >>> said = Proposition.of(["B-A0", "B-V", "B-A1", "O"])
         >>> found = srl_eval([[said]], [[gold]])
-        >>> found["f1"].value, found["complete"].value, found["f1"].parts["roles"]["A1"]["missed"]
+        >>> found["f1"].value, found["complete"].value, found["f1"].parts["missed"]
         (50.0, 0.0, 1)
     """
     if predicates not in PREDICATES:
