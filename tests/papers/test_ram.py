@@ -74,6 +74,7 @@ def test_a_learned_look_beats_a_random_one():
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1500)  # a minute or more for each seed
 def test_four_corners_and_six_glyphs():
     """The small check; a random look stays near chance, 1/6.
 
