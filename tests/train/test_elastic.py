@@ -12,6 +12,20 @@ from tests.train.runs import command, environment, losses, ranks_of, recipe, run
 
 
 @pytest.mark.slow
+def ended(process: "subprocess.Popen[bytes]", rank: int) -> int:
+    """Its exit code. Processes that do not get on are killed as well, twice at most.
+
+    gloo's sometimes wait for each other without end when they connect again (`connectFullMesh`).
+    """
+    for _ in range(2):
+        try:
+            return process.wait(timeout=100)
+        except subprocess.TimeoutExpired:
+            if (found := ranks_of(process.pid)).keys() >= {rank}:
+                os.kill(found[rank], signal.SIGKILL)
+    return process.wait(timeout=300)
+
+
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="looks into /proc")
 @pytest.mark.parametrize("rank", [0, 1])
@@ -31,7 +45,7 @@ def test_torchrun_goes_on_after_a_killed_rank(rank, tmp_path):
         before = ranks_of(process.pid)
         assert before.keys() == {0, 1}
         os.kill(before[rank], signal.SIGKILL)
-        assert process.wait(timeout=300) == 0, (tmp_path / "said").read_text()
+        assert ended(process, rank) == 0, (tmp_path / "said").read_text()
     assert "continuing after step" in (tmp_path / "said").read_text()
     assert losses(broken) == losses(whole)
     assert sorted(losses(broken)) == list(range(1, 121))
