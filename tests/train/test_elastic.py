@@ -11,7 +11,6 @@ import pytest
 from tests.train.runs import command, environment, losses, ranks_of, recipe, run, steps
 
 
-@pytest.mark.slow
 def ended(process: "subprocess.Popen[bytes]", rank: int) -> int:
     """Its exit code. Processes that do not get on are killed as well, twice at most.
 
@@ -26,6 +25,7 @@ def ended(process: "subprocess.Popen[bytes]", rank: int) -> int:
     return process.wait(timeout=300)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="looks into /proc")
 @pytest.mark.parametrize("rank", [0, 1])
