@@ -18,16 +18,15 @@ from functools import partial
 
 import torch
 from paired import machine, row
-from torch import Tensor, nn
+from self_critical import cross_entropy
+from torch import nn
 
 from regard.attention import kernels
 from regard.data.batch import PairBatch
 from regard.decode import Beam
-from regard.layers.project import deferring
 from regard.models.paulus import Paulus
 from regard.models.pointer_generator import PointerGenerator
 from regard.protocols import BOS, EOS, UNK, Inputs
-from regard.tasks.loss import smoothed_cross_entropy
 
 MODELS: dict[str, Callable[[int], nn.Module]] = {
     "paulus": lambda size: Paulus(size, size),
@@ -50,9 +49,7 @@ def example(words: int, summary: int, vocabulary: int) -> PairBatch:
 
 def update(model: nn.Module, batch: PairBatch, optimizer: torch.optim.Optimizer) -> None:
     optimizer.zero_grad()
-    with deferring():
-        logits: Tensor = model(batch.source, batch.target_in, batch.source_lengths).logits
-    smoothed_cross_entropy(logits, batch.target_out, normalized=True).backward()
+    cross_entropy(model, batch).backward()
     optimizer.step()
 
 

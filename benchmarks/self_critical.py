@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 from paired import machine, paired, row
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.data.batch import PairBatch
 from regard.decode import Greedy
@@ -60,7 +60,7 @@ def ended_like(model: Paulus, batch: PairBatch) -> None:
         optimizer.step()
 
 
-def cross_entropy(model: Paulus, batch: PairBatch) -> Tensor:
+def cross_entropy(model: nn.Module, batch: PairBatch) -> Tensor:
     with deferring():
         scores = model(batch.source, batch.target_in, batch.source_lengths).logits
     return smoothed_cross_entropy(scores, batch.target_out, normalized=True)

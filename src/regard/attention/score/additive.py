@@ -77,6 +77,11 @@ class Additive(nn.Module):
             return projected
         return projected, native.pack(projected)
 
+    def parts(self, prepared: Any) -> tuple[Tensor, Tensor | None]:
+        """The projected keys, and what C packed of them; with features nothing is packed."""
+        keys, packed = prepared if isinstance(prepared, tuple) else (prepared, None)
+        return keys, packed if self.features is None else None
+
     def additive(
         self,
         query: Tensor,
@@ -85,15 +90,7 @@ class Additive(nn.Module):
         features: Tensor | None = None,
     ) -> AdditiveForm:
         """Both projections and v; features are added to the keys, so then Q is 1."""
-        packed = None
-        if prepared is None:
-            keys: Tensor = self.key(key)
-        elif isinstance(prepared, tuple):
-            keys, packed = prepared
-        else:
-            keys = prepared
-        if self.features is not None:
-            packed = None
+        keys, packed = (self.key(key), None) if prepared is None else self.parts(prepared)
         if features is not None:
             keys = keys + self.shown(features).squeeze(-3)
         query = self.query(query)
@@ -105,11 +102,10 @@ class Additive(nn.Module):
 
         With features, which are one vector per pair, each query is a row with its own keys.
         """
-        keys, packed = key if isinstance(key, tuple) else (key, None)
+        keys, packed = self.parts(key)
         query = self.query(query)
         self.check_fits(query, keys)
         if features is None:
-            packed = packed if self.features is None else None
             return additive_scores(query, keys, self.v, packed=packed, heads=self.heads)
         keys = keys.unsqueeze(-3) + self.shown(features)  # (*batch, Q, K, hidden)
         query = query.unsqueeze(-2)  # (*batch, Q, 1, hidden)
