@@ -43,7 +43,7 @@ def test_torchrun_goes_on_after_a_killed_rank(rank, tmp_path):
     words = command(path, broken, processes=2)
     words.insert(words.index("--standalone"), "--max-restarts=3")
     with open(tmp_path / "said", "w+") as said:
-        # By the loopback device alone: else gloo's processes wait for each other more often.
+        # By the loopback device alone: fewer trials hung so (docs/howto/distributed.md).
         local = environment() | {"GLOO_SOCKET_IFNAME": "lo"}
         process = subprocess.Popen(words, env=local, stderr=said)
         until = time.monotonic() + 200
