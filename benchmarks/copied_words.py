@@ -25,6 +25,7 @@ from typing import Any
 import torch
 
 import regard
+from regard.data.vocabulary_kinds import SPACE
 
 
 @torch.inference_mode()
@@ -50,13 +51,15 @@ def wrote(loaded: Any, texts: Sequence[str], summaries: Sequence[str]) -> dict[s
     known = set(tokenizer.vocabulary)
     written, exact, wanted, found = 0, 0, 0, 0
     for text, summary, one in zip(texts, summaries, loaded.predict(list(texts)), strict=True):
+        spelled = {text[start:end].strip() for start, end in tokenizer.encode(text).offsets}
         there = set(tokenizer.words_of(text))
         unknown = (set(tokenizer.words_of(summary)) & there) - known
         own = [word for word, copied in zip(one.tokens, one.copied, strict=True) if copied]
         written += len(own)
-        exact += sum(word in there for word in own)
+        exact += sum(word.removeprefix(SPACE) in spelled for word in own)
         wanted += len(unknown)
-        found += len(unknown.intersection(own))
+        named = {word.lower() for word in own} if tokenizer.lowercase else set(own)
+        found += len(unknown & named)
     return {
         "written": written, "exact": percent(exact, written), "found": percent(found, wanted),
     }  # fmt: skip
