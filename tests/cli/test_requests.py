@@ -37,6 +37,10 @@ WRONG = [
         "data.tokenizer.source.vocab_size: expected a whole numb",
     ),
     ("data.path=123", "data.path: expected a word, got 123"),
+    (
+        "task.variants=",
+        'task.variants: expected a word, got nothing (null); an empty word is "" (in',
+    ),
     ("data.limit=-1", "data.limit: expected a number from 1 to 1,000,000,000, got -1"),
     ("data.limit.dev=-1", "data.limit.dev: expected a number from 1 to 1,000,000,000, got -1"),
     ("data.columns={source: -1}", "data.columns.source: expected a number from 1 to 1,000,000,0"),

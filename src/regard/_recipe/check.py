@@ -159,9 +159,12 @@ def _typed(value: Any, hint: Any, key: str, where: Where) -> Any:
         problem = error.errors()[0]
         at = ".".join(str(part) for part in problem["loc"] if isinstance(part, int))
         place = f"{where(key)}: ".removeprefix(": ")
+        got = f"{value!r} ({problem['msg'].lower()})"
+        if value is None:  # `key=` on a command line, or a key with nothing behind it
+            empty = """; an empty word is "" (in a shell '""')""" if hint is str else ""
+            got = f"nothing (null){empty}"
         raise RequestError(
-            f"{place}{key}{'.' + at if at else ''}: expected {_expected(hint)}, "
-            f"got {value!r} ({problem['msg'].lower()})"
+            f"{place}{key}{'.' + at if at else ''}: expected {_expected(hint)}, got {got}"
         ) from None
     return found if isinstance(found, float) else value
 
