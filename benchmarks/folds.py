@@ -1,15 +1,15 @@
 """Cross-validation: forms of a recipe, trained on each fold of a small set and compared by pairs.
 
     REGARD_DATA=… python benchmarks/folds.py classification/han-movie-reviews \\
-        --form "" --form model.read=mean --form task.sentences= -o runs/folds
+        --form "" --form model.read=mean --form 'task.sentences=""' -o runs/folds
 
 The set's train, dev and test rows are put together, sorted by `id`, and cut into parts of following
 rows (film reviews: the folds of Pang and Lee, by file number). Fold k tests on part k, takes part
 k + 1 for dev and trains on the rest, so that every row is a test row once. A form is changes of the
 recipe (KEY=VALUE, with spaces between). `regard train` trains it; the same command continues.
 
-Printed: the mean over folds with its standard deviation, and over all rows the differences to the
-first form, with a 95 % bootstrap interval and p by approximate randomization.
+Printed, as by `regard compare`: the mean over folds with its standard deviation, and of all rows
+the 95 % bootstrap interval, the difference to the first form and its p.
 """
 
 import argparse
@@ -27,9 +27,10 @@ import numpy as np
 
 import regard
 from regard import recipe
-from regard.compare import scored
-from regard.data.sources import find
-from regard.metrics import Sums, bootstrap, paired
+from regard._files import replace_files
+from regard.compare import markdown, scored
+from regard.data.sources import find, splits
+from regard.metrics import Score, Sums, bootstrap, paired
 
 
 def parts_of(number: int, folds: int) -> list[range]:
@@ -44,19 +45,21 @@ def parts_of(number: int, folds: int) -> list[range]:
 
 
 def write_folds(rows: Sequence[Mapping[str, Any]], folds: int, folder: Path) -> None:
-    """A folder for each fold, with its train, dev and test rows; one that is there stays."""
+    """A folder for each fold, with its train, dev and test rows: always the same bytes."""
     parts = parts_of(len(rows), folds)
     for k in range(folds):
         own = {"test": parts[k], "dev": parts[(k + 1) % folds]}
         held = {i for part in own.values() for i in part}
         chosen = {**own, "train": [i for i in range(len(rows)) if i not in held]}
+        files = {
+            f"{name}.jsonl.gz": gzip.compress(
+                "".join(json.dumps(rows[i], ensure_ascii=False) + "\n" for i in places).encode(),
+                mtime=0,
+            )
+            for name, places in chosen.items()
+        }
         (folder / str(k)).mkdir(parents=True, exist_ok=True)
-        for name, places in chosen.items():
-            text = "".join(json.dumps(rows[i], ensure_ascii=False) + "\n" for i in places)
-            packed = gzip.compress(text.encode(), mtime=0)
-            target = folder / str(k) / f"{name}.jsonl.gz"
-            if not target.is_file() or target.read_bytes() != packed:
-                target.write_bytes(packed)
+        replace_files(folder / str(k), files)
 
 
 def train(name: str, changes: Sequence[str], data: Path, output: Path) -> None:
@@ -67,16 +70,14 @@ def train(name: str, changes: Sequence[str], data: Path, output: Path) -> None:
         sys.exit(f"training stopped with status {done.returncode}: {' '.join(command)}")
 
 
-def right(folder: Path) -> Sums:
-    """The first score of a trained fold, row by row."""
-    loaded = regard.load(str(folder))
-    found = scored(loaded).scores
-    score = next(iter(found.values()))
+def first_score(folder: Path) -> tuple[Score, Sums]:
+    """The first score of a trained fold, and its sums row by row."""
+    score = next(iter(scored(regard.load(str(folder))).scores.values()))
     if score.sums is None:
         sys.exit(
             f"{score.name} is not a function of sums over rows: it cannot be pooled over folds"
         )
-    return score.sums
+    return score, score.sums
 
 
 def main() -> None:
@@ -93,52 +94,42 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, default=Path("runs/folds"))
     options = parser.parse_args()
     forms: list[str] = options.form or [""]
-    source = Path(find(str(recipe.load(options.recipe).data["path"])))
     rows: list[dict[str, Any]] = []
-    for split in ("train", "dev", "test"):
-        with gzip.open(source / f"{split}.jsonl.gz", "rt", encoding="utf-8") as lines:
+    for file in splits(find(recipe.load(options.recipe).data["path"])).values():
+        with gzip.open(file, "rt", encoding="utf-8") as lines:
             rows += map(json.loads, lines)
     rows.sort(key=lambda row: str(row["id"]))
     output = options.output.absolute()
     write_folds(rows, options.folds, output / "data")
-    sums: dict[str, list[Sums]] = {form: [] for form in forms}
+    found: dict[str, list[tuple[Score, Sums]]] = {form or "as it is": [] for form in forms}
     for k in range(options.first or options.folds):
-        for form in forms:
-            folder = output / (form.replace(" ", ",") or "as-it-is") / str(k)
+        for form, (name, folds) in zip(forms, found.items(), strict=True):
+            folder = output / name.replace(" ", ",") / str(k)
             train(options.recipe, form.split(), output / "data" / str(k), folder)
-            sums[form].append(right(folder))
-            one = value(sums[form][-1])
-            print(f"fold {k}  {form or 'as it is'}  {one:.2f}", flush=True)
-    report(sums)
+            folds.append(first_score(folder))
+            print(f"fold {k}  {name}  {folds[-1][0].value:.2f}", flush=True)
+    print("\n" + report(found))
 
 
-def report(sums: Mapping[str, Sequence[Sums]]) -> None:
-    """The table in Markdown."""
-    number = len(next(iter(sums.values())))
-    print(f"\n| form | mean over {number} folds | all rows | to the first |\n|---|---|---|---|")
+def report(found: Mapping[str, Sequence[tuple[Score, Sums]]], samples: int = 1000) -> str:
+    """The table of `regard compare`."""
+    systems: list[dict[str, Any]] = []
     first: Sums | None = None
-    for form, folds in sums.items():
-        every = Sums(np.concatenate([fold.counts for fold in folds]), folds[0].of)
-        each = [value(fold) for fold in folds]
-        mean = f"{statistics.fmean(each):.2f}"
-        mean += f" ± {statistics.stdev(each):.2f}" if number > 1 else ""
-        low, high, *_ = bootstrap(every)
-        row = [form or "as it is", mean, f"{value(every):.2f} [{low:.2f}, {high:.2f}]"]
+    for name, folds in found.items():
+        each = [score.value for score, _ in folds]
+        every = Sums(np.concatenate([sums.counts for _, sums in folds]), folds[0][1].of)
+        told: dict[str, Any] = {"value": statistics.fmean(each)}
+        if len(each) > 1:
+            told["sd"] = statistics.stdev(each)
+        told["interval"] = bootstrap(every, samples=samples)[:2]
         if first is None:
             first = every
-            row.append("")
         else:
-            found = paired(first, every)
-            between = f"[{found.interval.low:+.2f}, {found.interval.high:+.2f}]"
-            row.append(f"{found.value:+.2f} {between}, p {found.p:.3f}")
-        print(f"| {' | '.join(row)} |")
+            apart = paired(first, every, samples=samples)
+            told |= {"difference": apart.value, "p": apart.p}
+        systems.append({"system": name, "metrics": {folds[0][0].name: told}})
     assert first is not None
-    print(f"\n{len(first.counts):,} rows")
-
-
-def value(sums: Sums) -> float:
-    """The score of all rows."""
-    return float(sums.of(sums.counts.sum(0)))
+    return markdown({"systems": systems, "samples": samples, "examples": len(first.counts)})
 
 
 if __name__ == "__main__":
