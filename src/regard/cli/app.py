@@ -44,6 +44,7 @@ COMMANDS: tuple[Row, ...] = (  # sentences of at most 66 characters fit a line o
     Row("train", "regard.cli.train", "Train a recipe into a folder; run it again to continue."),
     Row("evaluate", "regard.cli.evaluate", "Score a model with the field's official scorers."),
     Row("compare", "regard.cli.compare", "Systems side by side: intervals and significance."),
+    Row("curves", "regard.cli.curves", "Show how trainings went: losses, scores on dev, rewards."),
     Row("predict", "regard.cli.predict", "Use a model: text in, text out."),
     Row("look", "regard.cli.look", "Show what a model attends to: terminal, PNG, PDF or SVG."),
     Row("serve", "regard.cli.serve", "Serve models over HTTP, with batches over all requests."),
