@@ -51,7 +51,7 @@ demo: setup-demo  ## train a small model live, use the shipped one, draw both
 lint: setup-test  ## ruff and mypy --strict
 	@$(STEP) ruff -- $(BIN)/ruff check .
 	@$(STEP) format -- $(BIN)/ruff format --check .
-	@$(STEP) mypy -- $(BIN)/mypy --strict src
+	@$(STEP) mypy -- $(BIN)/mypy --strict --num-workers $(JOBS) src
 
 test: lint  ## lint, types, and the fast tests with every shape annotation checked
 	@failed=0; \

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from regard.errors import RequestError, nearest
 
-__all__ = ["AXES", "LOG", "Curve", "Training", "bars", "curves_of", "read_trainings", "usual"]
+__all__ = ["AXES", "LOG", "Curve", "TrainingLog", "bars", "curves_of", "read_trainings", "usual"]
 
 AXES = {"step": "updates", "epoch": "passes", "cpu": "CPU seconds", "wall": "seconds"}
 """What curves can run along, and its unit."""
@@ -42,7 +42,7 @@ class Curve:
     y: tuple[float, ...]
 
 
-class Training:
+class TrainingLog:
     """The log of one training; it may still run.
 
     Args:
@@ -106,7 +106,7 @@ class Training:
         return float(np.interp(place["step"], [p["step"] for p in known], [p[by] for p in known]))
 
 
-def read_trainings(folders: Iterable[str | Path]) -> list[Training]:
+def read_trainings(folders: Iterable[str | Path]) -> list[TrainingLog]:
     """The trainings of model folders; a folder of seeds (`seed-1`, …) has one for each.
 
     Raises:
@@ -118,17 +118,17 @@ def read_trainings(folders: Iterable[str | Path]) -> list[Training]:
         seeds = [one for one in path.glob("seed-*") if (one / LOG).is_file()]
         if seeds and not (path / LOG).is_file():
             seeds.sort(key=lambda one: (len(one.name), one.name))
-            found += [Training(str(one), one / LOG) for one in seeds]
+            found += [TrainingLog(str(one), one / LOG) for one in seeds]
             continue
         if not path.exists():
             from regard import store
 
             path = store.find(folder)
-        found.append(Training(folder, path / LOG))
+        found.append(TrainingLog(folder, path / LOG))
     return found
 
 
-def usual(trainings: Sequence[Training]) -> list[list[str]]:
+def usual(trainings: Sequence[TrainingLog]) -> list[list[str]]:
     """What is shown where nothing is asked for: both losses, and the score that models go by."""
     there = {name for one in trainings for name in one.names}
     losses = [name for name in ("loss", f"{DEV}loss") if name in there]
@@ -136,7 +136,7 @@ def usual(trainings: Sequence[Training]) -> list[list[str]]:
     return [panel for panel in (losses, *([s] for s in scores if s not in losses)) if panel]
 
 
-def curves_of(trainings: Sequence[Training], names: Sequence[str], by: str) -> list[Curve]:
+def curves_of(trainings: Sequence[TrainingLog], names: Sequence[str], by: str) -> list[Curve]:
     """The curves of these numbers, of all trainings that have them.
 
     Raises:

@@ -159,6 +159,7 @@ def test_the_result_is_the_last_line(capsys, monkeypatch, tmp_path):
     assert "skipped: there is no such machine" in ran.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["png", "svg", "pdf"])
 def test_kernels_are_drawn(end, capsys, monkeypatch, tmp_path):
     pytest.importorskip("matplotlib")

@@ -62,6 +62,7 @@ def test_the_table_and_one_metric(capsys, folders, test_file):
     assert "(p " not in first
 
 
+@pytest.mark.slow
 def test_recipes_are_trained_once_and_varied(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = quick(tmp_path, steps=4)

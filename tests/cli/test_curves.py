@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from regard.curves import Curve, Training, bars, read_trainings, usual
+from regard.curves import Curve, TrainingLog, bars, read_trainings, usual
 from regard.errors import RequestError
 from tests.cli.run import run
 
@@ -111,4 +111,4 @@ def test_logs_that_are_none(tmp_path):
     with pytest.raises(
         RequestError, match=r"log.jsonl, line 2: expected a JSON object, got 'loss 3'"
     ):
-        Training("broken", broken)
+        TrainingLog("broken", broken)

@@ -52,6 +52,7 @@ def small(monkeypatch):
     monkeypatch.setattr(demo, "_sample", few)
 
 
+@pytest.mark.slow
 def test_the_demo_ends_with_one_json_line(capsys, quick, small, tmp_path):
     out = tmp_path / "out"
     ran = run(capsys, "demo", "--json", "--seconds", "1", "-o", str(out))
@@ -95,6 +96,7 @@ def test_people_see_words_scores_and_places(capsys, quick, tmp_path, monkeypatch
         assert said in ran.out
 
 
+@pytest.mark.slow
 def test_a_model_is_reused_only_if_asked(capsys, quick, tmp_path, monkeypatch):
     from regard import train
 

@@ -72,6 +72,7 @@ def test_the_table_of_recipes_has_names_of_files(capsys):
     assert set(rows) == set(recipe.names())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [[], ["-v"]])
 def test_a_training_begins_with_short_lines(capsys, tmp_path, more):
     ran = run(capsys, "train", "pronunciation/rnnsearch-cmudict", "--tiny", "train.steps=1",
@@ -89,6 +90,7 @@ def test_a_training_begins_with_short_lines(capsys, tmp_path, more):
     assert store.load(tmp_path / "m").task.name == "pronunciation"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("there", [True, False])
 def test_a_training_says_where_bf16_is_slow(capsys, tmp_path, monkeypatch, there):
     monkeypatch.setattr("regard.train.run.has_bf16", lambda: there)

@@ -32,6 +32,7 @@ def test_logits_are_ours(tmp_path, form):
     assert (ours - theirs).abs().max() < 2e-5  # whatever the epsilon of the norms
 
 
+@pytest.mark.slow
 def test_pieces_and_beams_are_ours(tmp_path):
     export("de-en-small", "huggingface", tmp_path / "out")
     loaded = regard.load("de-en-small")

@@ -77,6 +77,7 @@ def test_rare_words_are_unknown():
     assert set(some.vocabulary[UNK + 1 :]) == {"the", "dog", "café"}
 
 
+@pytest.mark.slow
 def test_a_large_text_is_not_kept_in_memory(monkeypatch):
     """Only ids are, twice for a moment."""
     import tracemalloc

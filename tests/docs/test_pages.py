@@ -15,6 +15,8 @@ SHELL = ("sh", "bash", "shell", "console")
 PAGES = pages()
 RUNNABLE = [page for page in PAGES if blocks(page, "python", "py")]
 SHIPPED = "de-en-small"
+LONG = {"docs/tutorial.md"}
+"""Pages whose Python takes many seconds."""
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 
 
@@ -36,7 +38,10 @@ def test_there_are_pages():
     assert len(RUNNABLE) >= 5
 
 
-@pytest.mark.parametrize("page", RUNNABLE, ids=name)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(p, marks=[pytest.mark.slow] * (name(p) in LONG), id=name(p)) for p in RUNNABLE],
+)
 def test_the_python_of_a_page_runs(page, tmp_path, monkeypatch):
     """In one namespace, in order, in an empty folder."""
     if f'"{SHIPPED}"' in page.read_text(encoding="utf-8") and SHIPPED not in store.shipped():

@@ -254,6 +254,7 @@ def test_more_than_there_are_is_refused_by_c(first, count):
         top._BEST(first, torch.randn(1, 5), values, ids, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc")
 @pytest.mark.parametrize(
     "optimize",

@@ -19,7 +19,7 @@ FLOORS = [
     {"fields", "views"},
     {"tasks"},
     {
-        *("train", "viewer", "loaded", "store", "recipe", "compare", "convert"),
+        *("train", "viewer", "loaded", "store", "recipe", "compare", "convert", "curves"),
         *("serve", "bulk", "cli"),
     },
 ]
@@ -55,19 +55,19 @@ def test_every_part_has_a_floor():
     assert sorted(p for p in parts if floor(p) is None and p not in ANYONE) == []
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SOURCE)))
-def test_a_floor_knows_only_those_below(path):
-    here = [*dotted(path).split("."), ""][1]
-    if here in ("", "__main__") or floor(here) is None:
-        return
+def test_a_floor_knows_only_those_below():
     wrong = []
-    for name, line in imports(path):
-        there = home(name)
-        if there is None or there == here or not below_top(there) or there in ANYONE:
+    for path in modules():
+        here = [*dotted(path).split("."), ""][1]
+        if here in ("", "__main__") or floor(here) is None:
             continue
-        top_row = floor(there) == len(FLOORS) - 1 == floor(here)
-        if not top_row and floor(there) >= floor(here):
-            wrong.append(f"{path.relative_to(SOURCE)}:{line} imports {name}")
+        for name, line in imports(path):
+            there = home(name)
+            if there is None or there == here or not below_top(there) or there in ANYONE:
+                continue
+            top_row = floor(there) == len(FLOORS) - 1 == floor(here)
+            if not top_row and floor(there) >= floor(here):
+                wrong.append(f"{path.relative_to(SOURCE)}:{line} imports {name}")
     assert wrong == []
 
 
@@ -100,36 +100,35 @@ def test_top_imports_sees_what_runs_and_not_what_waits(tmp_path):
     assert top_imports(file) == {"os", "json", "re"}
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SOURCE)))
-def test_only_dependencies_are_imported(path):
-    """What a user gets from `pip install regard` and its extras, and nothing else."""
-    wanted = {
-        *sys.stdlib_module_names,
-        *(
-            "regard",
-            "torch",
-            "pytorch_lightning",
-            "typer",
-            "rich",
-            "pydantic",
-            "yaml",
-            "tokenizers",
-        ),
-        *("safetensors", "sacrebleu", "jaxtyping", "numpy", "matplotlib", "mpl_toolkits"),
-        "rouge_score",
-        "pyarrow",  # the extra `tables`
-        "soundfile",  # the extra `speech`
-        "PIL",  # matplotlib's own, and the extra `vision`
-        *("ctranslate2", "onnx"),  # the extra `export`
-        "onnxruntime",  # the extra `backbone`
-        *("ray", "zstandard", "compression"),  # the extras `ray` and `zstd`; Python 3.14's own
-        *("fastapi", "starlette", "uvicorn", "prometheus_client", "httpx"),  # the extra `serve`
-    }
-    if path.name.startswith("_transformers") or path.name == "inspector.py":
-        wanted.add("transformers")  # reads folders of Hugging Face where it is installed
-    if path.name == "_notebook.py":  # runs within IPython alone
-        wanted.add("IPython")
-    if path.parent.name == "triton":  # comes with torch for CUDA, and only these files need it
-        wanted.add("triton")
-    found = {name.split(".")[0] for name, _ in imports(path)} - {""}
-    assert found - wanted == set()
+DEPENDENCIES = {
+    *sys.stdlib_module_names,
+    *("regard", "torch", "pytorch_lightning", "typer", "rich", "pydantic", "yaml", "tokenizers"),
+    *("safetensors", "sacrebleu", "jaxtyping", "numpy", "matplotlib", "mpl_toolkits"),
+    "rouge_score",
+    "pyarrow",  # the extra `tables`
+    "soundfile",  # the extra `speech`
+    "PIL",  # matplotlib's own, and the extra `vision`
+    *("ctranslate2", "onnx"),  # the extra `export`
+    "onnxruntime",  # the extra `backbone`
+    *("ray", "zstandard", "compression"),  # the extras `ray` and `zstd`; Python 3.14's own
+    *("fastapi", "starlette", "uvicorn", "prometheus_client", "httpx"),  # the extra `serve`
+}
+"""What a user gets from `pip install regard` and its extras."""
+
+
+def test_only_dependencies_are_imported():
+    wrong = []
+    for path in modules():
+        wanted = set(DEPENDENCIES)
+        if path.name.startswith("_transformers") or path.name == "inspector.py":
+            wanted.add("transformers")  # reads folders of Hugging Face where it is installed
+        if path.name == "_notebook.py":  # runs within IPython alone
+            wanted.add("IPython")
+        if path.parent.name == "triton":  # comes with torch for CUDA; only these files need it
+            wanted.add("triton")
+        wrong += [
+            f"{path.relative_to(SOURCE)}:{line} imports {name}"
+            for name, line in imports(path)
+            if name and name.split(".")[0] not in wanted
+        ]
+    assert wrong == []

@@ -12,6 +12,8 @@ import pytest
 import regard
 from tests.repo.tree import SOURCE, dotted, modules
 
+pytestmark = pytest.mark.nohook  # every module is imported: five times as long with the hook
+
 NAMES = sorted({dotted(path) for path in modules()} - {"regard", "regard.__main__"})
 
 SHARED = {
@@ -34,10 +36,10 @@ def everything() -> dict[str, types.ModuleType]:
     return found
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_module_can_be_imported(everything, name):
-    if name not in everything:
-        importlib.import_module(name)  # again, to show why not
+def test_every_module_can_be_imported(everything):
+    for name in NAMES:
+        if name not in everything:
+            importlib.import_module(name)  # again, to show why not
 
 
 def test_there_are_modules(everything):
@@ -45,27 +47,28 @@ def test_there_are_modules(everything):
     assert len(everything) > 30
 
 
-@pytest.mark.parametrize("name", ["regard", *NAMES])
-def test_public_names_resolve(everything, name):
-    module = everything.get(name)
-    for public in getattr(module, "__all__", []):
-        assert hasattr(module, public), f"{name}.__all__ names {public}, which is not there"
+def test_public_names_resolve(everything):
+    lacking = [
+        f"{name}.{public}"
+        for name, module in everything.items()
+        for public in getattr(module, "__all__", [])
+        if not hasattr(module, public)
+    ]
+    assert lacking == [], "named in __all__, and not there"
 
 
-@pytest.mark.parametrize("name", ["regard", *NAMES])
-def test_public_names_are_not_hidden_by_modules(everything, name):
+def test_public_names_are_not_hidden_by_modules(everything):
     """`from regard.attention import kernels` is the context manager, whatever was imported."""
-    module = everything.get(name)
-    for public in getattr(module, "__all__", []):
-        if f"{name}.{public}" in everything:
-            value = getattr(module, public)
-            assert isinstance(value, types.ModuleType), f"{name}.{public} is hidden by a module"
-            assert name == "regard", f"{name}.{public} is public and a module"
+    for name, module in everything.items():
+        for public in getattr(module, "__all__", []):
+            if f"{name}.{public}" in everything:
+                value = getattr(module, public)
+                assert isinstance(value, types.ModuleType), f"{name}.{public} is hidden by a module"
+                assert name == "regard", f"{name}.{public} is public and a module"
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_module_says_what_it_is(everything, name):
-    assert name not in everything or (everything[name].__doc__ or "").strip()
+def test_a_module_says_what_it_is(everything):
+    assert [name for name in everything if not (everything[name].__doc__ or "").strip()] == []
 
 
 def test_no_two_public_classes_have_the_same_name():

@@ -8,6 +8,8 @@ import pytest
 
 from tests.repo.tree import TOP
 
+pytestmark = pytest.mark.slow  # each runs pytest twice
+
 FLAKY = """
 from pathlib import Path
 def test_once():

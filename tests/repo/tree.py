@@ -35,8 +35,13 @@ def dotted(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imports(path: Path) -> Iterator[tuple[str, int]]:
+@cache
+def imports(path: Path) -> tuple[tuple[str, int], ...]:
     """Dotted names that a file imports anywhere, with lines; `from a import b` gives a.b too."""
+    return tuple(_imports(path))
+
+
+def _imports(path: Path) -> Iterator[tuple[str, int]]:
     package = dotted(path).split(".")
     if path.name != "__init__.py":
         package = package[:-1]

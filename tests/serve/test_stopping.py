@@ -157,6 +157,7 @@ def test_workers_share_and_one_that_dies_is_replaced(tmp_path):
     assert command.end(signal.SIGTERM) == 0
 
 
+@pytest.mark.slow
 def test_a_log_that_nobody_reads_does_not_stop_the_end(toys):
     server = Command(str(toys))
     reading = server.process.stderr.fileno()

@@ -53,6 +53,7 @@ def test_a_second_training_is_told_of_the_first_until_that_is_killed(capsys, tmp
     assert not (folder / FILE).exists()
 
 
+@pytest.mark.slow
 def test_force_trains_all_the_same(capsys, tmp_path):
     with locked(tmp_path):
         ran = run(capsys, "train", *SMALL, "--force", "-o", str(tmp_path))

@@ -77,6 +77,7 @@ def test_a_training_goes_on_as_if_nobody_had_looked(tmp_path, data):
     assert not list(own.glob(".*"))  # nothing half is left
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", [3, 4])
 def test_a_killed_training_goes_on_with_the_file(tmp_path, data, monkeypatch, at):
     whole = trained(tmp_path / "whole", data, watched(every=1))

@@ -277,6 +277,7 @@ def places(value, path=()):
             yield from places(value[key], (*path, key))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=150)
 @given(seed=st.integers(0, 10**9), top=st.booleans())
 def test_lies_in_the_header_are_refused_or_harmless(seed, top):
