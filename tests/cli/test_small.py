@@ -93,7 +93,7 @@ def test_a_training_begins_with_short_lines(capsys, tmp_path, more):
 @pytest.mark.slow
 @pytest.mark.parametrize("there", [True, False])
 def test_a_training_says_where_bf16_is_slow(capsys, tmp_path, monkeypatch, there):
-    monkeypatch.setattr("regard.train.run.has_bf16", lambda: there)
+    monkeypatch.setattr("regard.train.run.bf16_is_fast", lambda: there)
     ran = run(capsys, "train", "pronunciation/rnnsearch-cmudict", "--tiny", "train.steps=1",
               "data.train=pronunciation/dev.tsv.gz", "data.limit={train: 16, dev: 2, test: 2}",
               "train.precision=bf16", "train.device=cpu", "-o", str(tmp_path / "m"))  # fmt: skip

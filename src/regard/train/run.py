@@ -23,7 +23,7 @@ from regard.data.streamed import Streamed
 from regard.errors import RegardError, RequestError, nearest
 from regard.fields import Field
 from regard.fields.files import NAMES, files_of, read_fields
-from regard.native.bfloat16 import has_bf16
+from regard.native.bfloat16 import bf16_is_fast
 from regard.recipe import Recipe, load
 from regard.train import engine, optim, schedule
 from regard.train.ahead import ahead
@@ -231,9 +231,9 @@ def _introduce(recipe: Recipe, built: Built, work: Work) -> None:
         f"{torch.get_num_threads()} threads" if device == "cpu" else torch.cuda.get_device_name()
     )
     work.log.say(f"{recipe.name}, seed {s.seed}, {device} ({where}), {s.precision}")
-    if device == "cpu" and s.precision == "bf16" and not has_bf16():
+    if device == "cpu" and s.precision == "bf16" and not bf16_is_fast():
         work.log.say(
-            "this processor has no instructions for bfloat16, so bf16 is slow here; "
+            "this processor does not multiply in bfloat16, so bf16 is slow here; "
             "train.precision=fp32 is faster"
         )
     sizes = ", ".join(f"{key} {len(t)}" for key, t in built.data.tokenizers.items())
