@@ -164,7 +164,7 @@ def test_every_error_has_its_place(file, old, new, said):
         ("train.steps.more=3", "command line: train.steps.more: train.steps is 20000 and has no k"),
         ("train.ema=1", "command line: train.ema: expected a number, got 1 "),
         ("train.log=-1", "command line: train.log: expected a whole number, got -1 "),
-        ("train.precision=fp8", "command line: train.precision: expected one of fp32, bf16, got"),
+        ("train.precision=fp8", "command line: train.precision: expected one of fp32, bf16, auto"),
         ("train.batch={tokens: [}", "command line: 'train.batch={tokens: [}':1: not YAML"),
         ("model.vocab_size=3", "command line: Transformer has no setting 'vocab_size' (model)"),
     ],

@@ -10,7 +10,8 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import Any, Protocol, runtime_checkable
+from functools import partial
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import pytorch_lightning as pl
 import torch
@@ -19,10 +20,11 @@ from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.optim import Optimizer
 
+from regard.native.bfloat16 import bf16_is_fast
 from regard.train.settings import Training
 from regard.train.stream import Micro
 
-__all__ = ["Inspecting", "Work", "device_of", "inspecting", "rank", "run", "world"]
+__all__ = ["Inspecting", "Work", "device_of", "inspecting", "precision_of", "rank", "run", "world"]
 
 
 @runtime_checkable
@@ -76,6 +78,18 @@ def device_of(settings: Training) -> torch.device:
     """The device of a training."""
     found = torch.accelerator.current_accelerator() if settings.device != "cpu" else None
     return found if found is not None and torch.accelerator.is_available() else torch.device("cpu")
+
+
+def precision_of(settings: Training) -> Literal["fp32", "bf16"]:
+    """The precision of a training: where it is `auto`, the faster one on its device."""
+    if settings.precision != "auto":
+        return settings.precision
+    device = device_of(settings)
+    fast: dict[str, Callable[[], bool]] = {
+        "cpu": bf16_is_fast,
+        "cuda": partial(torch.cuda.is_bf16_supported, including_emulation=False),
+    }
+    return "bf16" if device.type in fast and fast[device.type]() else "fp32"
 
 
 def run(work: Work, micros: Iterable[Micro]) -> None:

@@ -6,6 +6,7 @@ import shutil
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import closing, nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -109,8 +110,9 @@ def _fit(recipe: Recipe, folder: Path, progress: bool) -> dict[str, Any]:
         _note(recipe, folder, built.data.fields)
     optimizer = optim.build(settings.optimizer, built.model.parameters())
     work = Work(
-        folder, built.model, built.task, optimizer, schedule.build(settings.schedule), settings,
-        validation_of(recipe, built), watching=watching_of(recipe, built, folder), bar=progress,
+        folder, built.model, built.task, optimizer, schedule.build(settings.schedule),
+        built.settings, validation_of(recipe, built),
+        watching=watching_of(recipe, built, folder), bar=progress,
     )  # fmt: skip
     try:
         _introduce(recipe, built, work)
@@ -148,6 +150,7 @@ def build(recipe: Recipe, folder: Path | None = None) -> Built:
             f"{recipe.where('train.device')}: train.device: expected a GPU with CUDA, and PyTorch "
             "finds none here; 'auto' uses what is available"
         )
+    settings = replace(settings, precision=engine.precision_of(settings))
     random.seed(settings.seed)
     np.random.seed(settings.seed)  # noqa: NPY002
     torch.manual_seed(settings.seed)

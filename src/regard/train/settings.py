@@ -156,7 +156,8 @@ class Training:
         ema: decay of an exponential moving average of the weights; 0: none.
         final: which weights are saved. `auto`: those that are best on dev.
         watch: examples whose attention is kept at some steps.
-        precision: `bf16` is automatic mixed precision, weights stay float32.
+        precision: `bf16` is automatic mixed precision, weights stay float32; `auto` takes it where
+            the device multiplies in bfloat16, and `fp32` elsewhere.
         seed: the seed of all random numbers.
         log: steps between lines of the log; 0: none.
         threads: CPU threads; PyTorch's default if not given.
@@ -184,7 +185,7 @@ class Training:
     validate: Validate = Validate()
     checkpoint: Checkpoint = Checkpoint()
     watch: WatchSettings = WatchSettings()
-    precision: Literal["fp32", "bf16"] = "fp32"
+    precision: Literal["fp32", "bf16", "auto"] = "fp32"
     seed: Natural = 1
     log: Natural = 50
     threads: Count | None = None
