@@ -1,10 +1,11 @@
 """A lower floor of the house never imports a higher one."""
 
+import re
 import sys
 
 import pytest
 
-from tests.repo.tree import SOURCE, dotted, imports, modules, top_imports
+from tests.repo.tree import SOURCE, TOP, dotted, imports, modules, top_imports
 
 # From the ground up; those of one row do not know each other unless KNOWN says so.
 FLOORS = [
@@ -132,3 +133,15 @@ def test_only_dependencies_are_imported():
             if name and name.split(".")[0] not in wanted
         ]
     assert wrong == []
+
+
+def test_shapes_are_checked_wherever_they_are_annotated():
+    """`make test` hooks the packages that it names, and no others."""
+    makefile = (TOP / "Makefile").read_text(encoding="utf-8")
+    (checked,) = re.findall(r"^CHECKED := (.*)$", makefile, re.MULTILINE)
+    shaped = {
+        ".".join(dotted(path).split(".")[:2])
+        for path in modules()
+        if any(name.split(".")[0] == "jaxtyping" for name, _ in imports(path))
+    }
+    assert shaped == set(checked.split(","))
