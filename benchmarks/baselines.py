@@ -22,12 +22,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from regard import metrics
+from regard.data.sources import find
 
 try:
     from simple_models import (
         Outputs,
         Rows,
         boosted,
+        character_cosines,
         fasttext,
         joined,
         letters,
@@ -51,6 +53,10 @@ VECTORS = "vectors/glove100.npz"
 """Below $REGARD_DATA; the cosine of mean word vectors is left out where it is not there."""
 
 COSTS = (0.1, 0.5, 2.0, 8.0)
+
+
+RANGES = ((2, 5), (3, 4), (3, 5))
+"""Lengths of n-grams of characters."""
 
 
 class Method(NamedTuple):
@@ -128,7 +134,11 @@ def problems() -> dict[str, Problem]:
     word, vectors = partial(tfidf, "word", 1, 3), home() / VECTORS
     both = joined(word(), tfidf("char_wb", 2, 5))
     fast = ((0.3, 25), (1.0, 25))
-    w = Method("words 1-3, SVM", word(), svm, COSTS)
+    words = [
+        Method("words 1-3, SVM", word(), svm, COSTS),
+        Method("words 1-2, SVM", tfidf("word", 1, 2), svm, COSTS),
+        Method("words 1-2 of two texts or more, SVM", tfidf("word", 1, 2, least=2), svm, COSTS),
+    ]
     wc = Method("words 1-3 and characters 2-5, SVM", both, svm, COSTS)
     ft = Method("fastText", plain, fasttext, fast)
     short = joined(word(length=1000), tfidf("char_wb", 2, 5, length=1000))
@@ -160,9 +170,15 @@ def problems() -> dict[str, Problem]:
     one = partial(of_classes, positive="1")
     rich = joined(pair_features(*ab), mean_vectors(*ab, vectors))
     sts = [
-        Method("character cosine, untrained", raw_features(*ab, ["characters"]), untrained, (0,)),
+        Method("character cosine, untrained", character_cosines(*ab, RANGES), column, RANGES),
         Method("features, vectors, ridge", rich, ridge, (1.0, 100.0)),
         Method("features, vectors, boosted trees", rich, boosted, (100, 300)),
+    ]
+    near = [pair_features(*nli), mean_vectors(*nli, vectors)]
+    shared = joined(*near, shared_words(*nli))
+    related = [
+        Method("features, vectors, boosted trees", joined(*near), boosted, (100, 300)),
+        Method("features, vectors, words, ridge", shared, ridge, (3.0, 10.0, 30.0, 100.0)),
     ]
     idf = raw_features(*qa, ["idf-overlap"])
     ranked = joined(pair_features(*qa), question_words(*qa), mean_vectors(*qa, vectors))
@@ -174,20 +190,33 @@ def problems() -> dict[str, Problem]:
         ),
     ]  # fmt: skip
     return {
-        "questions": Problem("questions", "label", classes, [w, wc, ft]),
-        "questions-fine": Problem("questions", "fine", classes, [w, wc, ft]),
+        "questions": Problem("questions", "label", classes, [*words, wc, ft]),
+        "questions-fine": Problem("questions", "fine", classes, [*words, wc, ft]),
         "topics": Problem("topics", "label", classes, topics),
-        "sentiment_en": Problem("sentiment_en", "label", classes, [w, wc, ft]),
+        "sentiment_en": Problem("sentiment_en", "label", classes, [*words, wc, ft]),
         "sentiment_zh": Problem("sentiment_zh", "label", classes, chinese),
-        "movie_reviews": Problem("movie_reviews", "label", classes, [w, ft]),
+        "proscons": Problem("proscons", "label", classes, [*words, wc, ft]),
+        "pros-cons": Problem("pros-cons", "label", classes, [*words, wc, ft]),
+        "movie_reviews": Problem("movie_reviews", "label", classes, [*words, ft]),
         "sick": Problem(
             "nli", "label", classes, overlap(nli, alone), nli, lambda row: row["source"] == "sick"
+        ),
+        "sick-relatedness": Problem(
+            "nli", "relatedness", of_numbers, related, nli, lambda row: row["source"] == "sick"
+        ),
+        "rte": Problem(
+            "nli", "label", classes, overlap(nli, alone), nli, lambda row: row["source"] != "sick"
         ),
         "msrp": Problem("msrp", "label", one, overlap(ab), ab),
         "paraphrase": Problem("paraphrase", "label", one, slow, ab),
         "trecqa": Problem("trecqa", "label", of_answers, trecqa, qa),
         "sts": Problem("sts", "score", of_numbers, sts, ab),
     }
+
+
+def column(x: Any, y: list[Any], setting: tuple[int, int]) -> Callable[[Any], Outputs]:
+    """The cosine of the n-grams of a range is the score."""
+    return untrained(x, y, RANGES.index(setting))
 
 
 def home() -> Path:
@@ -199,7 +228,8 @@ def home() -> Path:
 
 
 def rows_of(problem: Problem, part: str) -> Rows:
-    with gzip.open(home() / problem.folder / f"{part}.jsonl.gz", "rt", encoding="utf-8") as lines:
+    path = find(problem.folder) / f"{part}.jsonl.gz"
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
         rows = [row for row in map(json.loads, lines) if problem.keep(row)]
     for row in rows:
         value = row[problem.target]

@@ -24,9 +24,9 @@ from regard.data.pair_features import PairFeatures
 from regard.data.word_vectors import read_word_vectors
 
 __all__ = [
-    "Outputs", "Rows", "boosted", "fasttext", "joined", "letters", "logistic", "mean_vectors",
-    "pair_features", "plain", "question_words", "raw_features", "rbf", "ridge", "shared_words",
-    "svm", "tfidf", "untrained",
+    "Outputs", "Rows", "boosted", "character_cosines", "fasttext", "joined", "letters", "logistic",
+    "mean_vectors", "pair_features", "plain", "question_words", "raw_features", "rbf", "ridge",
+    "shared_words", "svm", "tfidf", "untrained",
 ]  # fmt: skip
 
 Rows = list[dict[str, Any]]
@@ -35,14 +35,24 @@ Outputs = Sequence[Any]
 WORDS = r"(?u)\w+|[^\w\s]"
 
 
-def tfidf(analyzer: str, low: int, high: int, text: str = "text", length: int | None = None):
-    """Vectors of tf-idf, with logarithms of counts."""
+def tfidf(
+    analyzer: str,
+    low: int,
+    high: int,
+    text: str = "text",
+    length: int | None = None,
+    least: int | None = None,
+):
+    """Vectors of tf-idf, with logarithms of counts, of what `least` texts have.
+
+    By default a word is in one text or more, n-grams of characters in two.
+    """
 
     def read(train: Rows) -> Callable[[Rows], Any]:
-        least = 1 if analyzer == "word" else 2
+        lowest = least or (1 if analyzer == "word" else 2)
         options = {"token_pattern": WORDS} if analyzer == "word" else {}
         vectors = TfidfVectorizer(
-            analyzer=analyzer, ngram_range=(low, high), sublinear_tf=True, min_df=least,
+            analyzer=analyzer, ngram_range=(low, high), sublinear_tf=True, min_df=lowest,
             dtype=np.float32, **options,
         )  # fmt: skip
         vectors.fit(row[text][:length] for row in train)
@@ -168,6 +178,27 @@ def shared_words(first: str, second: str, scale: float = 1.0):
     def read(train: Rows) -> Callable[[Rows], Any]:
         vectors = DictVectorizer(dtype=np.float32).fit(map(words, train))
         return lambda rows: vectors.transform(map(words, rows))
+
+    return read
+
+
+def character_cosines(first: str, second: str, ranges: Sequence[tuple[int, int]]):
+    """The cosine of the vectors of tf-idf of both texts, a column for each range of n-grams."""
+
+    def read(train: Rows) -> Callable[[Rows], Any]:
+        kinds = [
+            TfidfVectorizer(analyzer="char_wb", ngram_range=one, sublinear_tf=True)
+            for one in ranges
+        ]
+        for vectors in kinds:
+            vectors.fit(row[text] for row in train for text in (first, second))
+
+        def cosines(rows: Rows) -> Any:
+            sides = [[row[text] for row in rows] for text in (first, second)]
+            both = [[vectors.transform(side) for side in sides] for vectors in kinds]
+            return hstack([csr_matrix(a.multiply(b).sum(1)) for a, b in both], format="csr")
+
+        return cosines
 
     return read
 
