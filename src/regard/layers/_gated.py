@@ -27,8 +27,13 @@ import torch
 from torch import Tensor
 
 from regard.native.once import once_differentiable
+from regard.native.processor import is_amd
 
-__all__ = ["affine", "recurrence"]
+__all__ = ["affine", "recurrence", "tanh"]
+
+
+AMD = is_amd()
+"""Found once: compiled code asks too."""
 
 
 def recurrence(
@@ -62,6 +67,17 @@ def recurrence(
         inputs, state, weight, inside, before, keep, rows
     )
     return states.view(*shape, -1)
+
+
+def tanh(x: Tensor, out: Tensor | None = None) -> Tensor:
+    """Tanh without a gradient, by what is faster on this processor; `out` may be x.
+
+    PyTorch's own is MKL's on a CPU. On Intel's processors it takes a third to a seventh of the time
+    of a sigmoid's form (one thread, 8 x 200 to 500 x 300 numbers), on AMD's five times as long.
+    """
+    if x.device.type != "cpu" or not AMD:
+        return torch.tanh(x, out=out)
+    return torch.mul(x, 2, out=out).sigmoid_().mul_(2).sub_(1)
 
 
 def affine(out: Tensor, onto: Tensor, a: Tensor, b: Tensor) -> Tensor:
@@ -125,7 +141,7 @@ class _Recurrence(torch.autograd.Function):
                 if inside is not None:
                     y += inside[: sizes[t]]
                 torch.addcmul(of_n[t].to(y.dtype), r, y, out=n)
-            n.tanh_()
+            tanh(n, out=n)
             new = news[t]
             h = torch.lerp(n, h, zs[t], out=new) if keep else torch.lerp(h, n, zs[t], out=new)
         ctx.save_for_backward(state, low, states, gates, candidates, touched)

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.layers._gated import affine
+from regard.layers._gated import affine, tanh
 from regard.native.once import once_differentiable
 
 __all__ = ["Loop"]
@@ -114,7 +114,7 @@ class _Step(torch.autograd.Function):
         else:
             y = (low @ weight[two:].t()).to(state.dtype)
             n = torch.addcmul(a[:, two:].to(y.dtype), r, y)
-        n.tanh_()
+        n = tanh(n, out=n)
         ctx.save_for_backward(context, state, weight, context_weight, gate, n, y)
         ctx.tape, ctx.dtype = tape, inputs.dtype
         return torch.lerp(n, state, z) if tape.keep else torch.lerp(state, n, z)

@@ -21,7 +21,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.layers._gated import affine
+from regard.layers._gated import affine, tanh
 from regard.layers.dropout import dropout as drop
 from regard.layers.layout import PackedLayout
 from regard.layers.linear import linear
@@ -101,10 +101,10 @@ class _Highway(torch.autograd.Function):
                 gate.copy_(given)
             gate[:, : 4 * size].sigmoid_()
             i, f, o, r, j = gate.chunk(GATES, -1)
-            j.tanh_()
+            tanh(j, out=j)
             torch.mul(i, j, out=cell)
             cell.addcmul_(f, c[:n])
-            torch.tanh(cell, out=tanh_c)
+            tanh(cell, out=tanh_c)
             torch.mul(o, tanh_c, out=state)
             torch.lerp(carries[t].to(state.dtype), state, r, out=state)
             state.mul_(kept[:n])

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
+from regard.layers._gated import tanh
 from regard.layers.dropout import dropout
 from regard.layers.layout import PackedLayout
 from regard.native.bfloat16 import has_bf16
@@ -168,11 +169,11 @@ class _Cell(torch.autograd.Function):
     def forward(ctx: Any, gates: Tensor, c: Tensor) -> States:
         size = c.shape[-1]
         gates = gates.to(c.dtype)
-        g = torch.tanh(gates[:, 2 * size : 3 * size])
+        g = tanh(gates[:, 2 * size : 3 * size])
         s = torch.sigmoid(gates)
         i, f, o = s[:, :size], s[:, size : 2 * size], s[:, 3 * size :]
         new = torch.addcmul(f * c, i, g)
-        t = torch.tanh(new)
+        t = tanh(new)
         ctx.save_for_backward(s, g, t, c)
         return o * t, new
 
