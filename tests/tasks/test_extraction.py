@@ -73,7 +73,10 @@ def test_weights_are_found_when_a_training_ends(tmp_path):
         "model.source_embed=8", "decode.beam_size=4", "decode.max_length=4",
     ]  # fmt: skip
     scores = []
-    for name, more in (("plain", []), ("better", ["task.tune_extraction=20"])):
+    for name, more in (
+        ("plain", ["task.tune_extraction=0"]),
+        ("better", ["task.tune_extraction=20"]),
+    ):
         recipe = load_recipe("summarization/abs-headlines", [*asked, *more])
         scores.append(fit(recipe, tmp_path / name, progress=False)["metrics"]["rouge1"])
     weights = regard.load(tmp_path / "better").task.extraction
