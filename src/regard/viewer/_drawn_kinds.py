@@ -172,9 +172,9 @@ def sound(
     for i, word in enumerate(shown.rows):
         style: dict[str, Any] = {"color": MARK} if i == row else {}
         write(axes, left - EDGE, y + step * (i + 0.5), word, ha="right", **style)
+    long = weights.shape[1] * (shown.axis.seconds or 1)
     for part in np.linspace(0, 1, 5):
-        at = part * weights.shape[1] * (shown.axis.seconds or 1)
-        said = f"{at:.1f} s" if shown.axis.seconds else f"{at:.0f}"
+        said = f"{part * long:.{1 if long >= 2 else 2}f} s" if shown.axis.seconds else f"{part * long:.0f}"
         write(axes, left + part * (right - left), y + high + 0.12, said, 6.0, ha="center",
               color=SOFT)  # fmt: skip
     axes.set(xlim=(0, width), ylim=(above + EDGE + high + 0.3, axes.get_ylim()[1]))

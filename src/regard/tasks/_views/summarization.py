@@ -170,7 +170,7 @@ def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> Vi
             runs.append(Run(
                 kept, input=one.input, output=one.output, model=one.model, folder=options.folder,
                 score=one.score, number=one.number, of=one.of, panels=_panels(one, kept),
-                result=one.result(),
+                result=one.result(), target="" if one.number else one.output,
             ))  # fmt: skip
     first = runs[0]
     return View(axes, maps, runs, f"{options.folder or first.model} · {first.output}")

@@ -37,7 +37,8 @@ def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> Vi
             option is asked for that nobody knows.
     """
     if not loaded.task.marks or loaded.task.features:
-        return _watched(loaded, inputs, options, [])
+        seen = _watched(loaded, inputs, options, [])
+        return replace(seen, runs=[replace(run, panels=_ordered(run.panels)) for run in seen.runs])
     every = Propositions.of(inputs, loaded.fields["predicates"])
     for one in every.inputs:
         if one.refused:
@@ -57,8 +58,14 @@ def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> Vi
             for run, name in zip(own, _names(one), strict=True):
                 for m in run.maps:
                     maps[m] = replace(maps[m], kind=f"{maps[m].kind} of {name}")
-        joined.append(_joined(own, one, prediction) if one.plain else own[0])
+        run = _joined(own, one, prediction) if one.plain else own[0]
+        joined.append(replace(run, panels=_ordered(run.panels)))
     return replace(seen, runs=joined, maps=maps)
+
+
+def _ordered(panels: Sequence[Panel]) -> list[Panel]:
+    """What was found, before what was looked at."""
+    return sorted(panels, key=lambda panel: isinstance(panel, MapPanel))
 
 
 def _joined(runs: Sequence[Run], asked: AskedText, found: Prediction) -> Run:

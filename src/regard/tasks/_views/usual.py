@@ -36,7 +36,7 @@ def watched(
     pieces_of: Callable[[LoadedModel, str], list[str]],
     answers_of: Callable[[Prediction], list[Panel]],
 ) -> View:
-    """Predict each input, watched, with panels of its answer behind the matrices.
+    """Predict each input, watched, with panels of its answer behind the last layer of each kind.
 
     Args:
         pieces_of: what stands on the axes of a text that looks at itself.
@@ -84,13 +84,19 @@ def watched(
                     record.name, rows, columns, weights.numpy(), kind=role or record.name,
                     layer=layer + t, scope=record.scopes[t - 1],
                 ))  # fmt: skip
-        panels: list[Panel] = [MapPanel("matrix", map=m) for m in kept]
+        panels: list[Panel] = [MapPanel("matrix", map=m) for m in _last(maps, kept)]
         panels += answers_of(found)
         runs.append(Run(
             kept, input=text, output=found.output, model=name_of(loaded), folder=options.folder,
             score=found.score, panels=panels, result=found.as_json(),
         ))  # fmt: skip
     return View(axes, maps, runs, f"{options.folder or name_of(loaded)} · {inputs[0]}")
+
+
+def _last(maps: Sequence[Map], kept: Sequence[int]) -> list[int]:
+    """Of each kind all calls of the attention that comes last."""
+    names = {maps[m].kind: maps[m].name for m in kept}
+    return [m for m in kept if maps[m].name == names[maps[m].kind]]
 
 
 def _answers(found: Prediction) -> list[Panel]:
