@@ -95,7 +95,7 @@ def _expected(loaded: "Loaded") -> dict[str, Any]:
 
     ranges = recipe.load(loaded.folder / "recipe.yaml").expect
     if not ranges:
-        raise RequestError(f"{loaded.folder / 'recipe.yaml'} expects nothing, so --check cannot be")
+        raise RequestError(f"{loaded.folder / 'recipe.yaml'} has no `expect:`: there is no range to check the scores against")
     return ranges
 
 

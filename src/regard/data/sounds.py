@@ -18,6 +18,8 @@ Samples = NDArray[np.float32]
 
 SLOWEST, FASTEST = 4_000, 192_000
 """Samples a second."""
+LOUDEST = 1e6
+"""Of a sample; sounds are from -1 to 1, and where whole numbers were written as they are, to 32,768."""
 LONGEST = 4 * 3600
 """Seconds of a sound; longer ones are refused before they are decoded."""
 HEARD = 1 << 24
@@ -91,6 +93,8 @@ def samples(sound: Sound) -> tuple[Samples, int]:
         raise SoundError("empty sound", "no samples")
     if not np.isfinite(found).all():
         raise SoundError("damaged sound", "samples that are no numbers")
+    if (loudest := float(np.abs(found).max())) > LOUDEST:
+        raise SoundError("damaged sound", f"a sample of {loudest:.3g}, from -1 to 1 expected")
     return np.ascontiguousarray(found.mean(1)), rate
 
 

@@ -226,7 +226,7 @@ def spans_html(panel: SpansPanel) -> str:
         if not joined[i]:
             units.append([])
         units[-1].append(
-            f'<span class="word"{room}><{tag} dir="auto">{escape(word)}</{tag}>{"".join(marks)}</span>'
+            f'<span class="named"{room}><{tag} dir="auto">{escape(word)}</{tag}>{"".join(marks)}</span>'
         )
-    told = "".join(f'<span class="unit">{"".join(unit)}</span>' for unit in units)
+    told = "".join(f'<span class="kept">{"".join(unit)}</span>' for unit in units)
     return f'<p class="spans" dir="auto">{told}</p>'
