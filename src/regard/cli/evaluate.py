@@ -95,7 +95,9 @@ def _expected(loaded: "Loaded") -> dict[str, Any]:
 
     ranges = recipe.load(loaded.folder / "recipe.yaml").expect
     if not ranges:
-        raise RequestError(f"{loaded.folder / 'recipe.yaml'} has no `expect:`: there is no range to check the scores against")
+        raise RequestError(
+            f"{loaded.folder / 'recipe.yaml'} has no `expect:`: --check has no range of scores"
+        )
     return ranges
 
 

@@ -225,8 +225,7 @@ def spans_html(panel: SpansPanel) -> str:
         room = f' style="min-width:{wide[i]:.0f}px"' if wide[i] > least else ""
         if not joined[i]:
             units.append([])
-        units[-1].append(
-            f'<span class="named"{room}><{tag} dir="auto">{escape(word)}</{tag}>{"".join(marks)}</span>'
-        )
+        inside = f'<{tag} dir="auto">{escape(word)}</{tag}>{"".join(marks)}'
+        units[-1].append(f'<span class="named"{room}>{inside}</span>')
     told = "".join(f'<span class="kept">{"".join(unit)}</span>' for unit in units)
     return f'<p class="spans" dir="auto">{told}</p>'
