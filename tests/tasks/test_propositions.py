@@ -131,6 +131,10 @@ def test_a_view_has_a_panel_for_each_predicate(loaded):
     assert [view.maps[p.map].layer for p in plain.panels[2:]] == [layers, layers]
     with pytest.raises(RequestError, match="no predicate was found in 'Ann': mark a word"):
         loaded.task.view(loaded, ["Ann"])
+    with pytest.raises(RequestError, match=r"was found in 'x{80}…': mark a word.* as in 'x{80}…"):
+        loaded.task.view(loaded, ["x" * 5000])
+    with pytest.raises(RequestError, match="the input is empty: there is nothing to look at"):
+        loaded.task.view(loaded, [" "])
 
 
 def test_the_command_line_reads_plain_texts(capsys, loaded):

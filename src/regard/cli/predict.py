@@ -131,6 +131,8 @@ def predict(
         regard predict de-en-small "Die Datei <b>{name}</b> fehlt." --keep all
         regard predict runs/pronunciation/rnnsearch-cmudict photograph --set beam_size=1
         regard predict runs/tagging/bilstm-crf-aspects -i new.jsonl --into tagged.jsonl
+        regard predict digits-small recording.wav
+        cat photo.png | regard predict runs/images/ram-digits -
         regard predict de-en-small -i 'corpus/*.jsonl.gz' -o translated --workers 2
     """
     if keep and (align or replace_unknown or into is not None or output is not None):
