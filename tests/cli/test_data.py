@@ -90,6 +90,20 @@ def test_other_formats(capsys, tmp_path):
     assert (found["rows"], list(found["columns"])) == (2, ["1", "2"])
 
 
+def test_folders_of_text_pairs_are_told_from_their_files(capsys, tmp_path):
+    for split in ("train", "test"):
+        (tmp_path / split).mkdir()
+        (tmp_path / split / "a.txt").write_text(f"A long {split}.")
+        (tmp_path / split / "a.summary").write_text("short")
+        (tmp_path / split / "alone.txt").write_text("x")
+    ran = run(capsys, "data", str(tmp_path), "--json")
+    found = ran.result["splits"]
+    assert {name: one["rows"] for name, one in found.items()} == {"train": 1, "test": 1}
+    assert found["train"]["problems"] == {"one of two files": 1}
+    one = run(capsys, "data", str(tmp_path / "train"), "--json").result["splits"]["train"]
+    assert one["samples"][0]["summary"] == "short"
+
+
 def test_what_taggers_read_is_told_from_what_is_in_the_file(capsys, tmp_path):
     rows = [{"tokens": ["a", "b"], "tags": ["O", "B"], "label": 1, "more": [["x"]]}] * 3
     path = tmp_path / "tags.jsonl"

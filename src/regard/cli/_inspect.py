@@ -16,7 +16,8 @@ from regard.data.formats.conll import names as conll_names
 from regard.data.formats.jsonl import objects
 from regard.data.formats.npz import names as npz_names
 from regard.data.formats.text import lines, regular
-from regard.data.sources import find, splits
+from regard.data.formats.text_pairs import SUMMARY
+from regard.data.sources import SPLITS, find, splits
 from regard.errors import RequestError
 
 __all__ = ["column_names", "inspect"]
@@ -143,6 +144,11 @@ def _files(place: Path, format: str | None) -> tuple[dict[str, Path], str | None
     if format in (None, "babi") and told:  # a file for each task and split
         told.sort(key=lambda m: (int(m[1][2:]), ORDER.index(m[2])))
         return {f"{m[1]} {m[2]}": place / m[0] for m in told}, "babi"
+    named = [name for names in SPLITS.values() for name in names]
+    paired = {n: place / n for n in named if any((place / n).glob(f"*{SUMMARY}"))}
+    paired = paired or ({place.name: place} if any(place.glob(f"*{SUMMARY}")) else {})
+    if format in (None, "text-pairs") and paired:
+        return paired, "text-pairs"
     return splits(place), format
 
 
