@@ -17,6 +17,11 @@ LIMITS = (
     "text. Outputs can be fluent and wrong; have a person check what matters. What it attends to "
     "shows where the model looked, which is not the same as why it decided."
 )
+GIVEN = {
+    "images": "photo.png", "captioning": "photo.png", "video": "clip.gif",
+    "speech": "recording.wav", "speech-ctc": "recording.wav",
+}  # fmt: skip
+"""What an input is called where it is no text."""
 LICENCE = "The weights are the trainer's to license; mind the licence of the data named above."
 
 
@@ -54,7 +59,7 @@ def text(
             "import regard",
             "",
             f'model = regard.load("{name}")  # or the path of this folder',
-            'print(model.translate("..."))',
+            _use(str(task)),
             "```",
             "",
             *("## Paper", "", _paper(config["model"]["name"]), ""),
@@ -70,6 +75,13 @@ def text(
             "",
         ]
     )
+
+
+def _use(task: str) -> str:
+    """The line of Python that uses a model."""
+    if task in ("translation", "pronunciation"):
+        return 'print(model.translate("..."))'
+    return f'print(model.predict(["{GIVEN.get(task, "...")}"])[0].output)'
 
 
 def _paper(name: str) -> str:

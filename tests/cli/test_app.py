@@ -54,7 +54,7 @@ def test_help_takes_less_than_three_tenths_of_a_second_of_processor_time():
     assert min(used(["--help"], ("-m", "regard")) for _ in range(3)) <= 0.3
 
 
-@pytest.mark.parametrize("words", [["--help"], ["models"], ["models", "transformer"], ["recipes"]])
+@pytest.mark.parametrize("words", [["models"], ["models", "transformer"], ["recipes"]])
 def test_light_commands_import_nothing_heavy(words):
     code = (
         "import sys; from regard.cli.app import main; code = main(sys.argv[1:]); "
@@ -62,6 +62,19 @@ def test_light_commands_import_nothing_heavy(words):
         "sys.exit(code or ', '.join(heavy & set(sys.modules)) or 0)"
     )
     ran = run_alone(*words, python=("-c", code))
+    assert (ran.code, ran.err) == (0, "")
+
+
+def test_no_command_imports_anything_heavy_for_its_help():
+    """All in one process: the first that does is named."""
+    code = (
+        "import sys; from regard.cli.app import COMMANDS, main; "
+        "heavy = {'torch', 'numpy', 'pytorch_lightning', 'sacrebleu', 'matplotlib'}\n"
+        "for words in [[], *[[row.name] for row in COMMANDS]]:\n"
+        "    code = main([*words, '--help'])\n"
+        "    if code or heavy & set(sys.modules): sys.exit(f'{words}: {heavy & set(sys.modules)}')"
+    )
+    ran = run_alone(python=("-c", code))
     assert (ran.code, ran.err) == (0, "")
 
 

@@ -77,7 +77,7 @@ def test_other_formats(capsys, tmp_path):
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps(r) + "\n" for r in rows))
     found = run(capsys, "data", str(path), "--json").result["splits"]["rows.jsonl"]
-    assert (found["rows"], set(found["columns"])) == (5, {"de", "en"})
+    assert (found["rows"], set(found["columns"])) == (5, {"id", "de", "en"})
 
     (tmp_path / "corpus.de").write_text("eins\nzwei\n")
     (tmp_path / "corpus.en").write_text("one\ntwo\n")
@@ -88,6 +88,40 @@ def test_other_formats(capsys, tmp_path):
     words = ["data", str(tmp_path / "plain.tsv"), "--no-header", "--json"]
     found = run(capsys, *words).result["splits"]["plain.tsv"]
     assert (found["rows"], list(found["columns"])) == (2, ["1", "2"])
+
+
+def test_folders_of_text_pairs_are_told_from_their_files(capsys, tmp_path):
+    for split in ("train", "test"):
+        (tmp_path / split).mkdir()
+        (tmp_path / split / "a.txt").write_text(f"A long {split}.")
+        (tmp_path / split / "a.summary").write_text("short")
+        (tmp_path / split / "alone.txt").write_text("x")
+    ran = run(capsys, "data", str(tmp_path), "--json")
+    found = ran.result["splits"]
+    assert {name: one["rows"] for name, one in found.items()} == {"train": 1, "test": 1}
+    assert found["train"]["problems"] == {"one of two files": 1}
+    one = run(capsys, "data", str(tmp_path / "train"), "--json").result["splits"]["train"]
+    assert one["samples"][0]["summary"] == "short"
+
+
+def test_what_taggers_read_is_told_from_what_is_in_the_file(capsys, tmp_path):
+    rows = [{"tokens": ["a", "b"], "tags": ["O", "B"], "label": 1, "more": [["x"]]}] * 3
+    path = tmp_path / "tags.jsonl"
+    path.write_text("".join(json.dumps(r) + "\n" for r in rows))
+    found = run(capsys, "data", str(path), "--json").result["splits"]["tags.jsonl"]
+    assert (found["rows"], list(found["columns"])) == (3, ["tokens", "tags", "label"])
+    assert found["samples"][0]["tags"] == "O B"
+    roles = "Ann NNP (S(NP*) - - (A0*)\nran VBD (VP*)) run 01 (V*)\n\nNo UH (S*) - -\n"
+    (tmp_path / "roles.conll").write_text(roles)
+    found = run(capsys, "data", str(tmp_path / "roles.conll"), "--json").result["splits"]
+    assert found["roles.conll"]["samples"][0]["tags"] == "B-A0 B-V"
+    names = "1|t|Zorin.\n1\t0\t5\tZorin\tDrug\tD1\n"
+    (tmp_path / "all.pubtator.txt").write_text(names)
+    found = run(capsys, "data", str(tmp_path / "all.pubtator.txt"), "--json").result["splits"]
+    assert found["all.pubtator.txt"]["samples"][0]["tags"] == "B-Drug O"
+    ran = run(capsys, "data", str(tmp_path))
+    said = "has no train.*, dev.* or test.* file; there are all.pubtator.txt, roles.conll, tags.js"
+    assert said in ran.err
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import inspect
 
 import pytest
 
-from regard import catalog
+from regard import catalog, store
 from regard._recipe.check import given_by_data, optional_of_data
 from regard.cli._source import read_class
 from regard.errors import RequestError
@@ -125,6 +125,7 @@ def test_the_table_has_a_line_for_each(capsys):
     assert ran.code == 0
     rows = ran.out.splitlines()[1 : 1 + len(catalog.names())]
     assert [line.split()[0] for line in rows] == catalog.names()
+    assert ran.out.splitlines()[-1].endswith(": " + ", ".join(store.shipped()))
 
 
 def test_one_model_shows_equations_defaults_and_place(capsys):

@@ -230,6 +230,11 @@ def test_one_input_is_told_from_another():
         document_of("{")
 
 
+def test_an_input_that_only_begins_as_json_says_so():
+    with pytest.raises(ValueError, match="it begins as JSON and is none: Expecting"):
+        document_of("{broken")
+
+
 def test_lines_of_a_file_become_inputs():
     lines = ["a text", "", *PUBTATOR.split("\n"), "another"]
     found = list(blocks(iter(lines)))

@@ -86,6 +86,17 @@ def test_a_truncated_file_is_refused(tmp_path):
         assert refused(path).startswith("damaged sound (")
 
 
+def test_a_wav_file_that_ends_too_soon_is_refused_unless_it_was_written_to_a_pipe(tmp_path):
+    path = tmp_path / "a.wav"
+    soundfile.write(path, np.linspace(-0.5, 0.5, 1_000), 8_000)
+    whole = path.read_bytes()
+    at = whole.index(b"data") + 4
+    path.write_bytes(whole[:1_044])
+    assert refused(path) == "damaged sound (1,000 of 2,000 bytes of samples)"
+    path.write_bytes(whole[:at] + b"\xff\xff\xff\xff" + whole[at + 4 :])
+    assert len(samples(located(str(path)))[0]) == 1_000
+
+
 @pytest.mark.parametrize(("rate", "wanted"), [(8_000, 16_000), (44_100, 16_000), (16_000, 8_000)])
 def test_another_rate_is_the_same_sound(rate, wanted):
     found = resampled(tone(rate, 1.0)[:, 0].astype(np.float32), rate, wanted)

@@ -197,3 +197,10 @@ def test_sounds(tmp_path_factory):
     assert found_of(answer) == expected_of(place / "run", [held.getvalue()])
     path = str(place / "data" / "test0.flac")
     assert "upload" in own.post("/predict", {"inputs": path}).json()["error"]
+
+
+def test_of_several_files_an_empty_one_is_refused_by_itself(direct, photos):
+    files = [("file", ("empty.png", b"")), ("file", ("a.png", photos[0]))]
+    empty, good = direct.post("/predict", files=files).json()["predictions"]
+    assert (empty["output"], "0 bytes" in empty["refused"]) == ("", True)
+    assert good["output"] in ("up", "down")

@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from regard import recipe, store
+from regard import _card, recipe, store
 from regard.errors import RegardError, RequestError
 from tests.store import toy
 
@@ -144,3 +144,20 @@ def test_the_card_says_where_it_comes_from_and_how_good_it_is(tmp_path):
     ]  # fmt: skip
     for words_of_it in wanted:
         assert words_of_it in text
+
+
+@pytest.mark.parametrize(
+    ("task", "line"),
+    [
+        ("translation", 'print(model.translate("..."))'),
+        ("tagging", 'print(model.predict(["..."])[0].output)'),
+        ("speech", 'print(model.predict(["recording.wav"])[0].output)'),
+    ],
+)
+def test_the_card_uses_a_model_as_its_task_is_used(task, line):
+    config = {
+        "task": {"name": task},
+        "weights": {"dtype": "float32"},
+        "model": {"name": "rnnsearch"},
+    }
+    assert line in _card.text("toy", config, {}, {}, torch.nn.Linear(1, 1), {}).split("\n")

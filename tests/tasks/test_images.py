@@ -1,10 +1,12 @@
 """The task of pictures: trained, used, scored and looked at, whatever form the pictures have."""
 
+import io
 import json
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from regard import store
 from regard.data.dataset import Batch
@@ -137,6 +139,20 @@ def test_a_photo_is_predicted_by_its_path_and_from_a_pipe(folder, photo, capsys,
     made = ran.result
     assert (made["input"], made["output"]) == (str(path), label)
     assert sum(np.exp(one["score"]) for one in [made, *made["alternatives"]]) == pytest.approx(1)
+
+
+def test_a_file_of_another_form_is_one_input_and_not_lines(folder, photo, capsys, monkeypatch):
+    path, label = photo
+    gif = io.BytesIO()
+    Image.open(path).save(gif, "GIF")
+    feed(monkeypatch, gif.getvalue())
+    ran = run(capsys, "predict", str(folder), "-")
+    assert (ran.code, ran.out) == (1, "\n")
+    assert "a PNG, JPEG or WebP file was expected" in ran.err
+    assert run(capsys, "predict", str(folder), "-i", str(path)).out == f"{label}\n"
+    (path.parent / "list.txt").write_text(f"{path}\n\n{path}\n", encoding="utf-8")
+    ran = run(capsys, "predict", str(folder), "-i", str(path.parent / "list.txt"))
+    assert ran.out == f"{label}\n\n{label}\n"
 
 
 def test_evaluate_and_data_read_pictures(folder, tmp_path, capsys):

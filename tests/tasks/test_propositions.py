@@ -124,9 +124,17 @@ def test_a_view_has_a_panel_for_each_predicate(loaded):
     assert kinds == ["self of gave"] * layers + ["self of read"] * layers
     assert {view.maps[m].kind for m in marked.maps} == {"self"}
     twice = loaded.task.view(loaded, ["Ann gave Bo and gave Ann"]).runs[0]
-    assert twice.panels[-1].title == "roles of gave (4)"
+    titles = [panel.title for panel in twice.panels if panel.kind == "spans"]
+    assert titles == ["roles of gave (1)", "roles of gave (4)"]
+    kinds = [panel.kind for panel in plain.panels]  # roles first, then the last layer of each
+    assert kinds == ["spans", "spans", "matrix", "matrix"]
+    assert [view.maps[p.map].layer for p in plain.panels[2:]] == [layers, layers]
     with pytest.raises(RequestError, match="no predicate was found in 'Ann': mark a word"):
         loaded.task.view(loaded, ["Ann"])
+    with pytest.raises(RequestError, match=r"was found in 'x{80}…': mark a word.* as in 'x{80}…"):
+        loaded.task.view(loaded, ["x" * 5000])
+    with pytest.raises(RequestError, match="the input is empty: there is nothing to look at"):
+        loaded.task.view(loaded, [" "])
 
 
 def test_the_command_line_reads_plain_texts(capsys, loaded):

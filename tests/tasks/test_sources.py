@@ -136,7 +136,7 @@ def test_what_is_asked_is_read_by_the_field_and_what_it_cannot_read_is_refused()
     texts = ["1,2 3,4", "nonsense", "1,2", ""]
     found = Naming().predict(Counter(), texts, GREEDY, fields)
     assert [p.output for p in found] == [WORDS.decode([5]), "", WORDS.decode([4]), ""]
-    assert found[1].refused == "source is no sound (nonsense)"
+    assert found[1].refused == "no sound (nonsense)"
     assert not found[3].refused
     assert next(Naming().stream(Counter(), "nonsense", GREEDY, fields)).refused
     assert list(Naming().stream(Counter(), "1,2", GREEDY, fields))[-1].output == WORDS.decode([4])

@@ -71,10 +71,24 @@ def test_what_cannot_be_heard_is_refused_and_nothing_is_lost(labeled, tmp_path):
     good = tmp_path / "good.wav"
     soundfile.write(good, spoken("ab", np.random.default_rng(4)), RATE)
     found = loaded.predict([str(tmp_path / "text.wav"), str(good), str(tmp_path / "none.wav"), ""])
-    assert found[0].refused.startswith("source is no sound (")
+    assert found[0].refused.startswith("no sound (")
     assert found[1].output == "ab"
-    assert "no such sound" in found[2].refused
+    assert found[2].refused.startswith("no such sound (")
+    assert "there is no file of that name; looked in" in found[2].refused
     assert found[3].output == ""
+
+
+def test_samples_that_are_far_too_large_are_refused_alone(labeled, tmp_path):
+    loaded = regard.load(labeled[1])
+    values = spoken("ab", np.random.default_rng(4))
+    soundfile.write(tmp_path / "huge.wav", 1e30 * np.ones(RATE), RATE, subtype="FLOAT")
+    soundfile.write(tmp_path / "whole.wav", 32768 * values, RATE, subtype="FLOAT")
+    soundfile.write(tmp_path / "good.wav", values, RATE)
+    names = ["huge.wav", "whole.wav", "good.wav"]
+    found = loaded.predict([str(tmp_path / name) for name in names])
+    assert found[0].refused.endswith("a sample of 1e+30, from -1 to 1 expected)")
+    assert [one.output for one in found[1:]][1] == "ab"
+    assert not found[1].refused
 
 
 def test_lines_that_are_wrong_are_reported_by_file_and_line(data, tmp_path, caplog):

@@ -1,6 +1,7 @@
 """The view of a summary: attention, shares of copying, and where each copied word stands."""
 
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -93,3 +94,15 @@ def test_what_cannot_be_seen_is_refused(loaded):
         loaded.task.view(loaded, [TEXT], ViewOptions(target=" "))
     with pytest.raises(RequestError, match="why"):
         loaded.task.view(loaded, [TEXT], ViewOptions(why=True))
+
+
+def test_what_is_not_read_is_said_and_the_end_is_no_word(loaded):
+    spans = loaded.task.view(loaded, [TEXT], ViewOptions()).runs[0].panels[1]
+    assert spans.words[-1] != "</s>"
+    assert "were read" not in spans.note
+    source = copy(loaded.fields["source"])
+    source.most = 4
+    short = replace(loaded, fields={**loaded.fields, "source": source})
+    spans = loaded.task.view(short, [TEXT], ViewOptions()).runs[0].panels[1]
+    assert len(spans.words) == 4
+    assert spans.note.endswith("the first 4 words were read, 6 were not")

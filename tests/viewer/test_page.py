@@ -1,6 +1,7 @@
 """The page in a browser, from a file, with every network blocked: opened, clicked, keyed."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +9,8 @@ import pytest
 from regard import viewer
 from regard.viewer._html import SCRIPTS, script
 from regard.viewer._html import page as whole
+from regard.viewer._shown import title_of
+from regard.views import MapPanel
 from tests.viewer import views
 
 GENERAL = ["matrix", "lines", "heads", "text", "curves", "compare"]
@@ -430,3 +433,24 @@ def test_in_a_notebook_it_is_a_frame(tmp_path, page):
 def test_scripts_have_no_templates_over_several_lines():
     assert len(SCRIPTS) == len(set(SCRIPTS))
     assert "\n`" not in script()
+
+
+def test_a_command_says_what_was_asked_for_and_nothing_else(tmp_path, page):
+    """An output that is the model's own is no --target; kinds of several words are quoted."""
+    view = viewer.view(views.soft(2, 3, 3), rows=["a", "b", "c"], kind="self of b")
+    copied = "() => document.documentElement.dataset.copied"
+    for target, more in (("", ""), ("A B", " --target 'A B'")):
+        run = replace(
+            view.runs[0], folder="roles", input="a b c", output="O O O", score=-1.0, target=target
+        )
+        own = viewer.read(replace(view, runs=[run]).save(tmp_path / "own.seen"))
+        assert own.runs[0].target == target
+        assert ("forced output" in title_of(own, run, MapPanel("matrix", map=0))) == bool(target)
+        page.open(own.page(tmp_path / "own.html"))
+        page.page.click("#copy-command")
+        page.page.wait_for_timeout(100)
+        said = f"regard look roles 'a b c' --kind 'self of b' --layer 1 --head mean{more}"
+        assert page.ask(copied) == said
+        page.page.click("#copy-python")
+        page.page.wait_for_timeout(100)
+        assert page.ask(copied).startswith("regard.viewer.looking.view_of(regard.load(")

@@ -46,7 +46,7 @@ SAYS = {
     "table": ["HEAD", "CHANGE", "−0.25"],
     "tree": ["S", "NP she", "VP sings"],
     "features": ["24 features"],
-    "pointer": ["copied", "from"],
+    "pointer": ["copied", "points at"],
     "hops": ["hop 1", "hop 3", "Mary left"],
     "neighbors": ["neighbor", "mean", "h2"],
     "curves": ["spread, bits", "coverage"],

@@ -8,6 +8,7 @@ import pytest
 import regard
 from regard.errors import RequestError
 from regard.views import axis_of
+from regard.views._tokens import from_pieces
 
 tokenizers = pytest.importorskip("tokenizers")
 pytest.importorskip("transformers")
@@ -94,3 +95,8 @@ def test_they_name_what_is_seen():
         regard.view([weights], "a b", tokens=batch)
     with pytest.raises(RequestError, match="expected 8 labels for 8 places, got 9"):
         regard.view([weights], tokens=(tokenizer(), "the cats' mat mat."))
+
+
+def test_the_mark_of_a_blank_may_be_a_piece_of_its_own():
+    named = from_pieces(["▁stress", "▁", "ul", "cers", "▁"])
+    assert named.texts == ["stress", "ulcers", "▁"]

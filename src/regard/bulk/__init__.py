@@ -5,10 +5,28 @@
     from regard.bulk import Order, predict_shards
 
     predict_shards(Order("de-en-small"), "corpus/*.jsonl.gz", "out", workers=2)
+
+The names are loaded at their first use: `regard predict --help` imports no torch.
 """
 
-from regard.bulk._order import Order as Order
-from regard.bulk._run import BulkSummary as BulkSummary
-from regard.bulk._run import predict_shards as predict_shards
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from regard.bulk._order import Order as Order
+    from regard.bulk._run import BulkSummary as BulkSummary
+    from regard.bulk._run import predict_shards as predict_shards
 
 __all__ = ["BulkSummary", "Order", "predict_shards"]
+
+_HOMES = {"Order": "_order", "BulkSummary": "_run", "predict_shards": "_run"}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """Load a public name from its home, once."""
+        if name not in _HOMES:
+            raise AttributeError(f"module 'regard.bulk' has no attribute {name!r}")
+        value = getattr(importlib.import_module(f"regard.bulk.{_HOMES[name]}"), name)
+        globals()[name] = value
+        return value

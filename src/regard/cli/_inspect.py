@@ -1,8 +1,10 @@
 """What `regard data` finds in files: rows, lengths, duplicates, leaks, problems."""
 
 import random
+import re
 from array import array
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +16,15 @@ from regard.data.formats.conll import names as conll_names
 from regard.data.formats.jsonl import objects
 from regard.data.formats.npz import names as npz_names
 from regard.data.formats.text import lines, regular
-from regard.data.sources import find, splits
+from regard.data.formats.text_pairs import SUMMARY
+from regard.data.sources import SPLITS, find, splits
 from regard.errors import RequestError
 
 __all__ = ["column_names", "inspect"]
 
 SAMPLES = 3
+FIRST = 50
+"""Lines that tell what a file has."""
 PERCENTILES = {"min": 0, "median": 50, "p95": 95, "p99": 99, "max": 100}
 LABELS = 0.5
 """A column with a smaller share of distinct values holds labels: equal ones are no leaks."""
@@ -74,7 +79,8 @@ class Split:
     def read(self, columns: Mapping[str, str | int], format: str | None, header: bool) -> "Split":
         """Count every row of the file."""
         draw = random.Random(1)
-        for row in read(self.file, columns, format, header, self.problems):
+        lists = dict.fromkeys(columns, " ")
+        for row in read(self.file, columns, format, header, self.problems, lists):
             for name, column in self.columns.items():
                 column.add(row.fields[name])
             self.rows.append(hash(tuple(t.strip() for t in row.fields.values())))
@@ -112,15 +118,16 @@ def inspect(
     Args:
         path: as in a recipe's `data.path`.
         columns: field -> column; every column under its own name where not given.
-        format: tsv, jsonl, moses; told from the name where not given.
+        format: a key of `FORMATS`; told from the name where not given.
         header: whether a TSV file has a heading line.
     """
     place = find(path)
     files, format = _files(place, format)
     read_splits = {}
     for name, file in files.items():
-        chosen = columns or column_names(file, format, header)
-        read_splits[name] = Split(file, chosen).read(chosen, format, header)
+        told = format or _told_inside(file)
+        chosen = columns or column_names(file, told, header)
+        read_splits[name] = Split(file, chosen).read(chosen, told, header)
     return {
         "path": str(place),
         "splits": {name: split.summary() for name, split in read_splits.items()},
@@ -137,6 +144,11 @@ def _files(place: Path, format: str | None) -> tuple[dict[str, Path], str | None
     if format in (None, "babi") and told:  # a file for each task and split
         told.sort(key=lambda m: (int(m[1][2:]), ORDER.index(m[2])))
         return {f"{m[1]} {m[2]}": place / m[0] for m in told}, "babi"
+    named = [name for names in SPLITS.values() for name in names]
+    paired = {n: place / n for n in named if any((place / n).glob(f"*{SUMMARY}"))}
+    paired = paired or ({place.name: place} if any(place.glob(f"*{SUMMARY}")) else {})
+    if format in (None, "text-pairs") and paired:
+        return paired, "text-pairs"
     return splits(place), format
 
 
@@ -160,10 +172,13 @@ def column_names(file: Path, format: str | None, header: bool) -> dict[str, str 
             raise RequestError(f"{regular(file)}: its name tells no format; say --format ({known})")
         return {(end := f.name.removesuffix(".gz").rpartition(".")[2]): end for f in beside}
     if chosen == "jsonl":
-        found = next((value for _, value in objects(file, Problems(shown=0))), None)
-        if found is None:
+        found = [value for _, value in islice(objects(file, Problems(shown=0)), FIRST)]
+        if not found:
             raise RequestError(f"{file}: expected a JSON object a line, there is none")
-        return {name: name for name, v in found.items() if isinstance(v, str)}
+        return {
+            name: name for name, value in found[0].items()
+            if isinstance(value, str) or all(_is_cell(one.get(name)) for one in found)
+        }  # fmt: skip
     if chosen == "npz":
         return npz_names(file)
     if chosen == "conll":
@@ -173,6 +188,21 @@ def column_names(file: Path, format: str | None, header: bool) -> dict[str, str 
         raise RequestError(f"{file}: expected at least one line, it has none")
     cells = first.split("\t")
     return {c: c for c in cells} if header else {str(i + 1): i + 1 for i in range(len(cells))}
+
+
+def _is_cell(value: Any) -> bool:
+    """Whether a value of JSON is a text, a number, or a list of them."""
+    values = value if isinstance(value, list) else [value]
+    return all(isinstance(v, (str, int, float)) and not isinstance(v, bool) for v in values)
+
+
+def _told_inside(file: Path) -> str | None:
+    """The format of a file of columns that has brackets of roles, else None: its name tells."""
+    if str(file) == "-" or format_of(file) != "conll":
+        return None
+    first = islice((text for _, text in lines(file, Problems(shown=0)) if text), FIRST)
+    roles = (re.search(r"[ \t]\([^\s()*]+\*\)?([ \t]|$)", text) for text in first)
+    return "conll2005" if any(roles) else None
 
 
 def _leaks(found: Mapping[str, Split]) -> list[dict[str, Any]]:

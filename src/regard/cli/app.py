@@ -40,13 +40,15 @@ class Row(NamedTuple):
 
 
 COMMANDS: tuple[Row, ...] = (  # sentences of at most 66 characters fit a line of 80
-    Row("demo", "regard.cli.demo", "Train a small model live, use the shipped one, draw both."),
+    Row("demo", "regard.cli.demo", "Train a small model live, use the shipped ones, draw all."),
     Row("train", "regard.cli.train", "Train a recipe into a folder; run it again to continue."),
     Row("evaluate", "regard.cli.evaluate", "Score a model with the field's official scorers."),
     Row("compare", "regard.cli.compare", "Systems side by side: intervals and significance."),
     Row("curves", "regard.cli.curves", "Show how trainings went: losses, scores on dev, rewards."),
-    Row("predict", "regard.cli.predict", "Use a model: text in, text out."),
-    Row("look", "regard.cli.look", "Show what a model attends to: terminal, PNG, PDF or SVG."),
+    Row(
+        "predict", "regard.cli.predict", "Use a model on texts, pictures, sounds or files of them."
+    ),
+    Row("look", "regard.cli.look", "Show what a model attends to: terminal, page, PNG, PDF, SVG."),
     Row("serve", "regard.cli.serve", "Serve models over HTTP, with batches over all requests."),
     Row("export", "regard.cli.export", "Write a model for Hugging Face, CTranslate2 or ONNX."),
     Row("convert", "regard.cli.convert", "Read a model of fairseq, OpenNMT-py, JoeyNMT or Marian."),

@@ -19,7 +19,7 @@ def data(
         str | None, typer.Option(help="field=column,…; every column where not given.")
     ] = None,
     format: Annotated[
-        str | None, typer.Option(help="tsv, jsonl or moses; else by the name.")
+        str | None, typer.Option(help="tsv, jsonl, moses, conll, …; else by the name.")
     ] = None,
     header: Annotated[bool, typer.Option(help="A TSV file's first line names the columns.")] = True,
     json: Json = False,
@@ -30,6 +30,7 @@ def data(
         regard data mt/de-en --columns source=other,target=en
         regard data words.tsv --no-header
         regard data corpus/train --format moses --columns source=de,target=en
+        regard data pictures
 
     A relative path is looked up in the working directory, under $REGARD_DATA, and in the data that
     comes with the package. A leak is a row of one split that is in an earlier one too, whole or in

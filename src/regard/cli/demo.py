@@ -21,6 +21,14 @@ __all__ = ["demo"]
 
 RECIPE, TRANSLATOR = "pronunciation/rnnsearch-cmudict-demo", "de-en-small"
 REVIEWER = "movie-reviews-small"
+TAGGERS = {
+    "roles-small": ("Who did what to whom", "The gardener gave the children a basket of apples."),
+    "aspects-small": (
+        "What a review speaks of",
+        "The battery life is short , but I love the screen .",
+    ),
+}
+"""By the name of a shipped tagger: what it finds, and a sentence that was written for this demo."""
 SAMPLES = ("mt-gnome-de", "mt-bible-de")
 WORDS = (
     "archipelago", "chinchilla", "encyclopaedia", "honeysuckles", "lemonade",
@@ -55,8 +63,9 @@ def demo(
     """Train a small model live, use the shipped one, score and draw both.
 
     An RNNsearch (Bahdanau et al. 2015) learns to pronounce English words from 104,846 entries of
-    the CMU dictionary; then the shipped German-English translator translates, and the shipped
-    classifier reads a review of a film. Takes less than five minutes on two cores, and no network.
+    the CMU dictionary; then the shipped German-English translator translates, the shipped
+    classifier reads a review of a film, and the shipped taggers a sentence each. Takes less than
+    five minutes on two cores, and no network.
 
     Examples:
         regard demo
@@ -69,14 +78,16 @@ def demo(
         pronouncer, spoken = _pronounce(output / "pronunciation", seconds, reuse, show)
         translator, translated = _translate(show)
         review, drawn = _review(output / "pictures", show)
+        tags, more = _tagged(output / "pictures", show)
         pictures = _draw(output / "pictures", pronouncer, _clearest(spoken["words"]), translator)
-        pictures += drawn
+        pictures += drawn + more
     for picture in pictures:
         show(f"picture: {picture}")
     took = round(time.monotonic() - started, 1)
     show(f"done in {took:.0f} s; next: regard look {pronouncer.folder} attention")
     result = {
-        "pronunciation": spoken, "translation": translated, "review": review, "pictures": pictures,
+        "pronunciation": spoken, "translation": translated, "review": review, "tags": tags,
+        "pictures": pictures,
     }  # fmt: skip
     if as_json:
         emit({**result, "seconds": took})
@@ -199,6 +210,31 @@ def _review(folder: Path, show: Any) -> tuple[dict[str, Any], list[str]]:
     except RequestError as error:  # without matplotlib the demo goes on
         say(str(error))
         return result, []
+
+
+def _tagged(folder: Path, show: Any) -> tuple[dict[str, str], list[str]]:
+    """What the shipped taggers find in a sentence each, and pictures of it."""
+    from regard import store
+    from regard.viewer.drawing import draw
+    from regard.views import ViewOptions
+
+    found: dict[str, str] = {}
+    drawn: list[str] = []
+    for name, (what, text) in TAGGERS.items():
+        if name not in store.shipped():
+            continue
+        loaded = store.load(name)
+        found[name] = loaded.predict([text])[0].line
+        show(f"{what}, by {name}:\n\n  {text}\n  {found[name]}\n")
+        try:
+            run = (view := loaded.task.view(loaded, [text], ViewOptions(folder=name))).runs[0]
+            path = folder / f"{name}.png"
+            folder.mkdir(parents=True, exist_ok=True)
+            draw(view, run, [p for p in run.panels if p.kind == "spans"], path, width="page")
+            drawn.append(str(path))
+        except RequestError as error:  # without matplotlib the demo goes on
+            say(str(error))
+    return found, drawn
 
 
 def _sample(loaded: "Loaded", name: str) -> list[tuple[str, list[str]]]:

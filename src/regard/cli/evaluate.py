@@ -95,7 +95,9 @@ def _expected(loaded: "Loaded") -> dict[str, Any]:
 
     ranges = recipe.load(loaded.folder / "recipe.yaml").expect
     if not ranges:
-        raise RequestError(f"{loaded.folder / 'recipe.yaml'} expects nothing, so --check cannot be")
+        raise RequestError(
+            f"{loaded.folder / 'recipe.yaml'} has no `expect:`: --check has no range of scores"
+        )
     return ranges
 
 

@@ -100,6 +100,8 @@ def look(
         regard look de-en-small "Guten Morgen." --measure gradient
         regard look de-en-small "Guten Morgen." --why
         regard look de-en-small "Guten Morgen." --show lines --head all -o lines.pdf
+        regard look roles-small "She gave him a book." -o roles.png
+        regard look digits-small recording.wav -o listened.html
         regard look de-en-small "Guten Morgen." --serve
         regard look hf:my-bert "The cat sat." -o bert.html
         regard look hf:my-gpt2 "The cat" --max 8

@@ -37,7 +37,8 @@ def models(
         else:
             print_result(_page(entry, source))
     elif json:
-        emit({"models": [_row(catalog.entry(n)) for n in catalog.names(task)]})
+        rows = [_row(catalog.entry(n)) for n in catalog.names(task)]
+        emit({"models": rows, "shipped": _shipped()})
     else:
         print_result(_table(task))
 
@@ -62,7 +63,17 @@ def _table(task: str | None) -> str:
         (e.name, e.year, *(re.split(r":| \(", e.axes.get(axis, ""))[0] for axis in shown))
         for e in map(catalog.entry, catalog.names(task))
     ]
-    return columns([head, *rows]) + "\n\nOne of them: regard models NAME"
+    return (
+        columns([head, *rows])
+        + "\n\nOne of them: regard models NAME"
+        + (f"\nTrained ones that come along: {', '.join(_shipped())}" if task is None else "")
+    )
+
+
+def _shipped() -> list[str]:
+    """The trained models that come with the package; `regard.store` would import torch."""
+    place = Path(__file__).resolve().parent.parent / "shipped" / "models"
+    return sorted(path.parent.name for path in place.glob("*/config.json"))
 
 
 def _details(entry: catalog.Entry, source: Source) -> dict[str, Any]:

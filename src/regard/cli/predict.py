@@ -39,9 +39,8 @@ if TYPE_CHECKING:
 
 __all__ = ["predict"]
 
-FILES = (b"\x89PNG", b"\xff\xd8\xff", b"RIFF", b"fLaC", b"OggS", b"FORM", b"ID3")
-"""How a file begins that is no text: PNG, JPEG, WebP or WAV, FLAC, Ogg, AIFF, MP3."""
-
+CONTROLS = {*range(32)} - set(b"\t\n\v\f\r\x1b")
+"""Bytes that no text has."""
 LARGEST = 1 << 28
 """Bytes of a file from a pipe that are read."""
 
@@ -132,6 +131,8 @@ def predict(
         regard predict de-en-small "Die Datei <b>{name}</b> fehlt." --keep all
         regard predict runs/pronunciation/rnnsearch-cmudict photograph --set beam_size=1
         regard predict runs/tagging/bilstm-crf-aspects -i new.jsonl --into tagged.jsonl
+        regard predict digits-small recording.wav
+        cat photo.png | regard predict runs/images/ram-digits -
         regard predict de-en-small -i 'corpus/*.jsonl.gz' -o translated --workers 2
     """
     if keep and (align or replace_unknown or into is not None or output is not None):
@@ -274,14 +275,22 @@ def _inputs(texts: Sequence[str] | None, input: str | None, files: bool = False)
             source.detach()  # standard input stays open
     else:
         with open(input, "rb") as file:
+            if files and not _is_text(file.peek()):  # not a list of files, but one itself
+                yield Line(input)
+                return
             yield from lines_of(file.readline)
+
+
+def _is_text(begins: bytes) -> bool:
+    """Whether what begins so can be lines of text, in whatever encoding."""
+    return not (set(begins) & CONTROLS)
 
 
 def _piped(source: io.BufferedReader) -> str:
     """A file that comes from a pipe as a `data:` URL; "" where lines of text come."""
     import base64
 
-    if not source.peek(16).startswith(FILES):
+    if _is_text(source.peek()):
         return ""
     return f"data:;base64,{base64.b64encode(source.read(LARGEST)).decode()}"
 

@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 from regard.data.formats import unpacked_name
 from regard.data.formats.text import regular
 from regard.data.npz import stamp
-from regard.data.sources import find
+from regard.data.sources import find, places
 from regard.errors import RegardError, RequestError
 
 __all__ = [
@@ -109,7 +109,7 @@ def _placed(address: str, file: str, folders: bool) -> tuple[str, str]:
             before, _, inside = address.partition(f"{ending}#")
             path = before + ending
             break
-    beside = Path(file).parent / path if file else find(path)
+    beside = Path(file).parent / path if file else _found(path)
     if folders and beside.is_dir():
         return str(beside), inside
     if not file:
@@ -118,6 +118,19 @@ def _placed(address: str, file: str, folders: bool) -> tuple[str, str]:
     if not inside and not beside.is_file() and archive.is_file():
         return str(archive), path
     return str(regular(beside)), inside
+
+
+def _found(path: str) -> Path:
+    """Where a path is that stands in no data file.
+
+    Raises:
+        RequestError: nowhere.
+    """
+    try:
+        return find(path)
+    except RequestError:
+        looked = ", ".join(str(place) for place in places())
+        raise RequestError(f"there is no file of that name; looked in {looked}") from None
 
 
 def content(place: str, inside: str = "") -> bytes:

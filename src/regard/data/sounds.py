@@ -18,8 +18,12 @@ Samples = NDArray[np.float32]
 
 SLOWEST, FASTEST = 4_000, 192_000
 """Samples a second."""
+LOUDEST = 1e6
+"""Of a sample. Sounds are from -1 to 1; numbers of 16 bits that were not divided, to 32,768."""
 LONGEST = 4 * 3600
 """Seconds of a sound; longer ones are refused before they are decoded."""
+STREAMED = 0x7FFF0000
+"""Bytes of samples that a WAV file announces where its writer did not know how many come."""
 HEARD = 1 << 24
 """Bytes of a sound that a page has; longer ones are seen and not heard."""
 
@@ -83,14 +87,18 @@ def samples(sound: Sound) -> tuple[Samples, int]:
             found = opened.read(dtype="float32", always_2d=True)
     except library.LibsndfileError as error:
         kind = "damaged sound" if _begins_as_sound(held) else "no sound"
-        said = str(error).strip().removesuffix(".").rpartition(">: ")[2]
+        said = str(error).strip().removesuffix(".").rpartition(">: ")[2].removeprefix("Error : ")
         raise SoundError(kind, said or "libsndfile cannot read it") from None
+    if (there := _cut_off(held)) is not None:
+        raise SoundError("damaged sound", "{:,} of {:,} bytes of samples".format(*there))
     if len(found) < count:
         raise SoundError("damaged sound", f"{len(found):,} of {count:,} samples")
     if not len(found):
         raise SoundError("empty sound", "no samples")
     if not np.isfinite(found).all():
         raise SoundError("damaged sound", "samples that are no numbers")
+    if (loudest := float(np.abs(found).max())) > LOUDEST:
+        raise SoundError("damaged sound", f"a sample of {loudest:.3g}, from -1 to 1 expected")
     return np.ascontiguousarray(found.mean(1)), rate
 
 
@@ -144,6 +152,22 @@ def _library() -> Any:
             "sounds are read by soundfile, which is not installed: pip install 'regard[speech]'"
         ) from None
     return soundfile
+
+
+def _cut_off(held: bytes) -> tuple[int, int] | None:
+    """Of a WAV file that ends too soon: (bytes of samples that are there, that it announces).
+
+    libsndfile reads what is there and says nothing. Programs that write to a pipe announce 0, or
+    nearly as much as the field holds.
+    """
+    at = 12
+    while held[:4] == b"RIFF" and held[8:12] == b"WAVE" and at + 8 <= len(held):
+        size = int.from_bytes(held[at + 4 : at + 8], "little")
+        there = len(held) - at - 8
+        if held[at : at + 4] == b"data":
+            return (there, size) if there < size < STREAMED else None
+        at += 8 + size + size % 2
+    return None
 
 
 def _begins_as_sound(held: bytes) -> bool:

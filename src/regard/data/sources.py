@@ -65,7 +65,9 @@ def splits(folder: Path) -> dict[str, Path]:
         elif files:
             found[split] = folder / files[0].name.split(".")[0]
     if not found:
-        raise RequestError(f"{folder} has no train.*, dev.* or test.* file")
+        there = sorted(f.name for f in folder.glob("*") if format_of(f) != "moses")
+        told = f"; there are {', '.join(there[:6])}{', …' * (len(there) > 6)}" if there else ""
+        raise RequestError(f"{folder} has no train.*, dev.* or test.* file{told}")
     return found
 
 

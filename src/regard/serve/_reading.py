@@ -186,7 +186,7 @@ async def _form(request: Request, limits: Limits) -> tuple[dict[str, Any], list[
         said = getattr(error, "message", "") or "a boundary was expected in the content type"
         raise Refusal(422, f"the form cannot be read: {said}") from None
     fields: list[tuple[str, Any]] = []
-    files = []
+    files: list[tuple[bytes, str]] = []
     try:
         for key, value in form.multi_items():
             if isinstance(value, str):
@@ -194,14 +194,15 @@ async def _form(request: Request, limits: Limits) -> tuple[dict[str, Any], list[
             elif key != "file":
                 raise Refusal(422, f"a part {key[:60]!r} with a file: expected one called file")
             else:
-                files.append(_url(await value.read(), value.content_type or ""))
+                files.append((await value.read(), value.content_type or ""))
     finally:
         await form.close()
-    return _keys(fields), files
+    several = len(files) > 1  # of which each is refused by itself
+    return _keys(fields), [_url(*file, several) for file in files]
 
 
-def _url(content: bytes, kind: str) -> str:
-    if not content:
+def _url(content: bytes, kind: str, several: bool = False) -> str:
+    if not content and not several:
         raise Refusal(422, "the file is empty")
     kind = kind.partition(";")[0].strip().lower()
     named = kind if kind.replace("/", "").replace("-", "").isalnum() else ""

@@ -212,7 +212,8 @@ class Generation(Task):
                 # An empty text is an input as any other, and has an empty output.
                 values.append(text if isinstance(field, TextField) else field.read(text, {}))
             except Bad as bad:
-                refused[place] = Prediction(texts[place], "", refused=f"source is {bad}")
+                said = f"source is {bad}" if bad.what == "empty" else str(bad)
+                refused[place] = Prediction(texts[place], "", refused=said)
             else:
                 places.append(place)
         rows = {"source": values}

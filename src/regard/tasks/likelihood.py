@@ -128,7 +128,7 @@ def _read(field: Field, cell: str, what: str) -> Any:
     try:
         return field.read(cell, {})
     except Bad as bad:
-        raise ValueError(f"{what} is {bad}") from None
+        raise ValueError(f"{what} is {bad}" if bad.what == "empty" else str(bad)) from None
 
 
 def _judged(

@@ -1,6 +1,7 @@
 """Lines, arcs, shaded text, curves and comparisons on paper; everything is measured in inches."""
 
 from collections.abc import Sequence, Set
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["arcs", "compare", "curves", "lines", "paper", "shaded", "stacked", "text"]
+__all__ = ["arcs", "compare", "curves", "lines", "paper", "shaded", "stacked", "text", "texts"]
 
 Floats = NDArray[np.float32]
 
@@ -149,51 +150,104 @@ def text(
 ) -> "Figure":
     """Words shaded by what a row looks at, or all rows on average; a bar before each sentence."""
     said = "" if row is None or shown.own else f"“{shown.rows[row]}”"
-    return shaded_words(
-        shown.columns, shown.row(row), width, " · ".join(p for p in (title, said) if p),
-        starts=set(shown.axis.sections), chosen=row if shown.own else None, values=values,
-    )  # fmt: skip
+    return texts([("", shown, row)], width, " · ".join(p for p in (title, said) if p),
+                 values=values)  # fmt: skip
+
+
+def texts(
+    panels: Sequence[tuple[str, Shown, int | None]], width: float, title: str, *,
+    values: bool = False,
+) -> "Figure":  # fmt: skip
+    """The same of several, one below the other, each under its name; rows are counted from 0."""
+    laid = [
+        (name, _laid(
+            shown.columns, shown.row(row), width, starts=set(shown.axis.sections),
+            chosen=row if shown.own else None, values=values,
+        ))
+        for name, shown, row in panels
+    ]  # fmt: skip
+    return _stack(laid, width, title)
 
 
 def shaded_words(
-    words: Sequence[str], weights: Floats, width: float, title: str, *,
-    starts: Set[int] = frozenset(), chosen: int | None = None, values: bool = False,
-) -> "Figure":  # fmt: skip
-    """Words in the colour of their weight.
+    words: Sequence[str], weights: Floats, width: float, title: str, *, values: bool = False
+) -> "Figure":
+    """Words in the colour of their weight."""
+    return _stack([("", _laid(words, weights, width, values=values))], width, title)
+
+
+@dataclass(frozen=True)
+class _Laid:
+    """Shaded words as they are laid out: the left, the top and the width of each."""
+
+    words: Sequence[str]
+    weights: Floats
+    places: list[tuple[float, float, float]]
+    each: float
+    starts: Set[int]
+    chosen: int | None
+    values: bool
+
+    @property
+    def high(self) -> float:
+        return (self.places[-1][1] if self.places else EDGE) + self.each + EDGE
+
+
+def _laid(
+    words: Sequence[str], weights: Floats, width: float, *, starts: Set[int] = frozenset(),
+    chosen: int | None = None, values: bool = False,
+) -> _Laid:  # fmt: skip
+    """Where each word goes.
 
     Args:
         starts: the first words of sentences, each of which gets a bar with what it has in all.
         chosen: the word that looks, framed.
     """
-    from matplotlib.patches import Rectangle
-
-    top = top_of([float(np.abs(weights).max(initial=0.0))])
     bars = 0.4 if starts else 0.0
-    high, gap = (0.27, 0.05) if values else (0.17, 0.05)
-    x, y, places = EDGE + bars, EDGE, []
+    each, gap = (0.27, 0.05) if values else (0.17, 0.05)
+    x, y, places = EDGE + bars, EDGE, list[tuple[float, float, float]]()
     for i, word in enumerate(words):
-        wide = max(_width(word, TEXT) + 0.07, 0.22 if values else 0.1)
+        wide = min(max(_width(word, TEXT) + 0.07, 0.22 if values else 0.1), width - 2 * EDGE - bars)
         if i and (x + wide > width - EDGE or i in starts):
-            x, y = EDGE + bars, y + high + gap
+            x, y = EDGE + bars, y + each + gap
         places.append((x, y, wide))
         x += wide + 0.02
-    made, axes = paper(width, y + high + EDGE, title)
+    return _Laid(words, weights, places, each, starts, chosen, values)
+
+
+def _stack(laid: Sequence[tuple[str, _Laid]], width: float, title: str) -> "Figure":
+    """Shaded texts on one sheet."""
+    above = [0.2 if name else 0.0 for name, _ in laid]
+    high = sum(above) + sum(one.high for _, one in laid)
+    made, axes = paper(width, high, title)
+    y = 0.0
+    for head, (name, one) in zip(above, laid, strict=True):
+        write(axes, EDGE, y + 0.12, name, SMALL, color=SOFT, room=width - 2 * EDGE)
+        _put(axes, one, y + head)
+        y += head + one.high
+    return made
+
+
+def _put(axes: "Axes", laid: _Laid, top_edge: float) -> None:
+    from matplotlib.patches import Rectangle
+
+    weights, starts = laid.weights, laid.starts
+    top = top_of([float(np.abs(weights).max(initial=0.0))])
     ends = sorted({*starts, len(weights)})
-    for i, ((px, py, wide), word) in enumerate(zip(places, words, strict=True)):
-        v = float(weights[i])
+    for i, ((px, y, wide), word) in enumerate(zip(laid.places, laid.words, strict=True)):
+        v, py = float(weights[i]), y + top_edge
         if i in starts:
             total = float(weights[i : next(e for e in ends if e > i)].sum())
             axes.add_patch(Rectangle((EDGE, py + 0.04), 0.34, 0.08, color=GRID, linewidth=0))
             axes.add_patch(
                 Rectangle((EDGE, py + 0.04), 0.34 * min(total, 1), 0.08, color=shaded(0.75), lw=0)
             )
-        edge = {"edgecolor": MARK, "linewidth": 1.0} if i == chosen else {"lw": 0}
-        axes.add_patch(Rectangle((px, py), wide, high, facecolor=shaded(v, top), **edge))
+        edge = {"edgecolor": MARK, "linewidth": 1.0} if i == laid.chosen else {"lw": 0}
+        axes.add_patch(Rectangle((px, py), wide, laid.each, facecolor=shaded(v, top), **edge))
         middle = px + wide / 2
-        write(axes, middle, py + 0.085, word, ha="center", color=ink_on(v, top))
-        if values:
+        write(axes, middle, py + 0.085, word, room=wide, ha="center", color=ink_on(v, top))
+        if laid.values:
             write(axes, middle, py + 0.2, f"{v:.2f}"[1:], 5.5, ha="center", color=ink_on(v, top))
-    return made
 
 
 def curves(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["features", "graph", "image", "pointer", "sound"]
 
 NODES = 300
+COPIED = "#e69f00"
 
 
 def _blues() -> Any:
@@ -37,16 +38,20 @@ def pointer(
     left = max(*(_width(w, 8.0) for w in shown.rows), _width("output", SMALL)) + 2 * EDGE
     bar = 0.3 * width
     made, axes = paper(width, step * (len(shown.rows) + 1) + EDGE, title)
-    heads = [(EDGE, "output"), (left, "made, copied" if made_up else "copied")]
-    for x, name in [*heads, (left + bar + 0.1, "from")]:
-        write(axes, x, step / 2, name, SMALL, color=SOFT)
+    write(axes, EDGE, step / 2, "output", SMALL, color=SOFT)
+    write(axes, left + bar + 0.1, step / 2, "points at", SMALL, color=SOFT)
+    x = left
+    for name, colour in (*((("made", shaded(0.8)),) if made_up else ()), ("copied", COPIED)):
+        axes.add_patch(Rectangle((x, step / 2 - 0.04), 0.08, 0.08, color=colour, lw=0))
+        write(axes, x + 0.12, step / 2, name, SMALL, color=SOFT)
+        x += 0.2 + _width(name, SMALL)
     for i, word in enumerate(shown.rows):
         y = step * (i + 1.5)
         share = made_up[i] if made_up else 0.0
         write(axes, EDGE, y, word, color=MARK if i == row else INK)
         axes.add_patch(Rectangle((left, y - 0.06), bar * share, 0.12, color=shaded(0.8), lw=0))
         axes.add_patch(
-            Rectangle((left + bar * share, y - 0.06), bar * (1 - share), 0.12, color="#e69f00",
+            Rectangle((left + bar * share, y - 0.06), bar * (1 - share), 0.12, color=COPIED,
                       lw=0)
         )  # fmt: skip
         weights = shown.weights[0][i]
@@ -130,7 +135,7 @@ def _frame(axes: Any, look: NDArray[Any], box: tuple[float, float, float, float]
     from matplotlib.patches import Rectangle
 
     rows, columns = np.nonzero(look)
-    if not len(rows):
+    if not len(rows) or len(rows) == look.size:  # nothing, or everything
         return
     (high, wide), (left, right, low, top) = look.shape, box
     across, down = (right - left) / wide, (low - top) / high
@@ -172,9 +177,13 @@ def sound(
     for i, word in enumerate(shown.rows):
         style: dict[str, Any] = {"color": MARK} if i == row else {}
         write(axes, left - EDGE, y + step * (i + 0.5), word, ha="right", **style)
+    long = weights.shape[1] * (shown.axis.seconds or 1)
     for part in np.linspace(0, 1, 5):
-        at = part * weights.shape[1] * (shown.axis.seconds or 1)
-        said = f"{at:.1f} s" if shown.axis.seconds else f"{at:.0f}"
+        said = (
+            f"{part * long:.{1 if long >= 2 else 2}f} s"
+            if shown.axis.seconds
+            else f"{part * long:.0f}"
+        )
         write(axes, left + part * (right - left), y + high + 0.12, said, 6.0, ha="center",
               color=SOFT)  # fmt: skip
     axes.set(xlim=(0, width), ylim=(above + EDGE + high + 0.3, axes.get_ylim()[1]))

@@ -295,6 +295,7 @@ def _view(head: Any, body: memoryview) -> DrawableView:
             row.text("model"), row.text("folder"), row.number("score"), row.count("number"),
             row.count("of"), row.text("title"), [panel_of(one) for one in row.rows("panels")],
             step=None if row.get("step") is None else row.count("step"),
+            target=row.text("target"),
         )
         for row in head.rows("runs")
     ]  # fmt: skip

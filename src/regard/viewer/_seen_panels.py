@@ -41,6 +41,8 @@ def row_of(run: Run, maps: Sequence[Map]) -> dict[str, Any]:
     }
     if run.title:
         row["title"] = run.title
+    if run.target:
+        row["target"] = run.target
     if run.step is not None:
         row["step"] = run.step
     if run.panels:

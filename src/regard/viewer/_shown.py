@@ -20,7 +20,10 @@ SIZES = {
     "rollout": "rollout",
 }
 """What matrices of other measures than weights show; a page has their signs and scales too."""
-OWN = {"encoder": "encoder self-attention", "decoder": "decoder self-attention"}
+OWN = {
+    "encoder": "encoder self-attention", "decoder": "decoder self-attention",
+    "self": "self-attention",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -155,16 +158,17 @@ def title_of(
     layers = [view.maps[m].layer for m in run.maps if view.maps[m].kind == one.kind]
     parts = [run.model, SIZES.get(one.what, ""), panel.title]
     if one.kind != "cross" and not panel.title:
-        parts.append(OWN.get(one.kind, one.kind))
+        kind, of, name = one.kind.partition(" of ")  # of a predicate
+        parts.append(f"{OWN.get(kind, kind)}{of}{name}")
     if layer and len(layers) > 1 and one.layer and not panel.title:
         parts.append(f"layer {one.layer} of {len(layers)}")
     parts.append(said)
-    if run.number:
+    if run.of > 1:
         parts.append(f"hypothesis {run.number} of {run.of}")
-    elif run.score is not None:
+    elif run.target:
         parts.append("forced output")
     if run.score is not None:
-        parts.append(f"score {run.score:.2f}".replace("-", "−"))
+        parts.append(f"score {run.score + 0.0:.2f}".replace("-0.00", "0.00").replace("-", "−"))
     return " · ".join(part for part in parts if part)
 
 

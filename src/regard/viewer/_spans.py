@@ -1,6 +1,7 @@
 """A text with named stretches: on a terminal, on paper and on a page."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +16,14 @@ from regard.viewer.terminal import clean
 from regard.views import LabeledSpan, SpansPanel
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = ["draw_spans", "levels_of", "spans_html", "spans_lines"]
 
 _LINE, _LEVEL, _ARCS = 0.24, 0.22, 0.34  # inches: a line of words, of stretches, of arcs
+_LETTER, _SMALL_LETTER = 6.0, 6.2  # pixels of a page: of a word at least, of a name at most
+_GAP = 0.06  # inches between words, and between names
 
 
 def levels_of(spans: Sequence[LabeledSpan]) -> list[int]:
@@ -93,33 +97,69 @@ def spans_lines(place: TerminalSurface, panel: SpansPanel) -> Text:
     return Text("\n").join(made)
 
 
-def draw_spans(panel: SpansPanel, width: float, title: str) -> "Figure":
-    """Words in lines; brackets with names below, arcs from the anchor above."""
-    from matplotlib.patches import Arc
-
-    levels = levels_of(panel.spans)
+def draw_spans(panels: Sequence[SpansPanel], width: float, title: str) -> "Figure":
+    """Words in lines; brackets with names below, arcs from the anchor above. Texts are stacked."""
     width = max(width, 5.0)
-    wide = [_width(word, TEXT) for word in panel.words]
+    laid = [_laid(panel, width, len(panels) > 1) for panel in panels]
+    labels = list(dict.fromkeys(one.label for panel in panels for one in panel.spans))
+    made, axes = paper(width, sum(one.high for one in laid) + 2 * EDGE, title)
+    y = EDGE
+    for one in laid:
+        _put(axes, one, y, labels, width)
+        y += one.high
+    return made
+
+
+@dataclass(frozen=True)
+class _Laid:
+    """A text as it is laid out: how wide words are, which line has which, the heights of all."""
+
+    panel: SpansPanel
+    title: str
+    wide: list[float]
+    lines: list[tuple[int, int]]
+    levels: list[int]
+    arched: float
+    line: float
+
+    @property
+    def high(self) -> float:
+        more = (_LINE if self.title else 0.0) + (_LINE if self.panel.note else 0.0)
+        return self.line * len(self.lines) + more
+
+
+def _laid(panel: SpansPanel, width: float, titled: bool) -> _Laid:
+    levels = levels_of(panel.spans)
+    wide = [min(_width(word, TEXT), width - 2 * EDGE) for word in panel.words]
     if panel.anchor is not None:
         wide[panel.anchor] *= 1.15  # it is bold
     for one in panel.spans:
-        lacks = _width(_said(one), SMALL) - sum(w + 0.06 for w in wide[one.start : one.end])
-        wide[one.end - 1] += max(lacks, 0.0)
-    lines = _lines_of(wide, width - 2 * EDGE, 0.06)
-    arched = panel.anchor is not None
-    high = _LINE + _LEVEL * (max(levels, default=-1) + 1) + (_ARCS if arched else 0.0)
-    made, axes = paper(width, high * len(lines) + 2 * EDGE, title)
-    labels = list(dict.fromkeys(one.label for one in panel.spans))
-    for number, (start, end) in enumerate(lines):
-        x, y = EDGE, EDGE + number * high + (_ARCS if arched else 0.0) + _LINE / 2
+        room = sum(w + _GAP for w in wide[one.start : one.end]) - _GAP
+        wide[one.end - 1] += max(_width(_said(one), SMALL) + _GAP - room, 0.0)
+    arched = 0.0 if panel.anchor is None else _ARCS
+    line = _LINE + _LEVEL * (max(levels, default=-1) + 1) + arched
+    lines = _lines_of(wide, width - 2 * EDGE, _GAP)
+    return _Laid(panel, panel.title if titled else "", wide, lines, levels, arched, line)
+
+
+def _put(axes: "Axes", laid: _Laid, top: float, labels: Sequence[str], width: float) -> None:
+    """One text with its brackets and arcs, from `top` down."""
+    from matplotlib.patches import Arc
+
+    panel, wide = laid.panel, laid.wide
+    if laid.title:
+        write(axes, EDGE, top + _LINE / 2, laid.title, SMALL, color=SOFT)
+        top += _LINE
+    for number, (start, end) in enumerate(laid.lines):
+        x, y = EDGE, top + number * laid.line + laid.arched + _LINE / 2
         left = {}
         for i in range(start, end):
             left[i] = x
             mine = i == panel.anchor
             bold: dict[str, Any] = {"weight": "bold", "color": MARK} if mine else {}
-            write(axes, x, y, panel.words[i], **bold)
-            x += wide[i] + 0.06
-        for one, level in zip(panel.spans, levels, strict=True):
+            write(axes, x, y, panel.words[i], room=width - 2 * EDGE, **bold)
+            x += wide[i] + _GAP
+        for one, level in zip(panel.spans, laid.levels, strict=True):
             first, last = max(one.start, start), min(one.end, end)
             if first >= last:
                 continue
@@ -139,17 +179,29 @@ def draw_spans(panel: SpansPanel, width: float, title: str) -> "Figure":
             axes.add_patch(Arc((middle, y - _LINE / 2 + 0.02), reach, tall, theta1=180, theta2=360,
                                color=colour, linewidth=0.9))  # fmt: skip
     if panel.note:
-        made.text(0.5, 0.0, panel.note, ha="center", va="bottom", fontsize=SMALL, color=SOFT,
-                  parse_math=False)  # fmt: skip
-    return made
+        foot = top + len(laid.lines) * laid.line + _LINE / 2
+        write(axes, EDGE, foot, panel.note, SMALL, color=SOFT, room=width - 2 * EDGE)
 
 
 def spans_html(panel: SpansPanel) -> str:
-    """Each word with the names of the stretches that it is in below it, first words named."""
+    """Each word with the names of the stretches that it is in below it, first words named.
+
+    The first words of a stretch stay on one line until its name has room below them.
+    """
     levels = levels_of(panel.spans)
     count = max(levels, default=-1) + 1
     labels = list(dict.fromkeys(one.label for one in panel.spans))
-    cells = []
+    wide = [cell_len(word) * _LETTER + 6 for word in panel.words]
+    joined = [False] * len(wide)  # to the word before
+    for one in panel.spans:
+        lacks = cell_len(_said(one)) * _SMALL_LETTER + 12
+        for i in range(one.start, one.end):
+            if lacks <= 0:
+                break
+            joined[i] |= i > one.start
+            lacks -= wide[i]
+        wide[one.end - 1] += max(lacks, 0.0)
+    units: list[list[str]] = []
     for i, word in enumerate(panel.words):
         marks = []
         for level in range(count):
@@ -169,5 +221,11 @@ def spans_html(panel: SpansPanel) -> str:
                 f"{escape(name)}</i>"
             )
         tag = "strong" if i == panel.anchor else "b"
-        cells.append(f'<span><{tag} dir="auto">{escape(word)}</{tag}>{"".join(marks)}</span>')
-    return f'<p class="spans" dir="auto">{"".join(cells)}</p>'
+        least = cell_len(word) * _LETTER + 6
+        room = f' style="min-width:{wide[i]:.0f}px"' if wide[i] > least else ""
+        if not joined[i]:
+            units.append([])
+        inside = f'<{tag} dir="auto">{escape(word)}</{tag}>{"".join(marks)}'
+        units[-1].append(f'<span class="named"{room}>{inside}</span>')
+    told = "".join(f'<span class="kept">{"".join(unit)}</span>' for unit in units)
+    return f'<p class="spans" dir="auto">{told}</p>'

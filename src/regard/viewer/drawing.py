@@ -106,7 +106,8 @@ def draw(
 ) -> "Figure":
     """Draw panels of a run as one figure: those of the first one's kind.
 
-    Matrices and neighborhoods stand side by side; of other kinds the first panel is drawn.
+    Matrices and neighborhoods stand side by side, texts one below the other; of other kinds the
+    first panel is drawn.
 
     Args:
         path: also write it there: .png, .pdf or .svg.
@@ -132,7 +133,7 @@ def draw(
             ]
             return _matrices(view, run, matrices, path, width, title, mark, values=values)
         said = title
-        if said is None and len(maps) > 1 and first.kind == "neighbors":
+        if said is None and len(maps) > 1 and first.kind in ("neighbors", "text"):
             said = run.title
         elif said is None:
             said = title_of(view, run, first, heads=False)
@@ -146,7 +147,9 @@ def draw(
         if isinstance(first, TablePanel):
             made = _drawn_values.table(first, inches, said)
         elif isinstance(first, SpansPanel):
-            made = draw_spans(first, inches, said)
+            texts = [panel for panel in same if isinstance(panel, SpansPanel)]
+            above = run.title if title is None and len(texts) > 1 else said
+            made = draw_spans(texts, inches, above)
         elif isinstance(first, TreePanel):
             made = _drawn_values.tree(first, inches, said)
         elif isinstance(first, ValuesPanel) and first.kind == "bars":
@@ -172,6 +175,12 @@ def _map_figure(
     if panel.kind == "neighbors":
         named = [(names_of(view, p, layer=True), p) for p in panels]
         return _drawn_values.neighbors(view, named, width, title)
+    if panel.kind == "text" and len(panels) > 1:
+        texts = [
+            (p.title, shown(view, p, words=words), None if p.row is None else p.row - 1)
+            for p in panels
+        ]
+        return _drawn.texts(texts, width or PAGE, title, values=values)
     words = words and panel.kind not in PIECES
     every = range(1, view.maps[panel.map].shape[0] + 1) if panel.kind == "features" else None
     found = shown(view, panel, words=words, heads=every)

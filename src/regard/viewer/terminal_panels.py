@@ -135,7 +135,11 @@ def _text(place: TerminalSurface, panel: MapPanel) -> Text:
     found = place.shown(panel)
     row = None if panel.row is None else panel.row - 1
     weights = found.row(row)
-    looks = "" if row is None or len(found.rows) == 1 else f"“{clean(found.rows[row])}” looks at"
+    looks = (
+        ""
+        if row is None or len(found.rows) == 1 or panel.title
+        else f"“{clean(found.rows[row])}” looks at"
+    )
     title = " · ".join(t for t in (title_for(place, panel), looks) if t)
     return titled(place, panel, [shades(place, found.columns, weights)], title)
 
@@ -168,7 +172,7 @@ def _pointer(place: TerminalSurface, panel: MapPanel) -> Text:
     made = found.extra.get("generate")
     left = max((cell_len(clean(w)) for w in found.rows), default=0)
     head = "made █ copied ░" if made else "copied ░"
-    lines = [Text(f"{'':{left}}  {head:{BAR}}  from")]
+    lines = [Text(f"{'':{left}}  {head:{BAR}}  points at")]
     for r in chosen_rows(found, panel):
         long = round((made[r] if made else 0.0) * BAR)
         line = Text(f"{right(found.rows[r], left)}  {'█' * long}{'░' * (BAR - long)} ")

@@ -29,8 +29,14 @@ class Named(NamedTuple):
 def from_pieces(pieces: list[str]) -> Named:
     """Words are joined as tokenizers write them."""
     groups = _groups(pieces)
-    texts = ["".join(_bare(pieces[i]) for i in group) for group in groups]
+    texts = [_text_of([pieces[i] for i in group]) for group in groups]
     return _named(pieces, groups, texts, special_places(pieces))
+
+
+def _text_of(pieces: Sequence[str]) -> str:
+    """The word of some pieces; the mark of a blank may be a piece of its own."""
+    told = "".join(map(_bare, pieces))
+    return told[1:] if len(pieces) > 1 and pieces[0] in STARTS else told
 
 
 def from_tokenizer(given: Any, row: int = 0) -> Named | None:

@@ -102,6 +102,7 @@ class Run:
     Args:
         maps: which maps of the view.
         number, of: the hypothesis, from 1; 0 where there is no beam.
+        target: what was asked to be looked at; "" where the output is the model's own.
         folder: for the command that shows the same again.
         title: of its pictures, where the output is not enough.
         panels: what is shown of it where nothing else is asked for; the first map's kind is what a
@@ -123,6 +124,7 @@ class Run:
     panels: list[Panel] = field(default_factory=list)
     result: dict[str, Any] = field(default_factory=dict)
     step: int | None = None
+    target: str = ""
 
 
 @dataclass(frozen=True)

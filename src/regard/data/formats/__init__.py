@@ -130,7 +130,8 @@ def read(
 def format_of(path: str | Path | Mapping[str, str | Path]) -> str:
     """The format that a file's name tells: `.tsv`, `.jsonl` (or `.gz`, `.zst` of it); else Moses.
 
-    A folder is one of pictures in folders that are named by their labels.
+    A folder is one of pictures in folders that are named by their labels; `.pubtator.txt` is as
+    `.pubtator`.
     """
     if isinstance(path, Mapping):
         return "moses"
@@ -139,7 +140,8 @@ def format_of(path: str | Path | Mapping[str, str | Path]) -> str:
         return "folders"
     if name == "-":
         return "tsv"
-    told = _ENDINGS.get(Path(name).suffix.lower())
+    endings = [ending.lower() for ending in Path(name).suffixes]
+    told = _ENDINGS.get(".pubtator" if ".pubtator" in endings[-2:] else "".join(endings[-1:]))
     return told or ("folders" if Path(name).is_dir() else "moses")
 
 

@@ -83,7 +83,11 @@ def document_of(text: str) -> tuple[str, RelationDocument]:
         ValueError: it begins as JSON or PubTator and is broken.
     """
     if text.lstrip().startswith("{"):
-        return "jsonl", from_json(read_json(text))
+        try:
+            read = read_json(text)
+        except ValueError as error:
+            raise ValueError(f"it begins as JSON and is none: {error}") from None
+        return "jsonl", from_json(read)
     if pubtator.TEXT.match(text.lstrip("\n")):
         return "pubtator", pubtator.parse(text.strip("\n").split("\n"))
     return "", RelationDocument("", text.strip())

@@ -10,10 +10,12 @@ from regard.data.formats.text import LONGEST, Column, Row, check_columns
 from regard.data.problems import Problems
 from regard.errors import RequestError
 
-__all__ = ["COLUMNS", "read"]
+__all__ = ["COLUMNS", "SUMMARY", "read"]
 
 COLUMNS = ("text", "summary", "name")
 """What a row has: both files, and their common name."""
+SUMMARY = ".summary"
+"""How the names of summaries end."""
 
 
 def read(
@@ -43,13 +45,13 @@ def read(
             f"data.format=text-pairs reads a folder of name.txt and name.summary; {path} is none"
         )
     texts = {one.stem: one for one in folder.glob("*.txt")}
-    summaries = {one.stem: one for one in folder.glob("*.summary")}
+    summaries = {one.stem: one for one in folder.glob(f"*{SUMMARY}")}
     if not texts:
         raise RequestError(f"{folder} has no file that ends in .txt")
     for name in sorted(texts.keys() | summaries.keys()):
         there = texts.get(name) or summaries[name]
         if name not in texts or name not in summaries:
-            missing = f"{name}.summary" if name in texts else f"{name}.txt"
+            missing = f"{name}{SUMMARY}" if name in texts else f"{name}.txt"
             problems.add(str(there), 1, "one of two files", f"there is no {missing}")
             continue
         found = {"name": name}

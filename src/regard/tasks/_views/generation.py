@@ -346,6 +346,7 @@ def looks_view(looks: Sequence[Look], *, folder: str = "", title: str = "") -> V
         runs.append(Run(
             kept, input=one.input, output=one.output, model=one.model, folder=folder,
             score=one.score, number=one.number, of=one.of,
+            target="" if one.number else one.output,
             panels=[MapPanel("matrix", map=m) for m in first],
         ))  # fmt: skip
     first_look = looks[0]

@@ -140,7 +140,7 @@ def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> Vi
             kept, input=one.document.text, output=one.output, model=one.model,
             folder=options.folder, panels=panels, result=one.result(),
             score=None if one.pair is None else one.pair.probability,
-            title=f"{one.model} · {one.output or 'no relation'}",
+            title=f"{one.model} · {one.output or 'no relation'}", target=options.target or "",
         ))  # fmt: skip
     return View(axes, maps, runs, f"{options.folder or looks[0].model} · {looks[0].output}")
 

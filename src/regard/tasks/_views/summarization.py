@@ -61,6 +61,8 @@ class SummaryLook:
     copied: Tensor
     places: list[int | None]
     """Where each copied word stands in the source; None for words that were not copied."""
+    unread: int = 0
+    """Words behind those that are read (`task.read_source`)."""
 
     def result(self) -> dict[str, Any]:
         """Plain values: the words, how much of each was copied, and from where."""
@@ -109,7 +111,8 @@ def look(
         found = [(n, h.tokens) for n, h in enumerate(hypotheses_found, 1)]
         of = len(found)
     # As they are written, whatever the vocabulary makes of them.
-    places_of = loaded.tokenizers["target"].encode(text).offsets[: int(lengths[0]) - 1]
+    offsets = loaded.tokenizers["target"].encode(text).offsets
+    places_of = offsets[: int(lengths[0]) - 1]
     words = [*(text[start:end].strip() for start, end in places_of), "</s>"]
     looks = []
     for number, tokens in found:
@@ -132,6 +135,7 @@ def look(
             name_of(loaded), text, spelling.decode(tokens),
             float(scores.sum()) / loaded.decoder.normalizer(len(tokens)), number, of, words,
             [_word(name) for name in spelling.tokens(tokens)], weights, share, places,
+            len(offsets) - len(places_of),
         ))  # fmt: skip
     return looks
 
@@ -170,7 +174,7 @@ def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> Vi
             runs.append(Run(
                 kept, input=one.input, output=one.output, model=one.model, folder=options.folder,
                 score=one.score, number=one.number, of=one.of, panels=_panels(one, kept),
-                result=one.result(),
+                result=one.result(), target="" if one.number else one.output,
             ))  # fmt: skip
     first = runs[0]
     return View(axes, maps, runs, f"{options.folder or first.model} · {first.output}")
@@ -187,10 +191,13 @@ def _panels(one: SummaryLook, kept: Sequence[int]) -> list[Panel]:
     marked = tuple(
         LabeledSpan(at, at + 1, " ".join(dict.fromkeys(own))) for at, own in sorted(spans.items())
     )
-    note = "" if marked else "nothing was copied"
+    notes = [] if marked else ["nothing was copied"]
+    if one.unread:
+        notes.append(f"the first {len(one.source) - 1:,} words were read, {one.unread:,} were not")
+    note = "; ".join(notes)
     found: list[Panel] = [
         MapPanel("matrix", "what each word looked at", map=kept[0], columns=tuple(top.tolist())),
-        SpansPanel(title="copied words in the text", words=tuple(one.source), spans=marked,
+        SpansPanel(title="copied words in the text", words=tuple(one.source[:-1]), spans=marked,
                    note=note),
         ValuesPanel("bars", "share of each word that was copied", labels=tuple(one.target),
                     values=tuple(float(share) for share in one.copied)),

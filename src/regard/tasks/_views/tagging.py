@@ -24,6 +24,9 @@ from regard.views import (
 
 __all__ = ["spans_panel", "view"]
 
+MOST = 80
+"""Letters of a text that a sentence about it repeats."""
+
 
 def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> View:
     """Predict each input, watched: words with their tags, and a matrix for every attention.
@@ -37,15 +40,18 @@ def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> Vi
             option is asked for that nobody knows.
     """
     if not loaded.task.marks or loaded.task.features:
-        return _watched(loaded, inputs, options, [])
+        seen = _watched(loaded, inputs, options, [])
+        return replace(seen, runs=[replace(run, panels=_ordered(run.panels)) for run in seen.runs])
+    if not all(text.strip() for text in inputs):
+        raise RequestError("the input is empty: there is nothing to look at")
     every = Propositions.of(inputs, loaded.fields["predicates"])
     for one in every.inputs:
         if one.refused:
             raise RequestError(one.refused)
         if one.plain and not one.places:
             raise RequestError(
-                f"no predicate was found in {one.text!r}: mark a word, counted from 0, as in "
-                f"'{one.text} {BETWEEN} 0'"
+                f"no predicate was found in {_short(one.text)!r}: mark a word, counted from 0, as "
+                f"in '{_short(one.text)} {BETWEEN} 0'"
             )
     found: list[Prediction] = []
     seen = _watched(loaded, every.marked, options, found)
@@ -57,8 +63,18 @@ def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> Vi
             for run, name in zip(own, _names(one), strict=True):
                 for m in run.maps:
                     maps[m] = replace(maps[m], kind=f"{maps[m].kind} of {name}")
-        joined.append(_joined(own, one, prediction) if one.plain else own[0])
+        run = _joined(own, one, prediction) if one.plain else own[0]
+        joined.append(replace(run, panels=_ordered(run.panels)))
     return replace(seen, runs=joined, maps=maps)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= MOST else f"{text[:MOST]}…"
+
+
+def _ordered(panels: Sequence[Panel]) -> list[Panel]:
+    """What was found, before what was looked at."""
+    return sorted(panels, key=lambda panel: isinstance(panel, MapPanel))
 
 
 def _joined(runs: Sequence[Run], asked: AskedText, found: Prediction) -> Run:
@@ -121,7 +137,8 @@ def spans_panel(loaded: LoadedModel, found: Prediction) -> Panel:
         for start, end, label in spans_of(repaired(tags, scheme), scheme)
     )
     return SpansPanel(
-        words=tuple(words), spans=spans, anchor=int(marks[0]) if marks else None
+        words=tuple(words), spans=spans, anchor=int(marks[0]) if marks else None,
+        note="" if spans else "nothing was found",
     )  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """The view of a task that says nothing of its own: its answers, and every attention it used."""
 
+import re
 from collections.abc import Callable, Sequence
 
 import torch
@@ -36,7 +37,7 @@ def watched(
     pieces_of: Callable[[LoadedModel, str], list[str]],
     answers_of: Callable[[Prediction], list[Panel]],
 ) -> View:
-    """Predict each input, watched, with panels of its answer behind the matrices.
+    """Predict each input, watched, with panels of its answer behind the last layers.
 
     Args:
         pieces_of: what stands on the axes of a text that looks at itself.
@@ -84,13 +85,32 @@ def watched(
                     record.name, rows, columns, weights.numpy(), kind=role or record.name,
                     layer=layer + t, scope=record.scopes[t - 1],
                 ))  # fmt: skip
-        panels: list[Panel] = [MapPanel("matrix", map=m) for m in kept]
+        panels: list[Panel] = list(_last(maps, kept))
         panels += answers_of(found)
         runs.append(Run(
             kept, input=text, output=found.output, model=name_of(loaded), folder=options.folder,
             score=found.score, panels=panels, result=found.as_json(),
         ))  # fmt: skip
     return View(axes, maps, runs, f"{options.folder or name_of(loaded)} · {inputs[0]}")
+
+
+def _last(maps: Sequence[Map], kept: Sequence[int]) -> list[MapPanel]:
+    """Of attentions whose names differ in numbers alone the last one, with all its calls.
+
+    Where several attentions of one kind are left, panels have their names.
+    """
+    alike = {re.sub(r"\d+", "", maps[m].name): maps[m].name for m in kept}
+    chosen = [m for m in kept if maps[m].name in alike.values()]
+    names = {(maps[m].kind, maps[m].name): 0 for m in chosen}
+    kinds = [kind for kind, _ in names]
+    made = []
+    for m in chosen:
+        own = maps[m].kind, maps[m].name
+        names[own] += 1
+        several = kinds.count(own[0]) > 1
+        title = f"{own[1]}, call {names[own]}" if several else ""
+        made.append(MapPanel("matrix", title, map=m))
+    return made
 
 
 def _answers(found: Prediction) -> list[Panel]:

@@ -160,10 +160,10 @@ function command() {
   const run = runNow(), map = mapNow();
   if (!run.folder) return `python -c "import regard; print(regard.viewer.read('${file.head.source || "attention.seen"}')['${map.name}'])"`;
   const words = ["regard", "look", quote(run.folder), quote(run.input)];
-  if (map.kind !== "cross") words.push("--kind", map.kind);
+  if (map.kind !== "cross") words.push("--kind", quote(map.kind));
   words.push("--layer", map.layer, "--head", state.head === "mean" ? "mean" : state.head + 1);
   if (run.number > 1) words.push("--hypothesis", run.number);
-  else if (!run.number && run.output) words.push("--target", quote(run.output));
+  if (run.target) words.push("--target", quote(run.target));
   if (!state.words) words.push("--pieces");
   return words.join(" ");
 }
@@ -171,7 +171,10 @@ function command() {
 function python() {
   const run = runNow(), map = mapNow(), head = state.head === "mean" ? "" : `, ${state.head + 1}`, text = JSON.stringify;
   if (!run.folder) return `regard.viewer.read(${text(file.head.source || "attention.seen")})[${text(map.name)}].weights${state.head === "mean" ? ".mean(0)" : `[${state.head}]`}`;
-  const more = run.number ? `, hypothesis=${run.number}` : run.output ? `, target=${text(run.output)}` : "";
+  const asked = run.target ? `, target=${text(run.target)}` : "";
+  const writes = (run.number || run.target) && file.sides[map.columns].kind === "text" && ["cross", "encoder", "decoder"].includes(map.kind);
+  if (!writes) return `regard.viewer.looking.view_of(regard.load(${text(run.folder)}), ${text(run.input)}${asked})[${text(map.name)}].weights${state.head === "mean" ? ".mean(0)" : `[${state.head}]`}`;
+  const more = run.number ? `, hypothesis=${run.number}` : asked;
   return `regard.viewer.looking.look(regard.load(${text(run.folder)}), ${text(run.input)}${more}).picture(${map.layer}${head}, kind=${text(map.kind)}${state.words ? "" : ", words=False"})`;
 }
 

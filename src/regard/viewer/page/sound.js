@@ -23,7 +23,7 @@ VIEWS.push({
     pen.stroke();
     const seconds = p.cols.side.seconds ?? 0;
     pencil(pen, "center", "top", 12, colours.soft);
-    for (let k = 0; k <= 8; k++) pen.fillText(seconds ? `${((k / 8) * p.C * seconds).toFixed(1)} s` : round((k / 8) * p.C), left + (k / 8) * wide - dx, top + high + 6 - dy);
+    for (let k = 0; k <= 8; k++) pen.fillText(seconds ? `${((k / 8) * p.C * seconds).toFixed(p.C * seconds < 4 ? 2 : 1)} s` : round((k / 8) * p.C), left + (k / 8) * wide - dx, top + high + 6 - dy);
     if (!saving.now && !printing.now) playable(p.cols.side, left, 8, wide, top + high - 8, p.C * seconds);
   },
 });

@@ -52,7 +52,7 @@ VIEWS.push({
           make("u", { style: `width:${(1 - (g ?? 0)) * 100}%`, title: `copied: ${percent(1 - (g ?? 0))}` }, (g ?? 0) < 0.75 ? "copy" : ""))),
         make("td", { dir: "auto" }, best.filter(([v]) => v > 0.01).map(([v, c]) => `${p.cols.labels[c]} ${percent(v)}`).join(" · ")));
     });
-    board.page(make("table", { class: "pointer" }, make("thead", {}, make("tr", {}, ...["output", generate ? "made or copied" : "copied", "from"].map((t) => make("th", { scope: "col" }, t)))), make("tbody", {}, ...bars)));
+    board.page(make("table", { class: "pointer" }, make("thead", {}, make("tr", {}, ...["output", generate ? "made or copied" : "copied", "points at"].map((t) => make("th", { scope: "col" }, t)))), make("tbody", {}, ...bars)));
   },
 });
 
