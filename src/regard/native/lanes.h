@@ -11,6 +11,7 @@
  *   v_load_half(p), v_store_half(p, a)           bfloat16; to the nearest, ties to even, NaN stays
  *   v_turn(x)                                    x[LANES] becomes its transpose, in registers
  *   v_sums(x, n)                                 lane l is the sum over x[l % n]; spoils x
+ *   v_every_sum(x)                               lane l is v_sum(x[l]) to the last bit; spoils x
  *   v_mix(x, low, high)                          32 bits of a hash of each lane of x (a VU: unsigned)
  */
 #undef V
@@ -33,6 +34,7 @@
 #undef v_mix
 #undef v_turn
 #undef v_sums
+#undef v_every_sum
 
 #define V NAME(V)
 #define I NAME(I)
@@ -54,6 +56,7 @@
 #define v_mix NAME(v_mix)
 #define v_turn NAME(v_turn)
 #define v_sums NAME(v_sums)
+#define v_every_sum NAME(v_every_sum)
 
 typedef float V __attribute__((vector_size(LANES * 4)));
 typedef int32_t I __attribute__((vector_size(LANES * 4)));
@@ -246,6 +249,37 @@ REGARD_INLINE V v_sums(V *x, const int n) {
     FOLD(2)
     FOLD(4)
     FOLD(8)
+#undef FOLD
+    return x[0];
+#endif
+}
+
+/* Of all x[k] the sums of the two halves side by side, then of the halves of these: v_sum's order. */
+REGARD_INLINE V v_every_sum(V *x) {
+#if defined(__clang__)
+    V sums;
+    for (int l = 0; l < LANES; l++) sums[l] = v_sum(x[l]);
+    return sums;
+#else
+#if LANES == 16
+    const I lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+#elif LANES == 8
+    const I lane = {0, 1, 2, 3, 4, 5, 6, 7};
+#else
+    const I lane = {0, 1, 2, 3};
+#endif
+#define FOLD(s)                                                                                    \
+    if (s < LANES) {                                                                               \
+        const I low = (lane & ~s) + (((lane & s) != 0) & LANES), high = low + s;                   \
+        for (int k = 0; k < s; k++) {                                                              \
+            const V a = x[k], b = x[k + s];                                                        \
+            x[k] = __builtin_shuffle(a, b, low) + __builtin_shuffle(a, b, high);                   \
+        }                                                                                          \
+    }
+    FOLD(8)
+    FOLD(4)
+    FOLD(2)
+    FOLD(1)
 #undef FOLD
     return x[0];
 #endif
