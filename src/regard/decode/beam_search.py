@@ -20,7 +20,8 @@ from regard.decode.coverage import Covered
 from regard.decode.history import End, History
 from regard.decode.hypothesis import Hypothesis
 from regard.decode.must import Must
-from regard.decode.search import IMPOSSIBLE, Request, SoFar, forced
+from regard.decode.panels import Panels
+from regard.decode.search import IMPOSSIBLE, Request, SoFar, forced, within_vocabulary
 from regard.decode.top import leading, log_probabilities, top
 from regard.protocols import EOS, PAD
 
@@ -59,8 +60,7 @@ class BeamSearch:
         self.at += 1
         watching = nullcontext() if self._covered is None else self._covered.watching()
         with rows_of(example=self.active), watching:
-            logits, self.decoding = self.request.model.step(self.tokens, self.decoding)
-        best, width = self._continuations(logits)
+            best, width = self._continuations()
         ended = best.tokens == EOS
         keys = best.keys.masked_fill(ended, -math.inf)
         pick = keys.topk(min(width, ended.shape[1])).indices
@@ -72,8 +72,8 @@ class BeamSearch:
         extra = [None] * len(backs) if bonus is None else bonus
         self._end(best, ended, extra)
         self._alive = [_Alive(*own) for own in zip(backs, ids, sums, extra, strict=True)]
+        self._width = self.tokens.shape[1]
         self._parents, self.tokens, self.totals = parents, tokens, totals
-        self._width = logits.shape[1]
         return [
             row
             for row, (sentence, alive) in enumerate(zip(self.rows, self._alive, strict=True))
@@ -110,19 +110,27 @@ class BeamSearch:
         alive = {self.rows[row]: self._alive[row] for row in keep}
         return partial(_so_far, [*self.books.values()], self.history, self.at, alive)
 
-    def _continuations(self, logits: Tensor) -> tuple["_Best", int]:
+    def _continuations(self) -> tuple["_Best", int]:
         """The best continuations of every sentence, and how many of them may go on."""
         request, must, size = self.request, self._must, self.beam.beam_size
+        model, diversity = request.model, self.beam.diversity_rate
         first = EOS + 1 if self.at + 1 < self.beam.min_length else EOS  # PAD and BOS lie below
-        start = forced(request, self.at, self.active, logits.shape[-1])
+        start = forced(request, self.at, self.active)
         if start is None and must is None and not request.rules:
-            found = leading(logits, first, 2 * size, request.model.normalized)
-            return _best(*found, self.totals, 2 * size, self.beam.diversity_rate), size
-        scores = log_probabilities(logits, request.model.normalized)
+            if isinstance(model, Panels):
+                *found, self.decoding = model.leading(self.tokens, self.decoding, first, 2 * size)
+            else:
+                logits, self.decoding = model.step(self.tokens, self.decoding)
+                found = [*leading(logits, first, 2 * size, model.normalized)]
+            return _best(*found, self.totals, 2 * size, diversity), size
+        logits, self.decoding = model.step(self.tokens, self.decoding)
+        if start is not None:
+            within_vocabulary(start, logits.shape[-1])
+        scores = log_probabilities(logits, model.normalized)
         free = request.ruled(scores, self._read, self.active)
         free = free if must is None else must.hold(free, self._read, self.active)
         gains, places = top(free[..., first:], min(2 * size, free.shape[-1] - first))
-        best = _best(gains, places + first, self.totals, 2 * size, self.beam.diversity_rate)
+        best = _best(gains, places + first, self.totals, 2 * size, diversity)
         if must is not None:
             shared = must.share(best[:3], free, self.totals, self._read, self.active)
             best = _Best(*shared, keys=shared[0])

@@ -44,9 +44,10 @@ class _Layer(ctypes.Structure):
 
 _STEP_CALL = Struct(
     "transformer_step", "rows = {s * w}", "width = w", "past = {t - 1}", "source: long",
-    "stride = t", "dim = d", "words = words", "ancestors: i32 [s w t]", "starts: i64? [s]",
+    "stride = t", "dim = d", "words: long", "ancestors: i32 [s w t]", "starts: i64? [s]",
     "x: f32 [{s * w} d]", "blocks: address", "block_rows: address", "memories: i64 [s layers]",
-    "keys: i64 [s]", "lengths: i64 [s]", "logits: f32 [s w words] out", "layers: long",
+    "keys: i64 [s]", "lengths: i64 [s]", "logits: f32? [s w words] out", "first: long",
+    "count: long", "values: f32? [s w count] out", "ids: i64? [s w count] out", "layers: long",
     "heads: long",
     "own_looks: f32? [layers s w heads 1 t] out",
     "cross_looks: f32? [layers s w heads source] out",
@@ -205,6 +206,29 @@ class PackedTransformer(Panels):
 
     def step(self, tokens: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
         """One token a hypothesis: (B, beam) to logits (B, beam, V)."""
+        logits = torch.empty(*tokens.shape, self.model.target_vocab_size)
+        return logits, self._step(tokens, decoding, logits)
+
+    def leading(
+        self, tokens: Tensor, decoding: Decoding, first: int, count: int
+    ) -> tuple[Tensor, Tensor, Decoding]:
+        """A step and its best next words, without writing what all words have."""
+        count = min(count, self.model.target_vocab_size - first)
+        values = torch.empty(*tokens.shape, count)
+        ids = torch.empty(*tokens.shape, count, dtype=torch.int64)
+        return values, ids, self._step(tokens, decoding, None, first, count, values, ids)
+
+    def _step(
+        self,
+        tokens: Tensor,
+        decoding: Decoding,
+        logits: Tensor | None,
+        first: int = 0,
+        count: int = 0,
+        values: Tensor | None = None,
+        ids: Tensor | None = None,
+    ) -> Decoding:
+        """Fill in what is asked for."""
         model, source, past = self.model, decoding.memories["source"], decoding.carried["past"]
         sentences, width = tokens.shape
         rows = sentences * width
@@ -212,25 +236,25 @@ class PackedTransformer(Panels):
         x = model._embed(model.embed_target, tokens[..., None], place).contiguous()
         block = x.new_empty(len(model.decoder), 2, rows, self._plan.inner)
         past = past.longer(block, sentences, width)
-        logits = x.new_empty(sentences, width, model.target_vocab_size)
-        count = len(past.blocks)
-        blocks = (ctypes.c_int64 * count)(*(b.data_ptr() for b in past.blocks))
-        sizes = (ctypes.c_int64 * count)(*(b.shape[2] for b in past.blocks))
+        steps = len(past.blocks)
+        blocks = (ctypes.c_int64 * steps)(*(b.data_ptr() for b in past.blocks))
+        sizes = (ctypes.c_int64 * steps)(*(b.shape[2] for b in past.blocks))
         keys, layers, heads = source.widest, len(model.decoder), self._plan.heads
         looks: list[Tensor] = []
         if active():
             shape = layers, sentences, width, heads
-            looks = [x.new_zeros(*shape, 1, count), x.new_zeros(*shape, keys)]
+            looks = [x.new_zeros(*shape, 1, steps), x.new_zeros(*shape, keys)]
         call = _STEP_CALL(
-            keys, past.ancestors, past.starts, x.view(rows, -1), ctypes.addressof(blocks),
-            ctypes.addressof(sizes), source.at, source.keys, source.lengths, logits, layers, heads,
+            keys, model.target_vocab_size, past.ancestors, past.starts, x.view(rows, -1),
+            ctypes.addressof(blocks), ctypes.addressof(sizes), source.at, source.keys,
+            source.lengths, logits, first, count, values, ids, layers, heads,
             *(looks or (None, None)),
         )  # fmt: skip
         self._run(_STEP, self._plan, call, rows * 1_000_000)
         for layer, own, cross in zip(model.decoder, *looks, strict=True) if looks else ():
             note(layer.self_attention, own)
             note(layer.cross_attention, cross.transpose(1, 2))  # (B, H, beam, S), as it is unpacked
-        return logits, decoding.advance(past=past)
+        return decoding.advance(past=past)
 
     def _norm(self, norm: nn.LayerNorm) -> _Norm:
         return _Norm(self._hold(norm.weight.detach()), self._hold(norm.bias.detach()))

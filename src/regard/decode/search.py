@@ -24,6 +24,7 @@ from regard.protocols import BOS, EOS, PAD, Decoding, Generator, Inputs, unpacke
 
 __all__ = [
     "IMPOSSIBLE", "Decoder", "Gaining", "Request", "SoFar", "check", "forced", "frozen",
+    "within_vocabulary",
 ]  # fmt: skip
 
 SoFar = Callable[[], list[list[Hypothesis]]]
@@ -321,23 +322,25 @@ def frozen(model: Generator) -> Iterator[None]:
             m.training = True
 
 
-def forced(request: Request, step: int, rows: Tensor, size: int) -> Tensor | None:
+def forced(request: Request, step: int, rows: Tensor) -> Tensor | None:
     """Give each active sentence's forced token at `step` (n, 1), PAD where free; None if all are.
 
     Args:
         request: the batch.
         step: the number of tokens that all hypotheses have.
         rows: (n,) the sentences that are still in the batch.
-        size: of the vocabulary.
     """
     table = request.prefix
     if table is None or step >= table.shape[1]:
         return None
     tokens = table[rows, step]
-    largest = int(tokens.max())
-    if largest >= size:
+    return tokens[:, None] if int(tokens.max()) != PAD else None
+
+
+def within_vocabulary(start: Tensor, size: int) -> None:
+    """Refuse forced tokens that a vocabulary of this size does not have."""
+    if (largest := int(start.max())) >= size:
         raise RequestError(f"prefix: id {largest} is not in the model's vocabulary of {size}")
-    return tokens[:, None] if largest != PAD else None
 
 
 def _checked(what: str, given: Phrases | None, sentences: int) -> list[list[list[int]]]:

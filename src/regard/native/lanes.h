@@ -12,6 +12,7 @@
  *   v_turn(x)                                    x[LANES] becomes its transpose, in registers
  *   v_sums(x, n)                                 lane l is the sum over x[l % n]; spoils x
  *   v_every_sum(x)                               lane l is v_sum(x[l]) to the last bit; spoils x
+ *   v_above(a, x)                                whether any lane is above x
  *   v_mix(x, low, high)                          32 bits of a hash of each lane of x (a VU: unsigned)
  */
 #undef V
@@ -35,6 +36,7 @@
 #undef v_turn
 #undef v_sums
 #undef v_every_sum
+#undef v_above
 
 #define V NAME(V)
 #define I NAME(I)
@@ -57,6 +59,7 @@
 #define v_turn NAME(v_turn)
 #define v_sums NAME(v_sums)
 #define v_every_sum NAME(v_every_sum)
+#define v_above NAME(v_above)
 
 typedef float V __attribute__((vector_size(LANES * 4)));
 typedef int32_t I __attribute__((vector_size(LANES * 4)));
@@ -135,6 +138,16 @@ REGARD_INLINE float v_sum(V a) {
     return _mm_cvtss_f32(_mm_add_ss(x, _mm_shuffle_ps(x, x, 1)));
 #else
     return (a[0] + a[2]) + (a[1] + a[3]);
+#endif
+}
+
+REGARD_INLINE int v_above(V a, float x) {
+#if LANES == 16
+    return _mm512_cmp_ps_mask((__m512)a, _mm512_set1_ps(x), _CMP_GT_OQ) != 0;
+#elif LANES == 8
+    return _mm256_movemask_ps(_mm256_cmp_ps((__m256)a, _mm256_set1_ps(x), _CMP_GT_OQ)) != 0;
+#else
+    return a[0] > x || a[1] > x || a[2] > x || a[3] > x;
 #endif
 }
 
