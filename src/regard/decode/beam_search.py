@@ -11,8 +11,10 @@ from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from regard.attention import rows_of
 from regard.attention.mask import take
@@ -23,7 +25,7 @@ from regard.decode.must import Must
 from regard.decode.panels import Panels
 from regard.decode.search import IMPOSSIBLE, Request, SoFar, forced, within_vocabulary
 from regard.decode.top import leading, log_probabilities, top
-from regard.protocols import EOS, PAD
+from regard.protocols import EOS, PAD, Decoding
 
 if TYPE_CHECKING:
     from regard.decode.beam import Beam
@@ -36,24 +38,26 @@ class BeamSearch:
 
     Args:
         beam: whose settings count.
-        request: the sentences; they get the numbers 0, 1, …
+        request: the sentences.
+        first: their numbers are `first`, `first` + 1, …
     """
 
-    def __init__(self, beam: "Beam", request: Request) -> None:
+    def __init__(self, beam: "Beam", request: Request, first: int = 0) -> None:
         self.beam, self.request = beam, request
         self.decoding = request.decoding
         self.tokens, self.totals = request.begin()
-        self.rows = list(range(len(self.tokens)))
+        self.rows = list(range(first, first + len(self.tokens)))
         self.history = History()
         self.active = torch.arange(len(self.tokens), device=self.tokens.device)
-        self.books = {n: _Book(beam, n, 0, limit, request.gain) for n, limit in _numbered(request)}
+        each = zip(self.rows, request.limits, strict=True)
+        self.books = {n: _Book(beam, n, limit, request.gain) for n, limit in each}
         self.at = -1  # the last step, counted from 0
         self._covered = Covered.of(request) if beam.coverage_penalty else None
         wanted = request.force_words
         self._must = None if wanted is None else Must(wanted, beam.beam_size, request.limits)
         self._read = self.tokens[..., None][..., :0]  # (n, width, t), kept for rules alone
-        self._alive: list[_Alive] = []
         self._parents, self._width = self.tokens, 1
+        self._alive: _Alive
 
     def step(self) -> list[int]:
         """Go one step; give the rows of those sentences that are not finished, for `go_on`."""
@@ -66,34 +70,28 @@ class BeamSearch:
         pick = keys.topk(min(width, ended.shape[1])).indices
         totals, tokens, parents = (x.gather(1, pick) for x in best[:3])  # (n, width)
         totals = totals.masked_fill(tokens == EOS, -math.inf)  # too few that do not end
-        sums, ids, backs = totals.tolist(), tokens.tolist(), parents.tolist()
-        self.history.append(self.rows, ids, backs, sums)
         bonus = None if self._covered is None else self._covered.look(self.beam.coverage_penalty)
-        extra = [None] * len(backs) if bonus is None else bonus
-        self._end(best, ended, extra)
-        self._alive = [_Alive(*own) for own in zip(backs, ids, sums, extra, strict=True)]
+        self._alive = _Alive(*(x.cpu().numpy() for x in (parents, tokens, totals)), bonus)
+        self.history.append(self.rows, self._alive.tokens, self._alive.parents, self._alive.totals)
+        self._end(best, ended, bonus)
         self._width = self.tokens.shape[1]
         self._parents, self.tokens, self.totals = parents, tokens, totals
+        likeliest = self._alive.totals.max(1).tolist()
         return [
             row
-            for row, (sentence, alive) in enumerate(zip(self.rows, self._alive, strict=True))
-            if not self.books[sentence].closed(self.at, alive)
+            for row, (sentence, most) in enumerate(zip(self.rows, likeliest, strict=True))
+            if not self.books[sentence].closed(self.at, most, self._alive, row)
         ]
 
     def go_on(self, keep: list[int]) -> None:
         """Leave all rows but these, and re-order the hypotheses for the next step."""
-        parents, same = self._parents, [*range(self._width)]
-        moved = any(self._alive[row].parents != same for row in keep)
+        parents = self._parents
+        moved = parents.shape[1] != self._width or bool(
+            (self._alive.parents[keep] != np.arange(self._width)).any()
+        )
         if len(keep) < len(self.rows):
-            index = torch.tensor(keep, device=self.tokens.device)
-            self.decoding, self.active = self.decoding.rows(index), self.active[index]
-            self.tokens, self.totals, parents = (
-                x[index] for x in (self.tokens, self.totals, parents)
-            )
-            self.rows = [self.rows[row] for row in keep]
-            self._read = self._read[index]
-            if self._covered is not None:
-                self._covered.rows(index)
+            self.leave(keep)
+            parents = parents[keep]
         if moved:
             self.decoding = self.decoding.select(parents)
         if self.request.rules or self._must is not None:
@@ -101,14 +99,55 @@ class BeamSearch:
         if self._covered is not None:
             self._covered.select(parents)
 
+    def leave(self, keep: list[int]) -> None:
+        """Leave all rows but these."""
+        index = torch.tensor(keep, dtype=torch.int64, device=self.tokens.device)
+        self.decoding, self.active = self.decoding.rows(index), self.active[index]
+        self.tokens, self.totals = self.tokens[index], self.totals[index]
+        self.rows = [self.rows[row] for row in keep]
+        self._read = self._read[index]
+        if self._covered is not None:
+            self._covered.rows(index)
+
+    def widen(self) -> None:
+        """Give each sentence all slots of the beam before the first step; all but one are dead."""
+        if self.tokens.shape[1] < self.beam.beam_size:
+            short = self.beam.beam_size - self.tokens.shape[1]
+            self.tokens = self.tokens.repeat(1, 1 + short)
+            self.totals = F.pad(self.totals, (0, short), value=-math.inf)
+
+    def join(self, decoding: Decoding, other: "BeamSearch") -> None:
+        """Take in the sentences of a search that has not begun, with their numbers.
+
+        Args:
+            decoding: of the sentences of both, those of `other` behind.
+        """
+        other.widen()
+        self.decoding = decoding
+        self.tokens = torch.cat([self.tokens, other.tokens])
+        self.totals = torch.cat([self.totals, other.totals])
+        self.rows = [*self.rows, *other.rows]
+        self.active = torch.cat([self.active, other.active])
+        self._read = self.tokens[..., None][..., :0]
+        for number, book in other.books.items():
+            book.start = self.at + 1
+            self.books[number] = book
+
+    def forget(self, numbers: Sequence[int]) -> None:
+        """Let go of what is known of sentences that have left."""
+        for number in numbers:
+            del self.books[number]
+        self.history.forget(min((book.start for book in self.books.values()), default=self.at + 1))
+
     def best(self, sentence: int) -> list[Hypothesis]:
         """The hypotheses of a sentence that is finished, best first."""
         return [*map(self.history.trace, self.books[sentence].best())]
 
     def so_far(self, keep: Sequence[int]) -> SoFar:
         """What is found after a step in which these rows were not finished."""
-        alive = {self.rows[row]: self._alive[row] for row in keep}
-        return partial(_so_far, [*self.books.values()], self.history, self.at, alive)
+        rows = {self.rows[row]: row for row in keep}
+        books = [*self.books.values()]
+        return partial(_so_far, books, self.history, self.at, self._alive, rows)
 
     def _continuations(self) -> tuple["_Best", int]:
         """The best continuations of every sentence, and how many of them may go on."""
@@ -139,38 +178,38 @@ class BeamSearch:
         width = 1 if bool((start != PAD).all()) else size
         return _force(best, start, scores, self.totals), width
 
-    def _end(self, best: "_Best", ended: Tensor, extra: Sequence[Any]) -> None:
+    def _end(self, best: "_Best", ended: Tensor, bonus: list[list[float]] | None) -> None:
         """Enter the hypotheses that ended among the best `beam_size`."""
-        places = ended[:, : self.beam.beam_size].nonzero().tolist()
-        if not places:
-            return
-        parents, totals = best.parents.tolist(), best.totals.tolist()
-        for row, place in places:
-            parent = parents[row][place]
-            bonus = 0.0 if extra[row] is None else extra[row][parent]
-            self.books[self.rows[row]].end(self.at, parent, totals[row][place], bonus)
-
-
-def _numbered(request: Request) -> Sequence[tuple[int, int]]:
-    return [*enumerate(request.limits)]
+        at = ended[:, : self.beam.beam_size].nonzero(as_tuple=True)
+        found = (x.tolist() for x in (at[0], best.parents[at], best.totals[at]))
+        for row, parent, total in zip(*found, strict=True):
+            extra = 0.0 if bonus is None else bonus[row][parent]
+            self.books[self.rows[row]].end(self.at, parent, total, extra)
 
 
 class _Alive(NamedTuple):
-    """The hypotheses of a sentence that go on after a step."""
+    """The hypotheses that go on after a step.
 
-    parents: list[int]
-    tokens: list[int]
-    totals: list[float]
-    extra: list[float] | None
-    """The coverage penalty of each old slot."""
+    Shapes:
+        (n, width) each; `extra` has the coverage penalty of each old slot
+    """
+
+    parents: Any
+    tokens: Any
+    totals: Any
+    extra: list[list[float]] | None
 
 
 def _so_far(
-    books: Sequence["_Book"], history: History, step: int, alive: Mapping[int, _Alive]
+    books: Sequence["_Book"],
+    history: History,
+    step: int,
+    alive: _Alive,
+    rows: Mapping[int, int],
 ) -> list[list[Hypothesis]]:
-    """Each sentence's best after a step, given what is alive in those that go on."""
+    """Each sentence's best after a step, given the rows of those that go on."""
     found = [
-        book.so_far(step, alive[book.sentence]) if book.sentence in alive else book.best()
+        book.so_far(step, alive, rows[book.sentence]) if book.sentence in rows else book.best()
         for book in books
     ]
     return [[history.trace(end) for end in ends] for ends in found]
@@ -220,16 +259,15 @@ class _Book:
     """The hypotheses of one sentence that have ended, best first.
 
     Args:
-        start: the step at which the sentence began.
         limit: the most tokens.
         gain: what rules may add to the score of a token.
     """
 
-    def __init__(
-        self, beam: "Beam", sentence: int, start: int, limit: int, gain: float = 0.0
-    ) -> None:
-        self.beam, self.sentence, self.start = beam, sentence, start
-        self.limit, self.gain = limit, gain
+    start = 0
+    """The step at which the sentence began."""
+
+    def __init__(self, beam: "Beam", sentence: int, limit: int, gain: float = 0.0) -> None:
+        self.beam, self.sentence, self.limit, self.gain = beam, sentence, limit, gain
         self.wanted = beam.n_best if beam.bound == "limit" else beam.beam_size
         self.ended: list[End] = []
         self.cut: list[End] = []
@@ -243,18 +281,17 @@ class _Book:
             end = End(self.sentence, step, parent, EOS, total, score)
             insort(self.ended, end, key=lambda e: -e.score)
 
-    def closed(self, step: int, alive: _Alive) -> bool:
+    def closed(self, step: int, likeliest: float, alive: _Alive, row: int) -> bool:
         """Whether the sentence is finished, given the hypotheses still alive."""
         length = step - self.start + 1
         if length >= self.limit:
-            self.cut = self._cut(step, alive)
+            self.cut = self._cut(step, alive, row)
             return True
-        best = max(alive.totals)
-        if best == -math.inf or len(self.ended) >= self.enough:
+        if likeliest == -math.inf or len(self.ended) >= self.enough:
             return True
         if len(self.ended) < self.wanted:
             return False
-        return self._hope(best, length) <= self.ended[self.wanted - 1].score
+        return self._hope(likeliest, length) <= self.ended[self.wanted - 1].score
 
     def _hope(self, best: float, length: int) -> float:
         """The score that a hypothesis of this length may still have, the bound of the search."""
@@ -268,19 +305,19 @@ class _Book:
             for size in range(length + 1, self.limit + 1)
         )
 
-    def so_far(self, step: int, alive: _Alive) -> list[End]:
+    def so_far(self, step: int, alive: _Alive, row: int) -> list[End]:
         """Up to `n_best` of those that have ended and those alive, ranked as if all ended here."""
-        each = [*self.ended, *self._cut(step, alive)]
+        each = [*self.ended, *self._cut(step, alive, row)]
         return sorted(each, key=lambda e: -e.score)[: self.beam.n_best]
 
-    def _cut(self, step: int, alive: _Alive) -> list[End]:
+    def _cut(self, step: int, alive: _Alive, row: int) -> list[End]:
         """The hypotheses alive as ends, best first."""
         score = self.beam.normalizer(step - self.start + 1)
-        parents, tokens, totals, extra = alive
-        gains = [0.0 if extra is None else extra[parent] for parent in parents]
+        own = zip(*(x[row].tolist() for x in alive[:3]), strict=True)
         cut = [
-            End(self.sentence, step, parent, token, total, total / score + gain)
-            for parent, token, total, gain in zip(parents, tokens, totals, gains, strict=True)
+            End(self.sentence, step, parent, token, total, total / score + extra)
+            for parent, token, total in own
+            for extra in [0.0 if alive.extra is None else alive.extra[row][parent]]
             if total != -math.inf
         ]
         return sorted(cut, key=lambda e: -e.score)
