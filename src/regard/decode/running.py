@@ -24,7 +24,7 @@ from regard.decode import packed as packing
 from regard.decode.beam import Beam
 from regard.decode.beam_search import BeamSearch
 from regard.decode.hypothesis import Hypothesis
-from regard.decode.search import Asked, frozen
+from regard.decode.search import Asked, Decoder, frozen
 from regard.errors import RequestError
 from regard.protocols import Decoding, Generator, Inputs
 
@@ -61,19 +61,19 @@ class Running:
     """A beam search under way.
 
     Args:
-        beam: without rules and coverage penalty.
+        decoder: a beam without rules and coverage penalty.
         model: what `packed` makes a packed Transformer of. Its weights stay those of this moment.
 
     Raises:
         RequestError: sentences cannot join such a search; `unsupported_reason` says why.
     """
 
-    def __init__(self, beam: Beam, model: Generator) -> None:
-        why = unsupported_reason(beam, model)
-        if why is not None:
+    def __init__(self, decoder: Decoder, model: Generator) -> None:
+        why = unsupported_reason(decoder, model)
+        if why is not None or not isinstance(decoder, Beam):
             raise RequestError(f"running: expected a beam of a packed Transformer, and {why}")
-        self.beam, self._model = beam, model  # what is packed does not keep its model
-        self._engine: Any = packing.packed(model, beam.precision)
+        self.beam, self._model = decoder, model  # what is packed does not keep its model
+        self._engine: Any = packing.packed(model, decoder.precision)
         self._search: BeamSearch | None = None
         self._count = 0
 
