@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 ROWS = 256
 """The most texts of a batch."""
-HYPOTHESES = 160
+HYPOTHESES = 320
 """The most that are decoded at once: more are hardly faster, and all take longer."""
 
 
@@ -37,7 +37,8 @@ class Batcher:
             text is alone.
         wait: seconds that a text waits for others where nothing is being computed.
         queue: texts that may wait; more are refused with 429.
-        backlog: seconds that what is there may take; where it takes more, all are refused with 429.
+        backlog: seconds that a text may expect to wait for others, or to lose to them; where it is
+            more, all are refused with 429.
         prepare: called in the thread before anything else.
         noted: told of what has been answered: its jobs, the seconds it took, and how many texts
             were computed together.
@@ -71,16 +72,18 @@ class Batcher:
         return self._count
 
     def expected(self) -> float:
-        """How many seconds it takes to answer all that is there."""
-        steps, tokens, texts = self._left, 0, sum(map(len, self._going.values()))
+        """How many seconds all that is there will take from a text that comes now.
+
+        A text that can join waits for none of the others, but each of their steps makes its own
+        longer.
+        """
+        steps, tokens = self._left, 0
         for work, size in self._sizes.items():
             if work in self._going:
                 steps += self.pace.left(size, 0)
-                texts += len(self._waiting[work])
             else:
                 tokens += size
-        width = max((going.texts.width for going in self._going.values()), default=1)
-        return self.pace.token * tokens + self.pace.one(min(texts, HYPOTHESES // width)) * steps
+        return self.pace.token * tokens + self.pace.more() * steps
 
     def submit(self, jobs: Sequence[Job]) -> None:
         """Let these wait for their answers: all or none.

@@ -1,8 +1,8 @@
 """How long what waits will take, from what was measured.
 
-A step of a decoder for n texts takes a + b n seconds: a and b are the line through the last steps,
-and a text takes as many steps as others of its tokens did. What is answered a batch at a time takes
-so many seconds a token.
+A step of a decoder for n texts takes a + b n seconds, by the line through the last steps: b is what
+a step of one text costs the others. A text takes as many steps as others of its tokens did. What is
+answered a batch at a time takes so many seconds a token.
 """
 
 __all__ = ["Pace"]
@@ -37,15 +37,18 @@ class Pace:
         """A text was decoded to its end."""
         self.steps = 0.95 * self.steps + 0.05 * steps / max(tokens, 1)
 
-    def one(self, texts: int) -> float:
-        """Seconds of one text's step where so many are decoded together."""
+    def more(self) -> float:
+        """Seconds by which one text more makes a step longer; its share of the step where all steps
+        so far were of equally many.
+        """
         if not self._weight:
             return 0.001
         n, t = self._n / self._weight, self._t / self._weight
         spread = self._nn / self._weight - n * n
-        slope = (self._nt / self._weight - n * t) / spread if spread > 0.01 * n * n else t / n
-        slope = min(max(slope, 0.0), t / n)  # neither part of a step takes less than no time
-        return slope + (t - slope * n) / max(texts, 1)
+        if spread < 0.01 * n * n:
+            return t / n
+        slope = (self._nt / self._weight - n * t) / spread
+        return min(max(slope, 0.2 * t / n), t / n)  # other work on the machine bends the line
 
     def left(self, tokens: int, steps: int) -> float:
         """Steps that a text still needs which has made so many."""
