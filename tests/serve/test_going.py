@@ -1,4 +1,4 @@
-"""Texts join what is being decoded; both kinds of work take turns; how long it takes is measured."""
+"""Texts join what is being decoded; both kinds of work take turns; how long it takes is known."""
 
 import threading
 import time

@@ -71,7 +71,8 @@ class BeamSearch:
         totals, tokens, parents = (x.gather(1, pick) for x in best[:3])  # (n, width)
         totals = totals.masked_fill(tokens == EOS, -math.inf)  # too few that do not end
         bonus = None if self._covered is None else self._covered.look(self.beam.coverage_penalty)
-        self._alive = _Alive(*(x.cpu().numpy() for x in (parents, tokens, totals)), bonus)
+        backs, ids, sums = (x.cpu().numpy() for x in (parents, tokens, totals))
+        self._alive = _Alive(backs, ids, sums, bonus)
         self.history.append(self.rows, self._alive.tokens, self._alive.parents, self._alive.totals)
         self._end(best, ended, bonus)
         self._width = self.tokens.shape[1]
@@ -157,11 +158,13 @@ class BeamSearch:
         start = forced(request, self.at, self.active)
         if start is None and must is None and not request.rules:
             if isinstance(model, Panels):
-                *found, self.decoding = model.leading(self.tokens, self.decoding, first, 2 * size)
+                gains, ids, self.decoding = model.leading(
+                    self.tokens, self.decoding, first, 2 * size
+                )
             else:
                 logits, self.decoding = model.step(self.tokens, self.decoding)
-                found = [*leading(logits, first, 2 * size, model.normalized)]
-            return _best(*found, self.totals, 2 * size, diversity), size
+                gains, ids = leading(logits, first, 2 * size, model.normalized)
+            return _best(gains, ids, self.totals, 2 * size, diversity), size
         logits, self.decoding = model.step(self.tokens, self.decoding)
         if start is not None:
             within_vocabulary(start, logits.shape[-1])

@@ -292,8 +292,10 @@ class _Source:
 
     def rows(self, index: Tensor) -> "_Source":
         """Keep some sentences."""
-        own = (x.index_select(0, index) for x in (self.at, self.keys, self.lengths, self.owner))
-        return _Source(*own, self.held)
+        at, keys, lengths, owner = (
+            x.index_select(0, index) for x in (self.at, self.keys, self.lengths, self.owner)
+        )
+        return _Source(at, keys, lengths, owner, self.held)
 
     def joined(self, other: "_Source") -> "_Source":
         """With the sentences of another behind; tensors that none is in any more are let go."""
@@ -301,9 +303,13 @@ class _Source:
         used = self.owner.unique().tolist()
         owner = torch.searchsorted(torch.tensor(used, dtype=torch.int64), self.owner)
         held = [t for n in used for t in self.held[n * layers : (n + 1) * layers]]
-        pairs = (self.at, other.at), (self.keys, other.keys), (self.lengths, other.lengths)
-        both = (torch.cat(pair) for pair in (*pairs, (owner, other.owner + len(used))))
-        return _Source(*both, (*held, *other.held))
+        return _Source(
+            torch.cat([self.at, other.at]),
+            torch.cat([self.keys, other.keys]),
+            torch.cat([self.lengths, other.lengths]),
+            torch.cat([owner, other.owner + len(used)]),
+            (*held, *other.held),
+        )
 
     def __reduce__(self) -> Any:
         """Addresses are not to be copied."""

@@ -38,8 +38,9 @@ class Pace:
         self.steps = 0.95 * self.steps + 0.05 * steps / max(tokens, 1)
 
     def more(self) -> float:
-        """Seconds by which one text more makes a step longer; its share of the step where all steps
-        so far were of equally many.
+        """Seconds by which one text more makes a step longer.
+
+        Its share of the step, where all steps so far were of equally many texts.
         """
         if not self._weight:
             return 0.001

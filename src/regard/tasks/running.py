@@ -23,8 +23,9 @@ def running_texts(
     A task with rules of its own, a model that is not packed and a decoder that counts the steps of
     a batch have none.
     """
-    free = isinstance(task, Generation) and type(task).rules is Generation.rules
-    if not free or unsupported_reason(decoder, model) is not None:
+    if not isinstance(task, Generation) or type(task).rules is not Generation.rules:
+        return None
+    if unsupported_reason(decoder, model) is not None:
         return None
     return RunningTexts(task, model, decoder, fields)
 
