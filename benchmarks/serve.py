@@ -371,7 +371,7 @@ def main() -> None:
     parser.add_argument("--data", default="mt/de-en/test.tsv.gz")
     parser.add_argument("--column", default="other")
     parser.add_argument("--seconds", type=float, default=20.0)
-    parser.add_argument("--wait", type=float, default=0.25, help="--max-wait at 50, 80, 120 %%")
+    parser.add_argument("--wait", type=float, default=0.5, help="--max-wait at 50, 80, 120 %%")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--precision", default="float32")
     parser.add_argument("--workers", default="1,4")

@@ -1,6 +1,6 @@
 """A server's queue and its model without HTTP, on a clock of CPU time.
 
-    python benchmarks/serve_queue.py [--wait 0.25 --seconds 30 --turns 2]
+    python benchmarks/serve_queue.py [--wait 0.5 --seconds 30 --turns 2]
 
 The clock of the queue is the CPU time of the thread that computes, and jumps to the next text where
 nothing is to be done: what else the machine does delays nobody. First, how many texts a second
@@ -132,7 +132,7 @@ def main() -> None:
     parser.add_argument("--data", default="mt/de-en/test.tsv.gz")
     parser.add_argument("--column", default="other")
     parser.add_argument("--seconds", type=float, default=30.0, help="of CPU time, each rate")
-    parser.add_argument("--wait", type=float, default=0.25, help="--max-wait at 50, 80, 120 %%")
+    parser.add_argument("--wait", type=float, default=0.5, help="--max-wait at 50, 80, 120 %%")
     parser.add_argument("--turns", type=int, default=2)
     options = parser.parse_args()
     torch.set_num_threads(1)

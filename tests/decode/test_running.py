@@ -10,7 +10,7 @@ from regard import native
 from regard.attention import watch
 from regard.decode import Beam, Greedy
 from regard.decode.packed import packed
-from regard.decode.running import Running, unsupported_reason
+from regard.decode.running import RunningBeam, unsupported_reason
 from regard.errors import RequestError
 from regard.models.marian import Marian
 from regard.protocols import EOS, PAD
@@ -64,7 +64,7 @@ def gone_through(running, rows, seed=0):
 def test_who_comes_when_changes_nothing(variant, precision):
     model, rows = VARIANTS[variant](), sentences(9)
     beam = Beam(beam_size=4, n_best=3, precision=precision, max_extra=4)
-    found = gone_through(Running(beam, model), rows)
+    found = gone_through(RunningBeam(beam, model), rows)
     for mine, expected in zip(found, alone(beam, model, rows), strict=True):
         assert [h.tokens for h in mine] == [h.tokens for h in expected]
         assert [h.score for h in mine] == [h.score for h in expected]
@@ -82,14 +82,14 @@ def test_who_comes_when_changes_nothing(variant, precision):
 )
 def test_other_beams(beam):
     model, rows = a_transformer(), sentences(9, seed=2)
-    found = gone_through(Running(beam, model), rows, seed=2)
+    found = gone_through(RunningBeam(beam, model), rows, seed=2)
     for mine, expected in zip(found, alone(beam, model, rows), strict=True):
         assert [(h.tokens, h.score) for h in mine] == [(h.tokens, h.score) for h in expected]
 
 
 def test_who_leaves_is_not_decoded_and_the_others_are():
     model, rows, beam = a_transformer(), sentences(6, seed=3), Beam(beam_size=2, n_best=2)
-    running = Running(beam, model)
+    running = RunningBeam(beam, model)
     numbers = running.add(*together(rows[:4]))
     found = running.step()
     running.drop([numbers[0], numbers[2], 1000])
@@ -111,7 +111,7 @@ def test_who_leaves_is_not_decoded_and_the_others_are():
 
 def test_what_has_left_is_let_go():
     model, rows, beam = a_transformer(), sentences(2, seed=4), Beam(beam_size=2, max_length=12)
-    running = Running(beam, model)
+    running = RunningBeam(beam, model)
     most = 0
     for n in range(60):
         if n % 5 == 0:
@@ -127,7 +127,7 @@ def test_what_has_left_is_let_go():
 
 def test_it_keeps_the_weights_of_its_beginning():
     model, rows, beam = a_transformer(), sentences(1, seed=5), Beam(beam_size=2)
-    running = Running(beam, model)
+    running = RunningBeam(beam, model)
     (expected,) = alone(beam, model, rows)
     with torch.no_grad():
         for p in model.parameters():
@@ -150,7 +150,7 @@ def test_what_cannot_be_joined_says_why():
     ):
         assert why in str(unsupported_reason(decoder, other))
         with pytest.raises(RequestError, match=why):
-            Running(decoder, other)
+            RunningBeam(decoder, other)
     with watch(model):
         assert "watches" in str(unsupported_reason(Beam(), model))
 

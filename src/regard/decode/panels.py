@@ -5,6 +5,7 @@ multiplied by rows as bytes with one step a row, else widened.
 """
 
 import ctypes
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 from weakref import ref
@@ -117,9 +118,9 @@ class Panels(nn.Module):
         logits, decoding = self.step(tokens, decoding)
         return *leading(logits, first, count, self.normalized), decoding
 
+    @abstractmethod
     def step(self, tokens: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
         """One token a hypothesis: (B, beam) to logits (B, beam, V)."""
-        raise NotImplementedError
 
     def _run(self, function: Function, plan: Any, call: Any, work: int) -> None:
         function(plan, call, native.threads(work))

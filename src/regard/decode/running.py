@@ -1,6 +1,6 @@
 """A beam search that sentences join and leave while it goes on, for servers.
 
-    running = Running(Beam(), model)
+    running = RunningBeam(Beam(), model)
     numbers = running.add(source, lengths)
     while len(running):
         for number, hypotheses in running.step().items():
@@ -24,11 +24,11 @@ from regard.decode import packed as packing
 from regard.decode.beam import Beam
 from regard.decode.beam_search import BeamSearch
 from regard.decode.hypothesis import Hypothesis
-from regard.decode.search import Asked, Decoder, frozen
+from regard.decode.search import Decoder, Sources, frozen
 from regard.errors import RequestError
 from regard.protocols import Decoding, Generator, Inputs
 
-__all__ = ["Joining", "Running", "unsupported_reason"]
+__all__ = ["Joining", "RunningBeam", "unsupported_reason"]
 
 
 @runtime_checkable
@@ -57,7 +57,7 @@ def unsupported_reason(decoder: Any, model: Any) -> str | None:
     return why
 
 
-class Running:
+class RunningBeam:
     """A beam search under way.
 
     Args:
@@ -87,7 +87,7 @@ class Running:
         Returns:
             Their numbers, which no others get.
         """
-        asked = Asked.of(source, lengths, None, None, ())
+        asked = Sources.of(source, lengths, None, None, ())
         if not len(asked.source):
             return []
         with frozen(self._engine), torch.inference_mode():

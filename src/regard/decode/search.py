@@ -23,7 +23,15 @@ from regard.errors import RequestError, nearest
 from regard.protocols import BOS, EOS, PAD, Decoding, Generator, Inputs, unpacked
 
 __all__ = [
-    "IMPOSSIBLE", "Asked", "Decoder", "Gaining", "Request", "SoFar", "check", "forced", "frozen",
+    "IMPOSSIBLE",
+    "Decoder",
+    "Gaining",
+    "Request",
+    "SoFar",
+    "Sources",
+    "check",
+    "forced",
+    "frozen",
     "within_vocabulary",
 ]  # fmt: skip
 
@@ -160,7 +168,7 @@ class Decoder(ABC):
                 so far; a hypothesis that had not ended has `finished` False.
         """
         end = _end(deadline)
-        asked = Asked.of(source, lengths, prefix, force_words, rules)
+        asked = Sources.of(source, lengths, prefix, force_words, rules)
         if not len(source):
             return []
         found: SoFar = list
@@ -207,11 +215,11 @@ class Decoder(ABC):
             1 2 3
         """
         end = _end(deadline)
-        asked = Asked.of(source, lengths, prefix, force_words, rules)
+        asked = Sources.of(source, lengths, prefix, force_words, rules)
         return self._steps(model, asked, end)
 
     def _steps(
-        self, model: Generator, asked: "Asked", end: float | None
+        self, model: Generator, asked: "Sources", end: float | None
     ) -> Iterator[list[list[Hypothesis]]]:
         search: Iterator[SoFar] | None = None
         while len(asked.source):
@@ -227,7 +235,7 @@ class Decoder(ABC):
             if end is not None and time.monotonic() >= end:
                 return
 
-    def _request(self, model: Generator, asked: "Asked") -> Request:
+    def _request(self, model: Generator, asked: "Sources") -> Request:
         """Read the sources, in inference mode and with the model in eval mode."""
         source, starts, wanted = asked.source, asked.starts, asked.wanted
         limits = [
@@ -278,7 +286,7 @@ def _end(deadline: float | None) -> float | None:
 
 
 @dataclass(frozen=True)
-class Asked:
+class Sources:
     """A batch and what is asked of its outputs, checked."""
 
     inputs: Tensor | Inputs
@@ -296,7 +304,7 @@ class Asked:
         prefix: Sequence[Sequence[int]] | None,
         force_words: Phrases | None,
         rules: Sequence[Rule],
-    ) -> "Asked":
+    ) -> "Sources":
         source, lengths = unpacked(inputs, lengths)
         if lengths is None:  # frames or regions, all of them real
             size = source.shape[1] if source.dim() > 1 else 1

@@ -6,7 +6,7 @@ from typing import Any
 from torch import nn
 
 from regard.decode.beam import Beam
-from regard.decode.running import Running, unsupported_reason
+from regard.decode.running import RunningBeam, unsupported_reason
 from regard.tasks.base import Task
 from regard.tasks.generation import Generation
 from regard.tasks.given import as_fields, device_of
@@ -45,7 +45,7 @@ class RunningTexts:
         self.task, self.width = task, decoder.beam_size
         self._fields = as_fields(fields, task.fields())
         self._device = device_of(model)
-        self._search = Running(decoder, model)  # type: ignore[arg-type]
+        self._search = RunningBeam(decoder, model)  # type: ignore[arg-type]
         self._names: dict[int, tuple[Any, str]] = {}
 
     def __len__(self) -> int:
