@@ -1,5 +1,6 @@
 """Connections that send nothing, half of something, or nonsense: others notice nothing of them."""
 
+import gc
 import logging
 import os
 import resource
@@ -7,6 +8,7 @@ import socket
 import struct
 import sys
 import time
+import weakref
 from itertools import cycle, islice
 from types import SimpleNamespace
 
@@ -80,6 +82,19 @@ def test_who_only_waits_is_ended_in_time():
     every.discard(answered)
     assert keeper.look(111.0) == 1
     assert keeper.ended == 4
+
+
+def test_a_connection_that_is_gone_is_let_go():
+    one = Connection(complete=True)
+    one.cycle.protocol = one  # as uvicorn's requests know theirs
+    every, gone = {one}, weakref.ref(one)
+    keeper = Keeper(every, most=10, seconds=5.0)
+    assert keeper.look(1.0) == 0
+    every.clear()
+    del one
+    assert keeper.look(2.0) == 0
+    gc.collect()
+    assert gone() is None
 
 
 def test_who_waits_longest_makes_room(caplog):

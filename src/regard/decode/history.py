@@ -1,7 +1,7 @@
 """Back-pointers: who continued whom, so that no token history is copied while decoding."""
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -9,6 +9,10 @@ from regard.decode.hypothesis import Hypothesis
 from regard.errors import RegardError
 
 __all__ = ["End", "History"]
+
+
+Rows = Any
+"""(n, width): an array, or lists of lists."""
 
 
 class End(NamedTuple):
@@ -23,12 +27,12 @@ class End(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """One step: where each sentence's row is, and the lists (n, width) that `append` describes."""
+    """One step: where each sentence's row is, and the rows (n, width) that `append` describes."""
 
     where: dict[int, int]
-    tokens: list[list[int]]
-    parents: list[list[int]]
-    totals: list[list[float]]
+    tokens: Rows
+    parents: Rows
+    totals: Rows
 
 
 class History:
@@ -41,20 +45,30 @@ class History:
     def __init__(self) -> None:
         """Start with no step."""
         self._steps: list[_Step] = []
+        self._first = 0  # of the steps that are kept
         self._rows: list[int] = []
         self._where: dict[int, int] = {}
 
     def append(
         self,
         rows: list[int],
-        tokens: list[list[int]],
-        parents: list[list[int]],
-        totals: list[list[float]],
+        tokens: Rows,
+        parents: Rows,
+        totals: Rows,
     ) -> None:
-        """Keep for every new slot its token, the slot it continued, its log-probability so far."""
+        """Keep for every new slot its token, the slot it continued, its log-probability so far.
+
+        Arrays of numbers cost the collector of garbage nothing, lists of lists do.
+        """
         if rows is not self._rows:
             self._rows, self._where = rows, {sentence: row for row, sentence in enumerate(rows)}
         self._steps.append(_Step(self._where, tokens, parents, totals))
+
+    def forget(self, before: int) -> None:
+        """Let go of the steps before this one."""
+        if before > self._first:
+            del self._steps[: before - self._first]
+            self._first = before
 
     def trace(self, end: End) -> Hypothesis:
         """Walk back from `end` to the first token.
@@ -67,13 +81,16 @@ class History:
                 f"the model's scores became NaN within {end.step + 1} decoding steps; look for NaN"
                 " in its weights, or decode in float32"
             )
-        slot, row = end.parent, self._steps[end.step].where[end.sentence]
+        last = end.step - self._first
+        slot, row = end.parent, self._steps[last].where[end.sentence]
         tokens, totals, trail = [end.token], [end.total], [(row, slot)]
-        for where, ids, parents, sums in reversed(self._steps[: end.step]):
+        for where, ids, parents, sums in reversed(self._steps[:last]):
+            if end.sentence not in where:
+                break  # it came later
             row = where[end.sentence]
-            tokens.append(ids[row][slot])
-            totals.append(sums[row][slot])
-            slot = parents[row][slot]
+            tokens.append(int(ids[row][slot]))
+            totals.append(float(sums[row][slot]))
+            slot = int(parents[row][slot])
             trail.append((row, slot))
         for way in (tokens, totals, trail):
             way.reverse()

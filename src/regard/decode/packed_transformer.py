@@ -7,6 +7,7 @@ beam that is re-ordered moves no keys.
 """
 
 import ctypes
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +18,7 @@ from regard.attention import Causal, ScaledDot
 from regard.attention._recorder import active, note
 from regard.attention.mask import take
 from regard.decode.panels import Linear, Panels, known, plain
+from regard.errors import RequestError
 from regard.layers.feedforward import FeedForward
 from regard.layers.norm import PreNorm
 from regard.models.marian import Activated, Marian
@@ -42,9 +44,11 @@ class _Layer(ctypes.Structure):
 
 _STEP_CALL = Struct(
     "transformer_step", "rows = {s * w}", "width = w", "past = {t - 1}", "source: long",
-    "stride = t", "dim = d", "words = words", "ancestors: i32 [s w t]", "x: f32 [{s * w} d]",
-    "blocks: address", "block_rows: address", "memories: address", "lengths: i64 [s]",
-    "logits: f32 [s w words] out", "layers: long", "heads: long",
+    "stride = t", "dim = d", "words: long", "ancestors: i32 [s w t]", "starts: i64? [s]",
+    "x: f32 [{s * w} d]", "blocks: address", "block_rows: address", "memories: i64 [s layers]",
+    "keys: i64 [s]", "lengths: i64 [s]", "logits: f32? [s w words] out", "first: long",
+    "count: long", "values: f32? [s w count] out", "ids: i64? [s w count] out", "layers: long",
+    "heads: long",
     "own_looks: f32? [layers s w heads 1 t] out",
     "cross_looks: f32? [layers s w heads source] out",
 )  # fmt: skip
@@ -188,40 +192,69 @@ class PackedTransformer(Panels):
 
     def start(self, encoded: Encoded) -> Decoding:
         """The encoder made the memories; nothing is carried yet."""
-        source = _Source(encoded.extra["memories"], encoded.lengths)
+        source = _Source.of(encoded.extra["memories"], encoded.lengths, self._plan.inner)
         return Decoding({"source": source}, {"past": _Past()})
+
+    def joined(self, first: Decoding, second: Decoding) -> Decoding:
+        """A decoding with the sentences of a second one, which has read nothing yet, behind."""
+        if second.step:
+            raise RequestError("joined: expected a decoding before its first step as the second")
+        more: _Source = second.memories["source"]
+        source = first.memories["source"].joined(more)
+        past = first.carried["past"].joined(len(more.keys))
+        return Decoding({"source": source}, {"past": past}, first.step)
 
     def step(self, tokens: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
         """One token a hypothesis: (B, beam) to logits (B, beam, V)."""
+        logits = torch.empty(*tokens.shape, self.model.target_vocab_size)
+        return logits, self._step(tokens, decoding, logits)
+
+    def leading(
+        self, tokens: Tensor, decoding: Decoding, first: int, count: int
+    ) -> tuple[Tensor, Tensor, Decoding]:
+        """A step and its best next words, without writing what all words have."""
+        count = min(count, self.model.target_vocab_size - first)
+        values = torch.empty(*tokens.shape, count)
+        ids = torch.empty(*tokens.shape, count, dtype=torch.int64)
+        return values, ids, self._step(tokens, decoding, None, first, count, values, ids)
+
+    def _step(
+        self,
+        tokens: Tensor,
+        decoding: Decoding,
+        logits: Tensor | None,
+        first: int = 0,
+        count: int = 0,
+        values: Tensor | None = None,
+        ids: Tensor | None = None,
+    ) -> Decoding:
+        """Fill in what is asked for."""
         model, source, past = self.model, decoding.memories["source"], decoding.carried["past"]
         sentences, width = tokens.shape
         rows = sentences * width
-        x = model._embed(model.embed_target, tokens[..., None], decoding.step).contiguous()
+        place = decoding.step if past.starts is None else len(past.blocks) - past.starts[:, None]
+        x = model._embed(model.embed_target, tokens[..., None], place).contiguous()
         block = x.new_empty(len(model.decoder), 2, rows, self._plan.inner)
         past = past.longer(block, sentences, width)
-        logits = x.new_empty(sentences, width, model.target_vocab_size)
-        count = len(past.blocks)
-        blocks = (ctypes.c_int64 * count)(*(b.data_ptr() for b in past.blocks))
-        sizes = (ctypes.c_int64 * count)(*(b.shape[2] for b in past.blocks))
-        keys, layers, heads = source.pairs[0].shape[1], len(model.decoder), self._plan.heads
-        shape = sentences, keys, 2 * self._plan.inner
-        memories = (ctypes.c_int64 * layers)(
-            *(expect("the source's memory", p, torch.float32, shape) for p in source.pairs)
-        )
+        steps = len(past.blocks)
+        blocks = (ctypes.c_int64 * steps)(*(b.data_ptr() for b in past.blocks))
+        sizes = (ctypes.c_int64 * steps)(*(b.shape[2] for b in past.blocks))
+        keys, layers, heads = source.widest, len(model.decoder), self._plan.heads
         looks: list[Tensor] = []
         if active():
-            place = layers, sentences, width, heads
-            looks = [x.new_zeros(*place, 1, count), x.new_zeros(*place, keys)]
+            shape = layers, sentences, width, heads
+            looks = [x.new_zeros(*shape, 1, steps), x.new_zeros(*shape, keys)]
         call = _STEP_CALL(
-            keys, past.ancestors, x.view(rows, -1), ctypes.addressof(blocks),
-            ctypes.addressof(sizes), ctypes.addressof(memories), source.lengths, logits, layers,
-            heads, *(looks or (None, None)),
+            keys, model.target_vocab_size, past.ancestors, past.starts, x.view(rows, -1),
+            ctypes.addressof(blocks), ctypes.addressof(sizes), source.at, source.keys,
+            source.lengths, logits, first, count, values, ids, layers, heads,
+            *(looks or (None, None)),
         )  # fmt: skip
         self._run(_STEP, self._plan, call, rows * 1_000_000)
         for layer, own, cross in zip(model.decoder, *looks, strict=True) if looks else ():
             note(layer.self_attention, own)
             note(layer.cross_attention, cross.transpose(1, 2))  # (B, H, beam, S), as it is unpacked
-        return logits, decoding.advance(past=past)
+        return decoding.advance(past=past)
 
     def _norm(self, norm: nn.LayerNorm) -> _Norm:
         return _Norm(self._hold(norm.weight.detach()), self._hold(norm.bias.detach()))
@@ -229,15 +262,58 @@ class PackedTransformer(Panels):
 
 @dataclass(frozen=True)
 class _Source:
-    """Keys and values of the source for each layer, (n, S, 2 inner), and its lengths."""
+    """Keys and values of each sentence's source for each layer, (S, 2 inner), where they lie.
 
-    pairs: tuple[Tensor, ...]
+    Shapes:
+        at (n, layers): their addresses. keys, lengths, owner (n,): how many there are, how many
+        are looked at, and which tensor of `held` they are in. All int64.
+    """
+
+    at: Tensor
+    keys: Tensor
     lengths: Tensor
+    owner: Tensor
+    held: tuple[Tensor, ...]
+
+    @classmethod
+    def of(cls, pairs: Sequence[Tensor], lengths: Tensor, inner: int) -> "_Source":
+        """Of one tensor (n, S, 2 inner) a layer."""
+        n, size = len(lengths), pairs[0].shape[1]
+        shape = n, size, 2 * inner
+        first = [expect("the source's memory", p, torch.float32, shape) for p in pairs]
+        apart = torch.arange(n)[:, None] * (4 * size * 2 * inner)
+        keys = torch.full((n,), size, dtype=torch.int64)
+        return cls(torch.tensor(first) + apart, keys, lengths, torch.arange(n) * 0, (*pairs,))
+
+    @property
+    def widest(self) -> int:
+        """The most keys of a sentence."""
+        return int(self.keys.max()) if len(self.keys) else 0
 
     def rows(self, index: Tensor) -> "_Source":
         """Keep some sentences."""
-        pairs = tuple(pair.index_select(0, index) for pair in self.pairs)
-        return _Source(pairs, self.lengths.index_select(0, index))
+        at, keys, lengths, owner = (
+            x.index_select(0, index) for x in (self.at, self.keys, self.lengths, self.owner)
+        )
+        return _Source(at, keys, lengths, owner, self.held)
+
+    def joined(self, other: "_Source") -> "_Source":
+        """With the sentences of another behind; tensors that none is in any more are let go."""
+        layers = self.at.shape[1]
+        used = self.owner.unique().tolist()
+        owner = torch.searchsorted(torch.tensor(used, dtype=torch.int64), self.owner)
+        held = [t for n in used for t in self.held[n * layers : (n + 1) * layers]]
+        return _Source(
+            torch.cat([self.at, other.at]),
+            torch.cat([self.keys, other.keys]),
+            torch.cat([self.lengths, other.lengths]),
+            torch.cat([owner, other.owner + len(used)]),
+            (*held, *other.held),
+        )
+
+    def __reduce__(self) -> Any:
+        """Addresses are not to be copied."""
+        raise TypeError("the state of a packed decoder stays where it is: it holds addresses")
 
 
 @dataclass(frozen=True)
@@ -245,17 +321,19 @@ class _Past:
     """Blocks (layers, 2, rows, inner), one a step, and which row of each is a hypothesis's own.
 
     Shapes:
-        ancestors (n, width, steps) int32
+        ancestors (n, width, steps) int32. starts (n,) int64: the block of each sentence's first
+        step; None: all began with the first.
     """
 
     blocks: tuple[Tensor, ...] = ()
     ancestors: Tensor | None = None
+    starts: Tensor | None = None
 
     def longer(self, block: Tensor, sentences: int, width: int) -> "_Past":
         """With one step more, whose rows are the hypotheses in their order."""
         now = torch.arange(sentences * width, dtype=torch.int32).view(sentences, width, 1)
         ancestors = now if self.ancestors is None else torch.cat([self.ancestors, now], -1)
-        return _Past((*self.blocks, block), ancestors)
+        return replace(self, blocks=(*self.blocks, block), ancestors=ancestors)
 
     def select(self, index: Tensor) -> "_Past":
         """Follow a beam that is re-ordered."""
@@ -265,5 +343,21 @@ class _Past:
 
     def rows(self, index: Tensor) -> "_Past":
         """Keep some sentences."""
-        past = self.ancestors
-        return self if past is None else replace(self, ancestors=past.index_select(0, index))
+        if self.ancestors is None:
+            return self
+        starts = None if self.starts is None else self.starts.index_select(0, index)
+        return replace(self, ancestors=self.ancestors.index_select(0, index), starts=starts)
+
+    def joined(self, count: int) -> "_Past":
+        """With so many sentences behind that begin with the next step.
+
+        Blocks before the first step of all are let go.
+        """
+        known, now = self.ancestors, len(self.blocks)
+        if known is None:
+            return self
+        starts = torch.zeros(len(known), dtype=torch.int64) if self.starts is None else self.starts
+        starts = torch.cat([starts, torch.full((count,), now, dtype=torch.int64)])
+        gone = int(starts.min())
+        ancestors = torch.cat([known, known.new_zeros(count, *known.shape[1:])])[..., gone:]
+        return _Past(self.blocks[gone:], ancestors.contiguous(), starts - gone)

@@ -5,6 +5,7 @@ multiplied by rows as bytes with one step a row, else widened.
 """
 
 import ctypes
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 from weakref import ref
@@ -14,9 +15,10 @@ from torch import Tensor, nn
 
 from regard import native
 from regard.attention import Softmax, WeightedSum
+from regard.decode.top import leading
 from regard.errors import RequestError
 from regard.native.gate import Function, declare
-from regard.protocols import Inputs, Output, lengths_of
+from regard.protocols import Decoding, Inputs, Output, lengths_of
 
 __all__ = ["PRECISIONS", "Linear", "Panels", "known", "plain"]
 
@@ -104,6 +106,21 @@ class Panels(nn.Module):
                 f"lengths: expected {rows} numbers from 0 to {columns}, got {found.tolist()}"
             )
         return found
+
+    def leading(
+        self, tokens: Tensor, decoding: Decoding, first: int, count: int
+    ) -> tuple[Tensor, Tensor, Decoding]:
+        """One step and its `count` best next words from id `first` up.
+
+        Shapes:
+            tokens (B, beam) to log-probabilities and ids (B, beam, count)
+        """
+        logits, decoding = self.step(tokens, decoding)
+        return *leading(logits, first, count, self.normalized), decoding
+
+    @abstractmethod
+    def step(self, tokens: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
+        """One token a hypothesis: (B, beam) to logits (B, beam, V)."""
 
     def _run(self, function: Function, plan: Any, call: Any, work: int) -> None:
         function(plan, call, native.threads(work))

@@ -23,7 +23,16 @@ from regard.errors import RequestError, nearest
 from regard.protocols import BOS, EOS, PAD, Decoding, Generator, Inputs, unpacked
 
 __all__ = [
-    "IMPOSSIBLE", "Decoder", "Gaining", "Request", "SoFar", "check", "forced", "frozen",
+    "IMPOSSIBLE",
+    "Decoder",
+    "Gaining",
+    "Request",
+    "SoFar",
+    "Sources",
+    "check",
+    "forced",
+    "frozen",
+    "within_vocabulary",
 ]  # fmt: skip
 
 SoFar = Callable[[], list[list[Hypothesis]]]
@@ -159,7 +168,7 @@ class Decoder(ABC):
                 so far; a hypothesis that had not ended has `finished` False.
         """
         end = _end(deadline)
-        asked = _Asked.of(source, lengths, prefix, force_words, rules)
+        asked = Sources.of(source, lengths, prefix, force_words, rules)
         if not len(source):
             return []
         found: SoFar = list
@@ -206,11 +215,11 @@ class Decoder(ABC):
             1 2 3
         """
         end = _end(deadline)
-        asked = _Asked.of(source, lengths, prefix, force_words, rules)
+        asked = Sources.of(source, lengths, prefix, force_words, rules)
         return self._steps(model, asked, end)
 
     def _steps(
-        self, model: Generator, asked: "_Asked", end: float | None
+        self, model: Generator, asked: "Sources", end: float | None
     ) -> Iterator[list[list[Hypothesis]]]:
         search: Iterator[SoFar] | None = None
         while len(asked.source):
@@ -226,7 +235,7 @@ class Decoder(ABC):
             if end is not None and time.monotonic() >= end:
                 return
 
-    def _request(self, model: Generator, asked: "_Asked") -> Request:
+    def _request(self, model: Generator, asked: "Sources") -> Request:
         """Read the sources, in inference mode and with the model in eval mode."""
         source, starts, wanted = asked.source, asked.starts, asked.wanted
         limits = [
@@ -277,7 +286,7 @@ def _end(deadline: float | None) -> float | None:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class Sources:
     """A batch and what is asked of its outputs, checked."""
 
     inputs: Tensor | Inputs
@@ -295,7 +304,7 @@ class _Asked:
         prefix: Sequence[Sequence[int]] | None,
         force_words: Phrases | None,
         rules: Sequence[Rule],
-    ) -> "_Asked":
+    ) -> "Sources":
         source, lengths = unpacked(inputs, lengths)
         if lengths is None:  # frames or regions, all of them real
             size = source.shape[1] if source.dim() > 1 else 1
@@ -321,23 +330,25 @@ def frozen(model: Generator) -> Iterator[None]:
             m.training = True
 
 
-def forced(request: Request, step: int, rows: Tensor, size: int) -> Tensor | None:
+def forced(request: Request, step: int, rows: Tensor) -> Tensor | None:
     """Give each active sentence's forced token at `step` (n, 1), PAD where free; None if all are.
 
     Args:
         request: the batch.
         step: the number of tokens that all hypotheses have.
         rows: (n,) the sentences that are still in the batch.
-        size: of the vocabulary.
     """
     table = request.prefix
     if table is None or step >= table.shape[1]:
         return None
     tokens = table[rows, step]
-    largest = int(tokens.max())
-    if largest >= size:
+    return tokens[:, None] if int(tokens.max()) != PAD else None
+
+
+def within_vocabulary(start: Tensor, size: int) -> None:
+    """Refuse forced tokens that a vocabulary of this size does not have."""
+    if (largest := int(start.max())) >= size:
         raise RequestError(f"prefix: id {largest} is not in the model's vocabulary of {size}")
-    return tokens[:, None] if largest != PAD else None
 
 
 def _checked(what: str, given: Phrases | None, sentences: int) -> list[list[list[int]]]:

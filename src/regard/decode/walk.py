@@ -10,7 +10,7 @@ from torch import Tensor
 from regard.attention import rows_of
 from regard.decode.history import End, History
 from regard.decode.hypothesis import Hypothesis
-from regard.decode.search import IMPOSSIBLE, Decoder, Request, SoFar, forced
+from regard.decode.search import IMPOSSIBLE, Decoder, Request, SoFar, forced, within_vocabulary
 from regard.decode.top import log_probabilities
 from regard.decode.waiting import waited_for
 from regard.errors import RequestError
@@ -51,8 +51,9 @@ def walk(decoder: Decoder, request: Request, choose: Choose, width: int = 1) -> 
         first = EOS + 1 if step + 1 < decoder.min_length else EOS  # PAD and BOS lie below
         tokens = choose(free[..., first:].clamp(min=IMPOSSIBLE), step, active) + first
         gained = free.gather(-1, tokens[..., None]).squeeze(-1)
-        start = forced(request, step, active, scores.shape[-1])
+        start = forced(request, step, active)
         if start is not None:
+            within_vocabulary(start, scores.shape[-1])
             tokens = torch.where(start != PAD, start, tokens)
             own = scores.gather(-1, tokens[..., None]).squeeze(-1).clamp(min=IMPOSSIBLE)
             gained = torch.where(start != PAD, own, gained)

@@ -1,7 +1,7 @@
 """Absolute positions, added to embeddings."""
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.errors import RequestError, nearest
@@ -39,7 +39,8 @@ class Sinusoid(nn.Module):
     """Adds the sinusoid table, which has no parameters and grows as needed.
 
     Shapes:
-        x (*batch, T, dim) to the same; `at` is the position of the first row
+        x (*batch, T, dim) to the same; `at` is the position of the first row: one number, or
+        (*batch,) int64
     """
 
     table: Tensor
@@ -50,14 +51,14 @@ class Sinusoid(nn.Module):
         self.register_buffer("table", sinusoid(length, dim, layout), persistent=False)
 
     def forward(
-        self, x: Float[Tensor, "*batch t dim"], at: int = 0
+        self, x: Float[Tensor, "*batch t dim"], at: int | Int[Tensor, "..."] = 0
     ) -> Float[Tensor, "*batch t dim"]:
         """Add positions at, at + 1, ..."""
-        end = at + x.shape[-2]
+        end = _last(at) + x.shape[-2]
         if end > len(self.table):
             table = sinusoid(max(end, 2 * len(self.table)), self.dim, self.layout)
             self.table = table.to(self.table)
-        return x + self.table[at:end].to(x.dtype)
+        return x + _rows(self.table, at, x.shape[-2]).to(x.dtype)
 
     def extra_repr(self) -> str:
         """Say the size and the layout."""
@@ -68,7 +69,7 @@ class LearnedPositions(nn.Module):
     """Adds a learned vector for each position (Gehring et al. 2017; Vaswani et al. 2017, row E).
 
     Shapes:
-        x (*batch, T, dim) to the same
+        x (*batch, T, dim) to the same; `at` as for `Sinusoid`
 
     Raises:
         RequestError: for a position beyond the table, which cannot be extrapolated.
@@ -79,16 +80,16 @@ class LearnedPositions(nn.Module):
         self.table = nn.Parameter(torch.randn(length, dim) * dim**-0.5)
 
     def forward(
-        self, x: Float[Tensor, "*batch t dim"], at: int = 0
+        self, x: Float[Tensor, "*batch t dim"], at: int | Int[Tensor, "..."] = 0
     ) -> Float[Tensor, "*batch t dim"]:
         """Add positions at, at + 1, ..."""
-        end = at + x.shape[-2]
+        end = _last(at) + x.shape[-2]
         if end > len(self.table):
             raise RequestError(
                 f"learned positions end at {len(self.table)}, got position {end}; "
                 "build the model with a longer table, or with sinusoid positions"
             )
-        return x + self.table[at:end]
+        return x + _rows(self.table, at, x.shape[-2])
 
     def extra_repr(self) -> str:
         """Say the size of the table."""
@@ -103,7 +104,19 @@ class NoPositions(nn.Module):
     """
 
     def forward(
-        self, x: Float[Tensor, "*batch t dim"], at: int = 0
+        self, x: Float[Tensor, "*batch t dim"], at: int | Int[Tensor, "..."] = 0
     ) -> Float[Tensor, "*batch t dim"]:
         """Give x back."""
         return x
+
+
+def _last(at: int | Tensor) -> int:
+    """The largest of some positions."""
+    return int(at.max()) if isinstance(at, Tensor) else at
+
+
+def _rows(table: Tensor, at: int | Tensor, count: int) -> Tensor:
+    """So many rows of a table from position `at` on."""
+    if isinstance(at, Tensor):
+        return table[at[..., None] + torch.arange(count, device=at.device)]
+    return table[at : at + count]

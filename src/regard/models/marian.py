@@ -138,7 +138,7 @@ class Marian(Transformer):
         whole = lengths_of(source, lengths)
         return whole if self.reads_end else (whole - 1).clamp(min=1)
 
-    def _embed(self, embedding: nn.Embedding, ids: Tensor, at: int) -> Tensor:
+    def _embed(self, embedding: nn.Embedding, ids: Tensor, at: int | Tensor) -> Tensor:
         x = embedding(ids)
         placed: Tensor = self.position(x if self.scale == 1.0 else x * self.scale, at + self.first)
         return dropout(placed, self.dropout, self.training)

@@ -279,7 +279,7 @@ class Transformer(nn.Module):
     def _decoder(self) -> Iterable["DecoderLayer"]:
         return cast(Iterable[DecoderLayer], self.decoder)
 
-    def _embed(self, embedding: nn.Embedding, ids: Tensor, at: int) -> Tensor:
+    def _embed(self, embedding: nn.Embedding, ids: Tensor, at: int | Tensor) -> Tensor:
         x = embedding(ids) * math.sqrt(self.dim)
         placed: Tensor = self.position(x, at)
         return dropout(placed, self.dropout, self.training)

@@ -1,6 +1,6 @@
 /* The largest few of each row of logits from column `first` up, as log-probabilities over the whole
  * row, best first, and where they are: a log-softmax and a top-k that write neither. */
-#include "regard.h"
+#include "best.h"
 
 typedef struct {
     int64_t size, first, count;

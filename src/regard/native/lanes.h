@@ -11,6 +11,8 @@
  *   v_load_half(p), v_store_half(p, a)           bfloat16; to the nearest, ties to even, NaN stays
  *   v_turn(x)                                    x[LANES] becomes its transpose, in registers
  *   v_sums(x, n)                                 lane l is the sum over x[l % n]; spoils x
+ *   v_every_sum(x)                               lane l is v_sum(x[l]) to the last bit; spoils x
+ *   v_above(a, x)                                whether any lane is above x
  *   v_mix(x, low, high)                          32 bits of a hash of each lane of x (a VU: unsigned)
  */
 #undef V
@@ -33,6 +35,8 @@
 #undef v_mix
 #undef v_turn
 #undef v_sums
+#undef v_every_sum
+#undef v_above
 
 #define V NAME(V)
 #define I NAME(I)
@@ -54,6 +58,8 @@
 #define v_mix NAME(v_mix)
 #define v_turn NAME(v_turn)
 #define v_sums NAME(v_sums)
+#define v_every_sum NAME(v_every_sum)
+#define v_above NAME(v_above)
 
 typedef float V __attribute__((vector_size(LANES * 4)));
 typedef int32_t I __attribute__((vector_size(LANES * 4)));
@@ -132,6 +138,16 @@ REGARD_INLINE float v_sum(V a) {
     return _mm_cvtss_f32(_mm_add_ss(x, _mm_shuffle_ps(x, x, 1)));
 #else
     return (a[0] + a[2]) + (a[1] + a[3]);
+#endif
+}
+
+REGARD_INLINE int v_above(V a, float x) {
+#if LANES == 16
+    return _mm512_cmp_ps_mask((__m512)a, _mm512_set1_ps(x), _CMP_GT_OQ) != 0;
+#elif LANES == 8
+    return _mm256_movemask_ps(_mm256_cmp_ps((__m256)a, _mm256_set1_ps(x), _CMP_GT_OQ)) != 0;
+#else
+    return a[0] > x || a[1] > x || a[2] > x || a[3] > x;
 #endif
 }
 
@@ -246,6 +262,37 @@ REGARD_INLINE V v_sums(V *x, const int n) {
     FOLD(2)
     FOLD(4)
     FOLD(8)
+#undef FOLD
+    return x[0];
+#endif
+}
+
+/* Of all x[k] the sums of the two halves side by side, then of the halves of these: v_sum's order. */
+REGARD_INLINE V v_every_sum(V *x) {
+#if defined(__clang__)
+    V sums;
+    for (int l = 0; l < LANES; l++) sums[l] = v_sum(x[l]);
+    return sums;
+#else
+#if LANES == 16
+    const I lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+#elif LANES == 8
+    const I lane = {0, 1, 2, 3, 4, 5, 6, 7};
+#else
+    const I lane = {0, 1, 2, 3};
+#endif
+#define FOLD(s)                                                                                    \
+    if (s < LANES) {                                                                               \
+        const I low = (lane & ~s) + (((lane & s) != 0) & LANES), high = low + s;                   \
+        for (int k = 0; k < s; k++) {                                                              \
+            const V a = x[k], b = x[k + s];                                                        \
+            x[k] = __builtin_shuffle(a, b, low) + __builtin_shuffle(a, b, high);                   \
+        }                                                                                          \
+    }
+    FOLD(8)
+    FOLD(4)
+    FOLD(2)
+    FOLD(1)
 #undef FOLD
     return x[0];
 #endif

@@ -17,3 +17,13 @@ REGARD_API int regard_vnni(void) {
     return 0;
 #endif
 }
+
+linear regard_columns(int64_t kind, const linear *w, int64_t first, int64_t count) {
+    static const int64_t bytes[] = {4, 2, 1, 1};
+    linear some = *w;
+    some.w = (const char *)w->w + first * w->in * bytes[kind];
+    if (w->scale) some.scale = w->scale + first;
+    if (w->bias) some.bias = w->bias + first;
+    some.out = w->out - first < count ? w->out - first : count;
+    return some;
+}

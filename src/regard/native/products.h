@@ -10,7 +10,8 @@
 
 #define PANEL 32
 
-enum { FLOAT32, BFLOAT16, INT8, VNNI };
+enum { FLOAT32, BFLOAT16, INT8, VNNI, VNNI_AGAIN };
+/* VNNI_AGAIN: the rows are those of the call before, in `narrow` as bytes already. */
 enum { NONE, RELU, SWISH };
 
 typedef struct {
@@ -35,6 +36,9 @@ REGARD_PRODUCT(portable)
 REGARD_PRODUCT(avx2)
 REGARD_PRODUCT(avx512)
 #endif
+
+/* Some outputs of a product: `count` from `first` on, a multiple of PANEL. */
+linear regard_columns(int64_t kind, const linear *w, int64_t first, int64_t count);
 
 /* Whether bytes are multiplied by bytes at the level in force. */
 int regard_vnni(void);

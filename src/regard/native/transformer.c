@@ -4,6 +4,7 @@
  *
  * The cache is one block a step, (layers, 2, rows, inner), written once: a hypothesis finds its past
  * by the rows of its ancestors, so a beam that is re-ordered moves no keys. */
+#include "best.h"
 #include "products.h"
 
 typedef struct {
@@ -27,12 +28,17 @@ typedef struct {
 typedef struct {
     int64_t rows, width, past, source, stride, dim, words;
     const int32_t *ancestors; /* (rows, stride): the row of each step's block that a row comes from */
+    const int64_t *starts; /* the block of each sentence's first step; NULL: 0 */
     const float *x; /* (rows, dim): embedded tokens with their positions */
     float *const *blocks;
     const int64_t *block_rows;
-    const float *const *memories; /* (sentences, source, 2 inner): keys and values of each layer */
-    const int64_t *lengths;
-    float *logits; /* (rows, words) */
+    const float *const *memories; /* (sentences, layers): keys and values, (keys, 2 inner) each */
+    const int64_t *keys; /* how many each sentence's memories have */
+    const int64_t *lengths; /* and how many of them are looked at */
+    float *logits; /* (rows, words); NULL: not wanted */
+    int64_t first, count; /* the `count` best ids from `first` up and their log-probabilities; */
+    float *values;        /* NULL: not wanted */
+    int64_t *ids;
     int64_t layers, heads;
     float *own_looks, *cross_looks; /* for watchers: (layers, rows, heads, past + 1 or source) */
 } step_call;
@@ -60,8 +66,8 @@ REGARD_API const int64_t regard_layout_transformer_model[] = {
 #define L(field) REGARD_FIELD(step_call, field)
 REGARD_API const int64_t regard_layout_transformer_step[] = {
     sizeof(step_call), L(rows), L(width), L(past), L(source), L(stride), L(dim), L(words),
-    L(ancestors), L(x), L(blocks), L(block_rows), L(memories), L(lengths), L(logits), L(layers),
-    L(heads), L(own_looks), L(cross_looks), -1};
+    L(ancestors), L(starts), L(x), L(blocks), L(block_rows), L(memories), L(keys), L(lengths), L(logits), L(first), L(count),
+    L(values), L(ids), L(layers), L(heads), L(own_looks), L(cross_looks), -1};
 #undef L
 #define L(field) REGARD_FIELD(encode_call, field)
 REGARD_API const int64_t regard_layout_transformer_encode[] = {
@@ -87,7 +93,8 @@ static int fits(const model *m, int cross) {
 
 typedef struct {
     const float **k, **v;
-    float *x, *sub, *room, *wide, *looked, *scores;
+    float *x, *sub, *room, *wide, *looked, *scores, *part;
+    best_row *best;
     narrow_rows narrow;
 } room_plan;
 
@@ -127,16 +134,25 @@ REGARD_API int regard_transformer_step(const void *plan, const void *call, int32
         c->stride <= c->past)
         return BAD_PLAN;
     if (c->rows < 1) return WELL;
-    if (c->lengths && !regard_within(c->lengths, c->rows / c->width, 0, c->source + 1))
+    if (c->first < 0 || c->count < 0 || c->first > c->words || c->count > c->words - c->first ||
+        !c->values != !c->ids)
+        return BAD_PLAN;
+    const int64_t sentences = c->rows / c->width;
+    for (int64_t s = 0; s < sentences; s++)
+        if (c->keys[s] > c->source || c->lengths[s] < 0 || c->lengths[s] > c->keys[s])
+            return BAD_SPAN;
+    if (c->starts && (c->own_looks || !regard_within(c->starts, sentences, 0, c->past + 1)))
         return BAD_SPAN;
     for (int64_t r = 0; r < c->rows; r++)
-        for (int64_t j = 0; j <= c->past; j++) {
+        for (int64_t j = c->starts ? c->starts[r / c->width] : 0; j <= c->past; j++) {
             const int32_t back = c->ancestors[r * c->stride + j];
             if (back < 0 || back >= c->block_rows[j]) return BAD_SPAN;
         }
     if (threads > c->rows) threads = (int32_t)c->rows;
     const int64_t keys = c->past + 1 > c->source ? c->past + 1 : c->source;
-    const int64_t each = room(m, (c->rows + threads - 1) / threads, keys);
+    const int64_t some = (c->rows + threads - 1) / threads;
+    const int64_t parts_room = c->values ? some * (BEST_PART * 4 + (int64_t)sizeof(best_row)) : 0;
+    const int64_t each = room(m, some, keys) + (parts_room + 127) / 64 * 64;
     char *work = regard_scratch((size_t)(each * threads));
     if (!work) return NO_MEMORY;
     parts_call parts = {m, c, NULL, work, each, threads};

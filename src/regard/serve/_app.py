@@ -15,10 +15,10 @@ from regard import __version__
 from regard.errors import RequestError
 from regard.serve import _playground
 from regard.serve import _shapes as shapes
-from regard.serve._batcher import Job
 from regard.serve._errors import Refusal, explained
 from regard.serve._examples import as_input
 from regard.serve._guard import Guard
+from regard.serve._job import Job
 from regard.serve._metrics import KIND
 from regard.serve._models import Models
 from regard.serve._pages import docs_page

@@ -1,99 +1,47 @@
-"""Texts of all requests that wait, answered together: of like length, by a budget of tokens.
+"""Texts of all requests that wait, answered together.
 
-One thread computes. While it does, what comes waits; then the oldest text and those of the same
-work whose lengths are nearest to its own become one batch, as far as the budget goes. Where nothing
-is being computed, the first text waits for others for a moment.
+One thread computes. Texts that can be decoded while others come and go (`_going`) join at the next
+step, the oldest first, as far as there is room. All others wait while something is computed; then
+the oldest and those of the same work whose lengths are nearest to its own become one batch. Both
+take turns. Where nothing is being computed, the first text of a batch waits for others for a
+moment.
 """
 
 import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from concurrent.futures import Future, InvalidStateError
-from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from collections import Counter
+from collections.abc import Callable, Sequence
 
 from regard.serve._errors import Refusal, busy
+from regard.serve._going import Going
+from regard.serve._job import Job, TextWork
+from regard.serve._pace import Pace
 
-__all__ = ["Batcher", "Job", "TextWork"]
+__all__ = ["Batcher"]
 
 log = logging.getLogger(__name__)
 
 ROWS = 256
-"""The most texts that are answered at once."""
-
-
-@runtime_checkable
-class TextWork(Protocol, Hashable):
-    """What is done to texts; those of equal work may be done together."""
-
-    @property
-    def alone(self) -> bool:
-        """Whether each text is done by itself."""
-        ...
-
-    def __call__(self, jobs: Sequence["Job"], over: Callable[[], bool]) -> Sequence[Any]:
-        """The answers, in order.
-
-        Args:
-            over: whether nobody waits for any of them any more.
-
-        A job may be finished before: as soon as its answer is there.
-        """
-        ...
-
-
-@dataclass(eq=False)
-class Job:
-    """One text that waits for its answer.
-
-    Args:
-        text: the input.
-        size: its tokens.
-        work: what is done to it.
-        deadline: of `time.monotonic`.
-        own: what is asked of its output.
-        answer: comes from the thread that computes; cancelled by who does not wait any more.
-    """
-
-    text: str
-    size: int
-    work: TextWork
-    deadline: float
-    own: Any = None
-    answer: "Future[Any]" = field(default_factory=Future)
-    queued: float = field(default_factory=time.monotonic)
-    began: float = 0.0
-
-    def over(self) -> bool:
-        """Whether nobody waits any more."""
-        return self.answer.cancelled() or time.monotonic() >= self.deadline
-
-    def settled(self) -> bool:
-        """Whether nothing is left to do: it is answered, or nobody waits any more."""
-        return self.answer.done() or self.over()
-
-    def finish(self, found: Any) -> None:
-        """Give the answer or an exception, unless nobody waits."""
-        with suppress(InvalidStateError):
-            if isinstance(found, BaseException):
-                self.answer.set_exception(found)
-            else:
-                self.answer.set_result(found)
+"""The most texts of a batch."""
+HYPOTHESES = 320
+"""The most that are decoded at once: more are hardly faster, and all take longer."""
 
 
 class Batcher:
     """The queue and the thread that works it off.
 
     Args:
-        tokens: rows times the longest of a batch, at most; a longer text is alone.
+        tokens: of what is decoded at once, at most; of a batch, rows times the longest. A longer
+            text is alone.
         wait: seconds that a text waits for others where nothing is being computed.
         queue: texts that may wait; more are refused with 429.
-        backlog: seconds that a text may expect to wait; where it is more, all are refused with 429.
+        backlog: seconds that a text may expect to wait for others, or to lose to them; where it is
+            more, all are refused with 429.
         prepare: called in the thread before anything else.
-        noted: told of each batch: its jobs, and the seconds it took.
+        noted: told of what has been answered: its jobs, the seconds it took, and how many texts
+            were computed together.
     """
 
     def __init__(
@@ -104,19 +52,38 @@ class Batcher:
         backlog: float = math.inf,
         *,
         prepare: Callable[[], None] = lambda: None,
-        noted: Callable[[Sequence[Job], float], None] = lambda jobs, seconds: None,
+        noted: Callable[[Sequence[Job], float, int], None] = lambda jobs, seconds, together: None,
     ) -> None:
         self.tokens, self.wait, self.most, self.backlog = tokens, wait, queue, backlog
         self.noted, self._prepare = noted, prepare
+        self.pace = Pace()
         self._waiting: dict[TextWork, list[Job]] = {}
+        self._sizes: Counter[TextWork] = Counter()  # tokens that wait
+        self._going: dict[TextWork, Going] = {}
+        self._batched: set[TextWork] = set()  # works that are known to come a batch at a time
+        self._left = 0.0  # steps that what is going still needs
         self._count, self._closed = 0, False
-        self._pace = 0.001  # seconds a text, by a moving average
+        self._turn = 0.0  # when the next batch may be computed while something is going
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._work, name="regard-batcher", daemon=True)
         self._thread.start()
 
     def __len__(self) -> int:
         return self._count
+
+    def expected(self) -> float:
+        """How many seconds all that is there will take from a text that comes now.
+
+        A text that can join waits for none of the others, but each of their steps makes its own
+        longer.
+        """
+        steps, tokens = self._left, 0
+        for work, size in self._sizes.items():
+            if work in self._going:
+                steps += self.pace.left(size, 0)
+            else:
+                tokens += size
+        return self.pace.token * tokens + self.pace.more() * steps
 
     def submit(self, jobs: Sequence[Job]) -> None:
         """Let these wait for their answers: all or none.
@@ -127,13 +94,14 @@ class Batcher:
         with self._changed:
             if self._closed:
                 raise Refusal(503, "the server is stopping; ask again soon", 1)
+            expected = self.expected()
             if self._count + len(jobs) > self.most:
                 raise busy(
                     f"{self._count} texts are waiting, and at most {self.most} may: come again"
                     " soon, or send fewer at once",
-                    self._pace * self._count,
+                    expected,
                 )
-            if (expected := self._pace * self._count) > self.backlog:
+            if expected > self.backlog:
                 raise busy(
                     f"what waits takes about {expected:.1f} seconds, and at most"
                     f" {self.backlog:g} may: come again soon",
@@ -141,6 +109,7 @@ class Batcher:
                 )
             for job in jobs:
                 self._waiting.setdefault(job.work, []).append(job)
+                self._sizes[job.work] += job.size
             self._count += len(jobs)
             self._changed.notify()
 
@@ -154,39 +123,97 @@ class Batcher:
     def _work(self) -> None:
         self._prepare()
         while (batch := self._next()) is not None:
-            started = time.monotonic()
-            for job in batch:
-                job.began = started
-            self._answer(batch)
-            seconds = time.monotonic() - started
-            self._pace = 0.9 * self._pace + 0.1 * seconds / len(batch)
-            self.noted(batch, seconds)
+            if not batch:
+                self._step()
+            elif (going := self._going.get(batch[0].work)) is not None:
+                self._join(going, batch)
+            else:
+                started = time.monotonic()
+                for job in batch:
+                    job.began = started
+                self._answer(batch)
+                now = time.monotonic()
+                self._turn = now + now - started
+                self.pace.batch(sum(job.size for job in batch), now - started)
+                self.noted(batch, now - started, len(batch))
+
+    # -- what comes next
 
     def _next(self) -> list[Job] | None:
-        """The next batch, when its time has come; None: there is none and will be none."""
+        """What may begin now; []: nothing, something is going; None: there is and will be none."""
+        while True:
+            with self._changed:
+                work = self._choose()
+                if work is None:
+                    return [] if self._going else None
+                known = work in self._going or work in self._batched
+                if known:
+                    batch = self._fitting(work) if work in self._going else self._batch(work)
+                    self._take(work, batch)
+                    return batch
+            self._learn(work)
+
+    def _choose(self) -> TextWork | None:
+        """The work whose oldest text is next; None: none may begin now, or there is none."""
+        while True:
+            self._drop()
+            now, soon = time.monotonic(), math.inf
+            for work, jobs in sorted(self._waiting.items(), key=lambda own: own[1][0].queued):
+                if work in self._going:
+                    # Who is younger does not overtake who finds no room.
+                    return work if self._room(work, jobs[0]) else None
+                if work not in self._batched:
+                    return work
+                if self._going:
+                    if now >= self._turn:
+                        return work
+                    continue
+                early = jobs[0].queued + self.wait - now
+                full = self._sizes[work] >= self.tokens or len(jobs) >= ROWS
+                if early <= 0 or work.alone or full or self._closed:
+                    return work
+                soon = min(soon, early)
+            if self._going or (self._closed and not self._waiting):
+                return None
+            self._changed.wait(None if soon == math.inf else soon)
+
+    def _learn(self, work: TextWork) -> None:
+        """Find out whether texts of this work can be decoded while others come."""
+        try:
+            texts = None if work.alone else work.running()
+        except Exception:  # whatever it is, it comes again where it can be told
+            texts = None
         with self._changed:
-            while True:
-                self._drop()
-                if not self._waiting:
-                    if self._closed:
-                        return None
-                    self._changed.wait()
-                    continue
-                work, jobs = min(self._waiting.items(), key=lambda own: own[1][0].queued)
-                early = jobs[0].queued + self.wait - time.monotonic()
-                full = work.alone or self._cost(jobs) >= self.tokens or len(jobs) >= ROWS
-                if early > 0 and not full and not self._closed:
-                    self._changed.wait(early)
-                    continue
-                batch = jobs[:1] if work.alone else self._like(jobs)
-                self._take(work, batch)
-                return batch
+            if texts is None:
+                self._batched.add(work)
+            else:
+                self._going[work] = Going(texts, self.pace)
 
-    def _cost(self, jobs: Iterable[Job]) -> int:
-        return sum(job.size for job in jobs)
+    def _room(self, work: TextWork, job: Job, more: Sequence[Job] = ()) -> bool:
+        """Whether a text may join what is going and `more` of its work; one alone always may."""
+        if not more and not any(map(len, self._going.values())):
+            return True
+        width = self._going[work].texts.width
+        rows = sum(going.rows for going in self._going.values()) + width * (len(more) + 1)
+        tokens = sum(going.tokens for going in self._going.values()) + job.size
+        return rows <= HYPOTHESES and tokens + sum(one.size for one in more) <= self.tokens
 
-    def _like(self, jobs: Sequence[Job]) -> list[Job]:
+    def _fitting(self, work: TextWork) -> list[Job]:
+        """The oldest that have room, and are older than all of any other work."""
+        others = (jobs[0].queued for own, jobs in self._waiting.items() if own is not work)
+        until = min(others, default=math.inf)
+        batch: list[Job] = []
+        for job in self._waiting[work]:
+            if batch and (job.queued > until or not self._room(work, job, batch)):
+                break
+            batch.append(job)
+        return batch
+
+    def _batch(self, work: TextWork) -> list[Job]:
         """The oldest and those nearest to it in length, sorted by length."""
+        jobs = self._waiting[work]
+        if work.alone:
+            return jobs[:1]
         order = sorted(jobs, key=lambda job: job.size)
         low = high = order.index(jobs[0])
         while high - low + 1 < ROWS:
@@ -207,10 +234,12 @@ class Batcher:
     def _take(self, work: TextWork, batch: Sequence[Job]) -> None:
         taken = set(map(id, batch))
         rest = [job for job in self._waiting[work] if id(job) not in taken]
+        self._sizes[work] -= sum(job.size for job in batch)
         if rest:
             self._waiting[work] = rest
         else:
-            del self._waiting[work]
+            del self._waiting[work], self._sizes[work]
+            self._batched.discard(work)
         self._count -= len(batch)
 
     def _drop(self) -> None:
@@ -221,6 +250,39 @@ class Batcher:
                 job.finish(TimeoutError())
             if left:
                 self._take(work, left)
+
+    # -- what is computed
+
+    def _join(self, going: Going, batch: Sequence[Job]) -> None:
+        """Let texts begin with the next step."""
+        try:
+            ended = going.add(batch)
+        except Exception:  # each by itself: one may be what the others failed by
+            self._answer(batch)
+            ended = [*batch]
+        if ended:
+            self.noted(ended, 0.0, max(len(going), len(ended)))
+
+    def _step(self) -> None:
+        """One step of all that is going."""
+        left = 0.0
+        for work, going in [*self._going.items()]:
+            together = max(1, len(going))
+            try:
+                ended = going.step()
+            except Exception:
+                ended = going.jobs
+                going.forget()
+                for job in ended:
+                    self._answer([job])
+            if ended:
+                seconds, going.seconds = going.seconds, 0.0
+                self.noted(ended, seconds, together)
+            left += going.left()
+            if not going:
+                with self._changed:
+                    del self._going[work]
+        self._left = left
 
     def _answer(self, batch: Sequence[Job]) -> None:
         try:

@@ -12,7 +12,6 @@ import time
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary
 
 __all__ = ["AT_ONCE", "BACKLOG", "Keeper", "room"]
 
@@ -79,7 +78,7 @@ class Keeper:
     def __init__(self, connections: Collection[Any], most: int, seconds: float) -> None:
         self.connections, self.most, self.seconds = connections, most, seconds
         self.ended, self._said = 0, -math.inf
-        self._resting: WeakKeyDictionary[Any, _Rest] = WeakKeyDictionary()
+        self._resting: dict[Any, _Rest] = {}
 
     async def keep(self) -> None:
         """Look at all of them, again and again."""
@@ -102,16 +101,18 @@ class Keeper:
     def look(self, now: float) -> int:
         """End those that have waited too long, and say how many."""
         resting = []
+        # Made anew each time: what is kept of a connection would keep it when it is gone.
+        before, self._resting = self._resting, {}
         every = [*self.connections]
         for one in every:
             cycle = getattr(one, "cycle", None)
             answering = cycle is not None and not cycle.response_complete
             if answering and not one.transport.is_closing():  # it closes once all is read
-                self._resting.pop(one, None)
                 continue
-            rest = self._resting.get(one)
+            rest = before.get(one)
             if rest is None or rest.cycle is not cycle:
-                rest = self._resting[one] = _Rest(cycle, now)
+                rest = _Rest(cycle, now)
+            self._resting[one] = rest
             resting.append((rest.since, one))
         resting.sort(key=lambda own: own[0])
         over, ended = len(every) - self.most, 0

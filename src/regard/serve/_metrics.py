@@ -12,7 +12,7 @@ from prometheus_client import (
     multiprocess,
 )
 
-from regard.serve._batcher import Job
+from regard.serve._job import Job
 
 __all__ = ["KIND", "Metrics"]
 
@@ -60,9 +60,9 @@ class Metrics:
         )  # fmt: skip
         self.reloads = Counter("regard_reloads", "Folders loaded again", ["model"], registry=own)
 
-    def batch(self, jobs: Sequence[Job], seconds: float) -> None:
-        """Take note of a batch."""
-        self.batches.observe(len(jobs))
+    def answered(self, jobs: Sequence[Job], seconds: float, together: int) -> None:
+        """Take note of jobs that have been answered, and how many were computed together."""
+        self.batches.observe(together)
         self.computing.inc(seconds)
         for job in jobs:
             self.waited.observe(max(0.0, job.began - job.queued))

@@ -13,9 +13,10 @@ from regard.data.addresses import URL
 from regard.data.plain_json import plain_value
 from regard.errors import RequestError
 from regard.serve import _shapes as shapes
-from regard.serve._batcher import Batcher, Job, TextWork
+from regard.serve._batcher import Batcher
 from regard.serve._errors import Refusal
 from regard.serve._guard import Gate, noting
+from regard.serve._job import Job, TextWork
 from regard.serve._metrics import Metrics
 from regard.serve._models import Models, Served
 from regard.serve._settings import Settings
@@ -50,8 +51,8 @@ class Service:
         )  # fmt: skip
         self.streams = Streams(limits.streams, self._prepare)
 
-    def _note(self, jobs: Sequence[Job], seconds: float) -> None:
-        self.metrics.batch(jobs, seconds)
+    def _note(self, jobs: Sequence[Job], seconds: float, together: int) -> None:
+        self.metrics.answered(jobs, seconds, together)
         self.metrics.queue.set(len(self.batcher))
 
     def _prepare(self) -> None:

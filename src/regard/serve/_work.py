@@ -11,12 +11,13 @@ from typing import Any
 from regard.data.addresses import URL, only_bytes
 from regard.decode.waiting import Waiting, ending_when, waiting
 from regard.errors import RequestError
-from regard.serve._batcher import Job
+from regard.serve._job import Job
 from regard.serve._models import Served
 from regard.serve._settings import Limits
 from regard.tasks import Prediction, words
 from regard.tasks.keeping import keeping
 from regard.tasks.likelihood import likelihoods
+from regard.tasks.running import RunningTexts, running_texts
 from regard.views import ViewOptions
 
 __all__ = ["Looking", "Predicting", "Scoring", "check_decode", "plain", "shown_input"]
@@ -75,6 +76,15 @@ class Predicting:
         )
         return bool(name == "sample")
 
+    def running(self) -> "_Running | None":
+        """What decodes such texts while others come; None where something else is asked."""
+        if self.align or self.keep or self.wishes or self.alone:
+            return None
+        loaded = self.served.loaded
+        decoder = loaded.with_decoder(self.n_best, **dict(self.decode)).decoder
+        found = running_texts(loaded.task, loaded.model, decoder, loaded.fields)
+        return None if found is None else _Running(self.served, found)
+
     def __call__(self, jobs: Sequence[Job], over: Callable[[], bool]) -> list[dict[str, Any]]:
         """As `Prediction.as_json` gives them."""
         loaded = self.served.loaded
@@ -110,6 +120,31 @@ class Predicting:
         return Waiting(over, left) if self.align else Waiting(over, left, done)
 
 
+@dataclass(frozen=True)
+class _Running:
+    """Texts under way, answered as JSON."""
+
+    served: Served
+    texts: RunningTexts
+
+    @property
+    def width(self) -> int:
+        return self.texts.width
+
+    def add(self, names: Sequence[int], texts: Sequence[str]) -> dict[int, Any]:
+        with only_bytes():
+            return self._plain(self.texts.add(names, texts))
+
+    def drop(self, names: Sequence[int]) -> None:
+        self.texts.drop(names)
+
+    def step(self) -> dict[int, Any]:
+        return self._plain(self.texts.step())
+
+    def _plain(self, found: Mapping[int, Prediction]) -> dict[int, Any]:
+        return {name: plain(self.served, one) for name, one in found.items()}
+
+
 _NONE: Mapping[str, Any] = {"prefix": "", "force_words": (), "bad_words": ()}
 """What a text asks for that asks for nothing."""
 
@@ -128,6 +163,9 @@ class Scoring:
     def alone(self) -> bool:
         """Texts are judged together."""
         return False
+
+    def running(self) -> None:
+        """A batch at a time."""
 
     def __call__(self, jobs: Sequence[Job], over: Callable[[], bool]) -> list[dict[str, Any]]:
         """Input, output, score, log_prob, tokens; alignment where it is asked for."""
@@ -168,6 +206,9 @@ class Looking:
     def alone(self) -> bool:
         """What is recorded is of one input."""
         return True
+
+    def running(self) -> None:
+        """One at a time."""
 
     def __call__(self, jobs: Sequence[Job], over: Callable[[], bool]) -> list[Any]:
         """The picture of the only job."""

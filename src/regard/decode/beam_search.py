@@ -1,0 +1,330 @@
+"""A beam search of some sentences as a value that goes on step by step, for `Beam`.
+
+Each sentence has a number that stays its own and a step at which it began, so that others may join
+a search that is under way (see `running`); none of them can see another.
+"""
+
+import math
+from bisect import insort
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from regard.attention import rows_of
+from regard.attention.mask import take
+from regard.decode.coverage import Covered
+from regard.decode.history import End, History
+from regard.decode.hypothesis import Hypothesis
+from regard.decode.must import Must
+from regard.decode.panels import Panels
+from regard.decode.search import IMPOSSIBLE, Request, SoFar, forced, within_vocabulary
+from regard.decode.top import leading, log_probabilities, top
+from regard.protocols import EOS, PAD, Decoding
+
+if TYPE_CHECKING:
+    from regard.decode.beam import Beam
+
+__all__ = ["BeamSearch"]
+
+
+class BeamSearch:
+    """The beams of some sentences between two steps.
+
+    Args:
+        beam: whose settings count.
+        request: the sentences.
+        first: their numbers are `first`, `first` + 1, …
+    """
+
+    def __init__(self, beam: "Beam", request: Request, first: int = 0) -> None:
+        self.beam, self.request = beam, request
+        self.decoding = request.decoding
+        self.tokens, self.totals = request.begin()
+        self.rows = list(range(first, first + len(self.tokens)))
+        self.history = History()
+        self.active = torch.arange(len(self.tokens), device=self.tokens.device)
+        each = zip(self.rows, request.limits, strict=True)
+        self.books = {n: _Book(beam, n, limit, request.gain) for n, limit in each}
+        self.at = -1  # the last step, counted from 0
+        self._covered = Covered.of(request) if beam.coverage_penalty else None
+        wanted = request.force_words
+        self._must = None if wanted is None else Must(wanted, beam.beam_size, request.limits)
+        self._read = self.tokens[..., None][..., :0]  # (n, width, t), kept for rules alone
+        self._parents, self._width = self.tokens, 1
+        self._alive: _Alive
+
+    def step(self) -> list[int]:
+        """Go one step; give the rows of those sentences that are not finished, for `go_on`."""
+        self.at += 1
+        watching = nullcontext() if self._covered is None else self._covered.watching()
+        with rows_of(example=self.active), watching:
+            best, width = self._continuations()
+        ended = best.tokens == EOS
+        keys = best.keys.masked_fill(ended, -math.inf)
+        pick = keys.topk(min(width, ended.shape[1])).indices
+        totals, tokens, parents = (x.gather(1, pick) for x in best[:3])  # (n, width)
+        totals = totals.masked_fill(tokens == EOS, -math.inf)  # too few that do not end
+        bonus = None if self._covered is None else self._covered.look(self.beam.coverage_penalty)
+        backs, ids, sums = (x.cpu().numpy() for x in (parents, tokens, totals))
+        self._alive = _Alive(backs, ids, sums, bonus)
+        self.history.append(self.rows, self._alive.tokens, self._alive.parents, self._alive.totals)
+        self._end(best, ended, bonus)
+        self._width = self.tokens.shape[1]
+        self._parents, self.tokens, self.totals = parents, tokens, totals
+        likeliest = self._alive.totals.max(1).tolist()
+        return [
+            row
+            for row, (sentence, most) in enumerate(zip(self.rows, likeliest, strict=True))
+            if not self.books[sentence].closed(self.at, most, self._alive, row)
+        ]
+
+    def go_on(self, keep: list[int]) -> None:
+        """Leave all rows but these, and re-order the hypotheses for the next step."""
+        parents = self._parents
+        moved = parents.shape[1] != self._width or bool(
+            (self._alive.parents[keep] != np.arange(self._width)).any()
+        )
+        if len(keep) < len(self.rows):
+            self.leave(keep)
+            parents = parents[keep]
+        if moved:
+            self.decoding = self.decoding.select(parents)
+        if self.request.rules or self._must is not None:
+            self._read = torch.cat([take(self._read, parents), self.tokens[..., None]], -1)
+        if self._covered is not None:
+            self._covered.select(parents)
+
+    def leave(self, keep: list[int]) -> None:
+        """Leave all rows but these."""
+        index = torch.tensor(keep, dtype=torch.int64, device=self.tokens.device)
+        self.decoding, self.active = self.decoding.rows(index), self.active[index]
+        self.tokens, self.totals = self.tokens[index], self.totals[index]
+        self.rows = [self.rows[row] for row in keep]
+        self._read = self._read[index]
+        if self._covered is not None:
+            self._covered.rows(index)
+
+    def widen(self) -> None:
+        """Give each sentence all slots of the beam before the first step; all but one are dead."""
+        if self.tokens.shape[1] < self.beam.beam_size:
+            short = self.beam.beam_size - self.tokens.shape[1]
+            self.tokens = self.tokens.repeat(1, 1 + short)
+            self.totals = F.pad(self.totals, (0, short), value=-math.inf)
+
+    def join(self, decoding: Decoding, other: "BeamSearch") -> None:
+        """Take in the sentences of a search that has not begun, with their numbers.
+
+        Args:
+            decoding: of the sentences of both, those of `other` behind.
+        """
+        other.widen()
+        self.decoding = decoding
+        self.tokens = torch.cat([self.tokens, other.tokens])
+        self.totals = torch.cat([self.totals, other.totals])
+        self.rows = [*self.rows, *other.rows]
+        self.active = torch.cat([self.active, other.active])
+        self._read = self.tokens[..., None][..., :0]
+        for number, book in other.books.items():
+            book.start = self.at + 1
+            self.books[number] = book
+
+    def forget(self, numbers: Sequence[int]) -> None:
+        """Let go of what is known of sentences that have left."""
+        for number in numbers:
+            del self.books[number]
+        self.history.forget(min((book.start for book in self.books.values()), default=self.at + 1))
+
+    def best(self, sentence: int) -> list[Hypothesis]:
+        """The hypotheses of a sentence that is finished, best first."""
+        return [*map(self.history.trace, self.books[sentence].best())]
+
+    def so_far(self, keep: Sequence[int]) -> SoFar:
+        """What is found after a step in which these rows were not finished."""
+        rows = {self.rows[row]: row for row in keep}
+        books = [*self.books.values()]
+        return partial(_so_far, books, self.history, self.at, self._alive, rows)
+
+    def _continuations(self) -> tuple["_Best", int]:
+        """The best continuations of every sentence, and how many of them may go on."""
+        request, must, size = self.request, self._must, self.beam.beam_size
+        model, diversity = request.model, self.beam.diversity_rate
+        first = EOS + 1 if self.at + 1 < self.beam.min_length else EOS  # PAD and BOS lie below
+        start = forced(request, self.at, self.active)
+        if start is None and must is None and not request.rules:
+            if isinstance(model, Panels):
+                gains, ids, self.decoding = model.leading(
+                    self.tokens, self.decoding, first, 2 * size
+                )
+            else:
+                logits, self.decoding = model.step(self.tokens, self.decoding)
+                gains, ids = leading(logits, first, 2 * size, model.normalized)
+            return _best(gains, ids, self.totals, 2 * size, diversity), size
+        logits, self.decoding = model.step(self.tokens, self.decoding)
+        if start is not None:
+            within_vocabulary(start, logits.shape[-1])
+        scores = log_probabilities(logits, model.normalized)
+        free = request.ruled(scores, self._read, self.active)
+        free = free if must is None else must.hold(free, self._read, self.active)
+        gains, places = top(free[..., first:], min(2 * size, free.shape[-1] - first))
+        best = _best(gains, places + first, self.totals, 2 * size, diversity)
+        if must is not None:
+            shared = must.share(best[:3], free, self.totals, self._read, self.active)
+            best = _Best(*shared, keys=shared[0])
+        if start is None:
+            return best, size
+        width = 1 if bool((start != PAD).all()) else size
+        return _force(best, start, scores, self.totals), width
+
+    def _end(self, best: "_Best", ended: Tensor, bonus: list[list[float]] | None) -> None:
+        """Enter the hypotheses that ended among the best `beam_size`."""
+        at = ended[:, : self.beam.beam_size].nonzero(as_tuple=True)
+        found = (x.tolist() for x in (at[0], best.parents[at], best.totals[at]))
+        for row, parent, total in zip(*found, strict=True):
+            extra = 0.0 if bonus is None else bonus[row][parent]
+            self.books[self.rows[row]].end(self.at, parent, total, extra)
+
+
+class _Alive(NamedTuple):
+    """The hypotheses that go on after a step.
+
+    Shapes:
+        (n, width) each; `extra` has the coverage penalty of each old slot
+    """
+
+    parents: Any
+    tokens: Any
+    totals: Any
+    extra: list[list[float]] | None
+
+
+def _so_far(
+    books: Sequence["_Book"],
+    history: History,
+    step: int,
+    alive: _Alive,
+    rows: Mapping[int, int],
+) -> list[list[Hypothesis]]:
+    """Each sentence's best after a step, given the rows of those that go on."""
+    found = [
+        book.so_far(step, alive, rows[book.sentence]) if book.sentence in rows else book.best()
+        for book in books
+    ]
+    return [[history.trace(end) for end in ends] for ends in found]
+
+
+class _Best(NamedTuple):
+    """Continuations of every sentence, best first: (n, count) each."""
+
+    totals: Tensor
+    tokens: Tensor
+    parents: Tensor
+    keys: Tensor
+    """What they are chosen by: `totals`, less the penalty of `diversity_rate`."""
+
+
+def _best(values: Tensor, ids: Tensor, totals: Tensor, count: int, diversity: float) -> _Best:
+    """Give the `count` best continuations; they are among the best of each slot.
+
+    Shapes:
+        values and ids of the best of each slot (n, width, m), totals (n, width)
+    """
+    each = values.to(totals.dtype) + totals[..., None]
+    keys = each
+    if diversity and len(each[0]) > 1:
+        keys = each - diversity * torch.arange(each.shape[-1], device=each.device)
+    chosen, place = keys.flatten(1).topk(min(count, each[0].numel()))  # (n, count)
+    sums = chosen if keys is each else each.flatten(1).gather(1, place)
+    tokens = ids.flatten(1).gather(1, place)
+    return _Best(sums, tokens, place // ids.shape[-1], chosen)
+
+
+def _force(best: _Best, start: Tensor, scores: Tensor, totals: Tensor) -> _Best:
+    """Leave sentences with a forced token, `start` (n, 1), that one continuation of slot 0."""
+    gained = scores[:, 0].gather(1, start).clamp(min=IMPOSSIBLE)
+    only = torch.full_like(best.totals, -math.inf)
+    only[:, :1] = totals[:, :1] + gained
+    free = start == PAD
+    return _Best(
+        torch.where(free, best.totals, only),
+        torch.where(free, best.tokens, start),
+        torch.where(free, best.parents, 0),
+        torch.where(free, best.keys, only),
+    )
+
+
+class _Book:
+    """The hypotheses of one sentence that have ended, best first.
+
+    Args:
+        limit: the most tokens.
+        gain: what rules may add to the score of a token.
+    """
+
+    start = 0
+    """The step at which the sentence began."""
+
+    def __init__(self, beam: "Beam", sentence: int, limit: int, gain: float = 0.0) -> None:
+        self.beam, self.sentence, self.limit, self.gain = beam, sentence, limit, gain
+        self.wanted = beam.n_best if beam.bound == "limit" else beam.beam_size
+        self.ended: list[End] = []
+        self.cut: list[End] = []
+        patience = 1.0 if beam.beam_size == 1 else beam.patience
+        self.enough = math.inf if patience is None else patience * beam.beam_size
+
+    def end(self, step: int, parent: int, total: float, extra: float) -> None:
+        """Enter a hypothesis that ended in EOS; among equals the earlier stays before."""
+        if total != -math.inf:
+            score = total / self.beam.normalizer(step - self.start + 1) + extra
+            end = End(self.sentence, step, parent, EOS, total, score)
+            insort(self.ended, end, key=lambda e: -e.score)
+
+    def closed(self, step: int, likeliest: float, alive: _Alive, row: int) -> bool:
+        """Whether the sentence is finished, given the hypotheses still alive."""
+        length = step - self.start + 1
+        if length >= self.limit:
+            self.cut = self._cut(step, alive, row)
+            return True
+        if likeliest == -math.inf or len(self.ended) >= self.enough:
+            return True
+        if len(self.ended) < self.wanted:
+            return False
+        return self._hope(likeliest, length) <= self.ended[self.wanted - 1].score
+
+    def _hope(self, best: float, length: int) -> float:
+        """The score that a hypothesis of this length may still have, the bound of the search."""
+        if self.beam.bound == "now":
+            return best / self.beam.normalizer(length)
+        if not self.gain:
+            return best / self.beam.normalizer(self.limit)
+        # Each token but the last, EOS, may gain; the best length then lies anywhere.
+        return max(
+            (best + self.gain * max(size - length - 1, 0)) / self.beam.normalizer(size)
+            for size in range(length + 1, self.limit + 1)
+        )
+
+    def so_far(self, step: int, alive: _Alive, row: int) -> list[End]:
+        """Up to `n_best` of those that have ended and those alive, ranked as if all ended here."""
+        each = [*self.ended, *self._cut(step, alive, row)]
+        return sorted(each, key=lambda e: -e.score)[: self.beam.n_best]
+
+    def _cut(self, step: int, alive: _Alive, row: int) -> list[End]:
+        """The hypotheses alive as ends, best first."""
+        score = self.beam.normalizer(step - self.start + 1)
+        own = zip(*(x[row].tolist() for x in alive[:3]), strict=True)
+        cut = [
+            End(self.sentence, step, parent, token, total, total / score + extra)
+            for parent, token, total in own
+            for extra in [0.0 if alive.extra is None else alive.extra[row][parent]]
+            if total != -math.inf
+        ]
+        return sorted(cut, key=lambda e: -e.score)
+
+    def best(self) -> list[End]:
+        """Give up to `n_best` ends: those in EOS before those that the limit cut."""
+        return (self.ended + self.cut)[: self.beam.n_best]

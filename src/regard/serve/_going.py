@@ -1,0 +1,114 @@
+"""Texts that are decoded while others come and go: what is asked, and how far each is."""
+
+import time
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from regard.serve._job import Job
+from regard.serve._pace import Pace
+
+__all__ = ["Going", "Texts"]
+
+
+@runtime_checkable
+class Texts(Protocol):
+    """What `tasks.running.RunningTexts` is; answers are what a client gets."""
+
+    @property
+    def width(self) -> int:
+        """Hypotheses of a text."""
+        ...
+
+    def add(self, names: Sequence[int], texts: Sequence[str]) -> dict[int, Any]:
+        """Take texts in; give the answers of those that need no decoding."""
+        ...
+
+    def drop(self, names: Sequence[int]) -> None:
+        """Decode these no further."""
+        ...
+
+    def step(self) -> dict[int, Any]:
+        """Go one step; give the answers of those that are finished."""
+        ...
+
+
+class Going:
+    """The jobs of one work that are under way.
+
+    Args:
+        texts: decodes them.
+        pace: told how long it takes.
+    """
+
+    def __init__(self, texts: Texts, pace: Pace) -> None:
+        self.texts, self.pace, self.seconds = texts, pace, 0.0
+        self._jobs: dict[int, Job] = {}
+        self._began: dict[int, int] = {}
+        self._count = self._steps = 0
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    @property
+    def jobs(self) -> list[Job]:
+        """Those that have no answer yet."""
+        return [*self._jobs.values()]
+
+    def forget(self) -> None:
+        """Decode none of them any further."""
+        self._jobs.clear()
+        self._began.clear()
+
+    @property
+    def rows(self) -> int:
+        """Hypotheses that are decoded."""
+        return self.texts.width * len(self._jobs)
+
+    @property
+    def tokens(self) -> int:
+        """Of all inputs that are decoded."""
+        return sum(job.size for job in self._jobs.values())
+
+    def left(self) -> float:
+        """Steps that all of them still need."""
+        each = self._jobs.items()
+        return sum((self.pace.left(job.size, self._steps - self._began[n]) for n, job in each), 0.0)
+
+    def add(self, jobs: Sequence[Job]) -> list[Job]:
+        """Take jobs in; those that could be answered at once."""
+        now = time.monotonic()
+        names = range(self._count, self._count + len(jobs))
+        self._count += len(jobs)
+        found = self.texts.add(names, [job.text for job in jobs])
+        self.seconds += time.monotonic() - now
+        for name, job in zip(names, jobs, strict=True):
+            job.began = now
+            if name in found:
+                job.finish(found[name])
+            else:
+                self._jobs[name], self._began[name] = job, self._steps
+        return [job for name, job in zip(names, jobs, strict=True) if name in found]
+
+    def step(self) -> list[Job]:
+        """Go one step; the jobs that it has answered, and those for which nobody waits any more."""
+        gone = [name for name, job in self._jobs.items() if job.over()]
+        ended = [self._jobs.pop(name) for name in gone]
+        for job in ended:
+            job.finish(TimeoutError())
+        self.texts.drop(gone)
+        if not self._jobs:
+            return ended
+        count, began = len(self._jobs), time.monotonic()
+        found = self.texts.step()
+        took = time.monotonic() - began
+        self.seconds += took
+        self._steps += 1
+        self.pace.step(count, took)
+        for name, answer in found.items():
+            job = self._jobs.pop(name)
+            self.pace.ended(job.size, self._steps - self._began.pop(name))
+            job.finish(answer)
+            ended.append(job)
+        for name in gone:
+            self._began.pop(name, None)
+        return ended

@@ -1,0 +1,181 @@
+"""A search that sentences join and leave gives what each of them gets by itself."""
+
+import copy
+import random
+
+import pytest
+import torch
+
+from regard import native
+from regard.attention import watch
+from regard.decode import Beam, Greedy
+from regard.decode.packed import packed
+from regard.decode.running import RunningBeam, unsupported_reason
+from regard.errors import RequestError
+from regard.models.marian import Marian
+from regard.protocols import EOS, PAD
+from tests.decode.test_packed import a_transformer, an_rnnsearch, biased
+
+pytestmark = pytest.mark.skipif(native.library() is None, reason="no compiled library")
+VARIANTS = {
+    "post": a_transformer,
+    "learned": lambda: a_transformer(positions="learned", norm="pre", heads=2, head_dim=16),
+    "marian": lambda: biased(a_transformer(Marian, first=2, reads_end=False)),
+}
+
+
+def sentences(count, seed=0):
+    """Sources of many lengths."""
+    numbers = random.Random(seed)
+    return [
+        [*(numbers.randrange(4, 203) for _ in range(numbers.randrange(0, 14))), EOS]
+        for _ in range(count)
+    ]
+
+
+def together(rows):
+    wide = max(map(len, rows))
+    table = torch.tensor([[*row, *[PAD] * (wide - len(row))] for row in rows])
+    return table, torch.tensor([len(row) for row in rows])
+
+
+def alone(beam, model, rows):
+    return [beam(model, *together([row]))[0] for row in rows]
+
+
+def gone_through(running, rows, seed=0):
+    """The hypotheses of sentences that come one, two or three at a time, whenever they like."""
+    numbers, waiting = random.Random(seed), [*enumerate(rows)]
+    names, found = {}, {}
+    while waiting or len(running):
+        if waiting and numbers.random() < 0.4:
+            some = [waiting.pop(0) for _ in range(min(len(waiting), numbers.randrange(1, 4)))]
+            for number, (name, _) in zip(
+                running.add(*together([row for _, row in some])), some, strict=True
+            ):
+                names[number] = name
+        for number, hypotheses in running.step().items():
+            found[names[number]] = hypotheses
+    return [found[name] for name in range(len(rows))]
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_who_comes_when_changes_nothing(variant, precision):
+    model, rows = VARIANTS[variant](), sentences(9)
+    beam = Beam(beam_size=4, n_best=3, precision=precision, max_extra=4)
+    found = gone_through(RunningBeam(beam, model), rows)
+    for mine, expected in zip(found, alone(beam, model, rows), strict=True):
+        assert [h.tokens for h in mine] == [h.tokens for h in expected]
+        assert [h.score for h in mine] == [h.score for h in expected]
+        assert [h.token_scores for h in mine] == [h.token_scores for h in expected]
+
+
+@pytest.mark.parametrize(
+    "beam",
+    [
+        Beam(beam_size=1),
+        Beam(beam_size=3, n_best=3, diversity_rate=0.5),
+        Beam(beam_size=3, patience=1.0, length_penalty=0.6, penalty="gnmt"),
+        Beam(beam_size=3, bound="now", max_length=5),
+    ],
+)
+def test_other_beams(beam):
+    model, rows = a_transformer(), sentences(9, seed=2)
+    found = gone_through(RunningBeam(beam, model), rows, seed=2)
+    for mine, expected in zip(found, alone(beam, model, rows), strict=True):
+        assert [(h.tokens, h.score) for h in mine] == [(h.tokens, h.score) for h in expected]
+
+
+def test_who_leaves_is_not_decoded_and_the_others_are():
+    model, rows, beam = a_transformer(), sentences(6, seed=3), Beam(beam_size=2, n_best=2)
+    running = RunningBeam(beam, model)
+    numbers = running.add(*together(rows[:4]))
+    found = running.step()
+    running.drop([numbers[0], numbers[2], 1000])
+    assert len(running) == 2 - len(found)
+    numbers += running.add(*together(rows[4:]))
+    assert len(set(numbers)) == 6
+    running.drop([numbers[4]])
+    while len(running):
+        found |= running.step()
+    assert set(found) == {numbers[1], numbers[3], numbers[5]}
+    for n in (1, 3, 5):
+        (expected,) = alone(beam, model, [rows[n]])
+        assert [h.tokens for h in found[numbers[n]]] == [h.tokens for h in expected]
+    running.drop(running.add(*together(rows[:1])))
+    assert len(running) == 0
+    assert running.step() == {}
+    assert running.add(torch.zeros(0, 3, dtype=torch.int64)) == []
+
+
+def test_what_has_left_is_let_go():
+    model, rows, beam = a_transformer(), sentences(2, seed=4), Beam(beam_size=2, max_length=12)
+    running = RunningBeam(beam, model)
+    most = 0
+    for n in range(60):
+        if n % 5 == 0:
+            running.add(*together(rows))
+        running.step()
+        search = running._search
+        if search is not None:
+            past, source = search.decoding.carried["past"], search.decoding.memories["source"]
+            sizes = len(past.blocks), len(search.history._steps), len(search.books)
+            most = max(most, *sizes, len(source.held) // 2)
+    assert most <= 12 + 5
+
+
+def test_it_keeps_the_weights_of_its_beginning():
+    model, rows, beam = a_transformer(), sentences(1, seed=5), Beam(beam_size=2)
+    running = RunningBeam(beam, model)
+    (expected,) = alone(beam, model, rows)
+    with torch.no_grad():
+        for p in model.parameters():
+            p.mul_(1.5)
+    (number,) = running.add(*together(rows))
+    while not (found := running.step()):
+        pass
+    assert [h.tokens for h in found[number]] == [h.tokens for h in expected]
+
+
+def test_what_cannot_be_joined_says_why():
+    model = a_transformer()
+    assert unsupported_reason(Beam(), model) is None
+    for decoder, other, why in (
+        (Greedy(), model, "Greedy is no beam"),
+        (Beam(no_repeat_ngram=2), model, "rules"),
+        (Beam(min_length=3), model, "rules"),
+        (Beam(), an_rnnsearch(), "keeps the states of a batch together"),
+        (Beam(), a_transformer(dim=40), "multiples of 16"),
+    ):
+        assert why in str(unsupported_reason(decoder, other))
+        with pytest.raises(RequestError, match=why):
+            RunningBeam(decoder, other)
+    with watch(model):
+        assert "watches" in str(unsupported_reason(Beam(), model))
+
+
+def test_states_with_addresses_are_not_copied():
+    fast = packed(model := a_transformer())
+    decoding = fast.start(fast.encode(*together(sentences(2))))
+    with pytest.raises(TypeError, match="holds addresses"):
+        copy.deepcopy(decoding)
+    _, later = fast.step(torch.full((2, 1), 1), decoding)
+    with pytest.raises(RequestError, match="before its first step"):
+        fast.joined(decoding, later)
+    assert model is not None
+
+
+@pytest.mark.parametrize("wrong", [-1, 3])
+def test_starts_that_no_step_had_are_refused(wrong):
+    fast = packed(model := a_transformer())
+    decoding = fast.start(fast.encode(*together(sentences(2))))
+    tokens = torch.full((2, 1), 1)
+    for _ in range(2):
+        _, decoding = fast.step(tokens, decoding)
+    other = fast.start(fast.encode(*together(sentences(1))))
+    both = fast.joined(decoding, other)
+    both.carried["past"].starts[1] = wrong
+    with pytest.raises(IndexError, match="out of range"):
+        fast.step(torch.full((3, 1), 1), both)
+    assert model is not None
