@@ -270,6 +270,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     known = problems()
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("sets", nargs="*", help=f"of {', '.join(known)}; none: all")
+    parser.add_argument("--method", default="", help="only methods with this in their names")
     parser.add_argument("--json", type=Path, help="write the results there")
     parser.add_argument("--predictions", type=Path, help="write FOLDER/<set>.txt, one row a line")
     options = parser.parse_args(arguments)
@@ -282,6 +283,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in options.sets or known:
         here = []
         for method in known[name].methods:
+            if options.method not in method.name:
+                continue
             try:
                 result = measured(name, known[name], method)
             except ModuleNotFoundError as error:

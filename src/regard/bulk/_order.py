@@ -16,7 +16,7 @@ class Order:
 
     Args:
         folder: a trained folder, or a shipped name.
-        others: folders of models that write together with it.
+        others: folders of models that answer together with it.
         changes: `KEY=VALUE` for its decoder, or `task.KEY=VALUE`.
         graph: whose nodes the inputs name.
         n_best: alternatives to give in JSON.

@@ -51,7 +51,7 @@ OfGraph = Annotated[
 Others = Annotated[
     list[str] | None,
     typer.Option(
-        "--with", metavar="FOLDER", help="Another model to write together with: the mean."
+        "--with", metavar="FOLDER", help="Another model that answers too: the mean of all."
     ),
 ]
 
