@@ -1,9 +1,11 @@
 """Several texts below each other, and named stretches where there is little room."""
 
+import numpy as np
+
 from regard import viewer
 from regard.viewer import Run, drawable
 from regard.viewer.drawing import draw
-from regard.views import LabeledSpan, MapPanel, SpansPanel, ValuesPanel, View
+from regard.views import Axis, LabeledSpan, Map, MapPanel, SpansPanel, ValuesPanel, View
 from tests.viewer import views
 
 WORDS = ["a", "red", "bird"]
@@ -68,3 +70,18 @@ def test_a_page_without_a_picture_is_dark_where_the_reader_wants_it(tmp_path, pa
         page.page.goto(where.as_uri())
         colours.append(page.ask(back))
     assert colours == ["rgb(255, 255, 255)", "rgb(20, 24, 31)"]
+
+
+def test_numbers_of_looks_do_not_lie_on_each_other(tmp_path, page):
+    axes = [Axis(["a", "b", "c"]), Axis([str(i) for i in range(16)], "image", grid=(4, 4))]
+    one = Map.of("look", 0, 1, np.full((1, 3, 16), 1 / 16))
+    one.extra.update(x=[0.5, 0.5, 0.9], y=[0.5, 0.51, 0.5])
+    panels = [MapPanel("image", map=0)]
+    view = View(axes, [one], [Run([0], panels=panels)])
+    drawn = draw(view, view.runs[0], panels, width="page")
+    said = [text.get_text() for text in drawn.axes[0].texts if text.get_text()]
+    assert said == ["a", "1", "b", "2", "c", "3", "2"]
+    page.open(drawable(view).page(tmp_path / "page.html"))
+    page.ask("() => change({ row: 2 })")
+    page.settle()
+    assert page.fine()

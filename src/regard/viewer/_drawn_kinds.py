@@ -19,6 +19,7 @@ __all__ = ["features", "graph", "image", "pointer", "sound"]
 
 NODES = 300
 COPIED = "#e69f00"
+CLOSE = 0.07  # inches: numbers of looks that are nearer would lie on each other
 
 
 def _blues() -> Any:
@@ -123,9 +124,12 @@ def image(
         if len(trail) == 2:
             px, py = x + trail[0][: i + 1] * wide, y + 0.18 + trail[1][: i + 1] * high
             axes.plot(px, py, color=MARK, linewidth=1)
-            for number, at in enumerate(zip(px, py, strict=True), 1):
+            said: list[tuple[float, float]] = []  # no number lies on another; the last one is told
+            for number, at in reversed(list(enumerate(zip(px, py, strict=True), 1))):
                 axes.plot(*at, color=MARK, marker="o", markersize=5 if number <= i else 7)
-                write(axes, *at, str(number), 4.5, ha="center", color="white", zorder=4)
+                if all(np.hypot(at[0] - a, at[1] - b) > CLOSE for a, b in said):
+                    write(axes, *at, str(number), 4.5, ha="center", color="white", zorder=4)
+                    said.append(at)
     axes.set(xlim=(0, width), ylim=(down * (high + 0.24), axes.get_ylim()[1]))
     return made
 
