@@ -83,6 +83,7 @@ mutants: setup-test  ## break the kernels by hand, one line at a time: the tests
 load: setup-test  ## `regard serve` under load: throughput, latencies, 5,000 connections, memory (many minutes)
 	@$(STEP) load -- $(BIN)/python benchmarks/serve.py load $(ARGS)
 	@$(STEP) bare -- $(BIN)/python benchmarks/serve.py bare
+	@$(STEP) queue -- $(BIN)/python benchmarks/serve_queue.py
 	@$(STEP) connections -- $(BIN)/python benchmarks/serve_connections.py
 	@$(STEP) memory -- $(BIN)/python benchmarks/serve.py memory
 

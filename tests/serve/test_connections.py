@@ -97,6 +97,23 @@ def test_a_connection_that_is_gone_is_let_go():
     assert gone() is None
 
 
+def test_a_connection_that_was_reset_has_no_timer():
+    class Protocol:
+        timeout_keep_alive_task = None
+        lost = None
+
+        def connection_lost(self, error):
+            self.lost = error
+
+    one = Keeper(set(), most=10, seconds=5.0).counted(Protocol)()
+    one.connection_lost(None)
+    cancelled = []
+    one.timeout_keep_alive_task = SimpleNamespace(cancel=lambda: cancelled.append(1))
+    one.connection_lost(error := ConnectionResetError())
+    assert one.lost is error
+    assert cancelled
+
+
 def test_who_waits_longest_makes_room(caplog):
     old, new = [Connection() for _ in range(3)], [Connection() for _ in range(2)]
     busy = [Connection(complete=False) for _ in range(4)]

@@ -274,6 +274,8 @@ class _Source:
     lengths: Tensor
     owner: Tensor
     held: tuple[Tensor, ...]
+    widest: int
+    """As many keys as any sentence has, or more."""
 
     @classmethod
     def of(cls, pairs: Sequence[Tensor], lengths: Tensor, inner: int) -> "_Source":
@@ -283,19 +285,14 @@ class _Source:
         first = [expect("the source's memory", p, torch.float32, shape) for p in pairs]
         apart = torch.arange(n)[:, None] * (4 * size * 2 * inner)
         keys = torch.full((n,), size, dtype=torch.int64)
-        return cls(torch.tensor(first) + apart, keys, lengths, torch.arange(n) * 0, (*pairs,))
-
-    @property
-    def widest(self) -> int:
-        """The most keys of a sentence."""
-        return int(self.keys.max()) if len(self.keys) else 0
+        return cls(torch.tensor(first) + apart, keys, lengths, torch.arange(n) * 0, (*pairs,), size)
 
     def rows(self, index: Tensor) -> "_Source":
         """Keep some sentences."""
         at, keys, lengths, owner = (
             x.index_select(0, index) for x in (self.at, self.keys, self.lengths, self.owner)
         )
-        return _Source(at, keys, lengths, owner, self.held)
+        return _Source(at, keys, lengths, owner, self.held, self.widest)
 
     def joined(self, other: "_Source") -> "_Source":
         """With the sentences of another behind; tensors that none is in any more are let go."""
@@ -309,6 +306,7 @@ class _Source:
             torch.cat([self.lengths, other.lengths]),
             torch.cat([owner, other.owner + len(used)]),
             (*held, *other.held),
+            max(int(self.keys.max()), other.widest) if len(self.keys) else other.widest,
         )
 
     def __reduce__(self) -> Any:

@@ -96,6 +96,13 @@ class Keeper:
                 if len(keeper.connections) > keeper.most:
                     keeper.look(time.monotonic())
 
+            def connection_lost(self, exc: Exception | None) -> None:
+                super().connection_lost(exc)
+                # uvicorn's timer for the next request would keep a connection that was reset.
+                timer = getattr(self, "timeout_keep_alive_task", None)
+                if timer is not None:
+                    timer.cancel()
+
         return Counted
 
     def look(self, now: float) -> int:
