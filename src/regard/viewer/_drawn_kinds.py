@@ -128,7 +128,9 @@ def image(
             for number, at in reversed(list(enumerate(zip(px, py, strict=True), 1))):
                 axes.plot(*at, color=MARK, marker="o", markersize=5 if number <= i else 7)
                 if all(np.hypot(at[0] - a, at[1] - b) > CLOSE for a, b in said):
-                    write(axes, *at, str(number), 4.5, ha="center", color="white", zorder=4)
+                    write(
+                        axes, at[0], at[1], str(number), 4.5, ha="center", color="white", zorder=4
+                    )
                     said.append(at)
     axes.set(xlim=(0, width), ylim=(down * (high + 0.24), axes.get_ylim()[1]))
     return made
