@@ -27,7 +27,7 @@ Folder = Annotated[
     typer.Argument(
         metavar="FOLDER",
         help="A trained folder, or a shipped name: de-en-small, movie-reviews-small, roles-small, "
-        "aspects-small, digits-small.",
+        "aspects-small, digits-small, emoji-small.",
     ),
 ]
 Changes = Annotated[

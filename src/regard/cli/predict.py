@@ -132,6 +132,7 @@ def predict(
         regard predict runs/pronunciation/rnnsearch-cmudict photograph --set beam_size=1
         regard predict runs/tagging/bilstm-crf-aspects -i new.jsonl --into tagged.jsonl
         regard predict digits-small recording.wav
+        regard predict emoji-small emoji.png
         cat photo.png | regard predict runs/images/ram-digits -
         regard predict de-en-small -i 'corpus/*.jsonl.gz' -o translated --workers 2
     """
