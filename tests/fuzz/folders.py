@@ -111,7 +111,13 @@ def _labels(folder: Path) -> Target:
     from regard.fields import files
 
     tasks, seeds, texts = {}, [], {}
-    for name in ("aspects-small", "movie-reviews-small", "roles-small", "digits-small", "emoji-small"):
+    for name in (
+        "aspects-small",
+        "movie-reviews-small",
+        "roles-small",
+        "digits-small",
+        "emoji-small",
+    ):
         loaded = store.load(name)
         (folder / name).mkdir(exist_ok=True)
         tasks[name], texts[name] = loaded.task, files.files_of(loaded.fields)

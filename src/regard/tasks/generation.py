@@ -193,10 +193,8 @@ class Generation(Task):
         return self._rewards.means()
 
     def _cross_entropy(self, model: nn.Module, logits: Any, batch: PairBatch) -> Tensor:
-        normalized = bool(getattr(model, "normalized", False))
-        return smoothed_cross_entropy(
-            logits, batch.target_out, self.smoothing, normalized=normalized
-        )
+        given = bool(getattr(model, "normalized", False))
+        return smoothed_cross_entropy(logits, batch.target_out, self.smoothing, normalized=given)
 
     # -- predicting
 
