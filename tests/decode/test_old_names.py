@@ -16,6 +16,7 @@ TODAY = Beam(
 )  # fmt: skip
 
 
+@pytest.mark.nohook  # the hook looks at the keywords first
 def test_a_decoder_takes_keywords_under_their_old_names():
     with pytest.warns(DeprecationWarning, match="is now called") as said:
         assert Beam(**OLD, diversity=0.1) == TODAY

@@ -27,13 +27,8 @@ import torch
 from torch import Tensor
 
 from regard.native.once import once_differentiable
-from regard.native.processor import is_amd
 
 __all__ = ["affine", "recurrence", "tanh"]
-
-
-AMD = is_amd()
-"""Found once: compiled code asks too."""
 
 
 def recurrence(
@@ -70,12 +65,13 @@ def recurrence(
 
 
 def tanh(x: Tensor, out: Tensor | None = None) -> Tensor:
-    """Tanh without a gradient, by what is faster on this processor; `out` may be x.
+    """Tanh without a gradient; `out` may be x.
 
-    PyTorch's own is MKL's on a CPU. On Intel's processors it takes a third to a seventh of the time
-    of a sigmoid's form (one thread, 8 x 200 to 500 x 300 numbers), on AMD's five times as long.
+    On a CPU by the sigmoid. PyTorch's own is MKL's there: on Intel's processors it takes a third to
+    a seventh of the time, but its last digits depend on what stands beside a number, so that an
+    answer would depend on its batch.
     """
-    if x.device.type != "cpu" or not AMD:
+    if x.device.type != "cpu":
         return torch.tanh(x, out=out)
     return torch.mul(x, 2, out=out).sigmoid_().mul_(2).sub_(1)
 
