@@ -66,6 +66,9 @@ def serve(
     max_queue: Annotated[
         int, typer.Option(min=1, metavar="N", help="Texts that wait in a process.")
     ] = 4096,
+    join: Annotated[
+        bool, typer.Option("--join/--no-join", help="Texts join a beam search that is under way.")
+    ] = True,
     max_wait: Annotated[
         float, typer.Option(min=0.001, metavar="S", help="That a text may expect to wait.")
     ] = 5.0,
@@ -108,7 +111,8 @@ def serve(
     hosts = () if "*" in names or (not names and host not in LOCAL) else (*LOCAL, *names)
     settings = Settings(
         models=named(folders), host=host, port=port, limits=limits, changes=tuple(changes or ()),
-        batch_tokens=batch_tokens, wait=wait_ms / 1000, threads=threads, keys=_keys(keys),
+        batch_tokens=batch_tokens, join=join, wait=wait_ms / 1000, threads=threads,
+        keys=_keys(keys),
         hosts=hosts, proxy=tuple(proxy or ()), reload=reload, grace=grace, log_texts=log_texts,
     )  # fmt: skip
     level = logging.DEBUG if show_traces() else logging.getLogger("regard").level

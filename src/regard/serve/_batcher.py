@@ -39,6 +39,7 @@ class Batcher:
         queue: texts that may wait; more are refused with 429.
         backlog: seconds that a text may expect to wait for others, or to lose to them; where it is
             more, all are refused with 429.
+        join: texts that can be decoded while others come and go join what is being decoded.
         prepare: called in the thread before anything else.
         noted: told of what has been answered: its jobs, the seconds it took, and how many texts
             were computed together.
@@ -50,12 +51,13 @@ class Batcher:
         wait: float = 0.003,
         queue: int = 4096,
         backlog: float = math.inf,
+        join: bool = True,
         *,
         prepare: Callable[[], None] = lambda: None,
         noted: Callable[[Sequence[Job], float, int], None] = lambda jobs, seconds, together: None,
     ) -> None:
         self.tokens, self.wait, self.most, self.backlog = tokens, wait, queue, backlog
-        self.noted, self._prepare = noted, prepare
+        self.join, self.noted, self._prepare = join, noted, prepare
         self.pace = Pace()
         self._waiting: dict[TextWork, list[Job]] = {}
         self._sizes: Counter[TextWork] = Counter()  # tokens that wait
@@ -180,7 +182,7 @@ class Batcher:
     def _learn(self, work: TextWork) -> None:
         """Find out whether texts of this work can be decoded while others come."""
         try:
-            texts = None if work.alone else work.running()
+            texts = None if work.alone or not self.join else work.running()
         except Exception:  # whatever it is, it comes again where it can be told
             texts = None
         with self._changed:

@@ -46,7 +46,8 @@ class Service:
         self.gate, self.metrics = Gate(), Metrics()
         limits = settings.limits
         self.batcher = Batcher(
-            settings.batch_tokens, settings.wait, limits.queue, limits.wait, prepare=self._prepare,
+            settings.batch_tokens, settings.wait, limits.queue, limits.wait, settings.join,
+            prepare=self._prepare,
             noted=self._note,
         )  # fmt: skip
         self.streams = Streams(limits.streams, self._prepare)

@@ -54,6 +54,7 @@ class Settings:
         models: a name and a folder, or a shipped name, each.
         changes: `--set KEY=VALUE` for the decoders or tasks of all models.
         batch_tokens: padded tokens that are answered at once.
+        join: texts join the beam search that is under way, in place of waiting for its end.
         wait: seconds that a text waits for others where nothing is being computed.
         threads: CPU threads of a process.
         keys: of which a request must have one; none: everybody may ask.
@@ -71,6 +72,7 @@ class Settings:
     limits: Limits = field(default_factory=Limits)
     changes: tuple[str, ...] = ()
     batch_tokens: int = 4_096
+    join: bool = True
     wait: float = 0.003
     threads: int = 1
     keys: tuple[str, ...] = ()
