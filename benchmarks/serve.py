@@ -1,6 +1,7 @@
 """A server under load: how many texts a second, how long they take, and how much memory it has.
 
     python benchmarks/serve.py load   [--model de-en-small --data FILE --column other]
+    python benchmarks/serve.py load   --more=--no-join      # an option of our server
     python benchmarks/serve.py bare   [--precision int8]
     python benchmarks/serve.py memory [--workers 1,4]
     python benchmarks/serve.py soak   [--requests 100000]
@@ -253,7 +254,7 @@ def load(options: argparse.Namespace) -> None:
     texts = texts_of(options.data, options.column, 400)
     bodies = [json.dumps({"inputs": text}).encode() for text in texts]
     servers: dict[str, Callable[[], Any]] = {
-        "regard": lambda: ours(options.model, "--max-wait", "1000"),
+        "regard": lambda: ours(options.model, "--max-wait", "1000", *options.more),
         "one at a time": lambda: ours(options.model, "--batch-tokens", "1", "--max-wait", "1000"),
     }
     if importlib.util.find_spec("litserve"):
@@ -279,7 +280,7 @@ def load(options: argparse.Namespace) -> None:
             say(what="ratio", to=name, of=kind, min=round(ratios[0], 2), median=round(middle, 2),
                 max=round(ratios[-1], 2))  # fmt: skip
     capacity = float(np.median(rates["regard"]))
-    servers["regard"] = lambda: ours(options.model, "--max-wait", str(options.wait))
+    servers["regard"] = lambda: ours(options.model, "--max-wait", str(options.wait), *options.more)
     del servers["one at a time"]  # it is beyond its own capacity at all of these
     with ExitStack() as stack:
         running = {name: stack.enter_context(start()) for name, start in servers.items()}

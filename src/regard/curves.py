@@ -88,22 +88,20 @@ class TrainingLog:
         """
         if name not in self._values:
             raise RequestError(f"{self.run} has no curve {name!r}: {nearest(name, self._values)}")
+        # Lines about dev do not say the epoch: it lies between those of training around them.
+        known = [one for one in self._train if by in one and "step" in one]
+        steps, places = [one["step"] for one in known], [one[by] for one in known]
         x, y = [], []
         for place, value in self._values[name]:
-            where = self._where(place, by)
-            if where is not None:
-                x.append(where)
-                y.append(value)
+            if by in place:
+                where = place[by]
+            elif known and "step" in place:
+                where = float(np.interp(place["step"], steps, places))
+            else:
+                continue
+            x.append(where)
+            y.append(value)
         return Curve(self.run, name, tuple(x), tuple(y))
-
-    def _where(self, place: Mapping[str, float], by: str) -> float | None:
-        """Lines about dev do not say the epoch: it lies between those of training around them."""
-        if by in place or "step" not in place:
-            return place.get(by)
-        known = [one for one in self._train if by in one and "step" in one]
-        if not known:
-            return None
-        return float(np.interp(place["step"], [p["step"] for p in known], [p[by] for p in known]))
 
 
 def read_trainings(folders: Iterable[str | Path]) -> list[TrainingLog]:

@@ -29,7 +29,7 @@ def test_it_is_one_file_that_asks_for_nothing():
     assert "https:" not in text
     assert "@" + "DATA@" not in text
     assert "default-src 'none'" in text
-    assert len(script().encode()) <= 62 * 1024
+    assert len(script().encode()) <= 60 * 1024
 
 
 def attention(kind, heads, places):

@@ -23,15 +23,7 @@ from regard.errors import RequestError, nearest
 from regard.protocols import BOS, EOS, PAD, Decoding, Generator, Inputs, unpacked
 
 __all__ = [
-    "IMPOSSIBLE",
-    "Decoder",
-    "Gaining",
-    "Request",
-    "SoFar",
-    "Sources",
-    "check",
-    "forced",
-    "frozen",
+    "IMPOSSIBLE", "Decoder", "Gaining", "Request", "SoFar", "Sources", "check", "forced", "frozen",
     "within_vocabulary",
 ]  # fmt: skip
 

@@ -23,9 +23,7 @@ def bf16_is_fast() -> bool:
     With AVX-512 alone oneDNN takes bfloat16 and converts it to float32 and back: a training step
     of `summarization/abs-headlines` takes three times as long as in float32.
     """
-    asked = [
-        getattr(torch.cpu, f"_is_{name}_supported", None) for name in ("avx512_bf16", "amx_tile")
-    ]
-    if platform.machine().lower() not in ("x86_64", "amd64") or None in asked:
+    if platform.machine().lower() not in ("x86_64", "amd64"):
         return has_bf16()
-    return has_bf16() and any(ask() for ask in asked if ask is not None)
+    names = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
+    return has_bf16() and any(getattr(torch.cpu, name, has_bf16)() for name in names)

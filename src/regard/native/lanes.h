@@ -37,6 +37,7 @@
 #undef v_sums
 #undef v_every_sum
 #undef v_above
+#undef v_lanes
 
 #define V NAME(V)
 #define I NAME(I)
@@ -60,6 +61,7 @@
 #define v_sums NAME(v_sums)
 #define v_every_sum NAME(v_every_sum)
 #define v_above NAME(v_above)
+#define v_lanes NAME(v_lanes)
 
 typedef float V __attribute__((vector_size(LANES * 4)));
 typedef int32_t I __attribute__((vector_size(LANES * 4)));
@@ -236,6 +238,17 @@ REGARD_INLINE void v_turn(V *x) {
 #endif
 }
 
+/* The number of each lane. */
+REGARD_INLINE I v_lanes(void) {
+#if LANES == 16
+    return (I){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+#elif LANES == 8
+    return (I){0, 1, 2, 3, 4, 5, 6, 7};
+#else
+    return (I){0, 1, 2, 3};
+#endif
+}
+
 /* n is a power of two, at most LANES: halves of pairs are added until one vector is left. */
 REGARD_INLINE V v_sums(V *x, const int n) {
 #if defined(__clang__)
@@ -243,13 +256,7 @@ REGARD_INLINE V v_sums(V *x, const int n) {
     for (int l = 0; l < LANES; l++) sums[l] = v_sum(x[l % n]);
     return sums;
 #else
-#if LANES == 16
-    const I lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-#elif LANES == 8
-    const I lane = {0, 1, 2, 3, 4, 5, 6, 7};
-#else
-    const I lane = {0, 1, 2, 3};
-#endif
+    const I lane = v_lanes();
 #define FOLD(s)                                                                                    \
     if (s < LANES) {                                                                               \
         const I other = ((lane & s) != 0) & LANES, low = (lane & ~s) + other, high = low + s;      \
@@ -274,13 +281,7 @@ REGARD_INLINE V v_every_sum(V *x) {
     for (int l = 0; l < LANES; l++) sums[l] = v_sum(x[l]);
     return sums;
 #else
-#if LANES == 16
-    const I lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-#elif LANES == 8
-    const I lane = {0, 1, 2, 3, 4, 5, 6, 7};
-#else
-    const I lane = {0, 1, 2, 3};
-#endif
+    const I lane = v_lanes();
 #define FOLD(s)                                                                                    \
     if (s < LANES) {                                                                               \
         const I low = (lane & ~s) + (((lane & s) != 0) & LANES), high = low + s;                   \

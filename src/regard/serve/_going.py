@@ -42,8 +42,7 @@ class Going:
 
     def __init__(self, texts: Texts, pace: Pace) -> None:
         self.texts, self.pace, self.seconds = texts, pace, 0.0
-        self._jobs: dict[int, Job] = {}
-        self._began: dict[int, int] = {}
+        self._jobs: dict[int, tuple[Job, int]] = {}  # and the step with which each began
         self._count = self._steps = 0
 
     def __len__(self) -> int:
@@ -52,12 +51,11 @@ class Going:
     @property
     def jobs(self) -> list[Job]:
         """Those that have no answer yet."""
-        return [*self._jobs.values()]
+        return [job for job, _ in self._jobs.values()]
 
     def forget(self) -> None:
         """Decode none of them any further."""
         self._jobs.clear()
-        self._began.clear()
 
     @property
     def rows(self) -> int:
@@ -67,12 +65,12 @@ class Going:
     @property
     def tokens(self) -> int:
         """Of all inputs that are decoded."""
-        return sum(job.size for job in self._jobs.values())
+        return sum(job.size for job in self.jobs)
 
     def left(self) -> float:
         """Steps that all of them still need."""
-        each = self._jobs.items()
-        return sum((self.pace.left(job.size, self._steps - self._began[n]) for n, job in each), 0.0)
+        each = self._jobs.values()
+        return sum((self.pace.left(job.size, self._steps - began) for job, began in each), 0.0)
 
     def add(self, jobs: Sequence[Job]) -> list[Job]:
         """Take jobs in; those that could be answered at once."""
@@ -86,13 +84,13 @@ class Going:
             if name in found:
                 job.finish(found[name])
             else:
-                self._jobs[name], self._began[name] = job, self._steps
+                self._jobs[name] = job, self._steps
         return [job for name, job in zip(names, jobs, strict=True) if name in found]
 
     def step(self) -> list[Job]:
         """Go one step; the jobs that it has answered, and those for which nobody waits any more."""
-        gone = [name for name, job in self._jobs.items() if job.over()]
-        ended = [self._jobs.pop(name) for name in gone]
+        gone = [name for name, (job, _) in self._jobs.items() if job.over()]
+        ended = [self._jobs.pop(name)[0] for name in gone]
         for job in ended:
             job.finish(TimeoutError())
         self.texts.drop(gone)
@@ -105,10 +103,8 @@ class Going:
         self._steps += 1
         self.pace.step(count, took)
         for name, answer in found.items():
-            job = self._jobs.pop(name)
-            self.pace.ended(job.size, self._steps - self._began.pop(name))
+            job, since = self._jobs.pop(name)
+            self.pace.ended(job.size, self._steps - since)
             job.finish(answer)
             ended.append(job)
-        for name in gone:
-            self._began.pop(name, None)
         return ended

@@ -170,10 +170,11 @@ function command() {
 
 function python() {
   const run = runNow(), map = mapNow(), head = state.head === "mean" ? "" : `, ${state.head + 1}`, text = JSON.stringify;
-  if (!run.folder) return `regard.viewer.read(${text(file.head.source || "attention.seen")})[${text(map.name)}].weights${state.head === "mean" ? ".mean(0)" : `[${state.head}]`}`;
+  const weights = `[${text(map.name)}].weights${state.head === "mean" ? ".mean(0)" : `[${state.head}]`}`;
+  if (!run.folder) return `regard.viewer.read(${text(file.head.source || "attention.seen")})${weights}`;
   const asked = run.target ? `, target=${text(run.target)}` : "";
   const writes = (run.number || run.target) && file.sides[map.columns].kind === "text" && ["cross", "encoder", "decoder"].includes(map.kind);
-  if (!writes) return `regard.viewer.looking.view_of(regard.load(${text(run.folder)}), ${text(run.input)}${asked})[${text(map.name)}].weights${state.head === "mean" ? ".mean(0)" : `[${state.head}]`}`;
+  if (!writes) return `regard.viewer.looking.view_of(regard.load(${text(run.folder)}), ${text(run.input)}${asked})${weights}`;
   const more = run.number ? `, hypothesis=${run.number}` : asked;
   return `regard.viewer.looking.look(regard.load(${text(run.folder)}), ${text(run.input)}${more}).picture(${map.layer}${head}, kind=${text(map.kind)}${state.words ? "" : ", words=False"})`;
 }

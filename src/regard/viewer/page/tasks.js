@@ -85,7 +85,7 @@ VIEWS.push({
       for (let i = 0; i <= r; i++) c.lineTo(x[i] * width, y[i] * height);
       c.stroke();
       pencil(c, "center", "middle", 12);
-      const hidden = (i, a, b) => { for (let j = i + 1; j <= r; j++) if (Math.hypot(a - x[j] * width, b - y[j] * height) < 15) return true; return false; };  // below a later one
+      const hidden = (i, a, b) => x.some((u, j) => j > i && j <= r && Math.hypot(a - u * width, b - y[j] * height) < 15);  // below a later one
       for (let i = 0; i <= r; i++) { const a = x[i] * width, b = y[i] * height; c.fillStyle = colours.mark; c.beginPath(); c.arc(a, b, 9, 0, 7); c.fill(); if (hidden(i, a, b)) continue; c.fillStyle = "#fff"; c.fillText(i + 1, a, b); }
     }
     const words = p.rows.labels.map((l, i) => make("button", { class: "word", "aria-pressed": String(i === r), dir: "auto", click: () => choose(i, -1) }, l));
