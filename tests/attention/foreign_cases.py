@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -198,13 +199,18 @@ def outcome(case: Case, kernel: str) -> str:
         return NOT_OFFERED
 
 
+def release() -> str:
+    """Which transformers this is: its models change from release to release."""
+    return f"transformers {version('transformers')}"
+
+
 def table() -> str:
     """The table of the page: model types, and how each was seen."""
     rows: dict[tuple[str, ...], list[str]] = {}
     for kind, case in CASES.items():
         seen = tuple(outcome(case, kernel) for kernel in ("eager", "sdpa"))
         rows.setdefault(seen, []).append(f"`{kind}`")
-    lines = ["| eager | SDPA | model types of transformers |", "|---|---|---|"]
+    lines = [f"| eager | SDPA | model types of {release()} |", "|---|---|---|"]
     lines += [f"| {' | '.join(seen)} | {', '.join(kinds)} |" for seen, kinds in rows.items()]
     return "\n".join(lines)
 

@@ -21,10 +21,13 @@ def test_weights_are_the_models_own(kind, kernel):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", sorted(set(CASES) - set(FAST)))
 def test_weights_are_those_of_every_model(kind):
-    """Under both kernels, and the page has a row that says so."""
+    """Under both kernels; the page has a row that says so, for the release that it names."""
     seen = [foreign_cases.outcome(CASES[kind], kernel) for kernel in ("eager", "sdpa")]
     assert seen[0] != NOT_OFFERED
-    rows = foreign_cases.PAGE.read_text(encoding="utf-8").splitlines()
+    page = foreign_cases.PAGE.read_text(encoding="utf-8")
+    if f"model types of {foreign_cases.release()} |" not in page:
+        return  # another release may offer fused kernels for more models; the weights are equal
+    rows = page.splitlines()
     assert any(r.startswith(f"| {' | '.join(seen)} |") and f"`{kind}`" in r for r in rows)
 
 
