@@ -84,6 +84,37 @@ def test_a_source_that_does_not_compile_takes_no_other_down(sources, tmp_path, m
         assert CDLL(str(path)).regard_answer() == 42
 
 
+KILLED = """#!/bin/sh
+case "$*" in *" -c "*small.c*)
+  echo x >> {count}
+  if [ $(wc -l < {count}) -le {times} ]; then {how}; fi;;
+esac
+exec {compiler} "$@"
+"""
+HOW = {
+    "itself": "kill -9 $$",
+    "its program": "echo 'cc: Killed signal terminated program cc1' >&2; exit 1",
+}
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_a_compiler_that_was_killed_says_nothing_about_the_source(
+    how, sources, tmp_path, monkeypatch
+):
+    need_compiler()
+    compiler, cc, count = _build._compiler()[0], tmp_path / "cc", tmp_path / "count"
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("CC", str(cc))
+    cc.write_text(KILLED.format(count=count, times=3, how=HOW[how], compiler=compiler))
+    cc.chmod(0o755)
+    with pytest.raises(_build.BuildError, match=r"stopped twice .*is memory short"):
+        _build.cached(sources)
+    path, note = _build.cached(sources)  # killed once more, then compiled alone
+    assert note is None
+    assert CDLL(str(path)).regard_answer() == 42
+    assert count.read_text() == "x\n" * 4
+
+
 def test_builds_at_the_same_time_all_get_a_whole_object(sources, tmp_path, monkeypatch):
     need_compiler()
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from regard.serve._batcher import Batcher
+from regard.serve._errors import Refusal
 from regard.serve._job import Job
 from regard.serve._pace import Pace
 from regard.serve._work import Predicting
@@ -206,22 +207,26 @@ def test_the_line_through_the_steps():
         same.step(n, 0.02 / n)  # a line that goes down
     assert 0 < same.more() < 0.005
     for _ in range(300):
-        pace.ended(10, 15)
-    assert pace.left(10, 3) == pytest.approx(12, abs=0.1)
-    assert pace.left(10, 100) == 1.0
+        pace.ended(15)
+    assert pace.steps == pytest.approx(15, abs=0.1)
+    assert pace.lost(4) == pytest.approx(15 * 4 * pace.more(), rel=0.01)
 
 
-def test_what_is_there_is_counted_in_steps():
+def test_what_is_under_way_is_counted_by_what_it_takes_from_a_whole_text():
+    """However far those are: others take their places."""
     work = Going()
     batcher = Batcher(backlog=1.0)
     for n in (1, 2, 3) * 20:
         batcher.pace.step(n, 0.3 + 0.1 * n)
-    batcher.pace.steps = 1.0
+    batcher.pace.steps = 3.0
     first = walks(work, 4, 4)
     batcher.submit(first)
     work.texts.free.release(1)
     until(lambda: len(work.texts.seen) == 1)
-    until(lambda: batcher.expected() > 0)
     assert batcher.expected() == pytest.approx(0.6, rel=0.2)  # three steps of two texts
-    work.texts.free.release(10)
+    batcher.submit(walks(work, 4, 4))  # to wait for a step counts as to be in it
+    assert batcher.expected() == pytest.approx(1.2, rel=0.2)
+    with pytest.raises(Refusal, match="at most 1 may"):
+        batcher.submit(walks(work, 4))
+    work.texts.free.release(20)
     batcher.close()

@@ -7,6 +7,7 @@ builds and the others wait. The object files are cached too, so after a change o
 sources are compiled.
 """
 
+import errno
 import hashlib
 import os
 import platform
@@ -50,6 +51,10 @@ _NAMED = re.compile(r'^\s*#\s*(?:include|define\s+TEMPLATE)\s+"([\w.]+)"', re.MU
 
 class BuildError(Exception):
     """The library cannot be built."""
+
+
+class _Stopped(Exception):
+    """The compiler was stopped before it had said anything about the source."""
 
 
 def shipped(folder: Path) -> Path | None:
@@ -141,16 +146,29 @@ def build(
         keep: a folder that caches object files.
 
     Raises:
-        BuildError: no compiler, or nothing compiles.
+        BuildError: no compiler, nothing compiles, or the compiler was stopped from outside.
     """
     compiler = _compiler() if compiler is None else compiler
     with ThreadPoolExecutor(max(1, min(len(sources), os.cpu_count() or 1))) as pool:
-        made = list(pool.map(lambda source: _object(source, path.parent, compiler, keep), sources))
+        asked = [pool.submit(_object, source, path.parent, compiler, keep) for source in sources]
+    try:
+        # Those that were stopped, once more, one by one: together they may have had no memory.
+        made = [
+            _object(source, path.parent, compiler, keep)
+            if isinstance(one.exception(), _Stopped)
+            else one.result()
+            for source, one in zip(sources, asked, strict=True)
+        ]
+    except _Stopped as error:  # which says nothing about the source, so it must not be cached
+        raise BuildError(f"{compiler[0]} was stopped twice ({error}); is memory short?") from error
     objects = [str(file) for file, _ in made if file is not None]
     failed = [source.name for source, (file, _) in zip(sources, made, strict=True) if file is None]
     said = next((why for _, why in made if why), None)
     if objects:
-        said = _run([*compiler, *_flags(), *objects, "-o", str(path), "-lm"]) or said
+        try:
+            said = _run([*compiler, *_flags(), *objects, "-o", str(path), "-lm"]) or said
+        except _Stopped as error:
+            said = str(error)
     if not path.is_file():
         raise BuildError(f"{compiler[0]} cannot build the C kernels ({said})")
     return f"{' and '.join(failed)} did not compile" if failed else None
@@ -159,7 +177,11 @@ def build(
 def _object(
     source: Path, work: Path, compiler: list[str], keep: Path | None
 ) -> tuple[Path | None, str | None]:
-    """The object file of one source, compiled or cached; or None and the reason."""
+    """The object file of one source, compiled or cached; or None and the reason.
+
+    Raises:
+        _Stopped: nobody knows whether it compiles.
+    """
     read = _read_with(source)
     key = hashlib.sha256(repr((compiler, _flags(), os.stat(compiler[0]).st_mtime_ns)).encode())
     for path in read:
@@ -209,17 +231,29 @@ def _compiler() -> list[str]:
 
 
 def _run(command: list[str]) -> str | None:
-    """None on success, else the first line of the error."""
+    """None on success, else the first line of the error.
+
+    Raises:
+        _Stopped: by a signal, after `SECONDS`, or before it began, where memory is short.
+    """
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, errors="replace", timeout=SECONDS, check=False
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except subprocess.TimeoutExpired as error:
+        raise _Stopped(str(error)) from error
+    except OSError as error:
+        if error.errno in (errno.ENOMEM, errno.EAGAIN):
+            raise _Stopped(str(error)) from error
         return str(error)
     if done.returncode == 0 and Path(command[command.index("-o") + 1]).is_file():
         return None
     lines = (done.stderr or done.stdout).strip().splitlines()
     wrong = [line for line in lines if "error" in line] or lines
+    if done.returncode < 0:
+        raise _Stopped(f"by signal {-done.returncode}")
+    if killed := [line for line in lines if "signal terminated program" in line]:
+        raise _Stopped(killed[0])  # the driver of GCC goes on without its compiler
     return wrong[0] if wrong else f"it ended with {done.returncode}"
 
 

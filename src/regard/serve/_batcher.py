@@ -63,7 +63,6 @@ class Batcher:
         self._sizes: Counter[TextWork] = Counter()  # tokens that wait
         self._going: dict[TextWork, Going] = {}
         self._batched: set[TextWork] = set()  # works that are known to come a batch at a time
-        self._left = 0.0  # steps that what is going still needs
         self._count, self._closed = 0, False
         self._turn = 0.0  # when the next batch may be computed while something is going
         self._changed = threading.Condition()
@@ -79,13 +78,13 @@ class Batcher:
         A text that can join waits for none of the others, but each of their steps makes its own
         longer.
         """
-        steps, tokens = self._left, 0
-        for work, size in self._sizes.items():
+        texts, tokens = sum(map(len, [*self._going.values()])), 0
+        for work, jobs in self._waiting.items():
             if work in self._going:
-                steps += self.pace.left(size, 0)
+                texts += len(jobs)
             else:
-                tokens += size
-        return self.pace.token * tokens + self.pace.more() * steps
+                tokens += self._sizes[work]
+        return self.pace.token * tokens + self.pace.lost(texts)
 
     def submit(self, jobs: Sequence[Job]) -> None:
         """Let these wait for their answers: all or none.
@@ -267,7 +266,6 @@ class Batcher:
 
     def _step(self) -> None:
         """One step of all that is going."""
-        left = 0.0
         for work, going in [*self._going.items()]:
             together = max(1, len(going))
             try:
@@ -280,11 +278,9 @@ class Batcher:
             if ended:
                 seconds, going.seconds = going.seconds, 0.0
                 self.noted(ended, seconds, together)
-            left += going.left()
             if not going:
                 with self._changed:
                     del self._going[work]
-        self._left = left
 
     def _answer(self, batch: Sequence[Job]) -> None:
         try:

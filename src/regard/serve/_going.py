@@ -67,11 +67,6 @@ class Going:
         """Of all inputs that are decoded."""
         return sum(job.size for job in self.jobs)
 
-    def left(self) -> float:
-        """Steps that all of them still need."""
-        each = self._jobs.values()
-        return sum((self.pace.left(job.size, self._steps - began) for job, began in each), 0.0)
-
     def add(self, jobs: Sequence[Job]) -> list[Job]:
         """Take jobs in; those that could be answered at once."""
         now = time.monotonic()
@@ -104,7 +99,7 @@ class Going:
         self.pace.step(count, took)
         for name, answer in found.items():
             job, since = self._jobs.pop(name)
-            self.pace.ended(job.size, self._steps - since)
+            self.pace.ended(self._steps - since)
             job.finish(answer)
             ended.append(job)
         return ended

@@ -1,7 +1,7 @@
 """How long what waits will take, from what was measured.
 
 A step of a decoder for n texts takes a + b n seconds, by the line through the last steps: b is what
-a step of one text costs the others. A text takes as many steps as others of its tokens did. What is
+a step of one text costs the others. A text takes as many steps as those before it did. What is
 answered a batch at a time takes so many seconds a token.
 """
 
@@ -17,8 +17,8 @@ class Pace:
     def __init__(self) -> None:
         self.token = 0.0005
         """Seconds a token of what is answered a batch at a time."""
-        self.steps = 2.0
-        """Steps of a decoder a token of its input."""
+        self.steps = 30.0
+        """Steps of a decoder a text."""
         self._weight = self._n = self._t = self._nn = self._nt = 0.0
 
     def batch(self, tokens: int, seconds: float) -> None:
@@ -33,9 +33,9 @@ class Pace:
         self._nn = KEPT * self._nn + texts * texts
         self._nt = KEPT * self._nt + texts * seconds
 
-    def ended(self, tokens: int, steps: int) -> None:
+    def ended(self, steps: int) -> None:
         """A text was decoded to its end."""
-        self.steps = 0.95 * self.steps + 0.05 * steps / max(tokens, 1)
+        self.steps = 0.95 * self.steps + 0.05 * steps
 
     def more(self) -> float:
         """Seconds by which one text more makes a step longer.
@@ -51,6 +51,9 @@ class Pace:
         slope = (self._nt / self._weight - n * t) / spread
         return min(max(slope, 0.2 * t / n), t / n)  # other work on the machine bends the line
 
-    def left(self, tokens: int, steps: int) -> float:
-        """Steps that a text still needs which has made so many."""
-        return max(1.0, self.steps * tokens - steps)
+    def lost(self, texts: int) -> float:
+        """Seconds that a text loses to so many others, if others take the places of those that end.
+
+        They do while texts come as fast as they are answered. Where fewer come, it is less.
+        """
+        return self.steps * self.more() * texts
