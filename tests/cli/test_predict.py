@@ -1,5 +1,6 @@
 """`regard predict`: a filter that keeps lines in step, whatever is in them."""
 
+import gzip
 import itertools
 import json
 
@@ -34,6 +35,29 @@ def test_lines_of_a_file(capsys, folder, loaded, tmp_path):
     (tmp_path / "in.txt").write_text("\ufeff" + "\n".join(TEXTS), encoding="utf-8")
     ran = run(capsys, "predict", folder, "-i", str(tmp_path / "in.txt"))
     assert ran.out.splitlines() == loaded.translate(TEXTS)
+
+
+@pytest.mark.parametrize("name", ["in.jsonl", "in.jsonl.gz"])
+def test_lines_of_json_are_read_by_their_keys(name, capsys, folder, loaded, tmp_path):
+    lines = [json.dumps({"de": TEXTS[0]}), json.dumps(TEXTS[1]), "{", json.dumps({"x": "y"}), ""]
+    raw = "\n".join(lines).encode()
+    (tmp_path / name).write_bytes(gzip.compress(raw) if name.endswith(".gz") else raw)
+    ran = run(capsys, "predict", folder, "-i", str(tmp_path / name), "--columns", "source=de")
+    one, two = loaded.translate(TEXTS)
+    assert (ran.code, ran.out) == (0, f"{one}\n{two}\n\n\n")
+    assert "line 3 is refused: no JSON" in ran.err
+    assert "line 4 is refused: there is no 'de' among 'x'" in ran.err
+
+
+def test_packed_lines_of_text(capsys, folder, loaded, tmp_path):
+    packed = gzip.compress("\n".join(TEXTS).encode())
+    (tmp_path / "in.txt.gz").write_bytes(packed)
+    (tmp_path / "cut.txt.gz").write_bytes(packed[:-9])
+    ran = run(capsys, "predict", folder, "-i", str(tmp_path / "in.txt.gz"))
+    assert ran.out.splitlines() == loaded.translate(TEXTS)
+    ran = run(capsys, "predict", folder, "-i", str(tmp_path / "cut.txt.gz"))
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert "cut.txt.gz: could not be read: damaged or cut off" in ran.err
 
 
 def test_a_text_that_is_the_name_of_a_file_is_told_of(capsys, folder, loaded, tmp_path):

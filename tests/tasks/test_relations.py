@@ -277,6 +277,19 @@ def test_pieces_of_mentions_are_those_with_their_letters():
     assert [(m.of(one.text), m.type) for m in named] == [("ab", "Y"), ("cd", "X"), ("ef", "Y")]
 
 
+def test_a_second_relation_of_a_pair_is_told_of():
+    """A pair has one class; the last one that is said is learned."""
+    one = RelationDocument(
+        "1", "a b", (Mention(((0, 1),), "X", ("A",)), Mention(((2, 3),), "X", ("B",))),
+        (Relation("R", "A", "B"), Relation("R", "A", "B"), Relation("S", "A", "B")),
+    )  # fmt: skip
+    field, told = RelationField("document").learn([one]), []
+    column = field.encode([one], lambda *said: told.append(said), {})
+    assert [field.names[label] for label in column.labels[0].tolist()] == ["S"]
+    assert [(row, kind) for row, kind, _ in told] == [(0, "several relations of a pair")]
+    assert "'S' is learned" in told[0][2]
+
+
 def test_what_is_said_of_pairs_goes_with_their_documents(data, tmp_path):
     words = [f"{word} {at} 1.0 0.5 0.25" for at, word in enumerate(("toxic", "safe", "unseen"))]
     (tmp_path / "vectors.txt").write_text("\n".join(words) + "\n")

@@ -10,7 +10,7 @@ from typing import Any
 from regard.bulk import _packing
 from regard.errors import RequestError
 
-__all__ = ["BAD", "Shard", "found"]
+__all__ = ["BAD", "JSONL", "TEXT", "Shard", "form_at", "found"]
 
 BAD = ".bad.jsonl"
 """What is added to a shard's name for the file of its bad lines."""
@@ -94,13 +94,27 @@ def found(pattern: str, out: Path) -> list[Shard]:
     return sorted(shards, key=lambda one: one.name)
 
 
-def _shard(path: Path, out: Path) -> Shard:
+def form_at(path: Path) -> tuple[str, str]:
+    """What a file has by its name: `text`, `jsonl` or `tsv`; and `.gz`, `.zst` or "".
+
+    Raises:
+        RequestError: nothing is installed that reads `.zst`.
+    """
     suffix = path.suffix if path.suffix in _packing.PACKED else ""
-    ending = Path(path.name.removesuffix(suffix)).suffix
+    _packing.check(suffix)
+    return FORMS.get(_ending(path, suffix), TEXT), suffix
+
+
+def _ending(path: Path, suffix: str) -> str:
+    return Path(path.name.removesuffix(suffix)).suffix
+
+
+def _shard(path: Path, out: Path) -> Shard:
+    form, suffix = form_at(path)
+    ending = _ending(path, suffix)
     if ending in NONE:
         raise RequestError(f"{path}: no shard of lines; expected {NONE[ending]}")
-    _packing.check(suffix)
-    return Shard(path, out / path.name, FORMS.get(ending, TEXT), suffix)
+    return Shard(path, out / path.name, form, suffix)
 
 
 def _check_names(shards: Sequence[Shard]) -> None:

@@ -1,7 +1,5 @@
 """`regard predict`: any task's model on lines of text, as a filter or on the words given."""
 
-import io
-import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
@@ -10,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard._recipe.old_names import ASKED
-from regard.bulk._lines import CHUNK, Line, lines_of
+from regard.bulk._lines import CHUNK, Line
 from regard.cli._bulk import (
     Engine,
     Fresh,
@@ -30,6 +28,7 @@ from regard.cli._folder import (
     named_columns,
     open_folder,
 )
+from regard.cli._given import inputs_of
 from regard.cli._progress import counted
 from regard.errors import RequestError
 
@@ -38,11 +37,6 @@ if TYPE_CHECKING:
     from regard.tasks import Prediction
 
 __all__ = ["predict"]
-
-CONTROLS = {*range(32)} - set(b"\t\n\v\f\r\x1b")
-"""Bytes that no text has."""
-LARGEST = 1 << 28
-"""Bytes of a file from a pipe that are read."""
 
 
 def predict(
@@ -155,10 +149,6 @@ def predict(
     if texts and input:
         raise RequestError("give texts or --input, not both")
     loaded = open_folder(folder, changes, n_best, threads, others, graph)
-    if named and into is None:
-        raise RequestError(
-            "--columns: it says which column of a data file is what; expected --into or -o"
-        )
     if into is not None:
         _put_back(loaded, input, into, named)
         return
@@ -167,8 +157,7 @@ def predict(
     words = changing(
         loaded, replace_unknown or lexicon is not None, lexicon, attention, head, align
     )
-    given = _inputs(texts, input, loaded.task.reads_files)
-    given = _joined(given, loaded.task.join)  # an input may be several lines
+    given = inputs_of(loaded, texts, input, named_columns(named))
     with counted(loaded, "lines", quiet=sys.stdout.isatty()) as watched:
         total, refused = _predict(
             watched, given, words, prefix=prefix, as_json=as_json, align=align, keep=keep or (),
@@ -249,80 +238,6 @@ def _write(
     }
     found = prediction.as_json() if prediction else empty
     emit({**found, "refused": refused} if refused else found)
-
-
-def _inputs(texts: Sequence[str] | None, input: str | None, files: bool = False) -> Iterator[Line]:
-    """What is predicted.
-
-    Args:
-        files: an input is the path of a file; one that comes from a pipe is one input itself.
-    """
-    if texts and texts != ["-"]:
-        for text in texts:
-            if os.path.isfile(text) and not files:
-                say(f"{text} is taken as a text; the file of that name is read by -i {text}")
-        yield from map(_given, texts)
-    elif input is None or input == "-":
-        if sys.stdin.isatty():
-            say("reading from the terminal, one input a line; Ctrl-D ends")
-        if not files:
-            yield from lines_of(sys.stdin.buffer.readline)
-            return
-        source: Any = io.BufferedReader(sys.stdin.buffer)
-        try:
-            url = _piped(source)
-            yield from [Line(url)] if url else lines_of(source.readline)
-        finally:
-            source.detach()  # standard input stays open
-    else:
-        with open(input, "rb") as file:
-            if files and not _is_text(file.peek()):  # not a list of files, but one itself
-                yield Line(input)
-                return
-            yield from lines_of(file.readline)
-
-
-def _is_text(begins: bytes) -> bool:
-    """Whether what begins so can be lines of text, in whatever encoding."""
-    return not (set(begins) & CONTROLS)
-
-
-def _piped(source: io.BufferedReader) -> str:
-    """A file that comes from a pipe as a `data:` URL; "" where lines of text come."""
-    import base64
-
-    if _is_text(source.peek()):
-        return ""
-    return f"data:;base64,{base64.b64encode(source.read(LARGEST)).decode()}"
-
-
-def _given(text: str) -> Line:
-    """A text of the command line; its bytes may be no UTF-8."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return Line(os.fsencode(text).decode("utf-8", "replace"), "not UTF-8")
-    return Line(text)
-
-
-def _joined(
-    lines: Iterator[Line], join: Callable[[Iterator[str]], Iterator[str]]
-) -> Iterator[Line]:
-    """Inputs of several lines, as the task joins them; refused lines stay by themselves."""
-    refused: list[Line] = []
-
-    def good() -> Iterator[str]:
-        for line in lines:
-            if line.refused:
-                refused.append(line)
-            else:
-                yield line.text
-
-    for text in join(good()):
-        yield from refused
-        refused.clear()
-        yield Line(text)
-    yield from refused
 
 
 def _chunks(lines: Iterator[Line]) -> Iterator[list[Line]]:
