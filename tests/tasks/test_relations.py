@@ -285,7 +285,7 @@ def test_a_second_relation_of_a_pair_is_told_of():
     )  # fmt: skip
     field, told = RelationField("document").learn([one]), []
     column = field.encode([one], lambda *said: told.append(said), {})
-    assert [field.names[label] for label in column.labels[0].tolist()] == ["S"]
+    assert [field.names[label] for label in column.labels[0].tolist()] == ["S", ""]
     assert [(row, kind) for row, kind, _ in told] == [(0, "several relations of a pair")]
     assert "'S' is learned" in told[0][2]
 

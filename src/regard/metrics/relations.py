@@ -27,7 +27,8 @@ def relation_scores(
     .. math:: P = \frac{TP}{TP + FP}, \quad R = \frac{TP}{TP + FN}, \quad F_1 = \frac{2PR}{P + R}
 
     A relation counts once a document, however often it is said. P is 0 where nothing was found, R
-    where nothing was there, and F1 where nothing is right. This is the score of BioCreative V, task 3 (CDR), document level.
+    where nothing was there, and F1 where nothing is right. This is the score of BioCreative V, task
+    3 (CDR), document level.
 
     Args:
         prefix: put before the names of the scores.
