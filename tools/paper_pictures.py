@@ -1,0 +1,94 @@
+"""Draw the pictures of docs/papers/ with `regard look`, on models that recipes train.
+
+    OMP_NUM_THREADS=1 REGARD_DATA=… python tools/paper_pictures.py RUNS [PAGE...]
+
+RUNS is where trained folders are kept: a recipe is trained where it has none yet (one to four
+minutes of a core each). Without names of pages all are drawn. Needs the extras `plot` and `speech`.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+PAPERS = Path(__file__).parents[1] / "docs" / "images" / "papers"
+SICK = "A brown dog is running in the grass ||| An animal is playing outside in a field"
+QUESTION = "What is the name of the city where the first Olympic games were held ?"
+HEADLINE = (
+    "pgcli is a command line interface for PostgreSQL with auto-completion and syntax highlighting"
+)
+
+
+class Picture(NamedTuple):
+    """What is drawn.
+
+    Args:
+        model: a recipe, or a model that comes along.
+        inputs: what it looks at.
+        options: of `regard look`.
+        settings: of the recipe.
+    """
+
+    model: str
+    inputs: tuple[str, ...]
+    options: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+
+
+PICTURES = {
+    "transformer": Picture(
+        "de-en-small",
+        ("Klicken Sie auf die Schaltfläche, um die Datei zu speichern.",),
+        ("--kind", "cross"),
+    ),
+    "deepatt": Picture(
+        "roles-small", ("The committee gave the prize to a young writer from Ohio .",)
+    ),
+    "abs": Picture("summarization/abs-headlines", (HEADLINE,)),
+    "paulus": Picture("summarization/paulus-rl-headlines", (HEADLINE,)),
+    "rnnsearch": Picture("pronunciation/rnnsearch-cmudict-demo", ("photograph",)),
+    "self-attentive": Picture("classification/structured-questions", (QUESTION,)),
+    "disan": Picture("classification/disan-questions", (QUESTION,)),
+    "lstmn": Picture("classification/lstmn-questions", (QUESTION,)),
+    "dme": Picture("classification/dme-questions", (QUESTION,)),
+    "attention-via-attention": Picture(
+        "classification/attention-via-attention-questions", (QUESTION,)
+    ),
+    "abcnn": Picture("entailment/abcnn3-sick", (SICK,)),
+    "mpcnn": Picture("similarity/mpcnn-attention-sick", (SICK,)),
+    "decomposable": Picture("entailment/decomposable-sick", (SICK,)),
+    "word-by-word": Picture("entailment/word-by-word-sick", (SICK,)),
+    "distance": Picture("entailment/distance-sick", (SICK,)),
+}
+
+
+def main() -> None:
+    runs, *wanted = sys.argv[1:] or sys.exit(__doc__)
+    PAPERS.mkdir(exist_ok=True)
+    for page in wanted or PICTURES:
+        one, target = PICTURES[page], PAPERS / f"{page}.png"
+        folder = one.model
+        if "/" in one.model:
+            folder = str(Path(runs) / page)
+            if not Path(folder, "model.safetensors").is_file():
+                regard("train", one.model, *one.settings, "-o", folder)
+        regard("look", folder, *one.inputs, *one.options, "-o", str(target))
+        smaller(target)
+
+
+def regard(*words: str) -> None:
+    print("regard", *words, flush=True)
+    subprocess.run([sys.executable, "-m", "regard", *words], check=True)
+
+
+def smaller(path: Path) -> None:
+    """The same picture in at most 128 colors."""
+    from PIL import Image
+
+    with Image.open(path) as image:
+        few = image.convert("RGB").quantize(128, Image.Quantize.FASTOCTREE)
+    few.save(path, optimize=True)
+
+
+if __name__ == "__main__":
+    main()
