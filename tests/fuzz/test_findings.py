@@ -375,3 +375,11 @@ def test_a_damaged_note_of_a_shard_is_none(note, tmp_path):
     (tmp_path / ".bulk").mkdir()
     (tmp_path / ".bulk" / "a.txt.json").write_text(note)
     assert Notes(tmp_path, [("one", "1")], {}).read("a.txt") is None
+
+
+def test_a_note_of_several_lines_is_said_in_one(tmp_path):
+    (tmp_path / ".bulk").mkdir()
+    note = json.dumps({"models": [["a\nb", "2"]], "settings": {}})
+    (tmp_path / ".bulk" / "a.txt.json").write_text(note)
+    with pytest.raises(RequestError, match="was made with the model a b: "):
+        Notes(tmp_path, [("one", "1")], {}).check([], fresh=False)

@@ -124,7 +124,9 @@ class Notes:
         for path in sorted(self.folder.glob("*.json")):
             name = path.name.removesuffix(".json")
             note = self.read(name)
-            other = self._other(note) if note else ""
+            other = (
+                " ".join(self._other(note).split()) if note else ""
+            )  # one line, whatever is said
             if not other or (fresh and name in mine):
                 continue
             again = "-o another folder" if name not in mine else (
