@@ -5,9 +5,10 @@
 
 Pairs of sentences of mt/de-en are repeated, each time with their words in another random order,
 until there are so many tokens on both sides together. Printed: tokens a second while the store is
-made (with the pass that learns the tokenizers, and without); the time from a second start to the
-first batch, in a process that has loaded regard and torch; the memory of a process (resident set,
-the most at any time) that trains, with all of the data and with 10^5 tokens, and their difference.
+made (with the pass that the tokenizers are learned in, and behind it), and CPU seconds of all
+processes, which other work on the machine changes less; the time from a second start to the first
+batch, in a process that has loaded regard and torch; the memory of a process (resident set, the
+most at any time) that trains, with all of the data and with 10^5 tokens, and their difference.
 """
 
 import argparse
@@ -25,19 +26,34 @@ from regard.data.sources import find
 COLUMNS = {"source": "other", "target": "en"}
 
 TRAIN = """
-import json, resource, sys, time
+import json, logging, resource, sys, time
 import torch
 from regard.data.batch import plan
 from regard.tasks.translation import Translation
 from regard import catalog
 folder, store, steps = sys.argv[1], sys.argv[2], int(sys.argv[3])
-task, began = Translation(), time.perf_counter()
+
+def cpu():
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+class Told(logging.Handler):
+    at = 0.0, 0.0
+    def emit(self, record):
+        if "are learned from" in record.msg:
+            Told.at = time.perf_counter(), cpu()
+
+talk = logging.getLogger("regard")
+talk.addHandler(Told())
+talk.setLevel(logging.INFO)
+task, began, idle = Translation(), time.perf_counter(), cpu()
 data = task.data({"path": folder, "store": store, "tokenizer": {"vocab_size": 8000}})
 sizes = task.model_arguments(data.fields)
-opened = time.perf_counter() - began
+opened, busy = time.perf_counter() - began, cpu() - idle
+learned = Told.at[0] - began, Told.at[1] - idle
 batches = plan(data.train.sizes, tokens=2048, seed=1)
 batch = data.train.collate(batches[0])
-first = time.perf_counter() - began
+first, first_cpu = time.perf_counter() - began, cpu() - idle
 model = catalog.build("rnnsearch", sizes, {"embed": 64, "hidden": 64, "align": 64})
 optimizer = torch.optim.Adam(model.parameters())
 for at in range(steps):  # evenly over the epoch, so that every kind of length is met
@@ -49,7 +65,8 @@ for at in range(steps):  # evenly over the epoch, so that every kind of length i
 for indices in batches[:: max(1, len(batches) // 5000)]:  # rows from everywhere
     data.train.collate(indices)
 most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-print(json.dumps({"opened": opened, "first": first, "mib": most, "rows": len(data.train)}))
+print(json.dumps({"opened": opened, "first": first, "mib": most, "rows": len(data.train),
+    "cpu": busy, "first_cpu": first_cpu, "learned": learned[0], "learned_cpu": learned[1]}))
 """
 
 
@@ -81,6 +98,11 @@ def trained(data: Path, store: Path, steps: int) -> dict[str, float]:
     return found
 
 
+def told(what: str, tokens: int, wall: float, cpu: float) -> None:
+    rates = f"{tokens / wall:,.0f} tokens/s, {2 * tokens / cpu:,.0f} in 2 CPU s"
+    print(f"{what}: {wall:.0f} s, {cpu:.0f} CPU s: {rates}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("folder", type=Path, help="for the data and the stores; emptied by nobody")
@@ -97,12 +119,14 @@ def main() -> None:
         facts = sorted(store.glob("ids-*/store.json"), key=lambda path: path.stat().st_mtime)[-1]
         tokens = sum(json.loads(facts.read_text())["tokens"].values())
         if name == "large":
-            rate = tokens / began["opened"]
             print(f"{tokens:,} tokens, {began['rows']:,.0f} rows")
-            print(f"made in {began['opened']:.0f} s with the tokenizers: {rate:,.0f} tokens/s")
+            told("made with the pass over all rows", tokens, began["opened"], began["cpu"])
+            wall = began["opened"] - began["learned"]
+            told("made behind it", tokens, wall, began["cpu"] - began["learned_cpu"])
         found[name] = trained(folder / name, store, asked.steps)
     large, small = found["large"], found["small"]
-    print(f"second start: opened in {large['opened']:.2f} s, first batch {large['first']:.2f} s")
+    print(f"second start: opened in {large['opened']:.2f} s, first batch {large['first']:.2f} s "
+          f"({large['first_cpu']:.2f} CPU s)")  # fmt: skip
     print(f"memory: {large['mib']:.0f} MiB, with 10^5 tokens {small['mib']:.0f} MiB: "
           f"{large['mib'] - small['mib']:+.0f} MiB")  # fmt: skip
 

@@ -24,6 +24,8 @@ def cluster() -> Iterator[Any]:
     """
     try:
         ray = import_module("ray")
+        if ray.__spec__ is None or ray.__spec__.origin is None:  # a folder `ray` that is at hand
+            raise ImportError(name="ray")
     except ImportError:
         raise RequestError("--engine ray needs ray: pip install 'regard[ray]'") from None
     began = not ray.is_initialized()

@@ -1,6 +1,7 @@
 """The engine `ray` on a cluster of two nodes, which are processes on this machine."""
 
 import json
+import sys
 
 import pytest
 
@@ -26,6 +27,15 @@ def test_without_ray_one_sentence(capsys, folder, tmp_path, monkeypatch):
               "--engine", "ray")  # fmt: skip
     assert ran.code == 2
     assert ran.err == "regard: --engine ray needs ray: pip install 'regard[ray]'\n"
+
+
+def test_a_folder_called_ray_is_none(tmp_path, monkeypatch):
+    (tmp_path / "ray").mkdir()
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "ray", raising=False)
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])  # where ray is installed it would be found
+    with pytest.raises(RequestError, match="needs ray: pip install"), _processes.cluster():
+        pass
 
 
 def test_ray_has_processes(folder, tmp_path):

@@ -274,6 +274,10 @@ MAKERS: dict[str, Callable[[Path], Target]] = {
         f"folder-{part}": _later("folders", "folder", part=part)
         for part in ("config", "tokenizer", "weights", "metrics", "labels")
     },
+    **{f"foreign-{part}": _later("foreign", "foreign", part=part)
+       for part in ("fairseq", "opennmt-py", "joeynmt", "huggingface", "bytes", "spm")},
+    **{f"bulk-{part}": _later("shards", "shards", part=part)
+       for part in ("text", "jsonl", "tsv", "gz", "notes")},
     **{f"serve-{part}": _later("served", "served", part=part)
        for part in ("json", "lines", "form", "bytes", "query")},
 }  # fmt: skip

@@ -12,10 +12,13 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+import torch
 
 from regard import recipe, store, viewer
 from regard._recipe.layers import override
 from regard._recipe.reader import LONGEST, parse
+from regard.bulk._notes import Notes
+from regard.convert import _charsmap, convert
 from regard.data import addresses, formats, npz, token_parts
 from regard.data.formats import annotated, text
 from regard.data.problems import Problems
@@ -25,6 +28,7 @@ from regard.errors import MOST, RegardError, RequestError
 from regard.fields.predicates import PredicatesField
 from regard.viewer._seen import MAGIC, START, dump
 from regard.viewer._seen import parse as parse_seen
+from tests.convert.test_checkpoints import fairseq
 from tests.fuzz.binaries import _npz
 from tests.fuzz.seeds import COLUMNS, TEXTS
 from tests.store import toy
@@ -318,3 +322,64 @@ def test_fields_that_hold_something_else():
 
 def test_a_mapping_without_weights():
     refused(lambda: viewer.view({}), "expected weights, got none")
+
+
+def charsmap(units, texts):
+    """SentencePiece's rules: an array of Darts, then texts."""
+    array = struct.pack(f"<{len(units)}I", *units)
+    return struct.pack("<I", len(array)) + array + texts
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "cut off"),
+        (struct.pack("<I", 400) + bytes(8), "cut off"),
+        (charsmap([1 << 10], b"\0"), "leads out of itself"),
+        (charsmap([300 << 10, *[0] * 255], b"\0"), "leads out of itself"),
+        # 'a' (97) is a rule whose text would begin behind all texts, or in the middle of a letter.
+        (charsmap([0, *[0] * 96, 97 | 1 << 8 | 3 << 10, *[9] * 158], b"\0"), "no text"),
+        (charsmap([0, *[0] * 96, 97 | 1 << 8 | 3 << 10, *[1] * 158], "é\0".encode()), "no text"),
+    ],
+)
+def test_rules_for_letters_that_lead_nowhere(content, said):
+    with pytest.raises(ValueError, match=said):
+        _charsmap.check(content)
+
+
+def test_rules_for_letters_that_are_whole():
+    _charsmap.check(charsmap([0, *[0] * 96, 97 | 1 << 8 | 3 << 10, *[0] * 158], "é\0".encode()))
+
+
+@pytest.mark.parametrize("lacking", ["encoder_embed_dim", "encoder_layers"])
+def test_a_setting_that_a_checkpoint_lacks_is_named(lacking, tmp_path):
+    fairseq(tmp_path)
+    content = torch.load(tmp_path / "checkpoint_best.pt", weights_only=False)
+    settings = vars(content["cfg"]["model"])
+    del settings[lacking], settings[lacking.replace("encoder", "decoder")]
+    torch.save(content, tmp_path / "checkpoint_best.pt")
+    with pytest.raises(RequestError, match=f"it lacks '{lacking}'"):
+        convert(tmp_path, "fairseq", tmp_path / "own")
+
+
+def test_sizes_of_no_machine_take_no_memory(tmp_path):
+    fairseq(tmp_path, encoder_ffn_embed_dim=10**12, decoder_ffn_embed_dim=10**12)
+    with pytest.raises(RequestError, match="do not fit"):
+        convert(tmp_path, "fairseq", tmp_path / "own")
+
+
+@pytest.mark.parametrize(
+    "note", ["[" * 9999, '{"models": 1.5}', '{"models": [["a"]]}', '{"settings": []}', "[]"]
+)
+def test_a_damaged_note_of_a_shard_is_none(note, tmp_path):
+    (tmp_path / ".bulk").mkdir()
+    (tmp_path / ".bulk" / "a.txt.json").write_text(note)
+    assert Notes(tmp_path, [("one", "1")], {}).read("a.txt") is None
+
+
+def test_a_note_of_several_lines_is_said_in_one(tmp_path):
+    (tmp_path / ".bulk").mkdir()
+    note = json.dumps({"models": [["a\nb", "2"]], "settings": {}})
+    (tmp_path / ".bulk" / "a.txt.json").write_text(note)
+    with pytest.raises(RequestError, match="was made with the model a b: "):
+        Notes(tmp_path, [("one", "1")], {}).check([], fresh=False)

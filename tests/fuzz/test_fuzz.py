@@ -17,7 +17,7 @@ CHEAP = (
     "tsv", "jsonl", "jsonl-lists", "moses", "cbt", "squad", "babi", "trees", "conll", "conllu",
     "conll2005", "pubtator-tags", "text-pairs", "pubtator", "bioc", "documents", "given-document",
     "vectors", "lexicon", "graph-edges", "graph-nodes", "override", "gzip", "npz", "tar", "seen",
-    "checkpoint",
+    "checkpoint", "foreign-spm", "bulk-text", "bulk-jsonl", "bulk-tsv", "bulk-gz", "bulk-notes",
 )  # fmt: skip
 
 

@@ -62,6 +62,12 @@ def test_every_number_of_every_constructor_has_a_range():
     assert lacking == set()
 
 
+@pytest.mark.parametrize("key", ["sample", "stream.buffer", "stream.lanes", "max_length", "limit"])
+def test_none_of_what_is_counted_is_no_number(key):
+    with pytest.raises(RequestError, match=rf"data\.{key}: expected a number from 1 to .*, got 0"):
+        recipe.load(RECIPES[0], {f"data.{key}": 0}).check()
+
+
 @pytest.mark.parametrize("name", RECIPES)
 def test_whatever_is_written_passes_or_is_refused_in_one_sentence(name):
     keys = [key for key, _ in flat(recipe.load(name).check().resolved()) if key[:6] != "expect"]

@@ -138,6 +138,10 @@ def test_what_cannot_be_stored_is_said(folder, tmp_path):
             task.data(corpus)
     with pytest.raises(RequestError, match=r"the task tagging is read otherwise"):
         Tagging().data({**corpus, "columns": {"tags": "label"}})
+    with pytest.raises(
+        RequestError, match=r"data\.store: .*train\.tsv is a file; expected a folder"
+    ):
+        Translation().data({**section, "store": str(tmp_path / "train.tsv")})
     with pytest.raises(RequestError, match=r"data\.limit\.train: a store has every row"):
         Translation().data({**section, "limit": 10})
     (tmp_path / "train.tsv").write_text("source\ttarget\n\t\n", "utf-8")

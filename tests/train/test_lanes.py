@@ -278,6 +278,7 @@ def test_a_stream_that_cannot_be_is_said(tmp_path):
         ({"stream": stream, "store": str(tmp_path)}, "leave out one"),
         ({"stream": stream, "limit": 10}, "a stream has every row"),
         ({"stream": {**stream, "buffer": "x"}}, "buffer"),
+        ({"path": str(tmp_path), "stream": {"lines": 3}}, "'lines'.* did you mean 'lanes'"),
     ):
         with pytest.raises(RequestError, match=said):
             Translation().data(section)

@@ -61,3 +61,6 @@ def test_another_model_and_no_folder_are_refused_with_the_place(first, tmp_path)
         built(recipe(tmp_path, model="rnnsearch"), f"train.start={first}")
     with pytest.raises(RequestError, match=r"train\.start: no model folder 'nowhere'"):
         built(path, "train.start=nowhere")
+    said = r"train\.start: .* is a model for classification, and the recipe's task is translation"
+    with pytest.raises(RequestError, match=said):
+        built(path, "train.start=movie-reviews-small")

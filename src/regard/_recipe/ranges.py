@@ -183,12 +183,12 @@ RANGES: Mapping[str, Mapping[str, Range]] = {
         "threshold": POSITIVE,
     },
     "data": {
-        **dict.fromkeys(("last_words", "limit", "max_length"), SOME),
+        **dict.fromkeys(("last_words", "limit", "max_length", "sample"), SOME),
         "columns": SOME,
     },
     "data.dev": {"share": Range(0, 1), "seed": SEED},
     "data.vectors": {"most": COUNT},
-    "data.stream": {"buffer": COUNT, "lanes": Range(1, 10_000)},
+    "data.stream": {"buffer": SOME, "lanes": Range(1, 10_000)},
     "data.tokenizer": {"min_count": SOME, "vocab_size": Range(5, 100_000_000)},
 }  # fmt: skip
 """Section -> setting -> what its numbers may be, those in a list or under keys too."""

@@ -14,6 +14,7 @@ from typing import Any
 from regard import __version__
 from regard._files import replace_file
 from regard.bulk._shards import Shard
+from regard.data.plain_json import read_json
 from regard.errors import RequestError
 
 __all__ = ["NOTES", "Made", "Notes", "identity"]
@@ -97,10 +98,10 @@ class Notes:
     def read(self, name: str) -> dict[str, Any] | None:
         """A note; None where there is none, or none that can be read."""
         try:
-            found = json.loads(self._path(name).read_text("utf-8"))
+            found = read_json(self._path(name).read_text("utf-8"))
         except (OSError, ValueError):
             return None
-        return found if isinstance(found, dict) else None
+        return found if _is_note(found) else None
 
     def is_done(self, shard: Shard, note: Mapping[str, Any]) -> bool:
         """Whether the output of a note is there, and its input is what it was."""
@@ -123,7 +124,9 @@ class Notes:
         for path in sorted(self.folder.glob("*.json")):
             name = path.name.removesuffix(".json")
             note = self.read(name)
-            other = self._other(note) if note else ""
+            other = (
+                " ".join(self._other(note).split()) if note else ""
+            )  # one line, whatever is said
             if not other or (fresh and name in mine):
                 continue
             again = "-o another folder" if name not in mine else (
@@ -152,6 +155,15 @@ class Notes:
                 called = "--set" if key == "changes" else key
                 return f"{called} = {_said(theirs.get(key))}, and not {_said(own.get(key))}"
         return ""
+
+
+def _is_note(found: Any) -> bool:
+    """Whether it has the form of what `write` writes; a damaged one counts as none."""
+    if not isinstance(found, dict):
+        return False
+    models = found.get("models", [])
+    pairs = isinstance(models, list) and all(isinstance(m, list) and len(m) == 2 for m in models)
+    return pairs and isinstance(found.get("settings", {}), dict)
 
 
 def _said(value: Any) -> str:

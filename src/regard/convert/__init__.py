@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from regard._files import said_of
+from regard.convert._checkpoint import readable
 from regard.convert._foreign import load_foreign
 from regard.errors import RegardError, RequestError, nearest
 
@@ -50,7 +51,9 @@ def convert(path: str | Path, origin: str, folder: str | Path) -> Path:
     """
     from regard import store
 
-    found = import_module(_named(origin, READERS)).read(Path(path))
+    read = import_module(_named(origin, READERS)).read
+    with readable(Path(path), origin):
+        found = read(Path(path))
     model = {"name": "marian", **found.spec}
     task = {"name": "translation"}
     return store.save_pretrained(

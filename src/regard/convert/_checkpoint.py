@@ -1,9 +1,9 @@
 """Checkpoints of other programs: tensors and plain values out of a file, and nothing else."""
 
 import argparse
-import pickle
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,10 @@ import torch
 
 from regard.convert._vocabulary import ConvertedVocabulary, words
 from regard.data.tokenize import Tokenizer
-from regard.errors import RequestError
+from regard.errors import RegardError, RequestError
 from regard.models.marian import Marian
 
-__all__ = ["Found", "checkpoint_in", "plain", "same_sides"]
+__all__ = ["Found", "checkpoint_in", "plain", "readable", "same_sides"]
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,25 @@ class Found:
     tokenizers: dict[str, Tokenizer]
     decode: dict[str, Any]
     origin: str
+
+
+@contextmanager
+def readable(path: Path, origin: str) -> Iterator[None]:
+    """Any error of what is inside as one sentence: files of strangers raise nearly anything.
+
+    Raises:
+        RequestError: a setting, a name or a table is missing, or is no such thing.
+    """
+    try:
+        yield
+    except (RegardError, MemoryError):
+        raise
+    except Exception as error:
+        said = " ".join(str(error).split())[:200]
+        kind = "lacks" if isinstance(error, KeyError) else f"gives {type(error).__name__}:"
+        raise RequestError(
+            f"{path} is damaged, or not of a form of {origin} that is known: it {kind} {said}"
+        ) from error
 
 
 # What the checkpoints hold beside tensors: settings, and numbers that NumPy wrote.
@@ -63,7 +82,7 @@ def plain(path: Path) -> Mapping[str, Any]:
     try:
         with torch.serialization.safe_globals(_PLAIN):
             content = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
+    except Exception as error:  # of damaged files torch raises nearly anything
         _, _, named = str(error).partition("Unsupported global: GLOBAL ")
         why = "it is no file of torch.save, or not the whole of one"
         if named:

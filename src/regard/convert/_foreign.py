@@ -16,11 +16,13 @@ def load_foreign(folder: Path) -> "Loaded":
         RequestError: it holds another model, or no safetensors.
     """
     from regard import decode, tasks
+    from regard.convert._checkpoint import readable
     from regard.convert._huggingface import read
     from regard.loaded import Loaded
     from regard.tasks.given import as_fields
 
-    found = read(folder, unpickle=False)
+    with readable(folder, "huggingface"):
+        found = read(folder, unpickle=False)
     config = {
         "model": {
             "name": "marian",

@@ -37,6 +37,8 @@ ACTIVATIONS = {
     "gelu_pytorch_tanh": "gelu-tanh",
     "tanh": "tanh",
 }
+LARGEST = 1 << 24
+"""Tokens of a vocabulary."""
 WEIGHTS, INDEX, PICKLE = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
 SHARED, BIAS, PLACES = "shared", "final_logits_bias", ("encoder", "decoder")
 
@@ -133,6 +135,8 @@ def _vocabularies(
     tokenizers; where there is nothing, texts are ids with spaces between.
     """
     sizes = config["vocab_size"], config.get("decoder_vocab_size") or config["vocab_size"]
+    if not all(1 <= size <= LARGEST for size in sizes):
+        raise RequestError(f"{folder / 'config.json'}: vocab_size is {max(sizes)}, no size of one")
     apart = (folder / "target_vocab.json").is_file()
     files = {"source": "vocab.json", "target": "target_vocab.json" if apart else "vocab.json"}
     sides: list[ConvertedVocabulary] = []
@@ -220,6 +224,8 @@ def _positions(tables: Sequence[Tensor], dim: int) -> tuple[dict[str, Any], Tens
     table = tables[0].float()
     if not all(torch.equal(table, other) for other in tables[1:]):
         raise RequestError("encoder and decoder have positions of their own; regard has one table")
+    if table.dim() != 2 or table.shape[1] != dim:
+        raise RequestError(f"d_model is {dim}, and a table of positions {tuple(table.shape)}")
     for name, layout in POSITIONS.items():
         for first in (0, 2):  # fairseq's models begin at 2
             known = sinusoid(first + len(table), dim, layout)[first:]

@@ -184,6 +184,8 @@ def assemble(
     whole = {**spec, "tied": tied}
     sizes = len(source.order), len(target.order)
     try:
+        with torch.device("meta"):  # sizes that are said may be those of no machine
+            Marian(*sizes, **whole).load_state_dict(found, assign=True)
         with torch.random.fork_rng(devices=[]):  # reading must not move the caller's random numbers
             model = Marian(*sizes, **whole)
             model.load_state_dict(found)

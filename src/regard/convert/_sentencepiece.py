@@ -15,6 +15,7 @@ from typing import Any
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 
+from regard.convert._charsmap import check
 from regard.convert._vocabulary import ConvertedVocabulary
 from regard.data.tokenize import SPACE, SPECIALS, Tokenizer
 from regard.errors import RequestError
@@ -47,13 +48,16 @@ def read(path: Path, side: ConvertedVocabulary) -> Tokenizer:
         }
         trained = dict(_fields(next((v for k, v in fields if k == TRAINER), b"")))
         rules = dict(_fields(next((v for k, v in fields if k == NORMALIZER), b"")))
-    except (IndexError, struct.error, UnicodeDecodeError, ValueError, TypeError, KeyError) as error:
+    except Exception as error:  # of bytes in another order Python raises nearly anything
         raise RequestError(f"{path} is not a SentencePiece model: {error!r}") from error
     if not scores:
         raise RequestError(f"{path} is not a SentencePiece model: it has no pieces")
     if trained.get(MODEL_TYPE, UNIGRAM) != UNIGRAM or trained.get(BYTE_FALLBACK):
         raise RequestError(f"{path}: expected a unigram model without bytes; others are not read")
-    return Tokenizer.from_json(json.dumps(_layout(scores, rules, side), ensure_ascii=False))
+    try:
+        return Tokenizer.from_json(json.dumps(_layout(scores, rules, side), ensure_ascii=False))
+    except Exception as error:  # the Rust library raises bare Exception
+        raise RequestError(f"{path} is not a SentencePiece model: {error!r}") from error
 
 
 def _layout(
@@ -63,6 +67,7 @@ def _layout(
     inner = tokenizers.Tokenizer(models.Unigram([(SPECIALS[UNK], 0.0)], 0, False))
     steps: list[Any] = []
     if rules.get(CHARSMAP):
+        check(rules[CHARSMAP])
         steps.append(normalizers.Precompiled(rules[CHARSMAP]))
     if rules.get(SQUEEZE, 1):
         steps += [normalizers.Strip(), normalizers.Replace(Regex(" {2,}"), " ")]
@@ -111,3 +116,5 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         value, shift, at = value | (byte & 127) << shift, shift + 7, at + 1
         if byte < 128:
             return value, at
+        if shift > 63:
+            raise ValueError("a number of more than 64 bits")

@@ -161,6 +161,7 @@ class Config:
         limits = {"train": limit} if isinstance(limit, int) else dict(limit or {})
         refuse_unknown("data.limit", limits, tuple(sources.SPLITS))
         stream = dict(config.get("stream") or {})
+        refuse_unknown("data.stream", stream, tuple(TYPES["stream"]))
         if stream.get("files") and config.get("train"):
             raise RequestError("data.train and data.stream.files: leave out one of the two")
         given = any(config.get(split) for split in ("path", *sources.SPLITS))

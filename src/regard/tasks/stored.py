@@ -65,6 +65,8 @@ def training(
     """
     _check(task, config)
     folder = Path(config.store).expanduser()
+    if folder.exists() and not folder.is_dir():
+        raise RequestError(f"data.store: {folder} is a file; expected a folder, or one to make")
 
     def examples(found: Problems) -> Iterator[tuple[str, int, Mapping[str, Any], list[str]]]:
         return corpus.each(path, config, task.examples, "train", found)

@@ -21,6 +21,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.optim import Optimizer
 
 from regard.native.bfloat16 import bf16_is_fast
+from regard.train.processes import connect
 from regard.train.settings import Training
 from regard.train.stream import Micro
 
@@ -95,6 +96,8 @@ def precision_of(settings: Training) -> Literal["fp32", "bf16"]:
 def run(work: Work, micros: Iterable[Micro]) -> None:
     """Train until `work` ends."""
     settings = work.settings
+    if world() > 1:
+        connect(device_of(settings))
     with _quiet():
         trainer = pl.Trainer(
             accelerator={"cuda": "gpu"}.get(settings.device, settings.device),

@@ -1,5 +1,7 @@
 """Communication between the processes of a training; trivial for a single process."""
 
+import atexit
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -8,7 +10,31 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["aside", "first", "gather", "is_parallel", "total"]
+__all__ = ["aside", "connect", "first", "gather", "is_parallel", "total"]
+
+
+def connect(device: torch.device) -> None:
+    """Connect the processes that torchrun started, if its store outlives a restart.
+
+    torchrun (PyTorch 2.11 to 2.13) keeps one store for all its attempts, and PyTorch puts the
+    addresses of the processes there under the same names each time. After `--max-restarts` a
+    process may read where one of the attempt before listened, and wait for it in vain. Here names
+    are of one attempt alone. The training engine takes the connection that is there.
+
+    Args:
+        device: that is computed on; it decides what the processes communicate through.
+    """
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True" or is_parallel():
+        return
+    own: Any = torch.distributed
+    through = own.Backend.default_device_backend_map.get(device.type, "gloo")
+    place, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    store = own.PrefixStore(f"attempt-{attempt}", own.TCPStore(place, port, is_master=False))
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    own.init_process_group(through, store=store, rank=rank, world_size=world)
+    if through == "nccl":  # PyTorch warns of a group that is still there at the end
+        atexit.register(own.destroy_process_group)
 
 
 def is_parallel() -> bool:

@@ -51,6 +51,8 @@ class Beginning:
             fields: those of an earlier run of the same training.
         """
         how = set(self.chosen.values())
+        if how == {"keep"} and not self.start.fields.keys() <= self.task.fields().keys():
+            self._comparable()
         if fields is not None or how == {"keep"}:
             return self.task.data(config, fields or self.start.fields)
         task = self.task
