@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 PAPERS = Path(__file__).parents[1] / "docs" / "images" / "papers"
 SICK = "A brown dog is running in the grass ||| An animal is playing outside in a field"
+FIRST = ("--show", "matrix", "--layer", "1")
 QUESTION = "What is the name of the city where the first Olympic games were held ?"
 HEADLINE = (
     "pgcli is a command line interface for PostgreSQL with auto-completion and syntax highlighting"
@@ -49,16 +50,9 @@ PICTURES = {
     "rnnsearch": Picture("pronunciation/rnnsearch-cmudict-demo", ("photograph",)),
     "self-attentive": Picture("classification/structured-questions", (QUESTION,)),
     "disan": Picture("classification/disan-questions", (QUESTION,)),
-    "lstmn": Picture("classification/lstmn-questions", (QUESTION,)),
-    "dme": Picture("classification/dme-questions", (QUESTION,)),
-    "attention-via-attention": Picture(
-        "classification/attention-via-attention-questions", (QUESTION,)
-    ),
-    "abcnn": Picture("entailment/abcnn3-sick", (SICK,)),
+    "abcnn": Picture("entailment/abcnn3-sick", (SICK,), FIRST),
     "mpcnn": Picture("similarity/mpcnn-attention-sick", (SICK,)),
-    "decomposable": Picture("entailment/decomposable-sick", (SICK,)),
-    "word-by-word": Picture("entailment/word-by-word-sick", (SICK,)),
-    "distance": Picture("entailment/distance-sick", (SICK,)),
+    "distance": Picture("entailment/distance-sick", (SICK,), FIRST),
 }
 
 

@@ -12,11 +12,13 @@ from regard import viewer
 from regard.errors import RequestError
 from regard.tasks import Prediction, Task
 from regard.viewer import DrawableView, Run, drawable
+from regard.viewer._shown import Shown
 from regard.viewer.choosing import choose, run_of, values_of
 from regard.viewer.drawing import draw
 from regard.viewer.terminal_panels import DRAW, render
 from regard.views import (
     KINDS,
+    Axis,
     LabeledSpan,
     MapPanel,
     SpansPanel,
@@ -368,3 +370,13 @@ def test_the_command_knows_no_task():
         for name in tasks.TASKS:
             assert path not in command or f'"{name}"' not in text, (path, name)
             assert f"regard.tasks.{name}" not in text, (path, name)
+
+
+def test_a_strip_of_features_is_of_the_word_that_looks_widest():
+    """Forward attention has nothing before the first word; that row is empty."""
+    weights = [np.tril(np.ones((3, 3)), -1), np.zeros((3, 3))]
+    words = ["a", "b", "c"]
+    axis = Axis(tuple(words))
+    seen = Shown(words, words, weights, ["1", "2"], axis, axis)
+    assert seen.widest == 2
+    assert replace(seen, weights=[np.zeros((3, 3))]).widest == 0

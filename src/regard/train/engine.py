@@ -21,7 +21,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.optim import Optimizer
 
 from regard.native.bfloat16 import bf16_is_fast
-from regard.train.processes import connect
+from regard.train.processes import compress, connect
 from regard.train.settings import Training
 from regard.train.stream import Micro
 
@@ -163,6 +163,8 @@ class _Module(pl.LightningModule):
         return self.work.optimizer
 
     def on_fit_start(self) -> None:
+        if self.work.settings.compress is not None:
+            compress(self.trainer.strategy.model, self.work.settings.compress)
         self.work.begin(self.trainer.precision_plugin.forward_context, self.device)
 
     def transfer_batch_to_device(self, batch: Micro, device: torch.device, index: int) -> Micro:

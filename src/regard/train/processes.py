@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["aside", "connect", "first", "gather", "is_parallel", "total"]
+__all__ = ["aside", "compress", "connect", "first", "gather", "is_parallel", "total"]
 
 
 def connect(device: torch.device) -> None:
@@ -35,6 +35,33 @@ def connect(device: torch.device) -> None:
     own.init_process_group(through, store=store, rank=rank, world_size=world)
     if through == "nccl":  # PyTorch warns of a group that is still there at the end
         atexit.register(own.destroy_process_group)
+
+
+def compress(model: Any, precision: str) -> None:
+    """Let gradients be sent, and added up, in half precision.
+
+    The sum of W processes loses what half precision does not hold: gradients of fp16 below 6e-8
+    are 0 and above 65,504 infinite; bf16 has the range of float32 and 8 bits of a number.
+
+    Args:
+        model: that the training engine wrapped; only `DistributedDataParallel` sends gradients so.
+        precision: `fp16` or `bf16`.
+    """
+    own: Any = torch.distributed
+    if not isinstance(model, torch.nn.parallel.DistributedDataParallel):
+        return
+    dtype = {"fp16": torch.float16, "bf16": torch.bfloat16}[precision]
+
+    # PyTorch's own hook for bf16 wants NCCL; gloo adds in bfloat16, too.
+    def sent(_: None, bucket: own.GradBucket) -> torch.futures.Future[Tensor]:
+        whole = bucket.buffer()
+        half = whole.to(dtype).div_(own.get_world_size())
+        done = own.all_reduce(half, async_op=True).get_future()
+        copied: torch.futures.Future[Tensor]
+        copied = done.then(lambda found: whole.copy_(found.value()[0]))
+        return copied
+
+    model.register_comm_hook(None, sent)
 
 
 def is_parallel() -> bool:

@@ -163,6 +163,8 @@ class Training:
         threads: CPU threads; PyTorch's default if not given.
         device: `auto` uses a GPU if there is one.
         strategy: how several processes share the work (started by torchrun).
+        compress: gradients are sent between processes in this precision, half the bytes, and added
+            up in it (PyTorch's DDP communication hooks); null: as they are.
         dtype: of the weights in the final folder.
     """
 
@@ -191,7 +193,16 @@ class Training:
     threads: Count | None = None
     device: Literal["auto", "cpu", "cuda"] = "auto"
     strategy: Literal["ddp", "fsdp"] = "ddp"
+    compress: Literal["fp16", "bf16"] | None = None
     dtype: Literal["float32", "float16"] = "float32"
+
+    def __post_init__(self) -> None:
+        """Refuse what does not go together."""
+        if self.compress is not None and self.strategy != "ddp":
+            raise RequestError(
+                f"train.compress: it is {self.compress}, and train.strategy is {self.strategy}; "
+                "expected ddp, whose processes send whole gradients"
+            )
 
     @classmethod
     def of(cls, section: Mapping[str, Any]) -> "Training":

@@ -67,7 +67,7 @@ def features(
     shown: Shown, width: float, row: int | None, title: str, *, values: bool = False
 ) -> "Figure":
     """A row's weights for each feature, from top to bottom."""
-    at = row or 0
+    at = shown.widest if row is None else row
     strip = np.stack([w[at] for w in shown.weights])  # (features, places)
     above = max(_width(w, 8.0) for w in shown.columns) + EDGE
     high = float(np.clip(0.03 * len(strip), 0.8, 4))

@@ -50,6 +50,12 @@ class Shown:
         """The end of the colour scale."""
         return top_of([float(np.abs(w).max(initial=0.0)) for w in self.weights])
 
+    @property
+    def widest(self) -> int:
+        """The row that looks at the most places: where nothing ahead is seen, not the first one."""
+        seen = np.sum([(np.abs(w) > 0.01).sum(1) for w in self.weights], axis=0)
+        return int(np.argmax(seen)) if len(seen) else 0
+
     def row(self, row: int | None) -> Floats:
         """What one row of the first head looks at; all on average where None."""
         found: Floats = self.weights[0].mean(0) if row is None else self.weights[0][row]

@@ -188,7 +188,7 @@ def _features(place: TerminalSurface, panel: MapPanel) -> Text:
     """One row's weights: a line for each feature, or for a band of them their largest."""
     one = place.view.maps[panel.map]
     found = place.shown(panel, heads=range(1, one.shape[0] + 1))
-    at = (panel.row or 1) - 1
+    at = found.widest if panel.row is None else panel.row - 1
     strip = np.stack([w[at] for w in found.weights])
     bands = np.array_split(np.arange(len(strip)), min(len(strip), BANDS))
     picture = Picture(
