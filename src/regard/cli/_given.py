@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.bulk._lines import Line, lines_of
-from regard.bulk._shards import JSONL, TEXT, form_at
 from regard.cli._common import say
 from regard.errors import RequestError
 
@@ -41,6 +40,8 @@ def inputs_of(
     Raises:
         RequestError: the file cannot be read to its end; or keys are said, and it has none.
     """
+    from regard.bulk._shards import JSONL, TEXT, form_at  # numpy, which --help does without
+
     form, suffix = (TEXT, "") if texts or source in {None, "-"} else form_at(Path(str(source)))
     if columns and form != JSONL:
         raise RequestError(
@@ -95,6 +96,7 @@ def _objects(
     lines: Iterator[Line], loaded: "Loaded", columns: Mapping[str, str | int]
 ) -> Iterator[Line]:
     from regard.bulk._forms import form_of
+    from regard.bulk._shards import JSONL
 
     form = form_of(JSONL, loaded.task, loaded.config, columns, as_json=False, align=False)
     for item in form.items(lines):
