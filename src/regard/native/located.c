@@ -40,14 +40,11 @@ REGARD_API int regard_located(located_call *c, int threads) {
     return c->failed ? NO_MEMORY : WELL;
 }
 
-/* One gradient of what all rows share: the sum over the rows' parts. */
-static void sum_rows(const located_call *c, int64_t offset, int64_t rows, int64_t from_row, int64_t row, int turned, float *out) {
-    for (int64_t m = 0; m < rows; m++)
-        for (int64_t d = 0; d < row; d++) {
-            double sum = 0.0;
-            for (int64_t b = 0; b < c->batch; b++) sum += c->parts[b * part_size(c) + offset + m * from_row + d];
-            out[turned ? d * rows + m : m * row + d] = (float)sum;
-        }
+/* What the rows of the batch give to a gradient that they share. */
+static float sum_rows(const located_call *c, int64_t at) {
+    double sum = 0.0;
+    for (int64_t b = 0; b < c->batch; b++) sum += c->parts[b * part_size(c) + at];
+    return (float)sum;
 }
 
 REGARD_API int regard_located_backward(located_call *c, int threads) {
@@ -59,9 +56,14 @@ REGARD_API int regard_located_backward(located_call *c, int threads) {
     clear_floats(c->parts, size);
     regard_parallel(backward, c, c->batch, threads);
     if (!c->failed) {
-        sum_rows(c, 0, 1, wide, c->dim, 0, c->grad_v);
-        sum_rows(c, wide, c->filters, wide, c->dim, 1, c->grad_project);
-        sum_rows(c, wide * (MOST + 1), c->filters, c->width, c->width, 0, c->grad_filter);
+        for (int64_t d = 0; d < c->dim; d++) {
+            const int64_t at = wide + d / STEP * STEP * MOST + d % STEP;
+            c->grad_v[d] = sum_rows(c, d);
+            for (int64_t m = 0; m < c->filters; m++)
+                c->grad_project[d * c->filters + m] = sum_rows(c, at + m * STEP);
+        }
+        for (int64_t i = 0; i < c->filters * c->width; i++)
+            c->grad_filter[i] = sum_rows(c, wide * (MOST + 1) + i);
     }
     regard_release(c->parts);
     c->parts = NULL;
