@@ -26,9 +26,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.native import gated as c
 from regard.native.once import once_differentiable
 
 __all__ = ["affine", "recurrence", "tanh"]
+
+STEPS = 4
+"""The fewest steps that C runs: it packs the weights once a call."""
 
 
 def recurrence(
@@ -104,6 +108,14 @@ class _Recurrence(torch.autograd.Function):
     ) -> Tensor:
         count, rows, size = sum(sizes), sizes[0], weight.shape[1]
         two, low = 2 * size, weight.to(inputs.dtype)
+        ctx.before, ctx.keep, ctx.sizes = before, keep, sizes
+        ctx.shape = inputs.shape
+        ctx.dtypes = [None if x is None else x.dtype for x in (inputs, state, weight, inside)]
+        ctx.c = len(sizes) >= STEPS and c.supported(inputs, state, weight, inside)
+        if ctx.c:
+            made = c.forward(inputs, state, weight, inside, before, keep, sizes)
+            ctx.save_for_backward(state, low, *made)
+            return made[0]
         gate_weight, weight_n = low[:two].t(), low[two:].t()
         states = weight.new_empty(count, size)
         gates = weight.new_empty(count, two)  # r, z
@@ -141,82 +153,103 @@ class _Recurrence(torch.autograd.Function):
             new = news[t]
             h = torch.lerp(n, h, zs[t], out=new) if keep else torch.lerp(h, n, zs[t], out=new)
         ctx.save_for_backward(state, low, states, gates, candidates, touched)
-        ctx.before, ctx.keep, ctx.sizes = before, keep, sizes
-        ctx.shape = inputs.shape
-        ctx.dtypes = [None if x is None else x.dtype for x in (inputs, state, weight, inside)]
         return states
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         state, low, states, gates, candidates, touched = ctx.saved_tensors
-        sizes, (count, size) = ctx.sizes, states.shape
-        steps, rows = len(sizes), sizes[0]
-        two, half = 2 * size, low.dtype
-        before, keep = ctx.before, ctx.keep
+        sizes, before, rows, half = ctx.sizes, ctx.before, ctx.sizes[0], low.dtype
         inputs_dtype, state_dtype, weight_dtype, inside_dtype = ctx.dtypes
-        grads = states.new_empty(count, 3 * size)  # of a
-        reach = grads[:, two:]  # of what U_n multiplies
-        if not before:
-            reach = states.new_empty(count, size)
-        gate_weight, weight_n = low[:two], low[two:]
-        first = states.new_zeros(rows, size) if state is None else state
-        # What does not depend on the gradient of the next step is computed for all steps at once.
+        first = states.new_zeros(rows, states.shape[1]) if state is None else state
         if sizes[-1] == rows:
             earlier = torch.cat([first, states[:-rows]])
         else:
             known = zip(states.split(sizes), sizes[1:], strict=False)
             earlier = torch.cat([first, *(h[:n] for h, n in known)])
-        slope = torch.addcmul(gates, gates, gates, value=-1)  # of the sigmoids
-        pull = earlier - candidates if keep else candidates - earlier  # of h' along z
-        slope[:, size:] *= pull
-        slope[:, :size] *= earlier if before else touched
-        bend = torch.addcmul(torch.ones_like(candidates), candidates, candidates, value=-1)
-        z_slopes, r_slopes = slope[:, size:].split(sizes), slope[:, :size].split(sizes)
-        rs, zs = gates[:, :size].split(sizes), gates[:, size:].split(sizes)
-        bends, incoming, reaches = bend.split(sizes), grad.split(sizes), reach.split(sizes)
-        d_gates, d_r = grads[:, :two].split(sizes), grads[:, :size].split(sizes)
-        d_z, d_n = grads[:, size:two].split(sizes), grads[:, two:].split(sizes)
-        dh = incoming[-1]
-        for t in range(steps - 1, -1, -1):
-            taken = dh * zs[t]
-            left = dh - taken  # dh * (1 - z)
-            past, new = (taken, left) if keep else (left, taken)  # what the old h and n are owed
-            torch.mul(dh, z_slopes[t], out=d_z[t])
-            torch.mul(new, bends[t], out=d_n[t])
-            further = t > 0 or state is not None
-            if before:
-                if further:
-                    dy = (d_n[t].to(half) @ weight_n).to(past.dtype)
-                    torch.mul(dy, r_slopes[t], out=d_r[t])
-                    past.addcmul_(dy, rs[t])
-                else:
-                    d_r[t].zero_()
-            else:
-                torch.mul(d_n[t], r_slopes[t], out=d_r[t])
-                torch.mul(d_n[t], rs[t], out=reaches[t])
-                if further:
-                    past.add_(reaches[t].to(half) @ weight_n)
-            if further:
-                dh = past.add_(d_gates[t].to(half) @ gate_weight)
-                if t and len(dh) == sizes[t - 1]:
-                    dh += incoming[t - 1]
-                elif t:  # some ended there
-                    longer = incoming[t - 1].to(dh.dtype, copy=True)
-                    longer[: len(dh)] += dh
-                    dh = longer
+        saved = (states, gates, candidates, touched)
+        if ctx.c:
+            grads, reach, dh = c.backward(grad, state, low, *saved, before, ctx.keep, sizes)
+        else:
+            grads, reach, dh = _backward(
+                grad, low, saved, earlier, state is None, before, ctx.keep, sizes
+            )
         skip = rows if state is None else 0  # no weight met a first state of zero
         earlier = earlier[skip:].to(half)
         grads, reach = grads.to(inputs_dtype), reach.to(half)
         met = touched[skip:].to(half) if before else earlier
-        of_gates = grads[skip:, :two].to(half).t() @ earlier
+        of_gates = grads[skip:, : 2 * states.shape[1]].to(half).t() @ earlier
         of_n = reach[skip:].t() @ met
+        inside = None
+        if inside_dtype is not None:
+            inside = reach.view(len(sizes), rows, -1).sum(0).to(inside_dtype)
         return (
             grads.view(ctx.shape),
-            None if state is None else dh.to(state_dtype),
+            None if state is None or dh is None else dh.to(state_dtype),
             torch.cat([of_gates, of_n]).to(weight_dtype),
-            None if inside_dtype is None else reach.view(steps, rows, -1).sum(0).to(inside_dtype),
+            inside,
             None,
             None,
             None,
         )
+
+
+def _backward(
+    grad: Tensor,
+    low: Tensor,
+    saved: tuple[Tensor, ...],
+    earlier: Tensor,
+    zero: bool,
+    before: bool,
+    keep: bool,
+    sizes: Sequence[int],
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of the inputs, of what U_n multiplies, and of the first state (not `zero`)."""
+    states, gates, candidates, touched = saved
+    count, size = states.shape
+    two, half = 2 * size, low.dtype
+    grads = states.new_empty(count, 3 * size)  # of a
+    reach = grads[:, two:]  # of what U_n multiplies
+    if not before:
+        reach = states.new_empty(count, size)
+    gate_weight, weight_n = low[:two], low[two:]
+    # What does not depend on the gradient of the next step is computed for all steps at once.
+    slope = torch.addcmul(gates, gates, gates, value=-1)  # of the sigmoids
+    pull = earlier - candidates if keep else candidates - earlier  # of h' along z
+    slope[:, size:] *= pull
+    slope[:, :size] *= earlier if before else touched
+    bend = torch.addcmul(torch.ones_like(candidates), candidates, candidates, value=-1)
+    z_slopes, r_slopes = slope[:, size:].split(sizes), slope[:, :size].split(sizes)
+    rs, zs = gates[:, :size].split(sizes), gates[:, size:].split(sizes)
+    bends, incoming, reaches = bend.split(sizes), grad.split(sizes), reach.split(sizes)
+    d_gates, d_r = grads[:, :two].split(sizes), grads[:, :size].split(sizes)
+    d_z, d_n = grads[:, size:two].split(sizes), grads[:, two:].split(sizes)
+    dh = incoming[-1]
+    for t in range(len(sizes) - 1, -1, -1):
+        taken = dh * zs[t]
+        left = dh - taken  # dh * (1 - z)
+        past, new = (taken, left) if keep else (left, taken)  # what the old h and n are owed
+        torch.mul(dh, z_slopes[t], out=d_z[t])
+        torch.mul(new, bends[t], out=d_n[t])
+        further = t > 0 or not zero
+        if before:
+            if further:
+                dy = (d_n[t].to(half) @ weight_n).to(past.dtype)
+                torch.mul(dy, r_slopes[t], out=d_r[t])
+                past.addcmul_(dy, rs[t])
+            else:
+                d_r[t].zero_()
+        else:
+            torch.mul(d_n[t], r_slopes[t], out=d_r[t])
+            torch.mul(d_n[t], rs[t], out=reaches[t])
+            if further:
+                past.add_(reaches[t].to(half) @ weight_n)
+        if further:
+            dh = past.add_(d_gates[t].to(half) @ gate_weight)
+            if t and len(dh) == sizes[t - 1]:
+                dh += incoming[t - 1]
+            elif t:  # some ended there
+                longer = incoming[t - 1].to(dh.dtype, copy=True)
+                longer[: len(dh)] += dh
+                dh = longer
+    return grads, reach, dh
