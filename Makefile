@@ -69,7 +69,7 @@ SANITIZED := tests/native tests/attention tests/layers tests/decode tests/tasks/
 SANITIZED_QUICK := tests/native/test_fuzz.py tests/native/test_gate.py tests/native/test_gemm.py \
   tests/native/test_sanitized.py tests/decode/test_packed.py tests/tasks/test_loss.py \
   tests/attention/test_dots.py tests/attention/test_edges.py tests/attention/test_located_kernel.py \
-  tests/layers/test_dropout.py
+  tests/layers/test_dropout.py tests/layers/test_gated_native.py
 
 sanitize: setup-test  ## the tests that meet C, under AddressSanitizer and UBSan
 	@$(STEP) sanitize -- $(BIN)/python tools/sanitize.py -q -n $(JOBS) -m "$(FAST) and not nohook" $(SANITIZED) $(ARGS)
