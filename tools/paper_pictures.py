@@ -2,14 +2,18 @@
 
     OMP_NUM_THREADS=1 REGARD_DATA=… python tools/paper_pictures.py RUNS [PAGE...]
 
-RUNS is where trained folders are kept: a recipe is trained where it has none yet (one to four
+RUNS is where trained folders are kept: a recipe is trained where it has none yet (one to fifteen
 minutes of a core each). Without names of pages all are drawn. Needs the extras `plot` and `speech`.
 """
 
 import subprocess
 import sys
+import tarfile
+import tempfile
 from pathlib import Path
 from typing import NamedTuple
+
+from regard.data.sources import find
 
 PAPERS = Path(__file__).parents[1] / "docs" / "images" / "papers"
 SICK = "A brown dog is running in the grass ||| An animal is playing outside in a field"
@@ -25,7 +29,7 @@ class Picture(NamedTuple):
 
     Args:
         model: a recipe, or a model that comes along.
-        inputs: what it looks at.
+        inputs: what it looks at; `TAR:MEMBER` is a file of an archive of REGARD_DATA.
         options: of `regard look`.
         settings: of the recipe.
     """
@@ -53,6 +57,15 @@ PICTURES = {
     "abcnn": Picture("entailment/abcnn3-sick", (SICK,), FIRST),
     "mpcnn": Picture("similarity/mpcnn-attention-sick", (SICK,)),
     "distance": Picture("entailment/distance-sick", (SICK,), FIRST),
+    "word-by-word": Picture("entailment/word-by-word-sick", (SICK,)),
+    "lstmn": Picture("classification/lstmn-questions", (QUESTION,)),
+    "dme": Picture("classification/dme-questions", (QUESTION,)),
+    "attention-via-attention": Picture(
+        "classification/attention-via-attention-questions", ("Who invented the telescope ?",)
+    ),
+    "gat": Picture("graphs/gat-cora", ("33",)),
+    "arsg": Picture("speech/hybrid-espeak", ("speech/espeak-test.tar:test-0000.ogg",)),
+    "show-attend-tell": Picture("emoji-small", ("captions/train.tar:emoji/2614.png",)),
 }
 
 
@@ -66,8 +79,20 @@ def main() -> None:
             folder = str(Path(runs) / page)
             if not Path(folder, "model.safetensors").is_file():
                 regard("train", one.model, *one.settings, "-o", folder)
-        regard("look", folder, *one.inputs, *one.options, "-o", str(target))
+        with tempfile.TemporaryDirectory() as place:
+            inputs = [given(text, place) for text in one.inputs]
+            regard("look", folder, *inputs, *one.options, "-o", str(target))
         smaller(target)
+
+
+def given(text: str, place: str) -> str:
+    """The input, or the path to what an archive has of it."""
+    archive, _, member = text.partition(".tar:")
+    if not member:
+        return text
+    with tarfile.open(find(f"{archive}.tar")) as files:
+        files.extract(member, place, filter="data")
+    return str(Path(place) / member)
 
 
 def regard(*words: str) -> None:
