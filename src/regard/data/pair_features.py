@@ -18,6 +18,11 @@ pairs take a few seconds. Words are lower-cased.
   smoothed by adding 1 (Lin and Och 2004).
 - `edit`: the edit distance of the words over the longer length, and the longest common subsequence
   over a's length and over b's.
+- `wordnet`: how the content words of one sentence relate to those of the other by WordNet
+  (`data.wordnet.RELATIONS`, the nearest relation of each). How many words of a have each relation,
+  and of b; of the words without a common base form on the other side, whether some pair has each
+  relation between; which relation the least related word of a has, and of b, alone and where one
+  sentence alone has a word of negation. After the features of Lai and Hockenmaier (2014).
 
 A share of nothing is 0. As in scikit-learn,
 
@@ -26,7 +31,8 @@ A share of nothing is 0. As in scikit-learn,
 with N different sentences and df(w) of them with w; all idf are 1 before anything is learned.
 
 Source for `numbers`: Socher, Huang, Pennington, Ng and Manning (2011), "Dynamic Pooling and
-Unfolding Recursive Autoencoders for Paraphrase Detection".
+Unfolding Recursive Autoencoders for Paraphrase Detection". For `wordnet`: Lai and Hockenmaier
+(2014), "Illinois-LH: A Denotational and Distributional Approach to Semantics", SemEval.
 """
 
 import re
@@ -39,6 +45,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.data.pair_relations import related
+from regard.data.wordnet import WordNet, database
 from regard.errors import RequestError, nearest
 
 __all__ = ["NEGATIONS", "PairFeatures"]
@@ -71,6 +79,7 @@ class _Counts:
         self.sentences = 0
         self.words: Counter[str] = Counter()
         self.grams: Ints = np.zeros(_BUCKETS, np.int64)
+        self.wordnet: WordNet | None = None
 
     def idf(self, of: Ints) -> Floats:
         return np.asarray(1 + np.log((1 + self.sentences) / (1 + of)))
@@ -203,6 +212,10 @@ def _negation(read: _Read, counts: _Counts) -> list[Floats]:
     return [a, b, abs(a - b)]
 
 
+def _wordnet(read: _Read, counts: _Counts) -> list[Floats]:
+    return related(read.sentences, counts.wordnet, _negation(read, counts)[2])
+
+
 def _numbers(read: _Read, counts: _Counts) -> list[Floats]:
     of_word = [[found.replace(",", "") for found in _NUMBER.findall(word)] for word in read.words]
     sets: list[set[str]] = [set() for _ in read.sentences]
@@ -314,6 +327,7 @@ class PairFeatures:
         "characters": _character_cosine,
         "bleu": _bleu,
         "edit": _edit,
+        "wordnet": _wordnet,
     }
 
     def __init__(self, kinds: Sequence[str]) -> None:
@@ -339,6 +353,10 @@ class PairFeatures:
         A sentence that occurs in several pairs counts once.
         """
         self._counts = counts = _Counts()
+        if "wordnet" in self.kinds:
+            counts.wordnet = WordNet.read(
+                database(), {word for words in _sides(pairs) for word in words}
+            )
         if not {"idf-overlap", "characters"} & {*self.kinds}:
             return self
         different = list(dict.fromkeys(tuple(_lower(words)) for words in _sides(pairs)))
@@ -370,7 +388,7 @@ class PairFeatures:
             "sentences": self._counts.sentences,
             "words": dict(sorted(self._counts.words.items())),
             "grams": self._counts.grams.tolist() if self._counts.grams.any() else [],
-        }
+        } | ({} if self._counts.wordnet is None else {"wordnet": self._counts.wordnet.state()})
 
     @classmethod
     def restored(cls, state: Mapping[str, Any]) -> "PairFeatures":
@@ -384,6 +402,8 @@ class PairFeatures:
             counts = made._counts
             counts.sentences = int(state["sentences"])
             counts.words.update({str(w): int(n) for w, n in state["words"].items()})
+            if "wordnet" in made.kinds:
+                counts.wordnet = WordNet.restored(state["wordnet"])
             grams = np.array(state["grams"] or [0] * _BUCKETS, np.int64)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             if isinstance(error, RequestError):
