@@ -12,8 +12,14 @@ from sacrebleu.metrics import BLEU
 from regard.data.pair_features import PairFeatures
 from regard.errors import RequestError
 from regard.metrics import edit_distance
+from tests.data.wordnet_files import small
 
 KINDS = list(PairFeatures.KINDS)
+
+
+@pytest.fixture(autouse=True)
+def wordnet(tmp_path, monkeypatch):
+    monkeypatch.setenv("WNSEARCHDIR", str(small(tmp_path)))
 
 
 def pair(a, b):

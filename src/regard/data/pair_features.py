@@ -383,12 +383,16 @@ class PairFeatures:
 
     def state(self) -> dict[str, Any]:
         """What was learned, as plain values for JSON."""
-        return {
+        found: dict[str, Any] = {
             "kinds": list(self.kinds),
             "sentences": self._counts.sentences,
             "words": dict(sorted(self._counts.words.items())),
             "grams": self._counts.grams.tolist() if self._counts.grams.any() else [],
-        } | ({} if self._counts.wordnet is None else {"wordnet": self._counts.wordnet.state()})
+        }
+        if "wordnet" in self.kinds:
+            net = self._counts.wordnet
+            found["wordnet"] = None if net is None else net.state()
+        return found
 
     @classmethod
     def restored(cls, state: Mapping[str, Any]) -> "PairFeatures":
@@ -402,7 +406,7 @@ class PairFeatures:
             counts = made._counts
             counts.sentences = int(state["sentences"])
             counts.words.update({str(w): int(n) for w, n in state["words"].items()})
-            if "wordnet" in made.kinds:
+            if "wordnet" in made.kinds and state["wordnet"] is not None:
                 counts.wordnet = WordNet.restored(state["wordnet"])
             grams = np.array(state["grams"] or [0] * _BUCKETS, np.int64)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
