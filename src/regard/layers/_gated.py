@@ -27,6 +27,7 @@ import torch
 from torch import Tensor
 
 from regard.native import gated as c
+from regard.native.gated import Form, Saved
 from regard.native.once import once_differentiable
 
 __all__ = ["affine", "recurrence", "tanh"]
@@ -63,7 +64,7 @@ def recurrence(
     if not inputs.numel():  # no step: zeros of that shape, which keep the graph
         return inputs[..., : weight.shape[1]] * weight.sum()
     states: Tensor = _Recurrence.apply(  # type: ignore[no-untyped-call]
-        inputs, state, weight, inside, before, keep, rows
+        inputs, state, weight, inside, Form(before, keep, rows)
     )
     return states.view(*shape, -1)
 
@@ -102,110 +103,117 @@ class _Recurrence(torch.autograd.Function):
         state: Tensor | None,
         weight: Tensor,
         inside: Tensor | None,
-        before: bool,
-        keep: bool,
-        sizes: Sequence[int],
+        form: Form,
     ) -> Tensor:
-        count, rows, size = sum(sizes), sizes[0], weight.shape[1]
-        two, low = 2 * size, weight.to(inputs.dtype)
-        ctx.before, ctx.keep, ctx.sizes = before, keep, sizes
-        ctx.shape = inputs.shape
-        ctx.dtypes = [None if x is None else x.dtype for x in (inputs, state, weight, inside)]
-        ctx.c = len(sizes) >= STEPS and c.supported(inputs, state, weight, inside)
+        low = weight.to(inputs.dtype)
+        ctx.c = len(form.sizes) >= STEPS and c.supported(inputs, state, weight, inside)
         if ctx.c:
-            made = c.forward(inputs, state, weight, inside, before, keep, sizes)
-            ctx.save_for_backward(state, low, *made)
-            return made[0]
-        gate_weight, weight_n = low[:two].t(), low[two:].t()
-        states = weight.new_empty(count, size)
-        gates = weight.new_empty(count, two)  # r, z
-        candidates = weight.new_empty(count, size)  # n
-        touched = weight.new_empty(count, size)  # r * h (before) or U h + i (after)
-        h = weight.new_zeros(rows, size) if state is None else state.to(weight.dtype)
-        rz, zs = gates.split(sizes), gates[:, size:].split(sizes)
-        rs, ns, ys, news = (x.split(sizes) for x in (gates[:, :size], candidates, touched, states))
-        steps = inputs.unbind(0) if inputs.dim() == 3 else inputs.split(sizes)
-        of_gates, of_n = [x[:, :two] for x in steps], [x[:, two:] for x in steps]
-        for t, (gate, r, n, y) in enumerate(zip(rz, rs, ns, ys, strict=True)):
-            zero = t == 0 and state is None
-            if sizes[t] < len(h):  # the others have ended
-                h = h[: sizes[t]]
-            if zero:
-                gate.copy_(of_gates[t])
-            else:
-                affine(gate, of_gates[t], h, gate_weight)
-            gate.sigmoid_()
-            if before:
-                torch.mul(r, h, out=y)
-                if zero:
-                    n.copy_(of_n[t])
-                else:
-                    affine(n, of_n[t], y, weight_n)
-            else:
-                if zero:
-                    y.zero_()
-                else:
-                    _product(y, h, weight_n)
-                if inside is not None:
-                    y += inside[: sizes[t]]
-                torch.addcmul(of_n[t].to(y.dtype), r, y, out=n)
-            tanh(n, out=n)
-            new = news[t]
-            h = torch.lerp(n, h, zs[t], out=new) if keep else torch.lerp(h, n, zs[t], out=new)
-        ctx.save_for_backward(state, low, states, gates, candidates, touched)
-        return states
+            made = c.forward(inputs, state, weight, inside, form)
+        else:
+            made = _forward(inputs, state, weight, low, inside, form)
+        ctx.save_for_backward(state, low, *made)
+        ctx.form, ctx.shape = form, inputs.shape
+        ctx.dtypes = [None if x is None else x.dtype for x in (inputs, state, weight, inside)]
+        return made.states
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        state, low, states, gates, candidates, touched = ctx.saved_tensors
-        sizes, before, rows, half = ctx.sizes, ctx.before, ctx.sizes[0], low.dtype
+        state, low, *tensors = ctx.saved_tensors
+        saved, form = Saved(*tensors), ctx.form
+        states, sizes = saved.states, form.sizes
+        rows, size, half = sizes[0], states.shape[1], low.dtype
         inputs_dtype, state_dtype, weight_dtype, inside_dtype = ctx.dtypes
-        first = states.new_zeros(rows, states.shape[1]) if state is None else state
+        first = states.new_zeros(rows, size) if state is None else state
         if sizes[-1] == rows:
             earlier = torch.cat([first, states[:-rows]])
         else:
             known = zip(states.split(sizes), sizes[1:], strict=False)
             earlier = torch.cat([first, *(h[:n] for h, n in known)])
-        saved = (states, gates, candidates, touched)
         if ctx.c:
-            grads, reach, dh = c.backward(grad, state, low, *saved, before, ctx.keep, sizes)
+            grads, reach, dh = c.backward(grad, state, low, saved, form)
         else:
-            grads, reach, dh = _backward(
-                grad, low, saved, earlier, state is None, before, ctx.keep, sizes
-            )
+            grads, reach, dh = _backward(grad, low, saved, earlier, state is None, form)
         skip = rows if state is None else 0  # no weight met a first state of zero
         earlier = earlier[skip:].to(half)
         grads, reach = grads.to(inputs_dtype), reach.to(half)
-        met = touched[skip:].to(half) if before else earlier
-        of_gates = grads[skip:, : 2 * states.shape[1]].to(half).t() @ earlier
+        met = saved.touched[skip:].to(half) if form.before else earlier
+        of_gates = grads[skip:, : 2 * size].to(half).t() @ earlier
         of_n = reach[skip:].t() @ met
         inside = None
         if inside_dtype is not None:
             inside = reach.view(len(sizes), rows, -1).sum(0).to(inside_dtype)
         return (
             grads.view(ctx.shape),
-            None if state is None or dh is None else dh.to(state_dtype),
+            None if state is None else dh.to(state_dtype),
             torch.cat([of_gates, of_n]).to(weight_dtype),
             inside,
             None,
-            None,
-            None,
         )
+
+
+def _forward(
+    inputs: Tensor,
+    state: Tensor | None,
+    weight: Tensor,
+    low: Tensor,
+    inside: Tensor | None,
+    form: Form,
+) -> Saved:
+    """All steps by PyTorch's operators; `low` is `weight` in the dtype of the inputs."""
+    before, keep, sizes = form
+    count, rows, size = sum(sizes), sizes[0], weight.shape[1]
+    two = 2 * size
+    gate_weight, weight_n = low[:two].t(), low[two:].t()
+    states = weight.new_empty(count, size)
+    gates = weight.new_empty(count, two)  # r, z
+    candidates = weight.new_empty(count, size)  # n
+    touched = weight.new_empty(count, size)  # r * h (before) or U h + i (after)
+    h = weight.new_zeros(rows, size) if state is None else state.to(weight.dtype)
+    rz, zs = gates.split(sizes), gates[:, size:].split(sizes)
+    rs, ns, ys, news = (x.split(sizes) for x in (gates[:, :size], candidates, touched, states))
+    steps = inputs.unbind(0) if inputs.dim() == 3 else inputs.split(sizes)
+    of_gates, of_n = [x[:, :two] for x in steps], [x[:, two:] for x in steps]
+    for t, (gate, r, n, y) in enumerate(zip(rz, rs, ns, ys, strict=True)):
+        zero = t == 0 and state is None
+        if sizes[t] < len(h):  # the others have ended
+            h = h[: sizes[t]]
+        if zero:
+            gate.copy_(of_gates[t])
+        else:
+            affine(gate, of_gates[t], h, gate_weight)
+        gate.sigmoid_()
+        if before:
+            torch.mul(r, h, out=y)
+            if zero:
+                n.copy_(of_n[t])
+            else:
+                affine(n, of_n[t], y, weight_n)
+        else:
+            if zero:
+                y.zero_()
+            else:
+                _product(y, h, weight_n)
+            if inside is not None:
+                y += inside[: sizes[t]]
+            torch.addcmul(of_n[t].to(y.dtype), r, y, out=n)
+        tanh(n, out=n)
+        new = news[t]
+        h = torch.lerp(n, h, zs[t], out=new) if keep else torch.lerp(h, n, zs[t], out=new)
+    return Saved(states, gates, candidates, touched)
 
 
 def _backward(
     grad: Tensor,
     low: Tensor,
-    saved: tuple[Tensor, ...],
+    saved: Saved,
     earlier: Tensor,
     zero: bool,
-    before: bool,
-    keep: bool,
-    sizes: Sequence[int],
+    form: Form,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of the inputs, of what U_n multiplies, and of the first state (not `zero`)."""
     states, gates, candidates, touched = saved
+    before, keep, sizes = form
     count, size = states.shape
     two, half = 2 * size, low.dtype
     grads = states.new_empty(count, 3 * size)  # of a

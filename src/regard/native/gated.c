@@ -9,10 +9,10 @@
 
 typedef struct {
     int64_t steps, rows, hidden, words; /* words: the sum of sizes */
-    const float *inputs;                /* (T, N, 3H), or (words, 3H): in_step is 0 then */
-    int64_t in_step, in_row;
-    const float *state, *inside; /* (N, H); inside may be NULL */
-    const float *weight;         /* (3H, H): r, z, n */
+    const float *state, *inside;        /* (N, H); inside may be NULL */
+    const float *weight;                /* (3H, H): r, z, n */
+    const float *inputs;                /* (T, N, 3H), or (words, 1, 3H): of its first two axes */
+    int64_t in_count, in_each, in_step, in_row; /* the sizes, the strides */
     const int64_t *sizes, *offsets;
     float *states, *gates, *candidates, *touched; /* (words, H), (words, 2H): r, z; n; r h or U h + i */
     const float *grad;                            /* of the states: (words, H) */
@@ -23,12 +23,12 @@ typedef struct {
 
 #define L(field) REGARD_FIELD(gated_call, field)
 REGARD_API const int64_t regard_layout_gated_call[] = {
-    sizeof(gated_call), L(steps), L(rows), L(hidden), L(words), L(inputs), L(in_step), L(in_row),
-    L(state), L(inside), L(weight), L(sizes), L(offsets), L(states), L(gates), L(candidates),
+    sizeof(gated_call), L(steps), L(rows), L(hidden), L(words), L(state), L(inside), L(weight),
+    L(inputs), L(in_count), L(in_each), L(in_step), L(in_row), L(sizes), L(offsets), L(states),
+    L(gates), L(candidates),
     L(touched), L(grad), L(grads), L(reach), L(first), L(begun), L(before), L(keep), L(failed), L(packed), -1};
 #undef L
 
-static int64_t wide(int64_t n) { return (n + 15) / 16 * 16; }
 static int64_t panels(int64_t n) { return (n + PANEL - 1) / PANEL * PANEL; }
 
 /* Blocks of `w` packed for a product: with `turned` from gates to the state, else the other way. Each
@@ -48,10 +48,9 @@ static void pack(const gated_call *c, int64_t from, int64_t blocks, int turned, 
 /* What the products multiply with: `gates` of the state (r and z, or all three where the reset gate
  * comes after), `candidate` of r h. Backward they lead from gates to the state. */
 static void products_of(const gated_call *c, int turned, linear *gates, linear *candidate) {
-    const int64_t h = wide(c->hidden), blocks = c->before ? 2 : 3;
-    const int64_t first = turned ? panels(h) * blocks * h : panels(blocks * h) * h;
-    *gates = (linear){c->packed, NULL, NULL, turned ? blocks * h : h, turned ? h : blocks * h};
-    *candidate = (linear){c->packed + first, NULL, NULL, h, h};
+    const int64_t h = wide(c->hidden), all = (c->before ? 2 : 3) * h;
+    *gates = (linear){c->packed, NULL, NULL, turned ? all : h, turned ? h : all};
+    *candidate = (linear){c->packed + panels(gates->out) * gates->in, NULL, NULL, h, h};
 }
 
 #define TEMPLATE "gated.inc"
@@ -65,7 +64,7 @@ static void backward(void *call, int64_t begin, int64_t end) {
     REGARD_DISPATCH(gated_backward, (call, begin, end));
 }
 
-/* Whether sizes fall, and offsets are their sums. */
+/* Whether sizes fall, offsets are their sums, and there are inputs for all of them. */
 static int fits(const gated_call *c) {
     int64_t sum = 0, last = c->rows;
     for (int64_t t = 0; t < c->steps; t++) {
@@ -73,21 +72,22 @@ static int fits(const gated_call *c) {
         last = c->sizes[t];
         sum += last;
     }
-    return sum == c->words;
+    if (c->in_each == 1) return sum == c->words && c->in_count == sum;
+    return sum == c->words && c->in_count == c->steps && c->in_each == c->rows;
 }
 
 static int run(gated_call *c, int turned, int threads) {
     if (c->hidden < 1 || !fits(c)) return BAD_SPAN;
-    const int64_t h = wide(c->hidden), blocks = c->before ? 2 : 3;
-    const int64_t first = turned ? panels(h) * blocks * h : panels(blocks * h) * h;
-    const int64_t all = first + (c->before ? panels(h) * h : 0);
-    float *packed = regard_floats(all);
+    const int64_t h = wide(c->hidden), enough = 3 * panels(h) * h; /* for three blocks either way */
+    float *packed = regard_floats(enough);
     if (packed == NULL) return NO_MEMORY;
-    clear_floats(packed, all);
-    pack(c, 0, blocks, turned, packed);
-    if (c->before) pack(c, 2, 1, turned, packed + first);
+    clear_floats(packed, enough);
     c->packed = packed;
     c->failed = 0;
+    linear gates, candidate;
+    products_of(c, turned, &gates, &candidate);
+    pack(c, 0, c->before ? 2 : 3, turned, packed);
+    if (c->before) pack(c, 2, 1, turned, (float *)candidate.w);
     regard_parallel(turned ? backward : forward, c, c->rows, threads);
     c->packed = NULL;
     regard_release(packed);

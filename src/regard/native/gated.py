@@ -6,6 +6,7 @@ compute. Here all steps are one call (`benchmarks/gated.py`).
 
 from collections.abc import Sequence
 from itertools import accumulate
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,22 +15,44 @@ from regard import native
 from regard.native.followed import followed
 from regard.native.gate import Function, Struct
 
-__all__ = ["backward", "forward", "supported"]
+__all__ = ["Form", "Saved", "backward", "forward", "supported"]
 
 _CALL = Struct(
-    "gated_call", "steps = t", "rows = n", "hidden = h", "words = w", "inputs: f32 [x y g] last",
-    "in_step: long", "in_row: long", "state: f32 [n h]", "inside: f32? [n h]",
-    "weight: f32 [{3 * h} h]", "sizes: i64 [t]", "offsets: i64 [t]", "states: f32 [w h] out",
-    "gates: f32 [w {2 * h}] out", "candidates: f32 [w h] out", "touched: f32 [w h] out",
-    "grad: f32? [w h]", "grads: f32? [w {3 * h}] out", "reach: f32? [w h] out",
-    "first: f32? [n h] out", "begun: long", "before: long", "keep: long", "failed: long",
-    "packed: address",
+    "gated_call", "steps = t", "rows = n", "hidden = h", "words = w", "state: f32 [n h]",
+    "inside: f32? [n h]", "weight: f32 [{3 * h} h]", "inputs: f32 [x y {3 * h}] last",
+    "in_count = x", "in_each = y", "in_step = stride inputs 0", "in_row = stride inputs 1",
+    "sizes: i64 [t]", "offsets: i64 [t]", "states: f32 [w h] out", "gates: f32 [w {2 * h}] out",
+    "candidates: f32 [w h] out", "touched: f32 [w h] out", "grad: f32? [w h]",
+    "grads: f32? [w {3 * h}] out", "reach: f32? [w h] out", "first: f32? [n h] out", "begun: long",
+    "before: long", "keep: long", "failed: long", "packed: address",
 )  # fmt: skip
+_FORWARD = Function("regard_gated", "call: struct gated_call", "threads: threads")
+_BACKWARD = Function("regard_gated_backward", "call: struct gated_call", "threads: threads")
 MOST = 384
 """The most units that C runs: above it a panel of the weights no longer fits into the first cache,
 and PyTorch's products are faster."""
-_FORWARD = Function("regard_gated", "call: struct gated_call", "threads: threads")
-_BACKWARD = Function("regard_gated_backward", "call: struct gated_call", "threads: threads")
+
+
+class Form(NamedTuple):
+    """What a unit computes, and over which rows; see `layers._gated.recurrence`."""
+
+    before: bool
+    keep: bool
+    sizes: Sequence[int]
+
+
+class Saved(NamedTuple):
+    """What a forward pass gives and its backward pass reads, for W = `sum(sizes)` rows.
+
+    Shapes:
+        states (W, H), gates r and z (W, 2H), candidates n (W, H), touched (W, H): r * h (before)
+        or U h + i (after)
+    """
+
+    states: Tensor
+    gates: Tensor
+    candidates: Tensor
+    touched: Tensor
 
 
 def supported(inputs: Tensor, state: Tensor | None, weight: Tensor, inside: Tensor | None) -> bool:
@@ -47,48 +70,33 @@ def supported(inputs: Tensor, state: Tensor | None, weight: Tensor, inside: Tens
 
 
 def forward(
-    inputs: Tensor,
-    state: Tensor | None,
-    weight: Tensor,
-    inside: Tensor | None,
-    before: bool,
-    keep: bool,
-    sizes: Sequence[int],
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """States (W, H), gates (W, 2H), candidates (W, H) and touched (W, H) of `sum(sizes)` = W rows.
+    inputs: Tensor, state: Tensor | None, weight: Tensor, inside: Tensor | None, form: Form
+) -> Saved:
+    """All steps.
 
     Shapes:
         inputs (T, N, 3H) or (W, 3H), state and inside (N, H), weight (3H, H)
     """
-    size, count = weight.shape[1], sum(sizes)
-    made = [inputs.new_empty(count, n * size) for n in (1, 2, 1, 1)]
-    rest = (*made, None, None, None, None)
-    _FORWARD(_call(inputs, state, weight, inside, sizes, rest, before, keep), _threads(count, size))
-    return made[0], made[1], made[2], made[3]
+    size, count = weight.shape[1], sum(form.sizes)
+    made = Saved(*(inputs.new_empty(count, n * size) for n in (1, 2, 1, 1)))
+    call = _call(inputs, state, weight, inside, form, (*made, None, None, None, None))
+    _FORWARD(call, _threads(made.states))
+    return made
 
 
 def backward(
-    grad: Tensor,
-    state: Tensor | None,
-    weight: Tensor,
-    states: Tensor,
-    gates: Tensor,
-    candidates: Tensor,
-    touched: Tensor,
-    before: bool,
-    keep: bool,
-    sizes: Sequence[int],
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Gradients of the inputs (W, 3H), of what U_n multiplies (W, H), of the first state (N, H)."""
-    count, size = states.shape
-    grads = states.new_empty(count, 3 * size)
-    reach = None if before else states.new_empty(count, size)
-    first = (
-        None if state is None else torch.empty_like(state, memory_format=torch.contiguous_format)
-    )
-    rest = (states, gates, candidates, touched, grad.contiguous(), grads, reach, first)
-    call = _call(grads, state, weight, None, sizes, rest, before, keep)
-    _BACKWARD(call, _threads(count, size))
+    grad: Tensor, state: Tensor | None, weight: Tensor, saved: Saved, form: Form
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of the inputs (W, 3H), of what U_n multiplies (W, H), of the first state (N, H).
+
+    The last one is of use only where there is a first state.
+    """
+    count, size = saved.states.shape
+    grads = grad.new_empty(count, 3 * size)
+    reach = None if form.before else grad.new_empty(count, size)
+    first = grad.new_empty(form.sizes[0], size)
+    rest = (*saved, grad.contiguous(), grads, reach, first)
+    _BACKWARD(_call(grads, state, weight, None, form, rest), _threads(saved.states))
     return grads, grads[:, 2 * size :] if reach is None else reach, first
 
 
@@ -97,27 +105,20 @@ def _call(
     state: Tensor | None,
     weight: Tensor,
     inside: Tensor | None,
-    sizes: Sequence[int],
+    form: Form,
     rest: tuple[Tensor | None, ...],
-    before: bool,
-    keep: bool,
 ) -> object:
     if inputs.stride(-1) != 1:
         inputs = inputs.contiguous()
-    dense = inputs.dim() == 3
-    step, row = (inputs.stride(0), inputs.stride(1)) if dense else (0, inputs.stride(0))
-    if dense and step == 0:  # expanded over the steps
-        inputs = inputs.contiguous()
-        step, row = inputs.stride(0), inputs.stride(1)
-    offsets = torch.tensor([0, *accumulate(sizes[:-1])])
     begun = state is not None
-    state = inputs.new_zeros(sizes[0], weight.shape[1]) if state is None else state.contiguous()
-    inside = None if inside is None else inside.contiguous()
+    state = inputs.new_zeros(form.sizes[0], weight.shape[1]) if state is None else state
     return _CALL(
-        inputs if dense else inputs[:, None], step, row, state, inside, weight.contiguous(),
-        torch.tensor(sizes), offsets, *rest, int(begun), int(before), int(keep), 0, None,
+        state.contiguous(), None if inside is None else inside.contiguous(), weight.contiguous(),
+        inputs if inputs.dim() == 3 else inputs[:, None], torch.tensor(form.sizes),
+        torch.tensor([0, *accumulate(form.sizes[:-1])]), *rest, int(begun), int(form.before),
+        int(form.keep), 0, None,
     )  # fmt: skip
 
 
-def _threads(count: int, size: int) -> int:
-    return native.threads(count * size * size // 8)
+def _threads(states: Tensor) -> int:
+    return native.threads(states.numel() * states.shape[1] // 8)

@@ -57,7 +57,7 @@ REGARD_API int regard_located_backward(located_call *c, int threads) {
     regard_parallel(backward, c, c->batch, threads);
     if (!c->failed) {
         for (int64_t d = 0; d < c->dim; d++) {
-            const int64_t at = wide + d / STEP * STEP * MOST + d % STEP;
+            const int64_t at = wide + located_block(d, MOST);
             c->grad_v[d] = sum_rows(c, d);
             for (int64_t m = 0; m < c->filters; m++)
                 c->grad_project[d * c->filters + m] = sum_rows(c, at + m * STEP);

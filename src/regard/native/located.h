@@ -27,6 +27,11 @@ typedef struct {
 
 static inline int64_t located_padded(int64_t n) { return (n + STEP - 1) / STEP * STEP; }
 
+/* Where the d-th of D stands in blocks of `rows` rows. */
+static inline int64_t located_block(int64_t d, int64_t rows) {
+    return d / STEP * STEP * rows + d % STEP;
+}
+
 static inline int64_t located_blocks(const located_call *c) {
     return (c->queries + HYPOTHESES - 1) / HYPOTHESES;
 }

@@ -10,6 +10,9 @@
 
 #define PANEL 32
 
+/* Floats of a row of n numbers as a product reads it. */
+static inline int64_t wide(int64_t n) { return (n + 15) / 16 * 16; }
+
 enum { FLOAT32, BFLOAT16, INT8, VNNI, VNNI_AGAIN };
 /* VNNI_AGAIN: the rows are those of the call before, in `narrow` as bytes already. */
 enum { NONE, RELU, SWISH };

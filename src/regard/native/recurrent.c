@@ -50,7 +50,6 @@ typedef struct {
     narrow_rows narrow;
 } room_plan;
 
-static int64_t wide(int64_t n) { return (n + 15) / 16 * 16; }
 static int64_t word_at(const model *m) { return wide(m->hidden); }
 static int64_t context_at(const model *m) { return word_at(m) + wide(m->embed); }
 static int64_t row_of(const model *m) { return context_at(m) + wide(m->context); }
