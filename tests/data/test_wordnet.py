@@ -56,7 +56,7 @@ def test_a_damaged_state_is_refused(folder, change):
 
 def test_files_that_are_none_of_wordnets(folder):
     (folder / "data.verb").write_text("hello\n")
-    with pytest.raises(RequestError, match=r"data\.verb: expected a line of WordNet's database"):
+    with pytest.raises(RequestError, match=r"data\.verb:1: expected a line of WordNet's database"):
         WordNet.read(folder)
     (folder / "data.verb").unlink()
     with pytest.raises(RequestError, match=r"data\.verb: WordNet's database needs this file"):

@@ -7,21 +7,25 @@ and the synsets above them.
 """
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from regard.data.sources import places
 from regard.errors import RequestError
 
 __all__ = ["RELATIONS", "WordNet", "database"]
+
+Parsed = TypeVar("Parsed")
 
 RELATIONS = ("same", "synonym", "hypernym", "hyponym", "antonym", "coordinate", "related", "none")
 """Of a word u to a word v, the nearest first: a common base form; a common synset; v is above u, at
 most four steps; v is below u; antonyms, of near synsets, too; a common synset one step above; two
 steps above; nothing of these."""
 
-_PLACES = ("/usr/share/wordnet", "/usr/local/share/wordnet")
+_SYSTEM = ("/usr/share/wordnet", "/usr/local/share/wordnet")
 _PARTS = {"noun": "n", "verb": "v", "adj": "a", "adv": "r"}
 _ENDINGS = {
     "n": (
@@ -41,23 +45,21 @@ _SENSES, _OPPOSED, _STEPS = 4, 6, 4
 
 
 def database() -> Path:
-    """The folder of WordNet's files: `$WNSEARCHDIR`, `wordnet` in REGARD_DATA, or a system's.
+    """The folder of WordNet's files: `$WNSEARCHDIR`; else `wordnet` among the data, or a system's.
 
     Raises:
         RequestError: none of them has `index.noun`.
     """
-    told = os.environ.get("WNSEARCHDIR")
-    places = (
-        [Path(told)] if told else [Path("/usr/share/wordnet"), Path("/usr/local/share/wordnet")]
-    )
-    if not told and os.environ.get("REGARD_DATA"):
-        places.insert(0, Path(os.environ["REGARD_DATA"]).expanduser() / "wordnet")
-    for place in places:
+    if told := os.environ.get("WNSEARCHDIR"):
+        known = [Path(told)]
+    else:
+        known = [*(place / "wordnet" for place in places()), *map(Path, _SYSTEM)]
+    for place in known:
         if (place / "index.noun").is_file():
             return place
     raise RequestError(
         "features of WordNet need its database, the files index.noun, data.noun, …: expected them "
-        f"in {' or '.join(map(str, places))}; set WNSEARCHDIR to their folder, or install them "
+        f"in {' or '.join(map(str, known))}; set WNSEARCHDIR to their folder, or install them "
         "(Debian and Ubuntu: wordnet-base)"
     )
 
@@ -91,33 +93,25 @@ class WordNet:
         Raises:
             RequestError: a file is missing or is no file of WordNet.
         """
-        wanted = {word.lower() for word in words}
-        forms: dict[str, list[tuple[str, str]]] = {}
-        rare: dict[str, list[tuple[str, str]]] = {}
+        senses: dict[str, list[tuple[str, str]]] = {}
+        kept: set[str] = set()
         synsets: dict[tuple[str, str], list[list[str]]] = {}
         irregular: dict[str, list[str]] = {}
         for name, part in _PARTS.items():
-            for path, line in _lines(folder / f"index.{name}"):
-                with _told(path, line):
-                    base, _, count, pointers, *rest = line.split()
-                    tagged, *places = rest[int(pointers) + 1 :]
-                    found = [(part, place) for place in places[: max(_SENSES, _OPPOSED)]]
-                    if len(places) != int(count):
-                        raise ValueError(f"expected {count} synsets, got {len(places)}")
+            for base, tagged, offsets in _parsed(folder / f"index.{name}", _index):
+                form = f"{part} {base}"
                 if "_" not in base:
-                    (forms if int(tagged) else rare)[f"{part} {base}"] = found
-            for path, line in _lines(folder / f"data.{name}"):
-                with _told(path, line):
-                    synsets[part, line.split(" ", 1)[0]] = _pointers(line)
-            for path, line in _lines(folder / f"{name}.exc"):
-                with _told(path, line):
-                    inflected, *bases = line.split()
-                irregular.setdefault(f"{part} {inflected}", []).extend(bases)
-        known = {**forms, **rare}
-        for word in wanted:
-            for form in _base_forms(word, known, irregular):
-                forms[form] = known[form]
-        return cls._of(forms, synsets, {k: v for k, v in irregular.items() if "_" not in k})
+                    senses[form] = [(part, offset) for offset in offsets]
+                    if tagged:
+                        kept.add(form)
+            for offset, pointers in _parsed(folder / f"data.{name}", _synset):
+                synsets[part, offset] = pointers
+            for inflected, *bases in _parsed(folder / f"{name}.exc", str.split):
+                if "_" not in inflected:
+                    irregular.setdefault(f"{part} {inflected}", []).extend(bases)
+        for word in {word.lower() for word in words}:
+            kept.update(_base_forms(word, senses, irregular))
+        return cls._of({form: senses[form] for form in sorted(kept)}, synsets, irregular)
 
     @classmethod
     def _of(
@@ -127,9 +121,8 @@ class WordNet:
         irregular: Mapping[str, list[str]],
     ) -> "WordNet":
         number: dict[tuple[str, str], int] = {}
-        for form in sorted(forms):
-            for one in forms[form]:
-                number.setdefault(one, len(number))
+        for one in chain.from_iterable(forms.values()):
+            number.setdefault(one, len(number))
         above, against = [], []
         queue = list(number)
         for place in queue:  # grows: those above are asked for what is above them
@@ -144,7 +137,7 @@ class WordNet:
             above.append([number[one] for one in higher])
             against.append(others)
         return cls(
-            {form: [number[one] for one in forms[form]] for form in sorted(forms)},
+            {form: [number[one] for one in row] for form, row in forms.items()},
             above,
             [sorted({number[one] for one in row if one in number}) for row in against],
             dict(sorted(irregular.items())),
@@ -253,41 +246,41 @@ def _base_forms(
     return list(found)
 
 
-def _lines(path: Path) -> Iterable[tuple[Path, str]]:
-    """The lines of a file, but those of its licence."""
+def _parsed(path: Path, parse: Callable[[str], Parsed]) -> Iterator[Parsed]:
+    """What each line of a file says, but those of its licence."""
     try:
         with path.open(encoding="latin-1") as lines:
-            for line in lines:
-                if not line.startswith(" ") and line.strip():
-                    yield path, line
+            for number, line in enumerate(lines, start=1):
+                if line.startswith(" ") or not line.strip():
+                    continue
+                try:
+                    found = parse(line)
+                except (ValueError, IndexError):
+                    raise RequestError(
+                        f"{path}:{number}: expected a line of WordNet's database, "
+                        f"got {line.strip()[:60]!r}"
+                    ) from None
+                yield found
     except OSError as error:
         raise RequestError(
             f"{path}: WordNet's database needs this file ({error.strerror})"
         ) from None
 
 
-class _told:
-    """Errors of a line that is none of WordNet's, in a sentence."""
-
-    def __init__(self, path: Path, line: str) -> None:
-        self.path, self.line = path, line
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if isinstance(error, ValueError | IndexError):
-            raise RequestError(
-                f"{self.path}: expected a line of WordNet's database, "
-                f"got {self.line.strip()[:60]!r}"
-            ) from None
+def _index(line: str) -> tuple[str, bool, list[str]]:
+    """A base form, whether tagged texts have it, and the offsets of its first synsets."""
+    base, _, count, pointers, *rest = line.split()
+    tagged, *offsets = rest[int(pointers) + 1 :]
+    if len(offsets) != int(count):
+        raise ValueError(f"expected {count} synsets, got {len(offsets)}")
+    return base, int(tagged) > 0, offsets[: max(_SENSES, _OPPOSED)]
 
 
-def _pointers(line: str) -> list[list[str]]:
-    """[symbol, offset, part of speech, …] of each pointer of a synset."""
+def _synset(line: str) -> tuple[str, list[list[str]]]:
+    """Its offset, and [symbol, offset, part of speech, …] of each of its pointers."""
     fields = line.split(" | ", 1)[0].split()
     at = 4 + 2 * int(fields[3], 16)
-    return [fields[at + 1 + 4 * i : at + 5 + 4 * i] for i in range(int(fields[at]))]
+    return fields[0], [fields[at + 1 + 4 * i : at + 5 + 4 * i] for i in range(int(fields[at]))]
 
 
 def _targets(pointers: Sequence[Sequence[str]], *symbols: str) -> list[tuple[str, str]]:
