@@ -126,6 +126,6 @@ def test_what_c_does_not_run(monkeypatch):
 def test_wrong_sizes_are_refused():
     inputs, _, weight, _ = problem(8, packed=True, begun=False)
     with pytest.raises(IndexError, match="lengths, offsets or spans"):
-        c.forward(inputs, None, weight, None, c.Form(True, True, [2, 3, *[4] * 5, 2]))
+        c.forward(inputs, None, weight, None, c.Unit(True, True, [2, 3, *[4] * 5, 2]))
     with pytest.raises(IndexError, match="lengths, offsets or spans"):  # fewer inputs than words
-        c.forward(inputs[:-1], None, weight, None, c.Form(True, True, SIZES))
+        c.forward(inputs[:-1], None, weight, None, c.Unit(True, True, SIZES))

@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from regard.native import gated as c
-from regard.native.gated import Form, Saved
+from regard.native.gated import Saved, Unit
 from regard.native.once import once_differentiable
 
 __all__ = ["affine", "recurrence", "tanh"]
@@ -64,7 +64,7 @@ def recurrence(
     if not inputs.numel():  # no step: zeros of that shape, which keep the graph
         return inputs[..., : weight.shape[1]] * weight.sum()
     states: Tensor = _Recurrence.apply(  # type: ignore[no-untyped-call]
-        inputs, state, weight, inside, Form(before, keep, rows)
+        inputs, state, weight, inside, Unit(before, keep, rows)
     )
     return states.view(*shape, -1)
 
@@ -103,16 +103,16 @@ class _Recurrence(torch.autograd.Function):
         state: Tensor | None,
         weight: Tensor,
         inside: Tensor | None,
-        form: Form,
+        unit: Unit,
     ) -> Tensor:
         low = weight.to(inputs.dtype)
-        ctx.c = len(form.sizes) >= STEPS and c.supported(inputs, state, weight, inside)
+        ctx.c = len(unit.sizes) >= STEPS and c.supported(inputs, state, weight, inside)
         if ctx.c:
-            made = c.forward(inputs, state, weight, inside, form)
+            made = c.forward(inputs, state, weight, inside, unit)
         else:
-            made = _forward(inputs, state, weight, low, inside, form)
+            made = _forward(inputs, state, weight, low, inside, unit)
         ctx.save_for_backward(state, low, *made)
-        ctx.form, ctx.shape = form, inputs.shape
+        ctx.unit, ctx.shape = unit, inputs.shape
         ctx.dtypes = [None if x is None else x.dtype for x in (inputs, state, weight, inside)]
         return made.states
 
@@ -120,8 +120,8 @@ class _Recurrence(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         state, low, *tensors = ctx.saved_tensors
-        saved, form = Saved(*tensors), ctx.form
-        states, sizes = saved.states, form.sizes
+        saved, unit = Saved(*tensors), ctx.unit
+        states, sizes = saved.states, unit.sizes
         rows, size, half = sizes[0], states.shape[1], low.dtype
         inputs_dtype, state_dtype, weight_dtype, inside_dtype = ctx.dtypes
         first = states.new_zeros(rows, size) if state is None else state
@@ -131,13 +131,13 @@ class _Recurrence(torch.autograd.Function):
             known = zip(states.split(sizes), sizes[1:], strict=False)
             earlier = torch.cat([first, *(h[:n] for h, n in known)])
         if ctx.c:
-            grads, reach, dh = c.backward(grad, state, low, saved, form)
+            grads, reach, dh = c.backward(grad, state, low, saved, unit)
         else:
-            grads, reach, dh = _backward(grad, low, saved, earlier, state is None, form)
+            grads, reach, dh = _backward(grad, low, saved, earlier, state is None, unit)
         skip = rows if state is None else 0  # no weight met a first state of zero
         earlier = earlier[skip:].to(half)
         grads, reach = grads.to(inputs_dtype), reach.to(half)
-        met = saved.touched[skip:].to(half) if form.before else earlier
+        met = saved.touched[skip:].to(half) if unit.before else earlier
         of_gates = grads[skip:, : 2 * size].to(half).t() @ earlier
         of_n = reach[skip:].t() @ met
         inside = None
@@ -158,10 +158,10 @@ def _forward(
     weight: Tensor,
     low: Tensor,
     inside: Tensor | None,
-    form: Form,
+    unit: Unit,
 ) -> Saved:
     """All steps by PyTorch's operators; `low` is `weight` in the dtype of the inputs."""
-    before, keep, sizes = form
+    before, keep, sizes = unit
     count, rows, size = sum(sizes), sizes[0], weight.shape[1]
     two = 2 * size
     gate_weight, weight_n = low[:two].t(), low[two:].t()
@@ -209,11 +209,11 @@ def _backward(
     saved: Saved,
     earlier: Tensor,
     zero: bool,
-    form: Form,
+    unit: Unit,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of the inputs, of what U_n multiplies, and of the first state (not `zero`)."""
     states, gates, candidates, touched = saved
-    before, keep, sizes = form
+    before, keep, sizes = unit
     count, size = states.shape
     two, half = 2 * size, low.dtype
     grads = states.new_empty(count, 3 * size)  # of a

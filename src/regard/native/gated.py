@@ -15,7 +15,7 @@ from regard import native
 from regard.native.followed import followed
 from regard.native.gate import Function, Struct
 
-__all__ = ["Form", "Saved", "backward", "forward", "supported"]
+__all__ = ["Saved", "Unit", "backward", "forward", "supported"]
 
 _CALL = Struct(
     "gated_call", "steps = t", "rows = n", "hidden = h", "words = w", "state: f32 [n h]",
@@ -33,8 +33,8 @@ MOST = 384
 and PyTorch's products are faster."""
 
 
-class Form(NamedTuple):
-    """What a unit computes, and over which rows; see `layers._gated.recurrence`."""
+class Unit(NamedTuple):
+    """Which gated unit it is, and how many rows each step has; see `layers._gated.recurrence`."""
 
     before: bool
     keep: bool
@@ -70,22 +70,22 @@ def supported(inputs: Tensor, state: Tensor | None, weight: Tensor, inside: Tens
 
 
 def forward(
-    inputs: Tensor, state: Tensor | None, weight: Tensor, inside: Tensor | None, form: Form
+    inputs: Tensor, state: Tensor | None, weight: Tensor, inside: Tensor | None, unit: Unit
 ) -> Saved:
     """All steps.
 
     Shapes:
         inputs (T, N, 3H) or (W, 3H), state and inside (N, H), weight (3H, H)
     """
-    size, count = weight.shape[1], sum(form.sizes)
+    size, count = weight.shape[1], sum(unit.sizes)
     made = Saved(*(inputs.new_empty(count, n * size) for n in (1, 2, 1, 1)))
-    call = _call(inputs, state, weight, inside, form, (*made, None, None, None, None))
+    call = _call(inputs, state, weight, inside, unit, (*made, None, None, None, None))
     _FORWARD(call, _threads(made.states))
     return made
 
 
 def backward(
-    grad: Tensor, state: Tensor | None, weight: Tensor, saved: Saved, form: Form
+    grad: Tensor, state: Tensor | None, weight: Tensor, saved: Saved, unit: Unit
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of the inputs (W, 3H), of what U_n multiplies (W, H), of the first state (N, H).
 
@@ -93,10 +93,10 @@ def backward(
     """
     count, size = saved.states.shape
     grads = grad.new_empty(count, 3 * size)
-    reach = None if form.before else grad.new_empty(count, size)
-    first = grad.new_empty(form.sizes[0], size)
+    reach = None if unit.before else grad.new_empty(count, size)
+    first = grad.new_empty(unit.sizes[0], size)
     rest = (*saved, grad.contiguous(), grads, reach, first)
-    _BACKWARD(_call(grads, state, weight, None, form, rest), _threads(saved.states))
+    _BACKWARD(_call(grads, state, weight, None, unit, rest), _threads(saved.states))
     return grads, grads[:, 2 * size :] if reach is None else reach, first
 
 
@@ -105,18 +105,18 @@ def _call(
     state: Tensor | None,
     weight: Tensor,
     inside: Tensor | None,
-    form: Form,
+    unit: Unit,
     rest: tuple[Tensor | None, ...],
 ) -> object:
     if inputs.stride(-1) != 1:
         inputs = inputs.contiguous()
     begun = state is not None
-    state = inputs.new_zeros(form.sizes[0], weight.shape[1]) if state is None else state
+    state = inputs.new_zeros(unit.sizes[0], weight.shape[1]) if state is None else state
     return _CALL(
         state.contiguous(), None if inside is None else inside.contiguous(), weight.contiguous(),
-        inputs if inputs.dim() == 3 else inputs[:, None], torch.tensor(form.sizes),
-        torch.tensor([0, *accumulate(form.sizes[:-1])]), *rest, int(begun), int(form.before),
-        int(form.keep), 0, None,
+        inputs if inputs.dim() == 3 else inputs[:, None], torch.tensor(unit.sizes),
+        torch.tensor([0, *accumulate(unit.sizes[:-1])]), *rest, int(begun), int(unit.before),
+        int(unit.keep), 0, None,
     )  # fmt: skip
 
 
