@@ -1,10 +1,12 @@
 """What is too much, who may ask, and odd bodies: one sentence and the right status each."""
 
 import json
+import socket
+import time
 
 import pytest
 
-from tests.serve.running import Direct, application
+from tests.serve.running import Direct, application, live
 
 KEY = "a-long-secret"
 
@@ -48,6 +50,44 @@ def test_a_body_without_a_length_is_counted(small):
             yield part
 
     refused(small.post("/predict", content=slowly()), 413)
+
+
+@pytest.fixture(scope="module")
+def listening(models):
+    """The host and port of a server that takes little at once."""
+    limits = {"body": 2000}
+    with live(application("movie-reviews-small", models=models, limits=limits)) as address:
+        host, _, port = address.removeprefix("http://").partition(":")
+        yield host, int(port)
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_who_sends_too_much_reads_why(listening, chunked):
+    """Bytes that nobody reads would have the connection reset, and the answer lost."""
+    size = 8 << 20  # more than buffers hold
+    length = "Transfer-Encoding: chunked" if chunked else f"Content-Length: {size}"
+    head = f"POST /predict HTTP/1.1\r\nHost: localhost\r\n{length}\r\n\r\n".encode()
+    body = b"x" * size
+    if chunked:
+        body = b"%x\r\n%s\r\n0\r\n\r\n" % (size, body)
+    with socket.create_connection(listening, 30) as connection:
+        connection.sendall(head + body)
+        answer = b""
+        while b"send less at once" not in answer:  # who sends in chunks may ask again after it
+            part = connection.recv(65536)
+            assert part, answer
+            answer += part
+    assert answer.startswith(b"HTTP/1.1 413 ")
+    assert b"more than 2,000 bytes" in answer
+
+
+def test_who_says_much_and_sends_nothing_is_not_waited_for(listening):
+    with socket.create_connection(listening, 30) as connection:
+        connection.sendall(b"POST /predict HTTP/1.1\r\nHost: a\r\nContent-Length: 9999\r\n\r\n{")
+        began = time.monotonic()
+        answer = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert answer.startswith(b"HTTP/1.1 413 ")
+    assert time.monotonic() - began < 20  # LINGER is 1
 
 
 def test_too_wide_or_too_long(small):

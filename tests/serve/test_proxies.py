@@ -120,8 +120,7 @@ def test_a_proxy_passes_on_what_is_asked(proxied):
         assert answer.status_code == 200, answer.text
         assert answer.json()["predictions"][0]["output"]
         assert client.get("/metrics").status_code == 403
-        # The server answers before it has read all; Caddy may only see that it read no further.
-        assert client.post("/predict", content=b"x" * (17 << 20)).status_code in {413, 502}
+        assert client.post("/predict", content=b"x" * (17 << 20)).status_code == 413
         streamed = {"model": "de-en-small", "input": "Guten Morgen."}
         with client.stream("POST", "/stream", json=streamed) as events:
             assert events.headers["content-type"].startswith("text/event-stream")

@@ -1,6 +1,7 @@
 """What every request meets first: hosts, keys, limits, draining; and what is noted of it last."""
 
 import asyncio
+import contextlib
 import hmac
 import json
 import logging
@@ -13,7 +14,7 @@ from typing import Any
 from regard.serve._errors import Refusal, explained
 from regard.serve._logs import requests
 from regard.serve._metrics import Metrics
-from regard.serve._settings import Settings
+from regard.serve._settings import Limits, Settings
 
 __all__ = ["Gate", "Guard", "noting"]
 
@@ -29,6 +30,9 @@ OPEN = frozenset({"/", "/docs", "/openapi.json", "/health", "/ready"})
 ROUTES = frozenset(
     {*OPEN, "/models", "/metrics", "/predict", "/score", "/align", "/look", "/stream"}
 )
+
+LINGER = 1.0
+"""Seconds for which the rest of a refused body is read and thrown away."""
 
 
 class Gate:
@@ -76,7 +80,7 @@ class Guard:
             except TimeoutError:
                 raise Refusal(499, "the client does not read its answer") from None
 
-        entered = False
+        entered, body = False, _Body(receive, self.settings.limits, began)
         try:
             self._admit(scope, headers, client)
             if scope["method"] == "POST":
@@ -84,14 +88,14 @@ class Guard:
                 self.gate.active += 1
                 self.gate.clients[client] += 1
                 self.metrics.active.inc()
-            await self.app(scope, self._limited(receive, headers, began), sending)
+            await self.app(scope, body.receive, sending)
         except Refusal as refusal:
             if not sent["began"]:
-                await _refuse(refusal, sending)
+                await _refuse(refusal, sending, body)
         except Exception as error:
             log.exception("a request failed", extra={"about": {"id": number}})
             if not sent["began"]:
-                await _refuse(explained(error), sending)
+                await _refuse(explained(error), sending, body)
         finally:
             if entered:
                 self.gate.active -= 1
@@ -125,7 +129,7 @@ class Guard:
             )
         length = headers.get("content-length", "")
         if length.isdecimal() and (len(length) > 18 or int(length) > limits.body):
-            raise self._too_large()
+            raise _too_large(limits)
 
     def _known(self, headers: MutableMapping[str, str]) -> bool:
         kind, _, given = headers.get("authorization", "").partition(" ")
@@ -134,36 +138,6 @@ class Guard:
         for key in self._keys:  # every one, so that time says nothing
             known |= hmac.compare_digest(key, own)
         return known
-
-    def _too_large(self) -> Refusal:
-        most = self.settings.limits.body
-        return Refusal(413, f"the body has more than {most:,} bytes; send less at once")
-
-    def _limited(
-        self, receive: Receive, headers: MutableMapping[str, str], began: float
-    ) -> Receive:
-        """Receive no more bytes and no longer than a request may take."""
-        total, whole, limits = 0, False, self.settings.limits
-
-        async def receiving() -> Message:
-            nonlocal total, whole
-            if whole:  # nothing but the client's leaving can come
-                return await receive()
-            left = began + limits.seconds - time.monotonic()
-            try:
-                message = await asyncio.wait_for(receive(), max(left, 0.001))
-            except TimeoutError:
-                raise Refusal(
-                    408, f"the body did not come within {limits.seconds:g} seconds"
-                ) from None
-            if message["type"] == "http.request":
-                total += len(message.get("body", b""))
-                whole = not message.get("more_body", False)
-                if total > limits.body:
-                    raise self._too_large()
-            return message
-
-        return receiving
 
     def _client(self, scope: Scope, headers: MutableMapping[str, str]) -> str:
         """Whose requests count together: those of a key, else of an address."""
@@ -185,11 +159,62 @@ class Guard:
         }})  # fmt: skip
 
 
-async def _refuse(refusal: Refusal, send: Send) -> None:
+class _Body:
+    """A request's body: no more bytes and no longer than a request may take."""
+
+    def __init__(self, receive: Receive, limits: Limits, began: float) -> None:
+        self._receive, self._limits, self._began = receive, limits, began
+        self._total, self.whole = 0, False
+
+    async def receive(self) -> Message:
+        """The next part, as ASGI has it.
+
+        Raises:
+            Refusal: it is too large, or too slow.
+        """
+        if self.whole:  # nothing but the client's leaving can come
+            return await self._receive()
+        left = self._began + self._limits.seconds - time.monotonic()
+        try:
+            message = await asyncio.wait_for(self._next(), max(left, 0.001))
+        except TimeoutError:
+            raise Refusal(
+                408, f"the body did not come within {self._limits.seconds:g} seconds"
+            ) from None
+        if self._total > self._limits.body:
+            raise _too_large(self._limits)
+        return message
+
+    async def drop(self) -> None:
+        """Read what is left, for a moment.
+
+        A connection that is closed with bytes unread is reset, and its client may lose the answer.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LINGER):
+                while not self.whole:
+                    await self._next()
+
+    async def _next(self) -> Message:
+        message = await self._receive()
+        self._total += len(message.get("body", b""))
+        self.whole = not message.get("more_body", False)  # a client that has left sends no more
+        return message
+
+
+def _too_large(limits: Limits) -> Refusal:
+    return Refusal(413, f"the body has more than {limits.body:,} bytes; send less at once")
+
+
+async def _refuse(refusal: Refusal, send: Send, asked: _Body) -> None:
     body = json.dumps(refusal.body, ensure_ascii=False).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     headers += [(k.lower().encode(), v.encode()) for k, v in refusal.headers.items()]
-    if refusal.status in (408, 413):  # the rest of the body is not read
+    unread = refusal.status in (408, 413)  # the rest of the body is not looked at
+    if unread:
         headers.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    await send({"type": "http.response.body", "body": body, "more_body": unread})
+    if unread:
+        await asked.drop()
+        await send({"type": "http.response.body", "body": b""})
