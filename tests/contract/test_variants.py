@@ -26,6 +26,7 @@ VARIANTS = {
         {"attention": "local-m", "reach": 4, "feed": False},
     ),
     "luong local-p": ("luong", {"attention": "local-p", "reach": 4}),
+    "transformer that follows": ("transformer", {"follow": True}),
     "transformer in a window": ("transformer", {"window": 5}),
     "transformer with relative positions": ("transformer", {"positions": "shaw", "clip": 2}),
     "transformer with relative keys alone, shared": (

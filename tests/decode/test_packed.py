@@ -342,6 +342,7 @@ def test_what_cannot_be_packed_runs_as_it_is_and_says_why():
         "its attention is not the plain": sharp,
         "its word vectors or its maxout": embedded,
         "not the plain one": a_transformer(window=4),
+        "it follows the words of its source": a_transformer(follow=True),
         "no multiples of 16": a_transformer(heads=8),
         "is torch.float64": a_transformer().double(),
         "activation is not in C": a_transformer(Marian, activation="gelu"),

@@ -21,6 +21,13 @@ def tiny(**changes):
     return Transformer(20, 20, **kwargs).double().eval()
 
 
+def following(**changes):
+    """It follows the words of its source: every second symbol of the target stands for one."""
+    model = tiny(follow=True, **changes)
+    model.reads.copy_(torch.arange(20) % 2 == 0)
+    return model
+
+
 def default(name):
     return inspect.signature(Transformer).parameters[name].default
 
@@ -124,6 +131,9 @@ def numpy_forward(model, source, target, window=None, positions=True):
         x = norm(f"{a}.self_residual.norm", x + attend(f"{a}.self_attention", x, x))
         x = norm(f"{a}.feedforward_residual.norm", x + feed(f"{a}.feedforward", x))
     y = embed(target)
+    if model.follow:
+        places = np.minimum(p["reads"][target].cumsum(), len(x) - 1)
+        y = y + x[places] @ p["follower.weight"].T
     for i in range(len(model.decoder)):
         a = f"decoder.{i}"
         y = norm(f"{a}.self_residual.norm", y + attend(f"{a}.self_attention", y, y, causal=True))
@@ -148,6 +158,16 @@ def test_variants_are_their_equations(positions, window):
     source, target = [5, 9, 4, 7, 6, 11, EOS], [BOS, 6, 3, 8, 12]
     got = model(torch.tensor([source]), torch.tensor([target])).logits[0]
     expected = numpy_forward(model, source, target, window, positions == "sinusoid")
+    np.testing.assert_allclose(got.detach().numpy(), expected, rtol=1e-6, atol=1e-9)
+
+
+def test_following_is_its_equations():
+    model = following()
+    source, target = [5, 9, 4, EOS], [BOS, 6, 3, 8, 12, 11, 7, 10]
+    places = model.reads[target].cumsum(0)
+    assert places.unique().numel() > 3  # of four, and they would run past the end
+    got = model(torch.tensor([source]), torch.tensor([target])).logits[0]
+    expected = numpy_forward(model, source, target)
     np.testing.assert_allclose(got.detach().numpy(), expected, rtol=1e-6, atol=1e-9)
 
 
@@ -276,8 +296,9 @@ def test_one_matrix_is_shared_and_scaled_on_input_only():
 
 @pytest.mark.parametrize("positions", ["sinusoid", "halves", "learned", "none"])
 @pytest.mark.parametrize("norm", ["post", "pre"])
-def test_cached_steps_equal_teacher_forcing_and_follow_beams(positions, norm):
-    model = tiny(positions=positions, norm=norm, max_length=16, decoder_layers=1)
+@pytest.mark.parametrize("make", [tiny, following])
+def test_cached_steps_equal_teacher_forcing_and_follow_beams(make, positions, norm):
+    model = make(positions=positions, norm=norm, max_length=16, decoder_layers=1)
     source = torch.tensor([[5, 6, 7, 8, EOS], [9, 4, EOS, PAD, PAD]])
     target = torch.randint(4, 20, (2, 3, 6))  # (B, beam, T)
     target[..., 0] = BOS
@@ -393,15 +414,15 @@ def ragged():
 
 
 @pytest.mark.parametrize("changes", [{}, {"norm": "pre"}, {"window": 4}, {"positions": "learned"}])
-def test_training_without_padding_is_training_with_it(changes):
-    model = tiny(**changes).float().train()
+@pytest.mark.parametrize("make", [tiny, following])
+def test_training_without_padding_is_training_with_it(make, changes, monkeypatch):
+    model = make(**changes).float().train()
     source, target = ragged()
     real = (target != PAD)[..., None]
     found = []
-    for packed in (True, False):
+    for without in (True, False):
         model.zero_grad()
-        if not packed:
-            model._packs = lambda *_: False
+        monkeypatch.setattr(model, "_trains_ragged", lambda *_, chosen=without: chosen)
         logits = model(source, target).logits
         (logits.square() * real).sum().backward()
         found.append((logits * real, *(p.grad for p in model.parameters())))

@@ -67,6 +67,8 @@ def anatomy(model: nn.Module) -> Anatomy:
     """
     if not isinstance(model, Transformer):
         raise RequestError(f"{NEEDED}; this is a {type(model).__name__}")
+    if model.follow:
+        raise RequestError(f"{NEEDED}; this one follows the words of its source (model.follow)")
     for path, module in model.named_modules():
         if isinstance(module, MultiHead):
             _check_heads(path, module, model.dim)

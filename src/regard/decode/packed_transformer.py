@@ -85,6 +85,8 @@ def _plan(layers: int) -> type[ctypes.Structure]:
 
 def unsupported_reason(model: Any) -> str | None:
     """Which part of a Transformer C does not support, in a clause, or None."""
+    if model.follow:
+        return "it follows the words of its source"
     sizes = {layer.self_attention.query.out_features for layer in (*model.encoder, *model.decoder)}
     if len(sizes) != 1:
         return "it has no layers, or its layers differ in size"

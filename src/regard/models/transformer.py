@@ -13,6 +13,11 @@ and instead of PE (Shaw, Uszkoreit and Vaswani 2018, arXiv 1803.02155; `position
     a_ij = w[clip(j - i, -c, c)]           in self-attention, a table for each layer and head;
                                            `relative` and `relative_tables` are its ablations
 
+and with `follow`, which is ours, for a parser (6.3) that is told the next word, as in `lstm_a`:
+
+    w_t   = Σ_{j<t} reads(y_j)             how many words have been written about
+    input : Dropout(E y_{t-1} sqrt(d) + PE) + Dropout(W_f h_{w_t})         h: the encoder's states
+
 Shapes: source (B, S) and target (B, T) ids; states (B, S, D); logits (B, T, V).
 
 **Departs from the paper**: dropout of the feed-forward layer and of the attention weights,
@@ -43,6 +48,7 @@ from regard.attention import (
     WeightedSum,
     Window,
 )
+from regard.attention.mask import take
 from regard.errors import RequestError, nearest
 from regard.layers.dropout import dropout
 from regard.layers.feedforward import FeedForward
@@ -89,9 +95,12 @@ class Transformer(nn.Module):
             (r - 1) // 2 behind (in the decoder none behind); None: all.
         tied: one matrix for both embeddings and the output (needs one vocabulary), "output" for
             the decoder's embedding and output only, or "none".
+        follow: the decoder reads the state of the next word that it has not written about. `reads`
+            is 1 for symbols that stand for a word, 0 for others; the task fills it in.
     """
 
     normalized = False
+    reads: Tensor
 
     def __init__(
         self,
@@ -116,6 +125,7 @@ class Transformer(nn.Module):
         relative_tables: str = "head",
         window: int | None = None,
         tied: str = "all",
+        follow: bool = False,
     ) -> None:
         super().__init__()
         if tied == "all" and source_vocab_size != target_vocab_size:
@@ -154,6 +164,10 @@ class Transformer(nn.Module):
         else:
             nn.init.xavier_uniform_(self.output.weight)
         self.position = POSITIONS[positions](dim, max_length)
+        self.follow = follow
+        if follow:
+            self.follower = nn.Linear(dim, dim, bias=False)  # W_f
+            self.register_buffer("reads", torch.zeros(target_vocab_size, dtype=torch.int64))
 
         # === Layers ===
         before = None if window is None else window // 2
@@ -229,24 +243,34 @@ class Transformer(nn.Module):
         ragged = self._trains_ragged(theirs, own, sizes)
         memory, layout = BatchLayout(theirs, sizes[0], ragged), BatchLayout(own, sizes[1], ragged)
         states = self._read(source, memory)
-        x = layout.unpad(self._embed(self.embed_target, target_in, 0))
+        x = self._embed(self.embed_target, target_in, 0)
+        if self.follow:
+            places = self.reads[target_in].cumsum(1)
+            x = x + self._following(places, memory.pad(states), theirs - 1)
+        x = layout.unpad(x)
         for layer in self.decoder:
             x = layer(x, layout, states, memory)
         return Output(project(self.output, layout.pad(self.decoder_norm(x))), {})
 
     def start(self, encoded: Encoded) -> Decoding:
-        """Project the encoder's states once for each decoder layer; nothing is carried yet."""
+        """Project the encoder's states once for each decoder layer; no word is written about."""
         mask = BatchLayout(encoded.lengths, encoded.states.shape[1]).mask
-        memories = {
+        memories: dict[str, Any] = {
             str(i): layer.cross_attention.remember(encoded.states, mask=mask)
             for i, layer in enumerate(self._decoder())
         }
-        return Decoding(memories)
+        if not self.follow:
+            return Decoding(memories)
+        memories |= {"states": encoded.states, "last": encoded.lengths - 1}
+        return Decoding(memories, {"place": torch.zeros_like(encoded.lengths)[:, None]})
 
     def step(self, tokens: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
         """One token a hypothesis: (B, beam) to logits (B, beam, V); caches (B, beam, H, t, D)."""
         x = self._embed(self.embed_target, tokens[..., None], decoding.step)[..., 0, :]
         past = {}
+        if self.follow:
+            past["place"] = place = decoding.carried["place"] + self.reads[tokens]
+            x = x + self._following(place, decoding.memories["states"], decoding.memories["last"])
         for i, layer in enumerate(self._decoder()):
             key = str(i)
             x, past[key] = layer.step(x, decoding.memories[key], decoding.carried.get(key))
@@ -263,6 +287,11 @@ class Transformer(nn.Module):
             x = layer(x, layout)
         states: Tensor = self.encoder_norm(x)
         return states
+
+    def _following(self, places: Tensor, states: Tensor, last: Tensor) -> Tensor:
+        """W_f of the next words' states: places (B, Q), states (B, S, D), to (B, Q, D)."""
+        next_words = take(states, torch.minimum(places, last[:, None]))
+        return dropout(self.follower(next_words), self.dropout, self.training)
 
     def _trains_ragged(self, source: Tensor, target: Tensor, sizes: tuple[int, int]) -> bool:
         """Whether to train without padding: where there is enough, and attention can do it."""
