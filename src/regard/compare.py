@@ -1,10 +1,11 @@
 """Systems side by side: the same data, means over seeds, intervals, and paired significance.
 
-A system is a model folder, or a recipe that is trained under some seeds (what is trained already is
-not trained again). Every system answers the same test examples. For each score that is a function
-of sums over examples there are the interval of the bootstrap and, against the first system, the
-paired bootstrap and approximate randomization (`metrics.interval`); seeds are pooled there: an
-example counts what it counts under all of them.
+A system is a model folder, a folder of seeds (`regard train --seeds`), or a recipe that is trained
+under some seeds (what is trained already is not trained again). Every system answers the same test
+examples. For each score that is a function of sums over examples there are the interval of the
+bootstrap and, against the first system, the paired bootstrap and approximate randomization
+(`metrics.interval`); seeds are pooled there: an example counts the mean of what it counts under
+each of them.
 """
 
 import itertools
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from regard.metrics import Score, Sums
     from regard.tasks import Prediction
 
-__all__ = ["Scored", "System", "compare", "is_folder", "markdown", "scored", "variations"]
+__all__ = ["Scored", "System", "compare", "markdown", "model_folders", "scored", "variations"]
 
 
 @dataclass(frozen=True)
@@ -64,11 +65,17 @@ class _Answers:
     about: Mapping[str, Any]
 
 
-def is_folder(target: str) -> bool:
-    """Whether a target is a model folder (or the name of a shipped one) rather than a recipe."""
+def model_folders(target: str) -> list[Path]:
+    """The model folders that a target names; none if it is a recipe.
+
+    It is one itself (or the name of a shipped one), or has those of several seeds: `seed-1`, ...
+    """
     from regard import store
 
-    return target in store.shipped() or (Path(target) / "config.json").is_file()
+    if target in store.shipped() or (Path(target) / "config.json").is_file():
+        return [Path(target)]
+    seeds = [one for one in Path(target).glob("seed-*") if (one / "config.json").is_file()]
+    return sorted(seeds, key=lambda one: (len(one.name), one.name))
 
 
 def variations(vary: Sequence[str]) -> list[list[str]]:
@@ -227,13 +234,14 @@ def _row(one: _Answers, first: _Answers, wanted: Sequence[str], samples: int) ->
 
 
 def _pooled(scores: Sequence["Score"]) -> "Sums | None":
-    """One score by example, over all seeds."""
+    """One score by example, the mean over all seeds: systems may have different numbers of them."""
     from regard.metrics import Sums
 
     each = [score.sums for score in scores if score.sums is not None]
     if len(each) < len(scores):
         return None
-    return Sums(sum((one.counts for one in each[1:]), each[0].counts), each[0].of)
+    total = sum((one.counts for one in each[1:]), each[0].counts)
+    return Sums(total / len(each), each[0].of)
 
 
 def markdown(result: Mapping[str, Any]) -> str:

@@ -62,6 +62,29 @@ def test_the_table_and_one_metric(capsys, folders, test_file):
     assert "(p " not in first
 
 
+def test_a_folder_of_seeds_is_one_system(capsys, tmp_path, folders, test_file):
+    """A mean over seeds; the same model under two seeds is that model, with no more certainty."""
+    seeds = tmp_path / "several"
+    seeds.mkdir()
+    for number, folder in ((2, 0), (10, 1)):
+        (seeds / f"seed-{number}").symlink_to(folders[folder], target_is_directory=True)
+    twice = tmp_path / "twice"
+    twice.mkdir()
+    for number in (1, 2):
+        (twice / f"seed-{number}").symlink_to(folders[1], target_is_directory=True)
+    ran = run(capsys, "compare", *folders, str(seeds), str(twice), "--data", test_file,
+              "--samples", "50", "--json")  # fmt: skip
+    assert ran.code == 0, ran.err
+    one, two, several, same = json.loads(ran.out.splitlines()[-1])["systems"]
+    assert several["system"] == str(seeds)
+    for name, told in several["metrics"].items():
+        assert told["each"] == [one["metrics"][name]["value"], two["metrics"][name]["value"]]
+        assert told["value"] == pytest.approx(sum(told["each"]) / 2)
+        assert same["metrics"][name]["sd"] == 0.0
+        for figure in ("interval", "difference", "difference_interval", "p"):
+            assert same["metrics"][name][figure] == pytest.approx(two["metrics"][name][figure])
+
+
 @pytest.mark.slow
 def test_recipes_are_trained_once_and_varied(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -8,7 +8,7 @@ import typer
 
 from regard.cli._common import Json, emit, print_result, say
 from regard.cli._folder import Columns, named_columns
-from regard.compare import System, is_folder, markdown, variations
+from regard.compare import System, markdown, model_folders, variations
 from regard.compare import compare as compare_systems
 from regard.errors import RequestError, nearest
 
@@ -52,9 +52,10 @@ def compare(
 ) -> None:
     """Compare systems on the same examples: a table in Markdown, or JSON.
 
-    Recipes are trained first (again = only what is missing); folders are taken as they are. Each
-    score has its mean and standard deviation over seeds and a 95 % bootstrap interval, and beside
-    the first system the difference and its p by approximate randomization.
+    Recipes are trained first (again = only what is missing). Folders are taken as they are; a
+    folder of seeds is one system. Each score has its mean and standard deviation over seeds and a
+    95 % bootstrap interval, and beside the first system the difference and its p by approximate
+    randomization.
 
     Examples:
         regard compare runs/first runs/second --data test.tsv.gz --columns source=de,target=en
@@ -66,20 +67,21 @@ def compare(
     systems = []
     if engine not in ENGINES:
         raise RequestError(f"--engine {engine}: {nearest(engine, ENGINES)}")
+    folders = {target: model_folders(target) for target in named}
     if engine == "ray":
         _train_on_ray(
-            [target for target in named if not is_folder(target)], changes, variations(vary or []),
+            [target for target in named if not folders[target]], changes, variations(vary or []),
             seeds, output, tiny,
         )  # fmt: skip
     for target in named:
-        if is_folder(target):
-            systems.append(System(target, [Path(target)]))
+        if folders[target]:
+            systems.append(System(target, folders[target]))
         else:
             systems += [
                 _trained(target, changes, varied, seeds, output, tiny)
                 for varied in variations(vary or [])
             ]
-    if (changes or vary or seeds) and all(map(is_folder, named)):
+    if (changes or vary or seeds) and all(folders.values()):
         raise RequestError("changes, --vary and --seeds are for recipes; these are trained folders")
     result = compare_systems(
         systems, data=data, columns=named_columns(sides), split=split, metrics=metric or (),

@@ -62,5 +62,5 @@ def _place(file: str, field: str, column: Column, heading: list[str]) -> int:
     names = ", ".join(repr(name) for name in heading)
     raise RequestError(
         f"{file}:1: there is no column {column!r} for {field!r}; the heading line has {names} "
-        f"({nearest(str(column), heading)} For a file without heading line say header: false)"
+        f"({nearest(str(column), heading)}); for a file without heading line say header: false"
     )
