@@ -24,7 +24,7 @@ import numpy as np
 import torch
 
 import regard
-from regard.compare import is_folder, markdown
+from regard.compare import markdown, model_folders
 from regard.loaded import Loaded
 from regard.metrics import Score, bootstrap, paired
 from regard.tasks.labeling import Labeling
@@ -74,9 +74,7 @@ def labeling(loaded: Loaded) -> Labeling:
 
 def models_of(folder: Path) -> list[Path]:
     """The folder itself, or its folders of seeds."""
-    if is_folder(str(folder)):
-        return [folder]
-    found = sorted(path.parent for path in folder.glob("*/config.json"))
+    found = model_folders(str(folder))
     if not found:
         sys.exit(f"{folder} is no model folder and has none in it")
     return found
