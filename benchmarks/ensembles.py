@@ -73,8 +73,10 @@ def labeling(loaded: Loaded) -> Labeling:
 
 
 def models_of(folder: Path) -> list[Path]:
-    """The folder itself, or its folders of seeds."""
-    found = model_folders(str(folder))
+    """The folder itself, or the model folders in it, of seeds or of any name."""
+    found = model_folders(str(folder)) or sorted(
+        path.parent for path in folder.glob("*/config.json")
+    )
     if not found:
         sys.exit(f"{folder} is no model folder and has none in it")
     return found

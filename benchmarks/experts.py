@@ -26,7 +26,7 @@ import torch
 from plots import COLORS, _figure
 
 import regard
-from regard.layers.experts import Experts, Gates
+from regard.layers.experts import Experts, Gates, squared_variation
 
 RARE = 20
 """Words that come less often than this are typical of nothing."""
@@ -79,8 +79,8 @@ def summary(found: dict[str, Any], vocabulary: list[str]) -> dict[str, Any]:
     share = found["words"] / often[:, None]  # of a word's visits, those to this expert
     busiest = np.argsort(-load)
     return {
-        "importance": round(float(found["importance"].std() / found["importance"].mean()), 3),
-        "load": round(float(load.std() / load.mean()), 3),
+        "importance": round(variation(found["importance"]), 3),
+        "load": round(variation(load), 3),
         "busiest": round(float(load.max() / load.mean()), 2),
         "idle": int((load == 0).sum()),
         "words": [
@@ -91,6 +91,11 @@ def summary(found: dict[str, Any], vocabulary: list[str]) -> dict[str, Any]:
             for i in busiest
         ],
     }
+
+
+def variation(x: np.ndarray) -> float:
+    """The coefficient of variation, as the model's penalty has it."""
+    return float(squared_variation(torch.from_numpy(x)).sqrt())
 
 
 def draw(found: dict[str, Any], path: Path) -> None:

@@ -25,7 +25,16 @@ if TYPE_CHECKING:
     from regard.metrics import Score, Sums
     from regard.tasks import Prediction
 
-__all__ = ["Scored", "System", "compare", "markdown", "model_folders", "scored", "variations"]
+__all__ = [
+    "Scored",
+    "System",
+    "compare",
+    "markdown",
+    "model_folders",
+    "scored",
+    "seed_folders",
+    "variations",
+]
 
 
 @dataclass(frozen=True)
@@ -74,7 +83,12 @@ def model_folders(target: str) -> list[Path]:
 
     if target in store.shipped() or (Path(target) / "config.json").is_file():
         return [Path(target)]
-    seeds = [one for one in Path(target).glob("seed-*") if (one / "config.json").is_file()]
+    return seed_folders(Path(target), "config.json")
+
+
+def seed_folders(folder: Path, file: str) -> list[Path]:
+    """The folders of seeds in it that have this file, in the seeds' order."""
+    seeds = [one for one in folder.glob("seed-*") if (one / file).is_file()]
     return sorted(seeds, key=lambda one: (len(one.name), one.name))
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.compare import seed_folders
 from regard.errors import RequestError, nearest
 
 __all__ = ["AXES", "LOG", "Curve", "TrainingLog", "bars", "curves_of", "read_trainings", "usual"]
@@ -113,9 +114,8 @@ def read_trainings(folders: Iterable[str | Path]) -> list[TrainingLog]:
     found = []
     for folder in map(str, folders):
         path = Path(folder)
-        seeds = [one for one in path.glob("seed-*") if (one / LOG).is_file()]
+        seeds = seed_folders(path, LOG)
         if seeds and not (path / LOG).is_file():
-            seeds.sort(key=lambda one: (len(one.name), one.name))
             found += [TrainingLog(str(one), one / LOG) for one in seeds]
             continue
         if not path.exists():
