@@ -1,4 +1,13 @@
-"""The weights of a model folder: `model.safetensors`, checked on the way out and on the way in."""
+r"""The weights of a model folder: `model.safetensors`, checked on the way out and on the way in.
+
+As `int8` a matrix is stored as bytes with one step for each row, an output of a linear layer or a
+word's vector; vectors stay float32:
+
+    W_ij ~ s_i q_ij,    s_i = max_j |W_ij| / 127,    q_ij = round(W_ij / s_i)
+
+These are the bytes that `decode.packed` makes of a matrix, so a model decodes in int8 the same
+whether it was stored so or not.
+"""
 
 import hashlib
 from collections.abc import Iterator, Mapping
@@ -12,10 +21,13 @@ from torch import Tensor, nn
 
 from regard.errors import RequestError, nearest
 
-__all__ = ["DTYPES", "FILE", "fill", "fitting", "pack"]
+__all__ = ["DTYPES", "FILE", "fill", "fitting", "pack", "round_as"]
 
 FILE = "model.safetensors"
-DTYPES = {"float32": torch.float32, "float16": torch.float16}
+DTYPES = {"float32": torch.float32, "float16": torch.float16, "int8": torch.int8}
+STEPS = ":steps"
+"""Behind the name of a matrix of bytes: that of the steps of its rows, float32."""
+
 PICKLES = {".bin", ".pt", ".pth", ".ckpt", ".pkl"}
 
 
@@ -55,6 +67,13 @@ def fill(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
         wanted[name].copy_(tensor)
 
 
+def round_as(model: nn.Module, dtype: str) -> None:
+    """Round the weights, in place, to those that are read back from a file of this dtype."""
+    if dtype != "float32":
+        with torch.no_grad():
+            fill(model, _whole(_tensors(model, dtype)[0]))
+
+
 def _tensors(model: nn.Module, dtype: str) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Each tensor once, in `dtype`, and which names were left out because another holds them."""
     if dtype not in DTYPES:
@@ -70,12 +89,42 @@ def _tensors(model: nn.Module, dtype: str) -> tuple[dict[str, Tensor], dict[str,
             continue
         seen[place] = name
         if value.is_floating_point():
-            cast = value.to("cpu", DTYPES[dtype])
-            if not torch.isfinite(cast).all() and torch.isfinite(value).all():
-                raise RequestError(f"{name} has values that {dtype} cannot hold; save as float32")
-            value = cast
+            if dtype == "int8" and value.dim() > 1 and value.numel():
+                value, kept[name + STEPS] = _bytes(name, value)
+            else:
+                value = _cast(name, value, "float32" if dtype == "int8" else dtype)
         kept[name] = value.cpu().contiguous().clone()
     return kept, tied
+
+
+def _cast(name: str, value: Tensor, dtype: str) -> Tensor:
+    cast = value.to("cpu", DTYPES[dtype])
+    if not torch.isfinite(cast).all() and torch.isfinite(value).all():
+        raise RequestError(f"{name} has values that {dtype} cannot hold; save as float32")
+    return cast
+
+
+def _bytes(name: str, value: Tensor) -> tuple[Tensor, Tensor]:
+    """A matrix, or a tensor of more dimensions, as bytes and the steps of its rows."""
+    value = value.to("cpu", torch.float32)
+    if not torch.isfinite(value).all():
+        raise RequestError(f"{name} has values that int8 cannot hold; save as float32")
+    steps = value.flatten(1).abs().amax(1).clamp_min(1e-30) / 127
+    return (value / _beside(steps, value)).round().to(torch.int8), steps
+
+
+def _beside(steps: Tensor, value: Tensor) -> Tensor:
+    return steps.view(-1, *[1] * (value.dim() - 1))
+
+
+def _whole(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors of a file, those of bytes multiplied by their steps."""
+    found = {name: value for name, value in stored.items() if not name.endswith(STEPS)}
+    for name in stored.keys() - found.keys():
+        of = name.removesuffix(STEPS)
+        if of in found:
+            found[of] = found[of] * _beside(stored[name], found[of])
+    return found
 
 
 def _read(folder: Path, noted: Mapping[str, Any]) -> dict[str, Tensor]:
@@ -84,6 +133,11 @@ def _read(folder: Path, noted: Mapping[str, Any]) -> dict[str, Tensor]:
         pickles = sorted(p.name for p in folder.iterdir() if p.suffix in PICKLES)
         also = f"; {pickles[0]} there is a pickle, which is never read" if pickles else ""
         raise RequestError(f"{folder} has no {FILE}{also}")
+    if noted.get("dtype", "float32") not in DTYPES:
+        raise RequestError(
+            f"{folder / 'config.json'}: weights.dtype is {noted['dtype']!r}, expected one of "
+            f"{', '.join(DTYPES)}; a newer regard may have written it"
+        )
     expected = noted.get("sha256")
     if not isinstance(expected, str):
         raise RequestError(
@@ -103,7 +157,21 @@ def _read(folder: Path, noted: Mapping[str, Any]) -> dict[str, Tensor]:
     tied = noted.get("tied") or {}
     if not isinstance(tied, dict):
         raise RequestError(f"{folder / 'config.json'}: weights.tied: expected an object")
+    if noted.get("dtype") == "int8":
+        for problem in _odd_steps(tensors):
+            raise RequestError(f"{path}: {problem}")
+        tensors = _whole(tensors)
     return tensors | {name: tensors[kept] for name, kept in tied.items() if kept in tensors}
+
+
+def _odd_steps(stored: Mapping[str, Tensor]) -> Iterator[str]:
+    for name, value in stored.items():
+        if value.dtype == torch.int8:
+            steps = stored.get(name + STEPS)
+            if steps is None:
+                yield f"{name}{STEPS} is missing"
+            elif steps.shape != value.shape[:1]:
+                yield f"{name}{STEPS} has {steps.numel()} values, expected {len(value)}, one a row"
 
 
 def _differences(wanted: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> Iterator[str]:

@@ -52,11 +52,33 @@ def test_the_384_million_parameters():
     assert slow.count(Seq2Seq, 160_000, 80_000, bias=True) == 384_144_000
 
 
-def test_it_starts_uniform():
-    net = Seq2Seq(200, 200, embed=20, hidden=20)
+@pytest.mark.parametrize("scale", [0.08, 0.16])
+def test_it_starts_uniform(scale):
+    net = Seq2Seq(200, 200, embed=20, hidden=20, scale=scale)
     for name, p in net.named_parameters():
-        assert p.abs().max() <= 0.08
-        assert abs(p.std().item() / (0.16 / 12**0.5) - 1) < 0.15, name
+        assert p.abs().max() <= scale
+        assert abs(p.std().item() / (2 * scale / 12**0.5) - 1) < 0.15, name
+
+
+def test_the_forget_gates_can_start_open():
+    torch.manual_seed(1)
+    plain = Seq2Seq(12, 13, **SIZES, bias=True)
+    torch.manual_seed(1)
+    opened = Seq2Seq(12, 13, **SIZES, bias=True, forget_bias=1.0)
+    moved = dict(opened.named_parameters())
+    for name, p in plain.named_parameters():
+        difference = (moved[name] - p).detach()
+        if "bias_ih" in name:  # i, f, g, o of 6 cells each
+            expected = torch.zeros(24)
+            expected[6:12] = 1.0
+            torch.testing.assert_close(difference, expected, atol=1e-6, rtol=0)
+        else:
+            assert not difference.any(), name
+
+
+def test_open_forget_gates_ask_for_biases():
+    with pytest.raises(ValueError, match="forget_bias is 1, but the model has no biases: set bias"):
+        Seq2Seq(12, 13, **SIZES, forget_bias=1.0)
 
 
 def test_dropout_acts_in_training_only():

@@ -93,6 +93,10 @@ WRONG = {
     "unknown task": (lambda f: toy.edit(f, task__name="translatio"), "did you mean 'translation'?"),
     "unknown task setting": (lambda f: toy.edit(f, task__smoth=1), "smoth"),
     "unknown decoder": (lambda f: toy.edit(f, decode__name="beem"), "did you mean 'beam'?"),
+    "an unknown dtype": (
+        lambda f: toy.edit(f, weights__dtype="int4"),
+        "weights.dtype is 'int4', expected one of float32, float16, int8; a newer regard",
+    ),
     "no weights": (lambda f: (f / "model.safetensors").unlink(), "has no model.safetensors"),
     "only a pickle": (only_a_pickle, "pytorch_model.bin there is a pickle, which is never read"),
     "a pickle in disguise": (a_pickle_in_disguise, "is not a whole safetensors file"),
@@ -113,6 +117,23 @@ WRONG = {
         "tokenizer.source.json is not a tokenizer",
     ),
 }
+
+
+BYTES = {
+    "no steps": ("into__weight:steps", None, "into.weight:steps is missing"),
+    "too many steps": ("into__weight:steps", torch.ones(2), "into.weight:steps has 2 values, exp"),
+    "no bytes": ("into__weight", None, "into.weight is missing"),
+}
+
+
+@pytest.mark.parametrize("case", BYTES)
+def test_bytes_and_their_steps_belong_together(case, tmp_path):
+    folder = toy.make(tmp_path / "toy", dtype="int8")
+    store.load(folder)
+    name, value, said = BYTES[case]
+    unsound(folder, **{f"encoder__0__feedforward__{name}": value})
+    with pytest.raises(RequestError, match=re.escape(said)):
+        store.load(folder)
 
 
 @pytest.mark.parametrize("case", WRONG)

@@ -22,19 +22,67 @@ def test_a_folder_has_what_it_needs_and_no_more(tmp_path):
     assert {p.name for p in (tmp_path / "two").iterdir()} == names | both
 
 
-def test_float16_is_half_the_size_and_read_back_as_float32(tmp_path):
+def test_a_dtype_says_how_large_the_file_is_and_all_are_read_back_as_float32(tmp_path):
     words = toy.tokenizers(shared=False)
     model = toy.model_of("luong", words)
     folders = {
         d: toy.make(tmp_path / d, "luong", model=model, dtype=d) for d in store._weights.DTYPES
     }
-    sizes = {d: (f / "model.safetensors").stat().st_size for d, f in folders.items()}
-    assert sizes["float16"] < 0.75 * sizes["float32"]  # names weigh something in a toy
+    files = {d: (f / "model.safetensors").read_bytes() for d, f in folders.items()}
+    sizes = {d: len(c) - 8 - int.from_bytes(c[:8], "little") for d, c in files.items()}  # no header
+    count = sum(tensor.numel() for tensor in model.state_dict().values())
+    matrices = [tensor for tensor in model.state_dict().values() if tensor.dim() > 1]
+    rows, entries = sum(map(len, matrices)), sum(tensor.numel() for tensor in matrices)
+    assert sizes["float32"] == 4 * count
+    assert sizes["float16"] == 2 * count
+    assert sizes["int8"] == entries + 4 * rows + 4 * (count - entries)
     for dtype, folder in folders.items():
         loaded = store.load(folder).model.state_dict()
         for name, tensor in model.state_dict().items():
             assert loaded[name].dtype == torch.float32
-            assert torch.equal(loaded[name], tensor.to(getattr(torch, dtype)).float())
+            assert torch.equal(loaded[name], slow_rounded(tensor, dtype)), (dtype, name)
+
+
+def slow_rounded(tensor, dtype):
+    """A row at a time."""
+    if dtype != "int8":
+        return tensor.to(getattr(torch, dtype)).float()
+    if tensor.dim() < 2:
+        return tensor
+    rows = []
+    for row in tensor:
+        step = row.abs().max().clamp_min(1e-30) / 127
+        rows.append((row / step).round() * step)
+    return torch.stack(rows)
+
+
+def test_bytes_are_within_half_a_step_of_the_weights(tmp_path):
+    words = toy.tokenizers(shared=True)
+    model = toy.model_of("transformer", words)
+    with torch.no_grad():
+        model.encoder[0].feedforward.into.weight[0] = 0  # a row without any
+        model.encoder[0].feedforward.into.weight[1] *= 1e-3
+    loaded = store.load(toy.make(tmp_path / "model", model=model, dtype="int8")).model
+    for name, tensor in model.state_dict().items():
+        found = loaded.state_dict()[name]
+        if tensor.dim() > 1:
+            step = tensor.flatten(1).abs().amax(1) / 127
+            off = (found - tensor).flatten(1).abs().amax(1)
+            assert (off <= 0.5001 * step).all(), name
+            assert off.max() > 0, name
+        else:
+            assert torch.equal(found, tensor), name
+    assert loaded.output.weight is loaded.embed_target.weight is loaded.embed_source.weight
+
+
+def test_rounding_in_place_is_what_is_read_back(tmp_path):
+    words = toy.tokenizers(shared=True)
+    for dtype in store._weights.DTYPES:
+        model = toy.model_of("transformer", words)
+        saved = store.load(toy.make(tmp_path / dtype, model=model, dtype=dtype)).model
+        store._weights.round_as(model, dtype)
+        for name, tensor in model.state_dict().items():
+            assert torch.equal(tensor, saved.state_dict()[name]), (dtype, name)
 
 
 def test_tied_weights_are_saved_once_and_stay_tied(tmp_path):
@@ -55,6 +103,15 @@ def test_weights_beyond_float16_are_refused(tmp_path):
     with pytest.raises(RequestError, match="float16 cannot hold; save as float32"):
         toy.make(tmp_path / "model", model=model, dtype="float16")
     assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan")])
+def test_weights_without_a_step_are_refused(tmp_path, value):
+    model = toy.model_of("transformer", toy.tokenizers(shared=True))
+    with torch.no_grad():
+        model.encoder[0].feedforward.into.weight[0, 0] = value
+    with pytest.raises(RequestError, match=r"into\.weight has values that int8 cannot hold"):
+        toy.make(tmp_path / "model", model=model, dtype="int8")
 
 
 def test_an_unknown_dtype_is_refused_with_the_nearest(tmp_path):

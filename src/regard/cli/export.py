@@ -13,10 +13,11 @@ __all__ = ["export"]
 
 def export(
     folder: Folder,
-    to: Annotated[str, typer.Option(help="huggingface, ctranslate2 or onnx.")],
+    to: Annotated[str, typer.Option(help="huggingface, ctranslate2, onnx or regard.")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="Folder to make.")],
     quantization: Annotated[
-        str | None, typer.Option(metavar="int8", help="Of the weights, for ctranslate2.")
+        str | None,
+        typer.Option(metavar="int8", help="Of the weights, for ctranslate2 and regard."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace OUT if it is there.")] = False,
     as_json: Json = False,
@@ -24,12 +25,14 @@ def export(
     """Write a Transformer or a tagger for another program: it computes there what it does here.
 
     The folder has a README.md with the lines of code that use it. Weights and tokenizers come
-    along; it is written whole or not at all.
+    along; it is written whole or not at all. `--to regard` writes any model again with smaller
+    weights: float16 is half of float32, int8 a quarter.
 
     Examples:
         regard export de-en-small --to ctranslate2 -o de-en-ct2
         regard export de-en-small --to ctranslate2 --quantization int8 -o de-en-int8
         regard export de-en-small --to onnx -o de-en-onnx
+        regard export runs/mine --to regard --quantization int8 -o mine-int8
         regard export runs/mine --to huggingface -o mine-hf
         regard export runs/tagging/bilstm-crf-aspects --to onnx -o aspects-onnx
     """

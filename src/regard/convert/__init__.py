@@ -1,7 +1,7 @@
 """Models of other programs in, ours out: one file a program, two tables of names.
 
     READERS   huggingface, fairseq, opennmt-py, joeynmt      convert(path, "fairseq", folder)
-    WRITERS   huggingface, ctranslate2, onnx                 export(folder, "ctranslate2", out)
+    WRITERS   huggingface, ctranslate2, onnx, regard         export(folder, "ctranslate2", out)
 
 A reader makes a `models.marian` of a checkpoint: the four special ids come first (see
 `_vocabulary`), weights are renamed (`_names`), settings become arguments and a decoder. Checkpoints
@@ -35,6 +35,7 @@ WRITERS: Mapping[str, str] = {
     "huggingface": "regard.convert._to_huggingface",
     "ctranslate2": "regard.convert._ctranslate2",
     "onnx": "regard.convert._onnx",
+    "regard": "regard.convert._rounded",
 }
 """What can be written, and the module whose `write(loaded, folder, **options)` does it."""
 
@@ -73,7 +74,7 @@ def export(
         target: a name of `WRITERS`.
         out: the folder to make.
         force: replace `out` where it is there.
-        options: of the writer: `quantization` for CTranslate2.
+        options: of the writer: `quantization` for CTranslate2 and regard.
 
     Returns:
         the names of the files.
@@ -92,7 +93,7 @@ def export(
     known = inspect.signature(write).parameters
     for key in given:
         if key not in known:
-            raise RequestError(f"{target} has no {key}: only ctranslate2 has")
+            raise RequestError(f"{target} has no {key}: only ctranslate2 and regard have")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".exporting-", dir=out.parent) as name:

@@ -83,6 +83,13 @@ class LSTM(nn.Module):
             out = pad_packed_sequence(out, True, total_length=x.shape[1])[0]
         return out, (h.transpose(0, 1), c.transpose(0, 1))
 
+    def remember(self, bias: float) -> None:
+        """Add `bias` to the biases of all forget gates (Jozefowicz et al. 2015: 1 at the start)."""
+        with torch.no_grad():
+            for layer in range(self.layers if self.stack.bias else 0):
+                gates = self.stack.get_parameter(f"bias_ih_l{layer}")
+                gates[self.hidden : 2 * self.hidden] += bias
+
     def packed(
         self, x: Float[Tensor, "words inputs"], layout: PackedLayout, backward: bool = False
     ) -> Float[Tensor, "words hidden"]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from regard import decode, tasks
+from regard import _weights, decode, tasks
 from regard.decode import packed
 from regard.recipe import Recipe
 from regard.train.average import average
@@ -36,6 +36,7 @@ def finish(recipe: Recipe, folder: Path, built: "Built", work: Work) -> dict[str
 
     built.model.to(work.device)  # the engine leaves it on the CPU
     name, dev = choose(work)
+    _weights.round_as(built.model, built.settings.dtype)
     built.model.eval()
     section = dict(recipe.task)
     if found := built.task.settled(

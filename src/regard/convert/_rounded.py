@@ -1,0 +1,58 @@
+"""A model folder of ours with smaller weights: the same files, another `model.safetensors`."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from regard import _weights
+from regard._upgrade import CONFIG
+from regard.errors import RequestError
+from regard.fields.files import NAMES
+
+if TYPE_CHECKING:
+    from regard.loaded import Loaded
+
+__all__ = ["write"]
+
+CARD = "README.md"
+KEPT = ("recipe.yaml", "metrics.json", "log.jsonl", *NAMES)
+
+
+def write(loaded: "Loaded", out: Path, quantization: str = "int8") -> None:
+    """Write the folder with its weights rounded; its scores stay, and the card says of what.
+
+    Args:
+        quantization: `float32`, `float16` or `int8` (see `regard._weights`).
+
+    Raises:
+        RequestError: the folder is another program's, or a dtype cannot hold its weights.
+    """
+    if "dtype" not in loaded.config.get("weights", {}):
+        raise RequestError(
+            f"{loaded.folder} is a folder of another program; `regard convert` makes one of ours"
+        )
+    content, noted = _weights.pack(loaded.model, quantization)
+    (out / _weights.FILE).write_bytes(content)
+    for pattern in KEPT:
+        for file in sorted(loaded.folder.glob(pattern)):
+            (out / file.name).write_bytes(file.read_bytes())
+    config = json.dumps({**loaded.config, "weights": noted}, indent=2, ensure_ascii=False)
+    (out / CONFIG).write_text(config + "\n", "utf-8")
+    card = loaded.folder / CARD
+    if card.is_file():
+        (out / CARD).write_text(_card(card.read_text("utf-8"), loaded, out, quantization), "utf-8")
+
+
+def _card(text: str, loaded: "Loaded", out: Path, quantization: str) -> str:
+    """The folder's card under the new name, with a line on what was done."""
+    old, before = loaded.folder.name, loaded.config["weights"]["dtype"]
+    text = text.replace(f'regard.load("{old}")', f'regard.load("{out.name}")')
+    text = text.replace(f"saved as {before}", f"saved as {quantization}", 1)
+    title, rest = f"# {out.name}", text.removeprefix(f"# {old}")
+    if quantization == before:
+        return title + rest
+    note = (
+        f"The weights were rounded from {before} to {quantization} by `regard export`, after the "
+        "scores below were measured."
+    )
+    return f"{title}\n\n{note}{rest}"
