@@ -26,7 +26,7 @@ def export(
 
     The folder has a README.md with the lines of code that use it. Weights and tokenizers come
     along; it is written whole or not at all. `--to regard` writes any model again with smaller
-    weights: float16 is half of float32, int8 a quarter.
+    weights: int8, a quarter of float32, unless told float16.
 
     Examples:
         regard export de-en-small --to ctranslate2 -o de-en-ct2
