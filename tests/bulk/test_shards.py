@@ -104,6 +104,49 @@ def test_rows_get_a_column(folder, loaded, corpus, tmp_path):
     assert lines_of(tmp_path / "p" / "b.tsv") == [f"1\t{two}\t{second}"]
 
 
+def test_an_output_takes_the_place_of_a_column(folder, loaded, corpus, tmp_path):
+    one, two = sentences(2)
+    first, second = loaded.translate([one, two])
+    long = " ".join(["Hund"] * 2000)
+    (corpus / "a.tsv").write_text(f"en\tde\tid\nx\t{one}\t1\nx\ny\t{long}\t3\nz\t{two}\t4\n")
+    rows = [{"en": "x", "de": one}, {"en": "y", "de": long}, {"de": two, "id": 3}]
+    (corpus / "b.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows) + "[]\n")
+    changes = ("task.max_source=50",)
+    made(folder, corpus, tmp_path / "o", output_column="en", changes=changes)
+    assert lines_of(tmp_path / "o" / "a.tsv") == [  # what is refused keeps what it had
+        "en\tde\tid", f"{first}\t{one}\t1", "x", f"y\t{long}\t3", f"{second}\t{two}\t4"
+    ]  # fmt: skip
+    assert objects_of(tmp_path / "o" / "b.jsonl") == [
+        {"en": first, "de": one}, rows[1], {"en": second, "de": two, "id": 3}, {"en": ""}
+    ]  # fmt: skip
+    bad = [objects_of(tmp_path / "o" / f"{name}.bad.jsonl") for name in ("a.tsv", "b.jsonl")]
+    assert [[row["line"] for row in rows] for rows in bad] == [[3, 4], [2, 4]]
+    made(folder, corpus, tmp_path / "p", output_column="new", changes=changes)
+    assert lines_of(tmp_path / "p" / "a.tsv")[:2] == ["en\tde\tid\tnew", f"x\t{one}\t1\t{first}"]
+    assert objects_of(tmp_path / "p" / "b.jsonl")[0] == {"new": first, **rows[0]}
+
+
+def test_a_numbered_column_is_replaced_by_its_number(folder, loaded, corpus, tmp_path):
+    one, two = sentences(2)
+    first, second = loaded.translate([one, two])
+    (corpus / "a.tsv").write_text(f"x\t{one}\ny\t{two}\n")
+    columns = (("source", 2),)
+    made(folder, corpus, tmp_path / "o", columns=columns, output_column="1")
+    assert lines_of(tmp_path / "o" / "a.tsv") == [f"{first}\t{one}", f"{second}\t{two}"]
+    for wrong in "3", "en", "0":
+        found = made(folder, corpus, tmp_path / wrong, columns=columns, output_column=wrong)
+        assert "expected a number of 1 to 2, as --columns has numbers" in found.failed["a.tsv"]
+
+
+def test_lines_of_text_have_no_columns(capsys, folder, corpus, tmp_path):
+    (corpus / "a.txt").write_text("Hund\n")
+    with pytest.raises(RequestError, match="--output-column en: lines of text have no columns"):
+        made(folder, corpus, tmp_path / "o", output_column="en")
+    alone = run(capsys, "predict", folder, "-i", str(corpus / "a.txt"), "--output-column", "en")
+    assert alone.code == 2
+    assert "--output-column: it is for whole files; expected with -o FOLDER" in alone.err
+
+
 def test_bad_bytes_and_long_lines_keep_their_place(folder, corpus, tmp_path):
     one, two = (text.encode() for text in sentences(2))
     long = b"x" * (LONGEST + 9)

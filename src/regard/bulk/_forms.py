@@ -19,13 +19,15 @@ __all__ = ["Form", "Item", "form_of"]
 class Item(NamedTuple):
     """A line as it is answered: its input, why it is refused (""), and what it was read as.
 
-    `kept` is what its output line repeats: the keys of an object, or the cells of a row.
+    `kept` is what its output line repeats: the keys of an object, or the cells of a row. `at` is
+    the cell that the output takes; None: it is one more.
     """
 
     text: str
     refused: str = ""
     kept: Any = None
     heading: bool = False
+    at: int | None = None
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class Form:
         usual: the same, where the folder says it.
         as_json: outputs are JSON.
         align: outputs have links.
+        output: the key or column of outputs; "" where it was not said.
     """
 
     inputs: Sequence[str]
@@ -45,6 +48,7 @@ class Form:
     usual: Mapping[str, str | int]
     as_json: bool = False
     align: bool = False
+    output: str = ""
 
     def items(self, lines: Iterator[Line]) -> Iterator[Item]:
         """What each line holds.
@@ -92,7 +96,10 @@ class Form:
 
 
 class _Jsonl(Form):
-    """Objects: keys that are no input are kept, and those of the prediction are added."""
+    """Objects: keys that are no input are kept, and those of the prediction are added.
+
+    Where the key of outputs was said, an object stays as it is but for that key.
+    """
 
     def items(self, lines: Iterator[Line]) -> Iterator[Item]:
         for line in lines:
@@ -108,11 +115,11 @@ class _Jsonl(Form):
 
     def _item(self, value: Any) -> Item:
         if isinstance(value, str):
-            return Item(value, "", {})
+            return Item(value, "", {"input": value} if self.output else {})
         if not isinstance(value, dict):
             return Item("", "expected an object or a text", {})
         places = self.places([*value])
-        kept = {key: own for key, own in value.items() if key not in places}
+        kept = {key: own for key, own in value.items() if self.output or key not in places}
         cells = [value[str(place)] for place in places]
         for place, cell in zip(places, cells, strict=True):
             if not isinstance(cell, str):
@@ -120,11 +127,14 @@ class _Jsonl(Form):
         return Item(f" {BETWEEN} ".join(cells), "", kept)
 
     def written(self, item: Item, found: Prediction | None) -> str:
-        return _object(item.kept or {}, item, found)
+        if not self.output or item.kept is None:
+            return _object(item.kept or {}, item, found)
+        told = {self.output: _text(found, self.align)} if found and not found.refused else {}
+        return json.dumps(plain_value({self.output: "", **item.kept, **told}), ensure_ascii=False)
 
 
 class _Tsv(Form):
-    """Rows under a heading line; the output is one more column.
+    """Rows under a heading line; the output is one more column, or takes the place of one.
 
     Where all columns are numbers, there is no heading line.
     """
@@ -132,6 +142,7 @@ class _Tsv(Form):
     def items(self, lines: Iterator[Line]) -> Iterator[Item]:
         known: list[str] = []
         places: list[int] = []
+        at: int | None = None
         named = self.columns.values() or [self.usual.get(name, name) for name in self.inputs]
         counted = all(isinstance(column, int) for column in named)
         for line in lines:
@@ -142,20 +153,35 @@ class _Tsv(Form):
                 given = self.places(cells, counted)
                 places = [p - 1 if isinstance(p, int) else cells.index(p) for p in given]
                 known = cells
+                at = self._place(known, counted)
                 if not counted:
-                    yield Item("", "", cells, heading=True)
+                    yield Item("", "", cells, True, at)
                     continue
             if line.refused or len(cells) != len(known):
                 wrong = f"it has {len(cells)} of {len(known)} columns"
-                yield Item("", line.refused or wrong, cells)
+                yield Item("", line.refused or wrong, cells, False, at)
                 continue
-            yield Item(f" {BETWEEN} ".join(cells[p] for p in places), "", cells)
+            yield Item(f" {BETWEEN} ".join(cells[p] for p in places), "", cells, False, at)
+
+    def _place(self, known: Sequence[str], counted: bool) -> int | None:
+        """The column that outputs take; None where it is a new one."""
+        if counted and self.output:
+            if not (self.output.isdecimal() and 1 <= int(self.output) <= len(known)):
+                raise Unreadable(
+                    f"--output-column: expected a number of 1 to {len(known)}, as --columns has "
+                    f"numbers, got {self.output!r}"
+                )
+            return int(self.output) - 1
+        return [*known].index(self.output) if self.output in known else None
 
     def written(self, item: Item, found: Prediction | None) -> str:
-        if item.heading:
-            return "\t".join([*item.kept, "output"])
-        text = _text(found, self.align).replace("\t", " ")
-        return "\t".join([*item.kept, text])
+        cells = [*item.kept]
+        text = (self.output or "output") if item.heading else _text(found, self.align)
+        if item.at is None:
+            cells.append(text.replace("\t", " "))
+        elif found and not found.refused:
+            cells[item.at] = text.replace("\t", " ")
+        return "\t".join(cells)
 
 
 def form_of(
@@ -166,6 +192,7 @@ def form_of(
     *,
     as_json: bool,
     align: bool,
+    output: str = "",
 ) -> Form:
     """How the lines of a shard are read and written.
 
@@ -174,7 +201,7 @@ def form_of(
         config: of the model folder.
 
     Raises:
-        RequestError: an input of the task is several lines.
+        RequestError: an input of the task is several lines, or lines of text should have columns.
     """
     inputs = sides(task.fields())[0]
     usual = {**task.columns, **config.get("data", {}).get("columns", {})}
@@ -184,7 +211,11 @@ def form_of(
             f"an input of the task {task.name} is several lines; expected JSON lines, each with "
             'such a text under "input"'
         )
-    return made(inputs, columns, usual, as_json, align)
+    if made is Form and output:
+        raise RequestError(
+            f"--output-column {output}: lines of text have no columns; expected JSON lines or TSV"
+        )
+    return made(inputs, columns, usual, as_json, align, output)
 
 
 def _text(found: Prediction | None, align: bool) -> str:

@@ -24,6 +24,7 @@ class Order:
         align, replace_unknown, lexicon, attention, head: see `regard.tasks.words`.
         as_json: shards of text lines become JSON lines.
         columns: which key or column of JSON lines and TSV an input is.
+        output_column: which key or column the output takes, in place of what is there.
         threads: CPU threads of each process.
     """
 
@@ -42,6 +43,7 @@ class Order:
     head: int | None = None
     as_json: bool = False
     columns: tuple[tuple[str, str | int], ...] = ()
+    output_column: str | None = None
     threads: int = 1
 
     def plain(self) -> dict[str, Any]:

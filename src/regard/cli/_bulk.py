@@ -9,7 +9,10 @@ from regard.cli._common import emit, say
 from regard.cli._progress import Count
 from regard.errors import RequestError
 
-__all__ = ["Engine", "Fresh", "Output", "Workers", "predict_files", "refuse_without_output"]
+__all__ = [
+    "Engine", "Fresh", "Output", "OutputColumn", "Workers", "predict_files",
+    "refuse_without_output",
+]  # fmt: skip
 
 Output = Annotated[
     str | None,
@@ -23,6 +26,14 @@ Output = Annotated[
 Engine = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="With -o, who does it: local (processes) or ray."),
+]
+OutputColumn = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="With -o, the key of JSON lines or the column of TSV that an output takes, in place "
+        "of what is there.  [default: one more, output]",
+    ),
 ]
 Workers = Annotated[
     int | None,

@@ -13,6 +13,7 @@ from regard.cli._bulk import (
     Engine,
     Fresh,
     Output,
+    OutputColumn,
     Workers,
     predict_files,
     refuse_without_output,
@@ -86,6 +87,7 @@ def predict(
         ),
     ] = None,
     output: Output = None,
+    output_column: OutputColumn = None,
     engine: Engine = None,
     workers: Workers = None,
     fresh: Fresh = False,
@@ -129,6 +131,7 @@ def predict(
         regard predict emoji-small emoji.png
         cat photo.png | regard predict runs/images/ram-digits -
         regard predict de-en-small -i 'corpus/*.jsonl.gz' -o translated --workers 2
+        regard predict runs/large -i train.tsv.gz -o distilled --output-column en
     """
     if keep and (align or replace_unknown or into is not None or output is not None):
         raise RequestError("--keep: expected without --align, --replace-unknown, --into and -o")
@@ -142,10 +145,12 @@ def predict(
             bad_words=tuple(_under_old_name("never", never, bad_words) or ()),
             align=align, replace_unknown=replace_unknown, lexicon=lexicon, attention=attention,
             head=head, as_json=as_json, columns=tuple(named_columns(named).items()),
-            threads=threads or 1,
+            threads=threads or 1, output_column=output_column,
         )  # fmt: skip
         return
-    refuse_without_output(engine=engine, workers=workers, fresh=fresh)
+    refuse_without_output(
+        engine=engine, workers=workers, fresh=fresh, **{"output-column": output_column}
+    )
     if texts and input:
         raise RequestError("give texts or --input, not both")
     loaded = open_folder(folder, changes, n_best, threads, others, graph)
