@@ -2,6 +2,8 @@
 
 import inspect
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -82,12 +84,15 @@ def test_every_model_had_a_source_and_a_target(name):
     assert catalog.load(name)(**found) is not None
 
 
-def test_the_shipped_model_is_a_folder_of_the_first_format():
-    """It keeps the names of its day, so that reading them is tested on a real folder."""
-    plain = json.loads((store.find("de-en-small") / "config.json").read_text())
+def test_a_shipped_folder_of_the_first_format_is_read(tmp_path):
+    """`format_1.json` is what the translator's `config.json` was; it keeps the names of its day."""
+    folder = shutil.copytree(store.find("de-en-small"), tmp_path / "old")
+    own = json.loads((folder / "config.json").read_text())
+    plain = json.loads((Path(__file__).parent / "format_1.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**plain, "weights": own["weights"]}))
     assert plain["format"] == 1
     assert (plain["model"]["hidden"], plain["model"]["source"]) == (768, 8000)
-    loaded = store.load("de-en-small")
+    loaded = store.load(folder)
     today = loaded.config["model"]
     assert (today["ffn_dim"], today["source_vocab_size"]) == (768, 8000)
     assert not {"hidden", "source", "target"} & set(today)
@@ -97,6 +102,8 @@ def test_the_shipped_model_is_a_folder_of_the_first_format():
     assert plain["data"]["tokenizer"]["size"] == 8000
     assert loaded.config["data"]["tokenizer"] == {"kind": "bpe", "vocab_size": 8000, "shared": True}
     assert loaded.model.encoder[0].feedforward.into.out_features == 768
+    text = "Die Datei wird gespeichert."
+    assert loaded.translate(text) == store.load("de-en-small").translate(text)
 
 
 @pytest.mark.parametrize("name", ["transformer", "rnnsearch"])
