@@ -427,7 +427,8 @@ def test_training_without_padding_is_training_with_it(make, changes, monkeypatch
         (logits.square() * real).sum().backward()
         found.append((logits * real, *(p.grad for p in model.parameters())))
     for one, two in zip(*found, strict=True):
-        torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-5)
+        atol = 1e-5 * max(1.0, two.abs().max().item())  # sums of large terms of both signs
+        torch.testing.assert_close(one, two, rtol=1e-4, atol=atol)
 
 
 def test_padding_is_left_out_where_it_pays(monkeypatch):

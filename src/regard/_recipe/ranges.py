@@ -101,7 +101,7 @@ RANGES: Mapping[str, Mapping[str, Range]] = {
         ),
         "alpha": FACTOR,
         "num_characters": COUNT,
-        "start": Range(-1000, 1000),
+        **dict.fromkeys(("forget_bias", "start"), Range(-1000, 1000)),
         "attention": WIDTH,  # of queries and keys; ConvS2S: which decoder layers attend
     },
     "task": {
