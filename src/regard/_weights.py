@@ -1,12 +1,8 @@
-r"""The weights of a model folder: `model.safetensors`, checked on the way out and on the way in.
+"""The weights of a model folder: `model.safetensors`, checked on the way out and on the way in.
 
 As `int8` a matrix is stored as bytes with one step for each row, an output of a linear layer or a
-word's vector; vectors stay float32:
-
-    W_ij ~ s_i q_ij,    s_i = max_j |W_ij| / 127,    q_ij = round(W_ij / s_i)
-
-These are the bytes that `decode.packed` makes of a matrix, so a model decodes in int8 the same
-whether it was stored so or not.
+word's vector; vectors stay float32. The bytes are those that int8 decodes with (`row_bytes`), so a
+model decodes in int8 the same whether it was stored so or not.
 """
 
 import hashlib
@@ -19,6 +15,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
+from regard.decode.row_bytes import row_bytes
 from regard.errors import RequestError, nearest
 
 __all__ = ["DTYPES", "FILE", "fill", "fitting", "pack", "round_as"]
@@ -109,12 +106,8 @@ def _bytes(name: str, value: Tensor) -> tuple[Tensor, Tensor]:
     value = value.to("cpu", torch.float32)
     if not torch.isfinite(value).all():
         raise RequestError(f"{name} has values that int8 cannot hold; save as float32")
-    steps = value.flatten(1).abs().amax(1).clamp_min(1e-30) / 127
-    return (value / _beside(steps, value)).round().to(torch.int8), steps
-
-
-def _beside(steps: Tensor, value: Tensor) -> Tensor:
-    return steps.view(-1, *[1] * (value.dim() - 1))
+    found, steps = row_bytes(value.flatten(1))
+    return found.view_as(value), steps[:, 0]
 
 
 def _whole(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -123,7 +116,8 @@ def _whole(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
     for name in stored.keys() - found.keys():
         of = name.removesuffix(STEPS)
         if of in found:
-            found[of] = found[of] * _beside(stored[name], found[of])
+            value, steps = found[of], stored[name]
+            found[of] = (value.flatten(1) * steps[:, None]).view_as(value)
     return found
 
 

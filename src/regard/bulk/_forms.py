@@ -127,7 +127,7 @@ class _Jsonl(Form):
         return Item(f" {BETWEEN} ".join(cells), "", kept)
 
     def written(self, item: Item, found: Prediction | None) -> str:
-        if not self.output or item.kept is None:
+        if not self.output:
             return _object(item.kept or {}, item, found)
         told = {self.output: _text(found, self.align)} if found and not found.refused else {}
         return json.dumps(plain_value({self.output: "", **item.kept, **told}), ensure_ascii=False)

@@ -5,17 +5,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regard import _weights
-from regard._upgrade import CONFIG
+from regard.curves import LOG
 from regard.errors import RequestError
 from regard.fields.files import NAMES
+from regard.store import CARD, CONFIG, METRICS, RECIPE
 
 if TYPE_CHECKING:
     from regard.loaded import Loaded
 
 __all__ = ["write"]
 
-CARD = "README.md"
-KEPT = ("recipe.yaml", "metrics.json", "log.jsonl", *NAMES)
+KEPT = (RECIPE, METRICS, LOG, *NAMES)
 
 
 def write(loaded: "Loaded", out: Path, quantization: str = "int8") -> None:

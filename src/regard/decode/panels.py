@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from regard import native
 from regard.attention import Softmax, WeightedSum
+from regard.decode.row_bytes import row_bytes
 from regard.decode.top import leading
 from regard.errors import RequestError
 from regard.native.gate import Function, declare
@@ -144,8 +145,7 @@ class Panels(nn.Module):
         if biases is not None:
             bias = nn.functional.pad(torch.cat([one.detach() for one in biases]), (0, short))
         if self._kind >= 2:
-            scale = weight.abs().amax(-1, keepdim=True).clamp(min=1e-30) / 127
-            weight = (weight / scale).round().to(torch.int8)
+            weight, scale = row_bytes(weight)
         if self._kind == 3:
             weight = (weight.short() + 128).to(torch.uint8)
             weight = weight.view(-1, PANEL, inputs // 4, 4).transpose(1, 2)

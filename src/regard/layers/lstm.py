@@ -86,7 +86,7 @@ class LSTM(nn.Module):
     def remember(self, bias: float) -> None:
         """Add `bias` to the biases of all forget gates (Jozefowicz et al. 2015: 1 at the start)."""
         with torch.no_grad():
-            for layer in range(self.layers if self.stack.bias else 0):
+            for layer in range(self.layers):
                 gates = self.stack.get_parameter(f"bias_ih_l{layer}")
                 gates[self.hidden : 2 * self.hidden] += bias
 

@@ -78,8 +78,9 @@ class Seq2Seq(nn.Module):
         self.output = nn.Linear(hidden, target_vocab_size, bias=bias)
         for weight in self.parameters():
             nn.init.uniform_(weight, -scale, scale)
-        for stack in (self.encoder, self.decoder):
-            stack.remember(forget_bias)
+        if forget_bias:
+            self.encoder.remember(forget_bias)
+            self.decoder.remember(forget_bias)
         self.embed_source.silence()
         self.embed_target.silence()
 
