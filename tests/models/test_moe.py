@@ -187,3 +187,36 @@ def test_the_papers_sizes_come_to_its_8_7_billion_parameters():
 def test_fewer_cells_than_features_are_refused():
     with pytest.raises(RequestError, match="dim=4 cells or more, got 3"):
         MoE(12, 13, **{**SIZES, "hidden": 3})
+
+
+def test_start_of_the_weights_can_be_chosen():
+    torch.manual_seed(3)
+    net = MoE(200, 200, **{**SIZES, "dim": 16, "hidden": 16}, scale=0.3, forget_bias=1.0)
+    kept = {"v", *(name for name, _ in net.named_parameters() if "experts" in name)}
+    for name, weight in net.named_parameters():
+        start = weight.detach().clone()
+        if "bias_ih" in name:
+            start[16:32] -= 1.0
+        if name not in kept:
+            assert float(start.abs().max()) <= 0.3 + 1e-6, name
+        if weight.numel() > 200 and name not in kept:
+            assert float(start.std()) == pytest.approx(0.3 / 3**0.5, rel=0.15), name
+    assert bool((net.v == 1).all())
+    assert not net.embed_source.weight[0].any()
+    for gates in (net.encoder_experts.gates, net.decoder_experts.gates):
+        assert not gates.gate.any()
+
+
+def test_only_forget_gates_are_opened():
+    torch.manual_seed(3)
+    plain = MoE(12, 13, **SIZES)
+    torch.manual_seed(3)
+    opened = MoE(12, 13, **SIZES, forget_bias=2.0)
+    cells, moved = SIZES["hidden"], 0
+    for (name, before), after in zip(plain.named_parameters(), opened.parameters(), strict=True):
+        added = torch.zeros_like(before)
+        if "bias_ih" in name:
+            added[cells : 2 * cells] = 2.0
+            moved += 1
+        torch.testing.assert_close(after, before + added, msg=name)
+    assert moved == 6  # both directions of the first layer, two more, two of the decoder

@@ -58,6 +58,10 @@ class MoE(nn.Module):
         align: size of the attention's projections.
         balance: w, the weight of the penalties.
         dropout: on the output of every embedding, LSTM and mixture.
+        scale: embeddings, LSTMs, attention and output start between -scale and scale; None is
+            PyTorch's own start. Experts and gates keep theirs.
+        forget_bias: what is added to the forget gates' biases at the start (Jozefowicz et al. 2015
+            advise 1), so that cells remember from the first update on.
     """
 
     normalized = False
@@ -75,6 +79,8 @@ class MoE(nn.Module):
         align: int = 512,
         balance: float = 0.01,
         dropout: float = 0.4,
+        scale: float | None = None,
+        forget_bias: float = 0.0,
     ) -> None:
         super().__init__()
         self.source_vocab_size, self.target_vocab_size = source_vocab_size, target_vocab_size
@@ -100,6 +106,20 @@ class MoE(nn.Module):
         self.attention = Attention(score=Dot(), role="cross")
         self.first, self.decoder_experts, self.last = lstm(2 * dim), mixture(), lstm(dim)
         self.output = nn.Linear(dim, target_vocab_size)
+        self._initialize(scale, forget_bias)
+
+    def _initialize(self, scale: float | None, forget_bias: float) -> None:
+        mixtures = self.encoder_experts, self.decoder_experts
+        kept = {id(self.v), *(id(weight) for layer in mixtures for weight in layer.parameters())}
+        if scale is not None:
+            for weight in self.parameters():
+                if id(weight) not in kept:
+                    nn.init.uniform_(weight, -scale, scale)
+            self.embed_source.silence()
+            self.embed_target.silence()
+        for layer in self.modules():
+            if forget_bias and isinstance(layer, LSTM):
+                layer.remember(forget_bias)
 
     def encode(self, source: Tensor | Inputs, lengths: Tensor | None = None) -> Encoded:
         """Annotations (B, S, D); `extra` has the experts' penalty."""
