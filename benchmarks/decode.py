@@ -1,15 +1,18 @@
 """Decoding with `regard.decode` against a plain loop over the same model, and against no cache.
 
     python benchmarks/decode.py            # 3+3 layers, d 256, 8,000 words, one thread
+    python benchmarks/decode.py --positions shaw    # the same with relative positions
 
 The plain loop is what one writes in an afternoon: log-probabilities of everything, `topk` over
 beam x vocabulary, histories copied and all caches re-ordered at every step. "no cache" runs the
-decoder over the whole prefix for every new token. Every search gives exactly 30 tokens.
+decoder over the whole prefix for every new token. "unpacked" is `regard.decode` with PyTorch's
+steps in place of one call of C. Every search gives exactly 30 tokens.
 """
 
 import argparse
 import time
 from functools import partial
+from unittest.mock import patch
 
 import torch
 from paired import machine, paired, row
@@ -58,15 +61,23 @@ def uncached(model: Transformer, source: torch.Tensor, beam: int) -> torch.Tenso
     return read[:, 0, 1:]
 
 
+def unpacked(decoder: Beam, model: Transformer, source: torch.Tensor) -> object:
+    """The same search, every step by PyTorch."""
+    with patch("regard.decode.search.packed", lambda model, precision: model):
+        return decoder(model, source)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--no-cache", action="store_true", help="measure that baseline too")
+    parser.add_argument("--positions", default="sinusoid")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     torch.manual_seed(1)
-    model = Transformer(8000, 8000, dim=256, heads=4, layers=3, ffn_dim=1024).eval()
+    sizes = {"dim": 256, "heads": 4, "layers": 3, "ffn_dim": 1024, "positions": given.positions}
+    model = Transformer(8000, 8000, **sizes).eval()
     for batch in (1, 32):
         source = torch.randint(4, 8000, (batch, 20))
         source[:, -1] = EOS
@@ -79,14 +90,17 @@ def main() -> None:
             first = [h[0].tokens for h in ours()]
             rate = batch * LENGTH / (time.process_time() - start)
             assert [len(tokens) for tokens in first] == [LENGTH] * batch
-            baselines = (
-                {"plain": plain, "no cache": uncached} if given.no_cache else {"plain": plain}
-            )
-            for name, loop in baselines.items():
-                ratio = paired(ours, partial(loop, model, source, beam), given.repeats)
+            baselines = {
+                "plain": partial(plain, model, source, beam),
+                "unpacked": partial(unpacked, decoder, model, source),
+            }
+            if given.no_cache:
+                baselines["no cache"] = partial(uncached, model, source, beam)
+            for name, theirs in baselines.items():
                 row(
-                    id=f"decode/beam{beam}x{batch}", baseline=name, ratio=ratio,
-                    tokens_per_second=round(rate), dtype="float32", **machine(),
+                    id=f"decode/beam{beam}x{batch}", positions=given.positions, baseline=name,
+                    ratio=paired(ours, theirs, given.repeats), tokens_per_second=round(rate),
+                    dtype="float32", **machine(),
                 )  # fmt: skip
 
 

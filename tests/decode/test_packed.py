@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from regard import native
-from regard.attention import Sharpen, Softmax, watch
+from regard.attention import Causal, RelativeValues, Sharpen, Softmax, watch
 from regard.decode import Beam, Ensemble, Greedy, Sample
 from regard.decode.packed import (
     PackedRecurrent,
@@ -53,7 +53,11 @@ def an_rnnsearch(**changes):
     return RNNsearch(203, 203, **sizes).eval()
 
 
-MODELS = pytest.mark.parametrize("make", [a_transformer, an_rnnsearch])
+def a_relative(**changes):
+    return a_transformer(positions="shaw", clip=4, window=6, **changes)
+
+
+MODELS = pytest.mark.parametrize("make", [a_transformer, a_relative, an_rnnsearch])
 VARIANTS = {
     "rnnsearch": lambda: biased(an_rnnsearch()),
     "rnnsearch-odd": lambda: biased(
@@ -63,6 +67,13 @@ VARIANTS = {
     "post": a_transformer,
     "pre": lambda: a_transformer(norm="pre", positions="halves", tied="none"),
     "learned": lambda: a_transformer(positions="learned", heads=2, head_dim=16, decoder_layers=1),
+    "shaw": lambda: a_transformer(positions="shaw", clip=3, norm="pre"),
+    "shaw-shared": lambda: a_transformer(positions="shaw", clip=9, relative_tables="shared"),
+    "shaw-keys": lambda: a_transformer(positions="shaw", clip=40, relative="keys", heads=2),
+    "shaw-values": lambda: a_transformer(positions="shaw", clip=1, relative="values", heads=1),
+    "window": lambda: a_transformer(window=4),
+    "shaw-window": lambda: a_transformer(positions="shaw", clip=2, window=7, norm="pre"),
+    "itself": lambda: a_transformer(window=1),
     "marian": lambda: biased(a_transformer(Marian, first=2)),
     "marian-relu": lambda: biased(a_transformer(Marian, activation="relu", reads_end=False)),
 }
@@ -337,11 +348,18 @@ def test_what_cannot_be_packed_runs_as_it_is_and_says_why():
     sharp, embedded = an_rnnsearch(), an_rnnsearch()
     sharp.attention.select = Sharpen(2.0)
     embedded.embed_target.scale = 2.0
+    masked, wide = a_transformer(window=4), a_transformer(window=4)
+    masked.encoder[0].self_attention.attention.mask = Causal(2)
+    wide.decoder[0].self_attention.attention.mask = Causal(3)
+    several = a_relative()
+    several.decoder[1].self_attention.attention.read = RelativeValues(16, 5, heads=4)
     cases = {
         "no plain Transformer or RNNsearch": RNNencdec(50, 50, hidden=16),
         "its attention is not the plain": sharp,
         "its word vectors or its maxout": embedded,
-        "not the plain one": a_transformer(window=4),
+        "not the plain one": masked,
+        "its windows differ in size": wide,
+        "relative positions are clipped at several distances": several,
         "it follows the words of its source": a_transformer(follow=True),
         "no multiples of 16": a_transformer(heads=8),
         "is torch.float64": a_transformer().double(),

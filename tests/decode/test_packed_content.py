@@ -97,3 +97,25 @@ def test_ancestors_that_no_step_had(wrong):
     past.ancestors[3, 0, 0] = wrong
     with pytest.raises(IndexError, match=SPANS):
         fast.step(tokens, decoding)
+
+
+@pytest.mark.parametrize(("clip", "columns"), [(8, 16), (-1, 16), (4, -16), (4, 24)])
+def test_offsets_without_room_for_them_are_refused(clip, columns):
+    model, (source, lengths) = a_transformer(positions="shaw", clip=4), sources()
+    fast = packed(model)
+    encoded = fast.encode(source, lengths)
+    for plan in (fast._plan, fast._encoder):
+        plan.clip, plan.columns = clip, columns
+    with pytest.raises(RuntimeError, match="a plan whose sizes do not fit"):
+        fast.encode(source, lengths)
+    with pytest.raises(RuntimeError, match="a plan whose sizes do not fit"):
+        fast.step(torch.full((5, 1), 7), fast.start(encoded))
+
+
+@pytest.mark.parametrize("name", ["before", "behind"])
+def test_windows_of_less_than_nothing_are_refused(name):
+    model, (source, lengths) = a_transformer(window=3), sources()
+    fast = packed(model)
+    setattr(fast._encoder, name, -1)
+    with pytest.raises(RuntimeError, match="a plan whose sizes do not fit"):
+        fast.encode(source, lengths)

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.skipif(native.library() is None, reason="no compiled li
 VARIANTS = {
     "post": a_transformer,
     "learned": lambda: a_transformer(positions="learned", norm="pre", heads=2, head_dim=16),
+    "shaw": lambda: a_transformer(positions="shaw", clip=3, window=9),
     "marian": lambda: biased(a_transformer(Marian, first=2, reads_end=False)),
 }
 

@@ -68,7 +68,12 @@ def unsupported_reason(model: RNNsearch) -> str | None:
     """Which part of an RNNsearch C does not support, in a clause, or None."""
     inner: Any = model.attention
     score = inner.score
-    if not plain(inner, Additive) or inner.mask or score.heads != 1 or score.features is not None:
+    if (
+        not plain(inner, (Additive,))
+        or inner.mask
+        or score.heads != 1
+        or score.features is not None
+    ):
         return "its attention is not the plain one"
     tables = model.embed_source, model.embed_target
     strange = any(one.scale != 1 or one.zeros[1:] for one in tables)

@@ -7,38 +7,46 @@ beam that is re-ordered moves no keys.
 """
 
 import ctypes
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from types import NoneType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from regard.attention import Causal, ScaledDot
+from regard.attention import Causal, RelativeKeys, RelativeValues, ScaledDot, WeightedSum, Window
 from regard.attention._recorder import active, note
-from regard.attention.mask import take
+from regard.decode.packed_state import PackedPast, PackedSource
 from regard.decode.panels import Linear, Panels, known, plain
 from regard.errors import RequestError
 from regard.layers.feedforward import FeedForward
 from regard.layers.norm import PreNorm
 from regard.models.marian import Activated, Marian
 from regard.models.transformer import DecoderLayer, Transformer
-from regard.native.gate import Function, Struct, declare, expect
+from regard.native.gate import Function, Struct, declare
 from regard.protocols import Decoding, Encoded, Inputs, ids_of
 
 __all__ = ["PackedTransformer", "unsupported_reason"]
 
 ACTIVATIONS = {"relu": 1, "swish": 2}
+ALL = 2**62
+"""More positions than there are."""
 
 
 class _Norm(ctypes.Structure):
     _fields_ = [("gamma", ctypes.c_int64), ("beta", ctypes.c_int64)]
 
 
+class _Near(ctypes.Structure):
+    """Vectors of the offsets between positions, or zeros."""
+
+    _fields_ = [("keys", ctypes.c_int64), ("values", ctypes.c_int64)]
+
+
 class _Layer(ctypes.Structure):
     _fields_ = [
         *((name, Linear) for name in ("qkv", "out", "cross", "cross_out", "into", "onto")),
         ("norms", _Norm * 3),
+        ("near", _Near),
     ]
 
 
@@ -68,7 +76,8 @@ class _Plan(ctypes.Structure):
 
     _fields_ = [
         *((name, ctypes.c_int64) for name in ("layers", "dim", "inner", "heads", "hidden", "kind",
-                                              "pre", "act", "widest")),
+                                              "pre", "act", "widest", "clip", "columns",
+                                              "before", "behind")),
         ("eps", ctypes.c_double),
         ("output", Linear),
         ("last", _Norm),
@@ -90,22 +99,43 @@ def unsupported_reason(model: Any) -> str | None:
     sizes = {layer.self_attention.query.out_features for layer in (*model.encoder, *model.decoder)}
     if len(sizes) != 1:
         return "it has no layers, or its layers differ in size"
-    for layers, mask in ((model.encoder, None), (model.decoder, Causal())):
+    for layers, masks in ((model.encoder, (NoneType, Window)), (model.decoder, (Causal,))):
         for layer in layers:
-            why = _other(layer, mask)
+            why = _other(layer, masks)
             if why is not None:
                 return why
+        if len({_span(layer) for layer in layers}) > 1:
+            return "its windows differ in size"
+        if len({clip for layer in layers for clip in _clips(layer)}) > 1:
+            return "its relative positions are clipped at several distances"
     return None
 
 
-def _other(layer: Any, mask: Causal | None) -> str | None:
+def _span(layer: Any) -> tuple[int, int]:
+    """How many positions before and behind its own one its self-attention looks at."""
+    mask = layer.self_attention.attention.mask or Window()
+    left, right = (ALL if n is None else n for n in (mask.left, mask.right))
+    return left, right
+
+
+def _clips(layer: Any) -> list[int]:
+    """The largest distances that its self-attention's tables tell apart."""
+    inner = layer.self_attention.attention
+    tables = (RelativeKeys, RelativeValues)
+    return [part.clip for part in (inner.score, inner.read) if isinstance(part, tables)]
+
+
+def _other(layer: Any, masks: tuple[type, ...]) -> str | None:
     """What a layer has that C does not do."""
     own = layer.self_attention
     cross = layer.cross_attention if isinstance(layer, DecoderLayer) else own
     for attention in (own, cross):
         inner: Any = attention.attention
-        expected = mask if attention is own else None
-        if not plain(inner, ScaledDot) or inner.mask != expected or inner.select.temperature != 1:
+        mine = attention is own
+        scores = (ScaledDot, RelativeKeys) if mine else (ScaledDot,)
+        reads = (WeightedSum, RelativeValues) if mine else (WeightedSum,)
+        masked = type(inner.mask) not in (masks if mine else (NoneType,))
+        if not plain(inner, scores, reads) or masked or inner.select.temperature != 1:
             return "its attention is not the plain one"
     inner_size, heads = own.query.out_features, own.heads
     hidden = layer.feedforward.into.out_features
@@ -148,6 +178,9 @@ class PackedTransformer(Panels):
         plan.pre = isinstance(first.self_residual, PreNorm)
         plan.act = ACTIVATIONS[getattr(first.feedforward, "activation", "relu")]
         plan.widest = max(3 * plan.inner, plan.hidden)
+        plan.clip = max((clip for layer in layers for clip in _clips(layer)), default=0)
+        plan.columns = (2 * plan.clip + 16) // 16 * 16
+        plan.before, plan.behind = _span(first)
         plan.eps = first.self_residual.norm.eps
         if output is not None:
             plan.output = self._linear(output)
@@ -156,7 +189,7 @@ class PackedTransformer(Panels):
         for to, layer in zip(plan.layer, layers, strict=True):
             own, feed = layer.self_attention, layer.feedforward
             to.qkv = self._linear(own.query, own.key, own.value)
-            to.out = self._linear(own.out)
+            to.out, to.near = self._linear(own.out), self._near(own, plan.columns)
             to.into, to.onto = self._linear(feed.into), self._linear(feed.out)
             to.norms[0] = self._norm(layer.self_residual.norm)
             to.norms[2] = self._norm(layer.feedforward_residual.norm)
@@ -194,14 +227,14 @@ class PackedTransformer(Panels):
 
     def start(self, encoded: Encoded) -> Decoding:
         """The encoder made the memories; nothing is carried yet."""
-        source = _Source.of(encoded.extra["memories"], encoded.lengths, self._plan.inner)
-        return Decoding({"source": source}, {"past": _Past()})
+        source = PackedSource.of(encoded.extra["memories"], encoded.lengths, self._plan.inner)
+        return Decoding({"source": source}, {"past": PackedPast()})
 
     def joined(self, first: Decoding, second: Decoding) -> Decoding:
         """A decoding with the sentences of a second one, which has read nothing yet, behind."""
         if second.step:
             raise RequestError("joined: expected a decoding before its first step as the second")
-        more: _Source = second.memories["source"]
+        more: PackedSource = second.memories["source"]
         source = first.memories["source"].joined(more)
         past = first.carried["past"].joined(len(more.keys))
         return Decoding({"source": source}, {"past": past}, first.step)
@@ -258,106 +291,19 @@ class PackedTransformer(Panels):
             note(layer.cross_attention, cross.transpose(1, 2))  # (B, H, beam, S), as it is unpacked
         return decoding.advance(past=past)
 
+    def _near(self, own: Any, columns: int) -> _Near:
+        """Its tables (heads, offsets, size), the offsets of keys side by side."""
+
+        def table(part: Any) -> Tensor:
+            each = part.table.detach().expand(own.heads, *part.table.shape[-2:])
+            return nn.functional.pad(each, (0, 0, 0, columns - each.shape[1]))
+
+        score, read, near = own.attention.score, own.attention.read, _Near()
+        if isinstance(score, RelativeKeys):
+            near.keys = self._hold(table(score).transpose(1, 2))
+        if isinstance(read, RelativeValues):
+            near.values = self._hold(table(read))
+        return near
+
     def _norm(self, norm: nn.LayerNorm) -> _Norm:
         return _Norm(self._hold(norm.weight.detach()), self._hold(norm.bias.detach()))
-
-
-@dataclass(frozen=True)
-class _Source:
-    """Keys and values of each sentence's source for each layer, (S, 2 inner), where they lie.
-
-    Shapes:
-        at (n, layers): their addresses. keys, lengths, owner (n,): how many there are, how many
-        are looked at, and which tensor of `held` they are in. All int64.
-    """
-
-    at: Tensor
-    keys: Tensor
-    lengths: Tensor
-    owner: Tensor
-    held: tuple[Tensor, ...]
-    widest: int
-    """As many keys as any sentence has, or more."""
-
-    @classmethod
-    def of(cls, pairs: Sequence[Tensor], lengths: Tensor, inner: int) -> "_Source":
-        """Of one tensor (n, S, 2 inner) a layer."""
-        n, size = len(lengths), pairs[0].shape[1]
-        shape = n, size, 2 * inner
-        first = [expect("the source's memory", p, torch.float32, shape) for p in pairs]
-        apart = torch.arange(n)[:, None] * (4 * size * 2 * inner)
-        keys = torch.full((n,), size, dtype=torch.int64)
-        return cls(torch.tensor(first) + apart, keys, lengths, torch.arange(n) * 0, (*pairs,), size)
-
-    def rows(self, index: Tensor) -> "_Source":
-        """Keep some sentences."""
-        at, keys, lengths, owner = (
-            x.index_select(0, index) for x in (self.at, self.keys, self.lengths, self.owner)
-        )
-        return _Source(at, keys, lengths, owner, self.held, self.widest)
-
-    def joined(self, other: "_Source") -> "_Source":
-        """With the sentences of another behind; tensors that none is in any more are let go."""
-        layers = self.at.shape[1]
-        used = self.owner.unique().tolist()
-        owner = torch.searchsorted(torch.tensor(used, dtype=torch.int64), self.owner)
-        held = [t for n in used for t in self.held[n * layers : (n + 1) * layers]]
-        return _Source(
-            torch.cat([self.at, other.at]),
-            torch.cat([self.keys, other.keys]),
-            torch.cat([self.lengths, other.lengths]),
-            torch.cat([owner, other.owner + len(used)]),
-            (*held, *other.held),
-            max(int(self.keys.max()), other.widest) if len(self.keys) else other.widest,
-        )
-
-    def __reduce__(self) -> Any:
-        """Addresses are not to be copied."""
-        raise TypeError("the state of a packed decoder stays where it is: it holds addresses")
-
-
-@dataclass(frozen=True)
-class _Past:
-    """Blocks (layers, 2, rows, inner), one a step, and which row of each is a hypothesis's own.
-
-    Shapes:
-        ancestors (n, width, steps) int32. starts (n,) int64: the block of each sentence's first
-        step; None: all began with the first.
-    """
-
-    blocks: tuple[Tensor, ...] = ()
-    ancestors: Tensor | None = None
-    starts: Tensor | None = None
-
-    def longer(self, block: Tensor, sentences: int, width: int) -> "_Past":
-        """With one step more, whose rows are the hypotheses in their order."""
-        now = torch.arange(sentences * width, dtype=torch.int32).view(sentences, width, 1)
-        ancestors = now if self.ancestors is None else torch.cat([self.ancestors, now], -1)
-        return replace(self, blocks=(*self.blocks, block), ancestors=ancestors)
-
-    def select(self, index: Tensor) -> "_Past":
-        """Follow a beam that is re-ordered."""
-        return (
-            self if self.ancestors is None else replace(self, ancestors=take(self.ancestors, index))
-        )
-
-    def rows(self, index: Tensor) -> "_Past":
-        """Keep some sentences."""
-        if self.ancestors is None:
-            return self
-        starts = None if self.starts is None else self.starts.index_select(0, index)
-        return replace(self, ancestors=self.ancestors.index_select(0, index), starts=starts)
-
-    def joined(self, count: int) -> "_Past":
-        """With so many sentences behind that begin with the next step.
-
-        Blocks before the first step of all are let go.
-        """
-        known, now = self.ancestors, len(self.blocks)
-        if known is None:
-            return self
-        starts = torch.zeros(len(known), dtype=torch.int64) if self.starts is None else self.starts
-        starts = torch.cat([starts, torch.full((count,), now, dtype=torch.int64)])
-        gone = int(starts.min())
-        ancestors = torch.cat([known, known.new_zeros(count, *known.shape[1:])])[..., gone:]
-        return _Past(self.blocks[gone:], ancestors.contiguous(), starts - gone)

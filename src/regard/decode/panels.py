@@ -36,12 +36,13 @@ class Linear(ctypes.Structure):
 declare("linear", Linear)
 
 
-def plain(attention: Any, score: type) -> bool:
-    """Whether an attention has this score, softmax and weighted sum, and nothing beside them."""
-    kinds = type(attention.score), type(attention.select), type(attention.read)
-    if kinds != (score, Softmax, WeightedSum) or attention.position or attention.carry:
+def plain(attention: Any, scores: Sequence[type], reads: Sequence[type] = (WeightedSum,)) -> bool:
+    """Whether an attention has one of these scores and reads, softmax, and nothing beside them."""
+    if type(attention.score) not in scores or type(attention.read) not in reads:
         return False
-    return attention.read.scale is None
+    if type(attention.select) is not Softmax or attention.position or attention.carry:
+        return False
+    return getattr(attention.read, "scale", None) is None
 
 
 def known(ids: Tensor, words: int, name: str) -> Tensor:

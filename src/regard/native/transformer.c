@@ -11,14 +11,23 @@ typedef struct {
     const float *gamma, *beta;
 } norm;
 
+/* Relative positions of self-attention: a vector for each offset of a key, for each head. */
+typedef struct {
+    const float *keys;   /* (heads, size, columns): offsets side by side; NULL: none */
+    const float *values; /* (heads, columns, size); NULL: none */
+} relative;
+
 typedef struct {
     linear qkv, out, cross, cross_out, into, onto;
     norm norms[3];
+    relative near;
 } layer;
 
 /* As Python lays it out: 64-bit words, floats as doubles. */
 typedef struct {
     int64_t layers, dim, inner, heads, hidden, kind, pre, act, widest;
+    int64_t clip, columns;  /* offsets -clip .. clip, and room for them: a multiple of 16 */
+    int64_t before, behind; /* of a position, how many others self-attention looks at */
     double eps;
     linear output;
     norm last;
@@ -56,12 +65,13 @@ typedef struct {
 
 #define L(field) REGARD_FIELD(layer, field)
 REGARD_API const int64_t regard_layout_transformer_layer[] = {
-    sizeof(layer), L(qkv), L(out), L(cross), L(cross_out), L(into), L(onto), L(norms), -1};
+    sizeof(layer), L(qkv), L(out), L(cross), L(cross_out), L(into), L(onto), L(norms),
+    L(near), -1};
 #undef L
 #define L(field) REGARD_FIELD(model, field)
 REGARD_API const int64_t regard_layout_transformer_model[] = {
     sizeof(model), L(layers), L(dim), L(inner), L(heads), L(hidden), L(kind), L(pre), L(act),
-    L(widest), L(eps), L(output), L(last), -1};
+    L(widest), L(clip), L(columns), L(before), L(behind), L(eps), L(output), L(last), -1};
 #undef L
 #define L(field) REGARD_FIELD(step_call, field)
 REGARD_API const int64_t regard_layout_transformer_step[] = {
@@ -81,11 +91,13 @@ static int has(const linear *w, int64_t in, int64_t out) { return w->in == in &&
 static int fits(const model *m, int cross) {
     const int64_t d = m->dim, n = m->inner;
     if (m->heads < 1 || n % m->heads || m->widest < 3 * n || m->widest < m->hidden) return 0;
+    if (m->clip < 0 || m->columns < 0 || m->columns % 16 || m->before < 0 || m->behind < 0) return 0;
     for (int64_t i = 0; i < m->layers; i++) {
         const layer *l = m->layer + i;
         if (!has(&l->qkv, d, 3 * n) || !has(&l->out, n, d) || !has(&l->into, d, m->hidden) ||
             !has(&l->onto, m->hidden, d))
             return 0;
+        if ((l->near.keys || l->near.values) && m->columns <= 2 * m->clip) return 0;
         if (cross && (!has(&l->cross, d, n) || !has(&l->cross_out, n, d))) return 0;
     }
     return !cross || m->output.in == d;
@@ -93,7 +105,7 @@ static int fits(const model *m, int cross) {
 
 typedef struct {
     const float **k, **v;
-    float *x, *sub, *room, *wide, *looked, *scores, *part;
+    float *x, *sub, *room, *wide, *looked, *scores, *offsets, *part;
     best_row *best;
     narrow_rows narrow;
 } room_plan;
@@ -102,7 +114,8 @@ typedef struct {
 #include "levels.h"
 
 static int64_t room(const model *m, int64_t rows, int64_t keys) {
-    const int64_t floats = rows * (3 * m->dim + m->widest + m->inner + 2) + m->heads * keys + 64;
+    const int64_t floats = rows * (3 * m->dim + m->widest + m->inner + 2) + m->heads * keys + m->columns +
+                           64;
     return (floats * 4 + keys * 16 + rows * m->widest + 127) / 64 * 64;
 }
 
