@@ -1,11 +1,18 @@
 """What a finished training says about itself."""
 
 import json
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
+import torch
+from safetensors.torch import save_file
 
 from regard import native, train
 from regard import recipe as recipes
+from regard.train.finish import choose
+from regard.train.settings import Training
+from regard.train.validate import Validation
 from tests.train.runs import recipe
 
 
@@ -27,3 +34,56 @@ def test_scores_in_low_precisions_stand_in_the_folder_and_on_the_card(model, pac
         change = scores["bleu"] - kept["metrics"]["bleu"]
         row = f"| bleu, decoded in {precision} | {scores['bleu']:.2f} | {change:+.2f} |"
         assert row in card
+
+
+class Scores:
+    """A task whose score is what the weight says of the examples that are decoded."""
+
+    def __init__(self):
+        self.decoded = []
+
+    def judge(self, model, dev, sample, *_, **__):
+        self.decoded.append(len(sample))
+        right = [row == model.weight.item() for row in sample.rows]
+        return 1.0, 1, {"bleu": sum(right) / len(right)}
+
+
+class Rows:
+    def __init__(self, rows):
+        self.rows = rows
+
+    def __len__(self):
+        return len(self.rows)
+
+    def subset(self, which):
+        return Rows([self.rows[i] for i in which])
+
+
+def test_final_weights_are_chosen_on_more_than_a_sample_of_dev(tmp_path):
+    """The sample, first and last, is all 7; the rest of dev is all 3."""
+    task, model = Scores(), torch.nn.Linear(1, 1, bias=False)
+    dev = Rows([7.0, *[3.0] * 50, 7.0])
+    validation = Validation(task, dev, None, {}, limit=2, metric="bleu", lower=set(), tokens=1)
+    torch.nn.init.constant_(model.weight, 3.0)
+    checkpoints = tmp_path / "checkpoints"
+    checkpoints.mkdir()
+    save_file({"weight": torch.full((1, 1), 7.0)}, checkpoints / "best.safetensors")
+    work = SimpleNamespace(
+        model=model, validation=validation, settings=Training(steps=1), folder=tmp_path, ema=None,
+        last=SimpleNamespace(files=lambda step: []), device=torch.device("cpu"),
+        precision=nullcontext, progress=SimpleNamespace(step=9, best_step=5),
+    )  # fmt: skip
+    name, scores = choose(work)
+    assert (name, model.weight.item()) == ("last", 3.0)
+    assert scores["bleu"] == pytest.approx(50 / 52)
+    assert task.decoded == [52, 52]
+    assert len(validation.sample) == 2  # while training
+
+
+def test_a_validation_that_decodes_nothing_or_enough_stays_as_it_is():
+    dev = Rows([1.0] * 9)
+    for limit, wide, count in ((0, 5, None), (4, 6, 6), (7, 6, 7), (4, 100, 9)):
+        one = Validation(
+            None, dev, None, {}, limit=limit, metric="loss", lower=set(), tokens=1
+        ).wider(wide)
+        assert (one.sample and len(one.sample)) == count

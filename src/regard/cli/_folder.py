@@ -26,8 +26,8 @@ Folder = Annotated[
     str,
     typer.Argument(
         metavar="FOLDER",
-        help="A trained folder, or a shipped name: de-en-small, movie-reviews-small, roles-small, "
-        "aspects-small, digits-small, emoji-small.",
+        help="A trained folder, or a shipped name: de-en-small, en-de-small, "
+        "movie-reviews-small, roles-small, aspects-small, digits-small, emoji-small.",
     ),
 ]
 Changes = Annotated[

@@ -26,6 +26,9 @@ __all__ = ["choose", "finish"]
 
 _talk = logging.getLogger("regard.train")
 
+EXAMPLES = 2000
+"""Of dev that are decoded for the choice. A few hundred sentences are too few: BLEU on 150 of them
+chose weights from the middle of a training, 0.05 worse in loss than those of its end."""
 PATIENCE = 300
 """Seconds of a last evaluation up to which it is made in lower precisions too."""
 
@@ -81,10 +84,12 @@ def choose(work: Work) -> tuple[str, dict[str, float]]:
     """Load the final weights into the model; return their name and dev scores.
 
     With `final: auto` every candidate (last, best, average, moving average) is scored on dev with
-    the metric of early stopping, and the best is used.
+    the metric of early stopping, and the best is used. More of dev is decoded than while training.
     """
     candidates = _candidates(work)
     validation, best = work.validation, ""
+    if validation and len(candidates) > 1:
+        validation = validation.wider(EXAMPLES)
     result: dict[str, float] = {}
     weights: Mapping[str, Tensor] = {}
     for name, make in candidates.items():

@@ -67,6 +67,7 @@ class Validate:
     Args:
         every: steps between validations; 0: never.
         examples: dev examples that are decoded for the task's metric; 0: only loss and perplexity.
+            When the final weights are chosen, up to 2,000 are.
         metric: the metric of early stopping and of the best checkpoint; the task's by default.
             With several, as `[accuracy, loss]`, the best weights are those where none is worse than
             its best value so far, and patience restarts if any equals its best value (the rule of

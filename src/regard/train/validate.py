@@ -1,5 +1,6 @@
 """Validation: loss and perplexity on dev, and the task's metric by decoding."""
 
+import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -69,6 +70,13 @@ class Validation:
         model.train(training)
         loss = total / max(count, 1)
         return {"loss": loss, "perplexity": math.exp(min(loss, 100.0)), **scores}
+
+    def wider(self, limit: int) -> "Validation":
+        """The same with up to `limit` examples decoded, if any are."""
+        found = copy.copy(self)
+        if self.sample is not None and len(self.sample) < min(limit, len(self.dev)):
+            found.sample = self.dev.subset(some(len(self.dev), limit))
+        return found
 
     def better(self, new: float, old: float | None) -> bool:
         """Whether a score is better than the best so far; NaN never is."""
