@@ -102,7 +102,7 @@ class MoE(nn.Module):
         self.second, self.encoder_experts, self.third = lstm(dim), mixture(), lstm(dim)
         self.query = nn.Linear(dim, align, bias=False)  # W
         self.key = nn.Linear(dim, align, bias=False)  # U
-        self.v = nn.Parameter(torch.ones(align))
+        self.v = nn.Parameter(torch.full((align,), align**-0.5))  # at 1 weights are soon one-hot
         self.attention = Attention(score=Dot(), role="cross")
         self.first, self.decoder_experts, self.last = lstm(2 * dim), mixture(), lstm(dim)
         self.output = nn.Linear(dim, target_vocab_size)
