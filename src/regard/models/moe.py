@@ -24,7 +24,8 @@ groups and two experts in each, four in all); experts are chosen token by token,
 balanced batches. The two directions of the first layer are added up. What attention read stands
 behind the word in the first decoder layer's input, which so has 2 D features. It is asked for with
 h, which dropout and the residual have not touched. Decoders start from zero states and look before
-the first layer's step, as in `gnmt`. The padding's vector is zero.
+the first layer's step, as in `gnmt`. The padding's vector is zero. V starts at 1 over the root of
+its size: at 1 attention is on one word before it has learned on which.
 """
 
 import torch
