@@ -72,7 +72,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--no-cache", action="store_true", help="measure that baseline too")
-    parser.add_argument("--positions", default="sinusoid")
+    parser.add_argument("--positions", default="sinusoid", help="as `model.positions`")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     torch.manual_seed(1)

@@ -63,6 +63,10 @@ PICTURES = {
     "attention-via-attention": Picture(
         "classification/attention-via-attention-questions", ("Who invented the telescope ?",)
     ),
+    "moe-attention": Picture(
+        "translation/moe-multi30k",
+        ("a man in a blue shirt is standing on a ladder cleaning a window .",),
+    ),
     "gat": Picture("graphs/gat-cora", ("33",)),
     "arsg": Picture("speech/hybrid-espeak", ("speech/espeak-test.tar:test-0000.ogg",)),
     "show-attend-tell": Picture("emoji-small", ("captions/train.tar:emoji/2614.png",)),

@@ -351,6 +351,14 @@ def test_what_cannot_be_packed_runs_as_it_is_and_says_why():
     masked, wide = a_transformer(window=4), a_transformer(window=4)
     masked.encoder[0].self_attention.attention.mask = Causal(2)
     wide.decoder[0].self_attention.attention.mask = Causal(3)
+    ahead, endless = a_transformer(), a_transformer(window=4)
+    for layer in ahead.decoder:
+        layer.self_attention.attention.mask = Causal(None, 3)
+    for layer in endless.decoder:
+        layer.self_attention.attention.mask = Causal(2**70)
+    assert unsupported_reason(endless) is None
+    assert packed(endless)._plan.before > 2**60
+    assert "not the plain one" in unsupported_reason(ahead)
     several = a_relative()
     several.decoder[1].self_attention.attention.read = RelativeValues(16, 5, heads=4)
     cases = {

@@ -104,6 +104,8 @@ def unsupported_reason(model: Any) -> str | None:
             why = _other(layer, masks)
             if why is not None:
                 return why
+        if masks == (Causal,) and any(_span(layer)[1] for layer in layers):
+            return "its attention is not the plain one"  # it looks ahead when all is read at once
         if len({_span(layer) for layer in layers}) > 1:
             return "its windows differ in size"
         if len({clip for layer in layers for clip in _clips(layer)}) > 1:
@@ -114,7 +116,7 @@ def unsupported_reason(model: Any) -> str | None:
 def _span(layer: Any) -> tuple[int, int]:
     """How many positions before and behind its own one its self-attention looks at."""
     mask = layer.self_attention.attention.mask or Window()
-    left, right = (ALL if n is None else n for n in (mask.left, mask.right))
+    left, right = (ALL if n is None else min(n, ALL) for n in (mask.left, mask.right))
     return left, right
 
 

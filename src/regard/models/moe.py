@@ -25,7 +25,7 @@ balanced batches. The two directions of the first layer are added up. What atten
 behind the word in the first decoder layer's input, which so has 2 D features. It is asked for with
 h, which dropout and the residual have not touched. Decoders start from zero states and look before
 the first layer's step, as in `gnmt`. The padding's vector is zero. V starts at 1 over the root of
-its size: at 1 attention is on one word before it has learned on which.
+its size: at 1 a trained model's attention was one-hot, on wrong words (docs/papers/moe.md).
 """
 
 import torch
@@ -103,7 +103,7 @@ class MoE(nn.Module):
         self.second, self.encoder_experts, self.third = lstm(dim), mixture(), lstm(dim)
         self.query = nn.Linear(dim, align, bias=False)  # W
         self.key = nn.Linear(dim, align, bias=False)  # U
-        self.v = nn.Parameter(torch.full((align,), align**-0.5))  # at 1 weights are soon one-hot
+        self.v = nn.Parameter(torch.full((align,), align**-0.5))  # V
         self.attention = Attention(score=Dot(), role="cross")
         self.first, self.decoder_experts, self.last = lstm(2 * dim), mixture(), lstm(dim)
         self.output = nn.Linear(dim, target_vocab_size)
@@ -118,9 +118,10 @@ class MoE(nn.Module):
                     nn.init.uniform_(weight, -scale, scale)
             self.embed_source.silence()
             self.embed_target.silence()
-        for layer in self.modules():
-            if forget_bias and isinstance(layer, LSTM):
-                layer.remember(forget_bias)
+        if forget_bias:
+            for layer in self.modules():
+                if isinstance(layer, LSTM):
+                    layer.remember(forget_bias)
 
     def encode(self, source: Tensor | Inputs, lengths: Tensor | None = None) -> Encoded:
         """Annotations (B, S, D); `extra` has the experts' penalty."""

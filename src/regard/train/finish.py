@@ -28,7 +28,7 @@ _talk = logging.getLogger("regard.train")
 
 EXAMPLES = 2000
 """Of dev that are decoded for the choice. A few hundred sentences are too few: BLEU on 150 of them
-chose weights from the middle of a training, 0.05 worse in loss than those of its end."""
+chose weights of `en-de-small` from step 10,000 of 14,248: loss 2.125, at the end 2.067."""
 PATIENCE = 300
 """Seconds of a last evaluation up to which it is made in lower precisions too."""
 
