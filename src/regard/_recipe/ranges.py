@@ -112,7 +112,7 @@ RANGES: Mapping[str, Mapping[str, Range]] = {
         ),
         "coverage_after": FACTOR,
         **dict.fromkeys(("focal", "linear_start", "names", "numbers", "vectors"), FACTOR),
-        "names_share": Range(0, 1),
+        **dict.fromkeys(("bpe_dropout", "names_share"), Range(0, 1)),
         "cues": Range(0, 10_000_000),
         "neighbors": SOME,
         **dict.fromkeys(("lead_sentences", "lead_words", "oracle_sentences", "read_source"), COUNT),

@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard._recipe.check import check
 from regard._recipe.old_names import ASKED, deprecated, renamed
 from regard.data.batch import PairBatch, plan
 from regard.data.dataset import Dataset
@@ -25,14 +24,16 @@ from regard.fields import Bad, Field, TextField
 from regard.layers.project import deferring
 from regard.protocols import Inputs
 from regard.tasks import corpus
+from regard.tasks._section import settings_of
 from regard.tasks._wishes import Spelling, check_wishes, wishes
 from regard.tasks.base import Task
 from regard.tasks.given import Asked, as_fields, device_of, tokenizers_of
 from regard.tasks.guided import Guided
-from regard.tasks.loss import smoothed_cross_entropy
+from regard.tasks.loss import smoothed_cross_entropy, weights_whole
 from regard.tasks.pairs import PairDataset, as_source
 from regard.tasks.pointing import Pointing
 from regard.tasks.prediction import Prediction
+from regard.tasks.recut import Recut
 from regard.tasks.risk import Risk
 from regard.tasks.scheduled import Scheduled
 from regard.tasks.self_critical import Rewards, SelfCritical
@@ -52,6 +53,7 @@ class Generation(Task):
         max_source: inputs of more tokens than this, EOS counted, are refused by `predict`.
         guided, scheduled, risk, pointing, self_critical: settings of the modules of `tasks` of
             these names, where wanted. They change what training minimizes, and no other loss.
+        bpe_dropout: probability that a merge is left out where training cuts a text; see `recut`.
     """
 
     columns: ClassVar[Mapping[str, str | int]] = {"source": "source", "target": "target"}
@@ -70,19 +72,25 @@ class Generation(Task):
         risk: Mapping[str, Any] | None = None,
         pointing: Mapping[str, Any] | None = None,
         self_critical: Mapping[str, Any] | None = None,
+        bpe_dropout: float = 0.0,
     ) -> None:
         if not 0.0 <= smoothing < 1.0:
             raise RequestError(f"task.smoothing is {smoothing}; it must be from 0 to below 1")
         if max_source < 1:
             raise RequestError(f"task.max_source is {max_source}; it must be 1 or more")
-        self.smoothing, self.max_source = smoothing, max_source
-        self.guided = _settings(Guided, guided, "guided")
-        self.scheduled = _settings(Scheduled, scheduled, "scheduled")
-        self.risk = _settings(Risk, risk, "risk")
-        self.pointing = _settings(Pointing, pointing, "pointing")
-        self.self_critical = _settings(SelfCritical, self_critical, "self_critical")
+        if not 0.0 <= bpe_dropout <= 1.0:
+            raise RequestError(f"task.bpe_dropout is {bpe_dropout}; it must be from 0 to 1")
+        self.smoothing, self.max_source, self.bpe_dropout = smoothing, max_source, bpe_dropout
+        self.guided = settings_of(Guided, guided, "guided")
+        self.scheduled = settings_of(Scheduled, scheduled, "scheduled")
+        self.risk = settings_of(Risk, risk, "risk")
+        self.pointing = settings_of(Pointing, pointing, "pointing")
+        self.self_critical = settings_of(SelfCritical, self_critical, "self_critical")
         if self.guided:
             self.together_why = "task.guided has an alignment for each row of one file"
+        self._recut: Recut | None = None
+        if guided and bpe_dropout:
+            raise RequestError("task.guided has links between pieces; leave out task.bpe_dropout")
         self._rewards, self._names = Rewards(), torch.zeros(0, dtype=torch.bool)
 
     @abstractmethod
@@ -121,6 +129,7 @@ class Generation(Task):
         self, rows: Mapping[str, corpus.Rows], config: corpus.Config, fields: Mapping[str, Field]
     ) -> None:
         """Read the alignments that guide attention, and find names, where they are wanted."""
+        self._recut = Recut.of(self.bpe_dropout, tokenizers_of(fields), config.max_length)
         if self.pointing:
             self._names = self.pointing.names(tokenizers_of(fields)["target"].spelled())
         if self.guided and "train" in rows:
@@ -163,13 +172,16 @@ class Generation(Task):
         In training (`step` is given) with what the model and the settings add to it.
         """
         if step is None:
-            with deferring(_whole()):
+            with deferring(weights_whole()):
                 output = model(batch.source, batch.target_in, batch.source_lengths)
             return self._cross_entropy(model, output.logits, batch), batch.count
+        count = batch.count
+        if self._recut:
+            batch = self._recut(batch)
         if self.scheduled:
             batch = self.scheduled.mixed(model, batch, step)
         watching = self.guided.watching(model) if self.guided else nullcontext()
-        with watching as seen, deferring(_whole()):
+        with watching as seen, deferring(weights_whole()):
             output = model(batch.source, batch.target_in, batch.source_lengths)
         total = self._cross_entropy(model, output.logits, batch)
         if "penalty" in output.extra:  # of one batch, as the paper adds it to a mean
@@ -186,7 +198,8 @@ class Generation(Task):
         if self.risk and step >= self.risk.after:
             weight = self.risk.weight
             total = (1.0 - weight) * total + weight * self.risk.loss(model, batch, step)
-        return total, batch.count
+        # A mean over the tokens there are, as many as were counted before they were cut anew.
+        return (total * (count / batch.count) if self._recut else total), count
 
     def measured(self) -> Mapping[str, float]:
         """The mean rewards of self-critical training."""
@@ -385,15 +398,3 @@ class Generation(Task):
         over = size > self.max_source
         reason = f"too long: {size} tokens, at most {self.max_source}" if over else ""
         return Prediction(text, "", refused=reason)
-
-
-def _settings(kind: type[Any], given: Mapping[str, Any] | None, name: str) -> Any:
-    """Settings of one kind from a recipe's keys; None where there are none."""
-    if given is None:
-        return None
-    return kind(**check(given, kind, section=f"task.{name}", where=lambda key: "", extra=()))
-
-
-def _whole() -> bool:
-    """Whether weights can be used outside their model's call: not where they are in shards."""
-    return not (torch.distributed.is_available() and torch.distributed.is_initialized())

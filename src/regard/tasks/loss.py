@@ -14,7 +14,7 @@ from regard.native.gate import Function
 from regard.native.once import once_differentiable
 from regard.protocols import PAD
 
-__all__ = ["smoothed_cross_entropy"]
+__all__ = ["smoothed_cross_entropy", "weights_whole"]
 
 _CHUNK = 1 << 18
 """Numbers worked on at once on a CPU: what stays in its cache."""
@@ -240,3 +240,8 @@ class _Smoothed(torch.autograd.Function):
         grad = torch.empty_like(rows)
         _gradient(rows, gold, lse, ctx.parts, grad, scale)
         return grad, None, None
+
+
+def weights_whole() -> bool:
+    """Whether weights can be used outside their model's call: not where they are in shards."""
+    return not (torch.distributed.is_available() and torch.distributed.is_initialized())

@@ -18,7 +18,7 @@ class Translation(Generation):
         max_source: inputs of more tokens than this, EOS counted, are refused.
         tokenize: sacreBLEU's tokenizer for BLEU: 13a, zh, intl, char, none.
         lowercase: BLEU without regard to case (older papers' numbers); it is in the signature.
-        guided, scheduled, risk, self_critical: see `Generation`.
+        guided, scheduled, risk, self_critical, bpe_dropout: see `Generation`.
     """
 
     name: ClassVar[str] = "translation"
@@ -34,10 +34,12 @@ class Translation(Generation):
         scheduled: Mapping[str, Any] | None = None,
         risk: Mapping[str, Any] | None = None,
         self_critical: Mapping[str, Any] | None = None,
+        bpe_dropout: float = 0.0,
     ) -> None:
         super().__init__(
-            smoothing, max_source, guided, scheduled, risk, self_critical=self_critical
-        )
+            smoothing, max_source, guided, scheduled, risk,
+            self_critical=self_critical, bpe_dropout=bpe_dropout,
+        )  # fmt: skip
         self.tokenize, self.lowercase = tokenize, lowercase
 
     def pairs(
