@@ -17,7 +17,7 @@ SENTENCES = {
     "en": ("The window is closed.", "Click the button to save the file.", "Two dogs run outside."),
     "fr": ("La fenêtre est fermée.", "Cliquez sur le bouton pour enregistrer le fichier."),
 }
-"""Sources of translators, whose folders do not name a language."""
+"""Sources of translators by language, as columns of data are named."""
 
 STORM = (
     "A heavy storm hit the north coast on Monday. Thousands of homes lost power and two roads were"
@@ -69,11 +69,7 @@ def examples_of(loaded: Loaded, size: Callable[[str], int]) -> list[list[str]]:
     if task.reads_files:
         return []
     if task.name == "translation":
-        # The language whose sentences are cut into the fewest pieces is the one it has learned.
-        def pieces(texts: Sequence[str]) -> float:
-            return sum(map(size, texts)) / sum(map(len, texts))
-
-        given: Sequence[tuple[str, ...]] = [(text,) for text in min(SENTENCES.values(), key=pieces)]
+        given: Sequence[tuple[str, ...]] = [(text,) for text in _sentences(loaded, size)]
     else:
         given = EXAMPLES.get(task.name, ())
     texts = [as_input(task.name, cells) for cells in given]
@@ -85,3 +81,21 @@ def examples_of(loaded: Loaded, size: Callable[[str], int]) -> list[list[str]]:
         return []
     pairs = zip(given, refused, strict=True)
     return [[*cells] for cells, one in pairs if not one.refused or (finds and len(cells) == 1)]
+
+
+def _sentences(loaded: Loaded, size: Callable[[str], int]) -> Sequence[str]:
+    """Sentences of the language that a translator reads.
+
+    Where its data do not name that one, it is another than what it writes; of several, the one
+    whose sentences are cut into the fewest pieces, which is the one it has learned.
+    """
+    columns = loaded.config.get("data", {}).get("columns") or {}
+    reads, writes = (str(columns.get(side, "")) for side in ("source", "target"))
+    if reads in SENTENCES:
+        return SENTENCES[reads]
+
+    def pieces(language: str) -> float:
+        texts = SENTENCES[language]
+        return sum(map(size, texts)) / sum(map(len, texts))
+
+    return SENTENCES[min((one for one in SENTENCES if one != writes), key=pieces)]
