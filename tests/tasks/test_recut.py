@@ -76,6 +76,8 @@ def test_a_text_that_would_be_too_long_stays_as_it_is(tmp_path):
     found = Recut.of(1.0, data.tokenizers, fits)(batch)
     assert (found.source[1] != PAD).sum() == fits
     assert (found.source[0] != PAD).sum() == (batch.source[0] != PAD).sum()
+    found = Recut.of(1.0, data.tokenizers, fits - 1)(batch)
+    assert (found.source[1] != PAD).sum() == (batch.source[1] != PAD).sum()
 
 
 def test_sources_that_are_no_ids_stay(tmp_path):

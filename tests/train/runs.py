@@ -10,7 +10,7 @@ from pathlib import Path
 
 RECIPE = """
 model: {{name: {model}, {size}, dropout: {dropout}}}
-task: {{name: translation, smoothing: 0.1}}
+task: {{name: translation, smoothing: 0.1, bpe_dropout: {bpe_dropout}}}
 data:
   path: mt-bible-de
   train: mt-bible-de/dev.tsv.gz
@@ -40,6 +40,7 @@ SIZES = {
 def recipe(folder: Path, model: str = "transformer", **changes: object) -> Path:
     values: dict[str, object] = {
         "dropout": 0.2, "steps": 300, "validate": 45, "checkpoint": 20, "final": "last",
+        "bpe_dropout": 0.0,
         "batch": f"{{tokens: 300, accumulate: {changes.pop('accumulate', 1)}}}",
     } | changes  # fmt: skip
     path = folder / "recipe-in.yaml"

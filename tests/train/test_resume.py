@@ -26,9 +26,11 @@ def interrupt(path, folder, number, after):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", ["transformer", "rnnsearch"])
-def test_after_kill_and_after_ctrl_c_the_same_command_ends_in_the_same_weights(tmp_path, model):
-    path = recipe(tmp_path, model)
+@pytest.mark.parametrize(("model", "bpe_dropout"), [("transformer", 0.1), ("rnnsearch", 0.0)])
+def test_after_kill_and_after_ctrl_c_the_same_command_ends_in_the_same_weights(
+    tmp_path, model, bpe_dropout
+):
+    path = recipe(tmp_path, model, bpe_dropout=bpe_dropout)
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     run(path, whole)
     code, _ = interrupt(path, broken, signal.SIGKILL, after=50)
