@@ -87,6 +87,12 @@ def test_json_is_an_object_a_line_in_input_order(capsys, folder, loaded):
     assert found[1] == {"input": "", "output": "", **empty}
 
 
+def test_alternatives_that_are_not_shown_are_told_of(capsys, folder):
+    ran = run(capsys, "predict", folder, TEXTS[0], "--n-best", "2")
+    assert ran.err.count("--n-best 2: alternatives are only shown with --json") == 1
+    assert "--n-best" not in run(capsys, "predict", folder, TEXTS[0]).err
+
+
 def test_refused_lines_give_empty_ones_and_are_counted(capsys, folder, loaded, monkeypatch):
     monkeypatch.setattr(_lines, "LONGEST", 64)
     long = "die " * 40

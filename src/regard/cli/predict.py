@@ -154,6 +154,8 @@ def predict(
     if texts and input:
         raise RequestError("give texts or --input, not both")
     loaded = open_folder(folder, changes, n_best, threads, others, graph)
+    if n_best > 1 and not as_json:
+        say(f"--n-best {n_best}: alternatives are only shown with --json")
     if into is not None:
         _put_back(loaded, input, into, named)
         return
