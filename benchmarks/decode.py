@@ -2,6 +2,7 @@
 
     python benchmarks/decode.py            # 3+3 layers, d 256, 8,000 words, one thread
     python benchmarks/decode.py --positions shaw    # the same with relative positions
+    python benchmarks/decode.py --follow    # the same told the next word of its source, as a parser
 
 The plain loop is what one writes in an afternoon: log-probabilities of everything, `topk` over
 beam x vocabulary, histories copied and all caches re-ordered at every step. "no cache" runs the
@@ -73,11 +74,14 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--no-cache", action="store_true", help="measure that baseline too")
     parser.add_argument("--positions", default="sinusoid", help="as `model.positions`")
+    parser.add_argument("--follow", action="store_true", help="as `model.follow`")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     torch.manual_seed(1)
     sizes = {"dim": 256, "heads": 4, "layers": 3, "ffn_dim": 1024, "positions": given.positions}
-    model = Transformer(8000, 8000, **sizes).eval()
+    model = Transformer(8000, 8000, follow=given.follow, **sizes).eval()
+    if given.follow:
+        model.reads[::3] = 1  # every third symbol stands for a word
     for batch in (1, 32):
         source = torch.randint(4, 8000, (batch, 20))
         source[:, -1] = EOS
@@ -98,7 +102,8 @@ def main() -> None:
                 baselines["no cache"] = partial(uncached, model, source, beam)
             for name, theirs in baselines.items():
                 row(
-                    id=f"decode/beam{beam}x{batch}", positions=given.positions, baseline=name,
+                    id=f"decode/beam{beam}x{batch}", positions=given.positions,
+                    follow=given.follow, baseline=name,
                     ratio=paired(ours, theirs, given.repeats), tokens_per_second=round(rate),
                     dtype="float32", **machine(),
                 )  # fmt: skip

@@ -57,7 +57,13 @@ def a_relative(**changes):
     return a_transformer(positions="shaw", clip=4, window=6, **changes)
 
 
-MODELS = pytest.mark.parametrize("make", [a_transformer, a_relative, an_rnnsearch])
+def a_following(**changes):
+    model = a_transformer(follow=True, **changes)
+    model.reads[::3] = 1  # which symbols stand for a word
+    return model
+
+
+MODELS = pytest.mark.parametrize("make", [a_transformer, a_relative, a_following, an_rnnsearch])
 VARIANTS = {
     "rnnsearch": lambda: biased(an_rnnsearch()),
     "rnnsearch-odd": lambda: biased(
@@ -73,6 +79,8 @@ VARIANTS = {
     "shaw-values": lambda: a_transformer(positions="shaw", clip=1, relative="values", heads=1),
     "window": lambda: a_transformer(window=4),
     "shaw-window": lambda: a_transformer(positions="shaw", clip=2, window=7, norm="pre"),
+    "follow": a_following,
+    "shaw-follow": lambda: a_following(positions="shaw", clip=5, norm="pre"),
     "itself": lambda: a_transformer(window=1),
     "marian": lambda: biased(a_transformer(Marian, first=2)),
     "marian-relu": lambda: biased(a_transformer(Marian, activation="relu", reads_end=False)),
@@ -368,7 +376,6 @@ def test_what_cannot_be_packed_runs_as_it_is_and_says_why():
         "not the plain one": masked,
         "its windows differ in size": wide,
         "relative positions are clipped at several distances": several,
-        "it follows the words of its source": a_transformer(follow=True),
         "no multiples of 16": a_transformer(heads=8),
         "is torch.float64": a_transformer().double(),
         "activation is not in C": a_transformer(Marian, activation="gelu"),

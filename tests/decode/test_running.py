@@ -14,13 +14,14 @@ from regard.decode.running import RunningBeam, unsupported_reason
 from regard.errors import RequestError
 from regard.models.marian import Marian
 from regard.protocols import EOS, PAD
-from tests.decode.test_packed import a_transformer, an_rnnsearch, biased
+from tests.decode.test_packed import a_following, a_transformer, an_rnnsearch, biased
 
 pytestmark = pytest.mark.skipif(native.library() is None, reason="no compiled library")
 VARIANTS = {
     "post": a_transformer,
     "learned": lambda: a_transformer(positions="learned", norm="pre", heads=2, head_dim=16),
     "shaw": lambda: a_transformer(positions="shaw", clip=3, window=9),
+    "follow": lambda: a_following(norm="pre"),
     "marian": lambda: biased(a_transformer(Marian, first=2, reads_end=False)),
 }
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from regard.attention import Causal, RelativeKeys, RelativeValues, ScaledDot, WeightedSum, Window
 from regard.attention._recorder import active, note
+from regard.attention.mask import take
 from regard.decode.packed_state import PackedPast, PackedSource
 from regard.decode.panels import Linear, Panels, known, plain
 from regard.errors import RequestError
@@ -94,8 +95,6 @@ def _plan(layers: int) -> type[ctypes.Structure]:
 
 def unsupported_reason(model: Any) -> str | None:
     """Which part of a Transformer C does not support, in a clause, or None."""
-    if model.follow:
-        return "it follows the words of its source"
     sizes = {layer.self_attention.query.out_features for layer in (*model.encoder, *model.decoder)}
     if len(sizes) != 1:
         return "it has no layers, or its layers differ in size"
@@ -230,7 +229,22 @@ class PackedTransformer(Panels):
     def start(self, encoded: Encoded) -> Decoding:
         """The encoder made the memories; nothing is carried yet."""
         source = PackedSource.of(encoded.extra["memories"], encoded.lengths, self._plan.inner)
-        return Decoding({"source": source}, {"past": PackedPast()})
+        memories: dict[str, Any] = {"source": source}
+        carried: dict[str, Any] = {"past": PackedPast()}
+        if self.model.follow:
+            memories |= {"following": self._followed(encoded), "last": encoded.lengths - 1}
+            carried["place"] = torch.zeros_like(encoded.lengths)[:, None]
+        return Decoding(memories, carried)
+
+    def _followed(self, encoded: Encoded) -> Tensor:
+        """What each word adds to the input that is written next: W_f of its state, (B, S, D).
+
+        Sentence by sentence, so that a sum is the same whatever others there are.
+        """
+        found = torch.zeros_like(encoded.states)
+        for row, states, n in zip(found, encoded.states, encoded.lengths.tolist(), strict=True):
+            row[:n] = self.model.follower(states[:n])
+        return found
 
     def joined(self, first: Decoding, second: Decoding) -> Decoding:
         """A decoding with the sentences of a second one, which has read nothing yet, behind."""
@@ -239,7 +253,17 @@ class PackedTransformer(Panels):
         more: PackedSource = second.memories["source"]
         source = first.memories["source"].joined(more)
         past = first.carried["past"].joined(len(more.keys))
-        return Decoding({"source": source}, {"past": past}, first.step)
+        memories: dict[str, Any] = {"source": source}
+        carried: dict[str, Any] = {"past": past}
+        if self.model.follow:
+            memories |= {
+                "following": _stacked(first.memories["following"], second.memories["following"]),
+                "last": torch.cat([first.memories["last"], second.memories["last"]]),
+            }
+            width = first.carried["place"].shape[1]
+            new = second.carried["place"].expand(-1, width)
+            carried["place"] = torch.cat([first.carried["place"], new])
+        return Decoding(memories, carried, first.step)
 
     def step(self, tokens: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
         """One token a hypothesis: (B, beam) to logits (B, beam, V)."""
@@ -270,7 +294,12 @@ class PackedTransformer(Panels):
         sentences, width = tokens.shape
         rows = sentences * width
         place = decoding.step if past.starts is None else len(past.blocks) - past.starts[:, None]
-        x = model._embed(model.embed_target, tokens[..., None], place).contiguous()
+        x = model._embed(model.embed_target, tokens[..., None], place)[..., 0, :].contiguous()
+        carried: dict[str, Any] = {}
+        if model.follow:
+            carried["place"] = words = decoding.carried["place"] + model.reads[tokens]
+            last = decoding.memories["last"][:, None]
+            x += take(decoding.memories["following"], torch.minimum(words, last))
         block = x.new_empty(len(model.decoder), 2, rows, self._plan.inner)
         past = past.longer(block, sentences, width)
         steps = len(past.blocks)
@@ -291,7 +320,7 @@ class PackedTransformer(Panels):
         for layer, own, cross in zip(model.decoder, *looks, strict=True) if looks else ():
             note(layer.self_attention, own)
             note(layer.cross_attention, cross.transpose(1, 2))  # (B, H, beam, S), as it is unpacked
-        return decoding.advance(past=past)
+        return decoding.advance(past=past, **carried)
 
     def _near(self, own: Any, columns: int) -> _Near:
         """Its tables (heads, offsets, size), the offsets of keys side by side."""
@@ -309,3 +338,10 @@ class PackedTransformer(Panels):
 
     def _norm(self, norm: nn.LayerNorm) -> _Norm:
         return _Norm(self._hold(norm.weight.detach()), self._hold(norm.bias.detach()))
+
+
+def _stacked(first: Tensor, second: Tensor) -> Tensor:
+    """Sentences below each other, with zeros behind the shorter ones: (B, S, D)."""
+    widest = max(first.shape[1], second.shape[1])
+    pad = nn.functional.pad
+    return torch.cat([pad(one, (0, 0, 0, widest - one.shape[1])) for one in (first, second)])
