@@ -330,7 +330,7 @@ def test_watchers_see_packed_sequences_as_a_padded_batch(mask):
 def test_spans_that_leave_rows_out_give_zeros_there():
     torch.manual_seed(10)
     query, key, value = (torch.randn(6, 2, 4, requires_grad=True) for _ in range(3))
-    spans = torch.tensor([[1], [3], [2], [2], [1 << 40]])
+    spans = torch.tensor([[1], [3], [2], [2], [1 << 40], [0]])
     context = dots(query, key, value, spans, 3, 2, 0.5)
     assert (context[[0, 4, 5]] == 0).all()
     expected = torch.softmax(torch.einsum("qhd,khd->hqk", query[1:4], key[2:4]) * 0.5, -1) @ value[

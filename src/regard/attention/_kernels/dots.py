@@ -1,18 +1,20 @@
 """Dot-product attention over short sequences in C, for training: no padding, no stored weights."""
 
+from dataclasses import replace
+from math import sqrt
 from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
 
 from regard import native
-from regard.attention._kernels.cpu.dots import CALL, dots
+from regard.attention._kernels.cpu.dots import CALL, Near, dots
 from regard.attention._kernels.region import factors
 from regard.attention._kernels.sdpa import Sdpa
 from regard.attention._kernels.table import Attended, Call
 from regard.attention.mask import Lengths, Mask, Window
-from regard.attention.read import WeightedSum
-from regard.attention.score import DotLike
+from regard.attention.read import RelativeValues, WeightedSum
+from regard.attention.score import DotLike, RelativeKeys, ScaledDot
 from regard.attention.select import Softmax
 from regard.errors import RequestError
 from regard.native.dropout import BITS
@@ -31,6 +33,8 @@ SIZE = 256
 
 class Dots:
     """`softmax(s Q K^T) V` and its gradients, one head of one sequence after another.
+
+    Also with relative keys and values (`RelativeKeys`, `RelativeValues`).
 
     Used for training only: without dropout and gradients PyTorch's kernel is as fast.
     """
@@ -54,7 +58,7 @@ class Dots:
 
     def run(self, call: Call) -> Attended:
         """Bring all to rows of (heads, size), say which rows belong together, call C."""
-        query, key, scale = cast(DotLike, call.score).as_dot(call.tensors[0], call.keys)
+        query, key, scale = _as_dot(call, call.tensors[0], call.keys)
         if query.shape[-1] != key.shape[-1]:  # C would read on; `attend` says what is wrong
             raise RuntimeError(f"a query of {query.shape[-1]} and a key of {key.shape[-1]}")
         known = _mask(call.mask)
@@ -70,6 +74,7 @@ class Dots:
                 torch.arange(batch) * keys,
                 lengths.to(torch.int64),
                 torch.full((batch,), _ALL if known.right is None else call.at + known.right),
+                torch.full((batch,), call.at),
             )
         )
         rows = [_rows(x) for x in _alike(query, key, call.tensors[2])]
@@ -114,14 +119,17 @@ def ragged(
     heads, kind = query.dim() == 3, value.dtype
     if heads:  # a score knows (head, rows, size) alone, C (rows, head, size)
         query, key = query.transpose(0, 1), key.transpose(0, 1)
-    product = cast(DotLike, call.score).as_dot(query, call.score.prepare(key))
-    query, key, value = _alike(product.query, product.key, value)
+    query, key, scale = _as_dot(call, query, call.score.prepare(key))
+    query, key, value = _alike(query, key, value)
     rows = [x.transpose(0, 1) if heads else x[:, None] for x in (query, key)]
     rows.append(value if heads else value[:, None])
     right = known.right
     shift = torch.full_like(keys, _ALL) if right is None else keys - queries + right
-    spans = torch.stack((queries.cumsum(0) - queries, queries, keys.cumsum(0) - keys, keys, shift))
-    context = _attend(call, rows, spans, *most, product.scale).to(kind)
+    at = keys - queries
+    spans = torch.stack(
+        (queries.cumsum(0) - queries, queries, keys.cumsum(0) - keys, keys, shift, at)
+    )
+    context = _attend(call, rows, spans, *most, scale).to(kind)
     return context if heads else context[:, 0]
 
 
@@ -136,17 +144,53 @@ def _attend(
             f"heads, size) {tuple(query.shape)}, {tuple(key.shape)} and {tuple(value.shape)}"
         )
     scale /= call.select.temperature
-    return dots(query, key, value, spans, queries, keys, scale, _rate(call))
+    near = _near(call, query.shape[1])
+    return dots(query, key, value, spans, queries, keys, scale, _rate(call), near)
+
+
+def _as_dot(call: Call, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor, float]:
+    """Queries, keys and s; the vectors of offsets of relative keys come on top."""
+    if isinstance(call.score, RelativeKeys):
+        return query, key, 1.0 / sqrt(query.shape[-1])
+    product = cast(DotLike, call.score).as_dot(query, key)
+    return product.query, product.key, product.scale
+
+
+def _relative(call: Call) -> tuple[RelativeKeys | RelativeValues | None, ...]:
+    """The parts with vectors of offsets: of keys, of values."""
+    keys = call.score if type(call.score) is RelativeKeys else None
+    return keys, call.read if type(call.read) is RelativeValues else None
+
+
+def _near(call: Call, heads: int) -> Near:
+    """The vectors of offsets, for each head."""
+    parts = _relative(call)
+    tables = [None if p is None else p.table.expand(heads, *p.table.shape[-2:]) for p in parts]
+    return Near(tables[0], tables[1], max((p.clip for p in parts if p is not None), default=0))
 
 
 def _parts_reason(call: Call) -> str | None:
     """Why C does not support the parts, in a clause; None where it does."""
-    reason = Sdpa().unsupported_reason(call)
+    reason = _relative_reason(call)
+    if reason is None:
+        usual = call
+        if type(call.score) is RelativeKeys:
+            usual = replace(usual, score=ScaledDot())
+        if type(call.read) is RelativeValues:
+            usual = replace(usual, read=WeightedSum())
+        reason = Sdpa().unsupported_reason(usual)
     if reason is None:
         reason = native.unavailable_reason(CALL)
     if reason is None and _mask(call.mask) is None:
         reason = f"C supports the masks Lengths and Causal, not {type(call.mask).__name__}"
     return reason
+
+
+def _relative_reason(call: Call) -> str | None:
+    """Why C does not support the vectors of offsets, in a clause; None where it does."""
+    if len({part.clip for part in _relative(call) if part is not None}) > 1:
+        return "its relative keys and values are clipped at different distances"
+    return None
 
 
 class _Known(NamedTuple):
@@ -172,12 +216,15 @@ def _mask(mask: Mask | None) -> _Known | None:
 def _rate(call: Call) -> float:
     """The dropout rate of the weights."""
     read = call.read
-    return read.dropout if isinstance(read, WeightedSum) and read.training else 0.0
+    if isinstance(read, WeightedSum | RelativeValues) and read.training:
+        return read.dropout
+    return 0.0
 
 
 def _learns(call: Call) -> bool:
     """Whether gradients or dropout are needed."""
-    wanted = torch.is_grad_enabled() and any(x.requires_grad for x in call.tensors)
+    tables = [part.table for part in _relative(call) if part is not None]
+    wanted = torch.is_grad_enabled() and any(x.requires_grad for x in (*call.tensors, *tables))
     return wanted or _rate(call) > 0
 
 
@@ -191,6 +238,9 @@ def _padded_reason(call: Call) -> str | None:
         return "it has one query"
     if not isinstance(call.at, int):
         return "its rows start at different positions"
+    for part in _relative(call):
+        if part is not None and part.heads not in (None, *sizes[1:-2]):
+            return f"its tables are for {part.heads} heads, and the scores have none or others"
     if call.prepared is not None and not isinstance(call.prepared, Tensor):
         return "its keys are prepared in another way"
     if known is not None and known.lengths is not None:

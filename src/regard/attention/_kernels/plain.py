@@ -86,11 +86,11 @@ def located_attend(
 
 
 def dots(
-    query: Tensor, key: Tensor, value: Tensor, spans: Tensor, seed: Tensor,
-    queries: int, keys: int, scale: float, threshold: int,
+    query: Tensor, key: Tensor, value: Tensor, near_keys: Tensor | None, near_values: Tensor | None,
+    spans: Tensor, seed: Tensor, queries: int, keys: int, scale: float, threshold: int, clip: int,
 ) -> Tensor:  # fmt: skip
     """Attention within spans of rows; arguments and shapes as the operator `regard::dots`."""
-    first_query, count, first_key, length, shift = spans[:, :, None]
+    first_query, count, first_key, length, shift, at = spans[:, :, None]
     i, j = torch.arange(queries), torch.arange(keys)
     there = i < count  # (S, Q): which queries there are
     row = (first_query + i).clamp(max=max(len(query) - 1, 0))
@@ -99,10 +99,19 @@ def dots(
         x.float()[at].transpose(1, 2) for x, at in ((query, row), (key, column), (value, column))
     )  # (S, H, Q or K, size)
     sees = (j < length)[:, None] & (j <= i[:, None] + shift[:, :, None])  # (S, Q, K)
-    weights = masked_softmax(scale * (q @ k.mT), sees[:, None].expand(-1, q.shape[1], -1, -1))
+    scores = q @ k.mT
+    offsets = (j - (i[:, None] + at[:, :, None])).clamp(-clip, clip) + clip  # (S, Q, K)
+    offsets = offsets[:, None].expand_as(scores)
+    if near_keys is not None:
+        scores = scores + (q @ near_keys[..., : q.shape[-1]].mT).gather(-1, offsets)
+    weights = masked_softmax(scale * scores, sees[:, None].expand(-1, q.shape[1], -1, -1))
     if threshold:
         weights = weights * _kept(weights.shape, int(seed), threshold)
-    context = (weights @ v).transpose(1, 2)[there]
+    read = weights @ v
+    if near_values is not None:
+        summed = weights.new_zeros(*weights.shape[:-1], near_values.shape[1])
+        read = read + summed.scatter_add(-1, offsets, weights) @ near_values[..., : v.shape[-1]]
+    context = read.transpose(1, 2)[there]
     return context.new_zeros(len(query), *context.shape[1:]).index_copy(0, row[there], context)
 
 
