@@ -29,7 +29,8 @@ class Picture(NamedTuple):
 
     Args:
         model: a recipe, or a model that comes along.
-        inputs: what it looks at; `TAR:MEMBER` is a file of an archive of REGARD_DATA.
+        inputs: what it looks at; `TAR:MEMBER` is a file of an archive of REGARD_DATA, `NPZ:NUMBER`
+            a picture of an array.
         options: of `regard look`.
         settings: of the recipe.
     """
@@ -67,6 +68,10 @@ PICTURES = {
         "translation/moe-multi30k",
         ("a man in a blue shirt is standing on a ladder cleaning a window .",),
     ),
+    "ma-cnn": Picture("images/ma-cnn-fashion", ("digits/fashion-test.npz:0",)),
+    "cmla": Picture(
+        "tagging/cmla-aspects", ("The screen is bright but the battery life is short .",)
+    ),
     "gat": Picture("graphs/gat-cora", ("33",)),
     "arsg": Picture("speech/hybrid-espeak", ("speech/espeak-test.tar:test-0000.ogg",)),
     "show-attend-tell": Picture("emoji-small", ("captions/train.tar:emoji/2614.png",)),
@@ -91,12 +96,25 @@ def main() -> None:
 
 def given(text: str, place: str) -> str:
     """The input, or the path to what an archive has of it."""
+    arrays, _, number = text.partition(".npz:")
+    if number:
+        return of_array(f"{arrays}.npz", int(number), Path(place) / "picture.png")
     archive, _, member = text.partition(".tar:")
     if not member:
         return text
     with tarfile.open(find(f"{archive}.tar")) as files:
         files.extract(member, place, filter="data")
     return str(Path(place) / member)
+
+
+def of_array(name: str, number: int, path: Path) -> str:
+    """A picture of an array, as a file."""
+    import numpy as np
+    from PIL import Image
+
+    with np.load(find(name)) as file:
+        Image.fromarray(file["images"][number]).save(path)
+    return str(path)
 
 
 def regard(*words: str) -> None:
