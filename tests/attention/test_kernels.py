@@ -5,6 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from regard import native
 from regard.attention import (
     Additive,
     Attention,
@@ -18,6 +19,8 @@ from regard.attention import (
     MultiHead,
     PreviousWeights,
     RelativeBias,
+    RelativeKeys,
+    RelativeValues,
     ScaledDot,
     Softmax,
     WeightedSum,
@@ -184,6 +187,16 @@ def test_choice_and_its_reasons():
     assert "need_weights" in str(explain(Attention(), need_weights=True)[""])
     model = torch.nn.ModuleDict({"a": MultiHead(8, 2), "b": Attention(Additive(4, 4, 4))})
     assert {k: e.kernel for k, e in explain(model).items()} == {"a": "sdpa", "b": "streaming"}
+
+
+@pytest.mark.skipif(native.unavailable_reason("regard_dots") is not None, reason="no C functions")
+def test_kernels_that_a_call_may_still_use_are_named_first():
+    both = RelativeKeys(4, 2), RelativeValues(4, 2)
+    assert explain(Attention())[""].names == ["dots", "sdpa"]
+    assert explain(Attention(both[0], read=both[1]))[""].names == ["dots", "relative"]
+    assert explain(Attention(Additive(4, 4, 4)))[""].names == ["streaming"]
+    with kernels("sdpa"):
+        assert explain(Attention())[""].names == ["sdpa"]
 
 
 def test_forcing_a_kernel():

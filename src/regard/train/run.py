@@ -244,9 +244,13 @@ def _introduce(recipe: Recipe, built: Built, work: Work) -> None:
         f"{recipe.model['name']} with {count:,} parameters; {_said(built.data.train)}"
         + (f"; vocabulary {sizes}" if sizes else "")
     )
-    reasons = {path: str(reason) for path, reason in explain(built.model).items()}
+    reasons = explain(built.model)
     if reasons:
-        taken = Counter(said.partition(" ")[0] for said in reasons.values())
+        # Those that C may do are for the CPU.
+        taken = Counter(
+            " or ".join(said.names if device == "cpu" else [said.kernel])
+            for said in reasons.values()
+        )
         kernels = ", ".join(f"{name} ({count})" for name, count in taken.items())
         work.log.say(f"attention kernels: {kernels}; -v says why")
     for path, said in reasons.items():

@@ -11,7 +11,7 @@ from regard import native
 from regard.attention._kernels.cpu.dots import CALL, Near, dots
 from regard.attention._kernels.region import factors
 from regard.attention._kernels.sdpa import Sdpa
-from regard.attention._kernels.table import Attended, Call
+from regard.attention._kernels.table import BY_TENSORS, Attended, Call
 from regard.attention.mask import Lengths, Mask, Window
 from regard.attention.read import RelativeValues, WeightedSum
 from regard.attention.score import DotLike, RelativeKeys, ScaledDot
@@ -49,7 +49,7 @@ class Dots:
         if reason is not None:
             return reason
         if call.query is None:
-            return "used only when training on short sequences; decided by the tensors of a call"
+            return f"used only when training on short sequences; {BY_TENSORS}"
         return _padded_reason(call)
 
     def backend(self, call: Call) -> str:

@@ -20,6 +20,7 @@ from regard.errors import RequestError, nearest
 from regard.native.followed import followed
 
 __all__ = [
+    "BY_TENSORS",
     "Attended",
     "Call",
     "Explanation",
@@ -183,12 +184,21 @@ def _is_plain(kernel: Kernel) -> bool:
     return getattr(kernel, "plain", False)
 
 
+BY_TENSORS = "decided by the tensors of a call"
+"""How the reason ends for which a kernel is passed over that a call may still use."""
+
+
 class Explanation(NamedTuple):
     """Which kernel an attention uses, and why each faster one was passed over."""
 
     kernel: str
     passed_over: tuple[tuple[str, str], ...]
     backend: str = ""
+
+    @property
+    def names(self) -> list[str]:
+        """The kernels that may be used, fastest first: some are decided by a call's tensors."""
+        return [*(name for name, why in self.passed_over if why.endswith(BY_TENSORS)), self.kernel]
 
     def __str__(self) -> str:
         """One line."""
