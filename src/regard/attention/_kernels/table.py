@@ -218,7 +218,9 @@ def explain_call(call: Call) -> Explanation:
         if other.name == kernel.name:
             break
         reason = _reason(other, call, watched)
-        over.append((other.name, reason or "another kernel was forced"))
+        if reason is None or (forced() and reason.endswith(BY_TENSORS)):
+            reason = "another kernel was forced"
+        over.append((other.name, reason))
     # A kernel with several backends (C, PyTorch blocks) says which one: `backend(call) -> str`.
     backend = kernel.backend(call) if hasattr(kernel, "backend") else ""
     return Explanation(kernel.name, tuple(over), backend)
