@@ -22,6 +22,10 @@ QUESTION = "What is the name of the city where the first Olympic games were held
 HEADLINE = (
     "pgcli is a command line interface for PostgreSQL with auto-completion and syntax highlighting"
 )
+STORY = (
+    "Clara moved to the garden. Emil went to the library. Emil grabbed the key there. "
+    "Clara walked to the cellar. Emil moved to the hall. Where is the key?"
+)
 
 
 class Picture(NamedTuple):
@@ -67,6 +71,9 @@ PICTURES = {
     "moe-attention": Picture(
         "translation/moe-multi30k",
         ("a man in a blue shirt is standing on a ladder cleaning a window .",),
+    ),
+    "memn2n": Picture(
+        "memory/memn2n-babi-task", (STORY,), settings=("data.tasks=[2]", "train.validate.every=0")
     ),
     "ma-cnn": Picture("images/ma-cnn-fashion", ("digits/fashion-test.npz:0",)),
     "cmla": Picture(
