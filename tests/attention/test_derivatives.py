@@ -72,8 +72,13 @@ def same(found, expected, **close):
 DROPPING = {
     "dots": (lambda: {"read": WeightedSum(0.4)}, (2, 3, 20, 8), "dots"),
     "dots, causal": (lambda: {"read": WeightedSum(0.4), "mask": Causal()}, (2, 3, 37, 8), "dots"),
+    "dots, relative": (
+        lambda: {"score": RelativeKeys(8, 2), "read": RelativeValues(8, 2, dropout=0.4)},
+        (2, 3, 40, 8),
+        "dots",
+    ),
     "tiles": (
-        lambda: {"score": RelativeKeys(8, 2), "read": WeightedSum(0.4)}, (2, 40, 8), "relative",
+        lambda: {"score": RelativeKeys(8, 2), "read": WeightedSum(0.4)}, (2, 260, 8), "relative",
     ),
     "tiles, values": (
         lambda: {"position": ALiBi(3), "read": RelativeValues(8, 2, dropout=0.4)},

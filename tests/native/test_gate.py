@@ -201,11 +201,20 @@ def test_numbers_in_a_struct_are_64_bits_wide():
 @needs_c
 @pytest.mark.parametrize(
     ("row", "at", "value"),
-    [(0, 0, -1), (0, 1, 4), (1, 0, -1), (1, 1, 5), (1, 1, 1 << 62), (2, 1, 4), (3, 0, 7)],
+    [
+        (0, 0, -1),
+        (0, 1, 4),
+        (1, 0, -1),
+        (1, 1, 5),
+        (1, 1, 1 << 62),
+        (2, 1, 4),
+        (3, 0, 7),
+        (5, 1, 1 << 41),
+    ],
 )
 def test_spans_that_leave_the_rows_are_refused_by_c(row, at, value):
     q = torch.randn(6, 1, 4)
-    spans = torch.tensor([[0, 3], [3, 3], [0, 3], [3, 3], [9, 9]])
+    spans = torch.tensor([[0, 3], [3, 3], [0, 3], [3, 3], [9, 9], [0, 0]])
     assert torch.isfinite(dots.dots(q, q, q, spans, 3, 3, 1.0)).all()
     spans[row, at] = value
     with pytest.raises(IndexError, match="spans that are out of range"):

@@ -41,7 +41,7 @@ class BpeDropout:
         >>> tokenizer = Tokenizer.train(["ein Haus", "ein Hund"], vocab_size=40)
         >>> ids = RaggedIds.rows([tokenizer.encode("ein Hund").ids])
         >>> cut = BpeDropout(tokenizer, 1.0)(ids)
-        >>> tokenizer.tokens(cut[0]), tokenizer.decode(cut[0])
+        >>> tokenizer.tokens(cut[0].tolist()), tokenizer.decode(cut[0].tolist())
         (['▁', 'e', 'i', 'n', '▁', 'H', 'u', 'n', 'd'], 'ein Hund')
     """
 
