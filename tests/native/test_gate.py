@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+import regard.attention._kernels.cpu.located  # declares what is looked for
 import regard.decode.packed
 import regard.tasks.loss
 from regard import native
