@@ -145,9 +145,9 @@ def _attend(
         )
     scale /= call.select.temperature
     near = _near(call, query.shape[1])
-    for table, rows in ((near.keys, key), (near.values, value)):
-        if table is not None and table.shape[-1] != rows.shape[-1]:  # `attend` says what is wrong
-            raise RuntimeError(f"a table of {table.shape[-1]} and rows of {rows.shape[-1]}")
+    for table, own in ((near.keys, key), (near.values, value)):
+        if table is not None and table.shape[-1] != own.shape[-1]:  # `attend` says what is wrong
+            raise RuntimeError(f"a table of {table.shape[-1]} and rows of {own.shape[-1]}")
     return dots(query, key, value, spans, queries, keys, scale, _rate(call), near)
 
 
