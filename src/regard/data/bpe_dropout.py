@@ -25,6 +25,8 @@ __all__ = ["BpeDropout"]
 
 KNOWN = 1_000_000
 """Words whose number of merges is kept; then they are counted anew."""
+ALL = 1 << 30
+"""More merges than any word has."""
 
 
 class BpeDropout:
@@ -99,11 +101,11 @@ class BpeDropout:
         """
         random = Random(int(torch.randint(1 << 62, ())))
         if self.dropout in (0.0, 1.0):
-            return np.full(count, 0 if self.dropout else KNOWN, np.int64), random
+            return np.full(count, 0 if self.dropout else ALL, np.int64), random
         drawn = torch.rand(count, dtype=torch.float64).numpy()
         with np.errstate(divide="ignore"):
             runs = np.log(drawn) / math.log1p(-self.dropout)
-        return np.minimum(runs, KNOWN).astype(np.int64), random
+        return np.minimum(runs, ALL).astype(np.int64), random
 
     def _merges_of(self, word: tuple[int, ...]) -> int:
         """How many merges make the usual pieces of a word: one less in number with each."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from regard.attention import Causal, RelativeKeys, RelativeValues, ScaledDot, WeightedSum, Window
 from regard.attention._recorder import active, note
@@ -241,10 +242,8 @@ class PackedTransformer(Panels):
 
         Sentence by sentence, so that a sum is the same whatever others there are.
         """
-        found = torch.zeros_like(encoded.states)
-        for row, states, n in zip(found, encoded.states, encoded.lengths.tolist(), strict=True):
-            row[:n] = self.model.follower(states[:n])
-        return found
+        each = zip(encoded.states, encoded.lengths.tolist(), strict=True)
+        return pad_sequence([self.model.follower(own[:n]) for own, n in each], batch_first=True)
 
     def joined(self, first: Decoding, second: Decoding) -> Decoding:
         """A decoding with the sentences of a second one, which has read nothing yet, behind."""
@@ -257,7 +256,9 @@ class PackedTransformer(Panels):
         carried: dict[str, Any] = {"past": past}
         if self.model.follow:
             memories |= {
-                "following": _stacked(first.memories["following"], second.memories["following"]),
+                "following": pad_sequence(
+                    [*first.memories["following"], *second.memories["following"]], batch_first=True
+                ),
                 "last": torch.cat([first.memories["last"], second.memories["last"]]),
             }
             width = first.carried["place"].shape[1]
@@ -338,10 +339,3 @@ class PackedTransformer(Panels):
 
     def _norm(self, norm: nn.LayerNorm) -> _Norm:
         return _Norm(self._hold(norm.weight.detach()), self._hold(norm.bias.detach()))
-
-
-def _stacked(first: Tensor, second: Tensor) -> Tensor:
-    """Sentences below each other, with zeros behind the shorter ones: (B, S, D)."""
-    widest = max(first.shape[1], second.shape[1])
-    pad = nn.functional.pad
-    return torch.cat([pad(one, (0, 0, 0, widest - one.shape[1])) for one in (first, second)])

@@ -29,6 +29,8 @@ in bfloat16 with dropout, where PyTorch multiplies in bfloat16."""
 _TYPES = (torch.float32, torch.bfloat16)
 SIZE = 256
 """The largest size of queries and values, for the same reason."""
+_DOT, _SUM = ScaledDot(), WeightedSum()
+"""What relative keys and values are without their vectors."""
 
 
 class Dots:
@@ -153,7 +155,7 @@ def _attend(
 
 def _as_dot(call: Call, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor, float]:
     """Queries, keys and s; the vectors of offsets of relative keys come on top."""
-    if isinstance(call.score, RelativeKeys):
+    if type(call.score) is RelativeKeys:
         return query, key, 1.0 / sqrt(query.shape[-1])
     product = cast(DotLike, call.score).as_dot(query, key)
     return product.query, product.key, product.scale
@@ -176,11 +178,12 @@ def _parts_reason(call: Call) -> str | None:
     """Why C does not support the parts, in a clause; None where it does."""
     reason = _relative_reason(call)
     if reason is None:
+        keys, values = _relative(call)
         usual = call
-        if type(call.score) is RelativeKeys:
-            usual = replace(usual, score=ScaledDot())
-        if type(call.read) is RelativeValues:
-            usual = replace(usual, read=WeightedSum())
+        if keys is not None:
+            usual = replace(usual, score=_DOT)
+        if values is not None:
+            usual = replace(usual, read=_SUM)
         reason = Sdpa().unsupported_reason(usual)
     if reason is None:
         reason = native.unavailable_reason(CALL)
@@ -219,16 +222,19 @@ def _mask(mask: Mask | None) -> _Known | None:
 def _rate(call: Call) -> float:
     """The dropout rate of the weights."""
     read = call.read
-    if isinstance(read, WeightedSum | RelativeValues) and read.training:
+    if isinstance(read, (WeightedSum, RelativeValues)) and read.training:
         return read.dropout
     return 0.0
 
 
 def _learns(call: Call) -> bool:
     """Whether gradients or dropout are needed."""
-    tables = [part.table for part in _relative(call) if part is not None]
-    wanted = torch.is_grad_enabled() and any(x.requires_grad for x in (*call.tensors, *tables))
-    return wanted or _rate(call) > 0
+    if _rate(call) > 0:
+        return True
+    if not torch.is_grad_enabled():
+        return False
+    tables = (part.table for part in _relative(call) if part is not None)
+    return any(x.requires_grad for x in call.tensors) or any(x.requires_grad for x in tables)
 
 
 def _padded_reason(call: Call) -> str | None:
