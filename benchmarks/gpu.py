@@ -50,6 +50,7 @@ def pairs(quick: bool) -> list[Callable[[], Pair]]:
     length, nodes = (1024, 10_000) if quick else (8192, 50_000)
     return [
         *(lambda s=s: additive(*s) for s in shapes),
+        lambda: step(32, 50, 256),
         *(lambda s=s: features(*s) for s in widths),
         lambda: graph(nodes, 20 * nodes),
         lambda: window(length),
@@ -60,6 +61,13 @@ def pairs(quick: bool) -> list[Callable[[], Pair]]:
 def additive(batch: int, length: int, dim: int) -> Pair:
     leaves = [draw(batch, length, dim), draw(batch, length, dim), draw(dim)]
     name = f"additive-scores-{batch}x{length}x{dim}"
+    return Pair(name, leaves, additive_scores, naive.additive_scores, "naive")
+
+
+def step(batch: int, keys: int, dim: int) -> Pair:
+    """One step of a decoder: one query a row."""
+    leaves = [draw(batch, 1, dim), draw(batch, keys, dim), draw(dim)]
+    name = f"additive-step-{batch}x{keys}x{dim}"
     return Pair(name, leaves, additive_scores, naive.additive_scores, "naive")
 
 

@@ -17,6 +17,7 @@ from regard.attention import (
     kernels,
 )
 from regard.attention._kernels import additive as blocks
+from regard.attention._kernels import plain
 from regard.attention._kernels.cpu import additive as c
 from regard.attention._kernels.cpu import additive_calls, additive_grad
 from tests.attention.reference import slow_attend
@@ -364,3 +365,24 @@ def test_blocks_of_pytorch_by_head_and_of_nothing():
     query, key, v = torch.randn(2, 3, 4, 8), torch.randn(2, 3, 5, 8), torch.randn(3, 8)
     torch.testing.assert_close(blocks.score_blocks(query, key, v), exact(query, key, v).float())
     assert blocks.score_blocks(query[:, :, :0], key, v).shape == (2, 3, 0, 5)
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (2,), (5, 2, 3)])
+def test_the_plain_form_takes_any_batch_and_heads(shape):
+    query, key = torch.randn(*shape, 4, 6), torch.randn(*shape, 7, 6)
+    for v in (torch.randn(6), torch.randn(shape[-1], 6)):
+        assert error(plain.additive_scores(query, key, v), exact(query, key, v)) < 1e-6
+    rows = plain.additive_scores(query.view(-1, 4, 6), key.view(-1, 7, 6), v, heads=len(v))
+    assert error(rows.view(*shape, 4, 7), exact(query, key, v)) < 1e-6
+
+
+@pytest.mark.parametrize(("keys", "form"), [(1 << 15, "plain"), ((1 << 15) + 1, "triton")])
+def test_small_calls_on_a_gpu_are_plain(monkeypatch, keys, form):
+    """Up to 2^21 features of pairs, where Triton's launches would cost more than the work."""
+    called = []
+    monkeypatch.setattr(blocks.native, "unsupported_reason", lambda *_: "on a GPU")
+    monkeypatch.setattr(blocks.triton, "supports", lambda *_: True)
+    monkeypatch.setattr(blocks.triton, "additive_scores", lambda *_: called.append("triton"))
+    monkeypatch.setattr(blocks.plain, "additive_scores", lambda *_: called.append("plain"))
+    blocks.additive_scores(torch.empty(1, 4, 16), torch.empty(1, keys, 16), torch.empty(16))
+    assert called == [form]

@@ -5,6 +5,7 @@ Where there is a GPU, `test_cuda` runs the compiled kernel, with gradients.
 
 import pytest
 import torch
+from torch._dynamo.exc import BackendCompilerFailed
 
 from regard.attention import (
     ALiBi,
@@ -100,6 +101,37 @@ def test_heads_have_their_own(on_cpu, position):
     with kernels("flex"):
         got = layer(x, x, mask=lengths).context
     torch.testing.assert_close(got, expected)
+
+
+@torch.no_grad()
+def test_where_it_does_not_compile_the_next_kernel_is_taken(on_cpu, monkeypatch):
+    """It says so once, and in `explain`; where it was asked for, the error is the compiler's."""
+
+    def fails(*_args, **_options):
+        raise BackendCompilerFailed(fails, RuntimeError("out of resource: shared memory"), None)
+
+    monkeypatch.setattr(flex, "_broken", [])
+    monkeypatch.setattr(flex, "_function", lambda _: fails)
+    layer, x = randomized(Attention(RelativeKeys(8, 2))), torch.randn(2, 9, 8)
+    with kernels("reference"):
+        expected = layer(x, x).context
+    with kernels("flex"), pytest.raises(BackendCompilerFailed):
+        layer(x, x)
+    with pytest.warns(RuntimeWarning, match="out of resource: shared memory.*slower kernel"):
+        torch.testing.assert_close(layer(x, x).context, expected)
+    torch.testing.assert_close(layer(x, x).context, expected)  # no second warning: -W error
+    assert "could not compile FlexAttention" in dict(explain(layer)[""].passed_over)["flex"]
+
+
+@torch.no_grad()
+def test_other_errors_are_not_taken_for_the_compilers(on_cpu, monkeypatch):
+    def fails(*_args, **_options):
+        raise RuntimeError("another")
+
+    monkeypatch.setattr(flex, "_function", lambda _: fails)
+    with pytest.raises(RuntimeError, match="another"):
+        Attention(RelativeKeys(8, 2))(torch.randn(2, 9, 8), torch.randn(2, 9, 8))
+    assert flex._broken == []
 
 
 @torch.no_grad()

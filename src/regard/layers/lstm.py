@@ -7,6 +7,7 @@ r"""Stacks of LSTMs over right-padded sequences, and the same stack one step at 
 """
 
 import warnings
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -105,17 +106,25 @@ class LSTM(nn.Module):
         return layout.mirror(states) if backward else states
 
     def _all(self, x: Any, start: States | None = None) -> tuple[Any, States]:
-        """PyTorch's layers; in float32 where autocast asks for what the processor has not."""
+        """PyTorch's layers; in float32 where autocast asks for bfloat16 and cannot have it."""
         found: tuple[Any, States]
-        if not _autocast_bf16() or not (x[0] if isinstance(x, tuple) else x).is_cpu or has_bf16():
-            found = self.stack(x, start)
+        data = x[0] if isinstance(x, tuple) else x
+        if data.is_cuda and torch.is_grad_enabled() and not self.stack.training:
+            # cuDNN has no gradients in eval mode, which explanations of a prediction ask for.
+            context: Any = torch.backends.cudnn.flags(enabled=False)
+        else:
+            context = nullcontext()
+        with context:
+            if not _wants_bf16(data.device.type) or (data.is_cpu and has_bf16()):
+                found = self.stack(x, start)
+                return found
+            # On a GPU, PyTorch casts to float16 here, whatever autocast was asked for.
+            dtype = next(self.stack.parameters()).dtype
+            if start is not None:
+                start = start[0].to(dtype), start[1].to(dtype)
+            with torch.autocast(data.device.type, enabled=False):
+                found = self.stack(x.to(dtype), start)
             return found
-        dtype = next(self.stack.parameters()).dtype
-        if start is not None:
-            start = start[0].to(dtype), start[1].to(dtype)
-        with torch.autocast("cpu", enabled=False):
-            found = self.stack(x.to(dtype), start)
-        return found
 
     def project(
         self, x: Float[Tensor, "*batch part"], columns: slice | None = None
@@ -162,8 +171,10 @@ def lstm_cell(
     return h, new
 
 
-def _autocast_bf16() -> bool:
-    return torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") == torch.bfloat16
+def _wants_bf16(device: str) -> bool:
+    if device not in ("cpu", "cuda") or not torch.is_autocast_enabled(device):
+        return False
+    return torch.get_autocast_dtype(device) == torch.bfloat16
 
 
 def _inner(x: Tensor, dtype: torch.dtype) -> Tensor:

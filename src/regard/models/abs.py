@@ -306,7 +306,8 @@ def smoothed(x: Tensor, reach: int) -> Tensor:
 def sums(x: Tensor, reach: int) -> Tensor:
     """Of each vector and `reach` on both sides; zeros stand outside: (B, S, D) to the same."""
     size = 2 * reach + 1
-    mean = F.avg_pool1d(x.transpose(1, 2), size, stride=1, padding=reach)
+    # Contiguous: on a GPU, PyTorch 2.11 gives wrong gradients of a transposed tensor here.
+    mean = F.avg_pool1d(x.transpose(1, 2).contiguous(), size, stride=1, padding=reach)
     return mean.transpose(1, 2) * size
 
 

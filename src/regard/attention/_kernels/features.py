@@ -179,7 +179,9 @@ def _on_gpu(
     rows = query.new_zeros(query.shape[:2], dtype=torch.int32)
     start = rows if start is None else start
     stop = rows + key.shape[1] if stop is None else stop
-    return triton.feature_attention(query, key, value, start, stop, mask, scale, bound)
+    if triton.worthwhile(query, key):
+        return triton.feature_attention(query, key, value, start, stop, mask, scale, bound)
+    return plain.features(query, key, value, start, stop, mask, scale, bound)
 
 
 @torch.library.custom_op("regard::features", mutates_args=())

@@ -8,6 +8,7 @@ not used there.
 """
 
 import math
+import warnings
 from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Any
@@ -17,7 +18,7 @@ import torch
 from torch import Tensor
 
 from regard.attention._kernels.region import factors, window_of
-from regard.attention._kernels.table import Attended, Call
+from regard.attention._kernels.table import Attended, Call, choose, forced
 from regard.attention.mask import Directional, Documents, Lengths, Mask, Window
 from regard.attention.position import ALiBi, DistanceMask, RelativeBias
 from regard.attention.read import WeightedSum
@@ -37,7 +38,15 @@ NARROW = 16
 """The smallest head that FlexAttention takes on a GPU."""
 EAGER = 1 << 26
 """Pairs up to which a mask's blocks are found by looking at all pairs, uncompiled."""
+SMALL = {
+    "BLOCK_M": 64, "BLOCK_N": 64, "num_stages": 2,
+    "BLOCK_M1": 32, "BLOCK_N1": 64, "BLOCK_M2": 64, "BLOCK_N2": 32,
+}  # fmt: skip
+"""Tiles with a bias: of the tiles that FlexAttention takes itself, the biases that are read ahead
+do not fit into an H100's shared memory."""
 
+_broken: list[str] = []
+"""Why it cannot be compiled on this machine, once that was seen."""
 _kept: WeakKeyDictionary[Mask, dict[tuple[Any, ...], Any]] = WeakKeyDictionary()
 
 
@@ -48,6 +57,8 @@ class Flex:
 
     def unsupported_reason(self, call: Call) -> str | None:
         """Tensors that are not on a GPU, other parts, and calls without anything to skip."""
+        if _broken:
+            return _broken[0]
         if call.query is None:
             if not torch.cuda.is_available():
                 return "FlexAttention trains on a GPU only, and there is none"
@@ -93,11 +104,32 @@ class Flex:
         sizes = query.shape[-2], key.shape[-2]
         blocks = None if call.mask is None else _blocks(call.mask, batch, *sizes, call.at, query)
         flex = _function(query.is_cuda)
-        context = flex(
-            query, key, value, score_mod=bias, block_mask=blocks, scale=scale / select.temperature
-        )
+        try:
+            context = flex(
+                query, key, value, score_mod=bias, block_mask=blocks,
+                scale=scale / select.temperature, kernel_options=None if bias is None else SMALL,
+            )  # fmt: skip
+        except Exception as error:
+            if forced() == self.name or not _of_compiler(error):
+                raise
+            return _without(error, call)
         context = context.reshape(*batch, sizes[0], value.shape[-1])
         return Attended(context.to(call.tensors[2].dtype))
+
+
+def _of_compiler(error: Exception) -> bool:
+    """Whether PyTorch's compiler failed: no C compiler, or tiles that no GPU of this kind holds."""
+    from torch._dynamo.exc import BackendCompilerFailed  # takes a second to import
+
+    return isinstance(error, BackendCompilerFailed)
+
+
+def _without(error: Exception, call: Call) -> Attended:
+    """What the next kernel gives: from now on FlexAttention is not used in this process."""
+    why = next((x for x in reversed(str(error).splitlines()) if "Error" in x), str(error)[:200])
+    _broken.append(f"PyTorch could not compile FlexAttention ({why.strip()})")
+    warnings.warn(f"{_broken[0]}; a slower kernel is used", RuntimeWarning, stacklevel=2)
+    return choose(call).run(call)
 
 
 def _leaves_out(mask: Mask | None) -> bool:
@@ -137,10 +169,12 @@ def _four(x: Tensor, batch: torch.Size) -> Tensor:
 
 def _bias(call: Call, query: Tensor, scale: float, sharpness: float) -> Any:
     """What is added to a score, as a function of the pair; None for nothing."""
-    at, position, score, heads = call.at, call.position, call.score, query.shape[1]
+    position, score, heads = call.position, call.score, query.shape[1]
+    assert isinstance(call.at, int)
+    at = _number(call.at, query.device)
     terms: list[_Pair] = []
     if isinstance(score, RelativeKeys):
-        table, clip = score.table.to(query.dtype), score.clip
+        table, clip = score.table.to(query.dtype), _number(score.clip, query.device)
         relative = torch.matmul(query * (scale * sharpness), table.mT)  # (N, H, Q, 2 clip + 1)
 
         def keys(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
@@ -148,7 +182,7 @@ def _bias(call: Call, query: Tensor, scale: float, sharpness: float) -> Any:
 
         terms.append(keys)
     if isinstance(position, RelativeBias):
-        rows, reach = position.table * sharpness, position.clip
+        rows, reach = position.table * sharpness, _number(position.clip, query.device)
         rows = rows.expand(heads, rows.shape[-1]).contiguous()
 
         def relative_bias(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
@@ -193,7 +227,7 @@ def _window_blocks(
     left: int | None, right: int | None, at: int, queries: int, keys: int, device: torch.device
 ) -> Any:
     where = (None, queries, keys, at, device)
-    return _make(_offset_limits(left, right, at), None, None, where)
+    return _make(_offset_limits(left, right, at, device), None, None, where)
 
 
 def _make(
@@ -207,14 +241,23 @@ def _make(
     return make(allowed, batch, heads, queries, keys, device=device)
 
 
-def _offset_limits(left: int | None, right: int | None, at: int) -> _Pair:
+@lru_cache(maxsize=1024)
+def _number(value: int, device: torch.device) -> Tensor:
+    """A number that a function of the pair may read: a Python int compiles anew for each value."""
+    return torch.tensor(value, device=device)
+
+
+def _offset_limits(left: int | None, right: int | None, at: int, device: torch.device) -> _Pair:
+    first = _number(at, device)
+    low, high = (None if x is None else _number(x, device) for x in (left, right))
+
     def allowed(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        offset = j - i - at
+        offset = j - i - first
         seen = offset == offset
-        if left is not None:
-            seen = seen & (offset >= -left)
-        if right is not None:
-            seen = seen & (offset <= right)
+        if low is not None:
+            seen = seen & (offset >= -low)
+        if high is not None:
+            seen = seen & (offset <= high)
         return seen
 
     return allowed
@@ -222,7 +265,7 @@ def _offset_limits(left: int | None, right: int | None, at: int) -> _Pair:
 
 def _allowed(mask: Mask, batch: torch.Size, heads: int, at: int, query: Tensor) -> _Pair:
     """The mask as a function of the pair."""
-    offsets = _offset_limits(*_limits(mask), at)
+    offsets = _offset_limits(*_limits(mask), at, query.device)
     ends: list[Tensor] = []
     documents: list[tuple[Tensor, Tensor]] = []
     for part in factors(mask):

@@ -40,18 +40,21 @@ def _wide(*tensors: Tensor) -> list[Tensor]:
 def additive_scores(query: Tensor, key: Tensor, v: Tensor, heads: int = 1) -> Tensor:
     r"""The perceptron score, :math:`v^\top \tanh(q_i + k_j)`.
 
+    Args:
+        heads: of rows without an axis of heads; 1 where they have one.
+
     Shapes:
-        query (B, Q, D), key (B, K, D), v (D,), or (heads, D) for rows of as many heads in turn, to
-        (B, Q, K)
+        query (*batch, Q, D), key (*batch, K, D), v (D,), or (heads, D) for a last batch axis of
+        heads or for rows of as many heads in turn, to (*batch, Q, K)
     """
     query, key, v = _wide(query, key, v)
-    hidden = torch.tanh(query[:, :, None] + key[:, None])  # (B, Q, K, D)
+    hidden = torch.tanh(query.unsqueeze(-2) + key.unsqueeze(-3))  # (*batch, Q, K, D)
     if v.dim() == 1:
         scores: Tensor = hidden @ v
         return scores
-    split = hidden.unflatten(0, (-1, heads))
-    scores = (split @ v[:, None, :, None]).squeeze(-1).flatten(0, 1)
-    return scores
+    split = hidden if heads == 1 else hidden.unflatten(0, (-1, heads))
+    scores = (split @ v[:, None, :, None]).squeeze(-1)
+    return scores if heads == 1 else scores.flatten(0, 1)
 
 
 def additive_attend(

@@ -12,12 +12,17 @@ from torch import Tensor
 from regard.native.constant import constant
 
 __all__ = [
+    "FEW",
     "additive_scores",
     "edge_attention",
     "feature_attention",
     "supports",
     "unavailable_reason",
+    "worthwhile",
 ]
+
+FEW = 1 << 21
+"""Features of pairs that plain PyTorch may store (8 MiB): of fewer, Triton's launches cost more."""
 
 
 @constant
@@ -48,6 +53,12 @@ def supports(*tensors: Tensor) -> bool:
     """Whether the kernels support these tensors: on a GPU, float32 or lower."""
     low = (torch.float32, torch.bfloat16, torch.float16)
     return all(t.is_cuda and t.dtype in low for t in tensors) and unavailable_reason() is None
+
+
+def worthwhile(query: Tensor, key: Tensor) -> bool:
+    """Whether there are more than `FEW` features of pairs; a compiled graph is for any number."""
+    pairs = max(query.numel() * key.shape[-2], key.numel() * query.shape[-2])
+    return torch.compiler.is_compiling() or pairs > FEW
 
 
 def additive_scores(query: Tensor, key: Tensor, v: Tensor) -> Tensor:

@@ -13,7 +13,20 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-__all__ = ["FACTORED", "NEAR", "PLAIN", "exponentials", "fast", "mode", "power", "splits", "squash"]
+__all__ = [
+    "FACTORED",
+    "NEAR",
+    "PLAIN",
+    "cover",
+    "exponentials",
+    "fast",
+    "mode",
+    "power",
+    "rows_reach",
+    "splits",
+    "squash",
+    "tile_reach",
+]
 
 FACTORED, NEAR, PLAIN = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
 _SMALL = tl.constexpr(0.5)  # |2x| of an input; two of them give |tanh's argument| <= 0.5
@@ -29,6 +42,26 @@ _LN2_LOW = tl.constexpr(-2.1219444005469057e-4)
 def mode(reach):
     """How to compute every pair, from the largest exponent of all inputs."""
     return tl.where(reach > _LARGE, PLAIN, tl.where(reach < _SMALL, NEAR, FACTORED))
+
+
+@triton.jit
+def tile_reach(e):
+    """The largest |y| of a tile of e^y: infinite where one overflowed or became 0."""
+    top, low = tl.max(tl.max(e, 1), 0), tl.min(tl.min(e, 1), 0)
+    return tl.maximum(tl.log(top), -tl.log(low))
+
+
+@triton.jit
+def rows_reach(e, step, count, seen, B: tl.constexpr):
+    """The same of `count` rows of B exponentials, `step` apart."""
+    top = tl.full((B,), 1.0, tl.float32)
+    low = tl.full((B,), 1.0, tl.float32)
+    for _ in range(count):
+        x = tl.load(e, mask=seen, other=1.0)
+        top = tl.maximum(top, x)
+        low = tl.minimum(low, x)
+        e += step
+    return tl.maximum(tl.log(tl.max(top, 0)), -tl.log(tl.min(low, 0)))
 
 
 @triton.jit
@@ -100,12 +133,12 @@ def exponentials(
     it without asking where it ends; what is past the end is 1.
     """
     batch, length, dim = x.shape
-    long, wide = rows * triton.cdiv(length, rows), columns * triton.cdiv(dim, columns)
+    long, wide = rows * cover(length, rows), columns * cover(dim, columns)
     shape = (batch, wide, long) if turned else (batch, long, wide)
     out = x.new_empty(shape, dtype=torch.float32)
     strides = (wide * long, 1, long) if turned else (wide * long, wide, 1)
     with torch.cuda.device_of(x):
-        _exponentials[(batch * triton.cdiv(long, 32), triton.cdiv(wide, 32))](
+        _exponentials[(batch * cover(long, 32), cover(wide, 32))](
             x, out, reach, *x.stride(), *strides, length, dim, long, wide, scale,
             BT=32, BD=32, num_warps=4,
         )  # fmt: skip
@@ -114,7 +147,12 @@ def exponentials(
 
 def power(size: int) -> int:
     """The next power of two: a tile's sizes must be."""
-    return max(1, triton.next_power_of_2(size))
+    return 1 << max(0, size - 1).bit_length()
+
+
+def cover(size: int, tile: int) -> int:
+    """How many tiles cover `size`; `triton.cdiv` does the same at ten times the overhead."""
+    return -(-size // tile)
 
 
 def fast(x: Tensor) -> bool:
@@ -128,5 +166,5 @@ def splits(programs: int, rows: int) -> tuple[int, int]:
     Depends on sizes alone, never on the device, so that results are the same everywhere.
     """
     parts = max(1, min(8, 1024 // max(1, programs), rows // 64))
-    share = triton.cdiv(rows, parts)
-    return triton.cdiv(rows, share), share
+    share = cover(rows, parts)
+    return cover(rows, share), share

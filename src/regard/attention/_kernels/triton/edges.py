@@ -23,7 +23,7 @@ import triton.language as tl
 from torch import Tensor
 
 from regard.attention._kernels import plain
-from regard.attention._kernels.triton._math import power
+from regard.attention._kernels.triton._math import cover, power
 from regard.native.twice import double_backward, double_backward_wanted
 
 __all__ = ["edge_attention"]
@@ -202,7 +202,7 @@ def _forward(
         return context, peaks, totals
     tile = _tile(heads * dim)
     with torch.cuda.device_of(value):
-        _over_keys[(batch * queries, triton.cdiv(heads * dim, tile["BC"]))](
+        _over_keys[(batch * queries, cover(heads * dim, tile["BC"]))](
             left, right, value, offsets, sources, context, peaks, totals, context,
             context, int(seed) if rate else 0, queries, keys, heads, dim, slope, rate,
             DROPS=rate > 0, BACKWARD=False, **tile,
@@ -255,7 +255,7 @@ def _backward(
     pack = torch.stack([left, peaks, torch.where(totals > 0, 1 / totals, 0.0)], 2)
     of_left, of_right, of_value = (torch.empty_like(x) for x in (context, value, value))
     tile = _tile(heads * dim)
-    columns = triton.cdiv(heads * dim, tile["BC"])
+    columns = cover(heads * dim, tile["BC"])
     number = int(seed) if rate else 0
     with torch.cuda.device_of(value):
         _over_keys[(batch * queries, columns)](

@@ -11,12 +11,11 @@ recompute the weights. There are no atomic additions.
 from typing import Any
 
 import torch
-import triton
 from torch import Tensor
 
 from regard.attention._kernels import plain
 from regard.attention._kernels.triton._features import over_keys, over_queries
-from regard.attention._kernels.triton._math import exponentials, fast, power
+from regard.attention._kernels.triton._math import cover, exponentials, fast, power
 from regard.native.twice import double_backward, double_backward_wanted
 
 __all__ = ["MOST", "feature_attention"]
@@ -91,7 +90,7 @@ def _forward(
     wide = min(64, power(dim))
     first, last = _arguments(query, key, value, start, stop, mask, scale, bound, wide)
     with torch.cuda.device_of(query):
-        over_keys[(batch * triton.cdiv(queries, 16), triton.cdiv(dim, wide))](
+        over_keys[(batch * cover(queries, 16), cover(dim, wide))](
             *first, context, total, context, context, *last,
             BT=16, BD=wide, FAST=fast(query), MASKED=mask is not None, BACKWARD=False,
             num_warps=4,
@@ -136,12 +135,12 @@ def _backward(
     wide = min(64, power(dim))
     first, last = _arguments(query, key, value, start, stop, mask, scale, bound, wide)
     options = {"BT": 16, "BD": wide, "FAST": fast(query), "MASKED": mask is not None}
-    columns = triton.cdiv(dim, wide)
+    columns = cover(dim, wide)
     with torch.cuda.device_of(query):
-        over_keys[(batch * triton.cdiv(queries, 16), columns)](
+        over_keys[(batch * cover(queries, 16), columns)](
             *first, context, total, grad, grads[0], *last, **options, BACKWARD=True, num_warps=4
         )
-        over_queries[(batch * triton.cdiv(key.shape[1], 16), columns)](
+        over_queries[(batch * cover(key.shape[1], 16), columns)](
             *first, context, total, grad, grads[1], grads[2], *last, **options, num_warps=4
         )
     return grads
