@@ -81,7 +81,7 @@ class FeatureWise:
     def backend(self, call: Call) -> str:
         """The implementation, and why it is not C."""
         if call.query is not None and triton.supports(*call.tensors):
-            return "Triton"
+            return "Triton, or plain PyTorch where a call is small"
         if native.unavailable_reason(_WORK.name) is not None:
             return f"PyTorch blocks: {native.missing()}"
         if call.query is not None and (why := _tensors_reason(*call.tensors)) is not None:

@@ -50,7 +50,7 @@ class Streaming:
         if not hasattr(call.score, "additive"):
             return "the score's own blockwise form"
         if call.query is not None and triton.supports(*call.tensors):
-            return "Triton"
+            return "Triton, or plain PyTorch where a call is small"
         why = native.unsupported_reason(*(call.tensors if call.query is not None else ()))
         return f"C, {level()}" if why is None else f"PyTorch blocks: {why}"
 
