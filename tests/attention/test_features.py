@@ -23,6 +23,7 @@ from regard.attention import (
     kernels,
     watch,
 )
+from regard.attention._kernels import features as kernel
 from regard.errors import RequestError
 
 
@@ -312,3 +313,23 @@ def test_dropped_weights_of_features():
         torch.testing.assert_close(attend(query, key, value, **parts).context, plain.context)
     assert repr(read) == "FeatureSum(dropout=0.25)"
     assert repr(FeatureSum()) == "FeatureSum()"
+
+
+@pytest.mark.parametrize(("keys", "form"), [(1 << 15, "plain"), ((1 << 15) + 1, "triton")])
+def test_small_calls_on_a_gpu_are_plain(monkeypatch, keys, form):
+    """As additive scores: up to 2^21 features of pairs."""
+    called = []
+
+    def noted(name):
+        def run(query, *_):
+            called.append(name)
+            return query
+
+        return run
+
+    monkeypatch.setattr(kernel.triton, "supports", lambda *_: True)
+    monkeypatch.setattr(kernel.triton, "feature_attention", noted("triton"))
+    monkeypatch.setattr(kernel.plain, "features", noted("plain"))
+    query, key = torch.empty(1, 4, 16), torch.empty(1, keys, 16)
+    kernel.feature_attention(query, key, key, scale=5.0, bound=5.0)
+    assert called == [form]

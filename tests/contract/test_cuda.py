@@ -1,4 +1,7 @@
-"""On a GPU every model of the catalogue gives the outputs and gradients of the CPU in float64."""
+"""On a GPU the models give the outputs and gradients of the CPU in float64.
+
+All of the catalogue but memory networks and the language model of LSTMN, which `regard train` runs.
+"""
 
 import copy
 from collections.abc import Callable, Iterable
@@ -88,7 +91,7 @@ WRITES = {
     **of(test_frames, test_frames.GENERATORS, lambda: (test_frames.sounds(), targets())),
 }  # fmt: skip
 DOCUMENTS = {f"{name}, documents": case for name, case in test_documents.CASES.items()}
-NODES = [(name,) for name in catalog.names() if "graphs" in catalog.entry(name).tasks]
+NODES = {name: (name,) for name in catalog.names(task="graphs")}
 CASES = {
     **WRITES,
     **of(test_classifier, test_classifier.CASES, labeled),
@@ -100,7 +103,7 @@ CASES = {
     **of(test_reader, test_reader.CASES, lambda: tuple(test_reader.asked())),
     **of(test_relations, test_relations.CASES, lambda: (test_relations.documents(),)),
     **of(test_frames, test_frames.LABELERS, lambda: (test_frames.sounds(),)),
-    **of(test_nodes, {name: (name,) for (name,) in NODES}, test_nodes.graph),
+    **of(test_nodes, NODES, test_nodes.graph),
 }  # fmt: skip
 every = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 

@@ -107,24 +107,24 @@ class LSTM(nn.Module):
 
     def _all(self, x: Any, start: States | None = None) -> tuple[Any, States]:
         """PyTorch's layers; in float32 where autocast asks for bfloat16 and cannot have it."""
-        found: tuple[Any, States]
         data = x[0] if isinstance(x, tuple) else x
-        if data.is_cuda and torch.is_grad_enabled() and not self.stack.training:
-            # cuDNN has no gradients in eval mode, which explanations of a prediction ask for.
-            context: Any = torch.backends.cudnn.flags(enabled=False)
-        else:
-            context = nullcontext()
-        with context:
-            if not _wants_bf16(data.device.type) or (data.is_cpu and has_bf16()):
-                found = self.stack(x, start)
-                return found
-            # On a GPU, PyTorch casts to float16 here, whatever autocast was asked for.
-            dtype = next(self.stack.parameters()).dtype
-            if start is not None:
-                start = start[0].to(dtype), start[1].to(dtype)
-            with torch.autocast(data.device.type, enabled=False):
-                found = self.stack(x.to(dtype), start)
-            return found
+        if not _wants_bf16(data.device.type) or (data.is_cpu and has_bf16()):
+            return self._run(x, start)
+        # On a GPU, PyTorch would cast to float16 here, whatever autocast was asked for.
+        dtype = next(self.stack.parameters()).dtype
+        if start is not None:
+            start = start[0].to(dtype), start[1].to(dtype)
+        with torch.autocast(data.device.type, enabled=False):
+            return self._run(x.to(dtype), start)
+
+    def _run(self, x: Any, start: States | None) -> tuple[Any, States]:
+        """PyTorch's layers; without cuDNN where it would have no gradients."""
+        data = x[0] if isinstance(x, tuple) else x
+        # In eval mode, where explanations of a prediction ask for them.
+        without = data.is_cuda and torch.is_grad_enabled() and not self.stack.training
+        with torch.backends.cudnn.flags(enabled=False) if without else nullcontext():
+            found: tuple[Any, States] = self.stack(x, start)
+        return found
 
     def project(
         self, x: Float[Tensor, "*batch part"], columns: slice | None = None

@@ -36,7 +36,7 @@ def additive_scores(
     """Scores of every pair: in C, on a GPU in Triton, or by blocks of PyTorch.
 
     On a GPU at most `triton.FEW` numbers (B Q K D) are stored, in plain PyTorch: for a step of a
-    decoder that is 3 to 4 times as fast as the launches of Triton.
+    decoder, launches of Triton would cost more than the work.
 
     Shapes:
         query (*batch, Q, D), key (*batch, K, D), v (D,), or (heads, D) for a last batch axis of

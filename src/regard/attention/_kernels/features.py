@@ -176,12 +176,12 @@ def _on_gpu(
     scale: float,
     bound: float,
 ) -> Tensor:
+    if not triton.worthwhile(query, key):
+        return plain.features(query, key, value, start, stop, mask, scale, bound)
     rows = query.new_zeros(query.shape[:2], dtype=torch.int32)
     start = rows if start is None else start
     stop = rows + key.shape[1] if stop is None else stop
-    if triton.worthwhile(query, key):
-        return triton.feature_attention(query, key, value, start, stop, mask, scale, bound)
-    return plain.features(query, key, value, start, stop, mask, scale, bound)
+    return triton.feature_attention(query, key, value, start, stop, mask, scale, bound)
 
 
 @torch.library.custom_op("regard::features", mutates_args=())

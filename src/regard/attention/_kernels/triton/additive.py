@@ -161,7 +161,7 @@ def _run_forward(query: Tensor, key: Tensor, v: Tensor) -> Tensor:
     if out.numel() == 0 or dim == 0:
         return out.zero_()
     q, k = (x.mT.float().contiguous() for x in (query, key))
-    exp_q, exp_k = _squared(q, k)
+    exp_q, exp_k = _powers(q, k)
     v = v.float().contiguous()
     tall = min(32, power(queries))
     wide = min(64 if tall == 32 else 128, power(keys))
@@ -173,7 +173,7 @@ def _run_forward(query: Tensor, key: Tensor, v: Tensor) -> Tensor:
     return out
 
 
-def _squared(*tensors: Tensor) -> tuple[Tensor, ...]:
+def _powers(*tensors: Tensor) -> tuple[Tensor, ...]:
     """e^{2x} of each; infinite or zero far out, where kernels do not use it."""
     found = tuple(torch._foreach_mul(tensors, 2.0))
     torch._foreach_exp_(found)
@@ -187,7 +187,7 @@ def _run_backward(
     if grad.numel() == 0 or v.numel() == 0:
         return query.new_zeros(query.shape), key.new_zeros(key.shape), torch.zeros_like(v)
     q, k = query.float().contiguous(), key.float().contiguous()
-    exp_q, exp_k = _squared(q, k)
+    exp_q, exp_k = _powers(q, k)
     v, kind, grad = v.float().contiguous(), v.dtype, grad.float()
     grad_query, grad_key, grad_v = (t.new_empty(0) for t in (query, key, v))
     if for_query or for_v:
