@@ -8,6 +8,7 @@ import pytest
 
 from regard import recipe, store
 from regard.cli.app import COMMANDS, app, command
+from regard.errors import RequestError
 from tests.docs.pages import blocks, name, pages
 from tests.repo.tree import TOP
 
@@ -18,6 +19,9 @@ SHIPPED = "de-en-small"
 LONG = {"docs/tutorial.md"}
 """Pages whose Python takes many seconds."""
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
+
+
+_INLINE = re.compile(r"`(regard [^`]+)`")
 
 
 def commands(page):
@@ -31,6 +35,14 @@ def commands(page):
                     words = words[1:]
                 if words:
                     yield block.line, words
+
+
+def inline(page):
+    """(line, words) of each `regard …` in a page's text and tables."""
+    fenced = {n for b in blocks(page, *SHELL) for n in range(b.line, b.line + b.text.count("\n"))}
+    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+        for match in _INLINE.finditer(line) if number not in fenced else ():
+            yield number, shlex.split(match[1])
 
 
 def test_there_are_pages():
@@ -66,9 +78,14 @@ def check_regard(words: list[str]) -> None:
         return
     function = getattr(importlib.import_module(row.module), row.name)
     context = command(row.name, function).make_context(row.name, list(words[1:]))
-    name = context.params.get("recipe")
-    if row.name == "train" and not str(name).endswith(".yaml"):
-        recipe.find(name)
+    if row.name == "train":
+        check_recipe(context.params["recipe"], context.params["changes"] or [])
+
+
+def check_recipe(name: str, changes: list[str]) -> None:
+    """The recipe is there and takes the changes, but for those with a shell variable or a gap."""
+    if not name.endswith(".yaml"):
+        recipe.load(name, [change for change in changes if not re.search("[$…]", change)]).check()
 
 
 def targets() -> set[str]:
@@ -91,7 +108,22 @@ def test_the_commands_of_a_page_are_there(page):
             raise AssertionError(f"{name(page)}, block at line {line}: {error}") from error
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_the_recipes_in_the_text_of_a_page_are_there(page):
+    """`regard train NAME KEY=VALUE`, also in tables; NAME in capitals stands for any."""
+    for line, words in inline(page):
+        named = [word for word in words[2:] if re.fullmatch(r"(?!runs/)[a-z]+/[\w-]+", word)]
+        try:
+            if words[1] in ("train", "compare"):
+                for one in named:
+                    check_recipe(one, [w for w in words[2:] if re.match(r"[a-z]+\.[\w.]+=", w)])
+        except Exception as error:
+            raise AssertionError(f"{name(page)}, line {line}: {error}") from error
+
+
 def test_wrong_commands_are_found():
+    with pytest.raises(RequestError, match="hiden"):
+        check_regard(["train", "pronunciation/rnnsearch-cmudict-demo", "model.hiden=3"])
     with pytest.raises(AssertionError, match="no command"):
         check_regard(["trian", "x"])
     with pytest.raises(Exception, match="-frech"):

@@ -12,7 +12,7 @@ Translation", 2016, arXiv 1609.08144.
 
 Only the first decoder layer waits for the attention of each step; those above it run over all
 target positions at once. The score of section 7, with length and coverage penalties, is the
-decoder's: `decode: {penalty: gnmt, length: 0.2, coverage: 0.2}`.
+decoder's: `decode: {penalty: gnmt, length_penalty: 0.2, coverage_penalty: 0.2}`.
 
 Shapes: source (B, S) and target (B, T) ids; annotations (B, S, H); logits (B, T, V).
 
