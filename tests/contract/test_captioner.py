@@ -1,10 +1,11 @@
-"""Models that read pictures and write: the battery, with each kind of attention."""
+"""Models that read pictures or clips and write: the battery, with each kind of attention."""
 
 import pytest
 import torch
 from torch.nn import functional as F
 
 from regard import catalog
+from regard.models.temporal_captioner import TemporalCaptioner
 from regard.protocols import PAD, Generator, Inputs
 from tests.contract.battery import SIZE, attentions, check_constructor, pairs
 from tests.contract.whole import (
@@ -18,7 +19,7 @@ from tests.contract.whole import (
 )
 from tests.contract.written import check_beams, check_decoders, check_steps, same
 
-KINDS = [
+PICTURES = [
     ("show-attend-tell", {}),
     ("show-attend-tell", {"gate": False, "doubly": 0.0}),
     ("show-attend-tell", {"attention": "hard"}),
@@ -26,8 +27,15 @@ KINDS = [
     ("show-attend-tell", {"attention": "none"}),
     ("show-attend-tell", {"encoder": "resnet"}),
 ]
-every = pytest.mark.parametrize(("kind", "settings"), KINDS)
-some = pytest.mark.parametrize(("kind", "settings"), [KINDS[0], KINDS[2]])
+CLIPS = [
+    ("temporal", {}),
+    ("temporal", {"motion": 0}),
+    ("temporal", {"attention": "mean"}),
+]
+every = pytest.mark.parametrize(("kind", "settings"), PICTURES + CLIPS)
+some = pytest.mark.parametrize(("kind", "settings"), [PICTURES[0], PICTURES[2], CLIPS[0]])
+of_pictures = pytest.mark.parametrize(("kind", "settings"), PICTURES)
+of_clips = pytest.mark.parametrize(("kind", "settings"), CLIPS)
 TARGETS = pairs([2, 2, 2, 2], [4, 1, 3, 5])
 
 
@@ -37,21 +45,27 @@ def build(kind, settings, dtype=torch.float64, seed=1, **changes):
     return made(2, SIZE, **{**catalog.entry(kind).tiny, **settings, **changes}).to(dtype).eval()
 
 
-def pictures(dtype=torch.float64, seed=3, count=4):
-    values = torch.randn(count, 2, 6, 8, generator=torch.Generator().manual_seed(seed))
+def pictures(dtype=torch.float64):
+    values = torch.randn(4, 2, 6, 8, generator=torch.Generator().manual_seed(3))
     return Inputs(values.to(dtype))
 
 
-def dtype_of(model):
-    return next(model.parameters()).dtype
+def clips(dtype=torch.float64):
+    values = torch.randn(4, 5, 2, 8, 8, generator=torch.Generator().manual_seed(3))
+    return Inputs(values.to(dtype), torch.tensor([5, 2, 4, 3]))
+
+
+def inputs_of(model):
+    dtype = next(model.parameters()).dtype
+    return clips(dtype) if isinstance(model, TemporalCaptioner) else pictures(dtype)
 
 
 def logits(model):
-    return model(pictures(dtype_of(model)), TARGETS.target_in).logits.detach()
+    return model(inputs_of(model), TARGETS.target_in).logits.detach()
 
 
 def loss(model):
-    output = model(pictures(dtype_of(model)), TARGETS.target_in)
+    output = model(inputs_of(model), TARGETS.target_in)
     gold = TARGETS.target_out.flatten()
     total = F.cross_entropy(output.logits.flatten(0, 1).float(), gold, ignore_index=PAD)
     return total + 0.01 * output.extra.get("penalty", 0.0)
@@ -80,7 +94,8 @@ def test_gradients_reach_every_parameter(kind, settings):
 
 @every
 def test_order_and_neighbors_change_nothing(kind, settings):
-    model, given = build(kind, settings), pictures()
+    model = build(kind, settings)
+    given = inputs_of(model)
     expected = model(given, TARGETS.target_in).logits
     order = torch.tensor([3, 1, 0, 2])
     same(model(given.rows(order), TARGETS.target_in[order]).logits, expected[order])
@@ -88,7 +103,7 @@ def test_order_and_neighbors_change_nothing(kind, settings):
     same(one[0], expected[2])
 
 
-@every
+@of_pictures
 def test_regions_that_are_given_are_read_as_those_of_the_picture(kind, settings):
     model, given = build(kind, settings), pictures()
     regions = model.encode(given).states
@@ -97,23 +112,47 @@ def test_regions_that_are_given_are_read_as_those_of_the_picture(kind, settings)
     same(model(Inputs(regions), TARGETS.target_in).logits, expected)
 
 
+@of_clips
+def test_what_lies_behind_the_end_changes_nothing(kind, settings):
+    model, given = build(kind, settings), clips()
+    expected = model(given, TARGETS.target_in).logits
+    values = given.values.clone()
+    for row, length in enumerate(given.lengths.tolist()):
+        values[row, length:] = 9.0
+    same(model(Inputs(values, given.lengths), TARGETS.target_in).logits, expected)
+    longer = torch.cat([values, values[:, :2] + 1], 1)
+    same(model(Inputs(longer, given.lengths), TARGETS.target_in).logits, expected)
+
+
+@of_clips
+def test_vectors_that_are_given_are_read_as_those_of_the_clip(kind, settings):
+    model, given = build(kind, settings), clips()
+    encoded = model.encode(given)
+    assert encoded.states.shape == (4, 5, model.size)
+    expected = model(given, TARGETS.target_in).logits
+    same(model(Inputs(encoded.states, encoded.lengths), TARGETS.target_in).logits, expected)
+
+
 @every
 def test_step_by_step_is_teacher_forcing(kind, settings):
-    check_steps(build(kind, settings), pictures(), TARGETS.target_in)
+    model = build(kind, settings)
+    check_steps(model, inputs_of(model), TARGETS.target_in)
 
 
 @every
 def test_beams_are_rearranged_with_all_they_carry(kind, settings):
-    check_beams(build(kind, settings), pictures())
+    model = build(kind, settings)
+    check_beams(model, inputs_of(model))
 
 
 @every
 def test_decoders_score_as_teacher_forcing_does(kind, settings):
-    check_decoders(build(kind, settings), pictures())
+    model = build(kind, settings)
+    check_decoders(model, inputs_of(model))
 
 
 @some
-def test_it_learns_pictures_by_heart(kind, settings):
+def test_it_learns_examples_by_heart(kind, settings):
     learn_by_heart(build(kind, settings, torch.float32), loss, in_eval(loss), lr=0.02)
 
 

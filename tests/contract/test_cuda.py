@@ -19,7 +19,6 @@ from tests.contract import (
     battery,
     test_captioner,
     test_classifier,
-    test_clip_captioner,
     test_documents,
     test_frames,
     test_nodes,
@@ -85,9 +84,8 @@ def targets() -> Tensor:
 
 WRITES = {
     **{name: sequence(name) for name in catalog.names(task="translation")},
-    **of(test_captioner, test_captioner.KINDS, lambda: (test_captioner.pictures(), targets())),
-    **of(test_clip_captioner, test_clip_captioner.KINDS,
-         lambda: (test_clip_captioner.clips(), targets())),
+    **of(test_captioner, test_captioner.PICTURES, lambda: (test_captioner.pictures(), targets())),
+    **of(test_captioner, test_captioner.CLIPS, lambda: (test_captioner.clips(), targets())),
     **of(test_frames, test_frames.GENERATORS, lambda: (test_frames.sounds(), targets())),
 }  # fmt: skip
 DOCUMENTS = {f"{name}, documents": case for name, case in test_documents.CASES.items()}
