@@ -1,10 +1,13 @@
 """Training with relative positions (Shaw et al. 2018): in C, against tiles of PyTorch's operators.
 
-    python benchmarks/relative.py [--threads 1]
+    python benchmarks/relative.py [--threads 1] [--window 5]
 
 First attention alone, forward and backward, in a padded batch; then a training step of a whole
 Transformer, whose layers need no padding where attention is in C. Ratios are of CPU times, the
 sides taking turns. Errors are of outputs and gradients against the reference in float64.
+
+With a window queries see so many keys on either side, and attention is also measured without
+relative positions, against the kernel that is taken where C is not.
 """
 
 import argparse
@@ -16,7 +19,8 @@ from unittest.mock import patch
 import torch
 from paired import machine, paired, row
 
-from regard.attention import Lengths, RelativeKeys, RelativeValues, attend, kernels
+from regard.attention import Lengths, RelativeKeys, RelativeValues, Window, attend, kernels
+from regard.attention._kernels import dots
 from regard.layers.project import deferring
 from regard.models.transformer import Transformer
 from regard.protocols import BOS
@@ -33,6 +37,19 @@ MODELS = {
 TOKENS = 4096
 
 
+def refused(window: int | None) -> Any:
+    """C as it was before it had relative positions, or windows with a limit on the left."""
+    if window is None:
+        return patch.object(dots, "_relative_reason", lambda call: "by tiles")
+    known = dots._mask
+
+    def without_windows(mask: Any) -> Any:
+        found = known(mask)
+        return None if found is None or found.left < dots._ALL else found
+
+    return patch.object(dots, "_mask", without_windows)
+
+
 def tables(heads: int, size: int) -> dict[str, Any]:
     return {
         "score": RelativeKeys(size, CLIP, heads=heads),
@@ -40,40 +57,48 @@ def tables(heads: int, size: int) -> dict[str, Any]:
     }
 
 
-def attention(threads: int, repeats: int) -> None:
+def attention(threads: int, repeats: int, window: int | None) -> None:
     """One call and its gradients."""
+    before = refused(window)
     for dtype in (torch.float32, torch.bfloat16):
         for batch, heads, length, size in SHAPES:
             made = [torch.randn(batch, length, heads, size, dtype=dtype) for _ in range(3)]
             given = [x.transpose(1, 2).requires_grad_() for x in made]
             grad = torch.randn(batch, heads, length, size, dtype=dtype)
-            mask = Lengths(torch.randint(length * 3 // 4, length + 1, (batch, 1)))
-            parts = tables(heads, size)
+            mask: Any = Lengths(torch.randint(length * 3 // 4, length + 1, (batch, 1)))
+            if window is not None:
+                mask = mask & Window(window, window)
+            for relative in (True,) if window is None else (True, False):
 
-            def once(kernel: str, given=given, mask=mask, parts=parts, grad=grad) -> Any:
-                leaves = (*given, parts["score"].table, parts["read"].table)
-                with kernels(kernel):
-                    out = attend(*given, mask=mask, **parts).context
-                return out, *torch.autograd.grad(out, leaves, grad)
+                def own(heads=heads, size=size, relative=relative) -> dict[str, Any]:
+                    return tables(heads, size) if relative else {}
 
-            wide = tables(heads, size)
-            for name, part in wide.items():
-                part.double().table.data.copy_(parts[name].table)
-            exact = [x.detach().double().requires_grad_() for x in given]
-            with kernels("reference"):
-                out = attend(*exact, mask=mask, **wide).context
-            leaves = (*exact, wide["score"].table, wide["read"].table)
-            right = out, *torch.autograd.grad(out, leaves, grad.double())
-            error = max(
-                float((a.detach() - b.detach()).abs().max() / b.detach().abs().max())
-                for a, b in zip(once("dots"), right, strict=True)
-            )
-            row(
-                id="relative/attention", shape=[batch, heads, length, size],
-                dtype=str(dtype).removeprefix("torch."), threads=threads,
-                ratio=paired(partial(once, "dots"), partial(once, "relative"), repeats),
-                error=error, baseline="tiles of PyTorch's operators",
-            )  # fmt: skip
+                parts, wide = own(), own()
+
+                def once(how: Any, given=given, mask=mask, parts=parts, grad=grad) -> Any:
+                    leaves = (*given, *(part.table for part in parts.values()))
+                    with how:
+                        out = attend(*given, mask=mask, **parts).context
+                    return out, *torch.autograd.grad(out, leaves, grad)
+
+                for name, part in wide.items():
+                    part.double().table.data.copy_(parts[name].table)
+                exact = [x.detach().double().requires_grad_() for x in given]
+                with kernels("reference"):
+                    out = attend(*exact, mask=mask, **wide).context
+                leaves = (*exact, *(part.table for part in wide.values()))
+                right = out, *torch.autograd.grad(out, leaves, grad.double())
+                error = max(
+                    float((a.detach() - b.detach()).abs().max() / b.detach().abs().max())
+                    for a, b in zip(once(kernels("dots")), right, strict=True)
+                )
+                row(
+                    id="relative/attention" if relative else "relative/window", window=window,
+                    shape=[batch, heads, length, size], threads=threads,
+                    dtype=str(dtype).removeprefix("torch."), error=error,
+                    ratio=paired(partial(once, nullcontext()), partial(once, before), repeats),
+                    baseline="as it was before, by PyTorch",
+                )  # fmt: skip
 
 
 def batch_of(length: int, words: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -88,19 +113,20 @@ def batch_of(length: int, words: int) -> tuple[torch.Tensor, torch.Tensor, torch
     return sides[0], sizes[0], sides[1]
 
 
-def models(threads: int, repeats: int) -> None:
+def models(threads: int, repeats: int, window: int | None) -> None:
     """A step of a Transformer."""
-    refuse = patch("regard.attention._kernels.dots._relative_reason", lambda call: "by tiles")
+    before = refused(window)
     for low in (False, True):
         for name, told in MODELS.items():
             sizes = {key: told[key] for key in ("dim", "layers", "ffn_dim")}
             model = Transformer(
                 told["words"], told["words"], heads=4, dropout=0.1, norm="pre",
-                positions="shaw", clip=CLIP, **sizes,
+                positions="shaw", clip=CLIP, window=window, **sizes,
             )  # fmt: skip
             plain = Transformer(
-                told["words"], told["words"], heads=4, dropout=0.1, norm="pre", **sizes
-            )
+                told["words"], told["words"], heads=4, dropout=0.1, norm="pre", window=window,
+                **sizes,
+            )  # fmt: skip
             source, lengths, target = batch_of(told["length"], told["words"])
             start = torch.full((len(target), 1), BOS)
             read = torch.cat([start, target[:, :-1]], 1)
@@ -113,13 +139,19 @@ def models(threads: int, repeats: int) -> None:
                     smoothed_cross_entropy(logits, target, 0.1).backward()
 
             usual = partial(step, model.train(), nullcontext())
-            for baseline, other in (
-                ("by tiles, with padding", partial(step, model, refuse)),
-                ("the same model with sinusoids", partial(step, plain.train(), nullcontext())),
-            ):
+            sinusoids = partial(step, plain.train(), nullcontext())
+            pairs = [
+                ("shaw", usual, "as it was before, with padding", partial(step, model, before)),
+                ("shaw", usual, "the same model with sinusoids", sinusoids),
+            ]
+            if window is not None:
+                other = partial(step, plain, before)
+                pairs.append(("sinusoid", sinusoids, "as it was before, with padding", other))
+            for positions, ours, baseline, other in pairs:
                 row(
-                    id="relative/model", model=name, dtype="bfloat16" if low else "float32",
-                    threads=threads, ratio=paired(usual, other, repeats), baseline=baseline,
+                    id="relative/model", model=name, positions=positions, window=window,
+                    dtype="bfloat16" if low else "float32", threads=threads,
+                    ratio=paired(ours, other, repeats), baseline=baseline,
                 )  # fmt: skip
 
 
@@ -129,12 +161,13 @@ def main() -> None:
     )
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--window", type=int)
     asked = parser.parse_args()
     torch.set_num_threads(asked.threads)
     torch.manual_seed(0)
     row(**machine())
-    attention(asked.threads, asked.repeats)
-    models(asked.threads, asked.repeats)
+    attention(asked.threads, asked.repeats, asked.window)
+    models(asked.threads, asked.repeats, asked.window)
 
 
 if __name__ == "__main__":

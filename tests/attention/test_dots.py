@@ -66,7 +66,11 @@ def relative(got, expected):
         ((2, 2, 13, 40, 16, 24), "lengths"),
         ((2, 2, 20, 5, 8, 8), "causal"),
         ((2, 2, 5, 20, 40, 8), "causal"),
-        ((2, 3, 18, 18, 20, 20), "window"),
+        ((2, 3, 18, 18, 20, 20), "right"),
+        ((2, 3, 70, 70, 20, 20), "window"),
+        ((2, 2, 20, 5, 8, 8), "window"),
+        ((3, 2, 40, 40, 8, 8), "left"),
+        ((3, 2, 37, 37, 8, 8), "behind"),
         ((1, 1, 2, 1, 1, 1), None),
     ],
 )
@@ -79,8 +83,9 @@ def test_outputs_and_gradients_against_float64(level, layout, sizes, mask):
     lengths = torch.randint(0, keys + 1, (batch, 1))
     lengths[0], lengths[-1] = keys, 0
     given = {
-        None: None, "causal": Causal(), "lengths": Lengths(lengths), "window": Window(None, 2),
-        "both": Lengths(lengths) & Causal(),
+        None: None, "causal": Causal(), "lengths": Lengths(lengths), "right": Window(None, 2),
+        "both": Lengths(lengths) & Causal(), "window": Lengths(lengths) & Window(5, 3),
+        "left": Window(2, None), "behind": Causal() & Window(9, 20),
     }[mask]  # fmt: skip
     grad = torch.randn(batch, heads, queries, width)
     with native.at_level(level), kernels("dots"):
@@ -212,7 +217,8 @@ def call(queries=9, keys=9, size=8, learns=True, dtype=torch.float32, **parts):
 
 def test_it_is_taken_for_what_is_learnt_of_short_sequences():
     assert choose(call()).name == "dots"
-    assert choose(call(mask=Causal())).name == "dots"
+    for mask in (Causal(), Window(2, 2), Window(1 << 50, None) & Causal()):
+        assert choose(call(mask=mask)).name == "dots"
     assert choose(call(learns=False, read=WeightedSum(0.1))).name == "dots"
     for other, why in (
         (call(learns=False), "used only in training"),
@@ -222,7 +228,6 @@ def test_it_is_taken_for_what_is_learnt_of_short_sequences():
         (call(size=300), "short sequences"),
         (call(dtype=torch.float64), "float64"),
         (call(mask=Dense(torch.ones(9, 9, dtype=torch.bool))), "Dense"),
-        (call(mask=Window(2, 2)), "Window"),
         (call(read=WeightedSum(1.0)), "all weights"),
         (call(at=torch.tensor([0, 1])), "at different positions"),
     ):
@@ -257,7 +262,7 @@ def test_transforms_of_functions_and_second_derivatives_use_another_kernel():
 
 
 @pytest.mark.parametrize("score", [None, Dot(0.3), Cosine(), "general"])
-@pytest.mark.parametrize("mask", [None, Causal(), Window(None, 1)])
+@pytest.mark.parametrize("mask", [None, Causal(), Window(None, 1), Window(2, 1)])
 def test_packed_sequences_are_one_call_and_as_one_by_one(score, mask):
     torch.manual_seed(8)
     score = General(6, 6) if score == "general" else score
@@ -330,7 +335,7 @@ def test_watchers_see_packed_sequences_as_a_padded_batch(mask):
 def test_spans_that_leave_rows_out_give_zeros_there():
     torch.manual_seed(10)
     query, key, value = (torch.randn(6, 2, 4, requires_grad=True) for _ in range(3))
-    spans = torch.tensor([[1], [3], [2], [2], [1 << 40], [0]])
+    spans = torch.tensor([[1], [3], [2], [2], [1 << 40], [0], [-1 << 40]])
     context = dots(query, key, value, spans, 3, 2, 0.5)
     assert (context[[0, 4, 5]] == 0).all()
     expected = torch.softmax(torch.einsum("qhd,khd->hqk", query[1:4], key[2:4]) * 0.5, -1) @ value[

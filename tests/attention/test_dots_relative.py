@@ -69,7 +69,11 @@ def doubled(parts):
         ((2, 2, 20, 5, 8, 8), 0, "causal", 0),
         ((2, 2, 5, 20, 40, 8), 7, "causal", 15),
         ((2, 2, 5, 20, 40, 8), 7, None, -9),
-        ((2, 3, 18, 18, 20, 20), 9, "window", 0),
+        ((2, 3, 18, 18, 20, 20), 9, "right", 0),
+        ((2, 3, 70, 70, 20, 20), 3, "window", 0),
+        ((2, 3, 70, 70, 20, 20), 16, "window", 0),
+        ((2, 2, 13, 40, 16, 24), 2, "window", 27),
+        ((2, 2, 20, 5, 8, 8), 4, "left", -3),
         ((2, 3, 90, 90, 16, 16), 16, None, 0),
         ((1, 1, 2, 1, 1, 1), 1, None, 0),
     ],
@@ -84,8 +88,9 @@ def test_outputs_and_gradients_against_float64(level, parts, sizes, clip, mask, 
     lengths = torch.randint(0, keys + 1, (batch, 1))
     lengths[0], lengths[-1] = keys, 0
     given = {
-        None: None, "causal": Causal(), "lengths": Lengths(lengths), "window": Window(None, 2),
-        "both": Lengths(lengths) & Causal(),
+        None: None, "causal": Causal(), "lengths": Lengths(lengths), "right": Window(None, 2),
+        "both": Lengths(lengths) & Causal(), "window": Lengths(lengths) & Window(5, 3),
+        "left": Window(2, None),
     }[mask]  # fmt: skip
     grad = torch.randn(batch, heads, queries, width)
     with native.at_level(level), kernels("dots"):
@@ -103,7 +108,7 @@ def test_outputs_and_gradients_against_float64(level, parts, sizes, clip, mask, 
 
 
 @pytest.mark.parametrize("parts", PARTS)
-@pytest.mark.parametrize("mask", [None, Causal(), Window(None, 1)])
+@pytest.mark.parametrize("mask", [None, Causal(), Window(None, 1), Window(2, 1)])
 @pytest.mark.parametrize("heads", [None, 2])
 def test_packed_sequences_are_one_call_and_as_one_by_one(parts, mask, heads):
     torch.manual_seed(8)
@@ -258,13 +263,13 @@ def test_what_c_does_not_do_goes_another_way():
 @pytest.mark.parametrize("wrong", [(1 << 40) + 1, -(1 << 40) - 1])
 def test_places_out_of_range_are_refused(wrong):
     x = torch.randn(3, 1, 4)
-    spans = torch.tensor([[0], [3], [0], [3], [1 << 40], [wrong]])
+    spans = torch.tensor([[0], [3], [0], [3], [1 << 40], [wrong], [-1 << 40]])
     with pytest.raises(IndexError, match="out of range"):
         dots(x, x, x, spans, 3, 3, 0.5, near=Near(torch.randn(1, 5, 4), None, 2))
 
 
 def test_a_table_that_is_too_small_for_its_clip_is_refused():
     x = torch.randn(3, 1, 4)
-    spans = torch.tensor([[0], [3], [0], [3], [1 << 40], [0]])
+    spans = torch.tensor([[0], [3], [0], [3], [1 << 40], [0], [-1 << 40]])
     with pytest.raises(RuntimeError, match="sizes do not fit"):
         dots(x, x, x, spans, 3, 3, 0.5, near=Near(torch.randn(1, 5, 4), None, 8))

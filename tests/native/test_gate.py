@@ -210,12 +210,14 @@ def test_numbers_in_a_struct_are_64_bits_wide():
         (1, 1, 1 << 62),
         (2, 1, 4),
         (3, 0, 7),
+        (4, 0, 1 << 41),
         (5, 1, 1 << 41),
+        (6, 0, -1 << 41),
     ],
 )
 def test_spans_that_leave_the_rows_are_refused_by_c(row, at, value):
     q = torch.randn(6, 1, 4)
-    spans = torch.tensor([[0, 3], [3, 3], [0, 3], [3, 3], [9, 9], [0, 0]])
+    spans = torch.tensor([[0, 3], [3, 3], [0, 3], [3, 3], [9, 9], [0, 0], [-9, -9]])
     assert torch.isfinite(dots.dots(q, q, q, spans, 3, 3, 1.0)).all()
     spans[row, at] = value
     with pytest.raises(IndexError, match="spans that are out of range"):

@@ -18,10 +18,11 @@
  * weights of an offset are summed before they meet B. A part of the loop sums the gradients of A and B
  * in rows of its own.
  *
- * Sequences are spans of rows: `spans` has six rows of one number a sequence: the first query's row,
- * how many queries, the first key's row, how many keys, d: query i sees keys j <= i + d, and at: which
- * key stands where query 0 does. Rows in no span are not read or written. Rows of Q, K and V may lie apart (`*_row`, `*_head`: elements);
- * all that is written, and dO, is dense (rows, heads, size). */
+ * Sequences are spans of rows: `spans` has seven rows of one number a sequence: the first query's row,
+ * how many queries, the first key's row, how many keys, d: query i sees keys j <= i + d, at: which key
+ * stands where query 0 does, and e: query i sees keys j >= i + e. Rows in no span are not read or
+ * written. Rows of Q, K and V may lie apart (`*_row`, `*_head`: elements); all that is written, and dO,
+ * is dense (rows, heads, size). */
 #include "regard.h"
 
 typedef struct {
@@ -52,9 +53,9 @@ typedef struct {
 
 static int64_t dots_up(int64_t n) { return (n + 15) / 16 * 16; }
 
-/* Where a causal span leaves something out of a product: columns that no row of the block sees (they
- * are not written), or terms that are zero, at the end or at the beginning of the sum. */
-enum { WHOLE, COLUMNS, ENDS, BEGINS };
+/* What a product leaves out where some queries do not see all keys: columns that no row of the block
+ * sees (they are not written), or terms that are zero, in a sum over keys or over queries. */
+enum { WHOLE, COLUMNS, KEYS, QUERIES };
 
 #define TEMPLATE "dots.inc"
 #include "levels.h"
@@ -113,7 +114,8 @@ REGARD_API int regard_dots(const dots_table *table, float scale, float keep, int
         const int64_t *s = table->spans + i;
         if (!span_fits(s[0], s[n], table->queries, table->most_queries) ||
             !span_fits(s[2 * n], s[3 * n], table->keys, table->most_keys) ||
-            s[5 * n] < -FAR || s[5 * n] > FAR)
+            s[4 * n] < -FAR || s[4 * n] > FAR || s[5 * n] < -FAR || s[5 * n] > FAR ||
+            s[6 * n] < -FAR || s[6 * n] > FAR)
             return BAD_SPAN;
     }
     call.dims = dots_up(call.t.dim);

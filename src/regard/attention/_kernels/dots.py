@@ -22,7 +22,7 @@ from regard.native.followed import followed
 
 __all__ = ["Dots", "ragged", "supports_ragged"]
 
-_ALL = 1 << 40  # a query sees this many later keys: all of them
+_ALL = 1 << 40  # a query sees this many keys before and behind it: all of them
 PAIRS = 1 << 16
 """The most query-key pairs of a head: with more, PyTorch's fused kernel is as fast. A quarter of it
 in bfloat16 with dropout, where PyTorch multiplies in bfloat16."""
@@ -44,7 +44,7 @@ class Dots:
     name = "dots"
 
     def unsupported_reason(self, call: Call) -> str | None:
-        """What `sdpa` does not support, masks other than lengths and causal, long sequences."""
+        """What `sdpa` does not support, masks other than lengths and windows, long sequences."""
         if call.query is not None and not _learns(call):  # first: decoders ask at every step
             return "used only in training, and no gradients or dropout are needed"
         reason = _parts_reason(call)
@@ -69,14 +69,16 @@ class Dots:
         batch, queries, keys = query.shape[0], query.shape[-2], key.shape[-2]
         every = torch.full((batch,), keys)
         lengths = every if known.lengths is None else known.lengths.reshape(batch).clamp(0, keys)
+        at = torch.full((batch,), call.at)
         spans = torch.stack(
             (
                 torch.arange(batch) * queries,
                 torch.full((batch,), queries),
                 torch.arange(batch) * keys,
                 lengths.to(torch.int64),
-                torch.full((batch,), _ALL if known.right is None else call.at + known.right),
-                torch.full((batch,), call.at),
+                known.last(at),
+                at,
+                known.first(at),
             )
         )
         rows = [_rows(x) for x in _alike(query, key, call.tensors[2])]
@@ -125,12 +127,9 @@ def ragged(
     query, key, value = _alike(query, key, value)
     rows = [x.transpose(0, 1) if heads else x[:, None] for x in (query, key)]
     rows.append(value if heads else value[:, None])
-    right = known.right
-    shift = torch.full_like(keys, _ALL) if right is None else keys - queries + right
     at = keys - queries
-    spans = torch.stack(
-        (queries.cumsum(0) - queries, queries, keys.cumsum(0) - keys, keys, shift, at)
-    )
+    rows_of = queries.cumsum(0) - queries, queries, keys.cumsum(0) - keys, keys
+    spans = torch.stack((*rows_of, known.last(at), at, known.first(at)))
     context = _attend(call, rows, spans, *most, scale).to(kind)
     return context if heads else context[:, 0]
 
@@ -176,20 +175,18 @@ def _near(call: Call, heads: int) -> Near:
 
 def _parts_reason(call: Call) -> str | None:
     """Why C does not support the parts, in a clause; None where it does."""
+    if _mask(call.mask) is None:
+        return f"C supports the masks Lengths, Causal and Window, not {type(call.mask).__name__}"
     reason = _relative_reason(call)
     if reason is None:
         keys, values = _relative(call)
-        usual = call
+        usual = replace(call, mask=None)
         if keys is not None:
             usual = replace(usual, score=_DOT)
         if values is not None:
             usual = replace(usual, read=_SUM)
         reason = Sdpa().unsupported_reason(usual)
-    if reason is None:
-        reason = native.unavailable_reason(CALL)
-    if reason is None and _mask(call.mask) is None:
-        reason = f"C supports the masks Lengths and Causal, not {type(call.mask).__name__}"
-    return reason
+    return native.unavailable_reason(CALL) if reason is None else reason
 
 
 def _relative_reason(call: Call) -> str | None:
@@ -200,23 +197,33 @@ def _relative_reason(call: Call) -> str | None:
 
 
 class _Known(NamedTuple):
-    """A mask as C has it: lengths, and how many later keys a query may see."""
+    """A mask as C has it: lengths, and how many keys a query sees before and behind it."""
 
-    lengths: Tensor | None
-    right: int | None
+    lengths: Tensor | None = None
+    left: int = _ALL
+    right: int = _ALL
+
+    def first(self, at: Tensor) -> Tensor:
+        """The first key that query 0 may see, where it stands at key `at`; below 0 too."""
+        return (at - self.left).clamp(min=-_ALL)
+
+    def last(self, at: Tensor) -> Tensor:
+        """The last key that query 0 may see; behind the end too."""
+        return (at + self.right).clamp(max=_ALL)
 
 
 def _mask(mask: Mask | None) -> _Known | None:
     """The mask in the form that C supports, or None."""
-    lengths, right = None, None
+    known = _Known()
     for factor in factors(mask):
-        if type(factor) is Lengths and lengths is None:
-            lengths = factor.lengths
-        elif isinstance(factor, Window) and factor.left is None and right is None:
-            right = factor.right
+        if type(factor) is Lengths and known.lengths is None:
+            known = known._replace(lengths=factor.lengths)
+        elif isinstance(factor, Window):
+            left, right = (_ALL if x is None else x for x in (factor.left, factor.right))
+            known = known._replace(left=min(known.left, left), right=min(known.right, right))
         else:
             return None
-    return _Known(lengths, right)
+    return known
 
 
 def _rate(call: Call) -> float:

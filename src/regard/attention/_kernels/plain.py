@@ -93,7 +93,7 @@ def dots(
     spans: Tensor, seed: Tensor, queries: int, keys: int, scale: float, threshold: int, clip: int,
 ) -> Tensor:  # fmt: skip
     """Attention within spans of rows; arguments and shapes as the operator `regard::dots`."""
-    first_query, count, first_key, length, shift, at = spans[:, :, None]
+    first_query, count, first_key, length, shift, at, since = spans[:, :, None]
     i, j = torch.arange(queries), torch.arange(keys)
     there = i < count  # (S, Q): which queries there are
     row = (first_query + i).clamp(max=max(len(query) - 1, 0))
@@ -102,6 +102,7 @@ def dots(
         x.float()[at].transpose(1, 2) for x, at in ((query, row), (key, column), (value, column))
     )  # (S, H, Q or K, size)
     sees = (j < length)[:, None] & (j <= i[:, None] + shift[:, :, None])  # (S, Q, K)
+    sees &= j >= i[:, None] + since[:, :, None]
     scores = q @ k.mT
     offsets = (j - (i[:, None] + at[:, :, None])).clamp(-clip, clip) + clip  # (S, Q, K)
     offsets = offsets[:, None].expand_as(scores)

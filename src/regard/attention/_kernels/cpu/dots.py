@@ -18,7 +18,7 @@ CALL = "regard_dots"
 _TABLE = Struct(
     "dots_table", "q: real [n h d] last", "k: real [m h d] last", "v: real [m h w] last",
     "o: real? [n h w] out", "kept: f32 [n h 2] out", "go: real? [n h w]", "gq: real? [n h d] out",
-    "gk: real? [m h d] out", "gv: real? [m h w] out", "spans: i64 [6 s]", "sequences = s",
+    "gk: real? [m h d] out", "gv: real? [m h w] out", "spans: i64 [7 s]", "sequences = s",
     "heads = h", "dim = d", "width = w", "most_queries: long", "most_keys: long", "queries = n",
     "keys = m", "q_row = stride q 0", "q_head = stride q 1", "k_row = stride k 0",
     "k_head = stride k 1", "v_row = stride v 0", "v_head = stride v 1", "seed: long",
@@ -70,14 +70,15 @@ def dots(
 
     Args:
         spans: for each sequence the row of its first query, the number of queries, the row of its
-            first key, the number of keys, d: query i sees keys j <= i + d, and at, the key that
-            stands where its first query does. Spans do not overlap.
+            first key, the number of keys, d: query i sees keys j <= i + d, at, the key that stands
+            where its first query does, and e: query i sees keys j >= i + e. d, at and e are within
+            2^40. Spans do not overlap.
         queries, keys: the largest numbers of a sequence.
         scale: s.
         dropout: the probability that F drops a weight.
 
     Shapes:
-        query (N, H, D), key (M, H, D), value (M, H, W), spans (6, sequences) to (N, H, W)
+        query (N, H, D), key (M, H, D), value (M, H, W), spans (7, sequences) to (N, H, W)
     """
     seed, threshold = drawn(dropout)
     near = near or Near()
