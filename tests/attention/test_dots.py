@@ -190,6 +190,28 @@ def test_dropped_weights_are_the_same_at_every_level_and_in_the_backward_pass():
     assert abs(correlation) < 0.05
 
 
+@pytest.mark.parametrize("level", LEVELS)
+def test_weights_of_a_window_are_dropped_within_it_and_the_same_backward(level):
+    torch.manual_seed(5)
+    p, n, mask = 0.25, 48, Window(20, 9)
+    query, key = (torch.randn(4, 2, n, 8, requires_grad=True) for _ in range(2))
+    value = torch.eye(n).expand(4, 2, n, n).contiguous().requires_grad_()
+    leaves = query, key, value
+    with native.at_level(level), kernels("dots"):
+        context = attend(*leaves, mask=mask, read=WeightedSum(p)).context
+        found = torch.autograd.grad(context.square().sum(), leaves)
+    sees = mask.dense(n, n, at=0, device=torch.device("cpu"))
+    kept = (context.detach() != 0).float()
+    assert (kept[..., ~sees] == 0).all()
+    assert abs(1 - kept[..., sees].mean() - p) < 0.02
+    scores = (query @ key.mT / 8**0.5).masked_fill(~sees, -torch.inf)
+    weights = torch.softmax(scores, -1) * kept / (1 - p)
+    torch.testing.assert_close(context, weights, rtol=1e-4, atol=1e-6)
+    expected = torch.autograd.grad((weights @ value).square().sum(), leaves)
+    for one, two in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-5)
+
+
 def test_two_threads_do_the_same():
     torch.manual_seed(7)
     given = [torch.randn(40, 4, 30, 64, requires_grad=True) for _ in range(3)]

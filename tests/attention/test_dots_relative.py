@@ -214,14 +214,15 @@ def test_a_temperature_divides_relative_scores_too():
     torch.testing.assert_close(got.double(), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_second_derivatives_of_the_tables():
+@pytest.mark.parametrize("mask", [None, Window(1, 0)])
+def test_second_derivatives_of_the_tables(mask):
     torch.manual_seed(3)
     given = [torch.randn(1, 2, 5, 4, requires_grad=True) for _ in range(3)]
     own = tables("both", 2, 2, 4, 4)
     leaves = (*given, *learned(own))
 
     def twice():
-        context = attend(*given, **own).context
+        context = attend(*given, mask=mask, **own).context
         first = torch.autograd.grad(context.square().sum(), leaves, create_graph=True)
         return torch.autograd.grad(sum(g.square().sum() for g in first), leaves)
 
