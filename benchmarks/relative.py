@@ -6,20 +6,32 @@ First attention alone, forward and backward, in a padded batch; then a training 
 Transformer, whose layers need no padding where attention is in C. Ratios are of CPU times, the
 sides taking turns. Errors are of outputs and gradients against the reference in float64.
 
-With a window queries see so many keys on either side, and attention is also measured without
-relative positions, against the kernel that is taken where C is not.
+Attention alone is measured with relative keys and values, with learned biases of the offset and
+with ALiBi. With a window queries see so many keys on either side, and attention is also measured
+without positions.
 """
 
 import argparse
+import copy
 from contextlib import nullcontext
 from functools import partial
+from itertools import product
 from typing import Any
 from unittest.mock import patch
 
 import torch
 from paired import machine, paired, row
 
-from regard.attention import Lengths, RelativeKeys, RelativeValues, Window, attend, kernels
+from regard.attention import (
+    ALiBi,
+    Lengths,
+    RelativeBias,
+    RelativeKeys,
+    RelativeValues,
+    Window,
+    attend,
+    kernels,
+)
 from regard.attention._kernels import dots
 from regard.layers.project import deferring
 from regard.models.transformer import Transformer
@@ -38,7 +50,7 @@ TOKENS = 4096
 
 
 def refused(window: int | None) -> Any:
-    """C as it was before it had relative positions, or windows with a limit on the left."""
+    """C as it was before it had positions, or windows with a limit on the left."""
     if window is None:
         return patch.object(dots, "_relative_reason", lambda call: "by tiles")
     known = dots._mask
@@ -50,55 +62,55 @@ def refused(window: int | None) -> Any:
     return patch.object(dots, "_mask", without_windows)
 
 
-def tables(heads: int, size: int) -> dict[str, Any]:
-    return {
-        "score": RelativeKeys(size, CLIP, heads=heads),
-        "read": RelativeValues(size, CLIP, heads=heads),
-    }
+def parts_of(kind: str, heads: int, size: int) -> dict[str, Any]:
+    if kind == "attention":
+        return {
+            "score": RelativeKeys(size, CLIP, heads=heads),
+            "read": RelativeValues(size, CLIP, heads=heads),
+        }
+    if kind == "window":
+        return {}
+    return {"position": RelativeBias(CLIP, heads) if kind == "bias" else ALiBi(heads)}
+
+
+def learned(parts: dict[str, Any]) -> list[torch.Tensor]:
+    return [x for part in parts.values() for x in part.parameters()]
 
 
 def attention(threads: int, repeats: int, window: int | None) -> None:
     """One call and its gradients."""
     before = refused(window)
-    for dtype in (torch.float32, torch.bfloat16):
-        for batch, heads, length, size in SHAPES:
-            made = [torch.randn(batch, length, heads, size, dtype=dtype) for _ in range(3)]
-            given = [x.transpose(1, 2).requires_grad_() for x in made]
-            grad = torch.randn(batch, heads, length, size, dtype=dtype)
-            mask: Any = Lengths(torch.randint(length * 3 // 4, length + 1, (batch, 1)))
-            if window is not None:
-                mask = mask & Window(window, window)
-            for relative in (True,) if window is None else (True, False):
+    for dtype, shape in product((torch.float32, torch.bfloat16), SHAPES):
+        batch, heads, length, size = shape
+        made = [torch.randn(batch, length, heads, size, dtype=dtype) for _ in range(3)]
+        given = [x.transpose(1, 2).requires_grad_() for x in made]
+        grad = torch.randn(batch, heads, length, size, dtype=dtype)
+        mask: Any = Lengths(torch.randint(length * 3 // 4, length + 1, (batch, 1)))
+        if window is not None:
+            mask = mask & Window(window, window)
+        for kind in ("attention", "bias", "alibi", *(() if window is None else ("window",))):
+            parts = parts_of(kind, heads, size)
 
-                def own(heads=heads, size=size, relative=relative) -> dict[str, Any]:
-                    return tables(heads, size) if relative else {}
+            def once(how: Any, given=given, mask=mask, parts=parts, grad=grad) -> Any:
+                with how:
+                    out = attend(*given, mask=mask, **parts).context
+                return out, *torch.autograd.grad(out, (*given, *learned(parts)), grad)
 
-                parts, wide = own(), own()
-
-                def once(how: Any, given=given, mask=mask, parts=parts, grad=grad) -> Any:
-                    leaves = (*given, *(part.table for part in parts.values()))
-                    with how:
-                        out = attend(*given, mask=mask, **parts).context
-                    return out, *torch.autograd.grad(out, leaves, grad)
-
-                for name, part in wide.items():
-                    part.double().table.data.copy_(parts[name].table)
-                exact = [x.detach().double().requires_grad_() for x in given]
-                with kernels("reference"):
-                    out = attend(*exact, mask=mask, **wide).context
-                leaves = (*exact, *(part.table for part in wide.values()))
-                right = out, *torch.autograd.grad(out, leaves, grad.double())
-                error = max(
-                    float((a.detach() - b.detach()).abs().max() / b.detach().abs().max())
-                    for a, b in zip(once(kernels("dots")), right, strict=True)
-                )
-                row(
-                    id="relative/attention" if relative else "relative/window", window=window,
-                    shape=[batch, heads, length, size], threads=threads,
-                    dtype=str(dtype).removeprefix("torch."), error=error,
-                    ratio=paired(partial(once, nullcontext()), partial(once, before), repeats),
-                    baseline="as it was before, by PyTorch",
-                )  # fmt: skip
+            wide = {name: copy.deepcopy(part).double() for name, part in parts.items()}
+            exact = [x.detach().double().requires_grad_() for x in given]
+            with kernels("reference"):
+                out = attend(*exact, mask=mask, **wide).context
+            right = out, *torch.autograd.grad(out, (*exact, *learned(wide)), grad.double())
+            error = max(
+                float((a.detach() - b.detach()).abs().max() / b.detach().abs().max())
+                for a, b in zip(once(kernels("dots")), right, strict=True)
+            )
+            row(
+                id=f"relative/{kind}", window=window, shape=list(shape), threads=threads,
+                dtype=str(dtype).removeprefix("torch."), error=error,
+                ratio=paired(partial(once, nullcontext()), partial(once, before), repeats),
+                baseline="as it was before, by PyTorch",
+            )  # fmt: skip
 
 
 def batch_of(length: int, words: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -162,12 +174,14 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--window", type=int)
+    parser.add_argument("--attention", action="store_true", help="without the models")
     asked = parser.parse_args()
     torch.set_num_threads(asked.threads)
     torch.manual_seed(0)
     row(**machine())
     attention(asked.threads, asked.repeats, asked.window)
-    models(asked.threads, asked.repeats, asked.window)
+    if not asked.attention:
+        models(asked.threads, asked.repeats, asked.window)
 
 
 if __name__ == "__main__":

@@ -266,11 +266,11 @@ def test_places_out_of_range_are_refused(wrong):
     x = torch.randn(3, 1, 4)
     spans = torch.tensor([[0], [3], [0], [3], [1 << 40], [wrong], [-1 << 40]])
     with pytest.raises(IndexError, match="out of range"):
-        dots(x, x, x, spans, 3, 3, 0.5, near=Near(torch.randn(1, 5, 4), None, 2))
+        dots(x, x, x, spans, 3, 3, 0.5, near=Near(torch.randn(1, 5, 4), clip=2))
 
 
 def test_a_table_that_is_too_small_for_its_clip_is_refused():
     x = torch.randn(3, 1, 4)
     spans = torch.tensor([[0], [3], [0], [3], [1 << 40], [0], [-1 << 40]])
     with pytest.raises(RuntimeError, match="sizes do not fit"):
-        dots(x, x, x, spans, 3, 3, 0.5, near=Near(torch.randn(1, 5, 4), None, 8))
+        dots(x, x, x, spans, 3, 3, 0.5, near=Near(torch.randn(1, 5, 4), clip=8))

@@ -18,6 +18,8 @@ from regard.attention import (
     Biaffine,
     Causal,
     Cosine,
+    Directional,
+    DistanceMask,
     Dot,
     Edges,
     FeatureAdditive,
@@ -28,6 +30,9 @@ from regard.attention import (
     LocalPredictive,
     NegativeSquaredEuclidean,
     Ragged,
+    RelativeBias,
+    RelativeKeys,
+    RelativeValues,
     ScaledDot,
     SplitLinear,
     Window,
@@ -55,6 +60,9 @@ PARTS = {
         FeatureAdditive(d, d, d), select=FeatureSoftmax(), read=FeatureSum()
     ),
     "local": lambda d: Attention(General(d, d), select=LocalPredictive(d, d, reach=2)),
+    "biased": lambda d: Attention(position=RelativeBias(d // 2)),
+    "distant": lambda d: Attention(position=DistanceMask(0.2, learned=True)),
+    "relative": lambda d: Attention(RelativeKeys(d, 2), read=RelativeValues(d, 3 if d % 2 else 2)),
 }
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 EXACT = {torch.float64: 1e-4, torch.float32: 2e-4, torch.bfloat16: 0.1, torch.float16: 0.03}
@@ -94,7 +102,7 @@ def calls(draw):
         "dtype": draw(st.sampled_from(DTYPES)),
         "autocast": draw(st.sampled_from([None, None, torch.bfloat16, torch.float16])),
         "layouts": [draw(st.sampled_from(LAYOUTS)) for _ in range(3)],
-        "mask": draw(st.sampled_from(["none", "lengths", "causal", "window"])),
+        "mask": draw(st.sampled_from(["none", "lengths", "causal", "window", "behind"])),
         "strange": draw(st.sampled_from([None, None, NAN, INF, -INF, 1e30])),
         "learn": draw(st.booleans()), "remember": draw(st.booleans()),
         "seed": draw(st.integers(0, 999)),
@@ -107,6 +115,7 @@ def a_mask(name, batch, keys):
         "lengths": lambda: Lengths(torch.arange(batch) * 7 % (keys + 1)),
         "causal": Causal,
         "window": lambda: Window(1, 2),
+        "behind": lambda: Directional("forward"),
     }[name]()
 
 

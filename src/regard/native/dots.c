@@ -10,13 +10,13 @@
  * the largest score of each row and its sum is kept for the backward pass, which makes the weights
  * again; which of them are dropped is a hash of the seed and their place.
  *
- * With vectors a and b of the offsets o = clip(j - i - at) it is
+ * With vectors a and b and biases c of the offsets o = clip(j - i - at) it is
  *
- *   P_ij ~ exp(s q_i (k_j + a_o)),   O_i = sum_j P_ij F_ij (v_j + b_o)
+ *   P_ij ~ exp(s q_i (k_j + a_o) + c_o),   O_i = sum_j P_ij F_ij (v_j + b_o)
  *
  * where products are with each vector once: Q A^T is added to the scores of its offsets, and the
- * weights of an offset are summed before they meet B. A part of the loop sums the gradients of A and B
- * in rows of its own.
+ * weights of an offset are summed before they meet B. A part of the loop sums the gradients of the
+ * tables in rows of its own.
  *
  * Sequences are spans of rows: `spans` has seven rows of one number a sequence: the first query's row,
  * how many queries, the first key's row, how many keys, d: query i sees keys j <= i + d, at: which key
@@ -32,10 +32,10 @@ typedef struct {
     int64_t q_row, q_head, k_row, k_head, v_row, v_head;
     int64_t seed, threshold, half; /* half: bfloat16, else float */
     int64_t clip, columns, parts;  /* offsets -clip .. clip, and room for them: a multiple of 16 */
-    /* (heads, columns, size filled up), turned (heads, size, columns), gradients (parts, heads, columns,
-     * size filled up); NULL: none */
-    const float *near_k, *near_kt, *near_v, *near_vt;
-    float *gnear_k, *gnear_v;
+    /* (heads, columns, size filled up), turned (heads, size, columns), biases (heads, columns); gradients
+     * (parts, heads, columns, size filled up), (parts, heads, columns); NULL: none */
+    const float *near_k, *near_kt, *near_v, *near_vt, *near_b;
+    float *gnear_k, *gnear_v, *gnear_b;
 } dots_table;
 
 typedef struct {
@@ -65,7 +65,7 @@ static void dots_part(dots_call *c, int64_t number) {
     const int64_t long_side = n > m ? n : m, columns = c->t.columns;
     const int64_t sizes[12] = {n * d, m * d, d * m, m * w, w * m, n * m, n * m, n * w,
                                long_side * wide, m + 32, n * columns,
-                               columns ? (n > columns ? n : columns) * wide : 0};
+                               c->t.near_k || c->t.near_v ? (n > columns ? n : columns) * wide : 0};
     const int64_t all = c->t.sequences * c->t.heads;
     const int64_t begin = all * number / c->t.parts, end = all * (number + 1) / c->t.parts;
     int64_t total = 0;
@@ -95,8 +95,8 @@ REGARD_API const int64_t regard_layout_dots_table[] = {
     sizeof(dots_table), L(q), L(k), L(v), L(o), L(kept), L(go), L(gq), L(gk), L(gv), L(spans),
     L(sequences), L(heads), L(dim), L(width), L(most_queries), L(most_keys), L(queries), L(keys),
     L(q_row), L(q_head), L(k_row), L(k_head), L(v_row), L(v_head), L(seed), L(threshold), L(half),
-    L(clip), L(columns), L(parts), L(near_k), L(near_kt), L(near_v), L(near_vt), L(gnear_k),
-    L(gnear_v), -1};
+    L(clip), L(columns), L(parts), L(near_k), L(near_kt), L(near_v), L(near_vt), L(near_b),
+    L(gnear_k), L(gnear_v), L(gnear_b), -1};
 #undef L
 
 #define FAR ((int64_t)1 << 40) /* further from a query than any key */
@@ -109,7 +109,8 @@ static int span_fits(int64_t first, int64_t count, int64_t rows, int64_t most) {
 REGARD_API int regard_dots(const dots_table *table, float scale, float keep, int32_t threads) {
     dots_call call = {.t = *table, .scale = scale, .keep = keep};
     if (table->parts < 1 || table->clip < 0 || table->columns < 0 || table->columns % 16) return BAD_PLAN;
-    if ((table->near_k || table->near_v) && table->columns <= 2 * table->clip) return BAD_PLAN;
+    if ((table->near_k || table->near_v || table->near_b) && table->columns <= 2 * table->clip)
+        return BAD_PLAN;
     for (int64_t i = 0, n = table->sequences; i < n; i++) {
         const int64_t *s = table->spans + i;
         if (!span_fits(s[0], s[n], table->queries, table->most_queries) ||

@@ -9,10 +9,11 @@ from torch import Tensor
 
 from regard import native
 from regard.attention._kernels.cpu.dots import CALL, Near, dots
-from regard.attention._kernels.region import factors
+from regard.attention._kernels.region import factors, window_of
 from regard.attention._kernels.sdpa import Sdpa
 from regard.attention._kernels.table import BY_TENSORS, Attended, Call
-from regard.attention.mask import Lengths, Mask, Window
+from regard.attention.mask import Directional, Lengths, Mask, Window
+from regard.attention.position import ALiBi, DistanceMask, RelativeBias
 from regard.attention.read import RelativeValues, WeightedSum
 from regard.attention.score import DotLike, RelativeKeys, ScaledDot
 from regard.attention.select import Softmax
@@ -31,12 +32,14 @@ SIZE = 256
 """The largest size of queries and values, for the same reason."""
 _DOT, _SUM = ScaledDot(), WeightedSum()
 """What relative keys and values are without their vectors."""
+_PENALTIES = (DistanceMask, ALiBi)
 
 
 class Dots:
     """`softmax(s Q K^T) V` and its gradients, one head of one sequence after another.
 
-    Also with relative keys and values (`RelativeKeys`, `RelativeValues`).
+    Also with relative keys and values (`RelativeKeys`, `RelativeValues`), and with biases of the
+    offset (`RelativeBias`, `DistanceMask`, `ALiBi`).
 
     Used for training only: without dropout and gradients PyTorch's kernel is as fast.
     """
@@ -82,7 +85,8 @@ class Dots:
             )
         )
         rows = [_rows(x) for x in _alike(query, key, call.tensors[2])]
-        context = _attend(call, rows, spans, queries, keys, scale)
+        farthest = max(queries - 1 + call.at, keys - 1 - call.at, 0)
+        context = _attend(call, rows, spans, (queries, keys), scale, farthest)
         context = context.view(batch, queries, *context.shape[1:]).to(call.tensors[2].dtype)
         return Attended(context.transpose(1, 2) if query.dim() == 4 else context[:, :, 0])
 
@@ -130,13 +134,19 @@ def ragged(
     at = keys - queries
     rows_of = queries.cumsum(0) - queries, queries, keys.cumsum(0) - keys, keys
     spans = torch.stack((*rows_of, known.last(at), at, known.first(at)))
-    context = _attend(call, rows, spans, *most, scale).to(kind)
+    context = _attend(call, rows, spans, most, scale, max(most)).to(kind)
     return context if heads else context[:, 0]
 
 
 def _attend(
-    call: Call, rows: list[Tensor], spans: Tensor, queries: int, keys: int, scale: float
+    call: Call,
+    rows: list[Tensor],
+    spans: Tensor,
+    most: tuple[int, int],
+    scale: float,
+    farthest: int,
 ) -> Tensor:
+    """`most`: queries and keys of a sequence; `farthest`: no key is further from a query."""
     assert isinstance(call.select, Softmax)
     query, key, value = rows
     if query.shape[1:] != key.shape[1:] or key.shape[:2] != value.shape[:2]:  # C would read on
@@ -145,11 +155,11 @@ def _attend(
             f"heads, size) {tuple(query.shape)}, {tuple(key.shape)} and {tuple(value.shape)}"
         )
     scale /= call.select.temperature
-    near = _near(call, query.shape[1])
+    near = _near(call, query.shape[1], farthest)
     for table, own in ((near.keys, key), (near.values, value)):
         if table is not None and table.shape[-1] != own.shape[-1]:  # `attend` says what is wrong
             raise RuntimeError(f"a table of {table.shape[-1]} and rows of {own.shape[-1]}")
-    return dots(query, key, value, spans, queries, keys, scale, _rate(call), near)
+    return dots(query, key, value, spans, *most, scale, _rate(call), near)
 
 
 def _as_dot(call: Call, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor, float]:
@@ -160,27 +170,39 @@ def _as_dot(call: Call, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor, flo
     return product.query, product.key, product.scale
 
 
-def _relative(call: Call) -> tuple[RelativeKeys | RelativeValues | None, ...]:
-    """The parts with vectors of offsets: of keys, of values."""
+def _relative(call: Call) -> tuple[RelativeKeys | RelativeValues | RelativeBias | None, ...]:
+    """The parts with tables of offsets: of keys, of values, of scores."""
     keys = call.score if type(call.score) is RelativeKeys else None
-    return keys, call.read if type(call.read) is RelativeValues else None
+    values = call.read if type(call.read) is RelativeValues else None
+    return keys, values, call.position if type(call.position) is RelativeBias else None
 
 
-def _near(call: Call, heads: int) -> Near:
-    """The vectors of offsets, for each head."""
+def _near(call: Call, heads: int, farthest: int) -> Near:
+    """The tables of offsets, for each head; a penalty's reaches to `farthest`."""
     parts = _relative(call)
-    tables = [None if p is None else p.table.expand(heads, *p.table.shape[-2:]) for p in parts]
-    return Near(tables[0], tables[1], max((p.clip for p in parts if p is not None), default=0))
+    clip = max((p.clip for p in parts if p is not None), default=farthest)
+    keys, values, biases = (
+        None if p is None else p.table.expand(heads, *p.table.shape[p.heads is not None :])
+        for p in parts
+    )
+    if isinstance(call.position, _PENALTIES):
+        distances = torch.arange(-clip, clip + 1).abs()
+        biases = (-call.position.slopes[..., None] * distances).expand(heads, -1)
+    if biases is not None:
+        assert isinstance(call.select, Softmax)
+        biases = biases / call.select.temperature
+    return Near(keys, values, biases, clip)
 
 
 def _parts_reason(call: Call) -> str | None:
     """Why C does not support the parts, in a clause; None where it does."""
     if _mask(call.mask) is None:
-        return f"C supports the masks Lengths, Causal and Window, not {type(call.mask).__name__}"
+        masks = "Lengths, Causal, Window and Directional"
+        return f"C supports the masks {masks}, not {type(call.mask).__name__}"
     reason = _relative_reason(call)
     if reason is None:
-        keys, values = _relative(call)
-        usual = replace(call, mask=None)
+        keys, values, _ = _relative(call)
+        usual = replace(call, mask=None, position=None)
         if keys is not None:
             usual = replace(usual, score=_DOT)
         if values is not None:
@@ -191,8 +213,11 @@ def _parts_reason(call: Call) -> str | None:
 
 def _relative_reason(call: Call) -> str | None:
     """Why C does not support the vectors of offsets, in a clause; None where it does."""
-    if len({part.clip for part in _relative(call) if part is not None}) > 1:
-        return "its relative keys and values are clipped at different distances"
+    clips = {part.clip for part in _relative(call) if part is not None}
+    if len(clips) > 1 or (clips and type(call.position) in _PENALTIES):
+        return "its relative keys, values and biases are clipped at different distances"
+    if call.position is not None and type(call.position) not in (RelativeBias, *_PENALTIES):
+        return f"{type(call.position).__name__} changes queries, keys or scores"
     return None
 
 
@@ -218,9 +243,11 @@ def _mask(mask: Mask | None) -> _Known | None:
     for factor in factors(mask):
         if type(factor) is Lengths and known.lengths is None:
             known = known._replace(lengths=factor.lengths)
-        elif isinstance(factor, Window):
-            left, right = (_ALL if x is None else x for x in (factor.left, factor.right))
-            known = known._replace(left=min(known.left, left), right=min(known.right, right))
+        elif isinstance(factor, Window | Directional):
+            left, right = window_of(factor)
+            known = known._replace(
+                left=int(min(known.left, left)), right=int(min(known.right, right))
+            )
         else:
             return None
     return known
@@ -240,8 +267,10 @@ def _learns(call: Call) -> bool:
         return True
     if not torch.is_grad_enabled():
         return False
-    tables = (part.table for part in _relative(call) if part is not None)
-    return any(x.requires_grad for x in call.tensors) or any(x.requires_grad for x in tables)
+    learned: list[Tensor] = [part.table for part in _relative(call) if part is not None]
+    if isinstance(call.position, _PENALTIES):
+        learned.append(call.position.slopes)
+    return any(x.requires_grad for x in (*call.tensors, *learned))
 
 
 def _padded_reason(call: Call) -> str | None:
@@ -254,9 +283,10 @@ def _padded_reason(call: Call) -> str | None:
         return "it has one query"
     if not isinstance(call.at, int):
         return "its rows start at different positions"
-    for part in _relative(call):
-        if part is not None and part.heads not in (None, *sizes[1:-2]):
-            return f"its tables are for {part.heads} heads, and the scores have none or others"
+    for part in (*_relative(call), call.position):
+        heads = getattr(part, "heads", None)
+        if heads not in (None, *sizes[1:-2]):
+            return f"its tables are for {heads} heads, and the scores have none or others"
     if call.prepared is not None and not isinstance(call.prepared, Tensor):
         return "its keys are prepared in another way"
     if known is not None and known.lengths is not None:

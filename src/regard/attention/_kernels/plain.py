@@ -90,7 +90,8 @@ def located_attend(
 
 def dots(
     query: Tensor, key: Tensor, value: Tensor, near_keys: Tensor | None, near_values: Tensor | None,
-    spans: Tensor, seed: Tensor, queries: int, keys: int, scale: float, threshold: int, clip: int,
+    near_biases: Tensor | None, spans: Tensor, seed: Tensor, queries: int, keys: int, scale: float,
+    threshold: int, clip: int,
 ) -> Tensor:  # fmt: skip
     """Attention within spans of rows; arguments and shapes as the operator `regard::dots`."""
     first_query, count, first_key, length, shift, at, since = spans[:, :, None]
@@ -108,7 +109,11 @@ def dots(
     offsets = offsets[:, None].expand_as(scores)
     if near_keys is not None:
         scores = scores + (q @ near_keys[..., : q.shape[-1]].mT).gather(-1, offsets)
-    weights = masked_softmax(scale * scores, sees[:, None].expand(-1, q.shape[1], -1, -1))
+    scores = scale * scores
+    if near_biases is not None:
+        rows = near_biases[None, :, None].expand(*scores.shape[:3], -1)
+        scores = scores + rows.gather(-1, offsets)
+    weights = masked_softmax(scores, sees[:, None].expand(-1, q.shape[1], -1, -1))
     if threshold:
         weights = weights * _kept(weights.shape, int(seed), threshold)
     read = weights @ v

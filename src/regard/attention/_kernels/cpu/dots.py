@@ -25,8 +25,10 @@ _TABLE = Struct(
     "threshold: long", "half = half q", "clip: long", "columns: long", "parts: long",
     "near_k: f32? [h columns {(d + 15) // 16 * 16}]", "near_kt: f32? [h d columns]",
     "near_v: f32? [h columns {(w + 15) // 16 * 16}]", "near_vt: f32? [h w columns]",
+    "near_b: f32? [h columns]",
     "gnear_k: f32? [parts h columns {(d + 15) // 16 * 16}] out",
     "gnear_v: f32? [parts h columns {(w + 15) // 16 * 16}] out",
+    "gnear_b: f32? [parts h columns] out",
 )  # fmt: skip
 _DOTS = Function(
     CALL, "table: struct dots_table", "scale: float", "keep: float", "threads: threads"
@@ -34,23 +36,27 @@ _DOTS = Function(
 
 
 class Near(NamedTuple):
-    """Vectors of the offsets -clip … clip of a key from a query, for each head.
+    """Vectors and biases of the offsets -clip … clip of a key from a query, for each head.
 
     Shapes:
-        keys (H, 2 clip + 1, D), values (H, 2 clip + 1, W); None: no such vectors
+        keys (H, 2 clip + 1, D), values (H, 2 clip + 1, W), biases (H, 2 clip + 1); None: no such
     """
 
     keys: Tensor | None = None
     values: Tensor | None = None
+    biases: Tensor | None = None
     clip: int = 0
 
-    def filled(self) -> tuple[Tensor | None, Tensor | None]:
-        """Both with zeros behind, to multiples of 16 along the last two axes."""
-        return _filled(self.keys), _filled(self.values)
+    def filled(self) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+        """All with zeros behind, to multiples of 16 along the axes behind the head's."""
+        return _filled(self.keys), _filled(self.values), _filled(self.biases)
 
 
 def _filled(x: Tensor | None) -> Tensor | None:
-    return None if x is None else F.pad(x.float(), (0, -x.shape[2] % 16, 0, -x.shape[1] % 16))
+    if x is None:
+        return None
+    behind = [(0, -size % 16) for size in reversed(x.shape[1:])]
+    return F.pad(x.float(), [n for pair in behind for n in pair])
 
 
 def dots(
@@ -66,7 +72,8 @@ def dots(
 ) -> Tensor:
     r"""Attention within spans of rows: :math:`O^{(n)} = F \odot \mathrm{softmax}(s\,Q K^\top)\, V`.
 
-    With `near` a vector of the offset j - i - at is added to each key and value (Shaw et al. 2018).
+    With `near` a vector of the offset j - i - at is added to each key and value (Shaw et al. 2018),
+    or a bias to each score.
 
     Args:
         spans: for each sequence the row of its first query, the number of queries, the row of its
@@ -102,24 +109,24 @@ class _Tables(NamedTuple):
     keys_turned: Tensor | None
     values: Tensor | None
     values_turned: Tensor | None
+    biases: Tensor | None
 
     @classmethod
     def of(
-        cls, keys: Tensor | None, values: Tensor | None, clip: int, sizes: tuple[int, int],
-        threads: int,
+        cls, keys: Tensor | None, values: Tensor | None, biases: Tensor | None, clip: int,
+        sizes: tuple[int, int], threads: int,
     ) -> "_Tables":  # fmt: skip
-        columns = next((x.shape[1] for x in (keys, values) if x is not None), 0)
+        columns = next((x.shape[1] for x in (keys, values, biases) if x is not None), 0)
         turned = [
             None if x is None else x.transpose(1, 2)[:, :size].contiguous()
             for x, size in zip((keys, values), sizes, strict=True)
         ]
-        return cls(clip, columns, threads, keys, turned[0], values, turned[1])
+        return cls(clip, columns, threads, keys, turned[0], values, turned[1], biases)
 
-    def gradients(self) -> tuple[Tensor | None, Tensor | None]:
+    def gradients(self) -> tuple[Tensor | None, ...]:
         """Zeros to add to, for each part of the loop."""
-        made = [None if x is None else x.new_zeros(self.parts, *x.shape)
-                for x in (self.keys, self.values)]  # fmt: skip
-        return made[0], made[1]
+        every = self.keys, self.values, self.biases
+        return tuple(None if x is None else x.new_zeros(self.parts, *x.shape) for x in every)
 
 
 def _threads(spans: Tensor, query: Tensor, value: Tensor) -> int:
@@ -134,7 +141,7 @@ def _keep(threshold: int) -> float:
 @torch.library.custom_op("regard::dots", mutates_args=(), device_types="cpu")
 def _forward(
     query: Tensor, key: Tensor, value: Tensor, near_keys: Tensor | None, near_values: Tensor | None,
-    spans: Tensor, seed: Tensor, queries: int, keys: int, scale: float, threshold: int, clip: int,
+    near_biases: Tensor | None, spans: Tensor, seed: Tensor, queries: int, keys: int, scale: float, threshold: int, clip: int,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     query, key, value, spans = _dense(query), _dense(key), _dense(value), spans.contiguous()
     whole = int(spans[1].sum()) == len(query)
@@ -142,10 +149,11 @@ def _forward(
     context = query.new_empty(shape) if whole else query.new_zeros(shape)
     kept = query.new_empty(*query.shape[:2], 2, dtype=torch.float32)
     threads = _threads(spans, query, value)
-    near = _Tables.of(near_keys, near_values, clip, (query.shape[2], value.shape[2]), threads)
+    sizes = query.shape[2], value.shape[2]
+    near = _Tables.of(near_keys, near_values, near_biases, clip, sizes, threads)
     table = _TABLE(
         query, key, value, context, kept, None, None, None, None, spans, queries, keys, int(seed),
-        threshold, *near, None, None,
+        threshold, *near, None, None, None,
     )  # fmt: skip
     _DOTS(table, scale, _keep(threshold), threads)
     return context, kept
@@ -154,7 +162,7 @@ def _forward(
 @_forward.register_fake
 def _(
     query: Tensor, key: Tensor, value: Tensor, near_keys: Tensor | None, near_values: Tensor | None,
-    spans: Tensor, seed: Tensor, queries: int, keys: int, scale: float, threshold: int, clip: int,
+    near_biases: Tensor | None, spans: Tensor, seed: Tensor, queries: int, keys: int, scale: float, threshold: int, clip: int,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     context = query.new_empty(*query.shape[:2], value.shape[2])
     return context, query.new_empty(*query.shape[:2], 2, dtype=torch.float32)
@@ -163,8 +171,8 @@ def _(
 @torch.library.custom_op("regard::dots_backward", mutates_args=(), device_types="cpu")
 def _backward(
     query: Tensor, key: Tensor, value: Tensor, near_keys: Tensor | None, near_values: Tensor | None,
-    spans: Tensor, seed: Tensor, kept: Tensor, grad: Tensor, queries: int, keys: int, scale: float,
-    threshold: int, clip: int,
+    near_biases: Tensor | None, spans: Tensor, seed: Tensor, kept: Tensor, grad: Tensor, queries: int,
+    keys: int, scale: float, threshold: int, clip: int,
 ) -> list[Tensor]:  # fmt: skip
     query, key, value, spans = _dense(query), _dense(key), _dense(value), spans.contiguous()
     grad = grad.contiguous()
@@ -173,7 +181,8 @@ def _backward(
         whole = int(spans[row].sum()) == len(x)  # rows outside all spans have no gradient
         made.append(x.new_empty(x.shape) if whole else x.new_zeros(x.shape))
     threads = _threads(spans, query, value)
-    near = _Tables.of(near_keys, near_values, clip, (query.shape[2], value.shape[2]), threads)
+    sizes = query.shape[2], value.shape[2]
+    near = _Tables.of(near_keys, near_values, near_biases, clip, sizes, threads)
     learned = near.gradients()
     table = _TABLE(
         query, key, value, None, kept, grad, *made, spans, queries, keys, int(seed), threshold,
@@ -186,10 +195,10 @@ def _backward(
 @_backward.register_fake
 def _(
     query: Tensor, key: Tensor, value: Tensor, near_keys: Tensor | None, near_values: Tensor | None,
-    spans: Tensor, seed: Tensor, kept: Tensor, grad: Tensor, queries: int, keys: int, scale: float,
-    threshold: int, clip: int,
+    near_biases: Tensor | None, spans: Tensor, seed: Tensor, kept: Tensor, grad: Tensor, queries: int,
+    keys: int, scale: float, threshold: int, clip: int,
 ) -> list[Tensor]:  # fmt: skip
-    every = (query, key, value, near_keys, near_values)
+    every = (query, key, value, near_keys, near_values, near_biases)
     return [x.new_empty(x.shape) for x in every if x is not None]
 
 
@@ -204,7 +213,7 @@ def _gradients(ctx: Any, grad: Tensor, _: Tensor | None) -> tuple[Tensor | None,
     if double_backward_wanted():
         return double_backward(plain.dots, (*inputs, *ctx.rest), (grad,), ctx.needs_input_grad)
     found = iter(_backward(*inputs, kept, grad, *ctx.rest))
-    given = [None if x is None else next(found) for x in inputs[:5]]
+    given = [None if x is None else next(found) for x in inputs[:6]]
     return *given, None, None, None, None, None, None, None
 
 
