@@ -68,7 +68,8 @@ slow: setup-test  ## the slow tests
 SANITIZED := tests/native tests/attention tests/layers tests/decode tests/tasks/test_loss.py tests/train
 SANITIZED_QUICK := tests/native/test_fuzz.py tests/native/test_gate.py tests/native/test_gemm.py \
   tests/native/test_sanitized.py tests/decode/test_packed.py tests/tasks/test_loss.py \
-  tests/attention/test_dots.py tests/attention/test_dots_relative.py tests/attention/test_dots_biases.py tests/attention/test_edges.py tests/attention/test_located_kernel.py \
+  tests/attention/test_dots.py tests/attention/test_dots_relative.py tests/attention/test_dots_biases.py \
+  tests/attention/test_edges.py tests/attention/test_located_kernel.py \
   tests/layers/test_dropout.py tests/layers/test_gated_native.py
 
 sanitize: setup-test  ## the tests that meet C, under AddressSanitizer and UBSan
