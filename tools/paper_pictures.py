@@ -57,6 +57,8 @@ PICTURES = {
     "abs": Picture("summarization/abs-headlines", (HEADLINE,)),
     "paulus": Picture("summarization/paulus-rl-headlines", (HEADLINE,)),
     "rnnsearch": Picture("pronunciation/rnnsearch-cmudict-demo", ("photograph",)),
+    "conditional-gru": Picture("pronunciation/conditional-gru-cmudict", ("thoroughbred",)),
+    "gnmt": Picture("pronunciation/gnmt-cmudict", ("thoroughbred",)),
     "self-attentive": Picture("classification/structured-questions", (QUESTION,)),
     "disan": Picture("classification/disan-questions", (QUESTION,)),
     "abcnn": Picture("entailment/abcnn3-sick", (SICK,), FIRST),
