@@ -33,9 +33,9 @@ def recipes(
         regard recipes check
         regard recipes check mine.yaml
 
-    `list` shows the range of scores that was measured and is expected again; `-` says that the
-    recipe was not run yet. `check` reads every recipe, and its tiny form, and checks each value
-    against the constructor that will get it.
+    `list` shows the range of scores that was measured and is expected again, or `-` where the
+    recipe has none. `check` reads every recipe, and its tiny form, and checks each value against
+    the constructor that will get it.
     """
     actions: dict[str, Callable[[list[str], bool, bool], None]] = {
         "list": _list,
