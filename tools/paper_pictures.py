@@ -57,7 +57,7 @@ PICTURES = {
     "abs": Picture("summarization/abs-headlines", (HEADLINE,)),
     "paulus": Picture("summarization/paulus-rl-headlines", (HEADLINE,)),
     "rnnsearch": Picture("pronunciation/rnnsearch-cmudict-demo", ("photograph",)),
-    "conditional-gru": Picture("pronunciation/conditional-gru-cmudict", ("thoroughbred",)),
+    "conditional-gru": Picture("pronunciation-small", ("thoroughbred",)),
     "gnmt": Picture("pronunciation/gnmt-cmudict", ("thoroughbred",)),
     "self-attentive": Picture("classification/structured-questions", (QUESTION,)),
     "disan": Picture("classification/disan-questions", (QUESTION,)),

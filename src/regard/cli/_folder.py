@@ -27,7 +27,8 @@ Folder = Annotated[
     typer.Argument(
         metavar="FOLDER",
         help="A trained folder, or a shipped name: de-en-small, en-de-small, "
-        "movie-reviews-small, roles-small, aspects-small, digits-small, emoji-small.",
+        "pronunciation-small, movie-reviews-small, roles-small, aspects-small, digits-small, "
+        "emoji-small.",
     ),
 ]
 Changes = Annotated[

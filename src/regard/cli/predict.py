@@ -127,6 +127,7 @@ def predict(
         regard predict de-en-small "Die Datei <b>{name}</b> fehlt." --keep all
         regard predict runs/pronunciation/rnnsearch-cmudict photograph --set beam_size=1
         regard predict runs/tagging/bilstm-crf-aspects -i new.jsonl --into tagged.jsonl
+        regard predict pronunciation-small thoroughbred
         regard predict digits-small recording.wav
         regard predict emoji-small emoji.png
         cat photo.png | regard predict runs/images/ram-digits -

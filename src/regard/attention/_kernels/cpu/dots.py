@@ -141,7 +141,8 @@ def _keep(threshold: int) -> float:
 @torch.library.custom_op("regard::dots", mutates_args=(), device_types="cpu")
 def _forward(
     query: Tensor, key: Tensor, value: Tensor, near_keys: Tensor | None, near_values: Tensor | None,
-    near_biases: Tensor | None, spans: Tensor, seed: Tensor, queries: int, keys: int, scale: float, threshold: int, clip: int,
+    near_biases: Tensor | None, spans: Tensor, seed: Tensor, queries: int, keys: int, scale: float,
+    threshold: int, clip: int,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     query, key, value, spans = _dense(query), _dense(key), _dense(value), spans.contiguous()
     whole = int(spans[1].sum()) == len(query)
@@ -162,7 +163,8 @@ def _forward(
 @_forward.register_fake
 def _(
     query: Tensor, key: Tensor, value: Tensor, near_keys: Tensor | None, near_values: Tensor | None,
-    near_biases: Tensor | None, spans: Tensor, seed: Tensor, queries: int, keys: int, scale: float, threshold: int, clip: int,
+    near_biases: Tensor | None, spans: Tensor, seed: Tensor, queries: int, keys: int, scale: float,
+    threshold: int, clip: int,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     context = query.new_empty(*query.shape[:2], value.shape[2])
     return context, query.new_empty(*query.shape[:2], 2, dtype=torch.float32)
@@ -171,8 +173,8 @@ def _(
 @torch.library.custom_op("regard::dots_backward", mutates_args=(), device_types="cpu")
 def _backward(
     query: Tensor, key: Tensor, value: Tensor, near_keys: Tensor | None, near_values: Tensor | None,
-    near_biases: Tensor | None, spans: Tensor, seed: Tensor, kept: Tensor, grad: Tensor, queries: int,
-    keys: int, scale: float, threshold: int, clip: int,
+    near_biases: Tensor | None, spans: Tensor, seed: Tensor, kept: Tensor, grad: Tensor,
+    queries: int, keys: int, scale: float, threshold: int, clip: int,
 ) -> list[Tensor]:  # fmt: skip
     query, key, value, spans = _dense(query), _dense(key), _dense(value), spans.contiguous()
     grad = grad.contiguous()
@@ -195,8 +197,8 @@ def _backward(
 @_backward.register_fake
 def _(
     query: Tensor, key: Tensor, value: Tensor, near_keys: Tensor | None, near_values: Tensor | None,
-    near_biases: Tensor | None, spans: Tensor, seed: Tensor, kept: Tensor, grad: Tensor, queries: int,
-    keys: int, scale: float, threshold: int, clip: int,
+    near_biases: Tensor | None, spans: Tensor, seed: Tensor, kept: Tensor, grad: Tensor,
+    queries: int, keys: int, scale: float, threshold: int, clip: int,
 ) -> list[Tensor]:  # fmt: skip
     every = (query, key, value, near_keys, near_values, near_biases)
     return [x.new_empty(x.shape) for x in every if x is not None]
