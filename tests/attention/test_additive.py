@@ -20,6 +20,7 @@ from regard.attention._kernels import additive as blocks
 from regard.attention._kernels import plain
 from regard.attention._kernels.cpu import additive as c
 from regard.attention._kernels.cpu import additive_calls, additive_grad
+from tests.attention.noting import noted
 from tests.attention.reference import slow_attend
 
 LEVELS = ("AVX-512", "AVX2", "portable")
@@ -380,17 +381,9 @@ def test_the_plain_form_takes_any_batch_and_heads(shape):
 def test_small_calls_on_a_gpu_are_plain(monkeypatch, keys, form):
     """Up to 2^21 features of pairs, where Triton's launches would cost more than the work."""
     called = []
-
-    def noted(name):
-        def run(query, *_):
-            called.append(name)
-            return query
-
-        return run
-
     monkeypatch.setattr(blocks.native, "unsupported_reason", lambda *_: "on a GPU")
     monkeypatch.setattr(blocks.triton, "supports", lambda *_: True)
-    monkeypatch.setattr(blocks.triton, "additive_scores", noted("triton"))
-    monkeypatch.setattr(blocks.plain, "additive_scores", noted("plain"))
+    monkeypatch.setattr(blocks.triton, "additive_scores", noted(called, "triton"))
+    monkeypatch.setattr(blocks.plain, "additive_scores", noted(called, "plain"))
     blocks.additive_scores(torch.empty(1, 4, 16), torch.empty(1, keys, 16), torch.empty(16))
     assert called == [form]

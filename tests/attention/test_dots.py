@@ -55,6 +55,39 @@ def relative(got, expected):
     return float((got.double() - expected).abs().max() / expected.abs().max().clamp_min(1e-30))
 
 
+def check_packed(keys, parts, other, learned=()):
+    """Packed sequences in one call of C, against one by one by another kernel; with gradients."""
+    sizes = ((3, 7, 1, 0, 12), 6), (keys, 6), (keys, 4)
+    query, key, value = (Ragged.of([torch.randn(n, 2, of) for n in each]) for each, of in sizes)
+    leaves = [x.tensor.requires_grad_() for x in (query, key, value)] + list(learned)
+    with kernels("dots"):
+        one = attend_ragged(query, key, value, **parts).tensor
+    with kernels(other):
+        two = attend_ragged(query, key, value, **parts).tensor
+    torch.testing.assert_close(one, two, rtol=1e-5, atol=1e-6)
+    grad = torch.randn_like(one)
+    for a, b in zip(
+        torch.autograd.grad(one, leaves, grad), torch.autograd.grad(two, leaves, grad), strict=True
+    ):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+def twice(leaves, given, **parts):
+    """Second derivatives of attention."""
+    context = attend(*given, **parts).context
+    first = torch.autograd.grad(context.square().sum(), leaves, create_graph=True)
+    return torch.autograd.grad(sum(g.square().sum() for g in first), leaves)
+
+
+def check_twice(leaves, given, **parts):
+    with kernels("dots"):
+        found = twice(leaves, given, **parts)
+    with kernels("reference"):
+        expected = twice(leaves, given, **parts)
+    for one, two in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-3, atol=1e-4)
+
+
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("layout", ["rows", "within", "across", "plain"])
 @pytest.mark.parametrize(
@@ -288,25 +321,10 @@ def test_transforms_of_functions_and_second_derivatives_use_another_kernel():
 def test_packed_sequences_are_one_call_and_as_one_by_one(score, mask):
     torch.manual_seed(8)
     score = General(6, 6) if score == "general" else score
-    query = Ragged.of([torch.randn(n, 2, 6) for n in (3, 7, 1, 0, 12)])
-    key = Ragged.of([torch.randn(n, 2, 6) for n in (5, 2, 9, 3, 0)])
-    value = Ragged.of([torch.randn(n, 2, 4) for n in (5, 2, 9, 3, 0)])
-    for x in (query, key, value):
-        x.tensor.requires_grad_()
-    leaves = [x.tensor for x in (query, key, value)]
     parts = {} if mask is None else {"mask": mask}
     if score is not None:
         parts["score"] = score
-    with kernels("dots"):
-        one = attend_ragged(query, key, value, **parts).tensor
-    with kernels("sdpa"):
-        two = attend_ragged(query, key, value, **parts).tensor
-    torch.testing.assert_close(one, two, rtol=1e-5, atol=1e-6)
-    grad = torch.randn_like(one)
-    for a, b in zip(
-        torch.autograd.grad(one, leaves, grad), torch.autograd.grad(two, leaves, grad), strict=True
-    ):
-        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+    check_packed((5, 2, 9, 3, 0), parts, "sdpa")
 
 
 def test_heads_over_packed_sequences_are_heads_over_a_padded_batch():

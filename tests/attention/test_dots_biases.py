@@ -13,13 +13,11 @@ from regard.attention import (
     Directional,
     DistanceMask,
     Lengths,
-    Ragged,
     RelativeBias,
     RelativeKeys,
     Softmax,
     Window,
     attend,
-    attend_ragged,
     explain,
     kernels,
 )
@@ -27,7 +25,7 @@ from regard.attention._kernels.cpu.dots import CALL
 from regard.attention.ragged import ragged_is_faster
 from regard.errors import RequestError
 
-from .test_dots import LEVELS, relative
+from .test_dots import LEVELS, check_packed, check_twice, relative
 
 pytestmark = pytest.mark.skipif(
     native.unavailable_reason(CALL) is not None, reason="no C functions here"
@@ -112,17 +110,9 @@ def test_biases_come_on_top_of_relative_keys_of_the_same_clip(temperature):
 def test_packed_sequences_are_one_call_and_as_one_by_one(kind, mask):
     torch.manual_seed(3)
     position = KINDS[kind](2)
-    query, key, value = (
-        Ragged.of([torch.randn(n, 2, 6, requires_grad=True) for n in sizes])
-        for sizes in ((3, 7, 1, 0, 12), (5, 2, 9, 3, 12), (5, 2, 9, 3, 12))
-    )
     given = {"position": position, **({} if mask is None else {"mask": mask})}
     assert ragged_is_faster(given, 20)
-    with kernels("dots"):
-        one = attend_ragged(query, key, value, **given).tensor
-    with kernels("reference"):
-        two = attend_ragged(query, key, value, **given).tensor
-    torch.testing.assert_close(one, two, rtol=1e-5, atol=1e-6)
+    check_packed((5, 2, 9, 3, 12), given, "reference", position.parameters())
 
 
 @pytest.mark.parametrize("kind", ["bias", "distance, learned"])
@@ -130,19 +120,7 @@ def test_second_derivatives(kind):
     torch.manual_seed(4)
     position = KINDS[kind](2)
     given = [torch.randn(1, 2, 5, 4, requires_grad=True) for _ in range(3)]
-    leaves = (*given, *position.parameters())
-
-    def twice():
-        context = attend(*given, position=position).context
-        first = torch.autograd.grad(context.square().sum(), leaves, create_graph=True)
-        return torch.autograd.grad(sum(g.square().sum() for g in first), leaves)
-
-    with kernels("dots"):
-        found = twice()
-    with kernels("reference"):
-        expected = twice()
-    for one, two in zip(found, expected, strict=True):
-        torch.testing.assert_close(one, two, rtol=1e-3, atol=1e-4)
+    check_twice((*given, *position.parameters()), given, position=position)
 
 
 def test_it_is_taken_where_something_learns_and_says_why_not():

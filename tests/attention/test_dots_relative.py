@@ -18,7 +18,6 @@ from regard.attention import (
     WeightedSum,
     Window,
     attend,
-    attend_ragged,
     explain,
     kernels,
 )
@@ -26,7 +25,7 @@ from regard.attention._kernels.cpu.dots import CALL, Near, dots
 from regard.attention.ragged import ragged_is_faster
 from regard.errors import RequestError
 
-from .test_dots import LEVELS, laid_out, relative
+from .test_dots import LEVELS, check_packed, check_twice, laid_out, relative
 
 pytestmark = pytest.mark.skipif(
     native.unavailable_reason(CALL) is not None, reason="no C functions here"
@@ -113,24 +112,9 @@ def test_outputs_and_gradients_against_float64(level, parts, sizes, clip, mask, 
 def test_packed_sequences_are_one_call_and_as_one_by_one(parts, mask, heads):
     torch.manual_seed(8)
     own = tables(parts, 3, heads, 6, 4)
-    query = Ragged.of([torch.randn(n, 2, 6) for n in (3, 7, 1, 0, 12)])
-    key = Ragged.of([torch.randn(n, 2, 6) for n in (5, 2, 9, 3, 12)])
-    value = Ragged.of([torch.randn(n, 2, 4) for n in (5, 2, 9, 3, 12)])
-    for x in (query, key, value):
-        x.tensor.requires_grad_()
-    leaves = [*(x.tensor for x in (query, key, value)), *learned(own)]
     given = own if mask is None else {**own, "mask": mask}
     assert ragged_is_faster(given, 20)
-    with kernels("dots"):
-        one = attend_ragged(query, key, value, **given).tensor
-    with kernels("relative"):
-        two = attend_ragged(query, key, value, **given).tensor
-    torch.testing.assert_close(one, two, rtol=1e-5, atol=1e-6)
-    grad = torch.randn_like(one)
-    for a, b in zip(
-        torch.autograd.grad(one, leaves, grad), torch.autograd.grad(two, leaves, grad), strict=True
-    ):
-        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+    check_packed((5, 2, 9, 3, 12), given, "relative", learned(own))
 
 
 @pytest.mark.parametrize("parts", ["values", "both"])
@@ -219,19 +203,7 @@ def test_second_derivatives_of_the_tables(mask):
     torch.manual_seed(3)
     given = [torch.randn(1, 2, 5, 4, requires_grad=True) for _ in range(3)]
     own = tables("both", 2, 2, 4, 4)
-    leaves = (*given, *learned(own))
-
-    def twice():
-        context = attend(*given, mask=mask, **own).context
-        first = torch.autograd.grad(context.square().sum(), leaves, create_graph=True)
-        return torch.autograd.grad(sum(g.square().sum() for g in first), leaves)
-
-    with kernels("dots"):
-        found = twice()
-    with kernels("reference"):
-        expected = twice()
-    for one, two in zip(found, expected, strict=True):
-        torch.testing.assert_close(one, two, rtol=1e-3, atol=1e-4)
+    check_twice((*given, *learned(own)), given, mask=mask, **own)
 
 
 def test_a_layer_learns_without_padding_and_gives_what_it_gives_with_it():

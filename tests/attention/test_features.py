@@ -25,6 +25,7 @@ from regard.attention import (
 )
 from regard.attention._kernels import features as kernel
 from regard.errors import RequestError
+from tests.attention.noting import noted
 
 
 def slow_features(scores, value, allowed=None, temperature=1.0):
@@ -319,17 +320,9 @@ def test_dropped_weights_of_features():
 def test_small_calls_on_a_gpu_are_plain(monkeypatch, keys, form):
     """As additive scores: up to 2^21 features of pairs."""
     called = []
-
-    def noted(name):
-        def run(query, *_):
-            called.append(name)
-            return query
-
-        return run
-
     monkeypatch.setattr(kernel.triton, "supports", lambda *_: True)
-    monkeypatch.setattr(kernel.triton, "feature_attention", noted("triton"))
-    monkeypatch.setattr(kernel.plain, "features", noted("plain"))
+    monkeypatch.setattr(kernel.triton, "feature_attention", noted(called, "triton"))
+    monkeypatch.setattr(kernel.plain, "features", noted(called, "plain"))
     query, key = torch.empty(1, 4, 16), torch.empty(1, keys, 16)
     kernel.feature_attention(query, key, key, scale=5.0, bound=5.0)
     assert called == [form]

@@ -19,8 +19,6 @@ SHIPPED = "de-en-small"
 LONG = {"docs/tutorial.md"}
 """Pages whose Python takes many seconds."""
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
-
-
 _INLINE = re.compile(r"`(regard [^`]+)`")
 
 
@@ -112,11 +110,13 @@ def test_the_commands_of_a_page_are_there(page):
 def test_the_recipes_in_the_text_of_a_page_are_there(page):
     """`regard train NAME KEY=VALUE`, also in tables; NAME in capitals stands for any."""
     for line, words in inline(page):
+        if words[1] not in ("train", "compare"):
+            continue
         named = [word for word in words[2:] if re.fullmatch(r"(?!runs/)[a-z]+/[\w-]+", word)]
+        changes = [word for word in words[2:] if re.match(r"[a-z]+\.[\w.]+=", word)]
         try:
-            if words[1] in ("train", "compare"):
-                for one in named:
-                    check_recipe(one, [w for w in words[2:] if re.match(r"[a-z]+\.[\w.]+=", w)])
+            for one in named:
+                check_recipe(one, changes)
         except Exception as error:
             raise AssertionError(f"{name(page)}, line {line}: {error}") from error
 

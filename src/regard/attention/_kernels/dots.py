@@ -12,8 +12,8 @@ from regard.attention._kernels.cpu.dots import CALL, Near, dots
 from regard.attention._kernels.region import factors, window_of
 from regard.attention._kernels.sdpa import Sdpa
 from regard.attention._kernels.table import BY_TENSORS, Attended, Call
+from regard.attention._kernels.tiled import POSITIONS, tables_of
 from regard.attention.mask import Directional, Lengths, Mask, Window
-from regard.attention.position import ALiBi, DistanceMask, RelativeBias
 from regard.attention.read import RelativeValues, WeightedSum
 from regard.attention.score import DotLike, RelativeKeys, ScaledDot
 from regard.attention.select import Softmax
@@ -32,7 +32,6 @@ SIZE = 256
 """The largest size of queries and values, for the same reason."""
 _DOT, _SUM = ScaledDot(), WeightedSum()
 """What relative keys and values are without their vectors."""
-_PENALTIES = (DistanceMask, ALiBi)
 
 
 class Dots:
@@ -170,28 +169,15 @@ def _as_dot(call: Call, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor, flo
     return product.query, product.key, product.scale
 
 
-def _relative(call: Call) -> tuple[RelativeKeys | RelativeValues | RelativeBias | None, ...]:
-    """The parts with tables of offsets: of keys, of values, of scores."""
-    keys = call.score if type(call.score) is RelativeKeys else None
-    values = call.read if type(call.read) is RelativeValues else None
-    return keys, values, call.position if type(call.position) is RelativeBias else None
-
-
 def _near(call: Call, heads: int, farthest: int) -> Near:
-    """The tables of offsets, for each head; a penalty's reaches to `farthest`."""
-    parts = _relative(call)
-    clip = max((p.clip for p in parts if p is not None), default=farthest)
-    keys, values, biases = (
-        None if p is None else p.table.expand(heads, *p.table.shape[p.heads is not None :])
-        for p in parts
-    )
-    if isinstance(call.position, _PENALTIES):
-        distances = torch.arange(-clip, clip + 1).abs()
-        biases = (-call.position.slopes[..., None] * distances).expand(heads, -1)
-    if biases is not None:
-        assert isinstance(call.select, Softmax)
-        biases = biases / call.select.temperature
-    return Near(keys, values, biases, clip)
+    """The tables of offsets, for each head; that of slopes reaches to `farthest`."""
+    assert isinstance(call.select, Softmax)
+    *tables, slopes = tables_of(call)
+    clip = next((x.shape[1] // 2 for x in tables if x is not None), farthest)
+    if slopes is not None:
+        tables[2] = -slopes[:, None] * torch.arange(-clip, clip + 1).abs()
+    keys, values, biases = (None if x is None else x.expand(heads, *x.shape[1:]) for x in tables)
+    return Near(keys, values, None if biases is None else biases / call.select.temperature, clip)
 
 
 def _parts_reason(call: Call) -> str | None:
@@ -201,32 +187,32 @@ def _parts_reason(call: Call) -> str | None:
         return f"C supports the masks {masks}, not {type(call.mask).__name__}"
     reason = _relative_reason(call)
     if reason is None:
-        keys, values, _ = _relative(call)
         usual = replace(call, mask=None, position=None)
-        if keys is not None:
+        if type(call.score) is RelativeKeys:
             usual = replace(usual, score=_DOT)
-        if values is not None:
+        if type(call.read) is RelativeValues:
             usual = replace(usual, read=_SUM)
         reason = Sdpa().unsupported_reason(usual)
     return native.unavailable_reason(CALL) if reason is None else reason
 
 
 def _relative_reason(call: Call) -> str | None:
-    """Why C does not support the vectors of offsets, in a clause; None where it does."""
-    clips = {part.clip for part in _relative(call) if part is not None}
-    if len(clips) > 1 or (clips and type(call.position) in _PENALTIES):
-        return "its relative keys, values and biases are clipped at different distances"
-    if call.position is not None and type(call.position) not in (RelativeBias, *_PENALTIES):
+    """Why C does not support the tables of offsets, in a clause; None where it does."""
+    if call.position is not None and type(call.position) not in POSITIONS:
         return f"{type(call.position).__name__} changes queries, keys or scores"
+    *tables, slopes = tables_of(call)
+    clips = {table.shape[1] for table in tables if table is not None}
+    if len(clips) > 1 or (clips and slopes is not None):
+        return "its relative keys, values and biases are clipped at different distances"
     return None
 
 
 class _Known(NamedTuple):
     """A mask as C has it: lengths, and how many keys a query sees before and behind it."""
 
-    lengths: Tensor | None = None
-    left: int = _ALL
-    right: int = _ALL
+    lengths: Tensor | None
+    left: int
+    right: int
 
     def first(self, at: Tensor) -> Tensor:
         """The first key that query 0 may see, where it stands at key `at`; below 0 too."""
@@ -239,18 +225,13 @@ class _Known(NamedTuple):
 
 def _mask(mask: Mask | None) -> _Known | None:
     """The mask in the form that C supports, or None."""
-    known = _Known()
-    for factor in factors(mask):
-        if type(factor) is Lengths and known.lengths is None:
-            known = known._replace(lengths=factor.lengths)
-        elif isinstance(factor, Window | Directional):
-            left, right = window_of(factor)
-            known = known._replace(
-                left=int(min(known.left, left)), right=int(min(known.right, right))
-            )
-        else:
-            return None
-    return known
+    parts = list(factors(mask))
+    lengths = [part.lengths for part in parts if type(part) is Lengths]
+    windows = [part for part in parts if isinstance(part, Window | Directional)]
+    if len(lengths) > 1 or len(lengths) + len(windows) < len(parts):
+        return None
+    left, right = (int(min(limit, _ALL)) for limit in window_of(mask))
+    return _Known(lengths[0] if lengths else None, left, right)
 
 
 def _rate(call: Call) -> float:
@@ -267,10 +248,8 @@ def _learns(call: Call) -> bool:
         return True
     if not torch.is_grad_enabled():
         return False
-    learned: list[Tensor] = [part.table for part in _relative(call) if part is not None]
-    if isinstance(call.position, _PENALTIES):
-        learned.append(call.position.slopes)
-    return any(x.requires_grad for x in (*call.tensors, *learned))
+    every = (*call.tensors, *tables_of(call))
+    return any(x.requires_grad for x in every if x is not None)
 
 
 def _padded_reason(call: Call) -> str | None:
@@ -283,10 +262,9 @@ def _padded_reason(call: Call) -> str | None:
         return "it has one query"
     if not isinstance(call.at, int):
         return "its rows start at different positions"
-    for part in (*_relative(call), call.position):
-        heads = getattr(part, "heads", None)
-        if heads not in (None, *sizes[1:-2]):
-            return f"its tables are for {heads} heads, and the scores have none or others"
+    for table in tables_of(call):
+        if table is not None and len(table) not in (1, *sizes[1:-2]):
+            return f"its tables are for {len(table)} heads, and the scores have none or others"
     if call.prepared is not None and not isinstance(call.prepared, Tensor):
         return "its keys are prepared in another way"
     if known is not None and known.lengths is not None:

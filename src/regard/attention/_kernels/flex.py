@@ -19,6 +19,7 @@ from torch import Tensor
 
 from regard.attention._kernels.region import factors, window_of
 from regard.attention._kernels.table import Attended, Call, choose, forced
+from regard.attention._kernels.tiled import POSITIONS
 from regard.attention.mask import Directional, Documents, Lengths, Mask, Window
 from regard.attention.position import ALiBi, DistanceMask, RelativeBias
 from regard.attention.read import WeightedSum
@@ -29,7 +30,6 @@ __all__ = ["Flex"]
 
 _Pair = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]  # of batch, head, query and key
 _MASKS = (Window, Directional, Lengths, Documents)
-_BIASES = (RelativeBias, DistanceMask, ALiBi)
 _FLOATS = (torch.float32, torch.bfloat16, torch.float16)
 DEVICES = ("cuda",)
 SHORT = 128
@@ -73,7 +73,7 @@ class Flex:
             return f"{type(call.select).__name__} is not a softmax"
         if type(call.read) is not WeightedSum or (call.read.dropout and call.read.training):
             return f"{type(call.read).__name__} is not a weighted sum without dropout"
-        if position is not None and type(position) not in _BIASES:
+        if position is not None and type(position) not in POSITIONS:
             return f"{type(position).__name__} is no bias of the distance"
         if call.carry is not None:
             return f"{type(call.carry).__name__} needs the weights of each step"

@@ -15,17 +15,18 @@ from regard.attention.read import RelativeValues, WeightedSum
 from regard.attention.score import DotLike, InverseEuclidean, RelativeKeys
 from regard.attention.select import Softmax
 
-__all__ = ["batch_of", "run", "unsupported_tiles_reason"]
+__all__ = ["POSITIONS", "batch_of", "run", "tables_of", "unsupported_tiles_reason"]
 
 _SCORES = (RelativeKeys, InverseEuclidean)
-_POSITIONS = (RelativeBias, DistanceMask, ALiBi)
+POSITIONS = (RelativeBias, DistanceMask, ALiBi)
+"""Positions that add a number to the score of each offset."""
 
 
 def unsupported_tiles_reason(call: Call) -> str | None:
     """Why tiles do not support a call, in a clause, or None."""
     if type(call.score) not in _SCORES and not hasattr(call.score, "as_dot"):
         return f"{type(call.score).__name__} is not a dot product"
-    if call.position is not None and type(call.position) not in _POSITIONS:
+    if call.position is not None and type(call.position) not in POSITIONS:
         return f"{type(call.position).__name__} is not one of the positions it knows"
     if type(call.select) is not Softmax:
         return f"{type(call.select).__name__} is not a softmax"
@@ -42,7 +43,7 @@ def unsupported_tiles_reason(call: Call) -> str | None:
         return "each row of the batch has a position (at) of its own"
     if torch.compiler.is_compiling():
         return "a compiler cannot trace its loop over tiles"
-    heads = [len(table) for table in _tables(call) if table is not None and len(table) > 1]
+    heads = [len(table) for table in tables_of(call) if table is not None and len(table) > 1]
     batch = batch_of(call)
     if any(not batch or count != batch[-1] for count in heads):
         return f"its tables are for {heads[0]} heads, and the scores have none or others"
@@ -76,7 +77,7 @@ def _run(call: Call, low: bool) -> Attended:
         dtype = torch.float32
     batch = batch_of(call)
     keys, values, bias, slopes = (
-        None if table is None else table.to(dtype) for table in _tables(call)
+        None if table is None else table.to(dtype) for table in tables_of(call)
     )
     terms = Terms(
         keys=keys,
@@ -108,7 +109,7 @@ def batch_of(call: Call) -> torch.Size:
     return query if query == key == value else torch.broadcast_shapes(query, key, value)
 
 
-def _tables(call: Call) -> tuple[Tensor | None, Tensor | None, Tensor | None, Tensor | None]:
+def tables_of(call: Call) -> tuple[Tensor | None, Tensor | None, Tensor | None, Tensor | None]:
     """Relative keys, relative values, biases and slopes, each with a head axis (1 or head)."""
     score: Any = call.score
     read: Any = call.read
