@@ -1,7 +1,4 @@
-"""On a GPU the models give the outputs and gradients of the CPU in float64.
-
-All of the catalogue but memory networks and the language model of LSTMN, which `regard train` runs.
-"""
+"""On a GPU all models of the catalogue give the outputs and gradients of the CPU in float64."""
 
 import copy
 from collections.abc import Callable, Iterable
@@ -88,6 +85,25 @@ WRITES = {
     **of(test_captioner, test_captioner.CLIPS, lambda: (test_captioner.clips(), targets())),
     **of(test_frames, test_frames.GENERATORS, lambda: (test_frames.sounds(), targets())),
 }  # fmt: skip
+def remembers(name: str) -> Case:
+    """A memory network, whose answers and words are of one vocabulary."""
+
+    def build(dtype: torch.dtype) -> nn.Module:
+        torch.manual_seed(1)
+        sizes = (17,) if name.endswith("-lm") else (17, 17)
+        model: nn.Module = catalog.load(name)(*sizes, **catalog.entry(name).tiny)
+        return model.to(dtype).eval()
+
+    def given() -> tuple[Any, ...]:
+        document, query, *_ = test_reader.asked()
+        if name.endswith("-lm"):
+            return (document,)
+        story = torch.stack([document, document.flip(1)], 2)  # sentences of two words
+        return story, query, torch.tensor([9, 1, 4, 6])
+
+    return Case(build, given)
+
+
 DOCUMENTS = {f"{name}, documents": case for name, case in test_documents.CASES.items()}
 NODES = {name: (name,) for name in catalog.names(task="graphs")}
 CASES = {
@@ -102,6 +118,7 @@ CASES = {
     **of(test_relations, test_relations.CASES, lambda: (test_relations.documents(),)),
     **of(test_frames, test_frames.LABELERS, lambda: (test_frames.sounds(),)),
     **of(test_nodes, NODES, test_nodes.graph),
+    **{name: remembers(name) for name in ("memn2n", "memn2n-lm", "lstmn-lm")},
 }  # fmt: skip
 every = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 

@@ -40,10 +40,9 @@ def _missing() -> str | None:
     if torch.version.hip is None and torch.cuda.get_device_capability() < (7, 0):
         return "Triton needs a GPU of compute capability 7.0 or more"
     try:  # Triton builds its launcher with a C compiler: without one the first launch fails
-        from regard.attention._kernels.triton._math import exponentials
+        from regard.attention._kernels.triton._launch import probe
 
-        x = torch.zeros(1, 1, 1, device="cuda")
-        exponentials(x, 1.0, torch.zeros((), device="cuda"), 1)
+        probe()
     except Exception as error:
         return f"Triton cannot launch a kernel here ({str(error).splitlines()[0]})"
     return None

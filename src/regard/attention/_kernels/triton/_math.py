@@ -1,11 +1,11 @@
-r"""What the kernels share: exponentials once per input, one reciprocal per pair, exact fallbacks.
+r"""What the kernels share: exponentials of inputs, one reciprocal per pair, exact fallbacks.
 
 .. math:: \tanh(a + b) = 1 - \frac{2}{1 + e^{2a} e^{2b}}
 
-`exponentials` makes :math:`e^{s x}` of an input and notes the largest :math:`|s x|` that it met in
-a number on the device, so that no kernel needs the host to know it. By that number `mode` chooses:
-the factored form in the middle; near zero, where it would lose digits, a polynomial; far out, where
-an exponential of one input overflows although the sum is small, the plain form.
+Each program looks for the largest :math:`|2x|` of its inputs, so that the host need not know it. By
+it `mode` chooses: the factored form in the middle; near zero, where it would lose digits, a
+polynomial; far out, where an exponential of one input overflows although the sum is small, the
+plain form.
 """
 
 import torch
@@ -18,14 +18,16 @@ __all__ = [
     "NEAR",
     "PLAIN",
     "cover",
-    "exponentials",
+    "exponential",
     "fast",
     "mode",
     "power",
+    "raised",
     "rows_reach",
+    "rows_size",
     "splits",
     "squash",
-    "tile_reach",
+    "tile",
 ]
 
 FACTORED, NEAR, PLAIN = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
@@ -37,6 +39,9 @@ _LOG2E = tl.constexpr(1.4426950408889634)
 _LN2_HIGH = tl.constexpr(0.693359375)  # few bits: a whole number times it is exact
 _LN2_LOW = tl.constexpr(-2.1219444005469057e-4)
 
+PROGRAMS = 512  # enough for a large GPU; that of the machine must not change a result
+LEAST = 256
+
 
 @triton.jit
 def mode(reach):
@@ -45,15 +50,33 @@ def mode(reach):
 
 
 @triton.jit
-def tile_reach(e):
-    """The largest |y| of a tile of e^y: infinite where one overflowed or became 0."""
-    top, low = tl.max(tl.max(e, 1), 0), tl.min(tl.min(e, 1), 0)
-    return tl.maximum(tl.log(top), -tl.log(low))
+def raised(y):
+    """e^y, |y| <= 86, as 2^n e^f with |f| <= ln 2 / 2: the fast one of a large y loses digits."""
+    whole = tl.floor(y * _LOG2E + 0.5)
+    part = (y - whole * _LN2_HIGH) - whole * _LN2_LOW
+    return tl.exp(part) * tl.exp2(whole)
+
+
+@triton.jit
+def exponential(y):
+    """e^y; infinite or 0 where an exponential of one input is not used."""
+    e = raised(tl.minimum(tl.maximum(y, -_LARGE), _LARGE))
+    return tl.where(y > _LARGE, float("inf"), tl.where(y < -_LARGE, 0.0, e))
+
+
+@triton.jit
+def rows_size(x, step, count, seen, B: tl.constexpr):
+    """The largest |x| of `count` rows of B numbers, `step` apart."""
+    top = tl.zeros((B,), tl.float32)
+    for _ in range(count):
+        top = tl.maximum(top, tl.abs(tl.load(x, mask=seen, other=0.0).to(tl.float32)))
+        x += step
+    return tl.max(top, 0)
 
 
 @triton.jit
 def rows_reach(e, step, count, seen, B: tl.constexpr):
-    """The same of `count` rows of B exponentials, `step` apart."""
+    """The largest |y| of `count` rows of B numbers e^y, `step` apart; may be infinite."""
     top = tl.full((B,), 1.0, tl.float32)
     low = tl.full((B,), 1.0, tl.float32)
     for _ in range(count):
@@ -101,50 +124,6 @@ def squash(a, b, MODE: tl.constexpr, FAST: tl.constexpr, SLOPE: tl.constexpr):
         return 1.0 - 2.0 * r, (e * r) * r  # r - r^2 would lose digits where r is nearly 1
 
 
-@triton.jit
-def _exponentials(
-    x, out, reach, x_n, x_t, x_d, out_n, out_t, out_d, T, D, padded_t, padded_d, scale,
-    BT: tl.constexpr, BD: tl.constexpr,
-):  # fmt: skip
-    tiles = tl.cdiv(padded_t, BT)
-    n = (tl.program_id(0) // tiles).to(tl.int64)
-    t = ((tl.program_id(0) % tiles) * BT + tl.arange(0, BT)).to(tl.int64)[:, None]
-    d = (tl.program_id(1) * BD + tl.arange(0, BD)).to(tl.int64)[None, :]
-    inside = (t < T) & (d < D)
-    y = tl.load(x + n * x_n + t * x_t + d * x_d, mask=inside, other=0.0)
-    y = y.to(tl.float32) * scale
-    size = tl.max(tl.max(tl.abs(y), 1), 0)
-    tl.atomic_max(reach, size)  # a maximum: the same in whatever order
-    # exp(y) as 2^n exp(f), |f| <= ln 2 / 2: the fast exponential of a large y loses digits.
-    y = tl.minimum(tl.maximum(y, -_LARGE), _LARGE)
-    whole = tl.floor(y * _LOG2E + 0.5)
-    part = (y - whole * _LN2_HIGH) - whole * _LN2_LOW
-    y = tl.exp(part) * tl.exp2(whole)
-    at = out + n * out_n + t * out_t + d * out_d
-    tl.store(at, y, mask=(t < padded_t) & (d < padded_d))
-
-
-def exponentials(
-    x: Tensor, scale: float, reach: Tensor, rows: int, columns: int = 1, *, turned: bool = False
-) -> Tensor:
-    """e^{scale x} of x (N, T, D) as (N, T', D'), or as (N, D', T') where `turned`.
-
-    T' and D' are T and D rounded up to whole tiles of `rows` and `columns`, so that kernels read
-    it without asking where it ends; what is past the end is 1.
-    """
-    batch, length, dim = x.shape
-    long, wide = rows * cover(length, rows), columns * cover(dim, columns)
-    shape = (batch, wide, long) if turned else (batch, long, wide)
-    out = x.new_empty(shape, dtype=torch.float32)
-    strides = (wide * long, 1, long) if turned else (wide * long, wide, 1)
-    with torch.cuda.device_of(x):
-        _exponentials[(batch * cover(long, 32), cover(wide, 32))](
-            x, out, reach, *x.stride(), *strides, length, dim, long, wide, scale,
-            BT=32, BD=32, num_warps=4,
-        )  # fmt: skip
-    return out
-
-
 def power(size: int) -> int:
     """The next power of two: a tile's sizes must be."""
     return 1 << max(0, size - 1).bit_length()
@@ -158,6 +137,14 @@ def cover(size: int, tile: int) -> int:
 def fast(x: Tensor) -> bool:
     """Whether the one-instruction reciprocal is there: not in the interpreter, nor on AMD."""
     return x.is_cuda and torch.version.hip is None
+
+
+def tile(batch: int, rows: int, columns: int, most: tuple[int, int]) -> tuple[int, int]:
+    """Rows and columns of a program's tile: at most so many, fewer where there are few programs."""
+    tall, wide = min(most[0], power(rows)), min(most[1], power(columns))
+    while tall * wide > LEAST and batch * cover(rows, tall) * cover(columns, wide) < PROGRAMS:
+        tall, wide = (tall // 2, wide) if tall >= wide else (tall, wide // 2)
+    return tall, wide
 
 
 def splits(programs: int, rows: int) -> tuple[int, int]:

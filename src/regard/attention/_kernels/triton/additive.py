@@ -7,8 +7,8 @@ tile of one input's gradient, which loops over the other input. Partial results 
 for one tile, and the gradient of v, are summed afterwards. No output is written by two programs, so
 there are no atomic additions and results are deterministic. All arithmetic is in fp32.
 
-Of a small call the launches cost most, and of a launch its arguments. So PyTorch casts, transposes
-and exponentiates the inputs, each kernel reads contiguous tensors, and none takes a stride.
+Of a small call the launches cost most: there are two forward, of which the first transposes and
+exponentiates both inputs, and two backward, of which the second sums v's gradient.
 """
 
 from collections.abc import Callable
@@ -21,22 +21,51 @@ import triton.language as tl
 from torch import Tensor
 
 from regard.attention._kernels import plain
+from regard.attention._kernels.triton._launch import kernel, launch
 from regard.attention._kernels.triton._math import (
     FACTORED,
     NEAR,
     PLAIN,
     cover,
+    exponential,
     fast,
     mode,
-    power,
+    raised,
     rows_reach,
+    rows_size,
     splits,
     squash,
-    tile_reach,
+    tile,
 )
 from regard.native.twice import double_backward, double_backward_wanted
 
 __all__ = ["additive_scores"]
+
+
+@kernel
+def _turn(
+    q, k, turned_q, turned_k, exp_q, exp_k, q_n, q_t, q_d, k_n, k_t, k_d, Q, K, D,
+    BT: tl.constexpr, BD: tl.constexpr,
+):  # fmt: skip
+    """Both inputs (N, T, D) as (N, D, T) in fp32, and their e^{2x}."""
+    if tl.program_id(2) == 0:
+        _turn_tile(q, turned_q, exp_q, q_n, q_t, q_d, Q, D, BT, BD)
+    else:
+        _turn_tile(k, turned_k, exp_k, k_n, k_t, k_d, K, D, BT, BD)
+
+
+@triton.jit
+def _turn_tile(x, out, exp_out, x_n, x_t, x_d, T, D, BT: tl.constexpr, BD: tl.constexpr):
+    columns = tl.cdiv(D, BD)
+    n = (tl.program_id(0) // columns).to(tl.int64)
+    t = tl.program_id(1).to(tl.int64) * BT + tl.arange(0, BT)
+    d = (tl.program_id(0) % columns).to(tl.int64) * BD + tl.arange(0, BD)
+    inside = (t < T)[:, None] & (d < D)[None, :]
+    y = tl.load(x + n * x_n + t[:, None] * x_t + d[None, :] * x_d, mask=inside, other=0.0)
+    y = tl.trans(y.to(tl.float32))
+    at, inside = n * D * T + d[:, None] * T + t[None, :], (d < D)[:, None] & (t < T)[None, :]
+    tl.store(out + at, y, mask=inside)
+    tl.store(exp_out + at, exponential(2.0 * y), mask=inside)
 
 
 @triton.jit
@@ -53,14 +82,14 @@ def _walk_features(
             a *= 2.0
             b *= 2.0
         t, _ = squash(a[:, None], b[None, :], MODE, FAST, False)
-        scores += tl.load(v) * t
+        scores += tl.load(v).to(tl.float32) * t
         q += Q
         k += K
         v += 1
     return scores
 
 
-@triton.jit
+@kernel
 def _forward(
     q, k, exp_q, exp_k, v, out, Q, K, D, H,
     BQ: tl.constexpr, BK: tl.constexpr, FAST: tl.constexpr,
@@ -76,82 +105,103 @@ def _forward(
     reach = rows_reach(exp_q + at_q, Q, D, seen_q, BQ)
     m = mode(tl.maximum(reach, rows_reach(exp_k + at_k, K, D, seen_k, BK)))
     if m == FACTORED:
-        tile = _walk_features(
+        scores = _walk_features(
             exp_q + at_q, exp_k + at_k, v, Q, K, D, seen_q, seen_k, BQ, BK, FACTORED, FAST
         )  # fmt: skip
     elif m == NEAR:
-        tile = _walk_features(q + at_q, k + at_k, v, Q, K, D, seen_q, seen_k, BQ, BK, NEAR, FAST)
+        scores = _walk_features(q + at_q, k + at_k, v, Q, K, D, seen_q, seen_k, BQ, BK, NEAR, FAST)
     else:
-        tile = _walk_features(q + at_q, k + at_k, v, Q, K, D, seen_q, seen_k, BQ, BK, PLAIN, FAST)
+        scores = _walk_features(q + at_q, k + at_k, v, Q, K, D, seen_q, seen_k, BQ, BK, PLAIN, FAST)
     at = out + (n * Q + i[:, None]) * K + j[None, :]
-    tl.store(at, tile, mask=seen_q[:, None] & seen_k[None, :])
+    tl.store(at, scores, mask=seen_q[:, None] & seen_k[None, :])
 
 
 @triton.jit
 def _walk_others(
-    own, other, grad, T, D, count, seen, seen_d, BT: tl.constexpr, BD: tl.constexpr,
+    own, other, grad, D, step, count, seen, seen_d, BT: tl.constexpr, BD: tl.constexpr,
     MODE: tl.constexpr, FAST: tl.constexpr, WITH_V: tl.constexpr,
 ):  # fmt: skip
     """Sums over the other input's rows of grad tanh' / 4 and, WITH_V, of grad tanh."""
     slopes = tl.zeros((BT, BD), tl.float32)
     levels = tl.zeros((BT, BD), tl.float32)
     for _ in range(count):
-        b = tl.load(other, mask=seen_d, other=0.0)
-        if MODE != FACTORED:
-            b *= 2.0
+        b = 2.0 * tl.load(other, mask=seen_d, other=0.0).to(tl.float32)
+        if MODE == FACTORED:
+            b = raised(b)
         g = tl.load(grad, mask=seen, other=0.0)
         t, slope = squash(own, b[None, :], MODE, FAST, True)
         slopes += g[:, None] * slope
         if WITH_V:
             levels += g[:, None] * t
         other += D
-        grad += T
+        grad += step
     return slopes, levels
 
 
 @triton.jit
-def _backward(
-    own, other, exp_own, exp_other, v, grad, out, out_v, T, S, D, H, share,
+def _tile(
+    own, other, v, grad, out, out_v, T, S, D, H, next_own, next_other, share, tiles,
     BT: tl.constexpr, BD: tl.constexpr, FAST: tl.constexpr, WITH_V: tl.constexpr,
 ):  # fmt: skip
-    """One input's gradient (`own`, T rows): a tile of it, from `share` of the other's S rows.
+    """A tile of one input's gradient (`own`, T rows), from `share` of the other's S rows.
 
-    Inputs lie as (N, T, D), the gradient of the scores as (N, S, T).
+    A number of the scores' gradient lies `next_own` before that of the next row of this input,
+    and `next_other` before that of the other's.
     """
-    tiles = tl.cdiv(T, BT)
     n = (tl.program_id(0) // tiles).to(tl.int64)
-    t = (tl.program_id(0) % tiles).to(tl.int64) * BT + tl.arange(0, BT)
+    place = (tl.program_id(0) % tiles).to(tl.int64)
     d = tl.program_id(1) * BD + tl.arange(0, BD)
-    first = tl.program_id(2).to(tl.int64) * share
+    part = (tl.program_id(2) // 2).to(tl.int64)
+    first = part * share
     count = tl.minimum(S - first, share).to(tl.int32)
-    seen, seen_d = t < T, d < D
+    rows = tl.where(count > 0, T, 0)  # none where the other input has more parts or tiles
+    t = place * BT + tl.arange(0, BT)
+    seen, seen_d = t < rows, d < tl.where(count > 0, D, 0)
     inside = seen[:, None] & seen_d[None, :]
-    mine = (n * T + t[:, None]) * D + d[None, :]
-    theirs = (n * S + first) * D + d
-    g = grad + (n * S + first) * T + t
-    a = tl.load(exp_own + mine, mask=inside, other=1.0)
-    reach = tile_reach(a)
-    m = mode(tl.maximum(reach, rows_reach(exp_other + theirs, D, count, seen_d, BD)))
+    theirs = other + (n * S + first) * D + d
+    g = grad + n * T * S + first * next_other + t * next_own
+    y = tl.load(own + (n * T + t[:, None]) * D + d[None, :], mask=inside, other=0.0)
+    y = 2.0 * y.to(tl.float32)
+    reach = tl.maximum(
+        tl.max(tl.max(tl.abs(y), 1), 0), 2.0 * rows_size(theirs, D, count, seen_d, BD)
+    )
+    m = mode(reach)
     if m == FACTORED:
         slopes, levels = _walk_others(
-            a, exp_other + theirs, g, T, D, count, seen, seen_d, BT, BD, FACTORED, FAST, WITH_V
+            raised(y), theirs, g, D, next_other, count, seen, seen_d, BT, BD,
+            FACTORED, FAST, WITH_V,
         )  # fmt: skip
     elif m == NEAR:
-        a = 2.0 * tl.load(own + mine, mask=inside, other=0.0)
         slopes, levels = _walk_others(
-            a, other + theirs, g, T, D, count, seen, seen_d, BT, BD, NEAR, FAST, WITH_V
-        )  # fmt: skip
+            y, theirs, g, D, next_other, count, seen, seen_d, BT, BD, NEAR, FAST, WITH_V
+        )
     else:
-        a = 2.0 * tl.load(own + mine, mask=inside, other=0.0)
         slopes, levels = _walk_others(
-            a, other + theirs, g, T, D, count, seen, seen_d, BT, BD, PLAIN, FAST, WITH_V
-        )  # fmt: skip
-    scale = 4.0 * tl.load(v + (n % H) * D + d, mask=seen_d, other=0.0)
-    part = tl.program_id(2).to(tl.int64) * tl.num_programs(0) + tl.program_id(0)
-    at = ((part // tiles) * T + t[:, None]) * D + d[None, :]
+            y, theirs, g, D, next_other, count, seen, seen_d, BT, BD, PLAIN, FAST, WITH_V
+        )
+    scale = 4.0 * tl.load(v + (n % H) * D + d, mask=seen_d, other=0.0).to(tl.float32)
+    row = part * (tl.num_programs(0) // tiles) + n
+    at = (row * T + t[:, None]) * D + d[None, :]
     tl.store(out + at, slopes * scale[None, :], mask=inside)
     if WITH_V:
-        tl.store(out_v + part * D + d, tl.sum(levels, 0), mask=seen_d)
+        tl.store(out_v + (row * tiles + place) * D + d, tl.sum(levels, 0), mask=seen_d)
+
+
+@kernel
+def _backward(
+    q, k, v, grad, out_q, out_k, out_v, Q, K, D, H, share_q, share_k, tiles,
+    BT: tl.constexpr, BD: tl.constexpr, FAST: tl.constexpr,
+    OF_Q: tl.constexpr, OF_K: tl.constexpr,
+):  # fmt: skip
+    """Both inputs' gradients, a tile of one each program; `tiles` cover the longer one."""
+    if tl.program_id(2) % 2 == 0:
+        if OF_Q:
+            _tile(q, k, v, grad, out_q, out_v, Q, K, D, H, K, 1, share_q, tiles, BT, BD, FAST, True)
+    else:
+        if OF_K:
+            _tile(
+                k, q, v, grad, out_k, out_v, K, Q, D, H, 1, K, share_k, tiles, BT, BD, FAST, False
+            )
 
 
 def _run_forward(query: Tensor, key: Tensor, v: Tensor) -> Tensor:
@@ -160,24 +210,17 @@ def _run_forward(query: Tensor, key: Tensor, v: Tensor) -> Tensor:
     out = query.new_empty(batch, queries, keys, dtype=torch.float32)
     if out.numel() == 0 or dim == 0:
         return out.zero_()
-    q, k = (x.mT.float().contiguous() for x in (query, key))
-    exp_q, exp_k = _powers(q, k)
-    v = v.float().contiguous()
-    tall = min(32, power(queries))
-    wide = min(64 if tall == 32 else 128, power(keys))
-    with torch.cuda.device_of(query):
-        _forward[(batch * cover(queries, tall), cover(keys, wide))](
-            q, k, exp_q, exp_k, v, out, queries, keys, dim, v.numel() // dim,
-            BQ=tall, BK=wide, FAST=fast(query), num_warps=4,
-        )  # fmt: skip
+    turned = query.new_empty(2, batch, dim, queries, dtype=torch.float32)
+    turned_key = query.new_empty(2, batch, dim, keys, dtype=torch.float32)
+    given = query, key, turned[0], turned_key[0], turned[1], turned_key[1]
+    grid = batch * cover(dim, 32), cover(max(queries, keys), 32), 2
+    rest = *query.stride(), *key.stride(), queries, keys, dim
+    launch(_turn, grid, (*given, *rest), (32, 32))
+    tall, wide = tile(batch, queries, keys, (32, 64))
+    grid = batch * cover(queries, tall), cover(keys, wide), 1
+    given = *given[2:], v.contiguous(), out, queries, keys, dim, v.numel() // dim
+    launch(_forward, grid, given, (tall, wide, fast(query)))
     return out
-
-
-def _powers(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """e^{2x} of each; infinite or zero far out, where kernels do not use it."""
-    found = tuple(torch._foreach_mul(tensors, 2.0))
-    torch._foreach_exp_(found)
-    return found
 
 
 def _run_backward(
@@ -186,39 +229,32 @@ def _run_backward(
     """Gradients of those that want one; tensors that nobody reads of the others."""
     if grad.numel() == 0 or v.numel() == 0:
         return query.new_zeros(query.shape), key.new_zeros(key.shape), torch.zeros_like(v)
-    q, k = query.float().contiguous(), key.float().contiguous()
-    exp_q, exp_k = _powers(q, k)
-    v, kind, grad = v.float().contiguous(), v.dtype, grad.float()
-    grad_query, grad_key, grad_v = (t.new_empty(0) for t in (query, key, v))
-    if for_query or for_v:
-        turned = grad.mT.contiguous()
-        grad_query, grad_v = _gradient(q, k, exp_q, exp_k, v, turned, with_v=for_v)
-    if for_key:
-        grad_key, _ = _gradient(k, q, exp_k, exp_q, v, grad.contiguous(), with_v=False)
-    return grad_query.to(query.dtype), grad_key.to(key.dtype), grad_v.view(-1).to(kind)
+    (batch, queries, dim), keys = query.shape, key.shape[1]
+    q, k, flat, grad = query.contiguous(), key.contiguous(), v.contiguous(), grad.contiguous()
+    of_q, heads = for_query or for_v, v.numel() // dim
+    tall, wide = tile(batch, max(queries, keys), dim, (16, 64))
+    tiles, columns = cover(max(queries, keys), tall), cover(dim, wide)
+    parts_q, share_q = splits(batch * cover(queries, tall) * columns, keys) if of_q else (1, keys)
+    parts_k, share_k = splits(batch * cover(keys, tall) * columns, queries) if for_key else (1, 1)
+    none = query.new_empty(0, dtype=torch.float32)
+    out_q = none.new_empty(parts_q, *query.shape) if of_q else none
+    out_k = none.new_empty(parts_k, *key.shape) if for_key else none
+    out_v = none.new_empty(parts_q, batch // heads, heads, tiles, dim) if of_q else none
+    launch(
+        _backward,
+        (batch * tiles, columns, 2 * max(parts_q, parts_k)),
+        (q, k, flat, grad, out_q, out_k, out_v, queries, keys, dim, heads, share_q, share_k, tiles),
+        (tall, wide, fast(query), of_q, for_key),
+    )
+    return (
+        _sum(out_q).to(query.dtype),
+        _sum(out_k).to(key.dtype),
+        out_v.sum((0, 1, 3)).view(-1).to(v.dtype) if for_v else none,
+    )
 
 
-def _gradient(
-    own: Tensor, other: Tensor, exp_own: Tensor, exp_other: Tensor, v: Tensor, grad: Tensor, *,
-    with_v: bool,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    (batch, length, dim), others = own.shape, other.shape[1]
-    tall, wide = min(16, power(length)), min(64, power(dim))
-    tiles = batch * cover(length, tall)
-    parts, share = splits(tiles * cover(dim, wide), others)
-    heads = v.numel() // dim
-    out = own.new_empty(parts, batch, length, dim)
-    out_v = own.new_empty(parts * tiles if with_v else 1, dim)
-    with torch.cuda.device_of(own):
-        _backward[(tiles, cover(dim, wide), parts)](
-            own, other, exp_own, exp_other, v, grad, out, out_v,
-            length, others, dim, heads, share,
-            BT=tall, BD=wide, FAST=fast(own), WITH_V=with_v, num_warps=4,
-        )  # fmt: skip
-    total = out[0] if parts == 1 else out.sum(0)
-    if not with_v:
-        return total, out_v
-    return total, out_v.view(parts, batch // heads, heads, tiles // batch, dim).sum((0, 1, 3))
+def _sum(parts: Tensor) -> Tensor:
+    return parts if parts.dim() == 1 else parts[0] if len(parts) == 1 else parts.sum(0)
 
 
 def _differentiate(run: Callable[..., Any], ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:

@@ -15,6 +15,8 @@ the reversed graph, so there are no atomic additions. Dropout is drawn again fro
 in each pass.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -37,11 +39,11 @@ def _kept(seed, place, h, H, rate):
 
 @triton.jit
 def _over_keys(
-    left, right, value, offsets, sources, context, peaks, totals, grad, out, seed,
+    left, right, value, offsets, sources, context, pack, grad, out, seed,
     Q, K, H, D, slope, rate,
     BE: tl.constexpr, BC: tl.constexpr, DROPS: tl.constexpr, BACKWARD: tl.constexpr,
 ):  # fmt: skip
-    """A query's context, and the largest score and the sum of its row.
+    """A query's context and its pack (see `_run_forward`).
 
     BACKWARD, the gradient of the query's half before it is summed over the features of a head.
     """
@@ -53,8 +55,9 @@ def _over_keys(
     first, end = tl.load(offsets + i), tl.load(offsets + i + 1)
     mine = tl.load(left + node * H + h)
     at = node * (H * D) + c
+    own = pack + node * (3 * H) + h
     if BACKWARD:
-        peak = tl.load(peaks + node * H + h)
+        peak = tl.load(own + H)
         middle = tl.load(context + at, mask=seen_c, other=0.0)
     else:
         top = tl.full((BE, BC), float("-inf"), tl.float32)
@@ -85,16 +88,16 @@ def _over_keys(
             sums += w * v
     row = tl.sum(sums, 0)
     if BACKWARD:
-        one = tl.load(totals + node * H + h)
+        share = tl.load(own + 2 * H)
         row *= tl.load(grad + at, mask=seen_c, other=0.0)
     else:
         one = tl.sum(total, 0)
-    row = row / tl.where(one > 0.0, one, 1.0)
-    if not BACKWARD:
+        share = tl.where(one > 0.0, 1.0 / tl.where(one > 0.0, one, 1.0), 0.0)
         head = seen_c & (c % D == 0)
-        tl.store(peaks + node * H + h, peak, mask=head)
-        tl.store(totals + node * H + h, one, mask=head)
-    tl.store(out + at, row, mask=seen_c)
+        tl.store(own, mine, mask=head)
+        tl.store(own + H, peak, mask=head)
+        tl.store(own + 2 * H, share, mask=head)
+    tl.store(out + at, row * share, mask=seen_c)
 
 
 @triton.jit
@@ -103,10 +106,7 @@ def _over_queries(
     Q, K, H, D, slope, rate,
     BE: tl.constexpr, BC: tl.constexpr, DROPS: tl.constexpr,
 ):  # fmt: skip
-    """A key's gradients: of its value, and of its half before the sum over a head's features.
-
-    `pack` (B, Q, 3, H) has of each query its half, its peak and 1 / total.
-    """
+    """A key's gradients: of its value, and of its half before the sum over a head's features."""
     node = tl.program_id(0).to(tl.int64)
     b, j = node // K, node % K
     c = tl.program_id(1) * BC + tl.arange(0, BC)
@@ -169,7 +169,8 @@ def edge_attention(
         to (B, Q, H, D)
     """
     graph = offsets, sources, back, targets, places
-    context, _, _ = _forward(left, right, value, seed, *graph, slope, rate)
+    run = _contexts if torch.compiler.is_compiling() else _Contexts.apply
+    context: Tensor = run(left, right, value, seed, *graph, slope, rate)[0]
     return context
 
 
@@ -179,8 +180,88 @@ def _tile(columns: int) -> dict[str, int]:
     return {"BE": min(32, 512 // wide), "BC": wide, "num_warps": 2}
 
 
+def _run_forward(
+    left: Tensor, right: Tensor, value: Tensor, seed: Tensor, offsets: Tensor, sources: Tensor,
+    slope: float, rate: float,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Context (B, Q, H, D), and the pack (B, Q, 3, H): a query's half, its peak and 1 / total."""
+    left, right, value = left.contiguous(), right.contiguous(), value.contiguous()
+    (batch, keys, heads, dim), queries = value.shape, left.shape[1]
+    context = value.new_empty(batch, queries, heads, dim)
+    pack = value.new_empty(batch, queries, 3, heads)
+    if context.numel() == 0 or keys == 0:
+        return context.zero_(), pack.zero_()
+    tile = _tile(heads * dim)
+    with torch.cuda.device_of(value):
+        _over_keys[(batch * queries, cover(heads * dim, tile["BC"]))](
+            left, right, value, offsets, sources, context, pack, context, context,
+            int(seed) if rate else 0, queries, keys, heads, dim, slope, rate,
+            DROPS=rate > 0, BACKWARD=False, **tile,
+        )  # fmt: skip
+    return context, pack
+
+
+def _run_backward(
+    grad: Tensor, context: Tensor, pack: Tensor, left: Tensor, right: Tensor, value: Tensor,
+    seed: Tensor, offsets: Tensor, sources: Tensor, back: Tensor, targets: Tensor, places: Tensor,
+    slope: float, rate: float,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """Gradients of left, right and value."""
+    grad, left, right = grad.contiguous(), left.contiguous(), right.contiguous()
+    value = value.contiguous()
+    (batch, keys, heads, dim), queries = value.shape, left.shape[1]
+    if context.numel() == 0 or keys == 0:
+        return torch.zeros_like(left), torch.zeros_like(right), torch.zeros_like(value)
+    of_left, of_right, of_value = (torch.empty_like(x) for x in (context, value, value))
+    tile = _tile(heads * dim)
+    columns = cover(heads * dim, tile["BC"])
+    number = int(seed) if rate else 0
+    with torch.cuda.device_of(value):
+        _over_keys[(batch * queries, columns)](
+            left, right, value, offsets, sources, context, pack, grad, of_left,
+            number, queries, keys, heads, dim, slope, rate,
+            DROPS=rate > 0, BACKWARD=True, **tile,
+        )  # fmt: skip
+        _over_queries[(batch * keys, columns)](
+            pack, right, value, back, targets, places, context, grad, of_right, of_value,
+            number, queries, keys, heads, dim, slope, rate, DROPS=rate > 0, **tile,
+        )  # fmt: skip
+    return of_left.sum(-1), of_right.sum(-1), of_value
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    ctx.save_for_backward(*output, *inputs[:9])
+    ctx.slope, ctx.rate = inputs[9:]
+    ctx.set_materialize_grads(False)
+
+
+def _differentiate(
+    run: Callable[..., Any], ctx: Any, grad: Tensor | None, *_: Tensor | None
+) -> tuple[Tensor | None, ...]:
+    if grad is None:
+        return (None,) * 11
+    if double_backward_wanted() and not ctx.rate:  # what Triton drops only Triton can draw again
+        inputs = (*ctx.saved_tensors[2:], ctx.slope, ctx.rate)
+        return double_backward(plain.edges, inputs, (grad,), ctx.needs_input_grad)
+    return (*run(grad, *ctx.saved_tensors, ctx.slope, ctx.rate), *(None,) * 8)
+
+
+class _Contexts(torch.autograd.Function):
+    """The operation in eager mode, without the overhead of a custom operator."""
+
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, ...]:
+        output = _run_forward(*inputs[:6], *inputs[9:])
+        _keep(ctx, inputs, output)
+        return output[:1]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        return _differentiate(_run_backward, ctx, *grads)
+
+
 @torch.library.custom_op("regard::triton_edges", mutates_args=())
-def _forward(
+def _contexts(
     left: Tensor,
     right: Tensor,
     value: Tensor,
@@ -192,25 +273,11 @@ def _forward(
     places: Tensor | None,
     slope: float,
     rate: float,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Context (B, Q, H, D), and of each row the largest score and the sum, both (B, Q, H)."""
-    left, right, value = left.contiguous(), right.contiguous(), value.contiguous()
-    (batch, keys, heads, dim), queries = value.shape, left.shape[1]
-    context = value.new_zeros(batch, queries, heads, dim)
-    peaks, totals = torch.zeros_like(left), torch.zeros_like(left)
-    if context.numel() == 0 or keys == 0:
-        return context, peaks, totals
-    tile = _tile(heads * dim)
-    with torch.cuda.device_of(value):
-        _over_keys[(batch * queries, cover(heads * dim, tile["BC"]))](
-            left, right, value, offsets, sources, context, peaks, totals, context,
-            context, int(seed) if rate else 0, queries, keys, heads, dim, slope, rate,
-            DROPS=rate > 0, BACKWARD=False, **tile,
-        )  # fmt: skip
-    return context, peaks, totals
+) -> tuple[Tensor, Tensor]:
+    return _run_forward(left, right, value, seed, offsets, sources, slope, rate)
 
 
-@_forward.register_fake
+@_contexts.register_fake
 def _(
     left: Tensor,
     right: Tensor,
@@ -223,17 +290,17 @@ def _(
     places: Tensor | None,
     slope: float,
     rate: float,
-) -> tuple[Tensor, Tensor, Tensor]:
-    rows = left.new_empty(left.shape)
-    return value.new_empty(*left.shape, value.shape[-1]), rows, torch.empty_like(rows)
+) -> tuple[Tensor, Tensor]:
+    batch, queries, heads = left.shape
+    pack = left.new_empty(batch, queries, 3, heads)
+    return value.new_empty(*left.shape, value.shape[-1]), pack
 
 
 @torch.library.custom_op("regard::triton_edges_backward", mutates_args=())
-def _backward(
+def _gradients(
     grad: Tensor,
     context: Tensor,
-    peaks: Tensor,
-    totals: Tensor,
+    pack: Tensor,
     left: Tensor,
     right: Tensor,
     value: Tensor,
@@ -246,36 +313,15 @@ def _backward(
     slope: float,
     rate: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of left, right and value."""
-    grad, left, right = grad.contiguous(), left.contiguous(), right.contiguous()
-    value = value.contiguous()
-    (batch, keys, heads, dim), queries = value.shape, left.shape[1]
-    if context.numel() == 0 or keys == 0:
-        return torch.zeros_like(left), torch.zeros_like(right), torch.zeros_like(value)
-    pack = torch.stack([left, peaks, torch.where(totals > 0, 1 / totals, 0.0)], 2)
-    of_left, of_right, of_value = (torch.empty_like(x) for x in (context, value, value))
-    tile = _tile(heads * dim)
-    columns = cover(heads * dim, tile["BC"])
-    number = int(seed) if rate else 0
-    with torch.cuda.device_of(value):
-        _over_keys[(batch * queries, columns)](
-            left, right, value, offsets, sources, context, peaks, totals, grad, of_left,
-            number, queries, keys, heads, dim, slope, rate,
-            DROPS=rate > 0, BACKWARD=True, **tile,
-        )  # fmt: skip
-        _over_queries[(batch * keys, columns)](
-            pack, right, value, back, targets, places, context, grad, of_right, of_value,
-            number, queries, keys, heads, dim, slope, rate, DROPS=rate > 0, **tile,
-        )  # fmt: skip
-    return of_left.sum(-1), of_right.sum(-1), of_value
+    graph = offsets, sources, back, targets, places
+    return _run_backward(grad, context, pack, left, right, value, seed, *graph, slope, rate)
 
 
-@_backward.register_fake
+@_gradients.register_fake
 def _(
     grad: Tensor,
     context: Tensor,
-    peaks: Tensor,
-    totals: Tensor,
+    pack: Tensor,
     left: Tensor,
     right: Tensor,
     value: Tensor,
@@ -291,19 +337,4 @@ def _(
     return left.new_empty(left.shape), right.new_empty(right.shape), value.new_empty(value.shape)
 
 
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
-    ctx.save_for_backward(*output, *inputs[:9])
-    ctx.slope, ctx.rate = inputs[9:]
-    ctx.set_materialize_grads(False)
-
-
-def _differentiate(ctx: Any, grad: Tensor | None, *_: Tensor | None) -> tuple[Tensor | None, ...]:
-    if grad is None:
-        return (None,) * 11
-    if double_backward_wanted() and not ctx.rate:  # what Triton drops only Triton can draw again
-        inputs = (*ctx.saved_tensors[3:], ctx.slope, ctx.rate)
-        return double_backward(plain.edges, inputs, (grad,), ctx.needs_input_grad)
-    return (*_backward(grad, *ctx.saved_tensors, ctx.slope, ctx.rate), *(None,) * 8)
-
-
-_forward.register_autograd(_differentiate, setup_context=_keep)
+_contexts.register_autograd(partial(_differentiate, _gradients), setup_context=_keep)

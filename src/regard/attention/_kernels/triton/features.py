@@ -8,14 +8,17 @@ program per tile of queries loops over the keys, and one per tile of keys over t
 recompute the weights. There are no atomic additions.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from regard.attention._kernels import plain
-from regard.attention._kernels.triton._features import over_keys, over_queries
-from regard.attention._kernels.triton._math import cover, exponentials, fast, power
+from regard.attention._kernels.triton._features import contexts, gradients
+from regard.attention._kernels.triton._launch import launch
+from regard.attention._kernels.triton._math import cover, fast, tile
 from regard.native.twice import double_backward, double_backward_wanted
 
 __all__ = ["MOST", "feature_attention"]
@@ -47,31 +50,85 @@ def feature_attention(
         query (B, Q, D), key (B, K, D), value (B, K, D), start and stop (B, Q) int32, mask
         (B, Q, K) bool, all with any strides, to (B, Q, D)
     """
-    context, _ = _forward(query, key, value, start, stop, mask, scale, bound)
+    if torch.compiler.is_compiling():
+        context, _ = _contexts(query, key, value, start, stop, mask, scale, bound)
+    else:
+        context = _Contexts.apply(query, key, value, start, stop, mask, scale, bound)
     return context.to(value.dtype)
 
 
-def _arguments(
-    query: Tensor, key: Tensor, value: Tensor, start: Tensor, stop: Tensor, mask: Tensor | None,
-    scale: float, bound: float, wide: int,
-) -> tuple[list[Any], list[Any]]:  # fmt: skip
-    """What all kernels take first, and what they take last."""
-    reach = query.new_zeros((), dtype=torch.float32)
-    exp_q = exponentials(query, 2 / scale, reach, 16, wide)
-    exp_k = exponentials(key, 2 / scale, reach, 16, wide)
-    masks = (
-        query.new_zeros((1, 1, 1), dtype=torch.uint8) if mask is None else mask.view(torch.uint8)
-    )
-    first = [query, key, value, exp_q, exp_k, reach, start, stop, masks]
-    strides = [s for x in (query, key, value, start, stop, masks) for s in x.stride()]
-    sizes = [query.shape[1], key.shape[1], query.shape[2]]
-    padded = [exp_q.shape[1], exp_k.shape[1], exp_q.shape[2]]
+def _rest(
+    query: Tensor, key: Tensor, start: Tensor, stop: Tensor, mask: Tensor | None,
+    scale: float, bound: float,
+) -> tuple[tuple[int, int], tuple[Any, ...], tuple[Any, ...]]:  # fmt: skip
+    """Tiles and columns, the arguments after the tensors, and the constants."""
+    (_, queries, dim), keys = query.shape, key.shape[1]
+    tall, wide = tile(len(query), max(queries, keys), dim, (16, 64))
+    tiles, columns = cover(max(queries, keys), tall), cover(dim, wide)
+    strides = (*start.stride(), *stop.stride(), *((0, 0, 0) if mask is None else mask.stride()))
     # The derivative of exp(a tanh(x / c)) is 4 a / c times the weight times tanh' / 4.
-    return first, [*strides, *sizes, *padded, 2 / scale, bound * _LOG2E, 4 * bound / scale]
+    numbers = 2 / scale, bound * _LOG2E, 4 * bound / scale
+    constants = tall, wide, fast(query), mask is not None
+    return (tiles, columns), (*strides, queries, keys, dim, tiles, *numbers), constants
+
+
+def _run_forward(
+    query: Tensor, key: Tensor, value: Tensor, start: Tensor, stop: Tensor, mask: Tensor | None,
+    scale: float, bound: float,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Context and the sum of each row's weights, in fp32: the backward pass needs its digits."""
+    context = value.new_empty(query.shape, dtype=torch.float32)
+    total = torch.empty_like(context)
+    if context.numel() == 0 or key.shape[1] == 0:
+        return context.zero_(), total.zero_()
+    query, key, value = query.contiguous(), key.contiguous(), value.contiguous()
+    (tiles, columns), rest, constants = _rest(query, key, start, stop, mask, scale, bound)
+    masks = start if mask is None else mask.view(torch.uint8)
+    given = query, key, value, start, stop, masks, context, total, *rest
+    launch(contexts, (len(query) * tiles, columns, 1), given, constants)
+    return context, total
+
+
+def _run_backward(
+    grad: Tensor, context: Tensor, total: Tensor, query: Tensor, key: Tensor, value: Tensor,
+    start: Tensor, stop: Tensor, mask: Tensor | None, scale: float, bound: float,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    if context.numel() == 0 or key.shape[1] == 0:
+        return query.new_zeros(query.shape), key.new_zeros(key.shape), value.new_zeros(value.shape)
+    query, key, value, grad = (x.contiguous() for x in (query, key, value, grad))
+    grads = torch.empty_like(query), torch.empty_like(key), torch.empty_like(value)
+    (tiles, columns), rest, constants = _rest(query, key, start, stop, mask, scale, bound)
+    masks = start if mask is None else mask.view(torch.uint8)
+    given = query, key, value, start, stop, masks, context, total, grad, *grads, *rest
+    launch(gradients, (len(query) * tiles, columns, 2), given, constants)
+    return grads
+
+
+def _differentiate(run: Callable[..., Any], ctx: Any, grad: Tensor | None, *_: Any) -> Any:
+    if grad is None:
+        return (None,) * 8
+    if double_backward_wanted():
+        inputs = (*ctx.saved_tensors[2:], *ctx.numbers)
+        return double_backward(plain.features, inputs, (grad,), ctx.needs_input_grad)
+    return (*run(grad, *ctx.saved_tensors, *ctx.numbers), *(None,) * 5)
+
+
+class _Contexts(torch.autograd.Function):
+    """The operation in eager mode, without the overhead of a custom operator."""
+
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> Tensor:
+        context, total = _run_forward(*inputs)
+        _keep(ctx, inputs, (context, total))
+        return context
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> Any:
+        return _differentiate(_run_backward, ctx, *grads)
 
 
 @torch.library.custom_op("regard::triton_features", mutates_args=())
-def _forward(
+def _contexts(
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -81,24 +138,10 @@ def _forward(
     scale: float,
     bound: float,
 ) -> tuple[Tensor, Tensor]:
-    """Context and the sum of each row's weights, in fp32: the backward pass needs its digits."""
-    batch, queries, dim = query.shape
-    context = value.new_empty(batch, queries, dim, dtype=torch.float32)
-    total = torch.empty_like(context)
-    if context.numel() == 0 or key.shape[1] == 0:
-        return context.zero_(), total.zero_()
-    wide = min(64, power(dim))
-    first, last = _arguments(query, key, value, start, stop, mask, scale, bound, wide)
-    with torch.cuda.device_of(query):
-        over_keys[(batch * cover(queries, 16), cover(dim, wide))](
-            *first, context, total, context, context, *last,
-            BT=16, BD=wide, FAST=fast(query), MASKED=mask is not None, BACKWARD=False,
-            num_warps=4,
-        )  # fmt: skip
-    return context, total
+    return _run_forward(query, key, value, start, stop, mask, scale, bound)
 
 
-@_forward.register_fake
+@_contexts.register_fake
 def _(
     query: Tensor,
     key: Tensor,
@@ -114,7 +157,7 @@ def _(
 
 
 @torch.library.custom_op("regard::triton_features_backward", mutates_args=())
-def _backward(
+def _gradients(
     grad: Tensor,
     context: Tensor,
     total: Tensor,
@@ -127,26 +170,11 @@ def _backward(
     scale: float,
     bound: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    grad = grad.contiguous()
-    grads = query.new_zeros(query.shape), key.new_zeros(key.shape), value.new_zeros(value.shape)
-    if context.numel() == 0 or key.shape[1] == 0:
-        return grads
-    batch, queries, dim = query.shape
-    wide = min(64, power(dim))
-    first, last = _arguments(query, key, value, start, stop, mask, scale, bound, wide)
-    options = {"BT": 16, "BD": wide, "FAST": fast(query), "MASKED": mask is not None}
-    columns = cover(dim, wide)
-    with torch.cuda.device_of(query):
-        over_keys[(batch * cover(queries, 16), columns)](
-            *first, context, total, grad, grads[0], *last, **options, BACKWARD=True, num_warps=4
-        )
-        over_queries[(batch * cover(key.shape[1], 16), columns)](
-            *first, context, total, grad, grads[1], grads[2], *last, **options, num_warps=4
-        )
-    return grads
+    inputs = query, key, value, start, stop, mask
+    return _run_backward(grad, context, total, *inputs, scale, bound)
 
 
-@_backward.register_fake
+@_gradients.register_fake
 def _(
     grad: Tensor,
     context: Tensor,
@@ -169,13 +197,4 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> N
     ctx.set_materialize_grads(False)
 
 
-def _differentiate(ctx: Any, grad: Tensor | None, _: Tensor | None) -> tuple[Tensor | None, ...]:
-    if grad is None:
-        return (None,) * 8
-    if double_backward_wanted():
-        inputs = (*ctx.saved_tensors[2:], *ctx.numbers)
-        return double_backward(plain.features, inputs, (grad,), ctx.needs_input_grad)
-    return (*_backward(grad, *ctx.saved_tensors, *ctx.numbers), *(None,) * 5)
-
-
-_forward.register_autograd(_differentiate, setup_context=_keep)
+_contexts.register_autograd(partial(_differentiate, _gradients), setup_context=_keep)
