@@ -4,13 +4,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import torch
+
 from regard import store, tasks
 from regard._recipe import old_names
 from regard._recipe.layers import override
 from regard.errors import RequestError
 from regard.loaded import Loaded
 
-__all__ = ["opened"]
+__all__ = ["device_named", "opened"]
 
 
 def opened(
@@ -19,6 +21,7 @@ def opened(
     n_best: int = 1,
     others: Sequence[str] | None = None,
     graph: str | None = None,
+    device: str = "cpu",
     told: Callable[[str], None] = lambda sentence: None,
 ) -> Loaded:
     """Load a folder and lay changes over its decoder and its task.
@@ -28,11 +31,13 @@ def opened(
             task (`task.KEY`).
         others: folders whose models and this one become one ensemble.
         graph: where nodes are.
+        device: where the model computes; see `device_named`.
         told: takes a sentence for each key under an old name.
 
     Raises:
-        RequestError: no such folder, or no such setting.
+        RequestError: no such folder, no such setting, or no such device.
     """
+    there = device_named(device)
     decode: dict[str, Any] = {}
     task: dict[str, Any] = {}
     for change in changes or ():
@@ -58,4 +63,21 @@ def opened(
         loaded = replace(loaded, task=made, fields=made.reread(loaded.fields))
     if graph is not None:
         loaded = replace(loaded, task=loaded.task.on(graph))
-    return loaded.with_decoder(n_best, **decode)
+    return loaded.to(there).with_decoder(n_best, **decode)
+
+
+def device_named(name: str) -> str:
+    """The device of a name: `cpu`, `cuda`, or `auto` for a GPU where there is one.
+
+    Raises:
+        RequestError: another name, or no GPU.
+    """
+    if name not in ("cpu", "cuda", "auto"):
+        raise RequestError(f"--device: expected cpu, cuda or auto, got {name!r}")
+    found = torch.cuda.is_available()
+    if name == "cuda" and not found:
+        raise RequestError(
+            "--device cuda: expected a GPU with CUDA, and PyTorch finds none here; "
+            "auto uses what is available"
+        )
+    return "cuda" if found and name != "cpu" else "cpu"

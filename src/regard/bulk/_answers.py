@@ -13,6 +13,7 @@ from regard.bulk._order import Order
 from regard.errors import RegardError, RequestError
 from regard.loaded import Loaded
 from regard.tasks import Prediction, words
+from regard.tasks.given import device_of
 
 __all__ = ["Answering", "changing"]
 
@@ -31,8 +32,9 @@ class Answering:
     def __init__(self, order: Order, weights: Path | None = None, digest: str = "") -> None:
         own = order
         self.order = own
-        self.loaded = opened(own.folder, own.changes, own.n_best, own.others, own.graph)
-        if weights is not None:
+        self.loaded = opened(own.folder, own.changes, own.n_best, own.others, own.graph, own.device)
+        on_cpu = device_of(self.loaded.model).type == "cpu"
+        if weights is not None and on_cpu:
             try:
                 weights.mkdir(parents=True, exist_ok=True)
                 shared(self.loaded.model, weights, digest)

@@ -26,6 +26,7 @@ class Order:
         columns: which key or column of JSON lines and TSV an input is.
         output_column: which key or column the output takes, in place of what is there.
         threads: CPU threads of each process.
+        device: `cpu`, `cuda` or `auto`; processes of one machine share its GPU.
     """
 
     folder: str
@@ -45,6 +46,7 @@ class Order:
     columns: tuple[tuple[str, str | int], ...] = ()
     output_column: str | None = None
     threads: int = 1
+    device: str = "cpu"
 
     def plain(self) -> dict[str, Any]:
         """As JSON can hold it; `Order.of` reads it."""
@@ -68,7 +70,10 @@ class Order:
         plain = self.plain()
         told: dict[str, Any] = {"chunk": CHUNK}
         for one in fields(self):
-            if one.name in ("folder", "others", "threads") or plain[one.name] == one.default:
+            if (
+                one.name in ("folder", "others", "threads", "device")
+                or plain[one.name] == one.default
+            ):
                 continue
             value = plain[one.name]
             told[one.name] = _digest(value) if one.name in ("lexicon", "graph") else value

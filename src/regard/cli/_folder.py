@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Changes",
     "Columns",
+    "Device",
     "Folder",
     "OfGraph",
     "Others",
@@ -41,6 +42,10 @@ Threads = Annotated[
     int | None,
     typer.Option(min=1, metavar="N", help="CPU threads; fewer is faster on a busy machine."),
 ]
+Device = Annotated[
+    str,
+    typer.Option(metavar="cpu|cuda|auto", help="Where it computes; auto: a GPU if there is one."),
+]
 Columns = Annotated[
     str | None,
     typer.Option("--columns", metavar="FIELD=A,…", help="Default: the folder's."),
@@ -64,11 +69,12 @@ def open_folder(
     threads: int | None = None,
     others: Sequence[str] | None = None,
     graph: str | None = None,
+    device: str = "cpu",
 ) -> "Loaded":
     """Load a folder and lay changes over its decoder and its task; see `regard._opening`.
 
     Raises:
-        RequestError: no such folder, or no such setting.
+        RequestError: no such folder, no such setting, or no such device.
     """
     from regard._opening import opened
 
@@ -76,7 +82,7 @@ def open_folder(
         import torch
 
         torch.set_num_threads(threads)
-    return opened(folder, changes, n_best, others, graph, say)
+    return opened(folder, changes, n_best, others, graph, device, say)
 
 
 def named_columns(text: str | None) -> dict[str, str | int]:

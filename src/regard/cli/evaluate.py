@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli._common import Json, columns, emit, print_result, say
-from regard.cli._folder import Changes, Columns, Folder, Others, Threads, named_columns, open_folder
+from regard.cli._folder import (
+    Changes,
+    Columns,
+    Device,
+    Folder,
+    Others,
+    Threads,
+    named_columns,
+    open_folder,
+)
 from regard.cli._progress import counted
 from regard.compare import scored
 from regard.errors import RequestError
@@ -36,6 +45,7 @@ def evaluate(
     changes: Changes = None,
     others: Others = None,
     threads: Threads = None,
+    device: Device = "cpu",
     as_json: Json = False,
 ) -> None:
     """Score a model with the field's official scorers.
@@ -50,7 +60,7 @@ def evaluate(
         regard evaluate de-en-small --data test.jsonl --json --set beam_size=1
         regard evaluate runs/first --with runs/second     # an ensemble
     """
-    loaded = open_folder(folder, changes, threads=threads, others=others)
+    loaded = open_folder(folder, changes, threads=threads, others=others, device=device)
     with counted(loaded, "examples") as watched:
         result = measure(watched, data, named_columns(named), split)
     ranges = _expected(loaded) if check else {}

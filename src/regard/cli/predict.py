@@ -22,6 +22,7 @@ from regard.cli._common import Json, emit, print_result, say
 from regard.cli._folder import (
     Changes,
     Columns,
+    Device,
     Folder,
     OfGraph,
     Others,
@@ -102,6 +103,7 @@ def predict(
     changes: Changes = None,
     others: Others = None,
     threads: Threads = None,
+    device: Device = "cpu",
     graph: OfGraph = None,
     must: Annotated[list[str] | None, typer.Option(hidden=True)] = None,
     never: Annotated[list[str] | None, typer.Option(hidden=True)] = None,
@@ -146,7 +148,7 @@ def predict(
             bad_words=tuple(_under_old_name("never", never, bad_words) or ()),
             align=align, replace_unknown=replace_unknown, lexicon=lexicon, attention=attention,
             head=head, as_json=as_json, columns=tuple(named_columns(named).items()),
-            threads=threads or 1, output_column=output_column,
+            threads=threads or 1, device=device, output_column=output_column,
         )  # fmt: skip
         return
     refuse_without_output(
@@ -154,7 +156,7 @@ def predict(
     )
     if texts and input:
         raise RequestError("give texts or --input, not both")
-    loaded = open_folder(folder, changes, n_best, threads, others, graph)
+    loaded = open_folder(folder, changes, n_best, threads, others, graph, device)
     if n_best > 1 and not as_json:
         say(f"--n-best {n_best}: alternatives are only shown with --json")
     if into is not None:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from regard.cli._common import say, show_traces
+from regard.cli._folder import Device
 from regard.errors import RequestError
 
 __all__ = ["serve"]
@@ -31,6 +32,7 @@ def serve(
     threads: Annotated[
         int, typer.Option(min=1, metavar="N", help="CPU threads of each process.")
     ] = 1,
+    device: Device = "cpu",
     changes: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="A setting of the decoder (beam_size=1)."),
@@ -100,6 +102,14 @@ def serve(
         regard serve de-en-small --host 0.0.0.0 --keys keys.txt --workers 4
     """
     _check_extra()
+    from regard._opening import device_named
+
+    there = device_named(device)
+    if there != "cpu" and workers > 1:
+        raise RequestError(
+            f"--workers {workers}: on a GPU one process serves, whose batches are the larger; "
+            "leave it out"
+        )
     from regard.serve._settings import Limits, Settings, bound, named
 
     limits = Limits(
@@ -111,7 +121,7 @@ def serve(
     hosts = () if "*" in names or (not names and host not in LOCAL) else (*LOCAL, *names)
     settings = Settings(
         models=named(folders), host=host, port=port, limits=limits, changes=tuple(changes or ()),
-        batch_tokens=batch_tokens, join=join, wait=wait_ms / 1000, threads=threads,
+        batch_tokens=batch_tokens, join=join, wait=wait_ms / 1000, threads=threads, device=there,
         keys=_keys(keys),
         hosts=hosts, proxy=tuple(proxy or ()), reload=reload, grace=grace, log_texts=log_texts,
     )  # fmt: skip

@@ -140,6 +140,7 @@ class Models:
         loaded = store.load(folder)
         for change in self.settings.changes:
             loaded = _changed(loaded, change)
+        loaded.to(self.settings.device)
         if self.settings.shared is not None:
             shared(loaded.model, self.settings.shared, _digest(loaded))
         return Served(name, loaded, revision, stamp)

@@ -57,6 +57,7 @@ class Settings:
         join: texts join the beam search that is under way, in place of waiting for its end.
         wait: seconds that a text waits for others where nothing is being computed.
         threads: CPU threads of a process.
+        device: `cpu` or `cuda`.
         keys: of which a request must have one; none: everybody may ask.
         hosts: names under which requests may come; none: any.
         proxy: addresses of reverse proxies whose `X-Forwarded-For` is believed.
@@ -75,6 +76,7 @@ class Settings:
     join: bool = True
     wait: float = 0.003
     threads: int = 1
+    device: str = "cpu"
     keys: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     proxy: tuple[str, ...] = ()

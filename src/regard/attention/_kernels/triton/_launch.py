@@ -26,7 +26,7 @@ def kernel(function: Callable[..., Any]) -> Any:
         for name, parameter in inspect.signature(function).parameters.items()
         if parameter.annotation is not tl.constexpr
     ]
-    return triton.jit(function, do_not_specialize=given, do_not_specialize_on_alignment=given)  # type: ignore[call-overload]
+    return triton.jit(function, do_not_specialize=given, do_not_specialize_on_alignment=given)
 
 
 def launch(

@@ -218,8 +218,8 @@ def _run_forward(query: Tensor, key: Tensor, v: Tensor) -> Tensor:
     launch(_turn, grid, (*given, *rest), (32, 32))
     tall, wide = tile(batch, queries, keys, (32, 64))
     grid = batch * cover(queries, tall), cover(keys, wide), 1
-    given = *given[2:], v.contiguous(), out, queries, keys, dim, v.numel() // dim
-    launch(_forward, grid, given, (tall, wide, fast(query)))
+    read = *given[2:], v.contiguous(), out, queries, keys, dim, v.numel() // dim
+    launch(_forward, grid, read, (tall, wide, fast(query)))
     return out
 
 
