@@ -70,10 +70,8 @@ class Order:
         plain = self.plain()
         told: dict[str, Any] = {"chunk": CHUNK}
         for one in fields(self):
-            if (
-                one.name in ("folder", "others", "threads", "device")
-                or plain[one.name] == one.default
-            ):
+            apart = one.name in ("folder", "others", "threads", "device")
+            if apart or plain[one.name] == one.default:
                 continue
             value = plain[one.name]
             told[one.name] = _digest(value) if one.name in ("lexicon", "graph") else value
