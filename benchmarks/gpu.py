@@ -52,6 +52,7 @@ def pairs(quick: bool) -> list[Callable[[], Pair]]:
         *(lambda s=s: additive(*s) for s in shapes),
         lambda: step(32, 50, 256),
         *(lambda s=s: features(*s) for s in widths),
+        lambda: graph(2_708, 10_556),  # as many as Cora has
         lambda: graph(nodes, 20 * nodes),
         lambda: window(length),
         lambda: bias(length // 4),

@@ -87,7 +87,9 @@ class EdgeWise:
         left, right = score.query_half(query)[..., 0], call.keys[..., 0]
         if select.temperature != 1.0:  # leaky(x) / t = leaky(x / t)
             left, right = left / select.temperature, right / select.temperature
-        batch = torch.broadcast_shapes(left.shape[:-1], right.shape[:-1], value.shape[:-2])
+        batch = value.shape[:-2]
+        if not batch == left.shape[:-1] == right.shape[:-1]:
+            batch = torch.broadcast_shapes(left.shape[:-1], right.shape[:-1], batch)
         heads = batch[-1] if batch else 1
         rate = read.dropout if read.training else 0.0
         seed = torch.randint(1 << 62, (1,)) if rate else torch.zeros(1, dtype=torch.int64)

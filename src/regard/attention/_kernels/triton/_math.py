@@ -27,7 +27,6 @@ __all__ = [
     "rows_size",
     "splits",
     "squash",
-    "tile",
 ]
 
 FACTORED, NEAR, PLAIN = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
@@ -38,9 +37,6 @@ _HUGE = tl.constexpr(1e37)  # keeps E * r finite: 1 / _HUGE is a normal number t
 _LOG2E = tl.constexpr(1.4426950408889634)
 _LN2_HIGH = tl.constexpr(0.693359375)  # few bits: a whole number times it is exact
 _LN2_LOW = tl.constexpr(-2.1219444005469057e-4)
-
-PROGRAMS = 512  # enough for a large GPU; that of the machine must not change a result
-LEAST = 256
 
 
 @triton.jit
@@ -137,14 +133,6 @@ def cover(size: int, tile: int) -> int:
 def fast(x: Tensor) -> bool:
     """Whether the one-instruction reciprocal is there: not in the interpreter, nor on AMD."""
     return x.is_cuda and torch.version.hip is None
-
-
-def tile(batch: int, rows: int, columns: int, most: tuple[int, int]) -> tuple[int, int]:
-    """Rows and columns of a program's tile: at most so many, fewer where there are few programs."""
-    tall, wide = min(most[0], power(rows)), min(most[1], power(columns))
-    while tall * wide > LEAST and batch * cover(rows, tall) * cover(columns, wide) < PROGRAMS:
-        tall, wide = (tall // 2, wide) if tall >= wide else (tall, wide // 2)
-    return tall, wide
 
 
 def splits(programs: int, rows: int) -> tuple[int, int]:

@@ -30,12 +30,12 @@ from regard.attention._kernels.triton._math import (
     exponential,
     fast,
     mode,
+    power,
     raised,
     rows_reach,
     rows_size,
     splits,
     squash,
-    tile,
 )
 from regard.native.twice import double_backward, double_backward_wanted
 
@@ -216,7 +216,7 @@ def _run_forward(query: Tensor, key: Tensor, v: Tensor) -> Tensor:
     grid = batch * cover(dim, 32), cover(max(queries, keys), 32), 2
     rest = *query.stride(), *key.stride(), queries, keys, dim
     launch(_turn, grid, (*given, *rest), (32, 32))
-    tall, wide = tile(batch, queries, keys, (32, 64))
+    tall, wide = min(16, power(queries)), min(64, power(keys))
     grid = batch * cover(queries, tall), cover(keys, wide), 1
     read = *given[2:], v.contiguous(), out, queries, keys, dim, v.numel() // dim
     launch(_forward, grid, read, (tall, wide, fast(query)))
@@ -232,7 +232,7 @@ def _run_backward(
     (batch, queries, dim), keys = query.shape, key.shape[1]
     q, k, flat, grad = query.contiguous(), key.contiguous(), v.contiguous(), grad.contiguous()
     of_q, heads = for_query or for_v, v.numel() // dim
-    tall, wide = tile(batch, max(queries, keys), dim, (16, 64))
+    tall, wide = min(16, power(max(queries, keys))), min(64, power(dim))
     tiles, columns = cover(max(queries, keys), tall), cover(dim, wide)
     parts_q, share_q = splits(batch * cover(queries, tall) * columns, keys) if of_q else (1, keys)
     parts_k, share_k = splits(batch * cover(keys, tall) * columns, queries) if for_key else (1, 1)
