@@ -85,6 +85,8 @@ WRITES = {
     **of(test_captioner, test_captioner.CLIPS, lambda: (test_captioner.clips(), targets())),
     **of(test_frames, test_frames.GENERATORS, lambda: (test_frames.sounds(), targets())),
 }  # fmt: skip
+
+
 def remembers(name: str) -> Case:
     """A memory network, whose answers and words are of one vocabulary."""
 
