@@ -236,10 +236,11 @@ def _run_backward(
     tiles, columns = cover(max(queries, keys), tall), cover(dim, wide)
     parts_q, share_q = splits(batch * cover(queries, tall) * columns, keys) if of_q else (1, keys)
     parts_k, share_k = splits(batch * cover(keys, tall) * columns, queries) if for_key else (1, 1)
-    none = query.new_empty(0, dtype=torch.float32)
-    out_q = none.new_empty(parts_q, *query.shape) if of_q else none
-    out_k = none.new_empty(parts_k, *key.shape) if for_key else none
-    out_v = none.new_empty(parts_q, batch // heads, heads, tiles, dim) if of_q else none
+    none = (0,)
+    of_heads = parts_q, batch // heads, heads, tiles, dim
+    out_q = query.new_empty((parts_q, *query.shape) if of_q else none, dtype=torch.float32)
+    out_k = query.new_empty((parts_k, *key.shape) if for_key else none, dtype=torch.float32)
+    out_v = query.new_empty(of_heads if of_q else none, dtype=torch.float32)
     launch(
         _backward,
         (batch * tiles, columns, 2 * max(parts_q, parts_k)),
@@ -249,7 +250,7 @@ def _run_backward(
     return (
         _sum(out_q).to(query.dtype),
         _sum(out_k).to(key.dtype),
-        out_v.sum((0, 1, 3)).view(-1).to(v.dtype) if for_v else none,
+        out_v.sum((0, 1, 3)).view(-1).to(v.dtype) if for_v else v.new_empty(0),
     )
 
 
