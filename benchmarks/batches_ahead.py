@@ -3,7 +3,7 @@
     python benchmarks/batches_ahead.py [--rounds 7] [--threads 1]
 
 Wall-clock time of 20 training steps in turns, with batches made when asked for and with two
-made ahead, for a model that is fast and one that is not, on the pronunciations that come along. The
+made ahead, for a model that is fast and one that is not, on the included pronunciations. The
 share of collating in a step says what there is to gain at most.
 """
 

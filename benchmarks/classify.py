@@ -3,7 +3,7 @@
     python benchmarks/classify.py                        # cnn and bilstm, 10,000 texts, 5 repeats
     python benchmarks/classify.py cnn --threads 1 --profile
 
-Each model is trained for one epoch on the phrases that come along, in seconds. The texts are those
+Each model is trained for one epoch on the included phrases, in seconds. The texts are those
 phrases, each with a word of another one put into it, so that no two are the same and all words are
 known. A row says texts a second, by the clock and by CPU time: min, median and max over the
 repeats; `outside` is the share of CPU time that is not in the model. scikit-learn's tf-idf with a

@@ -32,7 +32,7 @@ class Picture(NamedTuple):
     """What is drawn.
 
     Args:
-        model: a recipe, or a model that comes along.
+        model: a recipe, or a shipped model.
         inputs: what it looks at; `TAR:MEMBER` is a file of an archive of REGARD_DATA, `NPZ:NUMBER`
             a picture of an array.
         options: of `regard look`.

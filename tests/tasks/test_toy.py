@@ -27,7 +27,7 @@ train:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """English and German sentences that come along, as a TSV with a label column."""
+    """Included English and German sentences, as a TSV with a label column."""
     place = tmp_path_factory.mktemp("data")
     files = [("mt-bible-de", "test"), ("mt-bible-de", "dev"), ("mt-gnome-de", "test")]
     for split, (name, own) in zip(("train", "dev", "test"), files, strict=True):

@@ -66,7 +66,7 @@ def _table(task: str | None) -> str:
     return (
         columns([head, *rows])
         + "\n\nOne of them: regard models NAME"
-        + (f"\nTrained ones that come along: {', '.join(_shipped())}" if task is None else "")
+        + (f"\nIncluded, trained: {', '.join(_shipped())}" if task is None else "")
     )
 
 
