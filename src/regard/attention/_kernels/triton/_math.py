@@ -41,7 +41,7 @@ _LN2_LOW = tl.constexpr(-2.1219444005469057e-4)
 
 @triton.jit
 def mode(reach):
-    """How to compute every pair, from the largest exponent of all inputs."""
+    """How to compute the pairs of a tile, from the largest |2x| of its inputs."""
     return tl.where(reach > _LARGE, PLAIN, tl.where(reach < _SMALL, NEAR, FACTORED))
 
 
