@@ -33,6 +33,7 @@ VARIANTS = {
         "transformer",
         {"positions": "shaw", "clip": 2, "relative": "keys", "relative_tables": "shared"},
     ),
+    "transformer with biases of offsets": ("transformer", {"positions": "bias", "clip": 2}),
     "transformer with both": ("transformer", {"positions": "shaw", "clip": 2, "window": 4}),
 }
 CHECKS = [

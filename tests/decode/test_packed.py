@@ -77,6 +77,8 @@ VARIANTS = {
     "shaw-shared": lambda: a_transformer(positions="shaw", clip=9, relative_tables="shared"),
     "shaw-keys": lambda: a_transformer(positions="shaw", clip=40, relative="keys", heads=2),
     "shaw-values": lambda: a_transformer(positions="shaw", clip=1, relative="values", heads=1),
+    "bias": lambda: biased(a_transformer(positions="bias", clip=3)),
+    "bias-window": lambda: biased(a_transformer(positions="bias", clip=40, window=7, norm="pre")),
     "window": lambda: a_transformer(window=4),
     "shaw-window": lambda: a_transformer(positions="shaw", clip=2, window=7, norm="pre"),
     "follow": a_following,
@@ -91,7 +93,7 @@ def biased(model):
     """Biases that are not zero."""
     with torch.no_grad():
         for name, p in model.named_parameters():
-            if name.endswith("bias"):
+            if name.endswith(("bias", "position.table")):
                 p.normal_(std=0.2)
     return model
 

@@ -79,18 +79,23 @@ def numpy_forward(model, source, target, window=None, positions=True):
         return (x - mean) / np.sqrt(var + 1e-6) * p[f"{name}.weight"] + p[f"{name}.bias"]
 
     def relative(name, queries, keys):
-        """Shaw's vectors of each head and pair: (H, Q, K, D); zeros where the model has none."""
+        """Shaw's vectors of each head and pair: (H, Q, K, D); zeros where the model has none.
+
+        Biases are vectors of one number.
+        """
         if name not in p:
             return np.zeros((heads, queries, keys, model.dim // heads))
-        table = np.broadcast_to(p[name], (heads, *p[name].shape[-2:]))  # of each head, or shared
+        each = p[name][..., None] if "position" in name else p[name]
+        table = np.broadcast_to(each, (heads, *each.shape[-2:]))  # of each head, or shared
         clip = table.shape[1] // 2
         offset = [[max(-clip, min(clip, j - i)) for j in range(keys)] for i in range(queries)]
         return table[:, np.array(offset) + clip]
 
     def attend(name, x, y, causal=False):
         out = []
-        a_k, a_v = (
-            relative(f"{name}.attention.{part}.table", len(x), len(y)) for part in ("score", "read")
+        a_k, a_v, bias = (
+            relative(f"{name}.attention.{part}.table", len(x), len(y))
+            for part in ("score", "read", "position")
         )
         q, k, v = (
             z @ p[f"{name}.{part}.weight"].T for z, part in ((x, "query"), (y, "key"), (y, "value"))
@@ -104,7 +109,7 @@ def numpy_forward(model, source, target, window=None, positions=True):
                     first = i - window // 2
                     seen = [j for j in seen if first <= j < first + window]
                 e = np.array([q_h[i] @ (k_h[j] + a_k[h, i, j]) for j in seen])
-                w = np.exp(e / np.sqrt(q_h.shape[1]))
+                w = np.exp(e / np.sqrt(q_h.shape[1]) + bias[h, i, seen, 0])
                 w /= w.sum()
                 out.append(
                     sum(w_j * (v_h[j] + a_v[h, i, j]) for w_j, j in zip(w, seen, strict=True))
@@ -152,9 +157,13 @@ def test_forward_is_the_papers_equations():
 
 
 @pytest.mark.parametrize("window", [None, 1, 3, 4])
-@pytest.mark.parametrize("positions", ["sinusoid", "shaw"])
+@pytest.mark.parametrize("positions", ["sinusoid", "shaw", "bias"])
 def test_variants_are_their_equations(positions, window):
     model = tiny(positions=positions, clip=2, window=window)
+    biases = [p for name, p in model.named_parameters() if name.endswith("position.table")]
+    assert len(biases) == (4 if positions == "bias" else 0)
+    for table in biases:
+        torch.nn.init.normal_(table)
     source, target = [5, 9, 4, 7, 6, 11, EOS], [BOS, 6, 3, 8, 12]
     got = model(torch.tensor([source]), torch.tensor([target])).logits[0]
     expected = numpy_forward(model, source, target, window, positions == "sinusoid")
@@ -244,6 +253,7 @@ def test_parameters_of_relative_positions():
     assert own - plain == 405_504  # 12 layers, keys and values, a table for each of 8 heads
     assert core(positions="shaw", relative_tables="shared") - plain == 50_688
     assert core(positions="shaw", relative="keys") - plain == 405_504 // 2
+    assert core(positions="bias") - plain == 12 * 8 * 33
 
 
 def test_thing_8_the_default_is_post_norm_without_attention_or_activation_dropout():

@@ -7,6 +7,7 @@ beam that is re-ordered moves no keys.
 """
 
 import ctypes
+import math
 from types import NoneType
 from typing import Any
 
@@ -14,7 +15,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from regard.attention import Causal, RelativeKeys, RelativeValues, ScaledDot, WeightedSum, Window
+from regard.attention import (
+    Causal,
+    RelativeBias,
+    RelativeKeys,
+    RelativeValues,
+    ScaledDot,
+    WeightedSum,
+    Window,
+)
 from regard.attention._recorder import active, note
 from regard.attention.mask import take
 from regard.decode.packed_state import PackedPast, PackedSource
@@ -39,9 +48,9 @@ class _Norm(ctypes.Structure):
 
 
 class _Near(ctypes.Structure):
-    """Vectors of the offsets between positions, or zeros."""
+    """Vectors and biases of the offsets between positions, or zeros."""
 
-    _fields_ = [("keys", ctypes.c_int64), ("values", ctypes.c_int64)]
+    _fields_ = [(name, ctypes.c_int64) for name in ("keys", "values", "biases")]
 
 
 class _Layer(ctypes.Structure):
@@ -123,8 +132,9 @@ def _span(layer: Any) -> tuple[int, int]:
 def _clips(layer: Any) -> list[int]:
     """The largest distances that its self-attention's tables tell apart."""
     inner = layer.self_attention.attention
-    tables = (RelativeKeys, RelativeValues)
-    return [part.clip for part in (inner.score, inner.read) if isinstance(part, tables)]
+    tables = (RelativeKeys, RelativeValues, RelativeBias)
+    parts = (inner.score, inner.read, inner.position)
+    return [part.clip for part in parts if isinstance(part, tables)]
 
 
 def _other(layer: Any, masks: tuple[type, ...]) -> str | None:
@@ -136,8 +146,9 @@ def _other(layer: Any, masks: tuple[type, ...]) -> str | None:
         mine = attention is own
         scores = (ScaledDot, RelativeKeys) if mine else (ScaledDot,)
         reads = (WeightedSum, RelativeValues) if mine else (WeightedSum,)
+        positions = (RelativeBias,) if mine else ()
         masked = type(inner.mask) not in (masks if mine else (NoneType,))
-        if not plain(inner, scores, reads) or masked or inner.select.temperature != 1:
+        if not plain(inner, scores, reads, positions) or masked or inner.select.temperature != 1:
             return "its attention is not the plain one"
     inner_size, heads = own.query.out_features, own.heads
     hidden = layer.feedforward.into.out_features
@@ -324,17 +335,22 @@ class PackedTransformer(Panels):
         return decoding.advance(past=past, **carried)
 
     def _near(self, own: Any, columns: int) -> _Near:
-        """Its tables (heads, offsets, size), the offsets of keys side by side."""
+        """Its tables (heads, offsets, size), the offsets of keys and of biases side by side."""
 
         def table(part: Any) -> Tensor:
             each = part.table.detach().expand(own.heads, *part.table.shape[-2:])
             return nn.functional.pad(each, (0, 0, 0, columns - each.shape[1]))
 
-        score, read, near = own.attention.score, own.attention.read, _Near()
+        score, read, position = (getattr(own.attention, n) for n in ("score", "read", "position"))
+        near = _Near()
         if isinstance(score, RelativeKeys):
             near.keys = self._hold(table(score).transpose(1, 2))
         if isinstance(read, RelativeValues):
             near.values = self._hold(table(read))
+        if isinstance(position, RelativeBias):
+            each = position.table.detach().expand(own.heads, -1)
+            each = each * math.sqrt(own.query.out_features // own.heads)  # C scales the sum
+            near.biases = self._hold(nn.functional.pad(each, (0, columns - each.shape[1])))
         return near
 
     def _norm(self, norm: nn.LayerNorm) -> _Norm:

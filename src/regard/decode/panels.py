@@ -36,11 +36,22 @@ class Linear(ctypes.Structure):
 declare("linear", Linear)
 
 
-def plain(attention: Any, scores: Sequence[type], reads: Sequence[type] = (WeightedSum,)) -> bool:
-    """Whether an attention has one of these scores and reads, softmax, and nothing beside them."""
+def plain(
+    attention: Any,
+    scores: Sequence[type],
+    reads: Sequence[type] = (WeightedSum,),
+    positions: Sequence[type] = (),
+) -> bool:
+    """Whether an attention has one of these scores and reads, softmax, and nothing else.
+
+    Args:
+        positions: of which it may have one.
+    """
     if type(attention.score) not in scores or type(attention.read) not in reads:
         return False
-    if type(attention.select) is not Softmax or attention.position or attention.carry:
+    if attention.position is not None and type(attention.position) not in positions:
+        return False
+    if type(attention.select) is not Softmax or attention.carry:
         return False
     return getattr(attention.read, "scale", None) is None
 

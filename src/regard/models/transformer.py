@@ -41,6 +41,7 @@ from regard.attention import (
     Mask,
     MultiHead,
     Read,
+    RelativeBias,
     RelativeKeys,
     RelativeValues,
     ScaledDot,
@@ -68,6 +69,7 @@ POSITIONS: Mapping[str, Callable[[int, int], nn.Module]] = {
     "halves": lambda dim, length: Sinusoid(dim, layout="halves"),
     "learned": LearnedPositions,
     "shaw": lambda dim, length: NoPositions(),  # self-attention knows them
+    "bias": lambda dim, length: NoPositions(),
     "none": lambda dim, length: NoPositions(),
 }
 
@@ -84,8 +86,9 @@ class Transformer(nn.Module):
         dropout: on every sub-layer's output and on the embedded input.
         attention_dropout, activation_dropout: on weights and inside the FFN; 0 in the paper.
         norm: "post" as printed, or "pre".
-        positions: "sinusoid" as printed, "halves" as in the authors' code, "learned", "shaw"
-            (relative ones, in self-attention) or "none".
+        positions: "sinusoid" as printed, "halves" as in the authors' code, "learned",
+            "none", or relative ones in self-attention: "shaw", or "bias" (a number for each offset
+            and head, as in T5, without its buckets).
         max_length: layout of a learned position table.
         clip: c, the largest distance that relative positions tell apart.
         relative: what has relative vectors: "both" keys and values, or "keys" or "values" alone.
@@ -182,7 +185,8 @@ class Transformer(nn.Module):
         def own(mask: Mask | None, role: str) -> MultiHead:
             if positions != "shaw":
                 read: Read = WeightedSum(attention_dropout)
-                return multihead(Attention(read=read, mask=mask, role=role))
+                bias = RelativeBias(clip, heads) if positions == "bias" else None
+                return multihead(Attention(position=bias, read=read, mask=mask, role=role))
             size = dim // heads if head_dim is None else head_dim
             wide = size if value_head_dim is None else value_head_dim
             own_heads = heads if relative_tables == "head" else None

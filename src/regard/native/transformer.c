@@ -11,10 +11,11 @@ typedef struct {
     const float *gamma, *beta;
 } norm;
 
-/* Relative positions of self-attention: a vector for each offset of a key, for each head. */
+/* Relative positions of self-attention: vectors and a bias for each offset of a key and head. */
 typedef struct {
     const float *keys;   /* (heads, size, columns): offsets side by side; NULL: none */
     const float *values; /* (heads, columns, size); NULL: none */
+    const float *biases; /* (heads, columns), of scores that are not scaled yet; NULL: none */
 } relative;
 
 typedef struct {
@@ -97,7 +98,7 @@ static int fits(const model *m, int cross) {
         if (!has(&l->qkv, d, 3 * n) || !has(&l->out, n, d) || !has(&l->into, d, m->hidden) ||
             !has(&l->onto, m->hidden, d))
             return 0;
-        if ((l->near.keys || l->near.values) && m->columns <= 2 * m->clip) return 0;
+        if ((l->near.keys || l->near.values || l->near.biases) && m->columns <= 2 * m->clip) return 0;
         if (cross && (!has(&l->cross, d, n) || !has(&l->cross_out, n, d))) return 0;
     }
     return !cross || m->output.in == d;
