@@ -1,6 +1,7 @@
 """A model folder as the commands meet it: loaded, with `--set key=value` applied."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,15 +22,20 @@ __all__ = [
     "Threads",
     "named_columns",
     "open_folder",
+    "shipped",
 ]
+
+
+def shipped() -> list[str]:
+    """The trained models in the package; `regard.store`, which knows them too, imports torch."""
+    place = Path(__file__).resolve().parent.parent / "shipped" / "models"
+    return sorted(path.parent.name for path in place.glob("*/config.json"))
+
 
 Folder = Annotated[
     str,
     typer.Argument(
-        metavar="FOLDER",
-        help="A trained folder, or a shipped name: de-en-small, en-de-small, "
-        "pronunciation-small, movie-reviews-small, roles-small, aspects-small, digits-small, "
-        "emoji-small.",
+        metavar="FOLDER", help=f"A trained folder, or a shipped name: {', '.join(shipped())}."
     ),
 ]
 Changes = Annotated[

@@ -8,6 +8,7 @@ import typer
 
 from regard import catalog
 from regard.cli._common import Json, columns, emit, print_result
+from regard.cli._folder import shipped
 from regard.cli._source import Source, read_class
 from regard.errors import RequestError, nearest
 
@@ -38,7 +39,7 @@ def models(
             print_result(_page(entry, source))
     elif json:
         rows = [_row(catalog.entry(n)) for n in catalog.names(task)]
-        emit({"models": rows, "shipped": _shipped()})
+        emit({"models": rows, "shipped": shipped()})
     else:
         print_result(_table(task))
 
@@ -66,14 +67,8 @@ def _table(task: str | None) -> str:
     return (
         columns([head, *rows])
         + "\n\nOne of them: regard models NAME"
-        + (f"\nIncluded, trained: {', '.join(_shipped())}" if task is None else "")
+        + (f"\nIncluded, trained: {', '.join(shipped())}" if task is None else "")
     )
-
-
-def _shipped() -> list[str]:
-    """The trained models that come with the package; `regard.store` would import torch."""
-    place = Path(__file__).resolve().parent.parent / "shipped" / "models"
-    return sorted(path.parent.name for path in place.glob("*/config.json"))
 
 
 def _details(entry: catalog.Entry, source: Source) -> dict[str, Any]:
