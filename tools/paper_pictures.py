@@ -22,6 +22,7 @@ QUESTION = "What is the name of the city where the first Olympic games were held
 HEADLINE = (
     "pgcli is a command line interface for PostgreSQL with auto-completion and syntax highlighting"
 )
+LADDER = "a man in a blue shirt is standing on a ladder cleaning a window ."
 STORY = (
     "Clara moved to the garden. Emil went to the library. Emil grabbed the key there. "
     "Clara walked to the cellar. Emil moved to the hall. Where is the key?"
@@ -70,9 +71,12 @@ PICTURES = {
     "attention-via-attention": Picture(
         "classification/attention-via-attention-questions", ("Who invented the telescope ?",)
     ),
-    "moe-attention": Picture(
-        "translation/moe-multi30k",
-        ("a man in a blue shirt is standing on a ladder cleaning a window .",),
+    "moe-attention": Picture("translation/moe-multi30k", (LADDER,)),
+    "deep-att": Picture(
+        "translation/deep-att-multi30k", (LADDER,), settings=("train.optimizer.lr=0.004",)
+    ),
+    "luong": Picture(
+        "translation/luong-general-multi30k", (LADDER,), settings=("train.optimizer.lr=0.006",)
     ),
     "memn2n": Picture(
         "memory/memn2n-babi-task", (STORY,), settings=("data.tasks=[2]", "train.validate.every=0")
