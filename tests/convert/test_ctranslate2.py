@@ -100,7 +100,13 @@ def test_what_is_refused(tmp_path):
 
 @pytest.mark.parametrize(
     "changes",
-    [{"window": 4}, {"positions": "shaw"}, {"head_dim": 4}, {"follow": True}],
+    [
+        {"window": 4},
+        {"positions": "shaw"},
+        {"positions": "bias"},
+        {"head_dim": 4},
+        {"follow": True},
+    ],
     ids=str,
 )
 def test_attention_of_another_kind_is_refused(tmp_path, monkeypatch, changes):
