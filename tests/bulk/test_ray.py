@@ -34,8 +34,11 @@ def test_a_folder_called_ray_is_none(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "ray", raising=False)
     monkeypatch.setattr(sys, "path", [str(tmp_path)])  # where ray is installed it would be found
-    with pytest.raises(RequestError, match="needs ray: pip install"), _processes.cluster():
-        pass
+    try:
+        with pytest.raises(RequestError, match="needs ray: pip install"), _processes.cluster():
+            pass
+    finally:  # the next test would find the folder
+        sys.modules.pop("ray", None)
 
 
 def test_ray_has_processes(folder, tmp_path):
