@@ -22,6 +22,12 @@ QUESTION = "What is the name of the city where the first Olympic games were held
 HEADLINE = (
     "pgcli is a command line interface for PostgreSQL with auto-completion and syntax highlighting"
 )
+TALE = (
+    "The old fox sat by the river . A duck swam past the fox . ' Good morning , ' said the duck . "
+    "The fox looked at the duck and smiled , for the fox was hungry . But the duck knew the fox "
+    "well , and stayed in the water . ||| ' Come nearer , my dear , ' said the XXXXX to the duck . "
+    "||| fox|river|duck|water"
+)
 LADDER = "a man in a blue shirt is standing on a ladder cleaning a window ."
 STORY = (
     "Clara moved to the garden. Emil went to the library. Emil grabbed the key there. "
@@ -72,6 +78,7 @@ PICTURES = {
         "classification/attention-via-attention-questions", ("Who invented the telescope ?",)
     ),
     "moe-attention": Picture("translation/moe-multi30k", (LADDER,)),
+    "aoa": Picture("reading/aoa-cloze", (TALE,)),
     "deep-att": Picture(
         "translation/deep-att-multi30k", (LADDER,), settings=("train.optimizer.lr=0.004",)
     ),
