@@ -82,9 +82,7 @@ PICTURES = {
     "deep-att": Picture(
         "translation/deep-att-multi30k", (LADDER,), settings=("train.optimizer.lr=0.004",)
     ),
-    "luong": Picture(
-        "translation/luong-general-multi30k", (LADDER,), settings=("train.optimizer.lr=0.006",)
-    ),
+    "luong": Picture("translation/luong-general-multi30k", (LADDER,)),
     "memn2n": Picture(
         "memory/memn2n-babi-task", (STORY,), settings=("data.tasks=[2]", "train.validate.every=0")
     ),
