@@ -4,15 +4,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import torch
-
 from regard import store, tasks
+from regard._device import device_named
 from regard._recipe import old_names
 from regard._recipe.layers import override
 from regard.errors import RequestError
 from regard.loaded import Loaded
 
-__all__ = ["device_named", "opened"]
+__all__ = ["opened"]
 
 
 def opened(
@@ -64,20 +63,3 @@ def opened(
     if graph is not None:
         loaded = replace(loaded, task=loaded.task.on(graph))
     return loaded.to(there).with_decoder(n_best, **decode)
-
-
-def device_named(name: str) -> str:
-    """The device of a name: `cpu`, `cuda`, or `auto` for a GPU where there is one.
-
-    Raises:
-        RequestError: another name, or no GPU.
-    """
-    if name not in ("cpu", "cuda", "auto"):
-        raise RequestError(f"--device: expected cpu, cuda or auto, got {name!r}")
-    found = torch.cuda.is_available()
-    if name == "cuda" and not found:
-        raise RequestError(
-            "--device cuda: expected a GPU with CUDA, and PyTorch finds none here; "
-            "auto uses what is available"
-        )
-    return "cuda" if found and name != "cpu" else "cpu"

@@ -1,11 +1,13 @@
 """`--device`: where evaluate, predict and serve compute."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 import torch
 
-from regard._opening import device_named
+from regard._device import device_named
 from regard.bulk import Order
 from regard.errors import RequestError
 from regard.serve._models import Models
@@ -47,6 +49,13 @@ def test_auto_is_the_cpu_where_there_is_no_gpu(capsys, folder, loaded, monkeypat
 def test_auto_is_the_gpu_where_there_is_one(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert [device_named(name) for name in ("cpu", "cuda", "auto")] == ["cpu", "cuda", "cuda"]
+
+
+def test_the_cpu_is_named_without_torch():
+    """A server's first process stays small: its workers import what computes."""
+    code = "import sys, regard.cli.serve as s; s.device_named('cpu')"
+    code += "; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
 def test_one_process_serves_on_a_gpu(capsys, folder, monkeypatch):

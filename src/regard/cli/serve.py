@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from regard._device import device_named
 from regard.cli._common import say, show_traces
 from regard.cli._folder import Device
 from regard.errors import RequestError
@@ -102,8 +103,6 @@ def serve(
         regard serve de-en-small --host 0.0.0.0 --keys keys.txt --workers 4
     """
     _check_extra()
-    from regard._opening import device_named
-
     there = device_named(device)
     if there != "cpu" and workers > 1:
         raise RequestError(

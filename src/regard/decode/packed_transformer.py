@@ -337,20 +337,18 @@ class PackedTransformer(Panels):
     def _near(self, own: Any, columns: int) -> _Near:
         """Its tables (heads, offsets, size), the offsets of keys and of biases side by side."""
 
-        def table(part: Any) -> Tensor:
-            each = part.table.detach().expand(own.heads, *part.table.shape[-2:])
+        def of_heads(table: Tensor) -> Tensor:
+            each = table.detach().expand(own.heads, *table.shape[-2:])
             return nn.functional.pad(each, (0, 0, 0, columns - each.shape[1]))
 
-        score, read, position = (getattr(own.attention, n) for n in ("score", "read", "position"))
-        near = _Near()
-        if isinstance(score, RelativeKeys):
-            near.keys = self._hold(table(score).transpose(1, 2))
-        if isinstance(read, RelativeValues):
-            near.values = self._hold(table(read))
-        if isinstance(position, RelativeBias):
-            each = position.table.detach().expand(own.heads, -1)
-            each = each * math.sqrt(own.query.out_features // own.heads)  # C scales the sum
-            near.biases = self._hold(nn.functional.pad(each, (0, columns - each.shape[1])))
+        inner, near = own.attention, _Near()
+        if isinstance(inner.score, RelativeKeys):
+            near.keys = self._hold(of_heads(inner.score.table).transpose(1, 2))
+        if isinstance(inner.read, RelativeValues):
+            near.values = self._hold(of_heads(inner.read.table))
+        if isinstance(inner.position, RelativeBias):
+            root = math.sqrt(own.query.out_features // own.heads)  # C scales the sum
+            near.biases = self._hold(root * of_heads(inner.position.table[..., None]))
         return near
 
     def _norm(self, norm: nn.LayerNorm) -> _Norm:

@@ -16,6 +16,7 @@ import torch
 from torch import nn
 
 from regard import catalog, decode, tasks
+from regard._device import device_named
 from regard._files import replace_file, settle, sweep
 from regard._malloc import keep_freed_memory
 from regard._recipe.layers import flat
@@ -145,11 +146,7 @@ def build(recipe: Recipe, folder: Path | None = None) -> Built:
             f"{recipe.where('train.final')}: train.final is {settings.final!r}, "
             f"but train.{settings.final} makes none"
         )
-    if settings.device == "cuda" and not torch.cuda.is_available():
-        raise RequestError(
-            f"{recipe.where('train.device')}: train.device: expected a GPU with CUDA, and PyTorch "
-            "finds none here; 'auto' uses what is available"
-        )
+    device_named(settings.device, f"{recipe.where('train.device')}: train.device")
     settings = replace(settings, precision=engine.precision_of(settings))
     random.seed(settings.seed)
     np.random.seed(settings.seed)  # noqa: NPY002
@@ -229,7 +226,7 @@ def _introduce(recipe: Recipe, built: Built, work: Work) -> None:
     from regard.attention import explain
 
     s, count = built.settings, sum(p.numel() for p in built.model.parameters())
-    device = "cuda" if s.device != "cpu" and torch.cuda.is_available() else "cpu"
+    device = device_named(s.device)
     where = (
         f"{torch.get_num_threads()} threads" if device == "cpu" else torch.cuda.get_device_name()
     )
