@@ -208,6 +208,7 @@ def test_wrong_requests(tmp_path):
     [
         ("Don't go (it's U.S. law).", "do n't go ( it 's u.s. law ) ."),
         ("a well-known 1,000.5 at 18:30 - no...", "a well-known 1,000.5 at 18:30 - no ..."),
+        ("The <e1>fire</e1>, a<b>c</b>", "the <e1> fire </e1> , a <b> c </b>"),
         ("`` 2nd <num> '' -LRB- x--y", "`` 2nd <num> '' - lrb - x -- y"),
     ],
 )

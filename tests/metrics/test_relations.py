@@ -1,10 +1,15 @@
-"""Scores of relations, counted by hand; hypernyms of a small tree."""
+"""Scores of relations, by hand and as an official scorer prints them; hypernyms of a tree."""
+
+import json
+from pathlib import Path
 
 import pytest
 
 from regard.errors import RequestError
+from regard.metrics import directed_f1
 from regard.metrics.relations import hypernyms, read_tree, relation_scores, without_hypernyms
 
+GOLDEN = json.loads((Path(__file__).parent.parent / "golden" / "relations.json").read_text("utf-8"))
 TREE = """\
 # a tree
 D0\tC14
@@ -66,3 +71,18 @@ def test_a_broken_tree_is_told_with_its_line(tmp_path, text):
         read_tree(tmp_path / "tree.tsv")
     with pytest.raises(RequestError, match="cannot be read"):
         read_tree(tmp_path / "no.tsv")
+
+
+@pytest.mark.parametrize("name", [*GOLDEN])
+def test_directed_f1_is_what_the_official_scorer_prints(name):
+    golden = GOLDEN[name]
+    found = directed_f1(golden["outputs"], golden["references"])
+    assert found.value == pytest.approx(golden["f1"], abs=0.0051)
+    assert found.parts["f1"] == pytest.approx(golden["each"], abs=0.0051)
+    assert float(found.sums.of(found.sums.counts.sum(0))) == pytest.approx(found.value)
+
+
+def test_directed_f1_of_others_alone_is_zero_and_says_so():
+    found = directed_f1(["A(e1,e2)", "Other"], ["Other", "Other"])
+    assert (found.value, found.sums) == (0.0, None)
+    assert found.parts["note"] == "every reference is 'Other'"

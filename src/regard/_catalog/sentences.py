@@ -101,6 +101,26 @@ SENTENCES: tuple[Entry, ...] = (
         **_INFERSENT,
     ),
     Entry(
+        name="att-blstm",
+        target="regard.models.att_blstm:AttBLSTM",
+        title="Attention-Based Bidirectional Long Short-Term Memory Networks for Relation"
+        " Classification",
+        authors="Zhou, Shi, Tian, Qi, Li, Hao and Xu",
+        year=2016,
+        url="https://aclanthology.org/P16-2034/",
+        tasks=("relation-classification", "classification"),
+        axes={
+            "score": "dot with tanh of the key",
+            "select": "softmax",
+            "query": "learned",
+            "body": "bidirectional LSTM, directions added",
+            "parallel": "no",
+            "sequences": "self",
+            **SOFT,
+        },
+        tiny={"embed": 8, "hidden": 6},
+    ),
+    Entry(
         name="self-attentive-pair",
         target="regard.models.self_attentive:SelfAttentivePair",
         title="A Structured Self-Attentive Sentence Embedding",

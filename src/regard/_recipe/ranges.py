@@ -72,7 +72,7 @@ RANGES: Mapping[str, Mapping[str, Range]] = {
         **dict.fromkeys(("heads", "output_heads"), HEADS),
         **dict.fromkeys(("experts", "k"), WIDTH),
         **dict.fromkeys(
-            ("attention_dropout", "activation_dropout", "dropout", "embed_dropout", "noise",
+            ("attention_dropout", "activation_dropout", "dropout", "embed_dropout", "lstm_dropout", "noise",
              "output_dropout", "score_dropout", "word_dropout", "concept_dropout",
              "cue_dropout"), SHARE,
         ),

@@ -21,10 +21,10 @@ _SPACES = normalizers.Replace(Regex(r"\s{2,}|[^\S ]"), " ")
 _APART = Regex(r"▁?(?:\p{Nd}|([\p{P}\p{S}&&[^▁]])\1*)")
 
 
-# What stands alone among words: "U.S.", "1,000.5", "<num>", the n't of "don't", the 's of "it's", a
-# mark. A hyphen between letters does not: "well-known" is a word of most vectors.
+# What stands alone among words: "U.S.", "1,000.5", "<num>", "</e1>", the n't of "don't", the 's of
+# "it's", a mark. A hyphen between letters does not: "well-known" is a word of most vectors.
 _TOKENS = Regex(
-    r"(?:\p{L}\.){2,}|\d+(?:[.,:]\d+)+|<\p{L}+>|(?i:n['\u2019]t)(?!\p{L})"
+    r"(?:\p{L}\.){2,}|\d+(?:[.,:]\d+)+|</?\p{L}+\d*>|(?i:n['\u2019]t)(?!\p{L})"
     r"|['\u2019](?i:s|re|ve|ll|d|m)(?!\p{L})|(?!(?<=\p{L})-(?=\p{L}))([\p{P}\p{S}])\1*"
 )
 

@@ -12,6 +12,7 @@ from regard.fields.graph import GraphField
 from regard.fields.image import ImageField
 from regard.fields.key import KeyField
 from regard.fields.label import LabelField, LabelsField, OrdinalField
+from regard.fields.marked import MARKS, MarkedTextField
 from regard.fields.number import GradeField, NumberField
 from regard.fields.opinions import OpinionTagsField
 from regard.fields.predicates import PredicatesField
@@ -25,6 +26,7 @@ from regard.fields.tree import TreeField
 from regard.fields.words import MarksField, WordFeatureField
 
 __all__ = [
+    "MARKS",
     "Bad",
     "ClipField",
     "CopiedField",
@@ -37,6 +39,7 @@ __all__ = [
     "KeyField",
     "LabelField",
     "LabelsField",
+    "MarkedTextField",
     "MarksField",
     "NumberField",
     "OpinionTagsField",

@@ -8,7 +8,7 @@ from regard.metrics.calibration import (
     reliability,
 )
 from regard.metrics.captions import caption_bleu, caption_rouge, cider_d
-from regard.metrics.classes import accuracy, f1_of, macro_f1
+from regard.metrics.classes import accuracy, directed_f1, f1_of, macro_f1
 from regard.metrics.correlation import mean_squared_error, pearson, spearman
 from regard.metrics.distance import edit_distance, nearest_variant
 from regard.metrics.interval import Difference, Interval, bootstrap, paired
@@ -46,6 +46,7 @@ __all__ = [
     "cider_d",
     "conlleval",
     "copied_names",
+    "directed_f1",
     "edit_distance",
     "evalb",
     "exact_match",

@@ -1,5 +1,6 @@
-"""Scores of classification: accuracy, macro-averaged F1, and the F1 of one class."""
+"""Scores of classification: accuracy, macro-averaged F1, of relations too, and of one class."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,7 +9,9 @@ from numpy.typing import NDArray
 
 from regard.metrics.score import Score, Sums, same_number, signature
 
-__all__ = ["accuracy", "f1_of", "macro_f1"]
+__all__ = ["accuracy", "directed_f1", "f1_of", "macro_f1"]
+
+_DIRECTION = re.compile(r"\(e[12],e[12]\)$")
 
 
 def accuracy(outputs: Sequence[str], references: Sequence[str]) -> Score:
@@ -59,6 +62,47 @@ def macro_f1(outputs: Sequence[str], references: Sequence[str]) -> Score:
     }
     marks = signature(metric="macro_f1", classes="of-references")
     return Score("macro_f1", float(_mean_f1(sums)), marks, parts, Sums(counts, _mean_f1))
+
+
+def directed_f1(outputs: Sequence[str], references: Sequence[str], other: str = "Other") -> Score:
+    r"""The mean of the F1 of relations with a direction, in percent.
+
+    .. math:: \frac{1}{|R|} \sum_{r \in R} \frac{2\,TP_r}{\mathrm{said}_r + \mathrm{there}_r}
+
+    R are the relations of the references without their direction, `other` left out. TP counts
+    outputs that equal the reference, direction and all; said and there count a relation in either
+    direction. This is the official score of SemEval-2010 task 8: macro-averaged F1 of the (9+1)-way
+    evaluation that takes directionality into account (scorer 1.2).
+
+    Args:
+        other: the label of what is none of the relations; it has no direction.
+
+    Raises:
+        RequestError: nothing to score, or unequal numbers.
+
+    Example:
+        >>> true = ["Cause-Effect(e1,e2)", "Cause-Effect(e2,e1)", "Other"]
+        >>> directed_f1(["Cause-Effect(e1,e2)", "Cause-Effect(e1,e2)", "Other"], true).value
+        50.0
+    """
+    same_number(outputs, references)
+    families = [[_DIRECTION.sub("", one) for one in side] for side in (outputs, references)]
+    names = sorted({*families[1]} - {other})
+    said, true = (_one_hot(side, names) for side in families)
+    equal = np.array([a == b for a, b in zip(outputs, references, strict=True)])
+    right = said & true & equal[:, None]
+    counts = np.concatenate([right, said, true], 1).astype(np.float64)
+    sums = counts.sum(0)
+    each = _f1(*sums.reshape(3, -1))
+    parts: dict[str, Any] = {
+        "relations": len(names),
+        "f1": {name: float(f1) for name, f1 in zip(names, each, strict=True)},
+    }
+    if not names:
+        parts["note"] = f"every reference is {other!r}"
+    marks = signature(metric="macro_f1", classes="relations", direction="yes", without=other)
+    value = float(_mean_f1(sums)) if names else 0.0
+    return Score("f1", value, marks, parts, Sums(counts, _mean_f1) if names else None)
 
 
 def f1_of(outputs: Sequence[str], references: Sequence[str], positive: str) -> Score:

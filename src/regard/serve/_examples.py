@@ -48,6 +48,10 @@ EXAMPLES: dict[str, Sequence[tuple[str, ...]]] = {
     "memory": (("Mary went home. John went to the kitchen.", "Where is Mary?"),),
     "reading": (("Ann gave Bob her book .", "Bob thanked XXXXX .", "Ann|Bob"),),
     "relations": (("Naloxone reversed the high blood pressure that clonidine had lowered.",),),
+    "relation-classification": (
+        ("The <e1>fire</e1> was caused by a <e2>lightning strike</e2>.",),
+        ("She put the <e1>letter</e1> into the <e2>box</e2>.",),
+    ),
     "graphs": (("0",), ("1",)),
 }
 BETWEEN_OF = {"memory": " "}

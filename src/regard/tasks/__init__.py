@@ -26,6 +26,7 @@ TASKS = {
     "reading": "regard.tasks.reading:Reading",
     "images": "regard.tasks.images:Images",
     "relations": "regard.tasks.relations:Relations",
+    "relation-classification": "regard.tasks.relation_classification:RelationClassification",
     "captioning": "regard.tasks.captioning:Captioning",
     "video": "regard.tasks.video:Video",
     "speech": "regard.tasks.speech:Speech",

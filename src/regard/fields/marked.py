@@ -1,0 +1,40 @@
+"""A sentence in which two places are marked: "The <e1>fire</e1> came from <e2>a spark</e2>"."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from regard.fields.base import Bad
+from regard.fields.text import TextField
+
+__all__ = ["MARKS", "MarkedTextField"]
+
+MARKS = ("<e1>", "</e1>", "<e2>", "</e2>")
+"""What stands before and behind each place; the tokenizer `wordpunct` keeps each as one token."""
+
+_MARK = re.compile(r"</?e[12]>")
+_ORDERS = (MARKS, (*MARKS[2:], *MARKS[:2]))
+
+
+class MarkedTextField(TextField):
+    """A `TextField` whose texts mark two places, one after the other.
+
+    The marks are tokens like the words; their place among these says which words are meant.
+    """
+
+    kind: ClassVar[str] = "marked-text"
+
+    def read(self, cell: str, row: Mapping[str, Any]) -> str:
+        """The text with its marks."""
+        text = super().read(cell, row)
+        marks = tuple(_MARK.findall(text))
+        if marks not in _ORDERS:
+            raise Bad(
+                "not two marked places",
+                "expected <e1>one</e1> and <e2>another</e2>, got "
+                + (" ".join(marks) if marks else "no mark"),
+            )
+        for left, right in (MARKS[:2], MARKS[2:]):
+            if not text[text.index(left) + len(left) : text.index(right)].strip():
+                raise Bad("a marked place is empty", f"{left}{right}")
+        return text
