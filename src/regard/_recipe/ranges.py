@@ -72,8 +72,8 @@ RANGES: Mapping[str, Mapping[str, Range]] = {
         **dict.fromkeys(("heads", "output_heads"), HEADS),
         **dict.fromkeys(("experts", "k"), WIDTH),
         **dict.fromkeys(
-            ("attention_dropout", "activation_dropout", "dropout", "embed_dropout", "lstm_dropout", "noise",
-             "output_dropout", "score_dropout", "word_dropout", "concept_dropout",
+            ("attention_dropout", "activation_dropout", "dropout", "embed_dropout", "noise",
+             "lstm_dropout", "output_dropout", "score_dropout", "word_dropout", "concept_dropout",
              "cue_dropout"), SHARE,
         ),
         **dict.fromkeys(("length", "longest", "max_length", "memory"), LENGTH),
