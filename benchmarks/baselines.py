@@ -13,6 +13,7 @@ import argparse
 import gzip
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from regard import metrics
+from regard.data import read
 from regard.data.sources import find
 
 try:
@@ -54,6 +56,8 @@ VECTORS = "vectors/glove100.npz"
 
 COSTS = (0.1, 0.5, 2.0, 8.0)
 
+
+MARK = re.compile(r"</?e[12]>")
 
 RANGES = ((2, 5), (3, 4), (3, 5))
 """Lengths of n-grams of characters."""
@@ -114,6 +118,14 @@ def of_classes(outputs: Outputs, rows: Rows, positive: str | None = None) -> lis
         else metrics.f1_of(outputs, references, positive)
     )
     return [metrics.accuracy(outputs, references), other]
+
+
+def of_relations(outputs: Outputs, rows: Rows) -> list[metrics.Score]:
+    references = [row["target"] for row in rows]
+    return [
+        metrics.directed_f1(outputs, references),
+        metrics.accuracy(outputs, references),
+    ]
 
 
 def of_numbers(outputs: Outputs, rows: Rows) -> list[metrics.Score]:
@@ -189,6 +201,13 @@ def problems() -> dict[str, Problem]:
             ranked, partial(logistic, scores=True), (0.003, 0.03, 0.3),
         ),
     ]  # fmt: skip
+    between, around = tfidf("word", 1, 3, "between"), tfidf("word", 1, 2)
+    ends = joined(tfidf("word", 1, 1, "first"), tfidf("word", 1, 1, "second"))
+    relation = [
+        Method("words 1-3 between the marks, SVM", between, svm, COSTS),
+        Method("the same and the marked words, SVM", joined(between, ends), svm, COSTS),
+        Method("the same and all words 1-2, SVM", joined(between, ends, around), svm, COSTS),
+    ]
     return {
         "questions": Problem("questions", "label", classes, [*words, wc, ft]),
         "questions-fine": Problem("questions", "fine", classes, [*words, wc, ft]),
@@ -211,6 +230,7 @@ def problems() -> dict[str, Problem]:
         "paraphrase": Problem("paraphrase", "label", one, slow, ab),
         "trecqa": Problem("trecqa", "label", of_answers, trecqa, qa),
         "sts": Problem("sts", "score", of_numbers, sts, ab),
+        "relation": Problem("relation", "relation", of_relations, relation),
     }
 
 
@@ -229,11 +249,26 @@ def home() -> Path:
 
 def rows_of(problem: Problem, part: str) -> Rows:
     path = find(problem.folder) / f"{part}.jsonl.gz"
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        rows = [row for row in map(json.loads, lines) if problem.keep(row)]
+    if not path.exists():
+        rows = marked_rows(path.with_name(f"{part}.txt.gz"))
+    else:
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
+            rows = [row for row in map(json.loads, lines) if problem.keep(row)]
     for row in rows:
         value = row[problem.target]
         row["target"] = value if isinstance(value, float) else str(value)
+    return rows
+
+
+def marked_rows(path: Path) -> Rows:
+    """Sentences with two marked places, cut at the marks."""
+    rows = []
+    for row in read(path, {"text": "text", "relation": "relation"}, "semeval"):
+        _, first, between, second, _ = MARK.split(row.fields["text"])
+        text = MARK.sub(" ", row.fields["text"])
+        rows.append(
+            {**row.fields, "text": text, "between": between, "first": first, "second": second}
+        )
     return rows
 
 

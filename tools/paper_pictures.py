@@ -66,6 +66,10 @@ PICTURES = {
     "rnnsearch": Picture("pronunciation/rnnsearch-cmudict-demo", ("photograph",)),
     "conditional-gru": Picture("pronunciation-small", ("thoroughbred",)),
     "gnmt": Picture("pronunciation/gnmt-cmudict", ("thoroughbred",)),
+    "att-blstm": Picture(
+        "relations-small",
+        ("The <e1>fire</e1> that destroyed the old town was caused by <e2>lightning</e2>.",),
+    ),
     "self-attentive": Picture("classification/structured-questions", (QUESTION,)),
     "disan": Picture("classification/disan-questions", (QUESTION,)),
     "abcnn": Picture("entailment/abcnn3-sick", (SICK,), FIRST),
