@@ -33,7 +33,7 @@ def quick(tmp_path_factory):
             (place / f"{split}.tsv").write_text("".join(islice(file, 2000, 2000 + count)))
     (place / "quick.yaml").write_text(RECIPE.replace("PLACE", str(place)))
     toy.make(place / "models" / demo.TRANSLATOR, "transformer")
-    for name in (demo.REVIEWER, *demo.TAGGERS):
+    for name in (demo.REVIEWER, *demo.READERS):
         shutil.copytree(store.SHIPPED / name, place / "models" / name)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(demo, "RECIPE", str(place / "quick.yaml"))
@@ -59,7 +59,7 @@ def test_the_demo_ends_with_one_json_line(capsys, quick, small, tmp_path):
     ran = run(capsys, "demo", "--json", "--seconds", "1", "-o", str(out))
     assert (ran.code, ran.out.count("\n")) == (0, 1), ran.out + ran.err
     result = ran.result
-    assert list(result) == ["pronunciation", "translation", "review", "tags", "pictures", "seconds"]
+    assert list(result) == ["pronunciation", "translation", "review", "found", "pictures", "seconds"]
     assert 0 < result["pronunciation"]["per"] <= 200
     assert 0 < result["pronunciation"]["wer"] <= 100
     assert result["translation"]["bleu"] >= 0
@@ -70,10 +70,11 @@ def test_the_demo_ends_with_one_json_line(capsys, quick, small, tmp_path):
     }
     assert result["pictures"] == [
         str(out / "pictures" / f"{name}.png")
-        for name in ("pronunciation", "translation", "heads", "review", *demo.TAGGERS)
+        for name in ("pronunciation", "translation", "heads", "review", *demo.READERS)
     ]
-    assert "[V gave]" in result["tags"]["roles-small"]
-    assert result["tags"]["aspects-small"].split()[1:3] == ["B", "I"]
+    assert "[V gave]" in result["found"]["roles-small"]
+    assert result["found"]["aspects-small"].split()[1:3] == ["B", "I"]
+    assert result["found"]["relations-small"] == "Cause-Effect(e2,e1)"
     assert result["review"]["output"] == "pos"
     assert 0.5 < result["review"]["probability"] < 1
     for picture in result["pictures"]:

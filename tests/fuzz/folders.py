@@ -117,6 +117,7 @@ def _labels(folder: Path) -> Target:
         "roles-small",
         "digits-small",
         "emoji-small",
+        "relations-small",
     ):
         loaded = store.load(name)
         (folder / name).mkdir(exist_ok=True)

@@ -206,10 +206,11 @@ def test_the_models(direct):
     assert found["movie-reviews-small"]["inputs"] == ["text"]
 
 
+SMALL = ("aspects-small", "movie-reviews-small", "relations-small", "roles-small")
 READS = {None: "Das Fenster wird geschlossen.", "en-de-small": "The window is closed."}
 
 
-@pytest.mark.parametrize("name", ["aspects-small", "movie-reviews-small", "roles-small", *READS])
+@pytest.mark.parametrize("name", [*SMALL, *READS])
 def test_examples_can_be_asked(direct, name):
     own = direct if name is None else Direct(application(name))
     (one, *_) = own.get("/models").json()["models"]

@@ -21,14 +21,23 @@ __all__ = ["demo"]
 
 RECIPE, TRANSLATOR = "pronunciation/rnnsearch-cmudict-demo", "de-en-small"
 REVIEWER = "movie-reviews-small"
-TAGGERS = {
+READERS = {
     "roles-small": ("Who did what to whom", "The gardener gave the children a basket of apples."),
     "aspects-small": (
         "What a review speaks of",
         "The battery life is short , but I love the screen .",
     ),
+    "relations-small": (
+        "What two marked words are to each other",
+        "The <e1>flood</e1> in the valley was caused by heavy <e2>rain</e2>.",
+    ),
+    "parser-small": ("The tree of a sentence", "The old man who lived next door fed the birds ."),
+    "stories-small": (
+        "The answer to a question on a story",
+        "Clara moved to the garden. Emil grabbed the key. Emil went to the hall. Where is the key?",
+    ),
 }
-"""By the name of a shipped tagger: what it finds, and a sentence that was written for this demo."""
+"""By the name of a shipped model: what it finds, and a text that was written for this demo."""
 SAMPLES = ("mt-gnome-de", "mt-bible-de")
 WORDS = (
     "archipelago", "chinchilla", "encyclopaedia", "honeysuckles", "lemonade",
@@ -64,8 +73,8 @@ def demo(
 
     An RNNsearch (Bahdanau et al. 2015) learns to pronounce English words from 104,846 entries of
     the CMU dictionary; then the shipped German-English translator translates, the shipped
-    classifier reads a review of a film, and the shipped taggers a sentence each. Takes less than
-    five minutes on two cores, and no network.
+    classifier reads a review of a film, and other shipped models a sentence or a story each. Takes
+    less than five minutes on two cores, and no network.
 
     Examples:
         regard demo
@@ -78,7 +87,7 @@ def demo(
         pronouncer, spoken = _pronounce(output / "pronunciation", seconds, reuse, show)
         translator, translated = _translate(show)
         review, drawn = _review(output / "pictures", show)
-        tags, more = _tagged(output / "pictures", show)
+        found, more = _read(output / "pictures", show)
         pictures = _draw(output / "pictures", pronouncer, _clearest(spoken["words"]), translator)
         pictures += drawn + more
     for picture in pictures:
@@ -86,7 +95,7 @@ def demo(
     took = round(time.monotonic() - started, 1)
     show(f"done in {took:.0f} s; next: regard look {pronouncer.folder} attention")
     result = {
-        "pronunciation": spoken, "translation": translated, "review": review, "tags": tags,
+        "pronunciation": spoken, "translation": translated, "review": review, "found": found,
         "pictures": pictures,
     }  # fmt: skip
     if as_json:
@@ -212,15 +221,15 @@ def _review(folder: Path, show: Any) -> tuple[dict[str, Any], list[str]]:
         return result, []
 
 
-def _tagged(folder: Path, show: Any) -> tuple[dict[str, str], list[str]]:
-    """What the shipped taggers find in a sentence each, and pictures of it."""
+def _read(folder: Path, show: Any) -> tuple[dict[str, str], list[str]]:
+    """What other shipped models find in a text each, and pictures of it."""
     from regard import store
     from regard.viewer.drawing import draw
     from regard.views import ViewOptions
 
     found: dict[str, str] = {}
     drawn: list[str] = []
-    for name, (what, text) in TAGGERS.items():
+    for name, (what, text) in READERS.items():
         if name not in store.shipped():
             continue
         loaded = store.load(name)
@@ -230,7 +239,8 @@ def _tagged(folder: Path, show: Any) -> tuple[dict[str, str], list[str]]:
             run = (view := loaded.task.view(loaded, [text], ViewOptions(folder=name))).runs[0]
             path = folder / f"{name}.png"
             folder.mkdir(parents=True, exist_ok=True)
-            draw(view, run, [p for p in run.panels if p.kind == "spans"], path, width="page")
+            panels = [p for p in run.panels if p.kind == "spans"] or run.panels
+            draw(view, run, panels, path, width="page")
             drawn.append(str(path))
         except RequestError as error:  # without matplotlib the demo goes on
             say(str(error))

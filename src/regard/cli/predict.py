@@ -130,6 +130,7 @@ def predict(
         regard predict runs/pronunciation/rnnsearch-cmudict photograph --set beam_size=1
         regard predict runs/tagging/bilstm-crf-aspects -i new.jsonl --into tagged.jsonl
         regard predict pronunciation-small thoroughbred
+        regard predict relations-small "The <e1>fire</e1> was caused by <e2>lightning</e2>."
         regard predict digits-small recording.wav
         regard predict emoji-small emoji.png
         cat photo.png | regard predict runs/images/ram-digits -
