@@ -59,7 +59,14 @@ def test_the_demo_ends_with_one_json_line(capsys, quick, small, tmp_path):
     ran = run(capsys, "demo", "--json", "--seconds", "1", "-o", str(out))
     assert (ran.code, ran.out.count("\n")) == (0, 1), ran.out + ran.err
     result = ran.result
-    assert list(result) == ["pronunciation", "translation", "review", "found", "pictures", "seconds"]
+    assert list(result) == [
+        "pronunciation",
+        "translation",
+        "review",
+        "found",
+        "pictures",
+        "seconds",
+    ]
     assert 0 < result["pronunciation"]["per"] <= 200
     assert 0 < result["pronunciation"]["wer"] <= 100
     assert result["translation"]["bleu"] >= 0
