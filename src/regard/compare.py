@@ -164,12 +164,14 @@ def scored(
     Raises:
         RequestError: no such data, or nothing in that split.
     """
-    from regard.data.formats import format_of
+    from regard.data.formats import COLUMNS, format_of, unpacked_name
 
     config = dict(loaded.config.get("data") or {})
     if data is not None:
-        # A name without an ending, and .conll, may be of several formats.
+        # A name without an ending, .conll and .txt may be of several formats.
         told = format_of(data) not in ("moses", "conll")
+        if unpacked_name(data).endswith(".txt") and config.get("format") in COLUMNS:
+            told = False
         kept = ("columns", "header", "max_length", *([] if told else ["format"]))
         config = {key: config[key] for key in kept if key in config} | {"path": str(data)}
     if columns:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import regard
+from regard.compare import scored
 from regard.errors import RequestError
 from tests.tasks.labeled import fitted
 
@@ -80,3 +81,11 @@ def test_the_picture_has_the_marks_among_the_words(trained):
     words = "the <e1> baker </e1> made a <e2> bread </e2> ."
     assert made.axes[own.columns].pieces == words.split()
     np.testing.assert_allclose(own.weights[0].sum(-1), 1, atol=1e-5)
+
+
+def test_another_file_is_read_as_the_model_s_own_data(trained, tmp_path):
+    write(tmp_path / "more.txt", 30, 7)
+    loaded = regard.load(trained[1])
+    assert len(scored(loaded, tmp_path / "more.txt").examples) == 30
+    (tmp_path / "more.tsv").write_text("text\trelation\nA <e1>a</e1> met <e2>b</e2>.\tOther\n")
+    assert len(scored(loaded, tmp_path / "more.tsv").examples) == 1

@@ -32,7 +32,7 @@ def evaluate(
     data: Annotated[
         str | None,
         typer.Option(
-            metavar="FILE", help="TSV with a heading line, or JSONL; .gz too; or a folder."
+            metavar="FILE", help="TSV with a heading line, JSONL, or as in training; a folder."
         ),
     ] = None,
     named: Columns = None,
