@@ -66,6 +66,7 @@ PICTURES = {
     "rnnsearch": Picture("pronunciation/rnnsearch-cmudict-demo", ("photograph",)),
     "conditional-gru": Picture("pronunciation-small", ("thoroughbred",)),
     "gnmt": Picture("pronunciation/gnmt-cmudict", ("thoroughbred",)),
+    "lstm-a": Picture("parser-small", ("I saw the man with the telescope.",)),
     "att-blstm": Picture(
         "relations-small",
         ("The <e1>fire</e1> that destroyed the old town was caused by <e2>lightning</e2>.",),

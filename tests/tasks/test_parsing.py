@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+import regard
 from regard import decode, tasks
 from regard.data.trees import Tree, rebuilt
 from regard.decode.hypothesis import Hypothesis
@@ -100,6 +101,21 @@ def test_predictions_have_the_words_of_the_input(folder):
     assert len(decoder.rules) == 1
     tasks.load("parsing")(constrained=False).predict(model, texts, decoder, data.tokenizers)
     assert decoder.rules == ()
+
+
+def test_a_shipped_parser_reads_sentences_as_people_write_them():
+    loaded = regard.load("parser-small")
+    cut, raw = loaded.predict(["The dog didn't see the cat .", "The dog didn't see the cat."])
+    assert raw.input == "The dog did n't see the cat ."
+    assert Tree.parse(raw.output).words() == raw.input.split()
+    assert (
+        Tree.parse(cut.output).words()
+        == cut.input.split()
+        == ["The", "dog", "didn't", "see", "the", "cat", "."]
+    )
+    assert raw.output.startswith("(TOP (S (NP (XX The) (XX dog)) (VP ")
+    view = loaded.task.view(loaded, ["The dog slept."])
+    assert view.runs[0].input == "The dog slept ."
 
 
 @pytest.mark.parametrize("name", ["greedy", "beam", "sample"])

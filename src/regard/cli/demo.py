@@ -239,7 +239,7 @@ def _read(folder: Path, show: Any) -> tuple[dict[str, str], list[str]]:
             run = (view := loaded.task.view(loaded, [text], ViewOptions(folder=name))).runs[0]
             path = folder / f"{name}.png"
             folder.mkdir(parents=True, exist_ok=True)
-            panels = [p for p in run.panels if p.kind == "spans"] or run.panels
+            panels = [p for p in run.panels if p.kind in ("spans", "tree")] or run.panels
             draw(view, run, panels, path, width="page")
             drawn.append(str(path))
         except RequestError as error:  # without matplotlib the demo goes on

@@ -45,7 +45,13 @@ EXAMPLES: dict[str, Sequence[tuple[str, ...]]] = {
     "parsing": (("She gave him a book because he asked .",),),
     "summarization": ((STORM,),),
     "pronunciation": (("attention",), ("window",)),
-    "memory": (("Mary went home. John went to the kitchen.", "Where is Mary?"),),
+    "memory": (
+        (
+            "Clara moved to the garden. Emil grabbed the key. Emil went to the hall.",
+            "Where is the key?",
+        ),
+        ("Emil is a wolf. Anna is a cat. Cats are afraid of wolves.", "What is Anna afraid of?"),
+    ),
     "reading": (("Ann gave Bob her book .", "Bob thanked XXXXX .", "Ann|Bob"),),
     "relations": (("Naloxone reversed the high blood pressure that clonidine had lowered.",),),
     "relation-classification": (

@@ -18,10 +18,22 @@ from regard.metrics import Score, evalb
 from regard.protocols import UNK
 from regard.tasks._wishes import Spelling
 from regard.tasks.generation import Generation
-from regard.tasks.given import Data
+from regard.tasks.given import Asked, Data
 from regard.tasks.prediction import Prediction
+from regard.tasks.propositions import words_of
 
-__all__ = ["Parsing"]
+__all__ = ["Parsing", "apart"]
+
+
+def apart(text: str) -> str:
+    """A sentence with blanks around punctuation and endings; one that is cut already as it is.
+
+    Example:
+        >>> apart("He didn't go."), apart("Mr. X left .")
+        ("He did n't go .", 'Mr. X left .')
+    """
+    words = [word for piece in words_of(text) for word in piece.split()]
+    return text if words == text.split() else " ".join(words)
 
 
 class Parsing(Generation):
@@ -103,6 +115,10 @@ class Parsing(Generation):
         symbols = data.tokenizers["target"].vocabulary
         reads = [i > UNK and symbol[0] not in "()" for i, symbol in enumerate(symbols)]
         model.get_buffer("reads").copy_(torch.tensor(reads))
+
+    def asked(self, texts: Sequence[str], fields: Mapping[str, Field]) -> Asked:
+        """Sentences with punctuation apart, as the `input` of a prediction has them too."""
+        return super().asked([apart(text) for text in texts], fields)
 
     def as_read(self, text: str) -> str:
         """Words divided by blanks, written as treebanks write them."""

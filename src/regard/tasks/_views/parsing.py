@@ -6,6 +6,7 @@ from dataclasses import replace
 from regard.data.trees import Tree, rebuilt
 from regard.tasks._views import generation
 from regard.tasks._views.loaded import LoadedModel
+from regard.tasks.parsing import apart
 from regard.views import Run, TreeNode, TreePanel, View, ViewOptions
 
 __all__ = ["view"]
@@ -13,7 +14,7 @@ __all__ = ["view"]
 
 def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> View:
     """As of every task that writes, with the tree of each hypothesis below its picture."""
-    made = generation.view(loaded, inputs, options)
+    made = generation.view(loaded, [apart(text) for text in inputs], options)
     runs = [replace(run, panels=[*run.panels, _tree(run)]) for run in made.runs]
     return replace(made, runs=runs)
 
