@@ -132,7 +132,10 @@ class _Made:
                 crossed += not itself
                 order = [(turn + k) % len(tokens) for k in range(len(tokens))]
                 _, queries, keys = heads.shape
-                rows = side(queries, order)
+                if itself and queries == 1 and all(len(own) > 1 for own in tokens):
+                    rows = self._axis(Axis([self.loaded.task.target], "steps"))  # learned
+                else:
+                    rows = side(queries, order)
                 across = order if itself else order[::-1]
                 if queries > 1 and rows in places:  # one text looks at itself, or at the other
                     who = places.index(rows)
