@@ -31,7 +31,10 @@ READERS = {
         "What two marked words are to each other",
         "The <e1>flood</e1> in the valley was caused by heavy <e2>rain</e2>.",
     ),
-    "parser-small": ("The tree of a sentence", "The old man who lived next door fed the birds ."),
+    "parser-small": (
+        "The tree of a sentence",
+        "The old farmer sold his horses because he needed money.",
+    ),
     "stories-small": (
         "The answer to a question on a story",
         "Clara moved to the garden. Emil grabbed the key. Emil went to the hall. Where is the key?",

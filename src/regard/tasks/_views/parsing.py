@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from regard.data.trees import Tree, rebuilt
+from regard.data.trees import ANY, Tree, rebuilt
 from regard.tasks._views import generation
 from regard.tasks._views.loaded import LoadedModel
 from regard.tasks.parsing import apart
@@ -25,7 +25,8 @@ def _tree(run: Run) -> TreePanel:
 
 
 def _node(tree: Tree) -> TreeNode:
-    """A constituent with what it is made of; a tag with its word."""
+    """A constituent with what it is made of; a word with its tag, if that says anything."""
     if tree.word is not None:
-        return TreeNode(f"{tree.label} {tree.word}")
+        silent = tree.label in (ANY, tree.word)
+        return TreeNode(tree.word if silent else f"{tree.label} {tree.word}")
     return TreeNode(tree.label, tuple(_node(child) for child in tree.children))
