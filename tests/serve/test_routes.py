@@ -7,6 +7,7 @@ import re
 import pytest
 
 from regard.serve import AsyncClient, Client, ServerError
+from regard.serve._examples import as_input
 from regard.tasks import words
 from tests.serve.running import Direct, application
 
@@ -206,7 +207,10 @@ def test_the_models(direct):
     assert found["movie-reviews-small"]["inputs"] == ["text"]
 
 
-SMALL = ("aspects-small", "movie-reviews-small", "relations-small", "roles-small")
+SMALL = (
+    "aspects-small", "cloze-small", "movie-reviews-small", "parser-small", "relations-small",
+    "roles-small", "stories-small",
+)  # fmt: skip
 READS = {None: "Das Fenster wird geschlossen.", "en-de-small": "The window is closed."}
 
 
@@ -217,7 +221,7 @@ def test_examples_can_be_asked(direct, name):
     body = own.get("/openapi.json").json()["paths"]["/predict"]["post"]["requestBody"]
     shown = body["content"]["application/json"]["examples"][one["name"]]["value"]
     assert shown["model"] == one["name"]
-    assert shown["inputs"] == [" ||| ".join(cells) for cells in one["examples"]]
+    assert shown["inputs"] == [as_input(one["task"], cells) for cells in one["examples"]]
     assert shown["inputs"][0] == READS.get(name, shown["inputs"][0])  # in the language it reads
     answered = own.post("/predict", shown).json()["predictions"]
     assert len(answered) >= 2

@@ -42,7 +42,7 @@ EXAMPLES: dict[str, Sequence[tuple[str, ...]]] = {
         ("Ann Lee left Rome on Monday .",),
         ("She gave him a book because he asked .", "1"),
     ),
-    "parsing": (("She gave him a book because he asked .",),),
+    "parsing": (("She gave him a book because he asked .",), ("The cat sat on the mat.",)),
     "summarization": ((STORM,),),
     "pronunciation": (("attention",), ("window",)),
     "memory": (
@@ -52,7 +52,10 @@ EXAMPLES: dict[str, Sequence[tuple[str, ...]]] = {
         ),
         ("Emil is a wolf. Anna is a cat. Cats are afraid of wolves.", "What is Anna afraid of?"),
     ),
-    "reading": (("Ann gave Bob her book .", "Bob thanked XXXXX .", "Ann|Bob"),),
+    "reading": (
+        ("Ann gave Bob her book .", "Bob thanked XXXXX .", "Ann|Bob"),
+        ("One day the king lost his crown .", "The XXXXX wept for his crown .", "king|day|crown"),
+    ),
     "relations": (("Naloxone reversed the high blood pressure that clonidine had lowered.",),),
     "relation-classification": (
         ("The <e1>fire</e1> was caused by a <e2>lightning strike</e2>.",),

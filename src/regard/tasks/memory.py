@@ -179,7 +179,10 @@ class MemoryQA(Task):
             if question
         ]
         _tell_unknown(rows, tokenizers_of(fields)["story"])
-        refused = [Prediction(text, "", refused=NONE if text.strip() else "") for text in texts]
+        refused = [
+            Prediction(text, "", refused="" if question or not text.strip() else NONE)
+            for text, (_, question) in zip(texts, asked, strict=True)
+        ]
         places = [i for i, (_, question) in enumerate(asked) if question]
         if not rows:
             return given.Asked(None, places, refused)
