@@ -53,7 +53,7 @@ def test_a_sentence_without_words_has_the_logits_of_nothing():
     assert found[1].tolist() == pytest.approx(net.head.output.bias.tolist())
 
 
-def test_the_papers_sizes():
+def test_the_number_of_parameters():
     """4 gates of 100 cells, two directions, words of 100 numbers; 19 classes."""
     lstm_size = 2 * 4 * 100 * (100 + 100 + 2)
     assert count(AttBLSTM, 50, 19) == 50 * 100 + lstm_size + 100 + 19 * 101

@@ -17,8 +17,9 @@ Padding is masked before the softmax.
 Shapes: source (B, T) ids; H (B, T, hidden); α (B, 1, T); logits (B, num_classes).
 
 **Departs from the paper**: the LSTM has no peepholes, and two bias vectors a gate, as in PyTorch.
-Word vectors start at random (paper: GloVe of 100 numbers; `data.vectors` reads them). Weights start
-as PyTorch's layers do. A sentence without words has r = 0. Adding squared weights to the loss is
+Word vectors start at random (paper: GloVe of 100 numbers; `data.vectors` reads them). A direction
+has as many cells as a word vector has numbers, unless told otherwise. Weights start as PyTorch's
+layers do. A sentence without words has r = 0. Adding squared weights to the loss is
 the optimizer's part.
 """
 
