@@ -81,6 +81,10 @@ TEXTS: dict[str, list[bytes]] = {
     "babi": [
         b"1 Mary went home.\n2 Bob slept.\n3 Where is Mary?\thome\t1\n1 A b.\n2 C?\tno\t1 2\n"
     ],
+    "semeval": [
+        b'7\t"The <e1>fire</e1> came from <e2>a spark</e2>."\nCause-Effect(e2,e1)\nComment: x\n\n'
+        b"8\tOne <e1>a</e1> <e2>b</e2>\r\nOther\r\n"
+    ],
     "trees": [
         b"(TOP (S (NP (PRP I)) (VP (VBP see))))\n",
         b"( (S (NP-SBJ-1 (PRP I)) (-NONE- *T*)\n     (VP (VBP see))) )\n# c\n(S (X a) (. .))\n",
@@ -120,6 +124,7 @@ COLUMNS: dict[str, dict[str, str | int]] = {
     "moses": {"source": "de", "target": "en"},
     "cbt": {n: n for n in ("document", "query", "answer", "candidates")},
     "squad": {n: n for n in ("id", "document", "query", "answer", "answers", "starts")},
+    "semeval": {n: n for n in ("text", "relation", "number", "comment")},
     "babi": {n: n for n in ("story", "question", "answer", "support", "number")},
     "trees": {"words": "words", "tree": "tree"},
     "conll": {"text": 1, "tags": 4},

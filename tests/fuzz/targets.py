@@ -240,6 +240,7 @@ MAKERS: dict[str, Callable[[Path], Target]] = {
     "cbt": partial(rows_of, name="cbt", ending="txt"),
     "squad": partial(rows_of, name="squad", ending="json", mutate=changed_json),
     "babi": partial(rows_of, name="babi", ending="txt"),
+    "semeval": partial(rows_of, name="semeval", ending="txt"),
     "trees": partial(rows_of, name="trees", ending="trees"),
     "conll": partial(rows_of, name="conll", ending="conll"),
     "conllu": partial(rows_of, name="conllu", ending="conllu"),
