@@ -66,6 +66,7 @@ GIVEN = {
     "reading": ("vocab_size", "num_pointers"),
     "tagging": ("vocab_size", "num_tags"),
     "relations": ("vocab_size", "num_relations", "num_names"),
+    "relation-classification": ("vocab_size", "num_classes"),
     "summarization": VOCABULARIES,
     "captioning": ("in_channels", "target_vocab_size"),
     "video": ("in_channels", "target_vocab_size"),
