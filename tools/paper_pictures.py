@@ -62,6 +62,7 @@ PICTURES = {
         "roles-small", ("The committee gave the prize to a young writer from Ohio .",)
     ),
     "abs": Picture("summarization/abs-headlines", (HEADLINE,)),
+    "pointer-generator": Picture("summarization/pointer-generator-headlines", (HEADLINE,)),
     "paulus": Picture("summarization/paulus-rl-headlines", (HEADLINE,)),
     "rnnsearch": Picture("pronunciation/rnnsearch-cmudict-demo", ("photograph",)),
     "conditional-gru": Picture("pronunciation-small", ("thoroughbred",)),
