@@ -13,7 +13,6 @@ import argparse
 import gzip
 import json
 import os
-import re
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -25,6 +24,7 @@ from typing import Any, NamedTuple
 from regard import metrics
 from regard.data import read
 from regard.data.sources import find
+from regard.fields.marked import MARK
 
 try:
     from simple_models import (
@@ -57,8 +57,6 @@ VECTORS = "vectors/glove100.npz"
 COSTS = (0.1, 0.5, 2.0, 8.0)
 
 
-MARK = re.compile(r"</?e[12]>")
-
 RANGES = ((2, 5), (3, 4), (3, 5))
 """Lengths of n-grams of characters."""
 
@@ -77,6 +75,24 @@ class Method(NamedTuple):
     settings: tuple[Any, ...] = (None,)
 
 
+def json_rows(folder: Path, part: str) -> Rows:
+    """The objects of a file of JSON lines."""
+    with gzip.open(folder / f"{part}.jsonl.gz", "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def marked_rows(folder: Path, part: str) -> Rows:
+    """Sentences with two marked places, cut at the marks."""
+    rows = []
+    columns = {"text": "text", "relation": "relation"}
+    for row in read(folder / f"{part}.txt.gz", columns, "semeval"):
+        text = row.fields["text"]
+        _, first, between, second, _ = MARK.split(text)
+        own = {"text": MARK.sub(" ", text), "between": between, "first": first, "second": second}
+        rows.append({**row.fields, **own})
+    return rows
+
+
 @dataclass
 class Problem:
     """A set: where its rows are, what is asked, how outputs are scored, and its methods.
@@ -85,6 +101,7 @@ class Problem:
         score: of outputs and rows; the first decides on dev.
         text: the columns of text: one, or the two of a pair.
         keep: which rows belong to it.
+        rows: reads a part of its folder.
     """
 
     folder: str
@@ -93,6 +110,7 @@ class Problem:
     methods: list[Method]
     text: tuple[str, ...] = ("text",)
     keep: Callable[[dict[str, Any]], bool] = lambda row: True
+    rows: Callable[[Path, str], Rows] = json_rows
 
 
 @dataclass
@@ -122,10 +140,7 @@ def of_classes(outputs: Outputs, rows: Rows, positive: str | None = None) -> lis
 
 def of_relations(outputs: Outputs, rows: Rows) -> list[metrics.Score]:
     references = [row["target"] for row in rows]
-    return [
-        metrics.directed_f1(outputs, references),
-        metrics.accuracy(outputs, references),
-    ]
+    return [metrics.directed_f1(outputs, references), metrics.accuracy(outputs, references)]
 
 
 def of_numbers(outputs: Outputs, rows: Rows) -> list[metrics.Score]:
@@ -230,7 +245,7 @@ def problems() -> dict[str, Problem]:
         "paraphrase": Problem("paraphrase", "label", one, slow, ab),
         "trecqa": Problem("trecqa", "label", of_answers, trecqa, qa),
         "sts": Problem("sts", "score", of_numbers, sts, ab),
-        "relation": Problem("relation", "relation", of_relations, relation),
+        "relation": Problem("relation", "relation", of_relations, relation, rows=marked_rows),
     }
 
 
@@ -248,27 +263,10 @@ def home() -> Path:
 
 
 def rows_of(problem: Problem, part: str) -> Rows:
-    path = find(problem.folder) / f"{part}.jsonl.gz"
-    if not path.exists():
-        rows = marked_rows(path.with_name(f"{part}.txt.gz"))
-    else:
-        with gzip.open(path, "rt", encoding="utf-8") as lines:
-            rows = [row for row in map(json.loads, lines) if problem.keep(row)]
+    rows = [row for row in problem.rows(find(problem.folder), part) if problem.keep(row)]
     for row in rows:
         value = row[problem.target]
         row["target"] = value if isinstance(value, float) else str(value)
-    return rows
-
-
-def marked_rows(path: Path) -> Rows:
-    """Sentences with two marked places, cut at the marks."""
-    rows = []
-    for row in read(path, {"text": "text", "relation": "relation"}, "semeval"):
-        _, first, between, second, _ = MARK.split(row.fields["text"])
-        text = MARK.sub(" ", row.fields["text"])
-        rows.append(
-            {**row.fields, "text": text, "between": between, "first": first, "second": second}
-        )
     return rows
 
 

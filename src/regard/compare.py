@@ -169,10 +169,10 @@ def scored(
     config = dict(loaded.config.get("data") or {})
     if data is not None:
         # A name without an ending, .conll and .txt may be of several formats.
-        told = format_of(data) not in ("moses", "conll")
-        if unpacked_name(data).endswith(".txt") and config.get("format") in COLUMNS:
-            told = False
-        kept = ("columns", "header", "max_length", *([] if told else ["format"]))
+        several = format_of(data) in ("moses", "conll") or (
+            unpacked_name(data).endswith(".txt") and config.get("format") in COLUMNS
+        )
+        kept = ("columns", "header", "max_length", *(["format"] if several else []))
         config = {key: config[key] for key in kept if key in config} | {"path": str(data)}
     if columns:
         config["columns"] = {**(config.get("columns") or {}), **columns}

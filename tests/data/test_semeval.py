@@ -50,3 +50,11 @@ def test_what_is_no_such_file_is_refused(tmp_path):
     path.write_text(GOOD)
     with pytest.raises(RequestError, match="no column 'label' for 'relation'"):
         list(read(path, {"relation": "label"}, "semeval"))
+
+
+def test_an_example_with_a_line_that_cannot_be_read_is_left_out(tmp_path):
+    path = tmp_path / "train.txt"
+    path.write_bytes(GOOD.replace("an easy one", "\udcff").encode("utf-8", "surrogateescape"))
+    problems = Problems()
+    assert [row.line for row in read(path, COLUMNS, "semeval", problems=problems)] == [5]
+    assert dict(problems.counts) == {"not UTF-8": 1}

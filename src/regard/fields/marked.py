@@ -7,13 +7,13 @@ from typing import Any, ClassVar
 from regard.fields.base import Bad
 from regard.fields.text import TextField
 
-__all__ = ["MARKS", "MarkedTextField"]
+__all__ = ["MARK", "MarkedTextField"]
 
-MARKS = ("<e1>", "</e1>", "<e2>", "</e2>")
+_MARKS = ("<e1>", "</e1>", "<e2>", "</e2>")
 """What stands before and behind each place; the tokenizer `wordpunct` keeps each as one token."""
 
-_MARK = re.compile(r"</?e[12]>")
-_ORDERS = (MARKS, (*MARKS[2:], *MARKS[:2]))
+MARK = re.compile(r"</?e[12]>")
+_ORDERS = (_MARKS, (*_MARKS[2:], *_MARKS[:2]))
 
 
 class MarkedTextField(TextField):
@@ -27,14 +27,14 @@ class MarkedTextField(TextField):
     def read(self, cell: str, row: Mapping[str, Any]) -> str:
         """The text with its marks."""
         text = super().read(cell, row)
-        marks = tuple(_MARK.findall(text))
+        marks = tuple(MARK.findall(text))
         if marks not in _ORDERS:
             raise Bad(
                 "not two marked places",
                 "expected <e1>one</e1> and <e2>another</e2>, got "
                 + (" ".join(marks) if marks else "no mark"),
             )
-        for left, right in (MARKS[:2], MARKS[2:]):
+        for left, right in (_MARKS[:2], _MARKS[2:]):
             if not text[text.index(left) + len(left) : text.index(right)].strip():
                 raise Bad("a marked place is empty", f"{left}{right}")
         return text

@@ -53,15 +53,8 @@ def macro_f1(outputs: Sequence[str], references: Sequence[str]) -> Score:
     same_number(outputs, references)
     names = sorted(set(references))
     said, true = _one_hot(outputs, names), _one_hot(references, names)
-    counts = np.concatenate([said & true, said, true], 1).astype(np.float64)
-    sums = counts.sum(0)
-    each = _f1(*sums.reshape(3, -1))
-    parts: dict[str, Any] = {
-        "classes": len(names),
-        "f1": {name: float(f1) for name, f1 in zip(names, each, strict=True)},
-    }
     marks = signature(metric="macro_f1", classes="of-references")
-    return Score("macro_f1", float(_mean_f1(sums)), marks, parts, Sums(counts, _mean_f1))
+    return _macro("macro_f1", "classes", names, said & true, said, true, marks)
 
 
 def directed_f1(outputs: Sequence[str], references: Sequence[str], other: str = "Other") -> Score:
@@ -88,21 +81,14 @@ def directed_f1(outputs: Sequence[str], references: Sequence[str], other: str = 
     same_number(outputs, references)
     families = [[_DIRECTION.sub("", one) for one in side] for side in (outputs, references)]
     names = sorted({*families[1]} - {other})
+    marks = signature(metric="macro_f1", classes="relations", direction="yes", without=other)
+    if not names:
+        parts = {"relations": 0, "f1": {}, "note": f"every reference is {other!r}"}
+        return Score("f1", 0.0, marks, parts)
     said, true = (_one_hot(side, names) for side in families)
     equal = np.array([a == b for a, b in zip(outputs, references, strict=True)])
     right = said & true & equal[:, None]
-    counts = np.concatenate([right, said, true], 1).astype(np.float64)
-    sums = counts.sum(0)
-    each = _f1(*sums.reshape(3, -1))
-    parts: dict[str, Any] = {
-        "relations": len(names),
-        "f1": {name: float(f1) for name, f1 in zip(names, each, strict=True)},
-    }
-    if not names:
-        parts["note"] = f"every reference is {other!r}"
-    marks = signature(metric="macro_f1", classes="relations", direction="yes", without=other)
-    value = float(_mean_f1(sums)) if names else 0.0
-    return Score("f1", value, marks, parts, Sums(counts, _mean_f1) if names else None)
+    return _macro("f1", "relations", names, right, said, true, marks)
 
 
 def f1_of(outputs: Sequence[str], references: Sequence[str], positive: str) -> Score:
@@ -138,6 +124,26 @@ def f1_of(outputs: Sequence[str], references: Sequence[str], positive: str) -> S
         parts["note"] = f"no output and no reference is {positive!r}"
     marks = signature(metric="f1", positive=positive)
     return Score("f1", float(_mean_f1(counts.sum(0))), marks, parts, Sums(counts, _mean_f1))
+
+
+def _macro(
+    name: str,
+    what: str,
+    names: Sequence[str],
+    right: NDArray[np.bool_],
+    said: NDArray[np.bool_],
+    true: NDArray[np.bool_],
+    marks: str,
+) -> Score:
+    """The mean F1 over the classes, `what` they are called, of what counts for each, (n, C)."""
+    counts = np.concatenate([right, said, true], 1).astype(np.float64)
+    sums = counts.sum(0)
+    each = _f1(*sums.reshape(3, -1))
+    parts: dict[str, Any] = {
+        what: len(names),
+        "f1": {one: float(f1) for one, f1 in zip(names, each, strict=True)},
+    }
+    return Score(name, float(_mean_f1(sums)), marks, parts, Sums(counts, _mean_f1))
 
 
 def _one_hot(given: Sequence[str], names: Sequence[str]) -> NDArray[np.bool_]:

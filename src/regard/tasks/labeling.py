@@ -68,6 +68,8 @@ class Labeling(FromVectors):
             which the temperature is fitted. For tasks with one text; 0: none.
     """
 
+    text_field: ClassVar[type[TextField]] = TextField
+    """What reads each text."""
     viewed: ClassVar[str] = "labeling"
     storable: ClassVar[bool] = True
     max_length: ClassVar[int] = 20_000
@@ -124,7 +126,7 @@ class Labeling(FromVectors):
     def fields(self) -> dict[str, Field]:
         """The texts with one vocabulary, their features, and what is learned."""
         found: dict[str, Field] = {
-            name: TextField(
+            name: self.text_field(
                 "wordpunct", 200_000, lowercase=True, end=False, sentences=self.sentences,
                 characters=self.characters,
             )

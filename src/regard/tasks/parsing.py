@@ -32,7 +32,7 @@ def apart(text: str) -> str:
         >>> apart("He didn't go."), apart("Mr. X left .")
         ("He did n't go .", 'Mr. X left .')
     """
-    words = [word for piece in words_of(text) for word in piece.split()]
+    words = " ".join(words_of(text)).split()
     return text if words == text.split() else " ".join(words)
 
 

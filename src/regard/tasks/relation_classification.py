@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from regard.fields import Field, MarkedTextField
+from regard.fields import MarkedTextField, TextField
 from regard.metrics import Score, accuracy, directed_f1
 from regard.tasks.labeling import Labeling, confidence
 from regard.tasks.prediction import Prediction
@@ -22,6 +22,7 @@ class RelationClassification(Labeling):
     """
 
     name: ClassVar[str] = "relation-classification"
+    text_field: ClassVar[type[TextField]] = MarkedTextField
     metric: ClassVar[str] = "f1"
     lower_is_better: ClassVar[frozenset[str]] = Labeling.lower_is_better | {"ece"}
 
@@ -38,13 +39,6 @@ class RelationClassification(Labeling):
             "one", "relation", weights=weights, focal=focal, smoothing=smoothing,
             temperature=temperature, characters=characters,
         )  # fmt: skip
-
-    def fields(self) -> dict[str, Field]:
-        """The marked text, and the relation."""
-        text = MarkedTextField(
-            "wordpunct", 200_000, lowercase=True, end=False, characters=self.characters
-        )
-        return {"text": text, self.target: self.objective.field()}
 
     def score(self, predictions: Sequence[Prediction], examples: Any) -> dict[str, Score]:
         """The official F1 of SemEval-2010 task 8, accuracy, and calibration."""

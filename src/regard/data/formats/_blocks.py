@@ -1,4 +1,4 @@
-"""Sentences of column files: a word a line, a blank line between two sentences."""
+"""Blocks of lines with blank ones between: sentences of column files, a word a line."""
 
 import re
 from collections import Counter

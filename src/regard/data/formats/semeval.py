@@ -14,7 +14,8 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from regard.data.formats.text import Column, Row, check_columns, lines
+from regard.data.formats._blocks import blocks
+from regard.data.formats.text import Column, Row, check_columns
 from regard.data.problems import Problems
 from regard.errors import RequestError
 
@@ -44,16 +45,16 @@ def read(
         raise RequestError("a SemEval file is one file; two files are format: moses")
     check_columns("SemEval files", columns, COLUMNS)
     file, last, found = str(path), 0, False
-    for block in _blocks(path, problems):
-        (number, first), (last, _) = block[0], block[-1]
-        match = _SENTENCE.fullmatch(first)
+    for block in blocks(path, problems):
+        number, last = block[0].line, block[-1].line
+        match = _SENTENCE.fullmatch(block[0].text)
         if match is None:
             problems.add(
                 file, number, "not SemEval",
-                f"expected a number, a tab and a sentence: {first[:40]!r}",
+                f"expected a number, a tab and a sentence: {block[0].text[:40]!r}",
             )  # fmt: skip
             continue
-        rest = [line.strip() for _, line in block[1:]]
+        rest = [one.text.strip() for one in block[1:]]
         comments = [line for line in rest if line.startswith(_COMMENT)]
         relations = [line for line in rest if not line.startswith(_COMMENT)]
         if len(relations) != 1:
@@ -77,18 +78,3 @@ def read(
             f"{file}: no example in {last} lines: expected a number, a tab and a sentence with "
             "<e1>…</e1> and <e2>…</e2>, and its relation on the next line"
         )
-
-
-def _blocks(path: str | Path, problems: Problems) -> Iterator[list[tuple[int, str]]]:
-    """The lines of each example, with their numbers."""
-    block: list[tuple[int, str]] = []
-    for number, text in lines(path, problems):
-        if text is None:
-            continue
-        if text.strip():
-            block.append((number, text))
-        elif block:
-            yield block
-            block = []
-    if block:
-        yield block
