@@ -29,9 +29,9 @@ from pathlib import Path
 import numpy as np
 import soundfile  # type: ignore[import-untyped,unused-ignore]
 
-from regard._files import replace_files
 from regard.data import sounds
 from regard.data.sources import find
+from regard.system.files import replace_files
 
 VOICES = (
     *("en-us", "en-gb", "en-us+f3", "en-us+m3"),

@@ -27,10 +27,10 @@ import numpy as np
 
 import regard
 from regard import recipe
-from regard._files import replace_files
 from regard.compare import markdown, scored
 from regard.data.sources import find, splits
 from regard.metrics import Score, Sums, bootstrap, paired
+from regard.system.files import replace_files
 
 
 def parts_of(number: int, folds: int) -> list[range]:

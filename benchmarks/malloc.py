@@ -15,8 +15,8 @@ def work(keep: bool, precision: str) -> float:
     """CPU seconds of a step: 3+3 layers, d 256, 8,000 words, 2,000 target tokens."""
     import torch
 
-    from regard._malloc import keep_freed_memory
     from regard.models.transformer import Transformer
+    from regard.system.heap import keep_freed_memory
 
     torch.set_num_threads(1)
     torch.manual_seed(0)

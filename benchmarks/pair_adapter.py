@@ -27,7 +27,7 @@ class Regard(Base):
 
     def build(self):
         """Random weights."""
-        from regard._malloc import keep_freed_memory
+        from regard.system.heap import keep_freed_memory
 
         keep_freed_memory()  # as `regard train` does
         torch.manual_seed(0)

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from regard import __version__, catalog
-from regard._recipe.reader import dump
+from regard.settings.yaml_reader import dump
 
 __all__ = ["text"]
 

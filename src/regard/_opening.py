@@ -5,11 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 from regard import store, tasks
-from regard._device import device_named
-from regard._recipe import old_names
-from regard._recipe.layers import override
 from regard.errors import RequestError
 from regard.loaded import Loaded
+from regard.settings import old_names
+from regard.settings.overlay import override
+from regard.system.devices import device_named
 
 __all__ = ["opened"]
 

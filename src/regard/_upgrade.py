@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 from regard import __version__
-from regard._recipe import old_names
-from regard.data.plain_json import read_object
 from regard.errors import RequestError
+from regard.settings import old_names
+from regard.system.plain_json import read_object
 
 __all__ = ["CONFIG", "FORMAT", "read_config", "upgrade"]
 

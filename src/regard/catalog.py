@@ -18,8 +18,8 @@ from regard._catalog.pictures import PICTURES
 from regard._catalog.sentences import SENTENCES
 from regard._catalog.sounds import SOUNDS
 from regard._catalog.tagging import TAGGING
-from regard._recipe.check import given_by_data, optional_of_data
 from regard.errors import RequestError, nearest
+from regard.settings.check import given_by_data, optional_of_data
 
 __all__ = ["AXES", "ENTRIES", "Entry", "build", "entry", "load", "names"]
 

@@ -11,11 +11,11 @@ import torch
 from torch import nn
 
 from regard import decode
-from regard._recipe import old_names
-from regard._recipe.old_names import renaming
 from regard.data.tokenize import Tokenizer
 from regard.errors import RequestError
 from regard.fields import Field
+from regard.settings import old_names
+from regard.settings.old_names import renaming
 from regard.tasks import Prediction, Task
 from regard.tasks.given import tokenizers_of
 

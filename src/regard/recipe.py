@@ -17,11 +17,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from regard._recipe import old_names
-from regard._recipe.check import check, defaults
-from regard._recipe.layers import Layered, flat, override
-from regard._recipe.reader import LONGEST, dump, parse
 from regard.errors import RequestError, nearest
+from regard.settings import old_names
+from regard.settings.check import check, defaults
+from regard.settings.overlay import Layered, flat, override
+from regard.settings.yaml_reader import LONGEST, dump, parse
 
 __all__ = ["SECTIONS", "Recipe", "find", "folder", "load", "names"]
 

@@ -15,16 +15,16 @@ import torch
 from torch import nn
 
 from regard import __version__, _card, _weights, catalog, decode, tasks
-from regard._files import replace_files, settle
-from regard._recipe.check import check_keys, given_by_data, hints_of
-from regard._recipe.reader import dump
 from regard._recipe.trial import shape_of
 from regard._upgrade import CONFIG, FORMAT, read_config
-from regard.data.plain_json import plain_value
 from regard.errors import RequestError, nearest
 from regard.fields import Field
 from regard.fields.files import NAMES, files_of, read_fields
 from regard.loaded import Loaded
+from regard.settings.check import check_keys, given_by_data, hints_of
+from regard.settings.yaml_reader import dump
+from regard.system.files import replace_files, settle
+from regard.system.plain_json import plain_value
 from regard.tasks import Task
 from regard.tasks.given import as_fields
 

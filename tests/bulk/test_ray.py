@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from regard import _processes
 from regard.bulk import Order, predict_shards
 from regard.errors import RequestError
+from regard.system import processes
 from tests.bulk.test_processes import corpus_of
 from tests.bulk.toys import bytes_of
 from tests.cli.run import run
@@ -21,7 +21,7 @@ def test_without_ray_one_sentence(capsys, folder, tmp_path, monkeypatch):
     def none(name):
         raise ImportError(name)
 
-    monkeypatch.setattr(_processes, "import_module", none)
+    monkeypatch.setattr(processes, "import_module", none)
     (tmp_path / "a.txt").write_text("die Datei\n")
     ran = run(capsys, "predict", folder, "-i", f"{tmp_path}/a.txt", "-o", f"{tmp_path}/o",
               "--engine", "ray")  # fmt: skip
@@ -35,7 +35,7 @@ def test_a_folder_called_ray_is_none(tmp_path, monkeypatch):
     monkeypatch.delitem(sys.modules, "ray", raising=False)
     monkeypatch.setattr(sys, "path", [str(tmp_path)])  # where ray is installed it would be found
     try:
-        with pytest.raises(RequestError, match="needs ray: pip install"), _processes.cluster():
+        with pytest.raises(RequestError, match="needs ray: pip install"), processes.cluster():
             pass
     finally:  # the next test would find the folder
         sys.modules.pop("ray", None)

@@ -5,9 +5,9 @@ import inspect
 import pytest
 
 from regard import catalog, store
-from regard._recipe.check import given_by_data, optional_of_data
 from regard.cli._source import read_class
 from regard.errors import RequestError
+from regard.settings.check import given_by_data, optional_of_data
 from tests.cli.run import run
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from regard import data
-from regard.data.plain_json import read_json
+from regard.system.plain_json import read_json
 from tests.cli.run import run
 
 ODD = {

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from regard import catalog, store
-from regard._recipe.check import given_by_data
 from regard.data.tokenize import Tokenizer
+from regard.settings.check import given_by_data
 from tests.contract.battery import SIZE, build, mixed
 
 

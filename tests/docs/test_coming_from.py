@@ -7,7 +7,7 @@ from dataclasses import fields
 import pytest
 
 from regard import catalog, decode, tasks
-from regard._recipe.check import defaults, given_by_data
+from regard.settings.check import defaults, given_by_data
 from regard.train.optim import OPTIMIZERS
 from regard.train.schedule import SCHEDULES
 from regard.train.settings import BatchSettings, Checkpoint, NoiseSettings, Training, Validate

@@ -9,12 +9,12 @@ import pytest
 
 import regard
 from regard import store, viewer
-from regard._files import replace_files
 from regard.convert import export
 from regard.data import formats, token_parts
 from regard.data.npz import arrays
 from regard.data.token_store import opened
 from regard.errors import RegardError, RequestError
+from regard.system.files import replace_files
 from tests.cli.run import run
 from tests.faults.disks import disk, read_only
 from tests.faults.kills import RECIPE

@@ -7,11 +7,12 @@ import sys
 
 import pytest
 
-from regard import _files, store
-from regard._files import LIST, READY, replace_files, settle, sweep
+from regard import store
 from regard.convert import export
 from regard.data import token_parts
 from regard.errors import RequestError
+from regard.system import files
+from regard.system.files import LIST, READY, replace_files, settle, sweep
 from tests.cli.run import SOURCE
 from tests.faults.kills import KINDS
 from tests.store import toy
@@ -115,7 +116,7 @@ def test_an_export_over_another_is_never_half_of_it(monkeypatch, tmp_path):
         real(self, target)
         return target
 
-    monkeypatch.setattr(_files.Path, "rename", rename)
+    monkeypatch.setattr(files.Path, "rename", rename)
     export(made, "huggingface", out, force=True)
     assert seen == [names, set()]  # whole, then away, then the new one
     assert {p.name for p in out.iterdir()} == names

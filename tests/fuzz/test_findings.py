@@ -15,8 +15,6 @@ import pytest
 import torch
 
 from regard import recipe, store, viewer
-from regard._recipe.layers import override
-from regard._recipe.reader import LONGEST, parse
 from regard.bulk._notes import Notes
 from regard.convert import _charsmap, convert
 from regard.data import addresses, formats, npz, token_parts
@@ -26,6 +24,8 @@ from regard.data.token_store import opened
 from regard.data.word_vectors import read_word_vectors
 from regard.errors import MOST, RegardError, RequestError
 from regard.fields.predicates import PredicatesField
+from regard.settings.overlay import override
+from regard.settings.yaml_reader import LONGEST, parse
 from regard.viewer._seen import MAGIC, START, dump
 from regard.viewer._seen import parse as parse_seen
 from tests.convert.test_checkpoints import fairseq

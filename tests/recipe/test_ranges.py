@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from regard import catalog, recipe, tasks
-from regard._recipe.layers import flat
-from regard._recipe.ranges import NUMBER, range_of
 from regard.decode import DECODERS
 from regard.errors import RequestError
+from regard.settings.overlay import flat
+from regard.settings.ranges import NUMBER, range_of
 from regard.tasks.guided import Guided
 from regard.tasks.risk import Risk
 from regard.tasks.scheduled import Scheduled

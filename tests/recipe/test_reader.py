@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard._recipe.reader import dump, parse, scalar
 from regard.errors import RequestError
+from regard.settings.yaml_reader import dump, parse, scalar
 
 
 @pytest.mark.parametrize(

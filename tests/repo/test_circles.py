@@ -94,7 +94,7 @@ def test_attention_knows_nothing_above_it():
         text = path.read_text(encoding="utf-8")
         assert "import_module" not in text, path
         above = {package(name) for name in graph()[dotted(path)]}
-        assert above <= {"attention", "native", "errors", "_malloc", "_files"}, path
+        assert above <= {"attention", "native", "errors", "system"}, path
 
 
 def test_class_names_of_the_viewer_are_unique():

@@ -9,8 +9,8 @@ from torch.nn import functional as F
 
 from regard.fields import Field, LabelField, TextField
 from regard.metrics import Score, accuracy
+from regard.system.devices import device_of
 from regard.tasks import Prediction, Task
-from regard.tasks.given import device_of
 
 __all__ = ["LanguageIdentification"]
 

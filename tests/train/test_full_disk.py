@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard._files import replace_file
 from regard.errors import RegardError
+from regard.system.files import replace_file
 from regard.train.log import Log
 from regard.train.state import load_checkpoint, save_checkpoint, save_weights
 from tests.cli.run import run

@@ -14,7 +14,7 @@ from . import runs
 PROGRAM = """
 from pathlib import Path
 import torch
-from regard._malloc import hand_back, keep_freed_memory
+from regard.system.heap import hand_back, keep_freed_memory
 
 def resident():
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 >> 20

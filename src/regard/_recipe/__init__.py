@@ -1,1 +1,1 @@
-"""What `recipe.py` is made of: reading YAML with line numbers, finding files, checking values."""
+"""What a recipe is checked with: the classes that it names, and a dry build of its model."""

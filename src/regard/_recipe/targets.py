@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from regard._recipe.check import given_by_data
 from regard.errors import RequestError, nearest
+from regard.settings.check import given_by_data
 
 __all__ = ["targets"]
 

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from regard._recipe.check import given_by_data
 from regard.errors import RequestError
+from regard.settings.check import given_by_data
 
 __all__ = ["shape_of", "try_out"]
 

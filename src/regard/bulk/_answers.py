@@ -6,14 +6,14 @@ from typing import Any
 
 from safetensors import SafetensorError
 
-from regard._files import said_of
 from regard._opening import opened
-from regard._sharing import shared
 from regard.bulk._order import Order
 from regard.errors import RegardError, RequestError
 from regard.loaded import Loaded
+from regard.system.devices import device_of
+from regard.system.files import said_of
+from regard.system.sharing import shared
 from regard.tasks import Prediction, words
-from regard.tasks.given import device_of
 
 __all__ = ["Answering", "changing"]
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from regard.bulk._lines import Line
 from regard.bulk._packing import Unreadable
 from regard.bulk._shards import JSONL, TSV
-from regard.data.plain_json import plain_value, read_json
 from regard.errors import RequestError
+from regard.system.plain_json import plain_value, read_json
 from regard.tasks import Prediction, Task
 from regard.tasks.given import BETWEEN, sides
 

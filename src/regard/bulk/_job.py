@@ -5,11 +5,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard._processes import failure, raise_said
 from regard.bulk._notes import Made
 from regard.bulk._order import Order
 from regard.bulk._packing import Unreadable
 from regard.bulk._shards import Shard
+from regard.system.processes import failure, raise_said
 
 if TYPE_CHECKING:
     from regard.bulk._answers import Answering

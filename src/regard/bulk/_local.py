@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
-from regard._processes import environment, raise_said
 from regard.bulk._job import BulkJob, answer, loaded, understood
 from regard.bulk._notes import Made
 from regard.bulk._packing import Unreadable
 from regard.bulk._shards import Shard
 from regard.bulk._worker import END
+from regard.system.processes import environment, raise_said
 
 __all__ = ["here", "local"]
 

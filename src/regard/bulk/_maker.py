@@ -10,13 +10,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from regard._files import replace_file
 from regard.bulk._answers import Answering
 from regard.bulk._forms import Form, Item, form_of
 from regard.bulk._lines import CHUNK, lines_of
 from regard.bulk._notes import Made
 from regard.bulk._packing import Unreadable, reading, writing
 from regard.bulk._shards import Shard
+from regard.system.files import replace_file
 
 __all__ = ["make"]
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from regard import __version__
-from regard._files import replace_file
 from regard.bulk._shards import Shard
-from regard.data.plain_json import read_json
 from regard.errors import RequestError
+from regard.system.files import replace_file
+from regard.system.plain_json import read_json
 
 __all__ = ["NOTES", "Made", "Notes", "identity"]
 

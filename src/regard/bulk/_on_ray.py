@@ -5,12 +5,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from regard._processes import cluster, environment, failure
 from regard.bulk._job import BulkJob, answer, loaded, understood
 from regard.bulk._notes import Made
 from regard.bulk._packing import Unreadable
 from regard.bulk._shards import Shard
 from regard.errors import RegardError
+from regard.system.processes import cluster, environment, failure
 
 __all__ = ["on_ray"]
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from regard._files import said_of
 from regard.bulk._job import BulkJob, Engine
 from regard.bulk._notes import NOTES, Made, Notes, identity
 from regard.bulk._order import Order
 from regard.bulk._shards import Shard, found
 from regard.errors import RegardError, RequestError, nearest
-from regard.train.lock import locked
+from regard.system.files import said_of
+from regard.system.lock import locked
 
 __all__ = ["ENGINES", "BulkSummary", "predict_shards"]
 

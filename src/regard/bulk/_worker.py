@@ -12,8 +12,8 @@ import sys
 import threading
 from typing import Any
 
-from regard._processes import failure
 from regard.bulk._job import answer, loaded
+from regard.system.processes import failure
 
 END = "end"
 """What it is told when there is nothing more to do."""

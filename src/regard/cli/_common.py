@@ -12,8 +12,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from regard._files import said_of
 from regard.errors import RegardError, RequestError
+from regard.system.files import said_of
 
 __all__ = [
     "TRACE",

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard._recipe.old_names import ASKED
 from regard.bulk._lines import CHUNK, Line
 from regard.cli._bulk import (
     Engine,
@@ -33,6 +32,7 @@ from regard.cli._folder import (
 from regard.cli._given import inputs_of
 from regard.cli._progress import counted
 from regard.errors import RequestError
+from regard.settings.old_names import ASKED
 
 if TYPE_CHECKING:
     from regard.loaded import Loaded

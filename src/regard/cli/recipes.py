@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from regard import recipe
-from regard._files import replace_file
 from regard.cli._common import Json, columns, emit, print_result, say
 from regard.errors import RegardError, RequestError, nearest
+from regard.system.files import replace_file
 
 __all__ = ["recipes"]
 

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from regard._device import device_named
 from regard.cli._common import say, show_traces
 from regard.cli._folder import Device
 from regard.errors import RequestError
+from regard.system.devices import device_named
 
 __all__ = ["serve"]
 

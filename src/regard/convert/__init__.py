@@ -16,10 +16,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from regard._files import said_of
 from regard.convert._checkpoint import readable
 from regard.convert._foreign import load_foreign
 from regard.errors import RegardError, RequestError, nearest
+from regard.system.files import said_of
 
 __all__ = ["READERS", "WRITERS", "convert", "export", "load_foreign"]
 

@@ -15,11 +15,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from regard._files import replace_file
 from regard.data import sources
 from regard.data.backbone_onnx import onnx_maps
 from regard.data.backbone_weights import network_of
 from regard.errors import RegardError, RequestError, nearest
+from regard.system.files import replace_file
 
 __all__ = ["Backbone", "Maps", "backbone_of"]
 

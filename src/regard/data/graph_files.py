@@ -14,8 +14,8 @@ from regard.data.formats.text import regular
 from regard.data.graph import INDICES, Graph, SparseRows, both_ways, graph_of_arrays
 from regard.data.neighbors import Compressed
 from regard.data.npz import plain_arrays
-from regard.data.plain_json import read_json
 from regard.errors import RequestError
+from regard.system.plain_json import read_json
 
 __all__ = ["mark_of", "read", "write_folder"]
 

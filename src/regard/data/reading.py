@@ -17,9 +17,9 @@ from regard.data import formats
 from regard.data.formats.cbt import BLANK
 from regard.data.formats.jsonl import objects
 from regard.data.formats.text import Row
-from regard.data.plain_json import read_json
 from regard.data.problems import Problems
 from regard.errors import RequestError, nearest
+from regard.system.plain_json import read_json
 
 __all__ = ["Question", "blocks", "format_of", "parse", "read"]
 

@@ -18,12 +18,12 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard._files import replace_file, said_of
-from regard._processes import python_path
 from regard.data.packed import RaggedIds
 from regard.data.token_store import DONE, Store
 from regard.data.tokenize import Tokenizer
 from regard.errors import RegardError
+from regard.system.files import replace_file, said_of
+from regard.system.processes import python_path
 
 __all__ = ["Example", "More", "build"]
 

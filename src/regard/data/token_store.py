@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.packed import RaggedIds
-from regard.data.plain_json import read_json
 from regard.errors import RegardError, RequestError
+from regard.system.plain_json import read_json
 
 __all__ = ["DONE", "Joined", "Lazy", "Single", "Store", "StoredIds", "StoredTexts", "opened"]
 

@@ -22,12 +22,12 @@ from typing import Any
 import numpy as np
 import tokenizers
 
-from regard._recipe.old_names import TOKENIZER, renaming
 from regard.data.packed import RaggedIds
 from regard.data.shapes import is_shape, shape, with_shapes
 from regard.data.vocabulary_kinds import KINDS, SPACE, SPECIALS, normalizer
 from regard.errors import RequestError, nearest
 from regard.protocols import EOS, UNK
+from regard.settings.old_names import TOKENIZER, renaming
 
 __all__ = [
     "KINDS",

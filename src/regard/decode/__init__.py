@@ -15,8 +15,6 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from regard._recipe import old_names
-from regard._recipe.ranges import within
 from regard.decode.beam import Beam
 from regard.decode.ensemble import Ensemble
 from regard.decode.greedy import Greedy
@@ -25,6 +23,8 @@ from regard.decode.penalties import PENALTIES, gnmt, power
 from regard.decode.sample import Sample
 from regard.decode.search import Decoder
 from regard.errors import RequestError, nearest
+from regard.settings import old_names
+from regard.settings.ranges import within
 
 __all__ = [
     "DECODERS",

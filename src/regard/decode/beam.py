@@ -24,10 +24,10 @@ Sources: Sutskever et al. 2014; Wu et al. 2016, section 7; `papers/translation.m
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from regard._recipe.old_names import DECODER, renaming
 from regard.decode.beam_search import BeamSearch
 from regard.decode.search import Decoder, Request, SoFar, check
 from regard.decode.waiting import waited_for
+from regard.settings.old_names import DECODER, renaming
 
 __all__ = ["Beam"]
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from regard._recipe.old_names import DECODER, renaming
 from regard.decode.search import Decoder, Request, SoFar
 from regard.decode.top import top
 from regard.decode.walk import walk
+from regard.settings.old_names import DECODER, renaming
 
 __all__ = ["Greedy"]
 

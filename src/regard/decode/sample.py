@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard._recipe.old_names import DECODER, renaming
 from regard.decode.search import Decoder, Request, SoFar, check
 from regard.decode.top import top
 from regard.decode.walk import walk
+from regard.settings.old_names import DECODER, renaming
 
 __all__ = ["Sample"]
 

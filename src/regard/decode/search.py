@@ -11,8 +11,6 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from regard._recipe import old_names
-from regard._recipe.old_names import renaming
 from regard.decode.hypothesis import Hypothesis
 from regard.decode.packed import PRECISIONS, packed
 from regard.decode.panels import Panels
@@ -21,6 +19,8 @@ from regard.decode.rules import Phrases, Rule, no_repeat_ngram, repetition_penal
 from regard.decode.waiting import waited_for
 from regard.errors import RequestError, nearest
 from regard.protocols import BOS, EOS, PAD, Decoding, Generator, Inputs, unpacked
+from regard.settings import old_names
+from regard.settings.old_names import renaming
 
 __all__ = [
     "IMPOSSIBLE", "Decoder", "Gaining", "Request", "SoFar", "Sources", "check", "forced", "frozen",

@@ -14,7 +14,6 @@ from regard.data.documents import Mention, RelationDocument, from_json
 from regard.data.packed import RaggedIds
 from regard.data.pair_cues import pair_cues
 from regard.data.pair_places import PLACES, pair_places
-from regard.data.plain_json import read_json
 from regard.data.tokenize import Encoding
 from regard.errors import RequestError
 from regard.fields.base import Bad, Field, Report
@@ -22,6 +21,7 @@ from regard.fields.label import UNSEEN
 from regard.fields.tags import TagColumn, TagsField
 from regard.fields.text import TextField
 from regard.protocols import PAD, Inputs
+from regard.system.plain_json import read_json
 
 __all__ = [
     "NONE",

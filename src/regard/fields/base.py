@@ -7,8 +7,8 @@ from copy import copy
 from typing import Any, ClassVar
 
 from regard.data.dataset import Column
-from regard.data.plain_json import read_json
 from regard.errors import RequestError
+from regard.system.plain_json import read_json
 
 __all__ = ["Bad", "Field", "Report"]
 

@@ -7,13 +7,13 @@ from functools import cached_property
 from typing import Any
 
 from regard import decode, store
-from regard._recipe.layers import override
-from regard._sharing import shared
 from regard.errors import RequestError, nearest
 from regard.loaded import Loaded
 from regard.serve._errors import Refusal
 from regard.serve._examples import examples_of
 from regard.serve._settings import Settings
+from regard.settings.overlay import override
+from regard.system.sharing import shared
 from regard.tasks.given import sides
 
 __all__ = ["Models", "Served"]

@@ -10,7 +10,6 @@ import torch
 from starlette.requests import Request
 
 from regard.data.addresses import URL
-from regard.data.plain_json import plain_value
 from regard.errors import RequestError
 from regard.serve import _shapes as shapes
 from regard.serve._batcher import Batcher
@@ -22,6 +21,7 @@ from regard.serve._models import Models, Served
 from regard.serve._settings import Settings
 from regard.serve._streams import Streams
 from regard.serve._work import Looking, Predicting, Scoring, check_decode
+from regard.system.plain_json import plain_value
 from regard.tasks.keeping import signs
 
 __all__ = ["Service", "abandon", "as_json", "events"]

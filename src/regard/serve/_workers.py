@@ -2,7 +2,7 @@
 
 Where the system has it, processes are forked from a server that has imported everything and loaded
 the models, so that they share whatever nobody writes to. Elsewhere they start afresh. In both cases
-weights are mapped from one file (`regard._sharing`), also those that are loaded later.
+weights are mapped from one file (`regard.system.sharing`), also those that are loaded later.
 """
 
 import json

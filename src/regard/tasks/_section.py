@@ -3,12 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from regard._recipe.check import check
 from regard.errors import RequestError, nearest
 from regard.fields import Field, TextField
 from regard.fields.text import own_texts
 
-__all__ = ["refuse_unknown", "settings_of", "tokenizers"]
+__all__ = ["refuse_unknown", "tokenizers"]
 
 TOKENIZER = ("kind", "vocab_size", "lowercase", "min_count")
 
@@ -45,10 +44,3 @@ def tokenizers(
             "sides"
         )
     return {**fields, **made}, bool(one_for_all)
-
-
-def settings_of(kind: type[Any], given: Mapping[str, Any] | None, name: str) -> Any:
-    """Settings of one kind from a recipe's keys; None where there are none."""
-    if given is None:
-        return None
-    return kind(**check(given, kind, section=f"task.{name}", where=lambda key: "", extra=()))

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from regard._recipe.check import check_keys
 from regard.data.batch import plan
 from regard.data.dataset import Column, Dataset, Table
 from regard.decode.waiting import for_inputs
@@ -17,6 +16,7 @@ from regard.errors import RequestError
 from regard.fields import Field, KeyField
 from regard.metrics import Score
 from regard.protocols import Constrained
+from regard.settings.check import check_keys
 from regard.tasks import corpus
 from regard.tasks.given import Asked, Data, as_fields, asked_of, sides, texts_of
 from regard.tasks.phases import Phase

@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard._recipe.old_names import ASKED, deprecated, renamed
 from regard.data.batch import PairBatch, plan
 from regard.data.dataset import Dataset
 from regard.data.packed import RaggedIds
@@ -23,11 +22,13 @@ from regard.errors import RequestError
 from regard.fields import Bad, Field, TextField
 from regard.layers.project import deferring
 from regard.protocols import Inputs
+from regard.settings.check import settings_of
+from regard.settings.old_names import ASKED, deprecated, renamed
+from regard.system.devices import device_of
 from regard.tasks import corpus
-from regard.tasks._section import settings_of
 from regard.tasks._wishes import Spelling, check_wishes, wishes
 from regard.tasks.base import Task
-from regard.tasks.given import Asked, as_fields, device_of, tokenizers_of
+from regard.tasks.given import Asked, as_fields, tokenizers_of
 from regard.tasks.guided import Guided
 from regard.tasks.loss import smoothed_cross_entropy, weights_whole
 from regard.tasks.pairs import PairDataset, as_source

@@ -4,9 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-from torch import nn
-
 from regard.data.dataset import Table
 from regard.data.problems import Problems
 from regard.data.token_store import Joined, StoredTexts
@@ -24,7 +21,6 @@ __all__ = [
     "asked_of",
     "cells_of",
     "chunks",
-    "device_of",
     "row_of",
     "sides",
     "texts_of",
@@ -104,11 +100,6 @@ def tokenizers_of(fields: Mapping[str, Field]) -> dict[str, Tokenizer]:
 def chunks(count: int, size: int) -> list[list[int]]:
     """The numbers 0 … count-1 in order, `size` at a time."""
     return [list(range(i, min(i + size, count))) for i in range(0, count, size)]
-
-
-def device_of(model: nn.Module) -> torch.device:
-    """Where a model's parameters are."""
-    return next((p.device for p in model.parameters()), torch.device("cpu"))
 
 
 def sides(fields: Mapping[str, Field]) -> tuple[list[str], list[str]]:

@@ -18,8 +18,9 @@ from regard.fields import Field
 from regard.fields.graph import GraphData, GraphField, Paths
 from regard.metrics import Score, accuracy
 from regard.metrics.labels import f1_of_counts, micro_f1
+from regard.system.devices import device_of
 from regard.tasks.base import Task
-from regard.tasks.given import Asked, Data, chunks, device_of
+from regard.tasks.given import Asked, Data, chunks
 from regard.tasks.nodes import NodeDataset, NodePrediction, WholeGraphs, looked_at
 from regard.tasks.prediction import Prediction
 

@@ -17,9 +17,9 @@ from regard.fields.label import ArrayColumn
 from regard.metrics import Score, accuracy, macro_f1
 from regard.metrics.calibration import expected_calibration_error, fit_temperature
 from regard.protocols import Inputs, Output
+from regard.system.devices import device_of
 from regard.tasks import corpus
 from regard.tasks.base import Task
-from regard.tasks.given import device_of
 from regard.tasks.objectives import OBJECTIVES, Objective, balanced
 from regard.tasks.prediction import Prediction
 from regard.tasks.vectored import FromVectors

@@ -24,9 +24,10 @@ from regard.fields.text import with_vocabularies
 from regard.metrics import Score
 from regard.metrics.stories import task_errors
 from regard.protocols import UNK
+from regard.system.devices import device_of
 from regard.tasks import corpus, given
 from regard.tasks.base import Task
-from regard.tasks.given import Data, as_fields, chunks, device_of, tokenizers_of
+from regard.tasks.given import Data, as_fields, chunks, tokenizers_of
 from regard.tasks.linear import linear_start
 from regard.tasks.phases import Phase
 from regard.tasks.prediction import Prediction

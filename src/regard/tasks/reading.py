@@ -25,9 +25,10 @@ from regard.fields import Field, SpansField, TextField
 from regard.metrics import Score, accuracy
 from regard.metrics.squad import exact_match, span_f1
 from regard.protocols import PAD
+from regard.system.devices import device_of
 from regard.tasks import _guesses, corpus
 from regard.tasks.base import Task
-from regard.tasks.given import Asked, Data, as_fields, device_of, tokenizers_of
+from regard.tasks.given import Asked, Data, as_fields, tokenizers_of
 from regard.tasks.prediction import Prediction
 from regard.tasks.questions import (
     QuestionBatch,

@@ -25,9 +25,10 @@ from regard.fields.tags import IGNORED
 from regard.metrics import Score
 from regard.metrics.relations import read_tree, relation_scores, without_hypernyms
 from regard.protocols import Inputs
+from regard.system.devices import device_of
 from regard.tasks import corpus
 from regard.tasks.base import Task
-from regard.tasks.given import Asked, Data, as_fields, device_of
+from regard.tasks.given import Asked, Data, as_fields
 from regard.tasks.prediction import Prediction
 from regard.tasks.related import (
     SAMPLINGS,

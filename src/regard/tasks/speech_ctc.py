@@ -11,8 +11,9 @@ from regard.decode.ctc import Spelled, best_path, prefix_search
 from regard.errors import RequestError
 from regard.fields import Field
 from regard.protocols import EOS, PAD
+from regard.system.devices import device_of
 from regard.tasks.base import Task
-from regard.tasks.given import device_of, tokenizers_of
+from regard.tasks.given import tokenizers_of
 from regard.tasks.prediction import Prediction
 from regard.tasks.speech import Speech
 

@@ -18,13 +18,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from regard._files import replace_file
 from regard.data import token_parts, token_store
 from regard.data.dataset import Column
 from regard.data.problems import Problems
 from regard.errors import RequestError
 from regard.fields import Field, GradeField, LabelField, LabelsField
 from regard.fields.files import files_of, read_fields
+from regard.system.files import replace_file
 from regard.tasks import corpus
 from regard.tasks._kept_columns import Others
 

@@ -18,10 +18,11 @@ from regard.fields import CopiedField, CopyingField, Field
 from regard.metrics import Score, copied_names, length_ratio, novelty, repetition, rouge
 from regard.metrics.summarization import ROUGE
 from regard.protocols import BOS, EOS, UNK, Covering, Inputs
+from regard.system.devices import device_of
 from regard.tasks import _extraction, _extracts
 from regard.tasks._wishes import Spelling
 from regard.tasks.generation import Generation
-from regard.tasks.given import Data, device_of, tokenizers_of
+from regard.tasks.given import Data, tokenizers_of
 from regard.tasks.pairs import PairDataset
 from regard.tasks.phases import Phase
 from regard.tasks.prediction import Prediction

@@ -29,9 +29,10 @@ from regard.layers.crf import Chain
 from regard.metrics import Score, accuracy
 from regard.metrics.calibration import expected_calibration_error
 from regard.protocols import Inputs, Output
+from regard.system.devices import device_of
 from regard.tasks import corpus
 from regard.tasks.base import Task
-from regard.tasks.given import as_fields, device_of
+from regard.tasks.given import as_fields
 from regard.tasks.objectives import balanced
 from regard.tasks.prediction import Prediction
 from regard.tasks.propositions import Propositions

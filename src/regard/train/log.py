@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from regard._files import said_of
 from regard.errors import RegardError
+from regard.system.files import said_of
 
 __all__ = ["Log"]
 

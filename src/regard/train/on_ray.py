@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from regard._processes import cluster, environment, failure, raise_said
 from regard.errors import RegardError
+from regard.system.processes import cluster, environment, failure, raise_said
 
 __all__ = ["Cell", "fit_cells"]
 

@@ -16,22 +16,22 @@ import torch
 from torch import nn
 
 from regard import catalog, decode, tasks
-from regard._device import device_named
-from regard._files import replace_file, settle, sweep
-from regard._malloc import keep_freed_memory
-from regard._recipe.layers import flat
-from regard.data.plain_json import read_object
 from regard.data.streamed import Streamed
 from regard.errors import RegardError, RequestError, nearest
 from regard.fields import Field
 from regard.fields.files import NAMES, files_of, read_fields
 from regard.native.bfloat16 import bf16_is_fast
 from regard.recipe import Recipe, load
+from regard.settings.overlay import flat
+from regard.system.devices import device_named
+from regard.system.files import replace_file, settle, sweep
+from regard.system.heap import keep_freed_memory
+from regard.system.lock import locked
+from regard.system.plain_json import read_object
 from regard.train import engine, optim, schedule
 from regard.train.ahead import ahead
 from regard.train.finish import finish
 from regard.train.lanes import micros_of
-from regard.train.lock import locked
 from regard.train.settings import Training
 from regard.train.start import Beginning, begin_from
 from regard.train.validate import Validation

@@ -11,9 +11,9 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
-from regard._files import replace_file
 from regard.errors import RequestError
 from regard.recipe import Recipe, load
+from regard.system.files import replace_file
 from regard.train.engine import world
 from regard.train.run import default_folder, fit
 

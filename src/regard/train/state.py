@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard._files import replace_file
 from regard.errors import RegardError
+from regard.system.files import replace_file
 
 __all__ = [
     "load_checkpoint",

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.optim import Optimizer
 
-from regard._malloc import hand_back
 from regard.errors import RegardError
+from regard.system.heap import hand_back
 from regard.train import phase, processes
 from regard.train.average import Average, Last
 from regard.train.engine import device_of, rank

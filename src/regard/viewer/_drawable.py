@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard._files import replace_file
+from regard.system.files import replace_file
 from regard.views import View
 
 if TYPE_CHECKING:

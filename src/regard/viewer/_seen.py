@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from regard.data.plain_json import read_json
 from regard.errors import RequestError
+from regard.system.plain_json import read_json
 from regard.viewer._codec import (
     CODES,
     HALF_MOST,

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from regard.data.plain_json import read_object
 from regard.errors import RequestError
+from regard.system.plain_json import read_object
 from regard.viewer._drawable import DrawableView
 from regard.viewer._transformers_looked import Reader, looked, quiet
 from regard.viewer._transformers_senses import (

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard._files import replace_file
 from regard.errors import RequestError, nearest
+from regard.system.files import replace_file
 from regard.viewer._page import Page, Subplot, style
 
 if TYPE_CHECKING:

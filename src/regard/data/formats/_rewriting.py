@@ -4,10 +4,10 @@ import gzip
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
-from regard._files import replace_file
 from regard.data.formats._blocks import Edit
 from regard.data.formats.text import raw_lines
 from regard.errors import RequestError, nearest
+from regard.system.files import replace_file
 
 __all__ = ["rewritten"]
 

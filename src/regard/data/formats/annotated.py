@@ -6,9 +6,9 @@ from typing import TypeVar
 
 from regard.data.documents import RelationDocument, as_line, from_json
 from regard.data.formats import bioc, jsonl, pubtator
-from regard.data.plain_json import read_json
 from regard.data.problems import Problems
 from regard.errors import RequestError, nearest
+from regard.system.plain_json import read_json
 
 __all__ = ["READERS", "WRITERS", "blocks", "document_of", "documents_format", "read", "write"]
 

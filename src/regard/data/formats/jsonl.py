@@ -8,9 +8,9 @@ from types import MappingProxyType
 from typing import Any
 
 from regard.data.formats.text import Column, Row, lines
-from regard.data.plain_json import read_json
 from regard.data.problems import Problems
 from regard.errors import RequestError, nearest
+from regard.system.plain_json import read_json
 
 __all__ = ["edits", "objects", "read"]
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.formats.text import Column, Row, check_columns, whole_bytes
-from regard.data.plain_json import read_json
 from regard.data.problems import Problems
 from regard.errors import RequestError
+from regard.system.plain_json import read_json
 
 __all__ = ["COLUMNS", "read"]
 

@@ -7,9 +7,9 @@ from torch import Tensor
 
 from regard.attention import watch
 from regard.errors import RequestError
+from regard.system.devices import device_of
 from regard.tasks._views.generation import kinds_of
 from regard.tasks._views.loaded import LoadedModel, name_of
-from regard.tasks.given import device_of
 from regard.views import Axis, Map, MapPanel, Run, View, ViewOptions, axis_of
 from regard.views.picture import WordPieces
 

@@ -10,10 +10,10 @@ from torch import Tensor
 from regard.attention import Record, watch
 from regard.data.pictures import png
 from regard.fields.image import ImageColumn
+from regard.system.devices import device_of
 from regard.tasks._views.answers import bars, ranked
 from regard.tasks._views.attended import asked, shown
 from regard.tasks._views.loaded import LoadedModel, name_of
-from regard.tasks.given import device_of
 from regard.views import Axis, Map, MapPanel, Panel, Run, View, ViewOptions
 
 __all__ = ["picture_axis", "view"]

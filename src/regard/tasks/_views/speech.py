@@ -14,9 +14,9 @@ from regard.data.log_mel import HOP
 from regard.errors import RequestError
 from regard.fields.sound import SoundColumn
 from regard.protocols import Generator
+from regard.system.devices import device_of
 from regard.tasks._views.attended import Written, attended, view_of
 from regard.tasks._views.loaded import LoadedModel
-from regard.tasks.given import device_of
 from regard.views import Axis, View, ViewOptions
 
 __all__ = ["sound_axis", "view"]

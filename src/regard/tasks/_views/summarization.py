@@ -11,9 +11,9 @@ from regard.attention import watch
 from regard.data.tokenize import SPACE
 from regard.errors import RequestError
 from regard.protocols import BOS, EOS
+from regard.system.devices import device_of
 from regard.tasks._views import generation
 from regard.tasks._views.loaded import LoadedModel, name_of
-from regard.tasks.given import device_of
 from regard.views import (
     Axis,
     LabeledSpan,

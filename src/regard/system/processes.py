@@ -47,7 +47,7 @@ def environment(threads: int) -> dict[str, str]:
 
 def python_path() -> str:
     """`PYTHONPATH` under which a process finds this package."""
-    paths = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    paths = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
     return os.pathsep.join(filter(None, paths))
 
 

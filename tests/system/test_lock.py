@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from regard.errors import RequestError
-from regard.train.lock import FILE, locked
+from regard.system.lock import FILE, locked
 from tests.cli.run import SOURCE, run
 
 HOLD = """

@@ -8,10 +8,18 @@ from functools import lru_cache
 from types import UnionType
 from typing import Any, Union, get_args, get_type_hints
 
-from regard._recipe.ranges import within
 from regard.errors import RequestError, nearest
+from regard.settings.ranges import within
 
-__all__ = ["check", "check_keys", "defaults", "given_by_data", "hints_of", "optional_of_data"]
+__all__ = [
+    "check",
+    "check_keys",
+    "defaults",
+    "given_by_data",
+    "hints_of",
+    "optional_of_data",
+    "settings_of",
+]
 
 Where = Callable[[str], str]
 
@@ -205,3 +213,10 @@ def _expected(hint: Any) -> str:
     if kind in (list, tuple):
         return "a list"
     return getattr(hint, "__name__", str(hint).replace("typing.", ""))
+
+
+def settings_of(kind: type[Any], given: Mapping[str, Any] | None, name: str) -> Any:
+    """Settings of one kind from a recipe's keys; None where there are none."""
+    if given is None:
+        return None
+    return kind(**check(given, kind, section=f"task.{name}", where=lambda key: "", extra=()))

@@ -1,10 +1,14 @@
-"""Which device a name means. Imports torch only to look for a GPU."""
+"""Devices: the one that a name means, and the one of a model. Importing this loads no torch."""
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from regard.errors import RequestError
 
-__all__ = ["device_named"]
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+__all__ = ["device_named", "device_of"]
 
 
 def device_named(name: str, asked: str = "--device cuda") -> Literal["cpu", "cuda"]:
@@ -30,3 +34,10 @@ def device_named(name: str, asked: str = "--device cuda") -> Literal["cpu", "cud
             "'auto' uses what is available"
         )
     return "cpu"
+
+
+def device_of(model: "nn.Module") -> "torch.device":
+    """Where a model's parameters are."""
+    import torch
+
+    return next((p.device for p in model.parameters()), torch.device("cpu"))

@@ -7,11 +7,11 @@ import sys
 import pytest
 import torch
 
-from regard._device import device_named
 from regard.bulk import Order
 from regard.errors import RequestError
 from regard.serve._models import Models
 from regard.serve._settings import Settings
+from regard.system.devices import device_named
 from tests.cli.run import run
 from tests.cli.toy import folder, loaded
 

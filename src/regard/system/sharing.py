@@ -13,7 +13,7 @@ from pathlib import Path
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from regard._malloc import hand_back
+from regard.system.heap import hand_back
 
 __all__ = ["shared"]
 

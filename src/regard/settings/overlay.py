@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
-from regard._recipe.reader import DEPTH, Lines, parse
 from regard.errors import RequestError
+from regard.settings.yaml_reader import DEPTH, Lines, parse
 
 __all__ = ["Layered", "flat", "override"]
 

@@ -1,0 +1,1 @@
+"""Settings of recipes: YAML with line numbers, overlays, checks of values, old names."""

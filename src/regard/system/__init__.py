@@ -1,0 +1,1 @@
+"""Files, processes, devices and memory: what the package needs of the machine."""
