@@ -15,8 +15,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from regard.decode.row_bytes import row_bytes
 from regard.errors import RequestError, nearest
+from regard.native.quantize import row_bytes
 
 __all__ = ["DTYPES", "FILE", "fill", "fitting", "pack", "round_as"]
 

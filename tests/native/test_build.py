@@ -13,7 +13,7 @@ import torch
 from regard import native
 from regard.attention import Additive, Attention, explain
 from regard.attention._kernels.cpu import additive as c
-from regard.native import _build
+from regard.native import _build, loading
 
 FOLDER = Path(_build.__file__).parent
 SMALL = """#include "regard.h"
@@ -34,7 +34,7 @@ def sources(tmp_path):
     """A folder like the package's with a source of our own."""
     folder = tmp_path / "sources"
     folder.mkdir()
-    for name in ("regard.h", "core.c"):
+    for name in ("regard.h", "threads.c"):
         (folder / name).write_text((FOLDER / name).read_text())
     (folder / "small.c").write_text(SMALL)
     return folder
@@ -189,7 +189,7 @@ def test_a_missing_or_broken_compiler_is_no_error(compiler, fresh, tmp_path, mon
     """`false` fails; `true` says it went well and makes nothing; the last is no command."""
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path))
     monkeypatch.setenv("CC", compiler)
-    monkeypatch.setattr(native, "shipped", lambda folder: None)
+    monkeypatch.setattr(loading, "shipped", lambda folder: None)
     assert native.library() is None
     assert compiler.split("/")[-1] in native.missing()
     assert native.raw("regard_get_level") is None
@@ -208,7 +208,7 @@ def test_a_cache_that_cannot_be_written_is_no_error(fresh, tmp_path, monkeypatch
     need_compiler()
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "file"))
-    monkeypatch.setattr(native, "shipped", lambda folder: None)
+    monkeypatch.setattr(loading, "shipped", lambda folder: None)
     assert native.library() is None
     assert "cannot be written" in native.missing()
 
@@ -217,14 +217,14 @@ def test_an_object_for_another_machine_is_built_anew(fresh, sources, tmp_path, m
     need_compiler()
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
     (sources / _build.NAME).write_bytes(b"not an object")
-    monkeypatch.setattr(native, "FOLDER", sources)
+    monkeypatch.setattr(loading, "FOLDER", sources)
     assert native.library().regard_answer() == 42
 
 
 def test_what_is_shipped_is_taken_and_no_compiler_asked(fresh, sources, monkeypatch):
     need_compiler()
     assert _build.build(sorted(sources.glob("*.c")), sources / _build.NAME) is None
-    monkeypatch.setattr(native, "FOLDER", sources)
+    monkeypatch.setattr(loading, "FOLDER", sources)
     monkeypatch.setenv("CC", "/nowhere/cc")
     assert native.library().regard_answer() == 42
     assert native.missing() is None

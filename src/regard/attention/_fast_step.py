@@ -22,8 +22,8 @@ from regard.attention.memory import Memory
 from regard.attention.read import WeightedSum
 from regard.attention.score import Additive
 from regard.attention.select import Softmax
-from regard.native.followed import followed
 from regard.native.gemm import unhooked
+from regard.native.transforms import followed
 
 if TYPE_CHECKING:
     from regard.attention.module import Attention

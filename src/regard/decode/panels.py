@@ -1,7 +1,7 @@
 """A model's weights laid out for C: panels of 32 outputs, in float32, bfloat16 or bytes.
 
-See `native/products.h`. Bytes have one step an output; where the machine has VNNI they are
-multiplied by rows as bytes with one step a row, else widened.
+See `native/quantized_products.h`. Bytes have one step an output; where the machine has VNNI they
+are multiplied by rows as bytes with one step a row, else widened.
 """
 
 import ctypes
@@ -15,10 +15,10 @@ from torch import Tensor, nn
 
 from regard import native
 from regard.attention import Softmax, WeightedSum
-from regard.decode.row_bytes import row_bytes
 from regard.decode.top import leading
 from regard.errors import RequestError
 from regard.native.gate import Function, declare
+from regard.native.quantize import row_bytes
 from regard.protocols import Decoding, Inputs, Output, lengths_of
 
 __all__ = ["PRECISIONS", "Linear", "Panels", "known", "plain"]

@@ -1,6 +1,6 @@
 """Linear chains in C: sums with their gradients, and best paths, of a batch in one call.
 
-What C finds unsafe (see native/chain.c) comes back as None: the caller then computes it with
+What C finds unsafe (see native/crf.c) comes back as None: the caller then computes it with
 PyTorch's own operators.
 """
 
@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from regard import native
-from regard.native.followed import followed
+from regard.native.derivatives import double_backward, double_backward_wanted
 from regard.native.gate import Function
-from regard.native.twice import double_backward, double_backward_wanted
+from regard.native.transforms import followed
 
 __all__ = ["best_path", "is_native", "total"]
 

@@ -27,8 +27,8 @@ import torch
 from torch import Tensor
 
 from regard.native import gated as c
+from regard.native.derivatives import once_differentiable
 from regard.native.gated import Saved, Unit
-from regard.native.once import once_differentiable
 
 __all__ = ["affine", "recurrence", "tanh"]
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from regard.layers._gated import affine, tanh
-from regard.native.once import once_differentiable
+from regard.native.derivatives import once_differentiable
 
 __all__ = ["Loop"]
 

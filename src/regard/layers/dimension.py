@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.native.once import once_differentiable
+from regard.native.derivatives import once_differentiable
 
 __all__ = ["largest_response"]
 

@@ -26,7 +26,7 @@ from regard.layers.dropout import dropout as drop
 from regard.layers.layout import PackedLayout
 from regard.layers.linear import linear
 from regard.layers.rnn import orthogonal
-from regard.native.once import once_differentiable
+from regard.native.derivatives import once_differentiable
 
 __all__ = ["HighwayLSTM"]
 

@@ -20,7 +20,7 @@ from regard.layers._gated import tanh
 from regard.layers.dropout import dropout
 from regard.layers.layout import PackedLayout
 from regard.native.bfloat16 import has_bf16
-from regard.native.once import once_differentiable
+from regard.native.derivatives import once_differentiable
 
 __all__ = ["LSTM", "lstm_cell"]
 

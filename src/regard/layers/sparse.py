@@ -4,8 +4,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention._kernels.csr import compressed
 from regard.layers.dropout import dropout
+from regard.native.csr import compressed
 
 __all__ = ["CSRMatrix", "SparseLinear"]
 

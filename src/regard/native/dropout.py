@@ -8,9 +8,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard import native
-from regard.native.followed import followed
+from regard.native.derivatives import double_backward_wanted
 from regard.native.gate import Function
-from regard.native.twice import double_backward_wanted
+from regard.native.transforms import followed
 
 __all__ = ["BITS", "FEW", "drawn", "dropout", "dropout_add", "dropout_relu"]
 

@@ -41,7 +41,18 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-__all__ = ["BrokenContract", "Function", "Struct", "declare", "differing", "expect", "failed"]
+from regard.native import loading
+
+__all__ = [
+    "BrokenContract",
+    "Function",
+    "Struct",
+    "declare",
+    "differing",
+    "expect",
+    "failed",
+    "reset",
+]
 
 _TYPES = {
     "f32": torch.float32, "f64": torch.float64, "i64": torch.int64,
@@ -290,15 +301,13 @@ class Function(_Declared):
         self._call(*given)
 
     def _load(self) -> None:
-        from regard import native
-
-        raw = native.raw(self.name)
+        raw = loading.raw(self.name)
         if raw is None:
             raise RuntimeError(
                 f"{self.name} was traced with C, which is not available here: "
-                f"{native.missing() or 'it is not in the library'}"
+                f"{loading.missing() or 'it is not in the library'}"
             )
-        wrong = differing(native.library())
+        wrong = differing(loading.library())
         if wrong is not None:
             raise BrokenContract(f"the library of C kernels is not this version's: {wrong}")
         raw.argtypes = [a.ctype for a in self.arguments]
@@ -364,3 +373,10 @@ def differing(library: Any) -> str | None:
         if list(told) != [*own, -1]:
             return f"{name} is laid out as {list(told)} in C and as {own} in Python"
     return None
+
+
+def reset() -> None:
+    """Look for the library again, for tests that change the environment."""
+    loading.forget()
+    for function in Function.every:
+        function.reset()

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from regard import native
-from regard.native.followed import followed
 from regard.native.gate import Function, Struct
+from regard.native.transforms import followed
 
 __all__ = ["Saved", "Unit", "backward", "forward", "supported"]
 

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from regard import native
-from regard.native.followed import followed
 from regard.native.gate import Function
+from regard.native.transforms import followed
 
 __all__ = ["add_product", "is_faster", "linear", "product", "unhooked"]
 

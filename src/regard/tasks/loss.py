@@ -10,8 +10,8 @@ from regard import native
 from regard.layers.copying import DeferredMixture
 from regard.layers.linear import add_product, is_faster, product
 from regard.layers.project import DeferredLogits
+from regard.native.derivatives import once_differentiable
 from regard.native.gate import Function
-from regard.native.once import once_differentiable
 from regard.protocols import PAD
 
 __all__ = ["smoothed_cross_entropy", "weights_whole"]

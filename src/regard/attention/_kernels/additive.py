@@ -21,7 +21,7 @@ from torch import Tensor
 
 from regard.attention._kernels import plain, triton
 from regard.attention._kernels.cpu import additive as native
-from regard.native.twice import double_backward, double_backward_wanted
+from regard.native.derivatives import double_backward, double_backward_wanted
 
 __all__ = ["additive_scores", "score_blocks"]
 

@@ -19,7 +19,7 @@ from regard.attention.score import DotLike, RelativeKeys, ScaledDot
 from regard.attention.select import Softmax
 from regard.errors import RequestError
 from regard.native.dropout import BITS
-from regard.native.followed import followed
+from regard.native.transforms import followed
 
 __all__ = ["Dots", "ragged", "supports_ragged"]
 

@@ -23,8 +23,8 @@ from regard.attention.read import WeightedSum
 from regard.attention.score import SplitLinear
 from regard.attention.select import Softmax
 from regard.native.constant import constant
+from regard.native.derivatives import double_backward, double_backward_wanted
 from regard.native.gate import Function
-from regard.native.twice import double_backward, double_backward_wanted
 
 __all__ = ["EdgeWise"]
 

@@ -28,9 +28,9 @@ from regard.attention.read import FeatureSum
 from regard.attention.read.features import check_features
 from regard.attention.score import FeatureAdditive
 from regard.attention.select import FeatureSoftmax
+from regard.native.derivatives import double_backward, double_backward_wanted
 from regard.native.gate import Function, Struct
 from regard.native.gemm import linear
-from regard.native.twice import double_backward, double_backward_wanted
 
 __all__ = ["FeatureWise", "feature_attention"]
 

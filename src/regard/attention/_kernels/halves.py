@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from regard import native
-from regard.native.followed import followed
+from regard.native.derivatives import double_backward_wanted
 from regard.native.gate import Function
-from regard.native.twice import double_backward_wanted
+from regard.native.transforms import followed
 
 __all__ = ["halves"]
 

@@ -20,9 +20,9 @@ from regard.attention.read import WeightedSum
 from regard.attention.score import Additive, DotLike
 from regard.attention.select import LocalMonotonic, LocalPredictive, masked_softmax
 from regard.native.constant import constant
+from regard.native.derivatives import double_backward, double_backward_wanted
 from regard.native.dropout import dropout
 from regard.native.gate import Function
-from regard.native.twice import double_backward, double_backward_wanted
 
 __all__ = ["Local"]
 

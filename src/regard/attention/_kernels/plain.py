@@ -12,8 +12,8 @@ from torch.nn import functional as F
 
 from regard.attention._kernels.distances import distance
 from regard.attention.select.softmax import masked_softmax
+from regard.native.derivatives import double_backward, double_backward_wanted
 from regard.native.dropout import BITS
-from regard.native.twice import double_backward, double_backward_wanted
 
 __all__ = [
     "additive_attend",

@@ -16,15 +16,15 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.attention._kernels import plain
-from regard.attention._kernels.csr import compressed
 from regard.attention._kernels.table import Attended, Call
 from regard.attention.mask import Edges
 from regard.attention.read import WeightedSum
 from regard.attention.score import Additive, DotLike, SplitLinear
 from regard.attention.select import Softmax
+from regard.native.csr import compressed
+from regard.native.derivatives import double_backward, double_backward_wanted
 from regard.native.dropout import dropout
-from regard.native.followed import followed
-from regard.native.twice import double_backward, double_backward_wanted
+from regard.native.transforms import followed
 
 __all__ = [
     "Segment",

@@ -17,7 +17,7 @@ from regard.attention.read import Read
 from regard.attention.score import Score
 from regard.attention.select import Select
 from regard.errors import RequestError, nearest
-from regard.native.followed import followed
+from regard.native.transforms import followed
 
 __all__ = [
     "BY_TENSORS",

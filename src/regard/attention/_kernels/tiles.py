@@ -23,7 +23,7 @@ from regard.attention._kernels.distances import NearPairs, inverse, inverse_back
 from regard.attention._kernels.dropped import TileDropout
 from regard.attention._kernels.offsets import add_by_offset, sum_by_offset
 from regard.attention._kernels.region import Region
-from regard.native.twice import double_backward, double_backward_wanted
+from regard.native.derivatives import double_backward, double_backward_wanted
 
 __all__ = ["Terms", "attend_by_tiles"]
 

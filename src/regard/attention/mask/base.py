@@ -12,7 +12,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from regard.errors import RequestError
-from regard.native.followed import followed
+from regard.native.transforms import followed
 
 __all__ = ["Causal", "Dense", "Lengths", "Mask", "Window", "as_mask"]
 

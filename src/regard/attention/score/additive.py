@@ -11,7 +11,7 @@ from regard.attention._kernels.additive import additive_scores
 from regard.attention._kernels.cpu import additive as native
 from regard.attention.score.base import AdditiveForm
 from regard.errors import RequestError
-from regard.native.followed import followed
+from regard.native.transforms import followed
 
 __all__ = ["Additive"]
 

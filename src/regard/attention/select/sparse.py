@@ -10,7 +10,7 @@ from torch import Tensor
 from regard.attention.select.base import OverAllKeys
 from regard.attention.select.softmax import masked_log_softmax, masked_softmax
 from regard.errors import RequestError
-from regard.native.followed import followed
+from regard.native.transforms import followed
 
 __all__ = ["Entmax15", "Sparsemax", "TopK"]
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from regard.attention._kernels.cpu import additive_calls as calls
 from regard.attention._kernels.cpu.additive_grad import attend_again, scores_again
-from regard.native.twice import double_backward, double_backward_wanted
+from regard.native.derivatives import double_backward, double_backward_wanted
 
 __all__ = ["attend", "scores"]
 

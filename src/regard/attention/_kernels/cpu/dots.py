@@ -8,9 +8,9 @@ from torch.nn import functional as F
 
 from regard import native
 from regard.attention._kernels import plain
+from regard.native.derivatives import double_backward, double_backward_wanted
 from regard.native.dropout import BITS, drawn
 from regard.native.gate import Function, Struct
-from regard.native.twice import double_backward, double_backward_wanted
 
 __all__ = ["CALL", "Near", "dots"]
 

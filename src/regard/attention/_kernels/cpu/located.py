@@ -8,8 +8,8 @@ from torch import Tensor
 from regard import native
 from regard.attention._kernels import plain
 from regard.attention._kernels.cpu.additive_grad import shared
+from regard.native.derivatives import double_backward, double_backward_wanted
 from regard.native.gate import Function, Struct
-from regard.native.twice import double_backward, double_backward_wanted
 
 __all__ = ["FILTERS", "attend", "missing", "step"]
 

@@ -37,7 +37,7 @@ from regard.attention._kernels.triton._math import (
     splits,
     squash,
 )
-from regard.native.twice import double_backward, double_backward_wanted
+from regard.native.derivatives import double_backward, double_backward_wanted
 
 __all__ = ["additive_scores"]
 

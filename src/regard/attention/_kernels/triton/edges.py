@@ -26,7 +26,7 @@ from torch import Tensor
 
 from regard.attention._kernels import plain
 from regard.attention._kernels.triton._math import cover, power
-from regard.native.twice import double_backward, double_backward_wanted
+from regard.native.derivatives import double_backward, double_backward_wanted
 
 __all__ = ["edge_attention"]
 

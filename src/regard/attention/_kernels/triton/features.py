@@ -19,7 +19,7 @@ from regard.attention._kernels import plain
 from regard.attention._kernels.triton._features import contexts, gradients
 from regard.attention._kernels.triton._launch import launch
 from regard.attention._kernels.triton._math import cover, fast, power
-from regard.native.twice import double_backward, double_backward_wanted
+from regard.native.derivatives import double_backward, double_backward_wanted
 
 __all__ = ["MOST", "feature_attention"]
 

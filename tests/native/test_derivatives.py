@@ -5,8 +5,7 @@ import torch
 
 from regard.attention import Additive, Attention, Sparsemax, kernels
 from regard.attention._kernels.cpu import additive
-from regard.native.once import once_differentiable
-from regard.native.twice import double_backward, double_backward_wanted
+from regard.native.derivatives import double_backward, double_backward_wanted, once_differentiable
 
 
 class Cube(torch.autograd.Function):

@@ -1,7 +1,7 @@
-/* Rows times packed weights; see products.h. */
-#include "products.h"
+/* Rows times packed weights; see quantized_products.h. */
+#include "quantized_products.h"
 
-#define TEMPLATE "products.inc"
+#define TEMPLATE "quantized_products.inc"
 #include "levels.h"
 
 #define L(field) REGARD_FIELD(linear, field)

@@ -40,7 +40,7 @@ typedef struct {
     int failed, strange;
 } chain_call;
 
-#define TEMPLATE "chain.inc"
+#define TEMPLATE "crf.inc"
 #include "levels.h"
 
 #define PARTS(name)                                                                                \
