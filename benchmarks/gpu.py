@@ -20,9 +20,9 @@ import torch
 from torch import Tensor
 
 from regard.attention import Attention, Causal, Edges, RelativeBias, SplitLinear, Window, attend
-from regard.attention._kernels import triton
-from regard.attention._kernels.additive import additive_scores
 from regard.attention._kernels.features import feature_attention
+from regard.attention._ops import triton
+from regard.attention._ops.additive import additive_scores
 
 Run = Callable[..., Tensor]
 ROUNDS = 15

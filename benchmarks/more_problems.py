@@ -23,7 +23,7 @@ from regard.attention import Attention, attend
 
 def additive_step(batch: int = 1, keys: int = 50, dim: int = 256) -> Problem:
     """Scores of one query a row over keys that were packed once, by the C function itself."""
-    wrapper = package("regard.attention._kernels.cpu.additive_calls", "the C call")
+    wrapper = package("regard.attention._ops.cpu.additive_calls", "the C call")
     native = package("regard.native", "the C call")
     reason = native.unavailable_reason("regard_additive_scores")
     if reason is not None:

@@ -74,7 +74,7 @@ def additive_scores(
     batch: int = 1, queries: int = 1000, keys: int = 1000, dim: int = 256, scale: float = 1.0
 ) -> Problem:
     """The scores alone, of projected queries and keys."""
-    ours = part("additive_scores", "regard.attention._kernels.additive")
+    ours = part("additive_scores", "regard.attention._ops.additive")
     return Problem(
         additive(batch, queries, keys, dim, scale),
         {

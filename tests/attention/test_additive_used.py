@@ -14,8 +14,8 @@ from regard.attention import (
     explain,
     kernels,
 )
-from regard.attention._kernels.cpu import additive as c
-from regard.attention._kernels.cpu import additive_grad
+from regard.attention._ops.cpu import additive as c
+from regard.attention._ops.cpu import additive_grad
 
 needs_c = pytest.mark.skipif(c.unsupported_reason() is not None, reason=str(c.unsupported_reason()))
 

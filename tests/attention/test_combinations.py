@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from regard.attention import Attention, Edges, MultiHead, explain, kernels
-from regard.attention._fit import check
+from regard.attention._combinations import check
 from regard.errors import RequestError
 from tests.attention.combine import (
     CARRIES,

@@ -31,8 +31,9 @@ from regard.attention import (
     kernels,
     watch,
 )
-from regard.attention._kernels import triton
-from regard.attention._kernels.table import Call, choose
+from regard.attention._kernels.dispatch import choose
+from regard.attention._ops import triton
+from regard.attention.call import Call
 from regard.decode import Beam
 from regard.models.rnnsearch import RNNsearch
 from regard.models.transformer import Transformer

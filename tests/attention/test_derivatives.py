@@ -34,7 +34,8 @@ from regard.attention import (
     explain,
     kernels,
 )
-from regard.attention._kernels.table import Call, choose
+from regard.attention._kernels.dispatch import choose
+from regard.attention.call import Call
 from regard.errors import RequestError
 from regard.native.dropout import dropout, dropout_add, dropout_relu
 

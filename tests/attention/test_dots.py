@@ -25,9 +25,10 @@ from regard.attention import (
     kernels,
     watch,
 )
-from regard.attention._kernels.cpu.dots import CALL, dots
+from regard.attention._kernels.dispatch import choose
 from regard.attention._kernels.dots import Dots
-from regard.attention._kernels.table import Call, choose
+from regard.attention._ops.cpu.dots import CALL, dots
+from regard.attention.call import Call
 from regard.attention.ragged import ragged_is_faster
 from regard.errors import RequestError
 

@@ -21,7 +21,7 @@ from regard.attention import (
     explain,
     kernels,
 )
-from regard.attention._kernels.cpu.dots import CALL
+from regard.attention._ops.cpu.dots import CALL
 from regard.attention.ragged import ragged_is_faster
 from regard.errors import RequestError
 

@@ -26,8 +26,8 @@ from regard.attention import (
     kernels,
     watch,
 )
-from regard.attention._kernels.halves import halves
 from regard.attention._kernels.segment import edge_dot, edge_sum, segment_softmax
+from regard.attention._ops.split_halves import halves
 from regard.errors import RequestError
 
 BACKENDS = ["reference", "segment"] + (["edges"] if native.library() is not None else [])

@@ -18,7 +18,7 @@ from regard.attention import (
     attend,
     kernels,
 )
-from regard.attention._kernels.table import table
+from regard.attention._kernels.dispatch import table
 from regard.errors import RequestError
 
 from .combine import CARRIES, POSITIONS, READS, SCORES, SELECTS, D

@@ -19,7 +19,8 @@ from regard.attention import (
     explain,
     kernels,
 )
-from regard.attention._kernels import distances, tiles
+from regard.attention._kernels import tiles
+from regard.attention._ops import distances
 from tests.attention.test_relative import compare
 
 

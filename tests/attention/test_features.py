@@ -322,7 +322,7 @@ def test_small_calls_on_a_gpu_are_plain(monkeypatch, keys, form):
     called = []
     monkeypatch.setattr(kernel.triton, "supports", lambda *_: True)
     monkeypatch.setattr(kernel.triton, "feature_attention", noted(called, "triton"))
-    monkeypatch.setattr(kernel.plain, "features", noted(called, "plain"))
+    monkeypatch.setattr(kernel.eager, "features", noted(called, "plain"))
     query, key = torch.empty(1, 4, 16), torch.empty(1, keys, 16)
     kernel.feature_attention(query, key, key, scale=5.0, bound=5.0)
     assert called == [form]

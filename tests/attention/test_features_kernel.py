@@ -21,7 +21,8 @@ from regard.attention import (
     Window,
     kernels,
 )
-from regard.attention._kernels import blocks, features
+from regard.attention._kernels import features
+from regard.attention._ops import feature_blocks
 
 BACKENDS = ["AVX-512", "AVX2", "portable", "blocks"]
 INPUTS = ("query", "key", "value")
@@ -213,7 +214,7 @@ def test_masks_and_dtypes_agree_with_the_parts(kind, dtype, at):
 
 
 def test_blocks_pass_gradcheck_and_never_store_the_pairs(monkeypatch):
-    monkeypatch.setattr(blocks, "BLOCK", 40)  # one query a block
+    monkeypatch.setattr(feature_blocks, "BLOCK", 40)  # one query a block
     query, key, value = (torch.randn(2, n, 5).double().requires_grad_() for n in (4, 6, 6))
     start = torch.tensor([[0, 0, 2, 5]], dtype=torch.int32).expand(2, 4)
     stop = torch.tensor([[6], [4]], dtype=torch.int32).expand(2, 4)

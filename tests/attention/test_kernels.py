@@ -126,7 +126,7 @@ def test_rows_with_nothing_to_look_at_are_zeros_with_finite_gradients(score, dty
 
 
 def test_additive_blocks_pass_gradcheck_and_never_store_the_pairs(monkeypatch):
-    from regard.attention._kernels import additive
+    from regard.attention._ops import additive
 
     monkeypatch.setattr(additive, "BLOCK", 40)  # many blocks, cut within rows and over rows
     torch.manual_seed(0)

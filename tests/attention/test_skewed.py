@@ -21,7 +21,7 @@ from regard.attention import (
     kernels,
 )
 from regard.attention._kernels.skewed import supports_skewed
-from regard.attention._kernels.table import Call
+from regard.attention.call import Call
 
 
 def biased(heads):

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.attention._stored_weights import TopKWeights
+from regard.attention.stored_weights import TopKWeights
 
 DRAW = torch.Generator().manual_seed(1)
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from regard.attention import Additive, Attention
-from regard.attention._kernels import triton
+from regard.attention._ops import triton
 
 CASES = Path(__file__).with_name("triton_cases.py")
 

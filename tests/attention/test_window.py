@@ -24,8 +24,8 @@ from regard.attention import (
 )
 from regard.attention._kernels import tiles
 from regard.attention._kernels.region import Region
-from regard.attention._kernels.table import Call
 from regard.attention._kernels.window import Windowed
+from regard.attention.call import Call
 from regard.errors import RequestError
 from tests.attention.test_relative import compare
 

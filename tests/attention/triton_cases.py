@@ -43,9 +43,9 @@ def check_twice(got, expected, low, exact):
 
 
 def test_second_derivatives():
-    from regard.attention._kernels.triton.additive import additive_scores
-    from regard.attention._kernels.triton.edges import edge_attention
-    from regard.attention._kernels.triton.features import feature_attention
+    from regard.attention._ops.triton.additive import additive_scores
+    from regard.attention._ops.triton.edges import edge_attention
+    from regard.attention._ops.triton.features import feature_attention
 
     low, exact = leaves(torch.randn(2, 3, 4, 5), torch.randn(1, 3, 6, 5), torch.randn(3, 5))
     query, key, v = exact
@@ -92,7 +92,7 @@ def additive(query, key, v):
     ],
 )
 def test_additive(queries, keys, dim, scale, apart):
-    from regard.attention._kernels.triton.additive import additive_scores
+    from regard.attention._ops.triton.additive import additive_scores
 
     query = scale * torch.randn(2, queries, dim) + apart
     key = scale * torch.randn(2, keys, dim) - apart
@@ -102,7 +102,7 @@ def test_additive(queries, keys, dim, scale, apart):
 
 def test_additive_tiles_and_parts():
     """Several tiles of queries, keys and features, and walks that several programs share."""
-    from regard.attention._kernels.triton.additive import additive_scores
+    from regard.attention._ops.triton.additive import additive_scores
 
     low, exact = leaves(torch.randn(1, 33, 3), torch.randn(1, 130, 3), torch.randn(3))
     check(additive_scores(*low), additive(*exact), low, exact)
@@ -112,7 +112,7 @@ def test_additive_tiles_and_parts():
 
 @pytest.mark.parametrize("dtype", sorted(LOW, key=str))
 def test_additive_in_low_precision_and_any_layout(dtype):
-    from regard.attention._kernels.triton.additive import additive_scores
+    from regard.attention._ops.triton.additive import additive_scores
 
     query = torch.randn(3, 1, 6, 4).to(dtype).mT  # (3, 1, 4, 6), features far apart
     key = torch.randn(2, 5, 12).to(dtype)[..., ::2]
@@ -124,7 +124,7 @@ def test_additive_in_low_precision_and_any_layout(dtype):
 
 
 def test_additive_broadcasts_and_has_heads():
-    from regard.attention._kernels.triton.additive import additive_scores
+    from regard.attention._ops.triton.additive import additive_scores
 
     low, exact = leaves(torch.randn(2, 3, 4, 5), torch.randn(1, 3, 6, 5), torch.randn(3, 5))
     query, key, v = exact
@@ -133,7 +133,7 @@ def test_additive_broadcasts_and_has_heads():
 
 
 def test_additive_computes_only_gradients_that_are_wanted():
-    from regard.attention._kernels.triton.additive import additive_scores
+    from regard.attention._ops.triton.additive import additive_scores
 
     for wanted in range(3):
         low, exact = leaves(torch.randn(2, 3, 4), torch.randn(2, 5, 4), torch.randn(4))
@@ -145,7 +145,7 @@ def test_additive_computes_only_gradients_that_are_wanted():
 
 
 def test_nothing_gives_nothing():
-    from regard.attention._kernels.triton.additive import additive_scores
+    from regard.attention._ops.triton.additive import additive_scores
 
     for batch, queries, keys in ((0, 2, 3), (2, 0, 3), (2, 3, 0)):
         low, _ = leaves(torch.randn(batch, queries, 4), torch.randn(batch, keys, 4), torch.ones(4))
@@ -166,7 +166,7 @@ def test_nothing_gives_nothing():
     ],
 )
 def test_features(kind, scale, apart, c, temperature):
-    from regard.attention._kernels.triton.features import feature_attention
+    from regard.attention._ops.triton.features import feature_attention
 
     length, dim = 6, 5
     x = torch.randn(3, length, dim)
@@ -192,7 +192,7 @@ def test_features(kind, scale, apart, c, temperature):
 
 
 def test_features_in_low_precision():
-    from regard.attention._kernels.triton.features import feature_attention
+    from regard.attention._ops.triton.features import feature_attention
 
     low, exact = leaves(*(torch.randn(1, 18, 6).bfloat16() for _ in range(3)))
     start = torch.zeros(1, 18, dtype=torch.int32, device=DEVICE)
@@ -224,7 +224,7 @@ def graph(queries, keys, density):
     ],
 )
 def test_edges(batch, queries, keys, heads, dim, scale, slope, density):
-    from regard.attention._kernels.triton.edges import edge_attention
+    from regard.attention._ops.triton.edges import edge_attention
 
     adjacent, arrays = graph(queries, keys, density)
     left, right = (
@@ -242,7 +242,7 @@ def test_edges(batch, queries, keys, heads, dim, scale, slope, density):
 
 
 def test_edges_drop_the_same_weights_in_both_passes():
-    from regard.attention._kernels.triton.edges import edge_attention
+    from regard.attention._ops.triton.edges import edge_attention
 
     _, arrays = graph(6, 9, 0.9)
     inputs = [torch.randn(1, 6, 2), torch.randn(1, 9, 2), torch.randn(1, 9, 2, 3)]
@@ -269,7 +269,7 @@ def test_edges_drop_the_same_weights_in_both_passes():
 
 def test_edges_keep_the_expectation():
     """With all weights alike and values of 1, what is kept adds up to 1 on average."""
-    from regard.attention._kernels.triton.edges import edge_attention
+    from regard.attention._ops.triton.edges import edge_attention
 
     count = 200
     offsets = torch.tensor([0, count], device=DEVICE)

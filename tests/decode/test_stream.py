@@ -6,7 +6,7 @@ import threading
 import pytest
 import torch
 
-from regard.attention._recorder import active
+from regard.attention.recording import active
 from regard.decode import Beam, Ensemble, Greedy, Sample, search
 from regard.errors import RequestError
 from regard.models.luong import Luong

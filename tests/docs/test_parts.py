@@ -8,7 +8,7 @@ import torch
 
 from regard import attention
 from regard.attention import Attention, Dense, FeatureSoftmax, FeatureSum, Hard, explain
-from regard.attention._kernels.table import table as kernel_table
+from regard.attention._kernels.dispatch import table as kernel_table
 from tests.attention import combine
 from tests.repo.tree import TOP
 

@@ -12,7 +12,7 @@ import torch
 
 from regard import native
 from regard.attention import Additive, Attention, explain
-from regard.attention._kernels.cpu import additive as c
+from regard.attention._ops.cpu import additive as c
 from regard.native import _build, loading
 
 FOLDER = Path(_build.__file__).parent

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.attention import Additive, Attention, Sparsemax, kernels
-from regard.attention._kernels.cpu import additive
+from regard.attention._ops.cpu import additive
 from regard.native.derivatives import double_backward, double_backward_wanted, once_differentiable
 
 

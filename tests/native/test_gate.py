@@ -10,18 +10,19 @@ import numpy as np
 import pytest
 import torch
 
-import regard.attention._kernels.cpu.located  # declares what is looked for
+import regard.attention._ops.cpu.located  # declares what is looked for
 import regard.decode.packed
 import regard.tasks.loss
 from regard import native
-from regard.attention._kernels import edges, features, halves, local
-from regard.attention._kernels.cpu import additive_calls, dots
+from regard.attention._kernels import edges, features, local
+from regard.attention._ops import split_halves
+from regard.attention._ops.cpu import additive_calls, dots
 from regard.decode import top
 from regard.layers import _chain
 from regard.native import _build, dropout, fingerprint, gate, gemm
 from regard.native.gate import BrokenContract, Function, Struct
 
-USERS = (regard.decode.packed, regard.tasks.loss, _chain, edges, features, halves, local,
+USERS = (regard.decode.packed, regard.tasks.loss, _chain, edges, features, split_halves, local,
          additive_calls, dots, top, dropout, fingerprint, gemm)  # fmt: skip
 SOURCES = Path(native.__file__).parent
 needs_c = pytest.mark.skipif(native.library() is None, reason="no compiled library")

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.skipif(
 )
 BEYOND = """
 import torch
-from regard.attention._kernels.cpu import additive_calls
+from regard.attention._ops.cpu import additive_calls
 from regard import native
 additive_calls.pack(torch.randn(4, 8))
 beyond = native.raw("regard_additive_pack")

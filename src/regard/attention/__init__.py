@@ -1,21 +1,16 @@
 """Every attention mechanism as one operation of six parts, on the fastest possible kernel."""
 
 from regard.attention._explain import explain as explain
-from regard.attention._kernels.table import Explanation as Explanation
-from regard.attention._kernels.table import kernels as kernels
-from regard.attention._record import Record as Record
-from regard.attention._recorder import Seen as Seen
-from regard.attention._recorder import rows_of as rows_of
-from regard.attention._recorder import scope as scope
-from regard.attention._recorder import watch as watch
-from regard.attention._roles import ROLES as ROLES
-from regard.attention._roles import roles as roles
+from regard.attention._kernels.dispatch import Explanation as Explanation
+from regard.attention._kernels.dispatch import kernels as kernels
 from regard.attention.carry import Alignment as Alignment
 from regard.attention.carry import Carry as Carry
 from regard.attention.carry import CarryState as CarryState
 from regard.attention.carry import Coverage as Coverage
 from regard.attention.carry import IntraTemporal as IntraTemporal
 from regard.attention.carry import PreviousWeights as PreviousWeights
+from regard.attention.declaring import ROLES as ROLES
+from regard.attention.declaring import roles as roles
 from regard.attention.mask import Block as Block
 from regard.attention.mask import Causal as Causal
 from regard.attention.mask import Dense as Dense
@@ -43,6 +38,11 @@ from regard.attention.read import Pointer as Pointer
 from regard.attention.read import Read as Read
 from regard.attention.read import RelativeValues as RelativeValues
 from regard.attention.read import WeightedSum as WeightedSum
+from regard.attention.record import Record as Record
+from regard.attention.recording import Seen as Seen
+from regard.attention.recording import rows_of as rows_of
+from regard.attention.recording import scope as scope
+from regard.attention.recording import watch as watch
 from regard.attention.score import Additive as Additive
 from regard.attention.score import Biaffine as Biaffine
 from regard.attention.score import Cosine as Cosine

@@ -2,8 +2,9 @@
 
 from torch import nn
 
-from regard.attention._fit import turns_only
-from regard.attention._kernels.table import Call, Explanation, explain_call
+from regard.attention._combinations import turns_only
+from regard.attention._kernels.dispatch import Explanation, explain_call
+from regard.attention.call import Call
 from regard.attention.module import Attention, MultiHead
 
 __all__ = ["explain"]

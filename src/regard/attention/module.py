@@ -8,12 +8,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention._fast_step import fast_step
-from regard.attention._fit import check, check_heads
-from regard.attention._kernels.table import Attended
-from regard.attention._roles import Declaring
-from regard.attention._wrong import RAW, refuse_keys, refuse_projection
+from regard.attention._combinations import check, check_heads
+from regard.attention._diagnosis import RAW, refuse_keys, refuse_projection
+from regard.attention.call import Attended
 from regard.attention.carry import Carry, CarryState
+from regard.attention.declaring import Declaring
 from regard.attention.mask import Dense, Lengths, Mask, as_mask
 from regard.attention.memory import Memory
 from regard.attention.op import attend
@@ -22,6 +21,7 @@ from regard.attention.ragged import Ragged, attend_ragged, ragged_is_faster
 from regard.attention.read import Read, WeightedSum
 from regard.attention.score import ScaledDot, Score
 from regard.attention.select import Select, Softmax
+from regard.attention.single_step import fast_step
 from regard.errors import RequestError
 from regard.native.gemm import linear
 

@@ -10,10 +10,11 @@ Axes, everywhere and in this order: batch, heads, query, key, dim (B H Q K D in 
 
 from torch import Tensor
 
-from regard.attention import _recorder
-from regard.attention._fit import check, turns_only
-from regard.attention._kernels.table import Attended, Call, choose
-from regard.attention._wrong import RAW, refuse
+from regard.attention import recording
+from regard.attention._combinations import check, turns_only
+from regard.attention._diagnosis import RAW, refuse
+from regard.attention._kernels.dispatch import choose
+from regard.attention.call import Attended, Call
 from regard.attention.carry import Carry, CarryState
 from regard.attention.mask import Edges, Mask, as_mask
 from regard.attention.memory import Memory
@@ -116,8 +117,8 @@ def attend(
             query, key, value, prepared, state, at, need_weights,
         ))  # fmt: skip
         raise
-    if _recorder.active():
-        _recorder.record(call, attended, name)
+    if recording.active():
+        recording.record(call, attended, name)
     if need_weights or attended.weights is None:
         return attended
     return Attended(attended.context, None, attended.log_prob, attended.state)

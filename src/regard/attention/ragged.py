@@ -8,11 +8,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from regard.attention import _recorder
-from regard.attention._fit import heads_of
+from regard.attention import recording
+from regard.attention._combinations import heads_of
+from regard.attention._diagnosis import RAW
 from regard.attention._kernels import dots
-from regard.attention._kernels.table import Attended, Call, forced
-from regard.attention._wrong import RAW
+from regard.attention.call import Attended, Call, forced
 from regard.attention.mask import Dense, Documents, Edges, Lengths, as_mask
 from regard.attention.mask.base import _Not, _Pair
 from regard.attention.op import attend
@@ -230,10 +230,10 @@ def _at_once(query: Ragged, key: Ragged, value: Ragged, parts: dict[str, Any]) -
         )
     except RAW:  # a shape is wrong, and `attend` says which
         return None
-    if context is not None and _recorder.active():
+    if context is not None and recording.active():
         x, given = _batch(query, key, value, {"mask": call.mask})
         padded = replace(call, query=x[0], key=x[1], value=x[2], mask=given["mask"], at=given["at"])
-        _recorder.record(padded, Attended(query.with_tensor(context).padded()), parts.get("name"))
+        recording.record(padded, Attended(query.with_tensor(context).padded()), parts.get("name"))
     return context
 
 

@@ -41,7 +41,7 @@ from regard.attention import (
     explain,
     kernels,
 )
-from regard.attention._kernels.table import table
+from regard.attention._kernels.dispatch import table
 from regard.errors import RequestError
 
 __all__ = ["EXTRAS", "check_kernels", "compiled", "of_folder", "report"]

@@ -13,14 +13,14 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import watch
-from regard.attention._recorder import watching
 from regard.attention.mask import take
+from regard.attention.recording import watching
 from regard.decode.ensemble import Ensemble
 from regard.decode.panels import Panels
 from regard.errors import RequestError
 
 if TYPE_CHECKING:
-    from regard.attention._recorder import Seen
+    from regard.attention.recording import Seen
     from regard.decode.search import Request
 
 __all__ = ["LEAST", "Covered"]

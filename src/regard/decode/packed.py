@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from regard import native
-from regard.attention._recorder import wants_calls
+from regard.attention.recording import wants_calls
 from regard.decode import packed_recurrent, packed_transformer
 from regard.decode.ensemble import Ensemble
 from regard.decode.packed_recurrent import PackedRecurrent

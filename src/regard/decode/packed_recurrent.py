@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention import Additive
-from regard.attention._fast_step import step_plan
-from regard.attention._recorder import active, note
+from regard.attention.recording import active, note
+from regard.attention.single_step import step_plan
 from regard.decode.panels import Linear, Panels, known, plain
 from regard.layers.rnn import RESETS, UPDATES, Gated
 from regard.models.rnnsearch import RNNsearch

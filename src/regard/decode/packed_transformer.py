@@ -24,8 +24,8 @@ from regard.attention import (
     WeightedSum,
     Window,
 )
-from regard.attention._recorder import active, note
 from regard.attention.mask import take
+from regard.attention.recording import active, note
 from regard.decode.packed_state import PackedPast, PackedSource
 from regard.decode.panels import Linear, Panels, known, plain
 from regard.errors import RequestError

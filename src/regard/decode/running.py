@@ -19,7 +19,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from regard.attention._recorder import active
+from regard.attention.recording import active
 from regard.decode import packed as packing
 from regard.decode.beam import Beam
 from regard.decode.beam_search import BeamSearch

@@ -37,8 +37,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.attention._recorder import record_weights, scope
-from regard.attention._roles import Declaring
+from regard.attention.declaring import Declaring
+from regard.attention.recording import record_weights, scope
 from regard.errors import RequestError, nearest
 from regard.protocols import Inputs, Output, pictures_of
 

@@ -5,7 +5,7 @@
 #include "regard.h"
 
 /* The memory of many steps: keys, packed keys and values with the strides of their batch axis, how
- * many keys each row has (NULL: all), and the sizes. Python fills it; see attention/_fast_step.py. */
+ * many keys each row has (NULL: all), and the sizes. Python fills it; see attention/single_step.py. */
 typedef struct {
     const float *key;
     int64_t key_batch;

@@ -6,7 +6,7 @@
 
 enum { MOST = 16, STEP = 16, HYPOTHESES = 16 }; /* filters; floats that rows are rounded up to */
 
-/* What a call is, field by field as `_CALL` in attention/_kernels/cpu/located.py. Contiguous but for
+/* What a call is, field by field as `_CALL` in attention/_ops/cpu/located.py. Contiguous but for
  * the strides given; mask, lengths, grad_weights and grad_before may be NULL. */
 typedef struct {
     int64_t batch, queries, keys, dim, value_dim, filters, width;

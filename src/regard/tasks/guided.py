@@ -20,7 +20,7 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from regard.attention._recorder import Seen
+from regard.attention.recording import Seen
 from regard.data import sources
 from regard.data.batch import PairBatch
 from regard.data.formats.text import lines

@@ -11,8 +11,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention import watch
-from regard.attention._recorder import Record, Seen, watching
-from regard.attention._second import weights_with_gradient
+from regard.attention.recomputed_weights import weights_with_gradient
+from regard.attention.recording import Record, Seen, watching
 from regard.decode.search import frozen
 from regard.errors import RequestError, nearest
 from regard.protocols import BOS, EOS

@@ -13,7 +13,7 @@ from regard.viewer.watching import Watched
 from regard.views.measures import Attached, Handed, rolled
 
 if TYPE_CHECKING:
-    from regard.attention._kernels.table import Call
+    from regard.attention.call import Call
 
 __all__ = ["kind_of", "rollout"]
 

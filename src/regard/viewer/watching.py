@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 
 from regard.attention import Record, Seen
-from regard.attention._lazy_weights import LazyWeights
-from regard.attention._recorder import recording
+from regard.attention.lazy_weights import LazyWeights
+from regard.attention.recording import recording
 from regard.errors import RequestError
 from regard.viewer._drawable import DrawableView
 from regard.viewer._graph import EdgeWeights, edge_map, node_axis

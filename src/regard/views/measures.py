@@ -15,12 +15,12 @@ import torch
 from torch import Tensor
 
 from regard.attention import MultiHead, Seen, kernels, watch
-from regard.attention._recorder import watching
+from regard.attention.recording import watching
 from regard.errors import RequestError, nearest
 from regard.protocols import BOS
 
 if TYPE_CHECKING:
-    from regard.attention._kernels.table import Call
+    from regard.attention.call import Call
 
 __all__ = ["MEASURES", "Attached", "Handed", "measured", "rolled"]
 

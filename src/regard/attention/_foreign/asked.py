@@ -17,7 +17,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from regard.attention._foreign.interceptor import Interceptor, Looked
 from regard.attention._foreign.pattern import FORMS, place_of
 from regard.attention._foreign.places import Places, Running
-from regard.attention._record import Facts, Record
+from regard.attention.record import Facts, Record
 from regard.errors import RequestError
 
 __all__ = ["GradientAsked", "NormsAsked", "gradients"]

@@ -16,8 +16,8 @@ from regard.attention._foreign.fused import FUSED, Fused
 from regard.attention._foreign.pattern import Met, Pattern
 from regard.attention._foreign.places import Places, Running
 from regard.attention._foreign.products import LazyProducts, Products, spread
-from regard.attention._record import Facts
-from regard.attention._roles import Declaring
+from regard.attention.declaring import Declaring
+from regard.attention.record import Facts
 from regard.errors import RegardError, RequestError
 
 __all__ = [

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from regard.attention._lazy_weights import LazyWeights
+from regard.attention.lazy_weights import LazyWeights
 
 __all__ = ["LazyProducts", "Products", "spread"]
 

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from regard import native
-from regard.attention._kernels.cpu.dots import CALL, Near, dots
 from regard.attention._kernels.region import factors, window_of
 from regard.attention._kernels.sdpa import Sdpa
-from regard.attention._kernels.table import BY_TENSORS, Attended, Call
-from regard.attention._kernels.tiled import POSITIONS, tables_of
+from regard.attention._kernels.tile_calls import POSITIONS, tables_of
+from regard.attention._ops.cpu.dots import CALL, Near, dots
+from regard.attention.call import BY_TENSORS, Attended, Call
 from regard.attention.mask import Directional, Lengths, Mask, Window
 from regard.attention.read import RelativeValues, WeightedSum
 from regard.attention.score import DotLike, RelativeKeys, ScaledDot

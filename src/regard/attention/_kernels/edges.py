@@ -15,9 +15,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard import native
-from regard.attention._kernels import plain, triton
 from regard.attention._kernels.segment import unsupported_edges_reason
-from regard.attention._kernels.table import Attended, Call
+from regard.attention._ops import eager, triton
+from regard.attention.call import Attended, Call
 from regard.attention.mask import Edges
 from regard.attention.read import WeightedSum
 from regard.attention.score import SplitLinear
@@ -262,7 +262,7 @@ def _gradients(ctx: Any, grad: Tensor | None, _: Tensor | None) -> tuple[Tensor 
         inputs = (*saved[2:6], offsets, sources)
         wanted = ctx.needs_input_grad
         return double_backward(
-            plain.edges, (*inputs, None, None, None, ctx.slope, ctx.rate), (grad,), wanted
+            eager.edges, (*inputs, None, None, None, ctx.slope, ctx.rate), (grad,), wanted
         )
     found = _backward(grad, *saved, ctx.slope, ctx.rate)
     return (*found, *(None,) * 8)

@@ -1,7 +1,7 @@
 """Inverse Euclidean distances by tiles (negative squared ones use the fused kernel)."""
 
-from regard.attention._kernels.table import Attended, Call
-from regard.attention._kernels.tiled import run, unsupported_tiles_reason
+from regard.attention._kernels.tile_calls import run, unsupported_tiles_reason
+from regard.attention.call import Attended, Call
 from regard.attention.score import InverseEuclidean
 
 __all__ = ["Euclidean"]

@@ -20,10 +20,10 @@ import torch
 from torch import Tensor
 
 from regard import native
-from regard.attention._kernels import plain, triton
-from regard.attention._kernels.blocks import features_blocks, features_blocks_backward
 from regard.attention._kernels.spans import spans
-from regard.attention._kernels.table import Attended, Call
+from regard.attention._ops import eager, triton
+from regard.attention._ops.feature_blocks import features_blocks, features_blocks_backward
+from regard.attention.call import Attended, Call
 from regard.attention.read import FeatureSum
 from regard.attention.read.features import check_features
 from regard.attention.score import FeatureAdditive
@@ -177,7 +177,7 @@ def _on_gpu(
     bound: float,
 ) -> Tensor:
     if not triton.worthwhile(query, key):
-        return plain.features(query, key, value, start, stop, mask, scale, bound)
+        return eager.features(query, key, value, start, stop, mask, scale, bound)
     rows = query.new_zeros(query.shape[:2], dtype=torch.int32)
     start = rows if start is None else start
     stop = rows + key.shape[1] if stop is None else stop
@@ -277,7 +277,7 @@ def _grads(ctx: Any, grad: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...
     *inputs, context, total = ctx.saved_tensors
     if double_backward_wanted():
         given = (*inputs, ctx.scale, ctx.bound)
-        return double_backward(plain.features, given, (grad,), ctx.needs_input_grad)
+        return double_backward(eager.features, given, (grad,), ctx.needs_input_grad)
     grads = _backward(grad, *inputs, context, total, ctx.scale, ctx.bound)
     return (*grads, None, None, None, None, None)
 

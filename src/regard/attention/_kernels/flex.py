@@ -17,9 +17,10 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
+from regard.attention._kernels.dispatch import choose
 from regard.attention._kernels.region import factors, window_of
-from regard.attention._kernels.table import Attended, Call, choose, forced
-from regard.attention._kernels.tiled import POSITIONS
+from regard.attention._kernels.tile_calls import POSITIONS
+from regard.attention.call import Attended, Call, forced
 from regard.attention.mask import Directional, Documents, Lengths, Mask, Window
 from regard.attention.position import ALiBi, DistanceMask, RelativeBias
 from regard.attention.read import WeightedSum

@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from regard import native
 from regard.attention._kernels.segment import shared_additive
-from regard.attention._kernels.table import Attended, Call
+from regard.attention.call import Attended, Call
 from regard.attention.mask import Dense, Lengths, Mask
 from regard.attention.mask.base import _Not, _Pair
 from regard.attention.read import WeightedSum

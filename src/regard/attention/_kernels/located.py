@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from regard import native
-from regard.attention._kernels.cpu import located
-from regard.attention._kernels.table import Attended, Call
+from regard.attention._ops.cpu import located
+from regard.attention.call import Attended, Call
 from regard.attention.carry import Coverage, PreviousWeights
 from regard.attention.mask import Lengths
 from regard.attention.read import WeightedSum

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from regard.attention._kernels.table import Attended, Call
+from regard.attention.call import Attended, Call
 from regard.attention.carry import CarryState
 from regard.attention.mask import Edges
 from regard.attention.score import StreamLike

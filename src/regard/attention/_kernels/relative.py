@@ -1,8 +1,8 @@
 """Relative positions by tiles: relative keys and values, biases and distance penalties."""
 
 from regard.attention._kernels.skewed import supports_skewed, supports_skewed_parts
-from regard.attention._kernels.table import Attended, Call
-from regard.attention._kernels.tiled import run, unsupported_tiles_reason
+from regard.attention._kernels.tile_calls import run, unsupported_tiles_reason
+from regard.attention.call import Attended, Call
 from regard.attention.read import RelativeValues
 from regard.attention.score import RelativeKeys
 

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.attention._kernels import plain
-from regard.attention._kernels.table import Attended, Call, forced
 from regard.attention._kernels.window import Windowed
+from regard.attention._ops import eager
+from regard.attention.call import Attended, Call, forced
 from regard.attention.mask import Causal, Edges
 from regard.attention.read import WeightedSum
 from regard.attention.score import DotLike, NegativeSquaredEuclidean
@@ -93,7 +93,7 @@ class Sdpa:
             scale=scale / call.select.temperature,
         )
         if context.requires_grad:
-            plain.differentiable(context)
+            eager.differentiable(context)
         if width != value.shape[-1]:
             context = context[..., :width]
         dtype = call.tensors[2].dtype

@@ -15,8 +15,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.attention._kernels import plain
-from regard.attention._kernels.table import Attended, Call
+from regard.attention._ops import eager as plain
+from regard.attention.call import Attended, Call
 from regard.attention.mask import Edges
 from regard.attention.read import WeightedSum
 from regard.attention.score import Additive, DotLike, SplitLinear

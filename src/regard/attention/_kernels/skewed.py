@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.attention._kernels import plain
-from regard.attention._kernels.table import Call
+from regard.attention._ops import eager
+from regard.attention.call import Call
 from regard.attention.position import ALiBi, DistanceMask, RelativeBias
 from regard.attention.read import WeightedSum
 from regard.attention.score import NegativeSquaredEuclidean
@@ -78,5 +78,5 @@ def attend_skewed(
     turned = query.flip(1).view(*sizes, *query.shape[1:])
     key, value = key.view(*sizes, *key.shape[1:]), value.view(*sizes, *value.shape[1:])
     context = F.scaled_dot_product_attention(turned, key, value, attn_mask=mask, scale=scale)
-    plain.differentiable(context)
+    eager.differentiable(context)
     return context.flip(2).view(query.shape)

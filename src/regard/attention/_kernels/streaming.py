@@ -5,12 +5,12 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from regard.attention._kernels import triton
-from regard.attention._kernels.cpu import additive as native
 from regard.attention._kernels.local import Local
 from regard.attention._kernels.reference import parts
-from regard.attention._kernels.table import Attended, Call, forced
-from regard.attention._kernels.tiled import unsupported_tiles_reason
+from regard.attention._kernels.tile_calls import unsupported_tiles_reason
+from regard.attention._ops import triton
+from regard.attention._ops.cpu import additive as native
+from regard.attention.call import Attended, Call, forced
 from regard.attention.carry import Coverage, PreviousWeights
 from regard.attention.mask import Edges, Lengths
 from regard.attention.read import WeightedSum

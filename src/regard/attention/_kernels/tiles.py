@@ -18,11 +18,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.attention._kernels import plain
-from regard.attention._kernels.distances import NearPairs, inverse, inverse_backward
-from regard.attention._kernels.dropped import TileDropout
-from regard.attention._kernels.offsets import add_by_offset, sum_by_offset
 from regard.attention._kernels.region import Region
+from regard.attention._ops import eager
+from regard.attention._ops.distances import NearPairs, inverse, inverse_backward
+from regard.attention._ops.offsets import add_by_offset, sum_by_offset
+from regard.attention._ops.tile_dropout import TileDropout
 from regard.native.derivatives import double_backward, double_backward_wanted
 
 __all__ = ["Terms", "attend_by_tiles"]
@@ -207,7 +207,7 @@ class _Tiles(torch.autograd.Function):
         if double_backward_wanted():
             own: list[Any] = [None if x is None else x.detach() for x in tensors]
             rest = _twice(_Work(*own, *ctx.rest))
-            return double_backward(plain.tiles, (*tensors, *rest), grads, ctx.needs_input_grad)
+            return double_backward(eager.tiles, (*tensors, *rest), grads, ctx.needs_input_grad)
         work = _Work(*tensors, *ctx.rest)
         (grad,) = grads
         given: list[Tensor | None] = [

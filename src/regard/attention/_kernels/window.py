@@ -3,8 +3,8 @@
 from math import inf
 
 from regard.attention._kernels.region import Region, factors, window_of
-from regard.attention._kernels.table import Attended, Call
-from regard.attention._kernels.tiled import batch_of, run, unsupported_tiles_reason
+from regard.attention._kernels.tile_calls import batch_of, run, unsupported_tiles_reason
+from regard.attention.call import Attended, Call
 from regard.attention.mask import Documents
 
 __all__ = ["Windowed"]

@@ -4,8 +4,8 @@ Sinusoidal and learned *absolute* positions are embedding layers (`regard.layers
 parts.
 """
 
+from regard.attention.position.alibi import ALiBi as ALiBi
 from regard.attention.position.base import Position as Position
 from regard.attention.position.bias import RelativeBias as RelativeBias
-from regard.attention.position.distance import ALiBi as ALiBi
 from regard.attention.position.distance import DistanceMask as DistanceMask
 from regard.attention.position.rotary import Rotary as Rotary

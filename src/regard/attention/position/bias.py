@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.position.table import by_offset
+from regard.attention.position.by_offset import by_offset
 
 __all__ = ["RelativeBias"]
 

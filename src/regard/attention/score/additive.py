@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention._kernels.additive import additive_scores
-from regard.attention._kernels.cpu import additive as native
+from regard.attention._ops.additive import additive_scores
+from regard.attention._ops.cpu import additive as native
 from regard.attention.score.base import AdditiveForm
 from regard.errors import RequestError
 from regard.native.transforms import followed

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention._kernels.distances import distance, inverse_scores
+from regard.attention._ops.distances import distance, inverse_scores
 from regard.attention.score.base import DotForm
 
 __all__ = ["InverseEuclidean", "NegativeSquaredEuclidean"]

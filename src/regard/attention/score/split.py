@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.attention._kernels.halves import halves
+from regard.attention._ops.split_halves import halves
 from regard.errors import RequestError
 
 __all__ = ["SplitLinear"]

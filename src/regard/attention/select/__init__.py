@@ -1,5 +1,7 @@
 """Selects: how scores become weights."""
 
+from regard.attention._ops.softmax import masked_log_softmax as masked_log_softmax
+from regard.attention._ops.softmax import masked_softmax as masked_softmax
 from regard.attention.select.base import LogSelect as LogSelect
 from regard.attention.select.base import Select as Select
 from regard.attention.select.chain import ChainMarginals as ChainMarginals
@@ -14,8 +16,6 @@ from regard.attention.select.simple import OverQueries as OverQueries
 from regard.attention.select.simple import Sharpen as Sharpen
 from regard.attention.select.simple import Smooth as Smooth
 from regard.attention.select.softmax import Softmax as Softmax
-from regard.attention.select.softmax import masked_log_softmax as masked_log_softmax
-from regard.attention.select.softmax import masked_softmax as masked_softmax
 from regard.attention.select.sparse import Entmax15 as Entmax15
 from regard.attention.select.sparse import Sparsemax as Sparsemax
 from regard.attention.select.sparse import TopK as TopK

@@ -6,8 +6,9 @@ from typing import ClassVar
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from regard.attention._ops.softmax import masked_softmax
 from regard.attention.select.base import OverAllKeys
-from regard.attention.select.softmax import masked_softmax, sharpened
+from regard.attention.select.softmax import sharpened
 from regard.errors import RequestError
 
 __all__ = ["FeatureSoftmax"]

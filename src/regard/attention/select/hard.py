@@ -6,8 +6,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from regard.attention._ops.softmax import masked_log_softmax
 from regard.attention.select.base import OverAllKeys
-from regard.attention.select.softmax import masked_log_softmax, narrowed, sharpened
+from regard.attention.select.softmax import narrowed, sharpened
 from regard.errors import RequestError
 
 __all__ = ["Hard"]

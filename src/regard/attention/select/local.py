@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from regard.attention._ops.softmax import masked_softmax
 from regard.attention.mask import offsets
-from regard.attention.select.softmax import masked_softmax
 from regard.errors import RequestError
 
 __all__ = ["LocalMonotonic", "LocalPredictive"]

@@ -7,9 +7,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.attention._ops.softmax import masked_softmax
 from regard.attention.score.base import Score
 from regard.attention.select.base import OverAllKeys
-from regard.attention.select.softmax import masked_softmax
 from regard.errors import RequestError
 
 __all__ = ["Monotonic", "MonotonicChunkwise"]

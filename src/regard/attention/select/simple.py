@@ -8,8 +8,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional as F
 
+from regard.attention._ops.softmax import masked_log_softmax, masked_softmax
 from regard.attention.select.base import OverAllKeys, Select
-from regard.attention.select.softmax import Softmax, masked_log_softmax, masked_softmax
+from regard.attention.select.softmax import Softmax
 from regard.errors import RequestError
 
 __all__ = ["Identity", "OverQueries", "Sharpen", "Smooth"]

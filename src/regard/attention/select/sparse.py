@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from regard.attention._ops.softmax import masked_log_softmax, masked_softmax
 from regard.attention.select.base import OverAllKeys
-from regard.attention.select.softmax import masked_log_softmax, masked_softmax
 from regard.errors import RequestError
 from regard.native.transforms import followed
 

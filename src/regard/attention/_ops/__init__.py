@@ -1,0 +1,1 @@
+"""Functions of tensors that kernels are made of; they know no `Call`."""

@@ -1,0 +1,366 @@
+"""Watching: every attention of every model, seen at the operation, with no effect on it.
+
+No model has a flag for it. A recorder changes no kernel, no output, no gradient and draws no random
+numbers: where the chosen kernel kept no weights they come from a second pass beside it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from fnmatch import fnmatch
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention._foreign import intercepting, is_foreign
+from regard.attention.call import Attended, Call
+from regard.attention.declaring import ROLES, Declaring
+from regard.attention.lazy_weights import LazyWeights
+from regard.attention.mask import Edges
+from regard.attention.recomputed_weights import weights_of
+from regard.attention.record import _UNDECLARED, Facts, Record
+from regard.attention.stored_weights import DiskStore, DiskWeights, TopKWeights
+from regard.errors import RequestError, nearest
+
+__all__ = ["Record", "Seen", "record_weights", "recording", "rows_of", "scope", "watch"]
+
+
+class Seen(Mapping[str, Record]):
+    """What was looked at, by the path of the attention module (or the name of a bare `attend`)."""
+
+    intercepts: Any = None
+    """What watches models that are not ours in its name, where weights alone are not enough."""
+
+    def __init__(
+        self,
+        model: nn.Module | None,
+        only: str | None,
+        *,
+        top_k: int | None = None,
+        dtype: torch.dtype | None = None,
+        shelf: DiskStore | None = None,
+        tiles: bool = False,
+    ) -> None:
+        self.tiles = tiles
+        self._paths = {} if model is None else {id(m): p for p, m in model.named_modules()}
+        self._only, self._top_k, self._dtype, self._shelf = only, top_k, dtype, shelf
+        self._records: dict[str, Record] = {}
+        self._labels: list[tuple[str, Any, Any]] = []
+
+    def __getitem__(self, name: str) -> Record:
+        try:
+            return self._records[name]
+        except KeyError:
+            raise RequestError(
+                f"no attention called {name!r} was seen; {nearest(name, self._records)}"
+            ) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._records)
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __repr__(self) -> str:
+        rows = (f"{n}: {len(r.kept)} step(s)" for n, r in self._records.items())
+        return "Seen(" + ", ".join(rows) + ")"
+
+    def clear(self) -> None:
+        """Forget what was seen so far."""
+        self._records.clear()
+
+    def name_of(self, owner: object) -> str | None:
+        """The name to record under, or None where this watcher does not look."""
+        if isinstance(owner, str):
+            name: str | None = owner
+        elif owner is None:
+            name = "attend"
+        else:
+            name = self._paths.get(id(owner))
+        if name is None or (self._only is not None and not fnmatch(name, self._only)):
+            return None
+        return name
+
+    def meet(self, name: str, call: Call, weights: Tensor, owner: object) -> None:
+        """One call of an attention that is watched; who wants more than weights takes it here."""
+        features = bool(getattr(call.score, "per_feature", False))
+        edges = call.mask if isinstance(call.mask, Edges) else None
+        self.add(name, weights, owner, features=features, edges=edges)
+
+    def meet_again(self, name: str, call: Call, owner: object) -> None:
+        """Keep what a call's weights can be computed from again, in place of them."""
+        self._step(self._record(name, owner), LazyWeights(call))
+
+    def add(
+        self,
+        name: str,
+        weights: Tensor,
+        owner: object,
+        *,
+        features: bool = False,
+        edges: Edges | None = None,
+    ) -> None:
+        """Write one step down."""
+        record = self._record(name, owner, features=features)
+        if edges is not None:
+            record.edges.append(edges)
+        self._step(record, self._form(weights))
+
+    def add_foreign(
+        self,
+        name: str,
+        weights: Tensor | LazyWeights,
+        facts: Facts,
+        *,
+        heads: bool,
+        role: str,
+        edges: Edges | None = None,
+    ) -> None:
+        """Write down one call of an attention that is not this package's."""
+        if name not in self._records:
+            batch = () if edges is not None else _UNDECLARED
+            self._records[name] = Record(name, heads, role=role, batch=batch)
+        record = self._records[name]
+        if edges is not None:
+            record.edges.append(edges)
+        record.facts.append(facts)
+        self._step(record, self._form(weights) if isinstance(weights, Tensor) else weights)
+
+    def number(self, name: str, turns: list[int]) -> None:
+        """Say of each step which call of its module it was, where one run has several."""
+        record = self._records[name]
+        for scope, turn in zip(record.scopes[-len(turns) :], turns, strict=True):
+            scope["call"] = turn
+
+    def _form(self, weights: Tensor) -> Tensor | TopKWeights | DiskWeights:
+        """Weights as they were asked to be kept."""
+        weights = weights.detach()
+        if self._dtype is not None:
+            weights = weights.to(self._dtype)
+        step: Tensor | TopKWeights | DiskWeights = weights
+        if self._shelf is not None:
+            step = self._shelf.put(weights)
+        elif self._top_k is not None:
+            step = TopKWeights(weights, self._top_k)
+        return step
+
+    def _record(self, name: str, owner: object, *, features: bool = False) -> Record:
+        """The record of an attention, with what it declares of itself."""
+        if name not in self._records:
+            own = Record(name, False, features=features)
+            if isinstance(owner, Declaring):
+                own.heads, own.role, own.batch = owner.head_axis, owner.role, owner.batch_axes
+            self._records[name] = own
+        return self._records[name]
+
+    def _step(self, record: Record, step: Tensor | TopKWeights | DiskWeights | LazyWeights) -> None:
+        record.kept.append(step)
+        record.scopes.append(dict(_scopes.get()))
+        record.rows.append(dict(_rows.get()))
+
+    def label(
+        self, only: str = "*", *, rows: Any = None, columns: Any = None, role: str | None = None
+    ) -> "Seen":
+        """Say what is on the axes, for pages and files; the last that fits a name holds.
+
+        Args:
+            only: which attentions, as in `watch`.
+            rows, columns: a list of labels, a text, or a `regard.viewer.Axis` (image regions, time
+                axes, graph edges).
+            role: what looks at what, for attentions that declare no role: a key of `ROLES`.
+
+        Raises:
+            RequestError: there is no such role.
+        """
+        if role is not None and role not in ROLES:
+            raise RequestError(f"no attention has the role {role!r}; {nearest(role, ROLES)}")
+        self._labels.append((only, rows, columns))
+        for name, record in self._records.items():
+            if role is not None and fnmatch(name, only):
+                record.role = role
+        return self
+
+    def labels(self, name: str) -> tuple[Any, Any]:
+        """What was said of this attention's rows and columns; None where nothing was."""
+        rows = columns = None
+        for pattern, own_rows, own_columns in self._labels:
+            if fnmatch(name, pattern):
+                rows = rows if own_rows is None else own_rows
+                columns = columns if own_columns is None else own_columns
+        return rows, columns
+
+
+SeenT = TypeVar("SeenT", bound=Seen)
+
+_watchers: ContextVar[tuple[Seen, ...]] = ContextVar("regard_watchers", default=())
+_scopes: ContextVar[tuple[tuple[str, int], ...]] = ContextVar("regard_scopes", default=())
+_rows: ContextVar[Mapping[str, Tensor]] = ContextVar("regard_rows", default=MappingProxyType({}))
+
+
+@contextmanager
+def watch(
+    model: Any = None,
+    *,
+    only: str | None = None,
+    top_k: int | None = None,
+    dtype: torch.dtype | None = None,
+    to: str | Path | None = None,
+    tiles: bool = False,
+) -> Iterator[Seen]:
+    """See every attention of `model` (and every bare `attend`) while the block runs.
+
+    Of any module: PyTorch's own fused operations are seen, and attention by hand is told by its
+    pattern; `Record.facts` says how. A graph made by `torch.compile` has no watchers in it: watch
+    the model itself, uncompiled.
+    `regard.watch` is the same, and what it gives can also write pages and files.
+
+    Args:
+        model: a module, or an object with a `.model`; None sees bare calls only.
+        only: a pattern such as "decoder.*cross*"; others are not recorded.
+        top_k: keep the largest k weights of each row alone; the others come back as zeros.
+        dtype: keep weights in this precision.
+        to: a file to write them to while running, for more than memory holds. Its form is
+            private and it is read through what this gives; `save` writes one to keep.
+        tiles: keep queries and keys in place of weights, for texts of thousands of tokens: pages
+            show an overview, and tiles are computed again when they are looked at.
+
+    Raises:
+        RequestError: a model that is not ours is compiled, or ran and showed no attention.
+
+    Example:
+        >>> from regard.attention import MultiHead
+        >>> layer = MultiHead(8, 2)
+        >>> with watch(layer) as seen:
+        ...     x = torch.randn(1, 3, 8)
+        ...     _ = layer(x, x, x)
+        >>> seen[""].axes
+        ('example', 'head', 'query', 'key')
+        >>> seen[""].weights.shape
+        torch.Size([1, 2, 3, 3])
+    """
+    with recording(Seen, model, only, top_k=top_k, dtype=dtype, to=to, tiles=tiles) as seen:
+        yield seen
+
+
+@contextmanager
+def recording(
+    kind: type[SeenT],
+    model: Any,
+    only: str | None = None,
+    *,
+    top_k: int | None = None,
+    dtype: torch.dtype | None = None,
+    to: str | Path | None = None,
+    tiles: bool = False,
+) -> Iterator[SeenT]:
+    """As `watch`, with a recorder of a kind of one's own."""
+    if model is not None and not isinstance(model, nn.Module):
+        model = getattr(model, "model", None)
+        if not isinstance(model, nn.Module):
+            raise RequestError("watch expected a module, or an object with a .model")
+    if top_k is not None and (top_k < 1 or to is not None):
+        raise RequestError(f"top_k: expected 1 or more, and without `to`; got {top_k}")
+    if tiles and (top_k is not None or to is not None or dtype is not None):
+        raise RequestError("tiles: expected without top_k, dtype and to, which keep weights")
+    shelf = None if to is None else DiskStore(Path(to))
+    try:
+        seen = kind(model, only, top_k=top_k, dtype=dtype, shelf=shelf, tiles=tiles)
+        with watching(seen):
+            if model is not None and is_foreign(model):
+                with intercepting(seen, model):
+                    yield seen
+            else:
+                yield seen
+    finally:
+        if shelf is not None:
+            shelf.close()
+
+
+@contextmanager
+def scope(name: str, index: int) -> Iterator[None]:
+    """Say which turn of a loop that is not a decoder step this is: `scope("hop", k)`."""
+    token = _scopes.set((*_scopes.get(), (name, index)))
+    try:
+        yield
+    finally:
+        _scopes.reset(token)
+
+
+@contextmanager
+def rows_of(**index: Tensor) -> Iterator[None]:
+    """Say to what each row of a batch belongs: `rows_of(example=index)`.
+
+    A beam that goes on with some of its sentences says which; a model that reads all sentences of
+    all documents at once says the document (`example`) and the `sentence` of each row.
+
+    Shapes:
+        index (rows,) each
+    """
+    token = _rows.set({**_rows.get(), **index})
+    try:
+        yield
+    finally:
+        _rows.reset(token)
+
+
+def active() -> bool:
+    """Whether anybody watches in this thread or task; a compiled graph is not watched."""
+    return not torch.compiler.is_compiling() and bool(_watchers.get())
+
+
+def unwatched() -> bool:
+    """Whether nobody does, for callers outside of compiled graphs."""
+    return not _watchers.get()
+
+
+def record_weights(owner: nn.Module, weights: Callable[[], Tensor]) -> None:
+    """Show the watchers what was looked at by what is no `Attention`: glimpses, crops, windows.
+
+    Args:
+        owner: the module that looks; a `Declaring` one says its role.
+        weights: computes them, if anybody watches: (B, query, key).
+    """
+    for seen in _watchers.get() if active() else ():
+        if (name := seen.name_of(owner)) is not None:
+            seen.add(name, weights(), owner)
+
+
+def record(call: Call, attended: Attended, owner: object) -> None:
+    """Show one call to the watchers."""
+    weights = attended.weights
+    for seen in _watchers.get():
+        name = seen.name_of(owner)
+        if name is None:
+            continue
+        if seen.tiles and LazyWeights.supports(call):
+            seen.meet_again(name, call, owner)
+            continue
+        if weights is None:
+            weights = weights_of(call)
+        seen.meet(name, call, weights, owner)
+
+
+def wants_calls() -> bool:
+    """Whether a watcher wants more of a call than its weights; such have to see the call itself."""
+    return any(seen.tiles or type(seen).meet is not Seen.meet for seen in _watchers.get())
+
+
+def note(owner: object, weights: Tensor) -> None:
+    """Show the watchers weights of a layer that was not called but computed otherwise."""
+    for seen in _watchers.get():
+        name = seen.name_of(owner)
+        if name is not None:
+            seen.add(name, weights, owner)
+
+
+@contextmanager
+def watching(seen: SeenT) -> Iterator[SeenT]:
+    """Let a watcher of one's own see what runs in the block."""
+    token = _watchers.set((*_watchers.get(), seen))
+    try:
+        yield seen
+    finally:
+        _watchers.reset(token)
