@@ -10,7 +10,7 @@ from common import Base  # of shared/peers
 
 from regard.decode import Beam
 from regard.decode.packed import packed
-from regard.layers.project import deferring
+from regard.layers.deferred_logits import deferring
 from regard.models.transformer import Transformer
 from regard.protocols import PAD
 from regard.tasks.loss import smoothed_cross_entropy

@@ -33,7 +33,7 @@ from regard.attention import (
     kernels,
 )
 from regard.attention._kernels import dots
-from regard.layers.project import deferring
+from regard.layers.deferred_logits import deferring
 from regard.models.transformer import Transformer
 from regard.protocols import BOS
 from regard.tasks.loss import smoothed_cross_entropy

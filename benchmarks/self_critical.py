@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from regard.data.batch import PairBatch
 from regard.decode import Greedy
-from regard.layers.project import deferring
+from regard.layers.deferred_logits import deferring
 from regard.metrics.overlap import rouge_l
 from regard.models.paulus import Paulus
 from regard.protocols import BOS, EOS, PAD, UNK, Inputs

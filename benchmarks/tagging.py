@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.data.batch import plan
-from regard.layers.position import sinusoid
+from regard.layers.positional_encoding import sinusoid
 from regard.models.highway_bilstm import HighwayBiLSTM
 from regard.models.srl_attention import DeepAttTagger
 from regard.protocols import Inputs

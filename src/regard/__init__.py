@@ -7,7 +7,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from regard import catalog as catalog
+    pass
     from regard.attention import Attention as Attention
     from regard.attention import Memory as Memory
     from regard.attention import MultiHead as MultiHead

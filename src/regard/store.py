@@ -15,8 +15,8 @@ import torch
 from torch import nn
 
 from regard import __version__, _card, _weights, catalog, decode, tasks
-from regard._recipe.trial import shape_of
 from regard._upgrade import CONFIG, FORMAT, read_config
+from regard.catalog.building import shape_of
 from regard.errors import RequestError, nearest
 from regard.fields import Field
 from regard.fields.files import NAMES, files_of, read_fields

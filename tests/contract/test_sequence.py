@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard import decode
-from regard.layers.project import deferring
+from regard.layers.deferred_logits import deferring
 from regard.protocols import BOS, EOS, PAD
 from regard.tasks.loss import smoothed_cross_entropy
 from tests.contract.battery import SIZE, Pairs, build, loss_of, mixed, pairs, real

@@ -22,7 +22,7 @@ Four questions of Chaudhari et al. (2019), *An Attentive Survey of Attention Mod
 1904.02874, answered for every model of the catalogue. The values are our reading of the axes: the
 survey's own table has fewer models, and a cell of it may differ. A model has a value on each axis;
 those without attention are left out. `python -m tests.docs.taxonomy` writes this page from
-`regard/_catalog`.
+`regard/catalog`.
 
 `regard models NAME` shows a model, `regard train RECIPE` trains it, and `regard look FOLDER INPUT`
 draws what it attends to.

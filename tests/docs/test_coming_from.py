@@ -7,9 +7,9 @@ from dataclasses import fields
 import pytest
 
 from regard import catalog, decode, tasks
+from regard.optim.optimizers import OPTIMIZERS
+from regard.optim.schedules import SCHEDULES
 from regard.settings.check import defaults, given_by_data
-from regard.train.optim import OPTIMIZERS
-from regard.train.schedule import SCHEDULES
 from regard.train.settings import BatchSettings, Checkpoint, NoiseSettings, Training, Validate
 from tests.repo.tree import TOP
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard import native
-from regard.layers import _chain, crf
+from regard.layers import _crf_native, crf
 from regard.layers.crf import Chain, constrained, log_partition, marginals, viterbi
 
 pytestmark = pytest.mark.skipif(native.library() is None, reason="no compiled library")
@@ -41,7 +41,7 @@ def asked(monkeypatch):
     count = {"sums": 0, "declined": 0}
 
     def counted(*given):
-        found = _chain.total(*given)
+        found = _crf_native.total(*given)
         count["sums"] += 1
         count["declined"] += found is None
         return found
@@ -168,9 +168,9 @@ def test_lengths_beyond_the_steps_are_refused_by_c():
     own = [x.detach() for x in inputs]
     for many in (lengths + 1, lengths - 3):
         with pytest.raises(IndexError, match="lengths"):
-            _chain.best_path(*own, many)
+            _crf_native.best_path(*own, many)
         with pytest.raises(IndexError, match="lengths"):
-            _chain.total(*own, many, crf._log_partition)
+            _crf_native.total(*own, many, crf._log_partition)
 
 
 @pytest.mark.nohook  # a graph is traced

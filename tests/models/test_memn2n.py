@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from regard import catalog
 from regard.attention import watch
 from regard.errors import RequestError
-from regard.layers.sentences import Sentences, position, position_released
+from regard.layers.sentence_bags import Sentences, position, position_released
 from regard.models.memn2n import MemN2N, shifted_times
 from regard.models.memn2n_lm import MemN2NLM
 from regard.protocols import LanguageModel, Reader, StartsLinear

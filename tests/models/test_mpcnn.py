@@ -6,8 +6,8 @@ import torch
 
 from regard.attention import watch
 from regard.errors import RequestError
-from regard.layers import dimension
-from regard.layers.dimension import largest_response
+from regard.layers import dimension_conv
+from regard.layers.dimension_conv import largest_response
 from regard.models.mpcnn import MPCNN
 from tests.models.slow import numbers, ragged, sentences, shaken, softmax
 
@@ -150,7 +150,7 @@ def test_equal_sentences_of_words_of_one_length_have_equal_energies():
 @pytest.mark.parametrize("few", [False, True])
 def test_filters_of_each_dimension_are_a_grouped_convolution(width, few, monkeypatch):
     if few:
-        monkeypatch.setattr(dimension, "RESPONSES", 60)
+        monkeypatch.setattr(dimension_conv, "RESPONSES", 60)
     x = torch.randn(3, 7, 5, dtype=torch.float64, requires_grad=True)
     weight = torch.randn(5, width, 4, dtype=torch.float64, requires_grad=True)
     lengths = torch.tensor([7, 3, 5])

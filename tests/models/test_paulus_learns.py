@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.layers.project import deferring
+from regard.layers.deferred_logits import deferring
 from regard.models.paulus import Paulus
 from regard.protocols import BOS, EOS, Inputs
 from regard.tasks.loss import smoothed_cross_entropy

@@ -9,7 +9,7 @@ import torch
 
 from regard import decode
 from regard.decode.ensemble import Ensemble
-from regard.layers.project import deferring
+from regard.layers.deferred_logits import deferring
 from regard.models.pointer_generator import PointerGenerator
 from regard.protocols import BOS, EOS, PAD, UNK, Inputs
 from tests.models import copy_task

@@ -18,11 +18,11 @@ from regard.attention._kernels import edges, features, local
 from regard.attention._ops import split_halves
 from regard.attention._ops.cpu import additive_calls, dots
 from regard.decode import top
-from regard.layers import _chain
+from regard.layers import _crf_native
 from regard.native import _build, dropout, fingerprint, gate, gemm
 from regard.native.gate import BrokenContract, Function, Struct
 
-USERS = (regard.decode.packed, regard.tasks.loss, _chain, edges, features, split_halves, local,
+USERS = (regard.decode.packed, regard.tasks.loss, _crf_native, edges, features, split_halves, local,
          additive_calls, dots, top, dropout, fingerprint, gemm)  # fmt: skip
 SOURCES = Path(native.__file__).parent
 needs_c = pytest.mark.skipif(native.library() is None, reason="no compiled library")

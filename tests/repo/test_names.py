@@ -17,8 +17,8 @@ pytestmark = pytest.mark.nohook  # every module is imported: five times as long 
 NAMES = sorted({dotted(path) for path in modules()} - {"regard", "regard.__main__"})
 
 SHARED = {
-    "Cosine": {"attention/score/dot.py", "train/schedule.py"},
-    "Linear": {"decode/panels.py", "train/schedule.py"},
+    "Cosine": {"attention/score/dot.py", "optim/schedules.py"},
+    "Linear": {"decode/panels.py", "optim/schedules.py"},
     "Row": {"cli/app.py", "data/formats/text.py"},
     "Score": {"attention/score/base.py", "metrics/score.py"},
     "Work": {"train/engine.py", "train/work.py"},

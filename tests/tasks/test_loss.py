@@ -4,7 +4,7 @@ import torch
 from torch.nn import functional as F
 
 from regard import native
-from regard.layers.project import DeferredLogits, deferring, project
+from regard.layers.deferred_logits import DeferredLogits, deferring, project
 from regard.native.gate import Function
 from regard.tasks import loss as module
 from regard.tasks.loss import smoothed_cross_entropy

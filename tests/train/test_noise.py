@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from regard.train.optim import add_noise
-from regard.train.schedule import Point, build
+from regard.optim.schedules import Point, build
+from regard.train.gradients import add_noise
 
 
 def noisy(scale=0.1, step=3, seed=1, size=20_000):

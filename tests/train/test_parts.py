@@ -11,12 +11,13 @@ from torch import nn
 
 from regard.data.batch import some
 from regard.errors import RegardError, RequestError
-from regard.train import engine, optim, schedule
+from regard.optim import optimizers, schedules
+from regard.optim.schedules import Point
+from regard.train import engine
 from regard.train import work as works
 from regard.train.average import Average, Last, average
 from regard.train.finish import choose
 from regard.train.log import Log
-from regard.train.schedule import Point
 from regard.train.seeds import seeds_of, summary
 from regard.train.settings import BatchSettings, Checkpoint, Training, Validate
 from regard.train.state import (
@@ -36,14 +37,14 @@ from regard.train.work import Work
 @pytest.mark.parametrize(("dim", "peak"), [(512, 6.99e-4), (1024, 4.94e-4)])
 def test_inverse_sqrt_of_the_paper(dim, peak):
     """Vaswani et al. 2017, equation 3: dim^-0.5 * min(step^-0.5, step * warmup^-1.5)."""
-    rate = schedule.build({"name": "inverse-sqrt", "warmup": 4000, "dim": dim})
+    rate = schedules.build({"name": "inverse-sqrt", "warmup": 4000, "dim": dim})
     at = {step: rate(Point(step, 0.0, 0.0)) for step in (1, 2000, 3999, 4000, 4001, 16000)}
     assert float(f"{at[4000]:.2e}") == peak
     assert at[4000] == max(at.values())
     assert at[2000] == pytest.approx(at[4000] / 2)
     assert at[1] == pytest.approx(at[4000] / 4000)
     assert at[16000] == pytest.approx(at[4000] / 2)
-    scaled = schedule.build({"name": "inverse-sqrt", "warmup": 4000})
+    scaled = schedules.build({"name": "inverse-sqrt", "warmup": 4000})
     for step, value in at.items():
         assert scaled(Point(step, 0.0, 0.0)) == pytest.approx(value / at[4000])
 
@@ -68,14 +69,14 @@ def test_inverse_sqrt_of_the_paper(dim, peak):
     ],
 )
 def test_schedules_by_hand(section, step, epoch, progress, factor):
-    assert schedule.build(section)(Point(step, epoch, progress)) == pytest.approx(factor)
+    assert schedules.build(section)(Point(step, epoch, progress)) == pytest.approx(factor)
 
 
 def test_unknown_names_are_refused():
     with pytest.raises(RequestError, match="did you mean 'cosine'"):
-        schedule.build({"name": "cosin"})
+        schedules.build({"name": "cosin"})
     with pytest.raises(RequestError, match="did you mean 'sgd'"):
-        optim.build({"name": "sgdd"}, [])
+        optimizers.build({"name": "sgdd"}, [])
 
 
 # -- optimizers
@@ -84,7 +85,7 @@ def test_unknown_names_are_refused():
 def _steps(section, count=3):
     """The weight 1.0 after `count` steps of gradients 0.5, -1, 2."""
     weight = nn.Parameter(torch.tensor([1.0], dtype=torch.float64))
-    optimizer = optim.build(section, [weight])
+    optimizer = optimizers.build(section, [weight])
     for gradient in [0.5, -1.0, 2.0][:count]:
         weight.grad = torch.tensor([gradient], dtype=torch.float64)
         optimizer.step()
@@ -332,8 +333,8 @@ def _work(folder, losses=None, task=_loss, **settings):
         after_update=lambda model: None, measured=dict,
     )  # fmt: skip
     return Work(
-        folder, model, hooks, optim.build(made.optimizer, model.parameters()),
-        schedule.build(made.schedule), made, Scores(losses) if losses is not None else None,
+        folder, model, hooks, optimizers.build(made.optimizer, model.parameters()),
+        schedules.build(made.schedule), made, Scores(losses) if losses is not None else None,
         bar=False,
     )  # fmt: skip
 

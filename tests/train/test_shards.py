@@ -8,7 +8,8 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor
 
 from regard import catalog
-from regard.train import optim, shards
+from regard.optim import optimizers
+from regard.train import shards
 from regard.train.average import Average
 from regard.train.state import weights_of
 
@@ -42,8 +43,8 @@ def step(model, optimizer):
 def test_every_model_can_be_sharded_and_learns_the_same(mesh, name):
     model, plain = tiny(name), tiny(name)
     section = {"name": "adam", "lr": 0.01}
-    of_plain = optim.build(section, plain.parameters())
-    optimizer = optim.build(section, model.parameters())
+    of_plain = optimizers.build(section, plain.parameters())
+    optimizer = optimizers.build(section, model.parameters())
     for one, its in ((plain, of_plain), (model, optimizer)):  # so there are moments to cut up
         step(one, its)
     trained = shards.sharded(model, optimizer, mesh)
@@ -67,7 +68,7 @@ def test_every_model_can_be_sharded_and_learns_the_same(mesh, name):
 
 def test_layers_are_let_go_one_by_one(mesh):
     model = tiny("transformer")
-    trained = shards.sharded(model, optim.build({"lr": 0.1}, model.parameters()), mesh)
+    trained = shards.sharded(model, optimizers.build({"lr": 0.1}, model.parameters()), mesh)
     kinds = {type(layer).__name__ for layer in (*trained.encoder, *trained.decoder, trained)}
     assert kinds == {"FSDPEncoderLayer", "FSDPDecoderLayer", "FSDPTransformer"}
     assert type(model).__name__ == "Transformer"
@@ -77,7 +78,7 @@ def test_a_moving_average_of_shards(mesh):
     model = tiny("transformer")
     before = {key: tensor.clone() for key, tensor in weights_of(model).items()}
     average = Average(model, 0.9)
-    trained = shards.sharded(model, optim.build({"lr": 0.1}, model.parameters()), mesh)
+    trained = shards.sharded(model, optimizers.build({"lr": 0.1}, model.parameters()), mesh)
     now = weights_of(trained)
     average.weights = {key: shards.like(t, now[key]) for key, t in average.weights.items()}
     with torch.no_grad():

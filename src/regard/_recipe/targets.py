@@ -19,8 +19,8 @@ def targets(recipe: Any) -> Targets:
     """
     from regard import catalog, tasks
     from regard.decode import DECODERS
-    from regard.train.optim import OPTIMIZERS
-    from regard.train.schedule import SCHEDULES
+    from regard.optim.optimizers import OPTIMIZERS
+    from regard.optim.schedules import SCHEDULES
     from regard.train.settings import (
         BatchSettings,
         Checkpoint,

@@ -1,14 +1,15 @@
 """All that a recipe describes, made without data and without memory: what fails, fails here."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from regard.catalog.building import shape_of
 from regard.errors import RequestError
 from regard.settings.check import given_by_data
 
-__all__ = ["shape_of", "try_out"]
+__all__ = ["try_out"]
 
 SIZE = 100
 """Of vocabularies, classes and features, where nothing was read yet."""
@@ -27,9 +28,9 @@ def try_out(recipe: Any) -> None:
     import torch
 
     from regard import catalog, decode, tasks
-    from regard.train.optim import build as build_optimizer
-    from regard.train.schedule import Point
-    from regard.train.schedule import build as build_schedule
+    from regard.optim.optimizers import build as build_optimizer
+    from regard.optim.schedules import Point
+    from regard.optim.schedules import build as build_schedule
     from regard.train.settings import BatchSettings
 
     with _placed(recipe, "task"):
@@ -53,14 +54,6 @@ def try_out(recipe: Any) -> None:
         model = shape_of(made, {**sizes, **_arguments(recipe.model)})
     with _placed(recipe, "task"):
         task.phases(model)
-
-
-def shape_of(model: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
-    """The model with weights that have shapes and no values: nothing of their size is allocated."""
-    import torch
-
-    with torch.random.fork_rng(devices=[]), torch.device("meta"):
-        return model(**arguments)
 
 
 def _arguments(section: Mapping[str, Any]) -> dict[str, Any]:

@@ -56,7 +56,9 @@ class Memory:
     prepared: Any = None
     heads: bool = False
     _room: _Room | None = field(default=None, repr=False, compare=False)
-    _step_plan: Any = field(default=None, init=False, repr=False, compare=False)  # see `single_step`
+    _step_plan: Any = field(
+        default=None, init=False, repr=False, compare=False
+    )  # see `single_step`
 
     def __getstate__(self) -> dict[str, Any]:
         """The state to copy or pickle, without the addresses of this object's tensors."""

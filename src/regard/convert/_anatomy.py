@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from regard.attention import Causal, MultiHead, ScaledDot, Softmax, WeightedSum
 from regard.errors import RequestError
 from regard.layers.norm import PreNorm
-from regard.layers.position import LearnedPositions
+from regard.layers.positional_encoding import LearnedPositions
 from regard.models.transformer import Transformer
 
 __all__ = ["Anatomy", "anatomy"]

@@ -20,7 +20,7 @@ from regard.convert._sentencepiece import read as sentencepiece_read
 from regard.convert._vocabulary import ConvertedVocabulary, numbers, words
 from regard.data.tokenize import Tokenizer
 from regard.errors import RequestError, nearest
-from regard.layers.position import sinusoid
+from regard.layers.positional_encoding import sinusoid
 from regard.models.marian import POSITIONS
 
 __all__ = ["KINDS", "read"]

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from regard.convert._graph import OnnxGraph
 from regard.errors import RequestError
 from regard.layers.bilstm import BiLSTM
-from regard.layers.position import LearnedPositions
+from regard.layers.positional_encoding import LearnedPositions
 from regard.models.bilstm_crf import BiLSTMCRF
 from regard.models.srl_attention import (
     DeepAttTagger,

@@ -12,7 +12,7 @@ from regard.data.packed import RaggedIds
 from regard.data.stories import SentenceIndex
 from regard.fields.base import Bad, Field, Report
 from regard.fields.text import TextField
-from regard.layers.sentences import Sentences
+from regard.layers.sentence_bags import Sentences
 from regard.protocols import PAD, UNK, Inputs
 
 __all__ = ["SentenceTable", "StoryColumn", "StoryField"]

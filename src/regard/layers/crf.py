@@ -25,7 +25,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.errors import RequestError
-from regard.layers._chain import best_path, is_native, total
+from regard.layers._crf_native import best_path, is_native, total
 
 __all__ = [
     "FORBIDDEN",

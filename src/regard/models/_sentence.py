@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.errors import RequestError, nearest
-from regard.layers.compare import COMPARISONS, PARTS
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.layers.linear import linear
+from regard.layers.pair_vectors import COMPARISONS, PARTS
 from regard.protocols import Inputs, Output, ids_of, unpacked
 
 __all__ = [

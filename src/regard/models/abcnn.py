@@ -40,11 +40,11 @@ from torch.nn import functional as F
 
 from regard.attention import Attention, Identity, InverseEuclidean, Lengths
 from regard.errors import RequestError, nearest
-from regard.layers.alike import cosine, distance
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.layers.linear import linear
 from regard.layers.pool import real
+from regard.layers.similarity import cosine, distance
 from regard.models._sentence import Head, features_of, words_of
 from regard.protocols import Inputs, Output
 

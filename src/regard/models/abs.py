@@ -44,9 +44,9 @@ from torch.nn import functional as F
 
 from regard.attention import Attention, Dot, Lengths
 from regard.errors import RequestError, nearest
+from regard.layers.deferred_logits import project
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
-from regard.layers.project import project
 from regard.protocols import BOS, Decoding, Encoded, Inputs, Output, ids_of
 
 __all__ = ["ABS"]

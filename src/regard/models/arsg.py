@@ -51,11 +51,11 @@ from regard.attention import (
     attend,
 )
 from regard.errors import RequestError, nearest
+from regard.layers.deferred_logits import project
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
-from regard.layers.frames import FrameEncoder
+from regard.layers.frame_encoder import FrameEncoder
 from regard.layers.maxout import Maxout
-from regard.layers.project import project
 from regard.layers.rnn import Gated
 from regard.protocols import PAD, Decoding, Encoded, Inputs, Output, frames_of
 

@@ -37,7 +37,7 @@ from regard.errors import RequestError, nearest
 from regard.layers.bilstm import BiLSTM
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
-from regard.models._letters import Letters, spelled
+from regard.models._characters import Letters, spelled
 from regard.models._sentence import Head, SentenceClassifier
 from regard.protocols import PAD, Inputs
 

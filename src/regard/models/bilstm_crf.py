@@ -33,7 +33,7 @@ from regard.layers.crf import LinearChain
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.layers.linear import linear
-from regard.models._letters import LetterLSTM, characters_of
+from regard.models._characters import LetterLSTM, characters_of
 from regard.models._tagging import WordBatch
 from regard.protocols import Inputs, Output
 

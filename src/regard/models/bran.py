@@ -36,7 +36,7 @@ from regard.errors import RequestError, nearest
 from regard.layers.dropout import dropout as drop
 from regard.layers.embed import Embed
 from regard.layers.layout import BatchLayout
-from regard.layers.position import LearnedPositions
+from regard.layers.positional_encoding import LearnedPositions
 from regard.layers.segments import POOLS
 from regard.models._mentions import cells_of, classes_of, without_concepts
 from regard.native.gemm import linear

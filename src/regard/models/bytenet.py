@@ -30,9 +30,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.errors import RequestError
+from regard.layers.deferred_logits import project
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
-from regard.layers.project import project
 from regard.protocols import Decoding, Encoded, Inputs, Output, ids_of
 
 __all__ = ["ByteNet"]

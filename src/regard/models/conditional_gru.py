@@ -34,9 +34,9 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import Additive, Attention, Lengths, Memory
+from regard.layers.deferred_logits import project
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
-from regard.layers.project import project
 from regard.layers.rnn import BiGRU, Gated, orthogonal
 from regard.protocols import BOS, PAD, Decoding, Encoded, Inputs, Output, ids_of
 

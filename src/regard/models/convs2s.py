@@ -34,10 +34,10 @@ from torch.nn import functional as F
 
 from regard.attention import Attention, Dot, Lengths, Memory, WeightedSum
 from regard.errors import RequestError
+from regard.layers.deferred_logits import project
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
-from regard.layers.position import LearnedPositions
-from regard.layers.project import project
+from regard.layers.positional_encoding import LearnedPositions
 from regard.layers.weightnorm import NormedConv, NormedLinear
 from regard.protocols import Decoding, Encoded, Inputs, Output, ids_of
 

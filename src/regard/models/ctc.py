@@ -15,7 +15,7 @@ attention model (`arsg`); several layers, joined frames and dropout can be asked
 
 from torch import Tensor, nn
 
-from regard.layers.frames import FrameEncoder
+from regard.layers.frame_encoder import FrameEncoder
 from regard.protocols import Inputs, Output, frames_of
 
 __all__ = ["CTC"]

@@ -28,10 +28,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention import Additive, Attention, Lengths, Memory
+from regard.layers.deferred_logits import project
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.layers.lstm import lstm_cell
-from regard.layers.project import project
 from regard.layers.reverse import reverse
 from regard.protocols import Decoding, Encoded, Inputs, Output, ids_of
 

@@ -42,7 +42,7 @@ from regard.layers.dropout import dropout_relu
 from regard.layers.embed import Embed
 from regard.layers.linear import linear
 from regard.layers.pool import max_pool
-from regard.models._letters import Letters, spelled
+from regard.models._characters import Letters, spelled
 from regard.models._sentence import Head, SentenceClassifier, SentencePair
 from regard.protocols import PAD, Inputs
 

@@ -29,10 +29,10 @@ from torch.nn import functional as F
 
 from regard.attention import Additive, Attention, Lengths, Memory
 from regard.layers.bilstm import BiLSTM
+from regard.layers.deferred_logits import project
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.layers.lstm import LSTM
-from regard.layers.project import project
 from regard.protocols import Decoding, Encoded, Inputs, Output, ids_of
 
 __all__ = ["GNMT"]

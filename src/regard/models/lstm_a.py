@@ -37,10 +37,10 @@ from regard.attention import Additive, Attention, Lengths
 from regard.attention.mask import take
 from regard.errors import RequestError, nearest
 from regard.layers.bilstm import BiLSTM
+from regard.layers.deferred_logits import project
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.layers.lstm import LSTM
-from regard.layers.project import project
 from regard.layers.reverse import reverse
 from regard.protocols import Decoding, Encoded, Inputs, Output, ids_of
 

@@ -56,10 +56,10 @@ from regard.attention import (
     attend,
 )
 from regard.errors import RequestError, nearest
+from regard.layers.deferred_logits import project
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.layers.lstm import LSTM
-from regard.layers.project import project
 from regard.layers.reverse import reverse
 from regard.protocols import Decoding, Encoded, Inputs, Output, ids_of
 

@@ -26,7 +26,7 @@ from regard.attention import MultiHead
 from regard.errors import RequestError, nearest
 from regard.layers.dropout import dropout
 from regard.layers.feedforward import FeedForward
-from regard.layers.position import LearnedPositions, Sinusoid
+from regard.layers.positional_encoding import LearnedPositions, Sinusoid
 from regard.models.transformer import Transformer
 from regard.protocols import lengths_of
 

@@ -36,7 +36,7 @@ from torch.nn import functional as F
 from regard.attention import Attention, Dot, Identity, Lengths, Softmax
 from regard.errors import RequestError, nearest
 from regard.layers.pool import real
-from regard.layers.sentences import ENCODINGS, Sentences
+from regard.layers.sentence_bags import ENCODINGS, Sentences
 from regard.protocols import PAD, UNK, Output
 
 __all__ = ["Match", "MemN2N", "shifted_times"]

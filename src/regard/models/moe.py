@@ -35,12 +35,12 @@ from torch.nn import functional as F
 from regard.attention import Attention, Dot, Lengths, Memory
 from regard.errors import RequestError
 from regard.layers.bilstm import BiLSTM
+from regard.layers.deferred_logits import project
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.layers.experts import Experts
 from regard.layers.lstm import LSTM
 from regard.layers.pool import real
-from regard.layers.project import project
 from regard.protocols import PAD, Decoding, Encoded, Inputs, Output, ids_of
 
 __all__ = ["MoE"]

@@ -40,12 +40,12 @@ from torch import Tensor, nn
 
 from regard.attention import Attention, Cosine, Identity, Lengths, masked_softmax
 from regard.errors import RequestError, nearest
-from regard.layers.alike import cosine, distance
-from regard.layers.dimension import largest_response
+from regard.layers.dimension_conv import largest_response
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.layers.linear import linear
 from regard.layers.pool import real
+from regard.layers.similarity import cosine, distance
 from regard.models._sentence import Head, features_of, words_of
 from regard.protocols import Inputs, Output
 

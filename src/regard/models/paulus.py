@@ -49,11 +49,11 @@ from regard.attention import (
 )
 from regard.errors import RequestError, nearest
 from regard.layers.bilstm import BiLSTM
-from regard.layers.copying import mixture
+from regard.layers.copy_mixture import mixture
+from regard.layers.deferred_logits import DeferredLogits, is_deferring
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.layers.lstm import LSTM
-from regard.layers.project import DeferredLogits, is_deferring
 from regard.protocols import PAD, UNK, Decoding, Encoded, Inputs, Output, ids_of
 
 __all__ = ["Paulus"]

@@ -36,11 +36,11 @@ from regard.attention import Additive, Attention, Coverage, Lengths, Memory
 from regard.attention.carry import CarryState
 from regard.errors import RequestError
 from regard.layers.bilstm import BiLSTM
-from regard.layers.copying import mixed_log_prob, mixture
+from regard.layers.copy_mixture import mixed_log_prob, mixture
+from regard.layers.deferred_logits import project
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.layers.lstm import LSTM
-from regard.layers.project import project
 from regard.layers.reverse import reverse
 from regard.protocols import PAD, UNK, Decoding, Encoded, Inputs, Output, ids_of
 

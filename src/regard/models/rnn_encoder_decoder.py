@@ -32,10 +32,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.layers.deferred_logits import project
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.layers.maxout import Maxout
-from regard.layers.project import project
 from regard.layers.rnn import GRU, Gated
 from regard.protocols import BOS, PAD, Decoding, Encoded, Inputs, Output, ids_of
 

@@ -31,10 +31,10 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import Additive, Attention, Lengths, Memory
+from regard.layers.deferred_logits import project
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.layers.maxout import Maxout
-from regard.layers.project import project
 from regard.layers.rnn import GRU, BiGRU, Gated
 from regard.protocols import Decoding, Encoded, Inputs, Output, ids_of
 

@@ -21,10 +21,10 @@ gates that start open: without them a model of a few hundred cells hardly learns
 
 from torch import Tensor, nn
 
+from regard.layers.deferred_logits import project
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.layers.lstm import LSTM
-from regard.layers.project import project
 from regard.layers.reverse import reverse
 from regard.protocols import Decoding, Encoded, Inputs, Output, ids_of
 

@@ -40,13 +40,23 @@ from torch.nn import functional as F
 
 from regard.attention import Additive, Attended, Attention, Memory, Score, Uniform
 from regard.errors import RequestError, nearest
+from regard.layers.deferred_logits import project
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.layers.lstm import LSTM
-from regard.layers.project import project
 from regard.models.resnet import ResidualBlocks
 from regard.models.vgg import ConvolutionBlocks
-from regard.protocols import BOS, EOS, PAD, Decoding, Encoded, Inputs, Output, pictures_of, unpacked
+from regard.protocols import (
+    BOS,
+    EOS,
+    PAD,
+    Decoding,
+    Encoded,
+    Inputs,
+    Output,
+    pictures_of,
+    unpacked,
+)
 
 __all__ = ["ENCODERS", "GivenRegions", "ShowAttendTell"]
 

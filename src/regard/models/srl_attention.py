@@ -42,7 +42,7 @@ from regard.layers.feedforward import FeedForward
 from regard.layers.layout import BatchLayout
 from regard.layers.linear import linear
 from regard.layers.norm import PostNorm
-from regard.layers.position import LearnedPositions, NoPositions, Sinusoid
+from regard.layers.positional_encoding import LearnedPositions, NoPositions, Sinusoid
 from regard.models._tagging import WordBatch
 from regard.protocols import Inputs, Output
 

@@ -35,11 +35,11 @@ from torch.nn import functional as F
 
 from regard.attention import Additive, Attention, Lengths, Memory, Score, Uniform
 from regard.errors import RequestError, nearest
+from regard.layers.deferred_logits import project
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.layers.lstm import LSTM
 from regard.layers.pool import real
-from regard.layers.project import project
 from regard.models.vgg import ConvolutionBlocks
 from regard.protocols import BOS, Decoding, Encoded, Inputs, Output, clips_of, frames_of, unpacked
 

@@ -51,12 +51,12 @@ from regard.attention import (
 )
 from regard.attention.mask import take
 from regard.errors import RequestError, nearest
+from regard.layers.deferred_logits import project
 from regard.layers.dropout import dropout
 from regard.layers.feedforward import FeedForward
 from regard.layers.layout import BatchLayout
 from regard.layers.norm import PostNorm, PreNorm, Residual
-from regard.layers.position import LearnedPositions, NoPositions, Sinusoid
-from regard.layers.project import project
+from regard.layers.positional_encoding import LearnedPositions, NoPositions, Sinusoid
 from regard.protocols import PAD, Decoding, Encoded, Inputs, Output, ids_of, lengths_of
 
 __all__ = ["Transformer"]

@@ -20,7 +20,7 @@ from regard.decode.rules import Rule
 from regard.decode.waiting import telling
 from regard.errors import RequestError
 from regard.fields import Bad, Field, TextField
-from regard.layers.project import deferring
+from regard.layers.deferred_logits import deferring
 from regard.protocols import Inputs
 from regard.settings.check import settings_of
 from regard.settings.old_names import ASKED, deprecated, renamed

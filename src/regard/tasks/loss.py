@@ -7,9 +7,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard import native
-from regard.layers.copying import DeferredMixture
+from regard.layers.copy_mixture import DeferredMixture
+from regard.layers.deferred_logits import DeferredLogits
 from regard.layers.linear import add_product, is_faster, product
-from regard.layers.project import DeferredLogits
 from regard.native.derivatives import once_differentiable
 from regard.native.gate import Function
 from regard.protocols import PAD

@@ -24,8 +24,8 @@ from torch.nn.functional import linear
 from regard.data.batch import PairBatch, plain
 from regard.decode.search import frozen
 from regard.errors import RequestError, nearest
-from regard.layers.copying import DeferredMixture
-from regard.layers.project import DeferredLogits, deferring
+from regard.layers.copy_mixture import DeferredMixture
+from regard.layers.deferred_logits import DeferredLogits, deferring
 from regard.metrics.overlap import OVERLAPS
 from regard.protocols import BOS, EOS, PAD, Inputs
 

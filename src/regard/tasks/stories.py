@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regard.data.packed import RaggedIds
 from regard.fields.story import SentenceTable, StoryColumn
-from regard.layers.sentences import Sentences
+from regard.layers.sentence_bags import Sentences
 
 __all__ = ["StoryBatch", "StoryDataset"]
 

@@ -14,9 +14,9 @@ from regard import decode
 from regard.data.batch import plan
 from regard.data.dataset import Batch
 from regard.data.streamed import Streamed
+from regard.optim import optimizers
 from regard.protocols import Inputs
 from regard.recipe import Recipe
-from regard.train import optim
 from regard.train.engine import device_of
 from regard.train.lanes import micros_of
 from regard.train.run import Built, build, validation_of
@@ -45,7 +45,7 @@ def dry(recipe: Recipe) -> dict[str, Any]:
     if isinstance(train, Streamed):  # a buffer of it
         train = train.first()
     stream = micros_of(train, s, alone=True)
-    optimizer = optim.build(s.optimizer, model.parameters())
+    optimizer = optimizers.build(s.optimizer, model.parameters())
     micro = next(iter(stream))
     shapes = {name: list(value.shape) for name, value in _tensors(micro.batch)}
     started = time.monotonic()

@@ -21,6 +21,7 @@ from regard.errors import RegardError, RequestError, nearest
 from regard.fields import Field
 from regard.fields.files import NAMES, files_of, read_fields
 from regard.native.bfloat16 import bf16_is_fast
+from regard.optim import optimizers, schedules
 from regard.recipe import Recipe, load
 from regard.settings.overlay import flat
 from regard.system.devices import device_named
@@ -28,7 +29,7 @@ from regard.system.files import replace_file, settle, sweep
 from regard.system.heap import keep_freed_memory
 from regard.system.lock import locked
 from regard.system.plain_json import read_object
-from regard.train import engine, optim, schedule
+from regard.train import engine
 from regard.train.ahead import ahead
 from regard.train.finish import finish
 from regard.train.lanes import micros_of
@@ -109,9 +110,9 @@ def _fit(recipe: Recipe, folder: Path, progress: bool) -> dict[str, Any]:
     built = build(recipe, folder)
     if engine.rank() == 0:
         _note(recipe, folder, built.data.fields)
-    optimizer = optim.build(settings.optimizer, built.model.parameters())
+    optimizer = optimizers.build(settings.optimizer, built.model.parameters())
     work = Work(
-        folder, built.model, built.task, optimizer, schedule.build(settings.schedule),
+        folder, built.model, built.task, optimizer, schedules.build(settings.schedule),
         built.settings, validation_of(recipe, built),
         watching=watching_of(recipe, built, folder), bar=progress,
     )  # fmt: skip

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from regard._recipe.trial import shape_of
+from regard.catalog.building import shape_of
 from regard.data.vocabulary_kinds import SPECIALS
 from regard.errors import RequestError, nearest
 from regard.fields import Field, TextField

@@ -17,14 +17,14 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.optim import Optimizer
 
 from regard.errors import RegardError
+from regard.optim.schedules import Point, Schedule, ended
 from regard.system.heap import hand_back
 from regard.train import phase, processes
 from regard.train.average import Average, Last
 from regard.train.engine import device_of, rank
+from regard.train.gradients import add_noise, clip_each
 from regard.train.log import Log
-from regard.train.optim import add_noise, clip_each
 from regard.train.progress import Progress
-from regard.train.schedule import Point, Schedule, ended
 from regard.train.settings import Training
 from regard.train.shards import copy_weights, like, sharded, whole
 from regard.train.state import (

@@ -1,6 +1,6 @@
 """Positions inside the operation: the effect of distance or direction.
 
-Sinusoidal and learned *absolute* positions are embedding layers (`regard.layers.position`), not
+Sinusoidal and learned *absolute* positions are layers (`regard.layers.positional_encoding`), not
 parts.
 """
 

@@ -62,7 +62,7 @@ def worthwhile(query: Tensor, key: Tensor) -> bool:
 
 def additive_scores(query: Tensor, key: Tensor, v: Tensor) -> Tensor:
     """As `additive.additive_scores`; see `triton/additive.py`."""
-    pass
+    from regard.attention._ops.triton import additive
 
     return additive.additive_scores(query, key, v)
 
@@ -78,7 +78,7 @@ def feature_attention(
     bound: float,
 ) -> Tensor:
     """As the operator of `_kernels.features`; see `triton/features.py`."""
-    pass
+    from regard.attention._ops.triton import features
 
     return features.feature_attention(query, key, value, start, stop, mask, scale, bound)
 
@@ -97,7 +97,7 @@ def edge_attention(
     rate: float,
 ) -> Tensor:
     """As the operator of `_kernels.edges`; see `triton/edges.py`."""
-    pass
+    from regard.attention._ops.triton import edges
 
     graph = offsets, sources, back, targets, places
     return edges.edge_attention(left, right, value, seed, *graph, slope, rate)

@@ -1,6 +1,6 @@
 """Models of pairs of sentences."""
 
-from regard._catalog.entry import SOFT, Entry
+from regard.catalog.row import SOFT, Entry
 
 __all__ = ["PAIRS"]
 

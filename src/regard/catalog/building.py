@@ -1,31 +1,25 @@
-"""The catalogue: every paper's model, where its class is, and where it stands among the others.
-
-Nothing heavy is imported here; `load` imports one model's module, on demand. Adding a paper is one
-file under `models/` and one row under `_catalog/`: the contract battery, `regard models` and
-recipes read it.
-"""
+"""The rows of all models, oldest paper first, and a model from its row, its data and settings."""
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from regard._catalog.deep import DEEP
-from regard._catalog.entry import AXES, Entry
-from regard._catalog.generators import GENERATORS
-from regard._catalog.others import OTHERS
-from regard._catalog.pairs import PAIRS
-from regard._catalog.pictures import PICTURES
-from regard._catalog.sentences import SENTENCES
-from regard._catalog.sounds import SOUNDS
-from regard._catalog.tagging import TAGGING
+from regard.catalog.generators import GENERATORS
+from regard.catalog.images import IMAGES
+from regard.catalog.others import OTHERS
+from regard.catalog.pairs import PAIRS
+from regard.catalog.row import AXES, Entry
+from regard.catalog.sentences import SENTENCES
+from regard.catalog.sounds import SOUNDS
+from regard.catalog.tagging import TAGGING
 from regard.errors import RequestError, nearest
 from regard.settings.check import given_by_data, optional_of_data
 
-__all__ = ["AXES", "ENTRIES", "Entry", "build", "entry", "load", "names"]
+__all__ = ["AXES", "ENTRIES", "Entry", "build", "entry", "load", "names", "shape_of"]
 
 ENTRIES: tuple[Entry, ...] = tuple(
     sorted(
-        (*GENERATORS, *OTHERS, *PAIRS, *SENTENCES, *DEEP, *TAGGING, *PICTURES, *SOUNDS),
+        (*GENERATORS, *OTHERS, *PAIRS, *SENTENCES, *TAGGING, *IMAGES, *SOUNDS),
         key=lambda row: row.year,
     )
 )
@@ -75,3 +69,11 @@ def build(name: str, data: Mapping[str, int], settings: Mapping[str, Any]) -> An
             f"{' and '.join(asked)}; this task's data give {' and '.join(data) or 'nothing'}"
         )
     return made(**data, **settings)
+
+
+def shape_of(model: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+    """The model with weights that have shapes and no values: nothing of their size is allocated."""
+    import torch
+
+    with torch.random.fork_rng(devices=[]), torch.device("meta"):
+        return model(**arguments)

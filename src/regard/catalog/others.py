@@ -1,6 +1,6 @@
 """Models that read, remember and classify."""
 
-from regard._catalog.entry import NO_ATTENTION, SOFT, Entry
+from regard.catalog.row import NO_ATTENTION, SOFT, Entry
 
 __all__ = ["OTHERS"]
 

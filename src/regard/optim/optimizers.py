@@ -1,6 +1,5 @@
 """Optimizers by the names that recipes use."""
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -8,9 +7,8 @@ import torch
 from torch.optim import Optimizer
 
 from regard.errors import RequestError, nearest
-from regard.train.shards import local
 
-__all__ = ["OPTIMIZERS", "adadelta", "adam", "adamw", "add_noise", "build", "clip_each", "sgd"]
+__all__ = ["OPTIMIZERS", "adadelta", "adam", "adamw", "build", "sgd"]
 
 Parameters = Iterable[torch.nn.Parameter]
 
@@ -93,37 +91,3 @@ def build(section: Mapping[str, Any], parameters: Parameters) -> Optimizer:
     return OPTIMIZERS[name](
         parameters, **{k: float(v) if type(v) is int else v for k, v in fitted.items()}
     )
-
-
-def clip_each(parameters: Parameters, limit: float) -> None:
-    """Clip the gradient norm of each parameter to `limit`; 0: no clipping."""
-    if limit:
-        for parameter in parameters:
-            torch.nn.utils.clip_grad_norm_(parameter, limit)
-
-
-def add_noise(parameters: Parameters, scale: float, step: int, seed: int) -> None:
-    r"""Add noise to every gradient; 0: none.
-
-    .. math:: g \leftarrow g + \epsilon, \quad \epsilon \sim N(0, \sigma^2) \text{ within } 2\sigma,
-              \quad \sigma = scale / \sqrt{1 + t}
-
-    The numbers follow from (seed, step) alone, so they are the same in every process, and after an
-    interruption. Source: Neelakantan et al. (2015), "Adding Gradient Noise Improves Learning for
-    Very Deep Networks", with the exponent of the program of Verga et al. (2018).
-
-    Args:
-        step: t, how many updates were made before.
-    """
-    if not scale:
-        return
-    deviation = scale / math.sqrt(1 + step)
-    generator = torch.Generator().manual_seed(seed * 1_000_003 + step)
-    for parameter in parameters:
-        if parameter.grad is not None:
-            own = local(parameter.grad)
-            noise = torch.empty(own.shape, dtype=torch.float32)
-            torch.nn.init.trunc_normal_(
-                noise, 0.0, deviation, -2 * deviation, 2 * deviation, generator=generator
-            )
-            own.add_(noise.to(own))

@@ -1,6 +1,6 @@
 """Models that write: a sequence in, a sequence out."""
 
-from regard._catalog.entry import GENERATION, NO_ATTENTION, SOFT, Entry
+from regard.catalog.row import GENERATION, NO_ATTENTION, SOFT, Entry
 
 __all__ = ["GENERATORS"]
 

@@ -1,6 +1,6 @@
 """Models of sounds."""
 
-from regard._catalog.entry import NO_ATTENTION, SOFT, Entry
+from regard.catalog.row import NO_ATTENTION, SOFT, Entry
 
 __all__ = ["SOUNDS"]
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from regard.layers.copying import DeferredMixture, mixed_log_prob, mixture, target_log_prob
-from regard.layers.project import deferring
+from regard.layers.copy_mixture import DeferredMixture, mixed_log_prob, mixture, target_log_prob
+from regard.layers.deferred_logits import deferring
 from regard.tasks.loss import smoothed_cross_entropy
 
 V, W = 7, 2

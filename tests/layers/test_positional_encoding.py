@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regard.errors import RequestError
-from regard.layers.position import LearnedPositions, Sinusoid, sinusoid
+from regard.layers.positional_encoding import LearnedPositions, Sinusoid, sinusoid
 
 
 def test_thing_7_the_paper_interleaves_sines_and_cosines():

@@ -1,6 +1,6 @@
 """Models that tag each word of a sentence."""
 
-from regard._catalog.entry import NO_ATTENTION, SOFT, Entry
+from regard.catalog.row import NO_ATTENTION, SOFT, Entry
 
 __all__ = ["TAGGING"]
 

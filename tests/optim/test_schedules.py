@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from regard.errors import RequestError
-from regard.train import schedule
-from regard.train.optim import OPTIMIZERS
-from regard.train.optim import build as build_optimizer
-from regard.train.schedule import Point
+from regard.optim import schedules
+from regard.optim.optimizers import OPTIMIZERS
+from regard.optim.optimizers import build as build_optimizer
+from regard.optim.schedules import Point
 
 
 def at(step: int, epoch: float = 0.0, progress: float = 0.0) -> Point:
@@ -15,7 +15,7 @@ def at(step: int, epoch: float = 0.0, progress: float = 0.0) -> Point:
 
 
 def test_inverse_sqrt_is_the_papers_formula():
-    rate = schedule.build({"name": "inverse-sqrt", "warmup": 4000, "dim": 512})
+    rate = schedules.build({"name": "inverse-sqrt", "warmup": 4000, "dim": 512})
     for step in (1, 10, 3999, 4000, 4001, 100_000):
         expected = 512**-0.5 * min(step**-0.5, step * 4000**-1.5)
         assert math.isclose(rate(at(step)), expected, rel_tol=1e-12)
@@ -24,8 +24,8 @@ def test_inverse_sqrt_is_the_papers_formula():
 
 
 def test_inverse_sqrt_by_its_peak_is_the_same_curve_scaled():
-    paper = schedule.build({"name": "inverse-sqrt", "warmup": 400, "dim": 64})
-    peak = schedule.build({"name": "inverse-sqrt", "warmup": 400})
+    paper = schedules.build({"name": "inverse-sqrt", "warmup": 400, "dim": 64})
+    peak = schedules.build({"name": "inverse-sqrt", "warmup": 400})
     assert peak(at(400)) == 1.0
     for step in (1, 399, 401, 9999):
         ratio = paper(at(step)) / paper(at(400))
@@ -34,16 +34,16 @@ def test_inverse_sqrt_by_its_peak_is_the_same_curve_scaled():
 
 def test_linear_and_cosine_end_where_they_should():
     for name in ("linear", "cosine"):
-        rate = schedule.build({"name": name, "warmup": 10, "final": 0.1})
+        rate = schedules.build({"name": name, "warmup": 10, "final": 0.1})
         assert math.isclose(rate(at(5)), 0.5)  # half of the warm-up
         assert math.isclose(rate(at(99, progress=0.5)), 0.55)  # half way between 1 and 0.1
         assert math.isclose(rate(at(99, progress=1.0)), 0.1)
 
 
 def test_constant_and_halving():
-    assert schedule.build({"name": "constant"})(at(7)) == 1.0
+    assert schedules.build({"name": "constant"})(at(7)) == 1.0
     # Luong et al. 2015: after 5 epochs the rate is halved every epoch.
-    rate = schedule.build({"name": "halving", "start": 5, "every": 1})
+    rate = schedules.build({"name": "halving", "start": 5, "every": 1})
     found = [rate(at(1, epoch)) for epoch in (0.0, 4.9, 5.0, 5.9, 6.0, 9.5)]
     assert found == [1.0, 1.0, 0.5, 0.5, 0.25, 0.03125]
 
@@ -52,22 +52,22 @@ def test_plateau_goes_by_the_losses_on_dev():
     losses = [5.0, 4.0, 4.5, 4.2, 4.2, 3.9]  # the third and the fifth are not below the last
 
     def factors(**settings):
-        rate = schedule.build({"name": "plateau", "factor": 0.5, **settings})
+        rate = schedules.build({"name": "plateau", "factor": 0.5, **settings})
         return [rate(Point(1, 0.0, 0.0, losses[:n])) for n in range(7)]
 
     assert factors() == [1, 1, 1, 0.5, 0.5, 0.25, 0.25]
     assert factors(sticky=True) == [1, 1, 1, 0.5, 0.25, 0.125, 0.0625]  # ConvS2S
     assert factors(threshold=0.9) == [1, 1, 1, 0.5, 0.25, 0.125, 0.0625]  # 4.2 is not < 0.9 * 4.5
-    made = schedule.build({"name": "plateau", "sticky": True, "least": 4e-4})
+    made = schedules.build({"name": "plateau", "sticky": True, "least": 4e-4})
     # Gehring et al. 2017: from 0.25, by ten each epoch, until below 1e-4.
-    assert [bool(schedule.ended(made, [2.0, 3.0] + [1.0] * n)) for n in range(4)] == [
+    assert [bool(schedules.ended(made, [2.0, 3.0] + [1.0] * n)) for n in range(4)] == [
         False,
         False,
         False,
         True,
     ]
     assert 0.25 * made(Point(1, 0.0, 0.0, [2.0, 3.0, 1.0, 1.0, 1.0])) < 1e-4
-    assert not schedule.ended(schedule.build({"name": "constant"}), [1.0, 2.0])
+    assert not schedules.ended(schedules.build({"name": "constant"}), [1.0, 2.0])
 
 
 def test_nesterov_is_its_formula():
@@ -88,7 +88,7 @@ def test_nesterov_is_its_formula():
 
 def test_an_unknown_name_is_refused_with_the_nearest():
     with pytest.raises(RequestError, match="did you mean 'linear'"):
-        schedule.build({"name": "liner"})
+        schedules.build({"name": "liner"})
     with pytest.raises(RequestError, match="did you mean 'adamw'"):
         build_optimizer({"name": "adamww"}, [torch.nn.Parameter(torch.zeros(1))])
 

@@ -1,10 +1,10 @@
 """Models of pictures."""
 
-from regard._catalog.entry import NO_ATTENTION, Entry
+from regard.catalog.row import NO_ATTENTION, Entry
 
-__all__ = ["PICTURES"]
+__all__ = ["IMAGES"]
 
-PICTURES: tuple[Entry, ...] = (
+IMAGES: tuple[Entry, ...] = (
     Entry(
         name="ram",
         target="regard.models.ram:RAM",

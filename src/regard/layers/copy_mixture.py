@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import linear, logsigmoid
 
-from regard.layers.project import DeferredLogits, is_deferring
+from regard.layers.deferred_logits import DeferredLogits, is_deferring
 
 __all__ = ["DeferredMixture", "mixed_log_prob", "mixture", "target_log_prob"]
 

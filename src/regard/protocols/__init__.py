@@ -1,0 +1,63 @@
+"""The few shapes that models can have. Tasks and decoders speak to these and to nothing else."""
+
+from regard.protocols.inputs import (
+    BOS,
+    EOS,
+    PAD,
+    UNK,
+    Inputs,
+    clips_of,
+    frames_of,
+    ids_of,
+    lengths_of,
+    pictures_of,
+    unpacked,
+)
+from regard.protocols.models import (
+    Classifier,
+    Constrained,
+    Covering,
+    FrameClassifier,
+    Generator,
+    LanguageModel,
+    NodeClassifier,
+    PairClassifier,
+    Reader,
+    RelationClassifier,
+    StartsLinear,
+    Tagger,
+)
+from regard.protocols.values import (
+    Decoding,
+    Encoded,
+    Output,
+)
+
+__all__ = [
+    "BOS",
+    "EOS",
+    "PAD",
+    "UNK",
+    "Classifier",
+    "Constrained",
+    "Covering",
+    "Decoding",
+    "Encoded",
+    "FrameClassifier",
+    "Generator",
+    "Inputs",
+    "LanguageModel",
+    "NodeClassifier",
+    "Output",
+    "PairClassifier",
+    "Reader",
+    "RelationClassifier",
+    "StartsLinear",
+    "Tagger",
+    "clips_of",
+    "frames_of",
+    "ids_of",
+    "lengths_of",
+    "pictures_of",
+    "unpacked",
+]
