@@ -22,7 +22,7 @@ import torch
 from torch.nn import functional as F
 
 from regard import watch
-from regard.data.scenes import shrunk
+from regard.data.images.scenes import shrunk
 from regard.models.show_attend_tell import ShowAttendTell
 from regard.protocols import BOS, EOS, Inputs
 

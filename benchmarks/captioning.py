@@ -23,7 +23,7 @@ import torch
 from paired import machine
 
 import regard
-from regard.data.pictures import png
+from regard.data.images.images import png
 
 
 def drawn(folder: Path, count: int) -> list[str]:

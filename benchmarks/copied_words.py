@@ -25,7 +25,7 @@ from typing import Any
 import torch
 
 import regard
-from regard.data.vocabulary_kinds import SPACE
+from regard.data.text.vocabulary_kinds import SPACE
 
 
 @torch.inference_mode()

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 import regard
 from regard.data import sources
-from regard.data.pictures import located, pixels, png, resized
-from regard.data.spoken import spoken
-from regard.data.vary import Varied
+from regard.data.images.augment import Varied
+from regard.data.images.images import located, pixels, png, resized
+from regard.data.text.spoken_form import spoken
 
 Pixels = NDArray[np.uint8]
 Row = Mapping[str, str]

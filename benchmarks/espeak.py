@@ -29,7 +29,7 @@ from pathlib import Path
 import numpy as np
 import soundfile  # type: ignore[import-untyped,unused-ignore]
 
-from regard.data import sounds
+from regard.data.audio import audio
 from regard.data.sources import find
 from regard.system.files import replace_files
 
@@ -89,7 +89,7 @@ def spoken(text: str) -> tuple[bytes, str, float, str]:
         return subprocess.run(command, capture_output=True, check=True).stdout
 
     sound, rate = soundfile.read(io.BytesIO(say(*how, "--stdout")))
-    sound = trimmed(sounds.resampled(sound, rate, RATE), RATE)
+    sound = trimmed(audio.resampled(sound, rate, RATE), RATE)
     sound *= 0.7 / np.abs(sound).max()
     names = " ".join(say("-v", voice, "-q", "-x", "--sep=_").decode().split()).replace(" ", "|")
     buffer = io.BytesIO()

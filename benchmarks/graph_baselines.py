@@ -15,7 +15,7 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.npz import arrays
+from regard.data.files.npz import arrays
 from regard.data.sources import find
 
 try:

@@ -124,8 +124,8 @@ def epoch(given: argparse.Namespace) -> None:
 
 def write_large(folder: Path, nodes: int, edges: int) -> None:
     """A graph in mapped files: 3 of 4 neighbors are of a node's own class, features barely tell."""
-    from regard.data.graph import Graph
-    from regard.data.graph_files import write_folder
+    from regard.data.graphs.files import write_folder
+    from regard.data.graphs.graph import Graph
 
     random = np.random.default_rng(0)
     labels = random.integers(0, CLASSES, nodes)

@@ -21,7 +21,7 @@ import soundfile  # type: ignore[import-untyped,unused-ignore]
 
 import regard
 from regard.attention import PreviousWeights, Sharpen, TopK
-from regard.data import sounds
+from regard.data.audio import audio
 
 PAUSE = 0.1
 """Seconds of silence between two utterances."""
@@ -35,8 +35,8 @@ def joined(test: Any, each: int, limit: int, rate: int, folder: Path) -> list[tu
             break
         parts = []
         for i in range(start, start + each):
-            values, own = sounds.samples(test.source.sounds[i])
-            parts += [sounds.resampled(values, own, rate), np.zeros(round(PAUSE * rate))]
+            values, own = audio.samples(test.source.sounds[i])
+            parts += [audio.resampled(values, own, rate), np.zeros(round(PAUSE * rate))]
         buffer = io.BytesIO()
         soundfile.write(buffer, np.concatenate(parts[:-1]), rate, format="FLAC")
         path = folder / f"{each}-{start}.flac"

@@ -29,8 +29,8 @@ from paired import machine, paired, row
 
 from regard import load
 from regard.data import sources
+from regard.data.annotations.tag_schemes import lenient_spans, tags_of
 from regard.data.formats import read
-from regard.data.tag_schemes import lenient_spans, tags_of
 from regard.metrics.spans import conlleval
 
 Sentences = Sequence[Sequence[str]]

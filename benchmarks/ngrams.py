@@ -4,7 +4,7 @@ beat.
     python benchmarks/ngrams.py memory/memn2n-lm --order 3
 
 Same texts, same vocabulary, same counting of words as `regard evaluate`; lines are counted and
-judged one by one, with Witten-Bell smoothing (`regard.data.ngrams`). One line of JSON.
+judged one by one, with Witten-Bell smoothing (`regard.data.text.ngrams`). One line of JSON.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import math
 import time
 
 from regard import recipe, tasks
-from regard.data.ngrams import NGrams
+from regard.data.text.ngrams import NGrams
 from regard.metrics import bootstrap, perplexity
 from regard.protocols import EOS
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import regard
-from regard.data.formats._blocks import blocks, without_comments
+from regard.data.formats._column_blocks import blocks, without_comments
 from regard.data.problems import Problems
 from regard.fields import PredicatesField
 from regard.metrics.roles import Proposition, srl_eval

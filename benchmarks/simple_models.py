@@ -20,8 +20,8 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.svm import SVC, LinearSVC
 
-from regard.data.pair_features import PairFeatures
-from regard.data.word_vectors import read_word_vectors
+from regard.data.pairs.sentence_features import PairFeatures
+from regard.data.text.word_vectors import read_word_vectors
 
 __all__ = [
     "Outputs", "Rows", "boosted", "character_cosines", "fasttext", "joined", "letters", "logistic",
@@ -141,7 +141,7 @@ def split(text: str) -> tuple[str, ...]:
 
 
 def raw_features(first: str, second: str, kinds: Sequence[str]):
-    """The features of `regard.data.pair_features`."""
+    """The features of `regard.data.pairs.sentence_features`."""
 
     def pairs(rows: Rows) -> list[tuple[list[str], list[str]]]:
         return [(list(split(row[first])), list(split(row[second]))) for row in rows]

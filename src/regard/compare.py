@@ -164,7 +164,8 @@ def scored(
     Raises:
         RequestError: no such data, or nothing in that split.
     """
-    from regard.data.formats import COLUMNS, format_of, unpacked_name
+    from regard.data.files.registry import format_of, unpacked_name
+    from regard.data.formats import COLUMNS
 
     config = dict(loaded.config.get("data") or {})
     if data is not None:

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from regard import decode
-from regard.data.tokenize import Tokenizer
+from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RequestError
 from regard.fields import Field
 from regard.settings import old_names

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from regard.bulk import Order, _maker, predict_shards
-from regard.bulk._lines import LONGEST
 from regard.cli import predict
-from regard.data.formats import zst
+from regard.data.files import packing
+from regard.data.files.lines import LONGEST
 from regard.errors import RegardError, RequestError
 from tests.bulk.toys import bytes_of, lines_of, objects_of, sentences
 from tests.cli.run import run
@@ -181,8 +181,8 @@ def test_without_zstandard_one_sentence(folder, corpus, tmp_path, monkeypatch):
     def none(name):
         raise ImportError(name)
 
-    monkeypatch.setattr(zst, "import_module", none)
-    zst.zstd.cache_clear()
+    monkeypatch.setattr(packing, "import_module", none)
+    packing.zstd.cache_clear()
     with pytest.raises(RequestError, match=r"pip install 'regard\[zstd\]'"):
         made(folder, corpus, tmp_path / "o")
     assert not (tmp_path / "o").exists()

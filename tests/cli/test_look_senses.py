@@ -83,7 +83,7 @@ def test_a_picture_has_what_cls_looks_at_over_its_patches(capsys, folders):
 
 
 def test_the_picture_is_what_the_model_sees(folders):
-    from regard.data.pictures import located, pixels
+    from regard.data.images.images import located, pixels
     from regard.viewer._transformers import open_transformers
     from regard.views import ViewOptions
 

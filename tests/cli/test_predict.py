@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from regard.bulk import _lines
 from regard.cli import predict
+from regard.data.files import lines as _lines
 from tests.cli.run import run
 from tests.cli.toy import feed, folder, loaded
 from tests.store import toy

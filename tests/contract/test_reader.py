@@ -12,7 +12,7 @@ from torch import Tensor
 
 from regard import catalog, store, tasks
 from regard.attention import watch
-from regard.data.tokenize import Tokenizer
+from regard.data.text.tokenizer import Tokenizer
 from regard.protocols import Output, Reader
 from tests.contract.battery import SIZE, attentions
 from tests.contract.test_watch import check_sums

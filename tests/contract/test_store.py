@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard import catalog, store
-from regard.data.tokenize import Tokenizer
+from regard.data.text.tokenizer import Tokenizer
 from regard.settings.check import given_by_data
 from tests.contract.battery import SIZE, build, mixed
 

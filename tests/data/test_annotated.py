@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from regard.data.documents import (
+from regard.data.annotations.documents import (
     Mention,
     Relation,
     RelationDocument,
@@ -13,7 +13,7 @@ from regard.data.documents import (
     from_json,
     to_json,
 )
-from regard.data.formats.annotated import blocks, document_of, read, write
+from regard.data.formats.documents import blocks, document_of, read, write
 from regard.data.problems import Problems
 from regard.errors import RequestError
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.data.batch import PairBatch, collate, divided, plan
-from regard.data.packed import RaggedIds
+from regard.data.ragged import RaggedIds
 
 SIZES = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), max_size=60).map(
     lambda rows: np.array(rows, np.int64).reshape(-1, 2)

@@ -6,7 +6,8 @@ import logging
 import pytest
 
 from regard.cli._inspect import inspect
-from regard.data.formats import COLUMNS, format_of, read
+from regard.data.files.registry import format_of
+from regard.data.formats import COLUMNS, read
 from regard.data.problems import Problems
 from regard.errors import RequestError
 
@@ -218,7 +219,7 @@ def test_broken_roles(tmp_path):
     ],
 )
 def test_brackets_that_are_wrong(cells, said):
-    from regard.data.start_end import phrases_of
+    from regard.data.annotations.bracket_columns import phrases_of
 
     with pytest.raises(RequestError) as caught:
         phrases_of(cells.split())

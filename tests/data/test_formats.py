@@ -7,7 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from regard.data.formats import format_of, read
+from regard.data.files.registry import format_of
+from regard.data.formats import read
 from regard.data.problems import Problem, Problems
 from regard.errors import RequestError
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data.documents import Mention, RelationDocument
+from regard.data.annotations.documents import Mention, RelationDocument
+from regard.data.annotations.tag_schemes import lenient_spans
 from regard.data.formats import pubtator, read, write_back
-from regard.data.formats.mention_tags import tagged
-from regard.data.tag_schemes import lenient_spans
-from regard.data.tokenize import plain_words, word_places
+from regard.data.formats.pubtator_tags import tagged
+from regard.data.text.tokenizer import plain_words, word_places
 from regard.errors import RequestError
 from regard.metrics.spans import conlleval
 from tests.data.test_annotated import PUBTATOR

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from regard.data.annotations.bracket_columns import phrases_of, start_end_of
 from regard.data.formats import jsonl, read, write_back
 from regard.data.problems import Problems
-from regard.data.start_end import phrases_of, start_end_of
 from regard.errors import RegardError, RequestError
 from tests.data.test_column_files import NER, ROLES, UD
 

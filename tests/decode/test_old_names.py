@@ -3,7 +3,7 @@
 import pytest
 
 from regard import decode
-from regard.data.tokenize import Tokenizer
+from regard.data.text.tokenizer import Tokenizer
 from regard.decode import Beam, Greedy, Sample
 from regard.errors import RequestError
 from tests.decode.test_search import SOURCES

@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from regard.data.trees import rebuilt
+from regard.data.annotations.linearized_trees import rebuilt
 from regard.decode import Beam, Greedy, Sample
 from regard.decode.rules import Avoid
 from regard.decode.trees import Trees

@@ -250,18 +250,18 @@ def _seen(folder: Path) -> Kind:
 
 def _storing(folder: Path) -> Kind:
     """A token store: made in parts, joined, and opened by the next who asks."""
-    from regard.data import token_parts
-    from regard.data.token_store import DONE, opened
+    from regard.data.storage import building
+    from regard.data.storage.store import DONE, opened
     from tests.store import toy
 
     words = toy.tokenizers(False)
     pairs = list(zip(toy.GERMAN, toy.ENGLISH, strict=True)) * 30
     rows = [(i, {"source": one, "target": other}) for i, (one, other) in enumerate(pairs)]
     out, whole = folder / "out", folder / "whole"
-    token_parts.PART = 64  # so that there are several
+    building.PART = 64  # so that there are several
 
     def build(where: Path) -> None:
-        token_parts.build(where, rows, words, 50, lambda *_: None)
+        building.build(where, rows, words, 50, lambda *_: None)
 
     build(whole)
 

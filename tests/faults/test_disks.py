@@ -10,9 +10,10 @@ import pytest
 import regard
 from regard import store, viewer
 from regard.convert import export
-from regard.data import formats, token_parts
-from regard.data.npz import arrays
-from regard.data.token_store import opened
+from regard.data import formats
+from regard.data.files.npz import arrays
+from regard.data.storage import building
+from regard.data.storage.store import opened
 from regard.errors import RegardError, RequestError
 from regard.system.files import replace_files
 from tests.cli.run import run
@@ -77,7 +78,7 @@ def test_a_token_store_is_made_when_there_is_room(tmp_path):
         (full / "other").write_bytes(b"x" * 880_000)
 
         def build():
-            return token_parts.build(full / "s", rows, toy.tokenizers(False), 50, lambda *_: None)
+            return building.build(full / "s", rows, toy.tokenizers(False), 50, lambda *_: None)
 
         assert "make room and run the same command again" in refused(build)
         assert opened(full / "s") is None

@@ -9,7 +9,7 @@ import pytest
 
 from regard import store
 from regard.convert import export
-from regard.data import token_parts
+from regard.data.storage import building
 from regard.errors import RequestError
 from regard.system import files
 from regard.system.files import LIST, READY, replace_files, settle, sweep
@@ -133,12 +133,12 @@ def test_a_part_that_the_process_of_a_killed_one_finished_counts(tmp_path):
             enumerate(zip(toy.GERMAN, toy.ENGLISH, strict=True))]  # fmt: skip
     for name, one in words.items():
         one.save(tmp_path / f"{name}.json")
-    token_parts._raw(tmp_path / "part-000000.raw", rows, dict.fromkeys(words, str), nothing)
-    token_parts.encoded(tmp_path, "part-000000.npz", [*words], 50)
+    building._raw(tmp_path / "part-000000.raw", rows, dict.fromkeys(words, str), nothing)
+    building.encoded(tmp_path, "part-000000.npz", [*words], 50)
     assert not (tmp_path / "part-000000.raw").exists()
-    token_parts.encoded(tmp_path, "part-000000.npz", [*words], 50)  # asked a second time
+    building.encoded(tmp_path, "part-000000.npz", [*words], 50)  # asked a second time
     with pytest.raises(FileNotFoundError):
-        token_parts.encoded(tmp_path, "part-000001.npz", [*words], 50)
+        building.encoded(tmp_path, "part-000001.npz", [*words], 50)
 
 
 def test_damaged_metrics_of_a_finished_training_are_said(tmp_path):

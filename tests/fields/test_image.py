@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from regard.data.pictures import png
-from regard.data.scenes import Cluttered
+from regard.data.images.images import png
+from regard.data.images.scenes import Cluttered
 from regard.errors import RequestError
 from regard.fields import Bad, ImageField
 from regard.fields import image as fields_image

@@ -62,7 +62,7 @@ def changed_zip(rng: random.Random, seeds: Sequence[bytes]) -> bytes:
 
 def gzip(folder: Path) -> Target:
     from regard.data import formats
-    from regard.data.formats import annotated
+    from regard.data.formats import documents
     from regard.data.problems import Problems
 
     seeds = [zipped.compress(TEXTS[n][0], mtime=0) for n in ("tsv", "jsonl", "squad", "bioc")]
@@ -77,7 +77,7 @@ def gzip(folder: Path) -> Target:
                     formats.read(p, COLUMNS[n], n, problems=Problems(shown=0))
                 )
             )
-        return made, list(annotated.read(path, "bioc", Problems(shown=0)))
+        return made, list(documents.read(path, "bioc", Problems(shown=0)))
 
     return Target(seeds, use)
 
@@ -93,8 +93,9 @@ def refused_or(work: Callable[[], Any]) -> list[Any]:
 
 
 def npz(folder: Path) -> Target:
-    from regard.data import formats, npz
-    from regard.data.pictures import located, pixels
+    from regard.data import formats
+    from regard.data.files import npz
+    from regard.data.images.images import located, pixels
     from regard.data.problems import Problems
 
     path = folder / "in.npz"
@@ -122,7 +123,7 @@ def _graph() -> dict[str, Any]:
 
 
 def graph_npz(folder: Path) -> Target:
-    from regard.data.graph_files import read
+    from regard.data.graphs.files import read
 
     path = folder / "in.npz"
     sparse = _graph()
@@ -183,8 +184,8 @@ def unpacked(content: bytes, folder: Path) -> bool:
 
 
 def graph_mapped(folder: Path) -> Target:
-    from regard.data.graph import graph_of_arrays
-    from regard.data.graph_files import read, write_folder
+    from regard.data.graphs.files import read, write_folder
+    from regard.data.graphs.graph import graph_of_arrays
 
     write_folder(graph_of_arrays(_graph()), folder / "whole")
 
@@ -198,7 +199,7 @@ def graph_mapped(folder: Path) -> Target:
 
 
 def graph_ppi(folder: Path) -> Target:
-    from regard.data.graph_files import read
+    from regard.data.graphs.files import read
 
     whole = folder / "whole"
     whole.mkdir(exist_ok=True)
@@ -251,7 +252,7 @@ def changed_picture(rng: random.Random, seeds: Sequence[bytes]) -> bytes:
 
 
 def picture(folder: Path) -> Target:
-    from regard.data.pictures import located, pixels
+    from regard.data.images.images import located, pixels
 
     path = folder / "in.png"
 
@@ -264,8 +265,9 @@ def picture(folder: Path) -> Target:
 
 def picture_addressed(folder: Path) -> Target:
     """What a cell of a data file may name."""
-    from regard.data import clips, sounds
-    from regard.data.pictures import located, pixels
+    from regard.data.audio import audio
+    from regard.data.images import video
+    from regard.data.images.images import located, pixels
 
     path = folder / "digits.npz"
     path.write_bytes(_npz(images=np.zeros((2, 4, 4), np.uint8), clips=np.zeros((1, 2, 4, 4), "u1")))
@@ -278,8 +280,8 @@ def picture_addressed(folder: Path) -> Target:
 
     def use(content: bytes) -> Any:
         name, file = content.decode("utf-8", "replace"), str(folder / "in.tsv")
-        refused_or(lambda: clips.frames(clips.located(name, file), 1))
-        refused_or(lambda: sounds.samples(sounds.located(name, file)))
+        refused_or(lambda: video.frames(video.located(name, file), 1))
+        refused_or(lambda: audio.samples(audio.located(name, file)))
         return pixels(located(name, file), 1)
 
     return Target(seeds, use)
@@ -288,7 +290,7 @@ def picture_addressed(folder: Path) -> Target:
 def clip(folder: Path) -> Target:
     from PIL import Image
 
-    from regard.data.clips import frames, gif, located
+    from regard.data.images.video import frames, gif, located
 
     path = folder / "in.gif"
     drawn = np.random.default_rng(0).integers(0, 255, (3, 6, 5, 3), dtype=np.uint8)
@@ -309,7 +311,7 @@ def clip(folder: Path) -> Target:
 def sound(folder: Path) -> Target:
     import soundfile
 
-    from regard.data.sounds import located, samples
+    from regard.data.audio.audio import located, samples
 
     values = np.sin(np.arange(400) / 5).astype(np.float32)
     seeds = []
@@ -329,7 +331,7 @@ def sound(folder: Path) -> Target:
 
 def tar(folder: Path) -> Target:
     from regard.data import addresses, formats
-    from regard.data.npz import stamp
+    from regard.data.files.npz import stamp
     from regard.data.problems import Problems
 
     path = folder / "in.tar"
@@ -429,8 +431,8 @@ def given_weights(folder: Path) -> Target:
 
 
 def token_store(folder: Path) -> Target:
-    from regard.data.token_parts import build
-    from regard.data.token_store import opened
+    from regard.data.storage.building import build
+    from regard.data.storage.store import opened
     from tests.store import toy
 
     words = toy.tokenizers(False)

@@ -27,8 +27,8 @@ def shards(folder: Path, part: str) -> Target:
 def _lines(folder: Path, part: str) -> Target:
     """What is read of a shard, and the lines that are written without an answer."""
     from regard.bulk._forms import form_of
-    from regard.bulk._lines import lines_of
-    from regard.bulk._packing import reading
+    from regard.data.files.lines import lines_of
+    from regard.data.files.packing import reading
     from regard.tasks.translation import Translation
 
     suffix, kind = (".gz", "jsonl") if part == "gz" else ("", part)

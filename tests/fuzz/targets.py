@@ -95,8 +95,8 @@ def _written_back(folder: Path, name: str) -> Target:
 
 
 def _documents(folder: Path, name: str, seeds: str, mutate: Mutate) -> Target:
-    from regard.data.documents import to_json
-    from regard.data.formats import annotated
+    from regard.data.annotations.documents import to_json
+    from regard.data.formats import documents as annotated
     from regard.data.problems import Problems
 
     path = folder / "in"
@@ -111,7 +111,7 @@ def _documents(folder: Path, name: str, seeds: str, mutate: Mutate) -> Target:
 
 def _given_document(folder: Path) -> Target:
     """What a user types in one input; ValueError is its reader's word for a refusal."""
-    from regard.data.formats import annotated
+    from regard.data.formats import documents as annotated
 
     def use(content: bytes) -> Any:
         text = content.decode("utf-8", "replace")
@@ -127,7 +127,7 @@ def _given_document(folder: Path) -> Target:
 def _vectors(folder: Path) -> Target:
     import numpy as np
 
-    from regard.data.word_vectors import read_word_vectors
+    from regard.data.text.word_vectors import read_word_vectors
 
     path = folder / "in.vec"
     binary = b"2 3\n" + b"".join(
@@ -154,7 +154,7 @@ def _lexicon(folder: Path) -> Target:
 
 
 def _tables(folder: Path, name: str) -> Target:
-    from regard.data.graph_files import read
+    from regard.data.graphs.files import read
 
     for one in ("edges", "nodes"):
         (folder / f"{one}.csv").write_bytes(TEXTS[one][0])
@@ -197,8 +197,9 @@ def _override(folder: Path) -> Target:
 
 def _cells(folder: Path) -> Target:
     """What the fields read a cell with, and the tags of each scheme."""
-    from regard.data import tag_schemes
-    from regard.data.trees import Tree, cleaned, linearized
+    from regard.data.annotations import tag_schemes
+    from regard.data.annotations.linearized_trees import linearized
+    from regard.data.annotations.trees import Tree, cleaned
 
     seeds = [b"(S (NP (PRP I)) (VP (VBP see)))", b"O B-X I-X O B-Y", b"S-X B-Y E-Y O", b"U-X L-X"]
 

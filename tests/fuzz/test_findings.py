@@ -17,11 +17,13 @@ import torch
 from regard import recipe, store, viewer
 from regard.bulk._notes import Notes
 from regard.convert import _charsmap, convert
-from regard.data import addresses, formats, npz, token_parts
-from regard.data.formats import annotated, text
+from regard.data import addresses, formats
+from regard.data.files import npz, packing
+from regard.data.formats import documents
 from regard.data.problems import Problems
-from regard.data.token_store import opened
-from regard.data.word_vectors import read_word_vectors
+from regard.data.storage import building
+from regard.data.storage.store import opened
+from regard.data.text.word_vectors import read_word_vectors
 from regard.errors import MOST, RegardError, RequestError
 from regard.fields.predicates import PredicatesField
 from regard.settings.overlay import override
@@ -75,7 +77,8 @@ def test_numbers_of_thousands_of_digits(tmp_path):
     path.write_bytes(LONG + b" 1\na 1\n")
     refused(lambda: read_word_vectors(path))
     (tmp_path / "d.npz").write_bytes(_npz(images=np.zeros((2, 4, 4), "u1"), clips=np.zeros(3)))
-    from regard.data import clips, pictures
+    from regard.data.images import images as pictures
+    from regard.data.images import video as clips
 
     name = str(tmp_path / "d.npz") + "#" + LONG.decode()
     refused(lambda: pictures.pixels(pictures.located(name), 1), "a number below 2")
@@ -106,11 +109,11 @@ def test_recipes_have_a_longest(tmp_path):
 
 
 def test_gzip_files_that_would_fill_the_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(text, "SMALL", 1 << 20)
+    monkeypatch.setattr(packing, "SMALL", 1 << 20)
     bomb = gzip.compress(b" " * (4 << 20))
     for name, ending, read in (
         ("squad", "json.gz", lambda p: list(formats.read(p, COLUMNS["squad"], "squad"))),
-        ("bioc", "xml.gz", lambda p: list(annotated.read(p))),
+        ("bioc", "xml.gz", lambda p: list(documents.read(p))),
     ):
         path = tmp_path / f"{name}.{ending}"
         path.write_bytes(bomb)
@@ -139,15 +142,15 @@ def test_offsets_of_bioc_that_would_fill_the_memory(tmp_path):
         path.write_bytes(whole.replace(old, new))
         problems = Problems(shown=0)
         with little_memory():
-            assert list(annotated.read(path, problems=problems)) == []
+            assert list(documents.read(path, problems=problems)) == []
         assert problems.counts["broken document"] == 1
     path.write_bytes(whole.replace(b"UTF-8", b"no-such"))
-    refused(lambda: list(annotated.read(path)), "not XML: ")
+    refused(lambda: list(documents.read(path)), "not XML: ")
     entities = b'<!DOCTYPE c [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><collection>&b;</collection>'
     path.write_bytes(entities)
-    refused(lambda: list(annotated.read(path)), "declares entities")
+    refused(lambda: list(documents.read(path)), "declares entities")
     path.write_bytes(b"<a>" * 100_000)
-    refused(lambda: list(annotated.read(path)), "not XML")
+    refused(lambda: list(documents.read(path)), "not XML")
 
 
 def zipped(**members):
@@ -202,7 +205,7 @@ def test_zip_files_that_would_fill_the_memory(tmp_path, monkeypatch):
             file.write(bytes(1_000_000))
     with little_memory():
         refused(lambda: npz.arrays(str(path)), "are said to unpack to 30,000,")
-    from regard.data.graph_files import read
+    from regard.data.graphs.files import read
 
     with little_memory():
         refused(lambda: read(path), "are said to unpack to 30,000,")
@@ -228,14 +231,16 @@ def test_tar_files_whose_members_reach_beyond_them(tmp_path):
     "name", ["x" * 5000 + ".png", "a\0b.png", "d.npz#" + "1" * 300, "a\nb.png"]
 )
 def test_names_that_no_file_system_has(tmp_path, name):
-    from regard.data import clips, pictures, sounds
+    from regard.data.audio import audio
+    from regard.data.images import images as pictures
+    from regard.data.images import video as clips
 
     (tmp_path / "d.npz").write_bytes(_npz(images=np.zeros((2, 4, 4), np.uint8)))
-    for module in (pictures, clips, sounds):
+    for module in (pictures, clips, audio):
         with pytest.raises(addresses.FileError) as caught:
             (module.pixels if module is pictures else module.frames if module is clips else
              module.samples)(*[module.located(name, str(tmp_path / "in.tsv"))],
-                             *([1] if module is not sounds else []))  # fmt: skip
+                             *([1] if module is not audio else []))  # fmt: skip
         assert "\n" not in str(caught.value)
 
 
@@ -255,7 +260,7 @@ def made_store(tmp_path_factory):
     folder = tmp_path_factory.mktemp("store") / "s"
     pairs = zip(toy.GERMAN, toy.ENGLISH, strict=True)
     some = [(i, {"source": s, "target": t}) for i, (s, t) in enumerate(pairs)]
-    token_parts.build(folder, some, toy.tokenizers(False), 50, lambda *_: None)
+    building.build(folder, some, toy.tokenizers(False), 50, lambda *_: None)
     return folder
 
 

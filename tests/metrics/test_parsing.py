@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regard.data.trees import Tree
+from regard.data.annotations.trees import Tree
 from regard.errors import RequestError
 from regard.metrics import Parameters, evalb, paired
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regard.data.start_end import phrases_of
+from regard.data.annotations.bracket_columns import phrases_of
 from regard.errors import RequestError
 from regard.metrics import Proposition, paired, srl_eval
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.data.tag_schemes import convert, lenient_spans, tags_of
+from regard.data.annotations.tag_schemes import convert, lenient_spans, tags_of
 from regard.errors import RequestError
 from regard.metrics import conlleval, seqeval_strict
 from tests.metrics.golden_tags import short

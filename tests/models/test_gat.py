@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from regard import catalog
 from regard.attention import Edges, explain, watch
-from regard.data.neighbors import Compressed
+from regard.data.graphs.neighbors import Compressed
 from regard.errors import RequestError
 from regard.layers.sparse import CSRMatrix
 from regard.models.gat import GAT

@@ -6,7 +6,7 @@ import torch
 
 from regard import decode, tasks
 from regard.data.problems import Problems
-from regard.data.tokenize import Tokenizer
+from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RequestError
 from regard.models.lstm_a import LSTMA
 from regard.tasks.given import Data, as_fields

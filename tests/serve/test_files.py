@@ -13,7 +13,7 @@ import torch
 
 import regard
 from regard import catalog, store, tasks
-from regard.data.pictures import png
+from regard.data.images.images import png
 from tests.serve.running import Direct, application
 from tests.tasks.pictured import VGG, arrays, drawn
 from tests.tasks.sounding import RATE, spoken, write

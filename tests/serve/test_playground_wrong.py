@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from regard.data.pictures import png
+from regard.data.images.images import png
 from tests.serve.playground import DONE, opened
 from tests.serve.running import application, live
 from tests.serve.test_files import CTC, untrained

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from regard import store
-from regard.data.tokenize import Tokenizer
+from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RequestError
 from tests.store import toy
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from regard import catalog, store
-from regard.data.tokenize import Tokenizer
+from regard.data.text.tokenizer import Tokenizer
 
 GERMAN = [
     "das Fenster wird automatisch geschlossen .",

@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 
-from regard.data.documents import Mention, Relation, RelationDocument
-from regard.data.formats.annotated import write
+from regard.data.annotations.documents import Mention, Relation, RelationDocument
+from regard.data.formats.documents import write
 
 DRUGS = ("zorin", "melpax", "quorin", "bravol", "tiblat", "fenzol")
 HARMS = ("rash", "fever", "stroke", "cough", "tremor", "edema")

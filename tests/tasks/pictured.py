@@ -6,7 +6,7 @@ import tarfile
 import numpy as np
 
 from regard import recipe, train
-from regard.data.pictures import png
+from regard.data.images.images import png
 
 SIZES = {"train": 60, "dev": 20, "test": 20}
 

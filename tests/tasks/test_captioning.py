@@ -10,12 +10,12 @@ import torch
 
 import regard
 from regard import recipe, train
-from regard.data.pictures import png
-from regard.data.vary import Varied
+from regard.data.images.augment import Varied
+from regard.data.images.images import png
 from regard.errors import RequestError
 from regard.tasks.captioning import Captioning
 from tests.cli.run import run
-from tests.data.test_backbones import onnx_file
+from tests.data.images.test_backbones import onnx_file
 from tests.tasks.pictured import drawn
 
 pytest.importorskip("PIL")

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from regard import tasks
-from regard.data.tokenize import Tokenizer
+from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RequestError
 from regard.protocols import EOS
 from tests.tasks.echo import write

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import regard
-from regard.data.packed import RaggedIds
-from regard.data.tokenize import Tokenizer
+from regard.data.ragged import RaggedIds
+from regard.data.text.tokenizer import Tokenizer
 from regard.decode import Beam, Greedy
 from regard.decode.extraction import FEATURES, Extraction
 from regard.errors import RequestError

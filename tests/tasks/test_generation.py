@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from regard import catalog, decode, tasks
-from regard.data.packed import RaggedIds
-from regard.data.tokenize import Tokenizer
+from regard.data.ragged import RaggedIds
+from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RequestError
 from regard.tasks import PairDataset, Prediction
 from tests.tasks.echo import Echo

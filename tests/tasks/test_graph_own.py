@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from regard import recipe, store, train
-from regard.data import graph_files
-from regard.data.graph import Graph
-from regard.data.scaling import Scaling
+from regard.data.graphs import files
+from regard.data.graphs.graph import Graph
+from regard.data.graphs.scaling import Scaling
 from regard.errors import RequestError
 from regard.layers.sparse import CSRMatrix
 from regard.tasks.graphs import Graphs
@@ -68,10 +68,10 @@ SCALES = {
 @pytest.mark.parametrize("mapped", [False, True])
 def test_scales_are_numpys(tmp_path, kind, mapped):
     x = write_tables(tmp_path / "papers")
-    graph = graph_files.read(tmp_path / "papers")
+    graph = files.read(tmp_path / "papers")
     if mapped:  # dense features in a file
         dense = Graph(graph.edges, x.astype(np.float32), graph.labels, graph.splits)
-        graph_files.write_folder(dense, tmp_path / "mapped")
+        files.write_folder(dense, tmp_path / "mapped")
     task = Graphs(str(tmp_path / ("mapped" if mapped else "papers")), normalize=kind)
     _, features, _ = task.world().near(np.arange(40), 0)
     found = features if not isinstance(features, CSRMatrix) else features.matmul(
@@ -128,7 +128,7 @@ def test_a_text_never_opens_a_file(trained, capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(trained)
     loaded = store.load("model")
     loaded.predict(["paper-01"])
-    monkeypatch.setattr(graph_files, "read", opened.append)
+    monkeypatch.setattr(files, "read", opened.append)
     found = loaded.predict([f"{tmp_path}/pipe.npz:3", "papers:paper-01", "/dev/zero:0"])
     assert all(one.refused.startswith("the graph has no node") for one in found)
     assert opened == []
@@ -168,7 +168,7 @@ def test_nodes_of_another_graph_are_scaled_as_the_training_s(trained, tmp_path, 
     task = store.load("model").task.on(str(tmp_path / "others"))
     world, node = task.find("paper-03")
     assert node == 3
-    own = graph_files.read(trained / "papers").features.dense().astype(np.float64)
+    own = files.read(trained / "papers").features.dense().astype(np.float64)
     wanted = (x - own.mean(0)) / own.std(0)
     np.testing.assert_allclose(world.near(np.arange(40), 0)[1], wanted, rtol=1e-4, atol=1e-5)
 
@@ -243,7 +243,7 @@ def test_a_header_that_claims_more_than_there_is_takes_no_memory(capsys, tmp_pat
 
 def test_mapped_edges_that_lead_nowhere_are_refused(tmp_path):
     np.savez(tmp_path / "graph.npz", **good())
-    graph_files.write_folder(graph_files.read(tmp_path / "graph.npz"), tmp_path / "mapped")
+    files.write_folder(files.read(tmp_path / "graph.npz"), tmp_path / "mapped")
     for name, array, said in (
         ("sources", [0, 10**9], "has an edge with node 1000000000"),
         ("sources", [0, -1], "has an edge with node -1"),
@@ -253,6 +253,6 @@ def test_mapped_edges_that_lead_nowhere_are_refused(tmp_path):
         kept = (tmp_path / "mapped" / f"{name}.npy").read_bytes()
         np.save(tmp_path / "mapped" / f"{name}.npy", np.array(array))
         with pytest.raises(RequestError, match=said):
-            graph_files.read(tmp_path / "mapped")
+            files.read(tmp_path / "mapped")
         (tmp_path / "mapped" / f"{name}.npy").write_bytes(kept)
-    graph_files.read(tmp_path / "mapped")
+    files.read(tmp_path / "mapped")

@@ -10,7 +10,7 @@ from PIL import Image
 
 from regard import store
 from regard.data.dataset import Batch
-from regard.data.pictures import png
+from regard.data.images.images import png
 from regard.errors import RequestError
 from regard.models.ram import RAM
 from regard.protocols import Inputs

@@ -8,10 +8,10 @@ import pytest
 
 from regard import store
 from regard.data.sources import find
-from regard.data.tokenize import Tokenizer
+from regard.data.text.markup import Stand, cut_out, finder, put_in, rendered
+from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RequestError
 from regard.tasks.keeping import keeping, signs
-from regard.tasks.kept import Stand, cut_out, finder, put_in, rendered
 from regard.tasks.prediction import Prediction
 
 ALL = finder(["all"])

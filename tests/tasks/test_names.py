@@ -4,7 +4,7 @@ from pathlib import Path
 
 import regard
 from regard.compare import scored
-from regard.data.formats import annotated
+from regard.data.formats import documents as annotated
 from tests.tasks.labeled import fitted
 
 MODEL = {

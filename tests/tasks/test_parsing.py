@@ -7,7 +7,8 @@ import torch
 
 import regard
 from regard import decode, tasks
-from regard.data.trees import Tree, rebuilt
+from regard.data.annotations.linearized_trees import rebuilt
+from regard.data.annotations.trees import Tree
 from regard.decode.hypothesis import Hypothesis
 from regard.errors import RequestError
 from regard.models.transformer import Transformer

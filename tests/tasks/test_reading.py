@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from regard.attention import watch
-from regard.data.reading import Question, question
-from regard.data.tokenize import Tokenizer
-from regard.data.vectors import count_vectors
+from regard.data.passages.questions import Question, question
+from regard.data.text.count_vectors import count_vectors
+from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RequestError
 from regard.models.aoa import AoA
 from regard.store import Loaded

@@ -12,10 +12,10 @@ import torch
 import regard
 from regard import catalog, recipe, tasks, train
 from regard.cli.evaluate import measure
-from regard.data.documents import Mention, Relation, RelationDocument, as_line
-from regard.data.formats.annotated import WRITERS, read, write
+from regard.data.annotations.documents import Mention, Relation, RelationDocument, as_line
+from regard.data.formats.documents import WRITERS, read, write
 from regard.data.held_out import held_out
-from regard.data.pair_places import PLACES
+from regard.data.pairs.concept_positions import PLACES
 from regard.errors import RequestError
 from regard.fields.annotated import AnnotatedField, NamesField, RelationField
 from regard.tasks.related import SAMPLINGS, best_threshold

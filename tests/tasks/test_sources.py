@@ -7,8 +7,8 @@ from torch import nn
 
 from regard import decode
 from regard.data.batch import collate
-from regard.data.packed import RaggedIds
-from regard.data.tokenize import Tokenizer
+from regard.data.ragged import RaggedIds
+from regard.data.text.tokenizer import Tokenizer
 from regard.fields import Bad, Field, TextField
 from regard.protocols import BOS, EOS, Decoding, Encoded, Inputs, Output, unpacked
 from regard.tasks.generation import Generation

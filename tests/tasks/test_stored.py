@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import torch
 
-from regard.data import token_parts
 from regard.data.batch import plan
+from regard.data.storage import building
 from regard.errors import RequestError
 from regard.tasks.classification import Classification
 from regard.tasks.entailment import Entailment
@@ -68,13 +68,13 @@ def encode_here(monkeypatch, part):
     def asked(one, name):
         place, names, longest = told[-1]
         encoded.append(name)
-        token_parts.encoded(place, name, names, longest)
+        building.encoded(place, name, names, longest)
         return one
 
-    monkeypatch.setattr(token_parts, "PART", part)
-    monkeypatch.setattr(token_parts, "_worker", worker)
-    monkeypatch.setattr(token_parts, "_asked", asked)
-    monkeypatch.setattr(token_parts, "_waited", lambda one: one)
+    monkeypatch.setattr(building, "PART", part)
+    monkeypatch.setattr(building, "_worker", worker)
+    monkeypatch.setattr(building, "_asked", asked)
+    monkeypatch.setattr(building, "_waited", lambda one: one)
     return encoded
 
 
@@ -104,7 +104,7 @@ def test_a_store_has_what_memory_has(folder):
 
 def test_the_second_start_reads_the_store_alone(folder, monkeypatch):
     _, section, data = folder
-    monkeypatch.setattr(token_parts, "build", None)
+    monkeypatch.setattr(building, "build", None)
     same(Translation().data(section).train, data.train)
     known = Translation().data(section, data.fields)  # with the tokenizers that were learned
     same(known.train, data.train)
@@ -157,12 +157,12 @@ def test_parts_that_are_there_are_not_made_again(folder, tmp_path, monkeypatch):
     encoded = encode_here(monkeypatch, 100)
     place = tmp_path / "s"
     with monkeypatch.context() as patched:  # killed before they are joined
-        patched.setattr(token_parts, "_joined", lambda *_: 1 / 0)
+        patched.setattr(building, "_joined", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            token_parts.build(place, examples, tokenizers, 9, print)
+            building.build(place, examples, tokenizers, 9, print)
     assert encoded == ["part-000000.npz", "part-000001.npz", "part-000002.npz"]
     (place / "part-000001.npz").unlink()
-    store = token_parts.build(place, examples, tokenizers, 9, print)
+    store = building.build(place, examples, tokenizers, 9, print)
     assert encoded[3:] == ["part-000001.npz"]
     assert list(store.texts["source"]) == list(data.train.texts)
     assert (store.ids["target"].sizes == data.train.sizes[:, 1] - 1).all()

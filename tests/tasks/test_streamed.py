@@ -9,8 +9,8 @@ import wave
 import numpy as np
 import pytest
 
-from regard.data.pictures import png
-from regard.data.streamed import Lane
+from regard.data.images.images import png
+from regard.data.storage.stream import Lane
 from regard.recipe import load
 from regard.tasks.captioning import Captioning
 from regard.tasks.images import Images

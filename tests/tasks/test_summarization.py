@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regard import decode, tasks
-from regard.data.own_words import OwnWords
+from regard.data.text.copied_words import OwnWords
 from regard.errors import RequestError
 from regard.models.pointer_generator import PointerGenerator
 from regard.models.rnnsearch import RNNsearch

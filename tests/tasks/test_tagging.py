@@ -354,7 +354,7 @@ def test_words_of_opinion_are_tagged_by_the_list_that_comes_along(trained):
 
 def test_a_constrained_chain_is_that_of_the_scheme():
     chain = Chain(torch.zeros(4, 4), torch.zeros(4), torch.zeros(4))
-    from regard.data.tag_schemes import allowed
+    from regard.data.annotations.tag_schemes import allowed
 
     rules = tuple(torch.from_numpy(one) for one in allowed(TAGS, "bio"))
     assert constrained(chain, rules).start.tolist()[1] < -1000

@@ -7,9 +7,9 @@ import pytest
 
 import regard
 from regard import recipe, train
-from regard.data import clips
-from regard.data.motion import Moving
-from regard.data.pictures import png
+from regard.data.images import video
+from regard.data.images.images import png
+from regard.data.images.synthetic_video import Moving
 from regard.tasks.video import Video
 
 pytest.importorskip("PIL")
@@ -71,7 +71,7 @@ def folder(tmp_path_factory):
 def test_a_trained_model_reads_any_clip_and_shows_its_frames(folder, tmp_path):
     loaded = regard.load(str(folder))
     made = Moving(**SCENE).clip(np.zeros((8, 8, 3), np.uint8), "a", 0)
-    (tmp_path / "a.gif").write_bytes(clips.gif(made))  # equal frames in it are put together
+    (tmp_path / "a.gif").write_bytes(video.gif(made))  # equal frames in it are put together
     (tmp_path / "still.png").write_bytes(png(made[0]))
     said, refused = loaded.predict([str(tmp_path / "a.gif"), str(tmp_path / "still.png")])
     assert said.output

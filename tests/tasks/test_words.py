@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from regard import decode, tasks
 from regard.attention import Attention, Dot, Lengths, watch
-from regard.data.tokenize import Tokenizer
+from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RequestError
 from regard.protocols import BOS, EOS, UNK, Decoding, Encoded, Output, lengths_of
 from regard.tasks import words

@@ -12,7 +12,7 @@ import torch
 import zstandard
 
 from regard.data.problems import Problems
-from regard.data.streamed import Lane, Mark, Streamed
+from regard.data.storage.stream import Lane, Mark, Streamed
 from regard.errors import RequestError
 from regard.tasks.classification import Classification
 from regard.tasks.language import Language

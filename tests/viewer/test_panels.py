@@ -322,7 +322,7 @@ def shouting():
     from torch import nn
 
     from regard.attention import MultiHead
-    from regard.data.tokenize import Tokenizer
+    from regard.data.text.tokenizer import Tokenizer
     from regard.store import Loaded
     from regard.tasks.given import as_fields
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.data.tokenize import Tokenizer
+from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RequestError
 from regard.protocols import EOS
 from regard.viewer.picture import Picture, WordPieces, picture

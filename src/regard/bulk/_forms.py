@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from regard.bulk._lines import Line
-from regard.bulk._packing import Unreadable
 from regard.bulk._shards import JSONL, TSV
+from regard.data.files.lines import Line
+from regard.data.files.packing import Unreadable
 from regard.errors import RequestError
 from regard.system.plain_json import plain_value, read_json
 from regard.tasks import Prediction, Task

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from regard.bulk._notes import Made
 from regard.bulk._order import Order
-from regard.bulk._packing import Unreadable
 from regard.bulk._shards import Shard
+from regard.data.files.packing import Unreadable
 from regard.system.processes import failure, raise_said
 
 if TYPE_CHECKING:

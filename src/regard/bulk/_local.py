@@ -13,9 +13,9 @@ from typing import Any
 
 from regard.bulk._job import BulkJob, answer, loaded, understood
 from regard.bulk._notes import Made
-from regard.bulk._packing import Unreadable
 from regard.bulk._shards import Shard
 from regard.bulk._worker import END
+from regard.data.files.packing import Unreadable
 from regard.system.processes import environment, raise_said
 
 __all__ = ["here", "local"]

@@ -7,8 +7,8 @@ from typing import Any
 
 from regard.bulk._job import BulkJob, answer, loaded, understood
 from regard.bulk._notes import Made
-from regard.bulk._packing import Unreadable
 from regard.bulk._shards import Shard
+from regard.data.files.packing import Unreadable
 from regard.errors import RegardError
 from regard.system.processes import cluster, environment, failure
 

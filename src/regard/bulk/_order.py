@@ -4,7 +4,7 @@ import hashlib
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from regard.bulk._lines import CHUNK
+from regard.data.files.lines import CHUNK
 from regard.errors import RequestError
 
 __all__ = ["Order"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.bulk import _packing
+from regard.data.files import packing
 from regard.errors import RequestError
 
 __all__ = ["BAD", "JSONL", "TEXT", "Shard", "form_at", "found"]
@@ -58,7 +58,7 @@ class Shard:
         try:
             found = self.source.stat()
         except OSError as error:
-            raise _packing.unreadable(error) from None
+            raise packing.unreadable(error) from None
         return {"size": found.st_size, "mtime_ns": found.st_mtime_ns}
 
     def plain(self) -> dict[str, str]:
@@ -100,8 +100,8 @@ def form_at(path: Path) -> tuple[str, str]:
     Raises:
         RequestError: nothing is installed that reads `.zst`.
     """
-    suffix = path.suffix if path.suffix in _packing.PACKED else ""
-    _packing.check(suffix)
+    suffix = path.suffix if path.suffix in packing.PACKED else ""
+    packing.check(suffix)
     return FORMS.get(_ending(path, suffix), TEXT), suffix
 
 

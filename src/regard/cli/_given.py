@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.bulk._lines import Line, lines_of
 from regard.cli._common import say
+from regard.data.files.lines import Line, lines_of
 from regard.errors import RequestError
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _standard(files: bool) -> Iterator[Line]:
 
 def _of_file(path: Path, suffix: str, files: bool) -> Iterator[Line]:
     """Lines of a file; where inputs are files themselves, it may be one of those."""
-    from regard.bulk._packing import Unreadable, reading
+    from regard.data.files.packing import Unreadable, reading
 
     if files and not suffix:
         with path.open("rb") as file:

@@ -10,13 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from regard.data import Problems, Row, read, stories
-from regard.data.formats import COLUMNS, FORMATS, format_of
+from regard.data import Problems, Row, read
+from regard.data.files.lines import lines
+from regard.data.files.packing import regular
+from regard.data.files.records import objects
+from regard.data.files.registry import format_of
+from regard.data.formats import COLUMNS, FORMATS
 from regard.data.formats.conll import names as conll_names
-from regard.data.formats.jsonl import objects
 from regard.data.formats.npz import names as npz_names
-from regard.data.formats.text import lines, regular
 from regard.data.formats.text_pairs import SUMMARY
+from regard.data.passages import stories
 from regard.data.sources import SPLITS, find, splits
 from regard.errors import RequestError
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.bulk._lines import CHUNK, Line
 from regard.cli._bulk import (
     Engine,
     Fresh,
@@ -31,6 +30,7 @@ from regard.cli._folder import (
 )
 from regard.cli._given import inputs_of
 from regard.cli._progress import counted
+from regard.data.files.lines import CHUNK, Line
 from regard.errors import RequestError
 from regard.settings.old_names import ASKED
 

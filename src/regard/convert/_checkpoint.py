@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from regard.convert._vocabulary import ConvertedVocabulary, words
-from regard.data.tokenize import Tokenizer
+from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RegardError, RequestError
 from regard.models.marian import Marian
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from regard.convert._anatomy import Anatomy, anatomy
 from regard.convert._manual import longest, manual, needs
-from regard.data.tokenize import SPECIALS
+from regard.data.text.tokenizer import SPECIALS
 from regard.errors import RequestError, nearest
 from regard.protocols import BOS, EOS, UNK
 

@@ -18,7 +18,7 @@ from regard.convert._checkpoint import Found, plain
 from regard.convert._names import FAIRSEQ, assemble
 from regard.convert._sentencepiece import read as sentencepiece_read
 from regard.convert._vocabulary import ConvertedVocabulary, numbers, words
-from regard.data.tokenize import Tokenizer
+from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RequestError, nearest
 from regard.layers.positional_encoding import sinusoid
 from regard.models.marian import POSITIONS

@@ -4,7 +4,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.data.tokenize import KINDS
+from regard.data.text.tokenizer import KINDS
 from regard.errors import RequestError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import numpy as np
 
 from regard.convert._manual import fill
 from regard.convert._tagger_graph import POSITIONS, tagger_graph
-from regard.data.tag_schemes import allowed
+from regard.data.annotations.tag_schemes import allowed
 from regard.errors import RequestError
 from regard.layers.crf import FORBIDDEN
 from regard.protocols import UNK

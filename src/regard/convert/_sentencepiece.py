@@ -17,7 +17,7 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 
 from regard.convert._charsmap import check
 from regard.convert._vocabulary import ConvertedVocabulary
-from regard.data.tokenize import SPACE, SPECIALS, Tokenizer
+from regard.data.text.tokenizer import SPACE, SPECIALS, Tokenizer
 from regard.errors import RequestError
 from regard.protocols import UNK
 

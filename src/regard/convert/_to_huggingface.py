@@ -19,7 +19,7 @@ from regard.convert._anatomy import Anatomy, anatomy
 from regard.convert._huggingface import ACTIVATIONS, BIAS, KINDS, PLACES
 from regard.convert._manual import longest, manual, output_limit
 from regard.convert._names import FAIRSEQ
-from regard.data.tokenize import SPECIALS, Tokenizer
+from regard.data.text.tokenizer import SPECIALS, Tokenizer
 from regard.errors import RequestError
 from regard.protocols import BOS, EOS, PAD
 

@@ -13,7 +13,7 @@ import torch
 from tokenizers import models, pre_tokenizers
 from torch import Tensor
 
-from regard.data.tokenize import SPECIALS, Tokenizer
+from regard.data.text.tokenizer import SPECIALS, Tokenizer
 from regard.errors import RequestError
 from regard.protocols import BOS
 

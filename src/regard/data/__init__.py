@@ -4,7 +4,7 @@ from regard.data.batch import PairBatch, collate, plan
 from regard.data.formats import Row, read
 from regard.data.problems import Problem, Problems
 from regard.data.sources import find
-from regard.data.tokenize import Encoding, Tokenizer, word_groups
+from regard.data.text.tokenizer import Encoding, Tokenizer, word_groups
 
 __all__ = [
     "Encoding",

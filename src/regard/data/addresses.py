@@ -9,9 +9,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from regard.data.formats import unpacked_name
-from regard.data.formats.text import regular
-from regard.data.npz import stamp
+from regard.data.files.npz import stamp
+from regard.data.files.packing import regular
+from regard.data.files.registry import unpacked_name
 from regard.data.sources import find, places
 from regard.errors import RegardError, RequestError
 

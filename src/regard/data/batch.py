@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data.dataset import Column
-from regard.data.packed import RaggedIds
+from regard.data.ragged import RaggedIds
 from regard.protocols import BOS, EOS, PAD, Inputs
 
-__all__ = ["PairBatch", "collate", "divided", "plain", "plan", "some", "sources"]
+__all__ = ["PairBatch", "chunks", "collate", "divided", "plain", "plan", "some", "sources"]
 
 log = logging.getLogger(__name__)
 
@@ -198,3 +198,8 @@ def sources(source: RaggedIds | Column, at: NDArray[np.int64]) -> tuple[Tensor |
     if lengths is None:  # all of every source is real
         lengths = torch.from_numpy(np.ascontiguousarray(source.sizes[at]))
     return inputs, lengths
+
+
+def chunks(count: int, size: int) -> list[list[int]]:
+    """The numbers 0 … count-1 in order, `size` at a time."""
+    return [list(range(i, min(i + size, count))) for i in range(0, count, size)]

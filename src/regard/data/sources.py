@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from regard.data.formats import format_of
+from regard.data.files.registry import format_of
 from regard.errors import RequestError, nearest
 
 __all__ = ["SPLITS", "find", "places", "shipped", "splits"]

@@ -10,11 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.data.documents import Mention, RelationDocument, from_json
-from regard.data.packed import RaggedIds
-from regard.data.pair_cues import pair_cues
-from regard.data.pair_places import PLACES, pair_places
-from regard.data.tokenize import Encoding
+from regard.data.annotations.documents import Mention, RelationDocument, from_json
+from regard.data.pairs.concept_cues import pair_cues
+from regard.data.pairs.concept_positions import PLACES, pair_places
+from regard.data.ragged import RaggedIds
+from regard.data.text.tokenizer import Encoding
 from regard.errors import RequestError
 from regard.fields.base import Bad, Field, Report
 from regard.fields.label import UNSEEN

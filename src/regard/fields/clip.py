@@ -9,11 +9,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from regard.data import clips, pictures
 from regard.data.addresses import address_of
-from regard.data.clips import ClipSource
-from regard.data.motion import Moving
-from regard.data.pictures import PictureError, PictureSource
+from regard.data.images import images
+from regard.data.images import video as clips
+from regard.data.images.images import PictureError, PictureSource
+from regard.data.images.synthetic_video import Moving
+from regard.data.images.video import ClipSource
 from regard.errors import RequestError
 from regard.fields.addressed import Cache
 from regard.fields.base import Field, Report
@@ -145,7 +146,7 @@ class ClipField(ImageField):
         """The frames that are read, at the size that is read: (T, H, W, C)."""
         if self.moving is not None and clip.count == 1:
             source = PictureSource(clip.name, clip.place, clip.inside)
-            still = pictures.pixels(source, self.channels)
+            still = images.pixels(source, self.channels)
             return self.moving.clip(still, clip.name, clip.scene or 0)
         every = clips.frames(clip, self.channels)
         return np.stack(

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from regard.data.own_words import OwnWords, numbered, words_of
-from regard.data.packed import RaggedIds
-from regard.data.tokenize import Tokenizer
+from regard.data.ragged import RaggedIds
+from regard.data.text.copied_words import OwnWords, numbered, words_of
+from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RequestError
 from regard.fields.base import Field, Report
 from regard.fields.text import TextColumn, TextField

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from regard.data.packed import RaggedIds
+from regard.data.ragged import RaggedIds
 from regard.protocols import PAD, Inputs
 
 __all__ = ["SPLITTERS", "DocumentColumn", "sentences_of"]

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any, ClassVar
 
-from regard.data.pair_features import PairFeatures
-from regard.data.tokenize import plain_words
+from regard.data.pairs.sentence_features import PairFeatures
+from regard.data.text.tokenizer import plain_words
 from regard.fields.base import Field, Report
 from regard.fields.label import ArrayColumn
 

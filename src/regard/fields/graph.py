@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.attention import Edges
-from regard.data import graph_files, sources
-from regard.data.graph import Graph, SparseRows, both_ways
-from regard.data.graph_files import mark_of
-from regard.data.scaling import KINDS, Scaling
+from regard.data import sources
+from regard.data.graphs import files as graph_files
+from regard.data.graphs.files import mark_of
+from regard.data.graphs.graph import Graph, SparseRows, both_ways
+from regard.data.graphs.scaling import KINDS, Scaling
 from regard.errors import RequestError, nearest
 from regard.fields.base import Bad, Field, Report
 from regard.fields.label import ArrayColumn

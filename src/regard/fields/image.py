@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from regard.data import pictures
 from regard.data.addresses import address_of
-from regard.data.pictures import PictureSource, resized
-from regard.data.scenes import Scene
-from regard.data.vary import Varied
+from regard.data.images import images as pictures
+from regard.data.images.augment import Varied
+from regard.data.images.images import PictureSource, resized
+from regard.data.images.scenes import Scene
 from regard.errors import RequestError, nearest
 from regard.fields.addressed import AddressedField, Cache
 from regard.fields.base import Field, Report

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from regard.data.predicates import PredicateFinder
+from regard.data.annotations.predicate_finder import PredicateFinder
 from regard.fields.base import Field, Report
 from regard.fields.label import ArrayColumn
 

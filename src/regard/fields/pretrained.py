@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.data import sources
-from regard.data.word_vectors import read_word_vectors
+from regard.data.text.word_vectors import read_word_vectors
 from regard.errors import RequestError
 
 __all__ = ["Pretrained"]

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from regard.data.backbones import Backbone
-from regard.data.pictures import PictureSource
+from regard.data.images.backbones import Backbone
+from regard.data.images.images import PictureSource
 from regard.errors import RequestError
 from regard.fields.base import Field, Report
 from regard.fields.image import ImageColumn, ImageField

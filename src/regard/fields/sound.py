@@ -10,10 +10,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.data import sounds
 from regard.data.addresses import address_of
-from regard.data.log_mel import HOP, differences, frame_count, log_mel
-from regard.data.sounds import Sound
+from regard.data.audio import audio as sounds
+from regard.data.audio.audio import Sound
+from regard.data.audio.log_mel import HOP, differences, frame_count, log_mel
 from regard.errors import RequestError
 from regard.fields.addressed import AddressedField, Cache
 from regard.fields.base import Field, Report

@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from regard.data import stories
-from regard.data.packed import RaggedIds
-from regard.data.stories import SentenceIndex
+from regard.data.passages import stories
+from regard.data.passages.stories import SentenceIndex
+from regard.data.ragged import RaggedIds
 from regard.fields.base import Bad, Field, Report
 from regard.fields.text import TextField
 from regard.layers.sentence_bags import Sentences

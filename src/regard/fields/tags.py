@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.packed import RaggedIds
-from regard.data.tag_schemes import convert, repaired, scheme_of, wrong
+from regard.data.annotations.tag_schemes import convert, repaired, scheme_of, wrong
+from regard.data.ragged import RaggedIds
 from regard.errors import RequestError
 from regard.fields.base import Bad, Field, Report
 from regard.fields.words import WordColumn, one_each

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from regard.data.grow import grown
-from regard.data.packed import RaggedIds
-from regard.data.tokenize import SPACE, SPECIALS, Encoding, Tokenizer
+from regard.data.ragged import RaggedIds
+from regard.data.text.tokenizer import SPACE, SPECIALS, Encoding, Tokenizer
+from regard.data.text.vocabulary_growth import grown
 from regard.errors import RequestError, nearest
 from regard.fields.base import Bad, Field, Report
 from regard.fields.documents import SPLITTERS, DocumentColumn, sentences_of

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from regard.data import trees
+from regard.data.annotations import linearized_trees, trees
 from regard.errors import RequestError
 from regard.fields.base import Bad
 from regard.fields.text import TextField
@@ -12,7 +12,7 @@ __all__ = ["TreeField"]
 
 
 class TreeField(TextField):
-    """A bracketed tree; its tokens are `(S (NP XX )NP … )S` (`data.trees.linearized`).
+    """A bracketed tree; its tokens are `(S (NP XX )NP … )S` (`annotations.linearized_trees`).
 
     Args:
         tags: the tag of every word, not XX.
@@ -39,4 +39,4 @@ class TreeField(TextField):
         """A tree in tokens; what is in tokens already stays."""
         if isinstance(value, str):
             return value
-        return " ".join(trees.linearized(value, tags=self.tags, numbers=self.numbers))
+        return " ".join(linearized_trees.linearized(value, tags=self.tags, numbers=self.numbers))

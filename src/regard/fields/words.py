@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from regard.data.packed import RaggedIds
+from regard.data.ragged import RaggedIds
 from regard.fields.base import Bad, Field, Report
 from regard.protocols import Inputs
 

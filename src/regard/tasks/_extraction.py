@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.packed import RaggedIds
-from regard.data.tokenize import Tokenizer
+from regard.data.ragged import RaggedIds
+from regard.data.text.tokenizer import Tokenizer
 from regard.decode import Beam
 from regard.decode.extraction import FEATURES, Extraction
 from regard.decode.mert import rounds

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from regard.data.reading import Question
+from regard.data.passages.questions import Question
 from regard.metrics import Score, accuracy
 from regard.metrics.score import signature
 from regard.metrics.squad import exact_match, span_f1

@@ -7,11 +7,11 @@ from typing import Any
 from numpy.typing import NDArray
 
 from regard.data.dataset import Column
-from regard.data.packed import RaggedIds
 from regard.data.problems import Silent
-from regard.data.token_parts import Example
-from regard.data.token_store import Store
-from regard.data.tokenize import Tokenizer
+from regard.data.ragged import RaggedIds
+from regard.data.storage.building import Example
+from regard.data.storage.store import Store
+from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RequestError
 from regard.fields import Field, TextField
 from regard.fields.copied import CopiedColumn

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from regard.data.own_words import OwnWords
-from regard.data.tokenize import Tokenizer
+from regard.data.text.copied_words import OwnWords
+from regard.data.text.tokenizer import Tokenizer
 from regard.decode.rules import Avoid
 from regard.errors import RequestError
 from regard.protocols import UNK

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from regard.data.batch import PairBatch, plan
 from regard.data.dataset import Dataset
-from regard.data.packed import RaggedIds
-from regard.data.token_store import StoredTexts
-from regard.data.tokenize import Tokenizer
+from regard.data.ragged import RaggedIds
+from regard.data.storage.store import StoredTexts
+from regard.data.text.tokenizer import Tokenizer
 from regard.decode.ensemble import Ensemble
 from regard.decode.rules import Rule
 from regard.decode.waiting import telling

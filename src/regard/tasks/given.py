@@ -6,8 +6,8 @@ from typing import Any
 
 from regard.data.dataset import Table
 from regard.data.problems import Problems
-from regard.data.token_store import Joined, StoredTexts
-from regard.data.tokenize import Tokenizer
+from regard.data.storage.store import Joined, StoredTexts
+from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RequestError, nearest
 from regard.fields import Bad, Field, TextField
 from regard.fields.text import with_vocabularies
@@ -20,7 +20,6 @@ __all__ = [
     "as_fields",
     "asked_of",
     "cells_of",
-    "chunks",
     "row_of",
     "sides",
     "texts_of",
@@ -95,11 +94,6 @@ def as_fields(given: Mapping[str, Any], declared: Mapping[str, Field]) -> dict[s
 def tokenizers_of(fields: Mapping[str, Field]) -> dict[str, Tokenizer]:
     """The tokenizers of the texts among some fields."""
     return {n: f.tokenizer for n, f in fields.items() if isinstance(f, TextField) and f.learned}
-
-
-def chunks(count: int, size: int) -> list[list[int]]:
-    """The numbers 0 … count-1 in order, `size` at a time."""
-    return [list(range(i, min(i + size, count))) for i in range(0, count, size)]
 
 
 def sides(fields: Mapping[str, Field]) -> tuple[list[str], list[str]]:

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.data.batch import plan
-from regard.data.graph import BETWEEN
+from regard.data.batch import chunks, plan
+from regard.data.graphs.graph import BETWEEN
 from regard.data.problems import Problems
 from regard.errors import RequestError, nearest
 from regard.fields import Field
@@ -20,7 +20,7 @@ from regard.metrics import Score, accuracy
 from regard.metrics.labels import f1_of_counts, micro_f1
 from regard.system.devices import device_of
 from regard.tasks.base import Task
-from regard.tasks.given import Asked, Data, chunks
+from regard.tasks.given import Asked, Data
 from regard.tasks.nodes import NodeDataset, NodePrediction, WholeGraphs, looked_at
 from regard.tasks.prediction import Prediction
 

@@ -23,9 +23,9 @@ from torch import Tensor, nn
 from regard.attention.recording import Seen
 from regard.data import sources
 from regard.data.batch import PairBatch
-from regard.data.formats.text import lines
+from regard.data.files.lines import lines
 from regard.data.problems import Problems
-from regard.data.tokenize import Tokenizer
+from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RequestError
 from regard.metrics.alignment import Link, read_links
 from regard.tasks.looking import chosen, looked, looking

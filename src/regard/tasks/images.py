@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from regard.data.scenes import scene_of
+from regard.data.images.scenes import scene_of
 from regard.errors import RequestError
 from regard.fields import Field, ImageField
 from regard.metrics import Score

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from regard.data.tokenize import Tokenizer
+from regard.data.text.markup import Kept, Stand, cut_out, finder, gap, put_in, rendered
+from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RequestError
 from regard.protocols import UNK
-from regard.tasks.kept import Kept, Stand, cut_out, finder, gap, put_in, rendered
 from regard.tasks.prediction import Prediction
 from regard.tasks.words import align
 

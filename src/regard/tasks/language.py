@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from regard.data import running
+from regard.data.passages import running_text
 from regard.data.problems import Problems, Silent
-from regard.data.tokenize import Tokenizer
+from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RequestError, nearest
 from regard.fields import Field, TextField
 from regard.metrics import Score, perplexity
@@ -116,7 +116,9 @@ class Language(Task):
         found = corpus.Config.of(config, declared)
         text = found.fields["text"]
         assert isinstance(text, TextField)
-        lines_of = partial(running.lines, format=found.format, column=column, header=found.header)
+        lines_of = partial(
+            running_text.lines, format=found.format, column=column, header=found.header
+        )
         streaming = bool(found.stream) and "train" in splits
         others = [s for s in splits if s != "train"] if found.stream.get("files") else splits
         there = found.path is not None or any(split in found.given for split in others)
@@ -128,14 +130,14 @@ class Language(Task):
         }
         if fields is None and streaming:
             some = streamed.sampled(found, train_files, lines_of)
-            fields = {"text": running.vocabulary(lambda: some, text.settings, text.min_count)}
+            fields = {"text": running_text.vocabulary(lambda: some, text.settings, text.min_count)}
         if fields is None:
             if "train" not in read:
                 raise RequestError("there is no training file to learn the vocabulary from")
             if str(read["train"].args[0]) == "-":
                 raise RequestError("a training text is read twice: give a file, not '-'")
             least = text.min_count
-            words = running.vocabulary(lambda: read["train"](Silent()), text.settings, least)
+            words = running_text.vocabulary(lambda: read["train"](Silent()), text.settings, least)
             if least > 1 and len(words) == UNK + 1:
                 file = read["train"].args[0]
                 raise RequestError(f"{file}: no word of it occurs {least} times (min_count)")
@@ -148,7 +150,7 @@ class Language(Task):
                 found, train_files, lines_of, partial(self._stretches, tokenizer)
             )
         for split, lines in read.items():
-            encoded = running.encode(lines(problems), tokenizer, keep=split != "train")
+            encoded = running_text.encode(lines(problems), tokenizer, keep=split != "train")
             problems.report(str(lines.args[0]))
             if not len(encoded.words):
                 told = f": {dict(problems.counts)}" if len(problems) else ""
@@ -163,7 +165,7 @@ class Language(Task):
     def _stretches(self, tokenizer: Tokenizer, lines: list[Any], problems: Problems) -> TextBlocks:
         """Lines of files that are read in parts, as stretches."""
         return TextBlocks.blocks(
-            running.encode(lines, tokenizer, keep=False), self.block, self.context
+            running_text.encode(lines, tokenizer, keep=False), self.block, self.context
         )
 
     def model_arguments(self, fields: Mapping[str, Any]) -> dict[str, int]:
@@ -206,7 +208,7 @@ class Language(Task):
         if not places:
             return Asked(None, places, refused)
         lines = ((i, texts[i]) for i in places)
-        encoded = running.encode(lines, tokenizers_of(fields)["text"], keep=True)
+        encoded = running_text.encode(lines, tokenizers_of(fields)["text"], keep=True)
         made = TextBlocks.of_lines(encoded, self.context, apart=True)
         return Asked(made, places, refused)
 

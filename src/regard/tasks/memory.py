@@ -12,11 +12,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention import watch
-from regard.data import sources, stories
-from regard.data.batch import some
+from regard.data import sources
+from regard.data.batch import chunks, some
+from regard.data.passages import stories
+from regard.data.passages.stories import StoryQuestion
 from regard.data.problems import Problems
-from regard.data.stories import StoryQuestion
-from regard.data.tokenize import Tokenizer
+from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RequestError, nearest
 from regard.fields import Field, StoryField, TextField
 from regard.fields.story import SentenceTable
@@ -27,7 +28,7 @@ from regard.protocols import UNK
 from regard.system.devices import device_of
 from regard.tasks import corpus, given
 from regard.tasks.base import Task
-from regard.tasks.given import Data, as_fields, chunks, tokenizers_of
+from regard.tasks.given import Data, as_fields, tokenizers_of
 from regard.tasks.linear import linear_start
 from regard.tasks.phases import Phase
 from regard.tasks.prediction import Prediction

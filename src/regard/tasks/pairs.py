@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard.data.batch import PairBatch, collate, sources
 from regard.data.dataset import Column
-from regard.data.packed import RaggedIds
+from regard.data.ragged import RaggedIds
 from regard.fields.text import TextColumn
 from regard.protocols import Inputs
 

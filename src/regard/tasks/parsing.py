@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 import torch
 from torch import nn
 
-from regard.data.packed import RaggedIds
-from regard.data.tokenize import Tokenizer
-from regard.data.trees import Tree, escaped, rebuilt
+from regard.data.annotations.linearized_trees import rebuilt
+from regard.data.annotations.trees import Tree, escaped
+from regard.data.ragged import RaggedIds
+from regard.data.text.tokenizer import Tokenizer
 from regard.decode.rules import Rule
 from regard.decode.trees import Trees
 from regard.errors import RequestError

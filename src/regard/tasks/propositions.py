@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from regard.data.tag_schemes import repaired, spans_of
-from regard.data.tokenize import Tokenizer
+from regard.data.annotations.tag_schemes import repaired, spans_of
+from regard.data.text.tokenizer import Tokenizer
 from regard.fields import Field, PredicatesField
 from regard.tasks.given import BETWEEN
 from regard.tasks.prediction import Prediction

@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.data.packed import RaggedIds
-from regard.data.reading import Question
-from regard.data.tokenize import Tokenizer
+from regard.data.passages.questions import Question
+from regard.data.ragged import RaggedIds
+from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RequestError
 from regard.protocols import PAD, UNK
 

@@ -15,11 +15,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.data import reading, sources
+from regard.data import sources
 from regard.data.batch import some
 from regard.data.formats.cbt import BLANK
+from regard.data.passages import questions
 from regard.data.problems import Problems
-from regard.data.vectors import count_vectors
+from regard.data.text.count_vectors import count_vectors
 from regard.errors import RequestError, nearest
 from regard.fields import Field, SpansField, TextField
 from regard.metrics import Score, accuracy
@@ -129,7 +130,7 @@ class Reading(Task):
         corpus.refuse_unknown("data", config, _KEYS)
         corpus.refuse_unknown("data.tokenizer", config.get("tokenizer") or {}, _TOKENIZER)
         problems = Problems()
-        seen: dict[Any, list[reading.Question]] = {}  # a file may be in two splits
+        seen: dict[Any, list[questions.Question]] = {}  # a file may be in two splits
         read = {
             split: self._read(config, split, files, problems, seen)
             for split, files in _files(config, splits)
@@ -162,16 +163,16 @@ class Reading(Task):
         split: str,
         files: Sequence[Any],
         problems: Problems,
-        known: dict[Any, list[reading.Question]],
-    ) -> list[reading.Question]:
-        found: list[reading.Question] = []
+        known: dict[Any, list[questions.Question]],
+    ) -> list[questions.Question]:
+        found: list[questions.Question] = []
         for entry in files:
             told = {"file": entry} if not isinstance(entry, Mapping) else dict(entry)
             corpus.refuse_unknown(f"data.{split}", told, _FILE)
             path = sources.find(told.get("file", ""))
             if path not in known:
                 named = {key: config.get(key) for key in ("format", "columns")}
-                known[path] = list(reading.read(path, problems, **named))
+                known[path] = list(questions.read(path, problems, **named))
             found += _ranged(known[path], told, f"data.{split}: {told.get('file')}")
         for one in found:
             if not one.answers:
@@ -240,18 +241,18 @@ class Reading(Task):
 
     def join(self, lines: Iterator[str]) -> Iterator[str]:
         """Single inputs of a file's lines: the numbered lines of a CBT file belong together."""
-        return reading.blocks(lines)
+        return questions.blocks(lines)
 
     def asked(self, texts: Sequence[str], fields: Mapping[str, Field]) -> Asked:
         """Questions as `data.reading.parse` takes them; what is none says why in `refused`."""
         asked = [self._asked(text) for text in texts]
-        good = [one for one in asked if isinstance(one, reading.Question)]
+        good = [one for one in asked if isinstance(one, questions.Question)]
         made = QuestionDataset(good, self.words(fields), self.pointers) if good else None
         refused = [
             Prediction(text, "", refused=one if isinstance(one, str) else "")
             for text, one in zip(texts, asked, strict=True)
         ]
-        places = [i for i, one in enumerate(asked) if isinstance(one, reading.Question)]
+        places = [i for i, one in enumerate(asked) if isinstance(one, questions.Question)]
         return Asked(made, places, refused)
 
     def outputs(
@@ -278,12 +279,12 @@ class Reading(Task):
             found.append(first)
         return found
 
-    def _asked(self, text: str) -> reading.Question | str:
+    def _asked(self, text: str) -> questions.Question | str:
         """The question, or why it is none."""
         if not text.strip():
             return ""
         try:
-            found = reading.parse(text)
+            found = questions.parse(text)
         except ValueError as error:
             return str(error)
         if len(found.places) > self.max_document:
@@ -364,8 +365,8 @@ def _files(config: Mapping[str, Any], splits: Sequence[str]) -> list[tuple[str, 
 
 
 def _ranged(
-    found: Sequence[reading.Question], told: Mapping[str, Any], where: str
-) -> list[reading.Question]:
+    found: Sequence[questions.Question], told: Mapping[str, Any], where: str
+) -> list[questions.Question]:
     """Those of the numbers (from 1) that are asked for."""
     ranges = {key: told[key] for key in ("only", "without") if told.get(key) is not None}
     for key, value in ranges.items():

@@ -8,9 +8,9 @@ import numpy as np
 from torch import Tensor
 
 from regard.data.batch import PairBatch, collate
-from regard.data.bpe_dropout import BpeDropout
-from regard.data.packed import RaggedIds
-from regard.data.tokenize import Tokenizer
+from regard.data.ragged import RaggedIds
+from regard.data.text.bpe_dropout import BpeDropout
+from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RequestError
 from regard.protocols import EOS, PAD, Inputs
 

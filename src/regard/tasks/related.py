@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from regard.data.annotations.documents import Relation, RelationDocument, to_json
 from regard.data.dataset import Table
-from regard.data.documents import Relation, RelationDocument, to_json
-from regard.data.formats.annotated import WRITERS
-from regard.data.vectors import count_vectors
+from regard.data.formats.documents import WRITERS
+from regard.data.text.count_vectors import count_vectors
 from regard.fields import Field
 from regard.fields.annotated import RelationField
 from regard.metrics.relations import hypernyms

@@ -11,11 +11,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.data import held_out, sources
+from regard.data.annotations.documents import Relation
 from regard.data.batch import some
 from regard.data.dataset import Table
-from regard.data.documents import Relation
-from regard.data.formats import annotated
-from regard.data.pair_places import PLACES
+from regard.data.formats import documents as annotated
+from regard.data.pairs.concept_positions import PLACES
 from regard.data.problems import Problems
 from regard.errors import RequestError, nearest
 from regard.fields import Field

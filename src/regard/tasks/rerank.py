@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.formats.cbt import BLANK
-from regard.data.ngrams import NGrams
-from regard.data.reading import Question
+from regard.data.passages.questions import Question
+from regard.data.text.ngrams import NGrams
 from regard.tasks.prediction import Prediction
 
 __all__ = ["Reranker", "global_model"]

@@ -18,9 +18,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from regard.data import token_parts, token_store
 from regard.data.dataset import Column
 from regard.data.problems import Problems
+from regard.data.storage import building
+from regard.data.storage import store as token_store
 from regard.errors import RequestError
 from regard.fields import Field, GradeField, LabelField, LabelsField
 from regard.fields.files import files_of, read_fields
@@ -194,7 +195,7 @@ def _made(
     """Make the store, and say how it goes."""
     file, began, said = "", time.monotonic(), time.monotonic()
 
-    def rows() -> Iterator[token_parts.Example]:
+    def rows() -> Iterator[building.Example]:
         nonlocal file
         for name, line, values, _ in examples(problems):
             file = name
@@ -215,7 +216,7 @@ def _made(
         problems.add(file, line, what, detail, stays=True)
 
     written = {name: own.written for name, own in config.fields.items()}
-    store = token_parts.build(
+    store = building.build(
         place, rows(), other.tokenizers, config.max_length, left_out, _processes(), told,
         written, partial(other.arrays, report=unknown),
     )  # fmt: skip

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.data.packed import RaggedIds
+from regard.data.ragged import RaggedIds
 from regard.fields.story import SentenceTable, StoryColumn
 from regard.layers.sentence_bags import Sentences
 

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import torch
 from torch import nn
 
-from regard.data.own_words import OwnWords
-from regard.data.tokenize import Tokenizer
+from regard.data.text.copied_words import OwnWords
+from regard.data.text.tokenizer import Tokenizer
 from regard.decode.extraction import Extraction, never
 from regard.decode.rules import Rule
 from regard.errors import RequestError

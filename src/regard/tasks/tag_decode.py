@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.data.tag_schemes import allowed
+from regard.data.annotations.tag_schemes import allowed
 from regard.decode.tag_search import TagSearch
 from regard.layers.crf import Chain, constrained, log_partition, marginals, viterbi
 

@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from regard.data.annotations.tag_schemes import scheme_of
 from regard.data.batch import plan
 from regard.data.dataset import Column, Dataset
 from regard.data.formats import write_back
-from regard.data.packed import RaggedIds
-from regard.data.tag_schemes import scheme_of
+from regard.data.ragged import RaggedIds
 from regard.errors import RequestError, nearest
 from regard.fields import (
     Field,

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.data.running import RunningText
+from regard.data.passages.running_text import RunningText
 from regard.protocols import PAD
 
 __all__ = ["TextBlockBatch", "TextBlocks"]

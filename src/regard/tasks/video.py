@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from regard.data.motion import moving_of
+from regard.data.images.synthetic_video import moving_of
 from regard.fields import ClipField, Field, TextField
 from regard.metrics import Score, exact_match
 from regard.tasks import corpus

@@ -17,10 +17,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.data.batch import collate, plan
-from regard.data.formats.text import lines as read_lines
-from regard.data.packed import RaggedIds
+from regard.data.files.lines import lines as read_lines
 from regard.data.problems import Problems
-from regard.data.tokenize import Tokenizer, word_groups
+from regard.data.ragged import RaggedIds
+from regard.data.text.tokenizer import Tokenizer, word_groups
 from regard.decode.search import frozen
 from regard.errors import RequestError
 from regard.metrics.alignment import Link, hard_alignment

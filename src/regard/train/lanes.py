@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from regard.data.batch import plan
 from regard.data.dataset import Dataset
-from regard.data.streamed import Lane, Mark, Streamed, Taken, marks_of, plain_marks
+from regard.data.storage.stream import Lane, Mark, Streamed, Taken, marks_of, plain_marks
 from regard.errors import RequestError
 from regard.train import engine, processes
 from regard.train.settings import Training

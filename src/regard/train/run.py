@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from regard import catalog, decode, tasks
-from regard.data.streamed import Streamed
+from regard.data.storage.stream import Streamed
 from regard.errors import RegardError, RequestError, nearest
 from regard.fields import Field
 from regard.fields.files import NAMES, files_of, read_fields

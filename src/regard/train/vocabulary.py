@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.catalog.building import shape_of
-from regard.data.vocabulary_kinds import SPECIALS
+from regard.data.text.vocabulary_kinds import SPECIALS
 from regard.errors import RequestError, nearest
 from regard.fields import Field, TextField
 

@@ -15,7 +15,7 @@ from torch import nn
 from regard import decode
 from regard.data.batch import some
 from regard.data.dataset import Table
-from regard.data.streamed import Streamed
+from regard.data.storage.stream import Streamed
 from regard.errors import RequestError
 from regard.loaded import Loaded
 from regard.train.settings import WatchSettings

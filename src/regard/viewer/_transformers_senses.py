@@ -26,7 +26,7 @@ def read_picture(
     one: "TransformersFolder", address: str, target: str | None, longest: int | None
 ) -> FolderInput:
     """A picture that is read as it is."""
-    from regard.data.pictures import located, pixels
+    from regard.data.images.images import located, pixels
 
     no_writing(one, longest)
     values = one.features(pixels(located(address), 3), return_tensors="pt")["pixel_values"]
@@ -104,7 +104,7 @@ def over_picture(view: DrawableView, grid: tuple[int, int], pixels: Any) -> Draw
 
 def _sound(one: "TransformersFolder", address: str) -> tuple[dict[str, Any], float]:
     """What the model is given of a sound file, and how many seconds of sound that is."""
-    from regard.data.sounds import located, resampled, samples
+    from regard.data.audio.audio import located, resampled, samples
 
     rate = int(getattr(one.features, "sampling_rate", 16_000))
     values, own = samples(located(address))
@@ -119,7 +119,7 @@ def _frames(one: "TransformersFolder", inputs: dict[str, Any], seconds: float) -
     """The frames that the encoder's attention has, each a stretch of time."""
     import torch
 
-    from regard.tasks._views.speech import spectrogram
+    from regard.data.audio.log_mel import spectrogram
     from regard.viewer.watching import watch
 
     both = one.model.config.is_encoder_decoder

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.data.tokenize import SPACE, Encoding, Tokenizer, word_groups
+from regard.data.text.tokenizer import SPACE, Encoding, Tokenizer, word_groups
 from regard.errors import RequestError
 from regard.protocols import EOS
 

@@ -3,17 +3,18 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from regard.data.files.registry import format_of, unpacked_name
 from regard.data.formats import (
     babi,
     cbt,
     conll,
     conll2005,
     conllu,
+    image_folders,
     jsonl,
-    labeled_pictures,
-    mention_tags,
     moses,
     npz,
+    pubtator_tags,
     semeval,
     squad,
     text_pairs,
@@ -21,7 +22,7 @@ from regard.data.formats import (
     tsv,
 )
 from regard.data.formats._rewriting import rewritten
-from regard.data.formats.text import Column, Row
+from regard.data.formats.base import Column, Row
 from regard.data.problems import Problems
 from regard.errors import RequestError, nearest
 
@@ -49,11 +50,11 @@ FORMATS = {
     "conll": conll.read,
     "conllu": conllu.read,
     "conll2005": conll2005.read,
-    "pubtator-tags": mention_tags.read,
+    "pubtator-tags": pubtator_tags.read,
     "text-pairs": text_pairs.read,
     "npz": npz.read,
-    "folders": labeled_pictures.read,
-    "tar": labeled_pictures.read_tar,
+    "folders": image_folders.read,
+    "tar": image_folders.read_tar,
 }
 """What a recipe may name as `data.format`."""
 
@@ -62,7 +63,7 @@ WRITTEN = {
     "conllu": conllu.edits,
     "conll2005": conll2005.edits,
     "jsonl": jsonl.edits,
-    "pubtator-tags": mention_tags.edits,
+    "pubtator-tags": pubtator_tags.edits,
 }
 """The formats that predicted tags can be written back to."""
 
@@ -71,30 +72,15 @@ COLUMNS = {
     "cbt": cbt.COLUMNS,
     "conll2005": conll2005.COLUMNS,
     "conllu": conllu.COLUMNS,
-    "folders": labeled_pictures.COLUMNS,
-    "pubtator-tags": mention_tags.COLUMNS,
+    "folders": image_folders.COLUMNS,
+    "pubtator-tags": pubtator_tags.COLUMNS,
     "semeval": semeval.COLUMNS,
     "squad": squad.COLUMNS,
     "text-pairs": text_pairs.COLUMNS,
-    "tar": labeled_pictures.COLUMNS,
+    "tar": image_folders.COLUMNS,
     "trees": trees.COLUMNS,
 }
 """The columns of formats that have the same in every file."""
-
-_ENDINGS = {
-    ".tsv": "tsv",
-    ".txt": "tsv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "squad",
-    ".trees": "trees",
-    ".mrg": "trees",
-    ".conll": "conll",
-    ".conllu": "conllu",
-    ".pubtator": "pubtator-tags",
-    ".npz": "npz",
-    ".tar": "tar",
-}
 
 
 def read(
@@ -128,29 +114,6 @@ def read(
     if lists and chosen == "jsonl":  # no other format has lists
         return jsonl.read(path, columns, header=header, problems=problems, lists=lists)
     return FORMATS[chosen](path, columns, header=header, problems=problems)
-
-
-def format_of(path: str | Path | Mapping[str, str | Path]) -> str:
-    """The format that a file's name tells: `.tsv`, `.jsonl` (or `.gz`, `.zst` of it); else Moses.
-
-    A folder is one of pictures in folders that are named by their labels; `.pubtator.txt` is as
-    `.pubtator`.
-    """
-    if isinstance(path, Mapping):
-        return "moses"
-    name = unpacked_name(path)
-    if name != "-" and Path(name).suffix not in _ENDINGS and Path(path).is_dir():
-        return "folders"
-    if name == "-":
-        return "tsv"
-    endings = [ending.lower() for ending in Path(name).suffixes]
-    told = _ENDINGS.get(".pubtator" if ".pubtator" in endings[-2:] else "".join(endings[-1:]))
-    return told or ("folders" if Path(name).is_dir() else "moses")
-
-
-def unpacked_name(path: str | Path) -> str:
-    """A file's name without the ending that says how it is packed: `.gz` or `.zst`."""
-    return str(path).removesuffix(".gz").removesuffix(".zst")
 
 
 def write_back(

@@ -4,8 +4,8 @@ import gzip
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
-from regard.data.formats._blocks import Edit
-from regard.data.formats.text import raw_lines
+from regard.data.files.lines import raw_lines
+from regard.data.formats._column_blocks import Edit
 from regard.errors import RequestError, nearest
 from regard.system.files import replace_file
 

@@ -7,7 +7,8 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from regard.data.formats.text import Column, Row, check_columns, lines, whole_number
+from regard.data.files.lines import lines
+from regard.data.formats.base import Column, Row, check_columns, whole_number
 from regard.data.problems import Problems
 from regard.errors import RequestError
 

@@ -11,8 +11,9 @@ from typing import Any
 from xml.etree import ElementTree
 from xml.parsers import expat
 
-from regard.data.documents import Mention, Relation, RelationDocument, checked_spans
-from regard.data.formats.text import whole_bytes, whole_number
+from regard.data.annotations.documents import Mention, Relation, RelationDocument, checked_spans
+from regard.data.files.packing import whole_bytes
+from regard.data.formats.base import whole_number
 from regard.data.problems import Problems
 from regard.errors import RequestError
 

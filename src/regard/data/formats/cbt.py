@@ -12,7 +12,8 @@ A blank line, or the next line numbered 1, ends a question. Columns: `document` 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from regard.data.formats.text import Column, Row, check_columns, lines
+from regard.data.files.lines import lines
+from regard.data.formats.base import Column, Row, check_columns
 from regard.data.problems import Problems
 from regard.errors import RequestError
 

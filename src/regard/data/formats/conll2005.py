@@ -23,7 +23,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.data.formats._blocks import (
+from regard.data.annotations.bracket_columns import flat, phrases_of, start_end_of
+from regard.data.annotations.tag_schemes import lenient_spans, tags_of
+from regard.data.formats._column_blocks import (
     Edit,
     Word,
     blocks,
@@ -33,10 +35,8 @@ from regard.data.formats._blocks import (
     with_cells,
     without_comments,
 )
-from regard.data.formats.text import Column, Row, check_columns
+from regard.data.formats.base import Column, Row, check_columns
 from regard.data.problems import Problems
-from regard.data.start_end import flat, phrases_of, start_end_of
-from regard.data.tag_schemes import lenient_spans, tags_of
 from regard.errors import RequestError
 
 __all__ = ["COLUMNS", "edits", "read"]

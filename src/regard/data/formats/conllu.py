@@ -16,8 +16,8 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from regard.data.formats._blocks import Edit, Word, blocks, edit_of, joined, uneven
-from regard.data.formats.text import Column, Row, check_columns
+from regard.data.formats._column_blocks import Edit, Word, blocks, edit_of, joined, uneven
+from regard.data.formats.base import Column, Row, check_columns
 from regard.data.problems import Problems
 from regard.errors import RequestError
 

@@ -5,14 +5,15 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
-from regard.data.formats.text import Column, Row, lines
+from regard.data.files.lines import lines
+from regard.data.files.records import objects
+from regard.data.formats.base import Column, Row
 from regard.data.problems import Problems
 from regard.errors import RequestError, nearest
 from regard.system.plain_json import read_json
 
-__all__ = ["edits", "objects", "read"]
+__all__ = ["edits", "read"]
 
 
 def read(
@@ -103,26 +104,6 @@ def _with_value(text: str, key: str, value: str | list[str]) -> str:
 def _behind(pattern: re.Pattern[str], text: str, at: int) -> int:
     match = pattern.match(text, at)
     return match.end() if match else at
-
-
-def objects(path: str | Path, problems: Problems) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The number and the object of each line; lines that hold none are reported."""
-    file = str(path)
-    for number, text in lines(path, problems):
-        if text is None:
-            continue
-        if not text.strip():
-            problems.add(file, number, "empty")
-            continue
-        try:
-            value = read_json(text)
-        except ValueError as error:
-            problems.add(file, number, "not JSON", str(error))
-            continue
-        if isinstance(value, dict):
-            yield number, value
-        else:
-            problems.add(file, number, "not a JSON object", f"it is a {type(value).__name__}")
 
 
 def _is_text(value: object) -> bool:

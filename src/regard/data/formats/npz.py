@@ -1,7 +1,7 @@
 """Arrays of an `.npz` file: an example for each place of them, a column for each array.
 
 An array of pictures (N, H, W) or (N, H, W, 3) gives addresses (`digits.npz#17`, see
-`regard.data.pictures`), an array (N,) its values as text.
+`regard.data.images.images`), an array (N,) its values as text.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,8 +10,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from regard.data.formats.text import Column, Row, check_columns, regular
-from regard.data.npz import IMAGES, arrays
+from regard.data.files.npz import IMAGES, arrays
+from regard.data.files.packing import regular
+from regard.data.formats.base import Column, Row, check_columns
 from regard.data.problems import Problems
 from regard.errors import RequestError
 

@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from regard.data.documents import Mention, Relation, RelationDocument
-from regard.data.formats.text import lines
+from regard.data.annotations.documents import Mention, Relation, RelationDocument
+from regard.data.files.lines import lines
 from regard.data.problems import Problems
 from regard.errors import RequestError
 

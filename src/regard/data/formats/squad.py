@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from regard.data.formats.text import Column, Row, check_columns, whole_bytes
+from regard.data.files.packing import whole_bytes
+from regard.data.formats.base import Column, Row, check_columns
 from regard.data.problems import Problems
 from regard.errors import RequestError
 from regard.system.plain_json import read_json

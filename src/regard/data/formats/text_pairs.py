@@ -6,7 +6,8 @@ Paragraphs and lines stay as they are. A row stands on line 1 of its text file.
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from regard.data.formats.text import LONGEST, Column, Row, check_columns
+from regard.data.files.lines import LONGEST
+from regard.data.formats.base import Column, Row, check_columns
 from regard.data.problems import Problems
 from regard.errors import RequestError
 

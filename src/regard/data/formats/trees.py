@@ -13,9 +13,10 @@ a comment (the heads of the old Penn files are of stars). Columns: `words`, divi
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from regard.data.formats.text import LONGEST, Column, Row, check_columns, lines
+from regard.data.annotations.trees import Tree, cleaned
+from regard.data.files.lines import LONGEST, lines
+from regard.data.formats.base import Column, Row, check_columns
 from regard.data.problems import Problems
-from regard.data.trees import Tree, cleaned
 from regard.errors import RequestError
 
 __all__ = ["COLUMNS", "read"]

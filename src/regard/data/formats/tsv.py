@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from regard.data.formats.text import Column, Row, lines
+from regard.data.files.lines import lines
+from regard.data.formats.base import Column, Row
 from regard.data.problems import Problems
 from regard.errors import RequestError, nearest
 

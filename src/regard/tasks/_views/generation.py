@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import roles, watch
-from regard.data.packed import RaggedIds
-from regard.data.tokenize import Tokenizer
+from regard.data.ragged import RaggedIds
+from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RequestError, nearest
 from regard.protocols import BOS, EOS
 from regard.tasks._views.loaded import LoadedModel, name_of

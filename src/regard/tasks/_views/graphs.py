@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from regard.data.graph import Graph
+from regard.data.graphs.graph import Graph
 from regard.errors import RequestError
 from regard.tasks._views.answers import bars, ranked
 from regard.tasks._views.loaded import LoadedModel, name_of

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention import Record, watch
-from regard.data.pictures import png
+from regard.data.images.images import png
 from regard.fields.image import ImageColumn
 from regard.system.devices import device_of
 from regard.tasks._views.answers import bars, ranked

@@ -5,7 +5,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from torch import nn
 
-from regard.data.tokenize import Tokenizer
+from regard.data.text.tokenizer import Tokenizer
 from regard.tasks.prediction import Prediction
 
 __all__ = ["LoadedModel", "name_of"]

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from regard.data.trees import ANY, Tree, rebuilt
+from regard.data.annotations.linearized_trees import rebuilt
+from regard.data.annotations.trees import ANY, Tree
 from regard.tasks._views import generation
 from regard.tasks._views.loaded import LoadedModel
 from regard.tasks.parsing import apart

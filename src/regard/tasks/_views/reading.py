@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from regard.attention import watch
-from regard.data.reading import Question, parse
+from regard.data.passages.questions import Question, parse
 from regard.errors import RequestError
 from regard.tasks._views.answers import bars, ranked
 from regard.tasks._views.loaded import LoadedModel, name_of

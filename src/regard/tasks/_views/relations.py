@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 
 from regard.attention import watch
-from regard.data.documents import Mention, Relation, RelationDocument
-from regard.data.tokenize import Encoding
+from regard.data.annotations.documents import Mention, Relation, RelationDocument
+from regard.data.text.tokenizer import Encoding
 from regard.errors import RequestError
 from regard.fields.annotated import places_of
 from regard.tasks._views.answers import bars

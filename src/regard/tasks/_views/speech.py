@@ -4,14 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.data import pictures, sounds
-from regard.data.log_mel import HOP
-from regard.errors import RequestError
+from regard.data.audio import audio
+from regard.data.audio.log_mel import HOP, spectrogram
 from regard.fields.sound import SoundColumn
 from regard.protocols import Generator
 from regard.system.devices import device_of
@@ -35,7 +33,7 @@ def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> Vi
 
 
 def _frames(column: SoundColumn, count: int) -> Axis:
-    return replace(sound_axis(column.frames(0), count), audio=sounds.wav(column.sounds[0]))
+    return replace(sound_axis(column.frames(0), count), audio=audio.wav(column.sounds[0]))
 
 
 def sound_axis(frames: Float[Tensor, "frames numbers"], count: int) -> Axis:
@@ -43,17 +41,6 @@ def sound_axis(frames: Float[Tensor, "frames numbers"], count: int) -> Axis:
     seconds = HOP * max(-(-len(frames) // max(count, 1)), 1)
     names = [f"{i * seconds:.2f} s" for i in range(count)]
     return Axis(names, "audio", seconds=seconds, image=spectrogram(frames[:, :-1].T))
-
-
-def spectrogram(mel: Float[Tensor, "filters frames"]) -> bytes | None:
-    """Log-mel frames as a PNG's bytes, low tones at the bottom; None without Pillow."""
-    levels = mel.flip(0).numpy()
-    low, high = np.percentile(levels, [5, 99.5])
-    gray = np.clip((levels - low) / max(high - low, 1e-6) * 255, 0, 255).astype(np.uint8)
-    try:
-        return pictures.png(gray[..., None])
-    except RequestError:
-        return None
 
 
 @torch.inference_mode()

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from regard.data.stories import told
+from regard.data.passages.stories import told
 from regard.errors import RequestError
 from regard.tasks._views.answers import bars, ranked
 from regard.tasks._views.loaded import LoadedModel, name_of

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from regard.attention import watch
-from regard.data.tokenize import SPACE
+from regard.data.text.tokenizer import SPACE
 from regard.errors import RequestError
 from regard.protocols import BOS, EOS
 from regard.system.devices import device_of

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from regard.data.tag_schemes import repaired, spans_of
+from regard.data.annotations.tag_schemes import repaired, spans_of
 from regard.errors import RequestError
 from regard.tasks._views.loaded import LoadedModel
 from regard.tasks._views.usual import watched

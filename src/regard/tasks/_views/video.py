@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from regard.data.pictures import png
+from regard.data.images.images import png
 from regard.fields.clip import ClipColumn
 from regard.tasks._views.attended import view_of
 from regard.tasks._views.loaded import LoadedModel

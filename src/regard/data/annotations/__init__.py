@@ -1,0 +1,1 @@
+"""Annotated texts: documents with mentions, tag schemes, trees, predicates."""

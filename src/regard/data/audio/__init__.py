@@ -1,0 +1,1 @@
+"""Sound: decoding and log-mel spectrograms."""

@@ -1,0 +1,1 @@
+"""Files of records: packing, lines, and which format a file has."""

@@ -1,0 +1,273 @@
+"""Files of lines, plain or compressed: `.gz` and `.zst`."""
+
+import gzip
+import io
+import stat
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from importlib import import_module
+from io import BufferedIOBase, BufferedReader, BytesIO, FileIO
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from regard.errors import RegardError, RequestError
+
+__all__ = [
+    "INFLATED",
+    "MAGIC",
+    "PACKED",
+    "SMALL",
+    "Unreadable",
+    "check",
+    "reading",
+    "regular",
+    "unpacked",
+    "unreadable",
+    "whole_bytes",
+    "writing",
+    "zstd",
+]
+
+PACKED = (".gz", ".zst")
+"""How names of compressed files end."""
+
+LEVEL = {".gz": 6, ".zst": 3}
+
+
+class Unreadable(RegardError):
+    """A shard that cannot be read to its end: the others can."""
+
+
+def check(suffix: str) -> None:
+    """See that such files can be read here.
+
+    Raises:
+        RequestError: nothing is installed that reads `.zst`.
+    """
+    if suffix == ".zst":
+        zstd()
+
+
+@contextmanager
+def reading(path: Path, suffix: str) -> Iterator["_Careful"]:
+    """A binary file, unpacked while it is read.
+
+    Raises:
+        Unreadable: it is not there, damaged, or ends early.
+    """
+    with ExitStack() as stack:
+        try:
+            raw = stack.enter_context(open(path, "rb"))
+        except OSError as error:
+            raise unreadable(error) from error
+        file: Any = raw
+        if suffix == ".gz":
+            file = stack.enter_context(gzip.GzipFile(fileobj=raw))
+        elif suffix == ".zst":
+            file = stack.enter_context(unpacked(raw))
+        yield _Careful(file)
+
+
+class _Careful:
+    """A file whose errors say that it is the shard that cannot be read."""
+
+    def __init__(self, file: io.BufferedIOBase) -> None:
+        self.file = file
+
+    def readline(self, size: int = -1) -> bytes:
+        try:
+            return self.file.readline(size)
+        except (OSError, EOFError, zlib.error) as error:
+            raise unreadable(error) from error
+
+
+def unreadable(error: Exception) -> Unreadable:
+    """What is wrong with a shard, in one sentence."""
+    if isinstance(error, FileNotFoundError):
+        return Unreadable("it is not there any more")
+    said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    damaged = "" if isinstance(error, OSError) and error.errno else "damaged or cut off: "
+    return Unreadable(f"could not be read: {damaged}{' '.join(said.lower().split())}")
+
+
+@contextmanager
+def writing(path: Path, suffix: str) -> Iterator[Any]:
+    """A new binary file, packed while it is written; the same bytes give the same file."""
+    with open(path, "wb") as raw:
+        if suffix == ".gz":
+            with gzip.GzipFile("", "wb", LEVEL[suffix], fileobj=raw, mtime=0) as packed:
+                yield packed
+        elif suffix == ".zst":
+            with zstd().writer(raw, LEVEL[suffix]) as packed:
+                yield packed
+        else:
+            yield raw
+
+
+MAGIC = b"\x28\xb5\x2f\xfd"
+"""What a frame begins with."""
+
+
+SIZE = 1 << 17
+
+
+FED = 1 << 11
+"""Bytes unpacked at once: they become 64 MiB at the most."""
+
+
+def unpacked(raw: Any) -> io.BufferedReader:
+    """What a file of frames holds, one behind another, unpacked while it is read.
+
+    Args:
+        raw: a binary file, closed with what is returned.
+
+    Raises:
+        RequestError: nothing is installed that reads it.
+    """
+    return io.BufferedReader(_Unpacking(raw), SIZE)
+
+
+class _Unpacking(io.RawIOBase):
+    """What frames hold; OSError where one is damaged or ends early."""
+
+    def __init__(self, raw: Any) -> None:
+        self.raw, self.frame, self.ready, self.fed = raw, zstd().decompressor(), b"", b""
+        self.begun = False
+
+    def readable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        if not self.closed:
+            self.raw.close()
+        super().close()
+
+    def readinto(self, buffer: Any) -> int:
+        while not self.ready:
+            data = self.fed or self.raw.read(FED)
+            if not data:
+                if self.begun:
+                    raise OSError("it ends within a frame")
+                return 0
+            if self.frame.eof:
+                self.frame = zstd().decompressor()
+            try:
+                self.ready = self.frame.decompress(data)
+            except zstd().error as error:
+                raise OSError(str(error)) from None
+            self.fed = self.frame.unused_data if self.frame.eof else b""
+            self.begun = not self.frame.eof
+        count = min(len(buffer), len(self.ready))
+        buffer[:count], self.ready = self.ready[:count], self.ready[count:]
+        return count
+
+
+class _Zstd(NamedTuple):
+    """What reads and writes `.zst`; the writer takes a file and a level."""
+
+    decompressor: Callable[[], Any]
+    writer: Callable[[Any, int], Any]
+    error: type[Exception]
+
+
+@cache
+def zstd() -> _Zstd:
+    """Python's own from 3.14, else the package `zstandard`.
+
+    Raises:
+        RequestError: neither is there.
+    """
+    try:
+        own = import_module("compression.zstd")
+        return _Zstd(
+            own.ZstdDecompressor,
+            lambda raw, level: own.ZstdFile(raw, "w", level=level),
+            own.ZstdError,
+        )
+    except ImportError:
+        pass
+    try:
+        found = import_module("zstandard")
+    except ImportError:
+        raise RequestError(".zst files need zstandard: pip install 'regard[zstd]'") from None
+    return _Zstd(
+        lambda: found.ZstdDecompressor().decompressobj(),
+        lambda raw, level: found.ZstdCompressor(level=level).stream_writer(raw, closefd=False),
+        found.ZstdError,
+    )
+
+
+INFLATED, SMALL = 100, 1 << 26
+"""How many times larger than itself a gzip file that is read at once may become, if it becomes more
+than so many bytes: texts become 3 to 10 times as large, a file that was made to fill the memory up
+to 1,032 times."""
+
+
+def whole_bytes(path: str | Path) -> bytes:
+    """The bytes of a file that is read at once, unzipped where it is gzip.
+
+    Raises:
+        RequestError: no such file, a damaged gzip file, or one that would fill the memory.
+    """
+    raw = regular(path).read_bytes()
+    if raw[:2] != b"\x1f\x8b":
+        return raw
+    most = max(SMALL, INFLATED * len(raw))
+    try:
+        with gzip.GzipFile(fileobj=BytesIO(raw)) as zipped:
+            found = zipped.read(most + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise RequestError(f"{path}: damaged gzip file: {error}") from error
+    if len(found) > most:
+        raise RequestError(
+            f"{path}: this gzip file of {len(raw):,} bytes unpacks to more than {most:,}; "
+            "unpack it yourself if that is meant"
+        )
+    return found
+
+
+def regular(path: str | Path) -> Path:
+    """The path, if there is a file that ends: no folder, no pipe, no device, no loop of links.
+
+    Raises:
+        RequestError: what is there instead.
+    """
+    found = Path(path)
+    try:
+        mode = found.stat().st_mode
+    except FileNotFoundError:
+        raise RequestError(f"there is no file {path}") from None
+    except OSError as error:  # a loop of links, a folder that may not be entered
+        why = (error.strerror or str(error)).lower()
+        raise RequestError(f"{path}: a file was expected: {why}") from None
+    if not stat.S_ISREG(mode):
+        kind = next((said for told, said in _KINDS.items() if told(mode)), "no file")
+        raise RequestError(f"{path} is {kind}; a file was expected")
+    return found
+
+
+_KINDS = {
+    stat.S_ISDIR: "a folder",
+    stat.S_ISFIFO: "a pipe",
+    stat.S_ISSOCK: "a socket",
+    stat.S_ISCHR: "a device",
+    stat.S_ISBLK: "a device",
+}
+
+
+def _opened(path: str | Path) -> BufferedIOBase:
+    """A binary file; unpacked if its first bytes say gzip or Zstandard, whatever its name."""
+    if str(path) != "-":
+        regular(path)
+    raw = sys.stdin.buffer if str(path) == "-" else open(path, "rb")  # noqa: SIM115
+    file = cast(BufferedReader, raw)
+    if file.peek(2)[:2] == b"\x1f\x8b":
+        zipped = gzip.GzipFile(fileobj=file)
+        zipped.myfileobj = cast(FileIO, file)  # closed with it
+        return zipped
+    if file.peek(4)[:4] == MAGIC:
+        return unpacked(file)
+    return file

@@ -1,0 +1,45 @@
+"""A row as every reader of a format gives it, and checks that readers share."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from regard.errors import RequestError, nearest
+
+__all__ = ["Column", "Row", "check_columns", "whole_number"]
+
+
+Column = str | int
+"""The name of a column, or its number counted from 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One example as read: its fields, and where it stands."""
+
+    fields: dict[str, str]
+    file: str
+    line: int
+
+
+def check_columns(what: str, columns: Mapping[str, Column], known: Sequence[str]) -> None:
+    """Refuse columns that a format with the same ones in every file does not have.
+
+    Raises:
+        RequestError: naming the column, what it is for, and the nearest that there is.
+    """
+    for field, column in columns.items():
+        if column not in known:
+            hint = nearest(str(column), known)
+            raise RequestError(f"{what} have no column {column!r} for {field!r}: {hint}")
+
+
+def whole_number(text: str) -> int | None:
+    """The number that up to 18 decimal digits say; None for anything else.
+
+    `int` alone fails at more than 4,300 digits with an error of its own.
+
+    Example:
+        >>> whole_number("12"), whole_number("-1"), whole_number("1" * 5000)
+        (12, None, None)
+    """
+    return int(text) if text.isdecimal() and len(text) <= 18 else None

@@ -1,0 +1,1 @@
+"""Graphs: their files, checks, neighbors and scaling."""

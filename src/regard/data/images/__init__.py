@@ -1,0 +1,1 @@
+"""Images and video: decoding, augmentation, backbones, synthetic sets."""

@@ -1,0 +1,1 @@
+"""Features of a pair of texts or concepts."""

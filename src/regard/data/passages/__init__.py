@@ -1,0 +1,1 @@
+"""Longer texts: questions about passages, stories, running text."""

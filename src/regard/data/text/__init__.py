@@ -1,0 +1,1 @@
+"""Text: tokenizers, vocabularies, words and their forms."""
