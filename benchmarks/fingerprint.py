@@ -14,7 +14,7 @@ import time
 import torch
 
 from regard.decode import Greedy
-from regard.decode.packed import packed
+from regard.decode.program.choosing import packed
 from regard.models.transformer import Transformer
 from regard.native.fingerprint import fingerprint
 

@@ -9,7 +9,7 @@ import torch
 from common import Base  # of shared/peers
 
 from regard.decode import Beam
-from regard.decode.packed import packed
+from regard.decode.program.choosing import packed
 from regard.layers.deferred_logits import deferring
 from regard.models.transformer import Transformer
 from regard.protocols import PAD

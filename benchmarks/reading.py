@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 import regard
-from regard.metrics.interval import paired
 from regard.metrics.score import Sums
+from regard.metrics.significance import paired
 from regard.metrics.squad import exact_match, span_f1
 from regard.tasks import _guesses
 from regard.tasks.questions import QuestionDataset, ReaderVocabulary

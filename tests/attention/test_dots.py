@@ -31,8 +31,7 @@ from regard.attention._ops.cpu.dots import CALL, dots
 from regard.attention.call import Call
 from regard.attention.ragged import ragged_is_faster
 from regard.errors import RequestError
-
-from .reference import slow_attend
+from tests.attention.reference import slow_attend
 
 pytestmark = pytest.mark.skipif(
     native.unavailable_reason(CALL) is not None, reason="no C functions here"

@@ -24,8 +24,7 @@ from regard.attention import (
 from regard.attention._ops.cpu.dots import CALL
 from regard.attention.ragged import ragged_is_faster
 from regard.errors import RequestError
-
-from .test_dots import LEVELS, check_packed, check_twice, relative
+from tests.attention.test_dots import LEVELS, check_packed, check_twice, relative
 
 pytestmark = pytest.mark.skipif(
     native.unavailable_reason(CALL) is not None, reason="no C functions here"

@@ -20,8 +20,7 @@ from regard.attention import (
 )
 from regard.attention._kernels.dispatch import table
 from regard.errors import RequestError
-
-from .combine import CARRIES, POSITIONS, READS, SCORES, SELECTS, D
+from tests.attention.combine import CARRIES, POSITIONS, READS, SCORES, SELECTS, D
 
 SIZES = [(0, 3, 5), (2, 0, 5), (2, 3, 0), (2, 0, 0), (0, 0, 0)]
 MASKS = {

@@ -27,8 +27,7 @@ from regard.attention import (
 )
 from regard.attention.ragged import _padded
 from regard.errors import RequestError
-
-from .combine import SCORES, D
+from tests.attention.combine import SCORES, D
 
 SCORES = SCORES | {
     "biaffine, a head each": lambda: Biaffine(D, D, key_bias=True, heads=2),

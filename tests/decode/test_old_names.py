@@ -6,7 +6,7 @@ from regard import decode
 from regard.data.text.tokenizer import Tokenizer
 from regard.decode import Beam, Greedy, Sample
 from regard.errors import RequestError
-from tests.decode.test_search import SOURCES
+from tests.decode.test_decoder import SOURCES
 from tests.decode.toy import Markov
 
 OLD = {"size": 3, "length": 0.5, "no_repeat": 2, "repetition": 1.5, "coverage": 0.2}

@@ -6,12 +6,11 @@ import pytest
 import torch
 
 from regard import native
-from regard.decode import packed_recurrent
-from regard.decode.packed import packed
-from regard.decode.packed_recurrent import _READ, _READ_CALL
-from regard.decode.panels import Panels
-
-from .test_packed import a_transformer, an_rnnsearch, sources
+from regard.decode.program import by_hand_recurrent
+from regard.decode.program.by_hand_recurrent import _READ, _READ_CALL
+from regard.decode.program.choosing import packed
+from regard.decode.program.packed_weights import Panels
+from tests.decode.program.test_choosing import a_transformer, an_rnnsearch, sources
 
 pytestmark = pytest.mark.skipif(native.library() is None, reason="no compiled library")
 SPANS = "lengths, offsets or spans that are out of range"
@@ -20,7 +19,7 @@ SPANS = "lengths, offsets or spans that are out of range"
 @pytest.fixture
 def unchecked(monkeypatch):
     """Packed models whose Python lets everything through."""
-    monkeypatch.setattr(packed_recurrent, "known", lambda ids, words, name: ids)
+    monkeypatch.setattr(by_hand_recurrent, "known", lambda ids, words, name: ids)
     monkeypatch.setattr(Panels, "_lengths", staticmethod(lambda source, lengths: lengths))
 
 

@@ -7,13 +7,14 @@ import pytest
 import torch
 
 from regard.attention.recording import active
-from regard.decode import Beam, Ensemble, Greedy, Sample, search
+from regard.decode import Beam, Ensemble, Greedy, Sample
+from regard.decode import decoder as search
 from regard.errors import RequestError
 from regard.models.luong import Luong
 from regard.protocols import EOS
-from tests.decode.test_packed import a_transformer, an_rnnsearch, sources
-from tests.decode.test_rules import avoiding
-from tests.decode.test_search import DECODERS, SOURCES
+from tests.decode.program.test_choosing import a_transformer, an_rnnsearch, sources
+from tests.decode.rules.test_avoid import avoiding
+from tests.decode.test_decoder import DECODERS, SOURCES
 from tests.decode.toy import Markov, rescore
 
 ALL = [

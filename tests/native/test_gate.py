@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import regard.attention._ops.cpu.located  # declares what is looked for
-import regard.decode.packed
+import regard.decode.program.choosing
 import regard.tasks.loss
 from regard import native
 from regard.attention._kernels import edges, features, local
@@ -22,8 +22,21 @@ from regard.layers import _crf_native
 from regard.native import _build, dropout, fingerprint, gate, gemm
 from regard.native.gate import BrokenContract, Function, Struct
 
-USERS = (regard.decode.packed, regard.tasks.loss, _crf_native, edges, features, split_halves, local,
-         additive_calls, dots, top, dropout, fingerprint, gemm)  # fmt: skip
+USERS = (
+    regard.decode.program.choosing,
+    regard.tasks.loss,
+    _crf_native,
+    edges,
+    features,
+    split_halves,
+    local,
+    additive_calls,
+    dots,
+    top,
+    dropout,
+    fingerprint,
+    gemm,
+)
 SOURCES = Path(native.__file__).parent
 needs_c = pytest.mark.skipif(native.library() is None, reason="no compiled library")
 GETTERS = {"regard_additive_width", "regard_vnni", "regard_multiplies", "regard_get_level",

@@ -8,7 +8,7 @@ import time
 import httpx
 import pytest
 
-from regard.decode.packed import PackedTransformer
+from regard.decode.program.choosing import PackedTransformer
 from regard.models.transformer import Transformer
 from regard.serve._batcher import Batcher
 from regard.serve._errors import Refusal

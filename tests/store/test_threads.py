@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from regard import native, store
-from regard.decode.packed import unsupported_reason
+from regard.decode.program.choosing import unsupported_reason
 from tests.store import toy
 
 THREADS = 8

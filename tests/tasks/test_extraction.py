@@ -10,7 +10,7 @@ import regard
 from regard.data.ragged import RaggedIds
 from regard.data.text.tokenizer import Tokenizer
 from regard.decode import Beam, Greedy
-from regard.decode.extraction import FEATURES, Extraction
+from regard.decode.rules.extractive import FEATURES, Extraction
 from regard.errors import RequestError
 from regard.fields.copied import CopiedColumn
 from regard.protocols import UNK

@@ -19,8 +19,7 @@ from regard.tasks.language import Language
 from regard.tasks.translation import Translation
 from regard.train.lanes import LaneStream
 from regard.train.settings import Training
-
-from . import runs
+from tests.train import runs
 
 
 class Numbers:

@@ -8,8 +8,7 @@ import pytest
 
 from regard.recipe import load
 from regard.train import fit, work
-
-from . import runs
+from tests.train import runs
 
 PROGRAM = """
 from pathlib import Path

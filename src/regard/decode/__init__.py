@@ -4,9 +4,9 @@
     hypotheses = decoder(model, source)        # one list a sentence
     for found in decoder.steps(model, source): # the same after each step, with what is found so far
 
-`greedy` and `sample` follow hypotheses one by one (`walk`), `beam` lets them compete; what they
-share (limits, forced prefixes, eval mode) is in `search`; what may not come or must come is in
-`rules` and `must`. All speak to `encode`, `start` and `step` alone, and an `Ensemble` of models is
+`greedy` and `sample` follow hypotheses one by one (`single_path`), `beam` lets them compete; what
+they share (limits, forced prefixes) is in `decoder` and `request`; what may not come or must come
+is in `rules/`. All speak to `encode`, `start` and `step` alone, and an `Ensemble` of models is
 one model to them.
 """
 
@@ -16,12 +16,12 @@ from dataclasses import fields
 from typing import Any
 
 from regard.decode.beam import Beam
+from regard.decode.decoder import Decoder
 from regard.decode.ensemble import Ensemble
 from regard.decode.greedy import Greedy
 from regard.decode.hypothesis import Hypothesis
 from regard.decode.penalties import PENALTIES, gnmt, power
 from regard.decode.sample import Sample
-from regard.decode.search import Decoder
 from regard.errors import RequestError, nearest
 from regard.settings import old_names
 from regard.settings.ranges import within

@@ -25,8 +25,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from regard.decode.beam_search import BeamSearch
-from regard.decode.search import Decoder, Request, SoFar, check
-from regard.decode.waiting import waited_for
+from regard.decode.decoder import Decoder, check
+from regard.decode.request import Request, SoFar, waited_for
 from regard.settings.old_names import DECODER, renaming
 
 __all__ = ["Beam"]

@@ -21,9 +21,9 @@ from regard.attention.mask import take
 from regard.decode.coverage import Covered
 from regard.decode.history import End, History
 from regard.decode.hypothesis import Hypothesis
-from regard.decode.must import Must
-from regard.decode.panels import Panels
-from regard.decode.search import IMPOSSIBLE, Request, SoFar, forced, within_vocabulary
+from regard.decode.program.packed_weights import Panels
+from regard.decode.request import IMPOSSIBLE, Request, SoFar, forced, within_vocabulary
+from regard.decode.rules.forced_words import Must
 from regard.decode.top import leading, log_probabilities, top
 from regard.protocols import EOS, PAD, Decoding
 

@@ -16,12 +16,12 @@ from regard.attention import watch
 from regard.attention.mask import take
 from regard.attention.recording import watching
 from regard.decode.ensemble import Ensemble
-from regard.decode.panels import Panels
+from regard.decode.program.packed_weights import Panels
 from regard.errors import RequestError
 
 if TYPE_CHECKING:
     from regard.attention.recording import Seen
-    from regard.decode.search import Request
+    from regard.decode.request import Request
 
 __all__ = ["LEAST", "Covered"]
 

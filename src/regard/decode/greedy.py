@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from regard.decode.search import Decoder, Request, SoFar
+from regard.decode.decoder import Decoder
+from regard.decode.request import Request, SoFar
+from regard.decode.single_path import walk
 from regard.decode.top import top
-from regard.decode.walk import walk
 from regard.settings.old_names import DECODER, renaming
 
 __all__ = ["Greedy"]

@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.decode.search import Decoder, Request, SoFar, check
+from regard.decode.decoder import Decoder, check
+from regard.decode.request import Request, SoFar
+from regard.decode.single_path import walk
 from regard.decode.top import top
-from regard.decode.walk import walk
 from regard.settings.old_names import DECODER, renaming
 
 __all__ = ["Sample"]

@@ -8,21 +8,21 @@ from regard.metrics.calibration import (
     reliability,
 )
 from regard.metrics.captions import caption_bleu, caption_rouge, cider_d
-from regard.metrics.classes import accuracy, directed_f1, f1_of, macro_f1
+from regard.metrics.classification import accuracy, directed_f1, f1_of, macro_f1
 from regard.metrics.correlation import mean_squared_error, pearson, spearman
 from regard.metrics.distance import edit_distance, nearest_variant
-from regard.metrics.interval import Difference, Interval, bootstrap, paired
-from regard.metrics.labels import micro_f1
+from regard.metrics.error_rates import cer, per, wer, word_error_rate
 from regard.metrics.likelihood import perplexity
+from regard.metrics.multilabel import micro_f1
 from regard.metrics.parsing import COLLINS, Parameters, evalb
 from regard.metrics.ranking import mean_average_precision, mean_reciprocal_rank
-from regard.metrics.rates import cer, per, wer, word_error_rate
 from regard.metrics.roles import Proposition, srl_eval
 from regard.metrics.score import Score, Sums
+from regard.metrics.significance import Difference, Interval, bootstrap, paired
 from regard.metrics.spans import conlleval, seqeval_strict
 from regard.metrics.squad import exact_match, span_f1
-from regard.metrics.summaries import copied_names, length_ratio, novelty, repetition
-from regard.metrics.summarization import rouge
+from regard.metrics.summary_rouge import rouge
+from regard.metrics.summary_statistics import copied_names, length_ratio, novelty, repetition
 from regard.metrics.translation import bleu, chrf
 
 __all__ = [

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from regard.metrics.interval import bootstrap
 from regard.metrics.score import Score, Sums
+from regard.metrics.significance import bootstrap
 
 __all__ = ["Counts", "Span", "f1", "joined_spans", "precision", "rates", "recall", "scored"]
 

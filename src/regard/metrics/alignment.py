@@ -10,8 +10,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.errors import RequestError
-from regard.metrics.interval import bootstrap
 from regard.metrics.score import Score, Sums, signature
+from regard.metrics.significance import bootstrap
 
 __all__ = ["Link", "Links", "aer", "hard_alignment", "read_links"]
 

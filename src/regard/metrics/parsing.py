@@ -24,8 +24,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from regard.errors import RequestError, nearest
-from regard.metrics.interval import bootstrap
 from regard.metrics.score import Score, Sums, signature
+from regard.metrics.significance import bootstrap
 
 __all__ = ["COLLINS", "Parameters", "evalb"]
 

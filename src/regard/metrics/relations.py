@@ -7,7 +7,7 @@ import numpy as np
 
 from regard.errors import RequestError
 from regard.metrics._tables import f1, precision, recall, scored
-from regard.metrics.labels import counts_of_sets
+from regard.metrics.multilabel import counts_of_sets
 from regard.metrics.score import Score, Sums, signature
 
 __all__ = ["hypernyms", "read_tree", "relation_scores", "without_hypernyms"]

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from regard.errors import RequestError, nearest
-from regard.metrics.interval import Interval
 from regard.metrics.score import References, Score, Sums, variants
+from regard.metrics.significance import Interval
 
 __all__ = ["bleu", "chrf"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.addresses import URL, only_bytes
-from regard.decode.waiting import Waiting, ending_when, waiting
+from regard.decode.request import Waiting, ending_when, waiting
 from regard.errors import RequestError
 from regard.serve._job import Job
 from regard.serve._models import Served

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from regard.data.ragged import RaggedIds
 from regard.data.text.tokenizer import Tokenizer
 from regard.decode import Beam
-from regard.decode.extraction import FEATURES, Extraction
 from regard.decode.mert import rounds
+from regard.decode.rules.extractive import FEATURES, Extraction
 from regard.errors import RequestError
 from regard.fields.copied import CopiedColumn
 from regard.protocols import UNK

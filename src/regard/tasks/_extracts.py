@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from regard.fields.documents import sentences_of
-from regard.metrics.summaries import overlap
-from regard.metrics.summarization import unicode_words
+from regard.metrics.summary_rouge import unicode_words
+from regard.metrics.summary_statistics import overlap
 
 __all__ = ["lead", "oracle"]
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from regard.data.batch import plan
 from regard.data.dataset import Column, Dataset, Table
-from regard.decode.waiting import for_inputs
+from regard.decode.request import for_inputs
 from regard.errors import RequestError
 from regard.fields import Field, KeyField
 from regard.metrics import Score

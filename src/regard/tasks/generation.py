@@ -16,8 +16,8 @@ from regard.data.ragged import RaggedIds
 from regard.data.storage.store import StoredTexts
 from regard.data.text.tokenizer import Tokenizer
 from regard.decode.ensemble import Ensemble
-from regard.decode.rules import Rule
-from regard.decode.waiting import telling
+from regard.decode.request import telling
+from regard.decode.rules.avoid import Rule
 from regard.errors import RequestError
 from regard.fields import Bad, Field, TextField
 from regard.layers.deferred_logits import deferring

@@ -17,7 +17,7 @@ from regard.errors import RequestError, nearest
 from regard.fields import Field
 from regard.fields.graph import GraphData, GraphField, Paths
 from regard.metrics import Score, accuracy
-from regard.metrics.labels import f1_of_counts, micro_f1
+from regard.metrics.multilabel import f1_of_counts, micro_f1
 from regard.system.devices import device_of
 from regard.tasks.base import Task
 from regard.tasks.given import Asked, Data

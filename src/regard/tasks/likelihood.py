@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from regard.data.batch import plan
-from regard.decode.search import frozen
+from regard.decode.eval_mode import frozen
 from regard.errors import nearest
 from regard.fields import Bad, Field
 from regard.protocols import PAD

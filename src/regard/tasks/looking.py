@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from regard.attention import watch
 from regard.attention.recomputed_weights import weights_with_gradient
 from regard.attention.recording import Record, Seen, watching
-from regard.decode.search import frozen
+from regard.decode.eval_mode import frozen
 from regard.errors import RequestError, nearest
 from regard.protocols import BOS, EOS
 

@@ -23,7 +23,7 @@ from regard.fields import Field, StoryField, TextField
 from regard.fields.story import SentenceTable
 from regard.fields.text import with_vocabularies
 from regard.metrics import Score
-from regard.metrics.stories import task_errors
+from regard.metrics.story_questions import task_errors
 from regard.protocols import UNK
 from regard.system.devices import device_of
 from regard.tasks import corpus, given

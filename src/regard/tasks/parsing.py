@@ -11,8 +11,8 @@ from regard.data.annotations.linearized_trees import rebuilt
 from regard.data.annotations.trees import Tree, escaped
 from regard.data.ragged import RaggedIds
 from regard.data.text.tokenizer import Tokenizer
-from regard.decode.rules import Rule
-from regard.decode.trees import Trees
+from regard.decode.rules.avoid import Rule
+from regard.decode.rules.trees import Trees
 from regard.errors import RequestError
 from regard.fields import Field, TreeField
 from regard.metrics import Score, evalb

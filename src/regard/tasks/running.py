@@ -6,7 +6,7 @@ from typing import Any
 from torch import nn
 
 from regard.decode.beam import Beam
-from regard.decode.running import RunningBeam, unsupported_reason
+from regard.decode.continuous_batching import RunningBeam, unsupported_reason
 from regard.system.devices import device_of
 from regard.tasks.base import Task
 from regard.tasks.generation import Generation

@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from regard.data.batch import PairBatch, plain
-from regard.decode.search import frozen
+from regard.decode.eval_mode import frozen
 from regard.errors import RequestError, nearest
 from regard.layers.copy_mixture import DeferredMixture
 from regard.layers.deferred_logits import DeferredLogits, deferring

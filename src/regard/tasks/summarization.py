@@ -11,12 +11,12 @@ from torch import nn
 
 from regard.data.text.copied_words import OwnWords
 from regard.data.text.tokenizer import Tokenizer
-from regard.decode.extraction import Extraction, never
-from regard.decode.rules import Rule
+from regard.decode.rules.avoid import Rule
+from regard.decode.rules.extractive import Extraction, never
 from regard.errors import RequestError
 from regard.fields import CopiedField, CopyingField, Field
 from regard.metrics import Score, copied_names, length_ratio, novelty, repetition, rouge
-from regard.metrics.summarization import ROUGE
+from regard.metrics.summary_rouge import ROUGE
 from regard.protocols import BOS, EOS, UNK, Covering, Inputs
 from regard.system.devices import device_of
 from regard.tasks import _extraction, _extracts

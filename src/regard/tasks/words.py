@@ -21,7 +21,7 @@ from regard.data.files.lines import lines as read_lines
 from regard.data.problems import Problems
 from regard.data.ragged import RaggedIds
 from regard.data.text.tokenizer import Tokenizer, word_groups
-from regard.decode.search import frozen
+from regard.decode.eval_mode import frozen
 from regard.errors import RequestError
 from regard.metrics.alignment import Link, hard_alignment
 from regard.protocols import EOS, UNK

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from regard import _weights, decode, tasks
-from regard.decode import packed
+from regard.decode.program import choosing
 from regard.recipe import Recipe
 from regard.train.average import average
 from regard.train.state import load_weights, set_weights, weights_of
@@ -150,10 +150,10 @@ def evaluate(recipe: Recipe, built: "Built", work: Work, test: Any) -> dict[str,
 def _low_precisions(recipe: Recipe, built: "Built", work: Work, test: Any) -> dict[str, Any]:
     """The scores with rounded weights, for models with a packed decoder."""
     asked = recipe.decode.get("precision", "float32")
-    if asked != "float32" or packed.unsupported_reason(work.model) is not None:
+    if asked != "float32" or choosing.unsupported_reason(work.model) is not None:
         return {}
     found = {}
-    for precision in packed.PRECISIONS[1:]:
+    for precision in choosing.PRECISIONS[1:]:
         outputs = built.task.predict(
             work.model, test, decode.build({**recipe.decode, "precision": precision}),
             built.data.fields, tokens=built.settings.validate.tokens,

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from regard.attention import Additive
 from regard.attention.recording import active, note
 from regard.attention.single_step import step_plan
-from regard.decode.panels import Linear, Panels, known, plain
+from regard.decode.program.packed_weights import Linear, Panels, known, plain
 from regard.layers.rnn import RESETS, UPDATES, Gated
 from regard.models.rnnsearch import RNNsearch
 from regard.native.gate import Function, Struct, declare

@@ -11,7 +11,7 @@ import torch
 from regard import native
 from regard.attention import Causal, RelativeValues, Sharpen, Softmax, watch
 from regard.decode import Beam, Ensemble, Greedy, Sample
-from regard.decode.packed import (
+from regard.decode.program.choosing import (
     PackedRecurrent,
     PackedTransformer,
     packed,
@@ -143,7 +143,7 @@ def test_steps_give_what_the_model_gives_at_once(variant, precision, level):
 def test_decoders_find_what_they_find_without_it(make, decoder, monkeypatch):
     model, (source, lengths) = make(), sources()
     fast = decoder(model, source, lengths, prefix=[[5], [], [7, 8], [], []])
-    monkeypatch.setattr("regard.decode.search.packed", lambda model, precision: model)
+    monkeypatch.setattr("regard.decode.decoder.packed", lambda model, precision: model)
     slow = decoder(model, source, lengths, prefix=[[5], [], [7, 8], [], []])
     for one, two in zip(fast, slow, strict=True):
         assert [h.tokens for h in one] == [h.tokens for h in two]
@@ -180,7 +180,7 @@ def test_an_ensemble_is_packed_model_by_model(beam, monkeypatch):
     fast = beam(ensemble, source, lengths)
     low = replace(beam, precision="int8")(ensemble, source, lengths)
     assert all(best for best in low)
-    monkeypatch.setattr("regard.decode.search.packed", lambda model, precision: model)
+    monkeypatch.setattr("regard.decode.decoder.packed", lambda model, precision: model)
     for one, two in zip(fast, beam(ensemble, source, lengths), strict=True):
         assert one[0].tokens == two[0].tokens
         assert one[0].score == pytest.approx(two[0].score, abs=1e-4)
@@ -253,7 +253,7 @@ def test_the_coverage_penalty_sees_what_a_packed_model_looks_at(make, monkeypatc
     fast = beam(model, source, lengths)
     low = Beam(coverage_penalty=0.3, precision="int8", **short)(model, source, lengths)
     assert all(best for best in low)
-    monkeypatch.setattr("regard.decode.search.packed", lambda model, precision: model)
+    monkeypatch.setattr("regard.decode.decoder.packed", lambda model, precision: model)
     slow, free = beam(model, source, lengths), Beam(**short)(model, source, lengths)
     for one, two in zip(fast, slow, strict=True):
         assert one[0].tokens == two[0].tokens
@@ -399,7 +399,7 @@ def test_what_cannot_be_packed_runs_as_it_is_and_says_why():
 @MODELS
 @pytest.mark.parametrize("level", LEVELS)
 def test_what_a_packed_model_looks_at_is_what_the_model_looks_at(make, level, monkeypatch):
-    from regard.decode import packed as module
+    from regard.decode.program import choosing as module
 
     model, (source, lengths) = make(), sources()
     with native.at_level(level):

@@ -8,8 +8,8 @@ import pytest
 
 from regard.errors import RequestError
 from regard.metrics import copied_names, length_ratio, novelty, repetition, rouge
-from regard.metrics.summaries import overlap
-from regard.metrics.summarization import unicode_words
+from regard.metrics.summary_rouge import unicode_words
+from regard.metrics.summary_statistics import overlap
 
 FROZEN = json.loads(
     (Path(__file__).parents[1] / "golden" / "rouge.json").read_text(encoding="utf-8")

@@ -10,8 +10,8 @@ from torch import nn
 from regard.attention import watch
 from regard.decode import Beam, Ensemble, Greedy, Sample
 from regard.decode.coverage import LEAST
-from regard.decode.must import met
-from regard.decode.rules import Avoid
+from regard.decode.rules.avoid import Avoid
+from regard.decode.rules.forced_words import met
 from regard.errors import RequestError
 from regard.models.rnnsearch import RNNsearch
 from regard.models.transformer import Transformer

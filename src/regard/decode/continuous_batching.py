@@ -20,11 +20,13 @@ import torch
 from torch import Tensor
 
 from regard.attention.recording import active
-from regard.decode import packed as packing
 from regard.decode.beam import Beam
 from regard.decode.beam_search import BeamSearch
+from regard.decode.decoder import Decoder
+from regard.decode.eval_mode import frozen
 from regard.decode.hypothesis import Hypothesis
-from regard.decode.search import Decoder, Sources, frozen
+from regard.decode.program import choosing as packing
+from regard.decode.request import Sources
 from regard.errors import RequestError
 from regard.protocols import Decoding, Generator, Inputs
 

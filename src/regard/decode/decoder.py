@@ -3,84 +3,31 @@
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from regard.decode.eval_mode import frozen
 from regard.decode.hypothesis import Hypothesis
-from regard.decode.packed import PRECISIONS, packed
-from regard.decode.panels import Panels
 from regard.decode.penalties import PENALTIES
-from regard.decode.rules import Phrases, Rule, no_repeat_ngram, repetition_penalty
-from regard.decode.waiting import waited_for
+from regard.decode.program.choosing import PRECISIONS, packed
+from regard.decode.request import (
+    Request,
+    SoFar,
+    Sources,
+    _table,
+    waited_for,
+)
+from regard.decode.rules.avoid import Phrases, Rule
+from regard.decode.rules.repetition import no_repeat_ngram, repetition_penalty
 from regard.errors import RequestError, nearest
-from regard.protocols import BOS, EOS, PAD, Decoding, Generator, Inputs, unpacked
+from regard.protocols import Generator, Inputs
 from regard.settings import old_names
 from regard.settings.old_names import renaming
 
-__all__ = [
-    "IMPOSSIBLE", "Decoder", "Gaining", "Request", "SoFar", "Sources", "check", "forced", "frozen",
-    "within_vocabulary",
-]  # fmt: skip
-
-SoFar = Callable[[], list[list[Hypothesis]]]
-"""Gives each sentence's hypotheses after a step, best first; tracing them takes time."""
-
-IMPOSSIBLE = -1e6
-"""The log-probability of a token that the model gives none but a prefix forces: search goes on."""
-
-
-@runtime_checkable
-class Gaining(Protocol):
-    """A rule that may raise the score of a token, by at most `gain`."""
-
-    gain: float
-
-
-@dataclass(frozen=True)
-class Request:
-    """One batch to decode: how far each sentence may go, and how it has to begin.
-
-    Args:
-        limits: the most tokens, EOS counted, of each sentence.
-        prefix: (B, P) forced tokens padded with PAD, or None.
-        source: what is decoded: ids (B, S), frames (B, S, D) or regions.
-        rules: what changes the scores of next tokens, one after the other.
-        force_words: for each sentence, what its output must have; None where nothing is asked.
-        lengths: (B,) of the sources.
-    """
-
-    model: Generator
-    decoding: Decoding
-    limits: list[int]
-    prefix: Tensor | None
-    source: Tensor
-    lengths: Tensor
-    rules: Sequence[Rule] = field(default_factory=tuple)
-    force_words: Phrases | None = None
-
-    def begin(self) -> tuple[Tensor, Tensor]:
-        """Give the first tokens to read and the log-probabilities so far: (B, 1) each."""
-        shape, device = (len(self.limits), 1), self.source.device
-        wide = torch.float32 if device.type == "mps" else torch.float64
-        first = torch.full(shape, BOS, dtype=torch.int64, device=device)
-        return first, torch.zeros(shape, dtype=wide, device=device)
-
-    @property
-    def gain(self) -> float:
-        """The most that the rules can add to the score of a token; 0 where they only take."""
-        rules: Sequence[object] = self.rules
-        return sum((rule.gain for rule in rules if isinstance(rule, Gaining)), 0.0)
-
-    def ruled(self, scores: Tensor, read: Tensor, rows: Tensor) -> Tensor:
-        """Scores (n, width, V) after every rule; read (n, width, t) is kept for them alone."""
-        for rule in self.rules:
-            scores = rule(scores, read, rows)
-        return scores
+__all__ = ["Decoder", "check"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -275,95 +222,3 @@ def _end(deadline: float | None) -> float | None:
     if not deadline > 0:
         raise RequestError(f"deadline: expected seconds, a number above 0, got {deadline!r}")
     return time.monotonic() + deadline
-
-
-@dataclass(frozen=True)
-class Sources:
-    """A batch and what is asked of its outputs, checked."""
-
-    inputs: Tensor | Inputs
-    source: Tensor
-    lengths: Tensor
-    starts: list[list[int]]
-    wanted: list[list[list[int]]]
-    rules: Sequence[Rule]
-
-    @classmethod
-    def of(
-        cls,
-        inputs: Tensor | Inputs,
-        lengths: Tensor | None,
-        prefix: Sequence[Sequence[int]] | None,
-        force_words: Phrases | None,
-        rules: Sequence[Rule],
-    ) -> "Sources":
-        source, lengths = unpacked(inputs, lengths)
-        if lengths is None:  # frames or regions, all of them real
-            size = source.shape[1] if source.dim() > 1 else 1
-            lengths = torch.full((len(source),), size, dtype=torch.int64, device=source.device)
-        prefixes = None if prefix is None else [[start] if len(start) else [] for start in prefix]
-        starts = [own[0] if own else [] for own in _checked("prefix", prefixes, len(source))]
-        wanted = _checked("force_words", force_words, len(source))
-        return cls(inputs, source, lengths, starts, wanted, rules)
-
-
-@contextmanager
-def frozen(model: Generator) -> Iterator[None]:
-    """Put every module below `model` in eval mode, and back in the mode it had."""
-    own = model.model if isinstance(model, Panels) else model
-    modules = list(own.modules()) if isinstance(own, nn.Module) else []
-    training = [m for m in modules if m.training]
-    for m in training:
-        m.training = False
-    try:
-        yield
-    finally:
-        for m in training:
-            m.training = True
-
-
-def forced(request: Request, step: int, rows: Tensor) -> Tensor | None:
-    """Give each active sentence's forced token at `step` (n, 1), PAD where free; None if all are.
-
-    Args:
-        request: the batch.
-        step: the number of tokens that all hypotheses have.
-        rows: (n,) the sentences that are still in the batch.
-    """
-    table = request.prefix
-    if table is None or step >= table.shape[1]:
-        return None
-    tokens = table[rows, step]
-    return tokens[:, None] if int(tokens.max()) != PAD else None
-
-
-def within_vocabulary(start: Tensor, size: int) -> None:
-    """Refuse forced tokens that a vocabulary of this size does not have."""
-    if (largest := int(start.max())) >= size:
-        raise RequestError(f"prefix: id {largest} is not in the model's vocabulary of {size}")
-
-
-def _checked(what: str, given: Phrases | None, sentences: int) -> list[list[list[int]]]:
-    """What is asked of each sentence, as lists, or a sentence on what is wrong with it."""
-    if given is None:
-        return [[] for _ in range(sentences)]
-    if len(given) != sentences:
-        raise RequestError(
-            f"{what}: expected one list of ids a sentence, {sentences} in all, got {len(given)}"
-        )
-    for n, phrases in enumerate(given):
-        for phrase in phrases:
-            if not len(phrase):
-                raise RequestError(f"{what}: sentence {n} has a phrase without a token")
-            for token in phrase:
-                if token in (PAD, BOS, EOS) or token < 0:
-                    raise RequestError(
-                        f"{what}: sentence {n} is given id {token}, but a {what} holds no PAD, BOS"
-                        " or EOS; give the ids of its words alone"
-                    )
-    return [[list(phrase) for phrase in phrases] for phrases in given]
-
-
-def _table(starts: list[list[int]]) -> Tensor:
-    width = max(map(len, starts))
-    return torch.tensor([start + [PAD] * (width - len(start)) for start in starts])

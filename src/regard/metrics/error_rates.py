@@ -6,8 +6,8 @@ import numpy as np
 
 from regard.errors import RequestError
 from regard.metrics.distance import nearest_variant
-from regard.metrics.interval import bootstrap
 from regard.metrics.score import References, Score, Sums, count_of, signature, variants
+from regard.metrics.significance import bootstrap
 
 __all__ = ["cer", "per", "wer", "word_error_rate"]
 

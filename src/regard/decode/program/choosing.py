@@ -18,11 +18,11 @@ from torch import nn
 
 from regard import native
 from regard.attention.recording import wants_calls
-from regard.decode import packed_recurrent, packed_transformer
 from regard.decode.ensemble import Ensemble
-from regard.decode.packed_recurrent import PackedRecurrent
-from regard.decode.packed_transformer import PackedTransformer
-from regard.decode.panels import PRECISIONS, Panels
+from regard.decode.program import by_hand_recurrent, by_hand_transformer
+from regard.decode.program.by_hand_recurrent import PackedRecurrent
+from regard.decode.program.by_hand_transformer import PackedTransformer
+from regard.decode.program.packed_weights import PRECISIONS, Panels
 from regard.errors import RequestError
 from regard.models.marian import Marian
 from regard.models.rnnsearch import RNNsearch
@@ -32,9 +32,9 @@ from regard.native.fingerprint import fingerprint
 __all__ = ["PRECISIONS", "PackedRecurrent", "PackedTransformer", "packed", "unsupported_reason"]
 
 _KINDS: dict[type, tuple[str, Any, Any]] = {
-    Transformer: ("regard_transformer_step", packed_transformer, PackedTransformer),
-    Marian: ("regard_transformer_step", packed_transformer, PackedTransformer),
-    RNNsearch: ("regard_recurrent_step", packed_recurrent, PackedRecurrent),
+    Transformer: ("regard_transformer_step", by_hand_transformer, PackedTransformer),
+    Marian: ("regard_transformer_step", by_hand_transformer, PackedTransformer),
+    RNNsearch: ("regard_recurrent_step", by_hand_recurrent, PackedRecurrent),
 }
 _KEPT: "WeakKeyDictionary[nn.Module, dict[str, tuple[int, Panels]]]" = WeakKeyDictionary()
 

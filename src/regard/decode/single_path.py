@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from regard.attention import rows_of
+from regard.decode.decoder import Decoder
 from regard.decode.history import End, History
 from regard.decode.hypothesis import Hypothesis
-from regard.decode.search import IMPOSSIBLE, Decoder, Request, SoFar, forced, within_vocabulary
+from regard.decode.request import IMPOSSIBLE, Request, SoFar, forced, waited_for, within_vocabulary
 from regard.decode.top import log_probabilities
-from regard.decode.waiting import waited_for
 from regard.errors import RequestError
 from regard.protocols import EOS, PAD
 

@@ -3,7 +3,7 @@
 import pytest
 
 from regard.errors import RequestError
-from regard.metrics.stories import task_errors
+from regard.metrics.story_questions import task_errors
 
 
 def test_the_mean_is_over_tasks_and_exactly_five_percent_is_no_failure():

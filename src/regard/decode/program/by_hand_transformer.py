@@ -26,8 +26,8 @@ from regard.attention import (
 )
 from regard.attention.mask import take
 from regard.attention.recording import active, note
-from regard.decode.packed_state import PackedPast, PackedSource
-from regard.decode.panels import Linear, Panels, known, plain
+from regard.decode.program.caches import PackedPast, PackedSource
+from regard.decode.program.packed_weights import Linear, Panels, known, plain
 from regard.errors import RequestError
 from regard.layers.feedforward import FeedForward
 from regard.layers.norm import PreNorm

@@ -7,7 +7,7 @@ import numpy as np
 
 from regard.metrics.overlap import rouge_n
 from regard.metrics.score import References, Score, Sums, same_number, signature, variants
-from regard.metrics.summarization import unicode_words
+from regard.metrics.summary_rouge import unicode_words
 
 __all__ = ["copied_names", "length_ratio", "novelty", "overlap", "repetition"]
 

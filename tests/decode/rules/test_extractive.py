@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from regard.decode import Beam, Greedy
-from regard.decode.extraction import FEATURES, Extraction, never
+from regard.decode.rules.extractive import FEATURES, Extraction, never
 from regard.errors import RequestError
 from regard.protocols import EOS, UNK
 from tests.decode.toy import Fixed, Markov, everything, rescore

@@ -9,12 +9,12 @@ import torch
 from regard import native
 from regard.attention import watch
 from regard.decode import Beam, Greedy
-from regard.decode.packed import packed
-from regard.decode.running import RunningBeam, unsupported_reason
+from regard.decode.continuous_batching import RunningBeam, unsupported_reason
+from regard.decode.program.choosing import packed
 from regard.errors import RequestError
 from regard.models.marian import Marian
 from regard.protocols import EOS, PAD
-from tests.decode.test_packed import a_following, a_transformer, an_rnnsearch, biased
+from tests.decode.program.test_choosing import a_following, a_transformer, an_rnnsearch, biased
 
 pytestmark = pytest.mark.skipif(native.library() is None, reason="no compiled library")
 VARIANTS = {

@@ -1,0 +1,26 @@
+"""A model in eval mode for as long as it decodes."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from torch import nn
+
+from regard.decode.program.packed_weights import Panels
+from regard.protocols import Generator
+
+__all__ = ["frozen"]
+
+
+@contextmanager
+def frozen(model: Generator) -> Iterator[None]:
+    """Put every module below `model` in eval mode, and back in the mode it had."""
+    own = model.model if isinstance(model, Panels) else model
+    modules = list(own.modules()) if isinstance(own, nn.Module) else []
+    training = [m for m in modules if m.training]
+    for m in training:
+        m.training = False
+    try:
+        yield
+    finally:
+        for m in training:
+            m.training = True

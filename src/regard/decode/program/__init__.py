@@ -1,0 +1,1 @@
+"""Fast forms of a model's `step`, and the choice between them."""

@@ -1,0 +1,1 @@
+"""What a decoder may not write, must write, or may copy."""
