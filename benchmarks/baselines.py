@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from regard import metrics
 from regard.data import read
 from regard.data.sources import find
-from regard.fields.marked import MARK
+from regard.fields.marked_text import MARK
 
 try:
     from simple_models import (

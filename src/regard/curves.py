@@ -7,7 +7,6 @@ over the interval before a step; `dev.…` are scores on dev. A value that was n
 import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,31 +15,14 @@ from numpy.typing import NDArray
 
 from regard.compare import seed_folders
 from regard.errors import RequestError, nearest
+from regard.views.curves import AXES, Curve
 
-__all__ = ["AXES", "LOG", "Curve", "TrainingLog", "bars", "curves_of", "read_trainings", "usual"]
+__all__ = ["LOG", "TrainingLog", "bars", "curves_of", "read_trainings", "usual"]
 
-AXES = {"step": "updates", "epoch": "passes", "cpu": "CPU seconds", "wall": "seconds"}
-"""What curves can run along, and its unit."""
 
 LOG = "log.jsonl"
 DEV = "dev."
 _BARS = "▁▂▃▄▅▆▇█"
-
-
-@dataclass(frozen=True)
-class Curve:
-    """One number of a training.
-
-    Args:
-        run: the folder, as it was named.
-        name: as in the log; `dev.…` is a score on dev.
-        x, y: places along the axis and values, in the order of the log.
-    """
-
-    run: str
-    name: str
-    x: tuple[float, ...]
-    y: tuple[float, ...]
 
 
 class TrainingLog:

@@ -14,10 +14,10 @@ from regard import decode
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RequestError
 from regard.fields import Field
+from regard.fields.sets import tokenizers_of
 from regard.settings import old_names
 from regard.settings.old_names import renaming
 from regard.tasks import Prediction, Task
-from regard.tasks.given import tokenizers_of
 
 __all__ = ["Loaded"]
 

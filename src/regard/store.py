@@ -19,14 +19,14 @@ from regard._upgrade import CONFIG, FORMAT, read_config
 from regard.catalog.building import shape_of
 from regard.errors import RequestError, nearest
 from regard.fields import Field
-from regard.fields.files import NAMES, files_of, read_fields
+from regard.fields.saved import NAMES, files_of, read_fields
+from regard.fields.sets import as_fields
 from regard.loaded import Loaded
 from regard.settings.check import check_keys, given_by_data, hints_of
 from regard.settings.yaml_reader import dump
 from regard.system.files import replace_files, settle
 from regard.system.plain_json import plain_value
 from regard.tasks import Task
-from regard.tasks.given import as_fields
 
 __all__ = [
     "CONFIG", "FORMAT", "Loaded", "find", "from_pretrained", "load", "save_pretrained", "shipped",

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from regard.curves import Curve, TrainingLog, bars, read_trainings, usual
+from regard.curves import TrainingLog, bars, read_trainings, usual
 from regard.errors import RequestError
+from regard.views.curves import Curve
 from tests.cli.run import run
 
 LINES = [

@@ -19,7 +19,7 @@ from regard.fields import (
     TextField,
     TreeField,
 )  # fmt: skip
-from regard.fields.files import files_of, read_fields
+from regard.fields.saved import files_of, read_fields
 from regard.fields.tags import IGNORED
 from regard.protocols import EOS, PAD, UNK
 

@@ -108,7 +108,7 @@ def _metrics(folder: Path) -> Target:
 def _labels(folder: Path) -> Target:
     """The files of other fields: labels, tags, predicates, words and what belongs to them."""
     from regard import store
-    from regard.fields import files
+    from regard.fields import saved
 
     tasks, seeds, texts = {}, [], {}
     for name in (
@@ -121,7 +121,7 @@ def _labels(folder: Path) -> Target:
     ):
         loaded = store.load(name)
         (folder / name).mkdir(exist_ok=True)
-        tasks[name], texts[name] = loaded.task, files.files_of(loaded.fields)
+        tasks[name], texts[name] = loaded.task, saved.files_of(loaded.fields)
         for file, text in texts[name].items():
             content = _few(json.loads(text))
             (folder / name / file).write_text(json.dumps(content))
@@ -133,7 +133,7 @@ def _labels(folder: Path) -> Target:
         here, task = folder / asked["of"], tasks[asked["of"]]
         (here / asked["file"]).write_text(json.dumps(asked["content"]))
         try:
-            return task.model_arguments(files.read_fields(task.fields(), here))
+            return task.model_arguments(saved.read_fields(task.fields(), here))
         finally:
             (here / asked["file"]).write_text(texts[asked["of"]][asked["file"]])
 

@@ -17,7 +17,8 @@ from regard.data.formats.documents import WRITERS, read, write
 from regard.data.held_out import held_out
 from regard.data.pairs.concept_positions import PLACES
 from regard.errors import RequestError
-from regard.fields.annotated import AnnotatedField, NamesField, RelationField
+from regard.fields.annotated import AnnotatedField, NamesField
+from regard.fields.relation import RelationField
 from regard.tasks.related import SAMPLINGS, best_threshold
 from regard.tasks.relations import Relations
 from regard.views import ViewOptions

@@ -9,7 +9,7 @@ import torch
 import regard
 from regard import viewer
 from regard.errors import RequestError
-from regard.views._axis import axis_of
+from regard.views.axis import axis_of
 from tests.viewer.views import soft
 
 TOKENS = ["[CLS]", "the", "cat", "##s", "sat", ".", "[SEP]"]

@@ -323,8 +323,8 @@ def shouting():
 
     from regard.attention import MultiHead
     from regard.data.text.tokenizer import Tokenizer
+    from regard.fields.sets import as_fields
     from regard.store import Loaded
-    from regard.tasks.given import as_fields
 
     class Reads(nn.Module):
         def __init__(self):

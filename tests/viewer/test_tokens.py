@@ -8,7 +8,7 @@ import pytest
 import regard
 from regard.errors import RequestError
 from regard.views import axis_of
-from regard.views._tokens import from_pieces
+from regard.views.word_pieces import from_pieces
 
 tokenizers = pytest.importorskip("tokenizers")
 pytest.importorskip("transformers")

@@ -9,9 +9,10 @@ from regard.bulk._shards import JSONL, TSV
 from regard.data.files.lines import Line
 from regard.data.files.packing import Unreadable
 from regard.errors import RequestError
+from regard.fields.sets import sides
 from regard.system.plain_json import plain_value, read_json
 from regard.tasks import Prediction, Task
-from regard.tasks.given import BETWEEN, sides
+from regard.tasks.given import BETWEEN
 
 __all__ = ["Form", "Item", "form_of"]
 

@@ -9,7 +9,7 @@ from regard.cli._common import Json, columns, emit, print_result, say
 from regard.errors import RequestError, nearest
 
 if TYPE_CHECKING:
-    from regard.curves import Curve
+    from regard.views.curves import Curve
 
 __all__ = ["curves"]
 
@@ -39,7 +39,8 @@ def curves(
         regard curves runs/first runs/second --by cpu -o curves.png
         regard curves runs/mine --show reward_sample+reward_greedy,lr
     """
-    from regard.curves import AXES, curves_of, read_trainings, usual
+    from regard.curves import curves_of, read_trainings, usual
+    from regard.views.curves import AXES
 
     if by not in AXES:
         raise RequestError(f"--by {by}: {nearest(by, AXES)}")
@@ -63,7 +64,8 @@ def curves(
 
 
 def _table(panels: "list[list[Curve]]", by: str) -> str:
-    from regard.curves import AXES, bars
+    from regard.curves import bars
+    from regard.views.curves import AXES
 
     every = [curve for panel in panels for curve in panel if curve.y]
     if not every:

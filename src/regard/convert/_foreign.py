@@ -18,8 +18,8 @@ def load_foreign(folder: Path) -> "Loaded":
     from regard import decode, tasks
     from regard.convert._checkpoint import readable
     from regard.convert._huggingface import read
+    from regard.fields.sets import as_fields
     from regard.loaded import Loaded
-    from regard.tasks.given import as_fields
 
     with readable(folder, "huggingface"):
         found = read(folder, unpickle=False)

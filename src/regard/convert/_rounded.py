@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from regard import _weights
 from regard.curves import LOG
 from regard.errors import RequestError
-from regard.fields.files import NAMES
+from regard.fields.saved import NAMES
 from regard.store import CARD, CONFIG, METRICS, RECIPE
 
 if TYPE_CHECKING:

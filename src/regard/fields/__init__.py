@@ -12,7 +12,7 @@ from regard.fields.graph import GraphField
 from regard.fields.image import ImageField
 from regard.fields.key import KeyField
 from regard.fields.label import LabelField, LabelsField, OrdinalField
-from regard.fields.marked import MarkedTextField
+from regard.fields.marked_text import MarkedTextField
 from regard.fields.number import GradeField, NumberField
 from regard.fields.opinions import OpinionTagsField
 from regard.fields.predicates import PredicatesField
@@ -23,7 +23,7 @@ from regard.fields.story import StoryField
 from regard.fields.tags import TagsField
 from regard.fields.text import TextField
 from regard.fields.tree import TreeField
-from regard.fields.words import MarksField, WordFeatureField
+from regard.fields.word_features import MarksField, WordFeatureField
 
 __all__ = [
     "Bad",

@@ -16,8 +16,8 @@ from regard.data.images.images import PictureError, PictureSource
 from regard.data.images.synthetic_video import Moving
 from regard.data.images.video import ClipSource
 from regard.errors import RequestError
-from regard.fields.addressed import Cache
 from regard.fields.base import Field, Report
+from regard.fields.file_cells import Cache
 from regard.fields.image import FITS, ImageField
 from regard.protocols import Inputs
 

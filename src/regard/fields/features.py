@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from regard.data.pairs.sentence_features import PairFeatures
 from regard.data.text.tokenizer import plain_words
 from regard.fields.base import Field, Report
-from regard.fields.label import ArrayColumn
+from regard.fields.columns import ArrayColumn
 
 __all__ = ["FeaturesField"]
 

@@ -21,7 +21,7 @@ from regard.data.graphs.graph import Graph, SparseRows, both_ways
 from regard.data.graphs.scaling import KINDS, Scaling
 from regard.errors import RequestError, nearest
 from regard.fields.base import Bad, Field, Report
-from regard.fields.label import ArrayColumn
+from regard.fields.columns import ArrayColumn
 from regard.layers.sparse import CSRMatrix
 from regard.layers.subgraph import SampledSubgraph
 

@@ -16,8 +16,8 @@ from regard.data.images.augment import Varied
 from regard.data.images.images import PictureSource, resized
 from regard.data.images.scenes import Scene
 from regard.errors import RequestError, nearest
-from regard.fields.addressed import AddressedField, Cache
 from regard.fields.base import Field, Report
+from regard.fields.file_cells import AddressedField, Cache
 from regard.protocols import Inputs
 
 __all__ = ["FITS", "ImageColumn", "ImageField"]

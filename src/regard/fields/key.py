@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from regard.fields.base import Bad, Field, Report
-from regard.fields.label import ArrayColumn
+from regard.fields.columns import ArrayColumn
 
 __all__ = ["KeyField"]
 

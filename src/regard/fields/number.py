@@ -9,7 +9,7 @@ import numpy as np
 
 from regard.errors import RequestError
 from regard.fields.base import Bad, Field, Report
-from regard.fields.label import ArrayColumn
+from regard.fields.columns import ArrayColumn
 
 __all__ = ["GradeField", "NumberField"]
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from regard.data.annotations.predicate_finder import PredicateFinder
 from regard.fields.base import Field, Report
-from regard.fields.label import ArrayColumn
+from regard.fields.columns import ArrayColumn
 
 __all__ = ["PredicatesField"]
 

@@ -15,8 +15,8 @@ from regard.data.audio import audio as sounds
 from regard.data.audio.audio import Sound
 from regard.data.audio.log_mel import HOP, differences, frame_count, log_mel
 from regard.errors import RequestError
-from regard.fields.addressed import AddressedField, Cache
 from regard.fields.base import Field, Report
+from regard.fields.file_cells import AddressedField, Cache
 from regard.protocols import Inputs
 
 __all__ = ["SoundColumn", "SoundField"]

@@ -11,7 +11,7 @@ from regard.data.annotations.tag_schemes import convert, repaired, scheme_of, wr
 from regard.data.ragged import RaggedIds
 from regard.errors import RequestError
 from regard.fields.base import Bad, Field, Report
-from regard.fields.words import WordColumn, one_each
+from regard.fields.word_features import WordColumn, one_each
 
 __all__ = ["IGNORED", "TagColumn", "TagsField"]
 

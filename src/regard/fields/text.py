@@ -17,8 +17,8 @@ from regard.data.text.tokenizer import SPACE, SPECIALS, Encoding, Tokenizer
 from regard.data.text.vocabulary_growth import grown
 from regard.errors import RequestError, nearest
 from regard.fields.base import Bad, Field, Report
-from regard.fields.documents import SPLITTERS, DocumentColumn, sentences_of
 from regard.fields.pretrained import Pretrained
+from regard.fields.sentence_columns import SPLITTERS, DocumentColumn, sentences_of
 from regard.protocols import EOS, PAD, UNK, Inputs
 
 __all__ = ["TextColumn", "TextField", "own_texts", "with_vocabularies"]

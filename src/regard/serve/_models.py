@@ -8,13 +8,13 @@ from typing import Any
 
 from regard import decode, store
 from regard.errors import RequestError, nearest
+from regard.fields.sets import sides
 from regard.loaded import Loaded
 from regard.serve._errors import Refusal
 from regard.serve._examples import examples_of
 from regard.serve._settings import Settings
 from regard.settings.overlay import override
 from regard.system.sharing import shared
-from regard.tasks.given import sides
 
 __all__ = ["Models", "Served"]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from regard.fields.documents import sentences_of
+from regard.fields.sentence_columns import sentences_of
 from regard.metrics.summary_rouge import unicode_words
 from regard.metrics.summary_statistics import overlap
 

@@ -14,8 +14,8 @@ from regard.data.storage.store import Store
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RequestError
 from regard.fields import Field, TextField
+from regard.fields.columns import ArrayColumn
 from regard.fields.copied import CopiedColumn
-from regard.fields.label import ArrayColumn
 from regard.fields.text import TextColumn
 
 __all__ = ["Others"]

@@ -14,11 +14,12 @@ from regard.data.dataset import Column, Dataset, Table
 from regard.decode.request import for_inputs
 from regard.errors import RequestError
 from regard.fields import Field, KeyField
+from regard.fields.sets import as_fields, sides
 from regard.metrics import Score
 from regard.protocols import Constrained
 from regard.settings.check import check_keys
 from regard.tasks import corpus
-from regard.tasks.given import Asked, Data, as_fields, asked_of, sides, texts_of
+from regard.tasks.given import Asked, Data, asked_of, texts_of
 from regard.tasks.phases import Phase
 from regard.tasks.prediction import Prediction
 from regard.tasks.splits import read_splits

@@ -15,8 +15,8 @@ from regard.data.dataset import Column
 from regard.data.problems import Problems
 from regard.errors import RequestError
 from regard.fields import Bad, Field, TextField
-from regard.fields.documents import DocumentColumn
 from regard.fields.pretrained import Pretrained
+from regard.fields.sentence_columns import DocumentColumn
 from regard.fields.text import TextColumn, own_texts, with_vocabularies
 from regard.tasks import _where
 from regard.tasks._section import refuse_unknown, tokenizers

@@ -20,6 +20,7 @@ from regard.decode.request import telling
 from regard.decode.rules.avoid import Rule
 from regard.errors import RequestError
 from regard.fields import Bad, Field, TextField
+from regard.fields.sets import as_fields, tokenizers_of
 from regard.layers.deferred_logits import deferring
 from regard.protocols import Inputs
 from regard.settings.check import settings_of
@@ -28,7 +29,7 @@ from regard.system.devices import device_of
 from regard.tasks import corpus
 from regard.tasks._wishes import Spelling, check_wishes, wishes
 from regard.tasks.base import Task
-from regard.tasks.given import Asked, as_fields, tokenizers_of
+from regard.tasks.given import Asked
 from regard.tasks.guided import Guided
 from regard.tasks.loss import smoothed_cross_entropy, weights_whole
 from regard.tasks.pairs import PairDataset, as_source

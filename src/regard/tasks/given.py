@@ -8,23 +8,11 @@ from regard.data.dataset import Table
 from regard.data.problems import Problems
 from regard.data.storage.store import Joined, StoredTexts
 from regard.data.text.tokenizer import Tokenizer
-from regard.errors import RequestError, nearest
-from regard.fields import Bad, Field, TextField
-from regard.fields.text import with_vocabularies
+from regard.fields import Bad, Field
+from regard.fields.sets import tokenizers_of
 from regard.tasks.prediction import Prediction
 
-__all__ = [
-    "BETWEEN",
-    "Asked",
-    "Data",
-    "as_fields",
-    "asked_of",
-    "cells_of",
-    "row_of",
-    "sides",
-    "texts_of",
-    "tokenizers_of",
-]
+__all__ = ["BETWEEN", "Asked", "Data", "asked_of", "cells_of", "row_of", "texts_of"]
 
 BETWEEN = "|||"
 """What stands between the inputs of an example that has several, where they are one text."""
@@ -68,39 +56,6 @@ class Asked:
     dataset: Any
     places: Sequence[int]
     refused: list[Prediction]
-
-
-def as_fields(given: Mapping[str, Any], declared: Mapping[str, Field]) -> dict[str, Field]:
-    """The fields of a task where some are given; a `Tokenizer` stands for the text that has it.
-
-    Args:
-        declared: all fields of the task, for those that are not given; none: any name is good.
-
-    Raises:
-        RequestError: one is given that the task does not have.
-    """
-    found = dict(declared)
-    for name, one in given.items():
-        if declared and name not in declared:
-            raise RequestError(f"there is no field {name!r}: {nearest(name, declared)}")
-        if isinstance(one, Tokenizer):
-            own = declared.get(name)
-            plain = own if isinstance(own, TextField) else TextField()
-            one = plain.sharing(TextField.with_tokenizer(one))
-        found[name] = one
-    return with_vocabularies(found)
-
-
-def tokenizers_of(fields: Mapping[str, Field]) -> dict[str, Tokenizer]:
-    """The tokenizers of the texts among some fields."""
-    return {n: f.tokenizer for n, f in fields.items() if isinstance(f, TextField) and f.learned}
-
-
-def sides(fields: Mapping[str, Field]) -> tuple[list[str], list[str]]:
-    """The names of inputs, derived ones left out, and of targets."""
-    return [n for n, f in fields.items() if not f.target and not f.derived], [
-        n for n, f in fields.items() if f.target
-    ]
 
 
 def texts_of(

@@ -13,7 +13,7 @@ from regard.data.batch import plan
 from regard.data.dataset import Column, Table
 from regard.errors import RequestError, nearest
 from regard.fields import FeaturesField, Field, TextField
-from regard.fields.label import ArrayColumn
+from regard.fields.columns import ArrayColumn
 from regard.metrics import Score, accuracy, macro_f1
 from regard.metrics.calibration import expected_calibration_error, fit_temperature
 from regard.protocols import Inputs, Output

@@ -14,12 +14,13 @@ from regard.data.problems import Problems, Silent
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RequestError, nearest
 from regard.fields import Field, TextField
+from regard.fields.sets import as_fields, tokenizers_of
 from regard.metrics import Score, perplexity
 from regard.protocols import UNK
 from regard.system.devices import device_of
 from regard.tasks import corpus, streamed
 from regard.tasks.base import Task
-from regard.tasks.given import Asked, Data, as_fields, tokenizers_of
+from regard.tasks.given import Asked, Data
 from regard.tasks.linear import linear_start
 from regard.tasks.loss import smoothed_cross_entropy
 from regard.tasks.phases import Phase

@@ -14,11 +14,11 @@ from regard.data.batch import plan
 from regard.decode.eval_mode import frozen
 from regard.errors import nearest
 from regard.fields import Bad, Field
+from regard.fields.sets import as_fields
 from regard.protocols import PAD
 from regard.system.devices import device_of
 from regard.tasks.base import Task
 from regard.tasks.generation import Generation
-from regard.tasks.given import as_fields
 from regard.tasks.pairs import PairDataset, as_source
 from regard.tasks.prediction import Prediction
 

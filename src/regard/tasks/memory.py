@@ -20,6 +20,7 @@ from regard.data.problems import Problems
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RequestError, nearest
 from regard.fields import Field, StoryField, TextField
+from regard.fields.sets import as_fields, tokenizers_of
 from regard.fields.story import SentenceTable
 from regard.fields.text import with_vocabularies
 from regard.metrics import Score
@@ -28,7 +29,7 @@ from regard.protocols import UNK
 from regard.system.devices import device_of
 from regard.tasks import corpus, given
 from regard.tasks.base import Task
-from regard.tasks.given import Data, as_fields, tokenizers_of
+from regard.tasks.given import Data
 from regard.tasks.linear import linear_start
 from regard.tasks.phases import Phase
 from regard.tasks.prediction import Prediction

@@ -23,13 +23,14 @@ from regard.data.problems import Problems
 from regard.data.text.count_vectors import count_vectors
 from regard.errors import RequestError, nearest
 from regard.fields import Field, SpansField, TextField
+from regard.fields.sets import as_fields, tokenizers_of
 from regard.metrics import Score, accuracy
 from regard.metrics.squad import exact_match, span_f1
 from regard.protocols import PAD
 from regard.system.devices import device_of
 from regard.tasks import _guesses, corpus
 from regard.tasks.base import Task
-from regard.tasks.given import Asked, Data, as_fields, tokenizers_of
+from regard.tasks.given import Asked, Data
 from regard.tasks.prediction import Prediction
 from regard.tasks.questions import (
     QuestionBatch,

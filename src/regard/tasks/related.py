@@ -13,7 +13,7 @@ from regard.data.dataset import Table
 from regard.data.formats.documents import WRITERS
 from regard.data.text.count_vectors import count_vectors
 from regard.fields import Field
-from regard.fields.annotated import RelationField
+from regard.fields.relation import RelationField
 from regard.metrics.relations import hypernyms
 from regard.protocols import PAD, Inputs, Output
 from regard.tasks.prediction import Prediction

@@ -19,8 +19,10 @@ from regard.data.pairs.concept_positions import PLACES
 from regard.data.problems import Problems
 from regard.errors import RequestError, nearest
 from regard.fields import Field
-from regard.fields.annotated import AnnotatedField, NamesField, RelationField
+from regard.fields.annotated import AnnotatedField, NamesField
 from regard.fields.pretrained import Pretrained
+from regard.fields.relation import RelationField
+from regard.fields.sets import as_fields
 from regard.fields.tags import IGNORED
 from regard.metrics import Score
 from regard.metrics.relations import read_tree, relation_scores, without_hypernyms
@@ -28,7 +30,7 @@ from regard.protocols import Inputs
 from regard.system.devices import device_of
 from regard.tasks import corpus
 from regard.tasks.base import Task
-from regard.tasks.given import Asked, Data, as_fields
+from regard.tasks.given import Asked, Data
 from regard.tasks.prediction import Prediction
 from regard.tasks.related import (
     SAMPLINGS,

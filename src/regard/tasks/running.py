@@ -7,10 +7,10 @@ from torch import nn
 
 from regard.decode.beam import Beam
 from regard.decode.continuous_batching import RunningBeam, unsupported_reason
+from regard.fields.sets import as_fields
 from regard.system.devices import device_of
 from regard.tasks.base import Task
 from regard.tasks.generation import Generation
-from regard.tasks.given import as_fields
 from regard.tasks.prediction import Prediction
 
 __all__ = ["RunningTexts", "running_texts"]

@@ -10,10 +10,10 @@ from regard.data.batch import PairBatch
 from regard.decode.ctc import Spelled, best_path, prefix_search
 from regard.errors import RequestError
 from regard.fields import Field
+from regard.fields.sets import tokenizers_of
 from regard.protocols import EOS, PAD
 from regard.system.devices import device_of
 from regard.tasks.base import Task
-from regard.tasks.given import tokenizers_of
 from regard.tasks.prediction import Prediction
 from regard.tasks.speech import Speech
 

@@ -7,8 +7,9 @@ from regard.data.dataset import Column, Dataset
 from regard.data.problems import Problems
 from regard.errors import RequestError
 from regard.fields import Field
+from regard.fields.sets import as_fields
 from regard.tasks import corpus, stored, streamed
-from regard.tasks.given import Data, as_fields
+from regard.tasks.given import Data
 
 __all__ = ["read_splits"]
 

@@ -24,7 +24,7 @@ from regard.data.storage import building
 from regard.data.storage import store as token_store
 from regard.errors import RequestError
 from regard.fields import Field, GradeField, LabelField, LabelsField
-from regard.fields.files import files_of, read_fields
+from regard.fields.saved import files_of, read_fields
 from regard.system.files import replace_file
 from regard.tasks import corpus
 from regard.tasks._kept_columns import Others

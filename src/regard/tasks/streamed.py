@@ -19,7 +19,7 @@ from regard.data.problems import Problems, Silent
 from regard.data.storage.stream import BUFFER, LANES, File, Make, Read, Streamed
 from regard.errors import RequestError
 from regard.fields import Field
-from regard.fields.addressed import AddressedField
+from regard.fields.file_cells import AddressedField
 from regard.tasks import corpus
 
 __all__ = ["expected", "files_of", "sampled", "source", "training"]

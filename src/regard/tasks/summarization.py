@@ -15,6 +15,7 @@ from regard.decode.rules.avoid import Rule
 from regard.decode.rules.extractive import Extraction, never
 from regard.errors import RequestError
 from regard.fields import CopiedField, CopyingField, Field
+from regard.fields.sets import tokenizers_of
 from regard.metrics import Score, copied_names, length_ratio, novelty, repetition, rouge
 from regard.metrics.summary_rouge import ROUGE
 from regard.protocols import BOS, EOS, UNK, Covering, Inputs
@@ -22,7 +23,7 @@ from regard.system.devices import device_of
 from regard.tasks import _extraction, _extracts
 from regard.tasks._wishes import Spelling
 from regard.tasks.generation import Generation
-from regard.tasks.given import Data, tokenizers_of
+from regard.tasks.given import Data
 from regard.tasks.pairs import PairDataset
 from regard.tasks.phases import Phase
 from regard.tasks.prediction import Prediction

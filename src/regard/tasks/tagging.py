@@ -23,8 +23,9 @@ from regard.fields import (
     TextField,
     WordFeatureField,
 )
+from regard.fields.sets import as_fields
 from regard.fields.tags import IGNORED, TagColumn
-from regard.fields.words import WordColumn
+from regard.fields.word_features import WordColumn
 from regard.layers.crf import Chain
 from regard.metrics import Score, accuracy
 from regard.metrics.calibration import expected_calibration_error
@@ -32,7 +33,6 @@ from regard.protocols import Inputs, Output
 from regard.system.devices import device_of
 from regard.tasks import corpus
 from regard.tasks.base import Task
-from regard.tasks.given import as_fields
 from regard.tasks.objectives import balanced
 from regard.tasks.prediction import Prediction
 from regard.tasks.propositions import Propositions

@@ -19,7 +19,7 @@ from regard import catalog, decode, tasks
 from regard.data.storage.stream import Streamed
 from regard.errors import RegardError, RequestError, nearest
 from regard.fields import Field
-from regard.fields.files import NAMES, files_of, read_fields
+from regard.fields.saved import NAMES, files_of, read_fields
 from regard.native.bfloat16 import bf16_is_fast
 from regard.optim import optimizers, schedules
 from regard.recipe import Recipe, load

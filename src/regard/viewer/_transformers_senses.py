@@ -71,7 +71,7 @@ def over_picture(view: DrawableView, grid: tuple[int, int], pixels: Any) -> Draw
     rows add up to less than one by that. Attention over something else than all patches (windows,
     merged ones) stays as it is.
     """
-    from regard.tasks._views.images import picture_axis
+    from regard.views.axis import picture_axis
 
     count = grid[0] * grid[1]
     patches = picture_axis(pixels, grid)

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.curves import AXES, Curve
 from regard.viewer._page import style
 from regard.viewer.figure import COLUMN, PAGE, _matplotlib, _quiet, _save, check_format
 from regard.viewer.palette import GRID, HEADS, INK
+from regard.views.curves import AXES, Curve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,7 +26,7 @@ def draw_curves(
 
     Args:
         panels: the curves of each panel.
-        by: a name of `regard.curves.AXES`, for the label below.
+        by: a name of `regard.views.curves.AXES`, for the label below.
         path: also write it there; the format follows from the ending.
 
     Raises:

@@ -11,7 +11,7 @@ from regard.system.devices import device_of
 from regard.tasks._views.generation import kinds_of
 from regard.tasks._views.loaded import LoadedModel, name_of
 from regard.views import Axis, Map, MapPanel, Run, View, ViewOptions, axis_of
-from regard.views.picture import WordPieces
+from regard.views.word_pieces import WordPieces
 
 __all__ = ["Written", "asked", "attended", "shown", "view_of"]
 

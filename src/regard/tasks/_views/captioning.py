@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from regard.fields.image import ImageColumn
 from regard.tasks._views.attended import view_of
-from regard.tasks._views.images import picture_axis
 from regard.tasks._views.loaded import LoadedModel
 from regard.views import Axis, View, ViewOptions
+from regard.views.axis import picture_axis
 
 __all__ = ["view"]
 

@@ -15,7 +15,8 @@ from regard.protocols import BOS, EOS
 from regard.tasks._views.loaded import LoadedModel, name_of
 from regard.views import Axis, Map, MapPanel, Run, View, ViewOptions, axis_of
 from regard.views.measures import measured
-from regard.views.picture import Picture, WordPieces, picture
+from regard.views.picture import Picture, picture
+from regard.views.word_pieces import WordPieces
 
 __all__ = [
     "KINDS", "Look", "kinds_of", "look", "look_all", "looks_view", "side", "token_scores", "view",

@@ -2,21 +2,20 @@
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention import Record, watch
-from regard.data.images.images import png
 from regard.fields.image import ImageColumn
 from regard.system.devices import device_of
 from regard.tasks._views.answers import bars, ranked
 from regard.tasks._views.attended import asked, shown
 from regard.tasks._views.loaded import LoadedModel, name_of
 from regard.views import Axis, Map, MapPanel, Panel, Run, View, ViewOptions
+from regard.views.axis import picture_axis
 
-__all__ = ["picture_axis", "view"]
+__all__ = ["view"]
 
 TITLES = {"glimpse": "where it looked, in this order", "part": "where each part is"}
 """What a panel is called, by what its rows are."""
@@ -63,14 +62,6 @@ def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> Vi
             title=f"{name_of(loaded)} · {found.output}", panels=panels, result=found.as_json(),
         ))  # fmt: skip
     return View(axes, maps, runs, f"{options.folder or name_of(loaded)} · {runs[0].input}")
-
-
-def picture_axis(pixels: np.ndarray, grid: Sequence[int]) -> Axis:
-    """The regions of a picture (H, W, C) that lie in a grid, row by row, with the picture."""
-    high, wide = (int(side) for side in grid)
-    names = [f"{x + 1}, {y + 1}" for y in range(high) for x in range(wide)]
-    return Axis(names, "image", groups=[[i] for i in range(len(names))], texts=names,
-                grid=(high, wide), image=png(pixels))  # fmt: skip
 
 
 def _regions(record: Record) -> Float[Tensor, "glimpses regions"]:

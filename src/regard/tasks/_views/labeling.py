@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard.attention import Record, watch
 from regard.errors import RequestError
-from regard.fields.documents import sentences_of
+from regard.fields.sentence_columns import sentences_of
 from regard.tasks._views.answers import bars, ranked
 from regard.tasks._views.loaded import LoadedModel, name_of
 from regard.tasks.given import cells_of

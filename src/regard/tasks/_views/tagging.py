@@ -6,9 +6,10 @@ from dataclasses import replace
 
 from regard.data.annotations.tag_schemes import repaired, spans_of
 from regard.errors import RequestError
+from regard.fields.sets import sides
 from regard.tasks._views.loaded import LoadedModel
 from regard.tasks._views.usual import watched
-from regard.tasks.given import BETWEEN, cells_of, sides
+from regard.tasks.given import BETWEEN, cells_of
 from regard.tasks.prediction import Prediction
 from regard.tasks.propositions import AskedText, Propositions
 from regard.views import (

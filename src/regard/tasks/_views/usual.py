@@ -8,12 +8,12 @@ import torch
 from regard.attention import Record, watch
 from regard.errors import RequestError
 from regard.fields import TextField
+from regard.fields.sets import sides
 from regard.tasks._views.answers import bars, ranked
 from regard.tasks._views.loaded import LoadedModel, name_of
-from regard.tasks.given import sides
 from regard.tasks.prediction import Prediction
 from regard.views import Axis, Map, MapPanel, Panel, Run, View, ViewOptions, axis_of
-from regard.views.picture import END
+from regard.views.word_pieces import END
 
 __all__ = ["view", "watched"]
 

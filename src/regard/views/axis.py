@@ -1,12 +1,16 @@
 """What is on one axis of a picture: the pieces of a text and their words, or other places."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from regard.errors import RequestError, nearest
-from regard.views._tokens import MARKS, Named, from_pieces, from_tokenizer, special_places
+import numpy as np
 
-__all__ = ["KINDS", "Axis", "axis_of"]
+from regard.data.images.images import png
+from regard.errors import RequestError, nearest
+from regard.views.word_pieces import MARKS, Named, from_pieces, from_tokenizer, special_places
+
+__all__ = ["KINDS", "Axis", "axis_of", "picture_axis"]
 
 KINDS = ("text", "image", "audio", "nodes", "memory", "steps")
 """Text; regions of an image; frames of sound; nodes of a graph; entries of a memory; steps."""
@@ -115,3 +119,11 @@ def axis_of(labels: Any, count: int | None = None, *, row: int = 0) -> Axis:
 
 def _of(named: Named) -> Axis:
     return Axis(named.pieces, groups=named.groups, texts=named.texts, special=named.special)
+
+
+def picture_axis(pixels: np.ndarray, grid: Sequence[int]) -> Axis:
+    """The regions of a picture (H, W, C) that lie in a grid, row by row, with the picture."""
+    high, wide = (int(side) for side in grid)
+    names = [f"{x + 1}, {y + 1}" for y in range(high) for x in range(wide)]
+    return Axis(names, "image", groups=[[i] for i in range(len(names))], texts=names,
+                grid=(high, wide), image=png(pixels))  # fmt: skip

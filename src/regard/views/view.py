@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.errors import RequestError, nearest
-from regard.views._axis import Axis
-from regard.views._panel import MapPanel, Panel
+from regard.views.axis import Axis
+from regard.views.panel import MapPanel, Panel
 
 __all__ = ["WHATS", "Map", "Run", "View"]
 

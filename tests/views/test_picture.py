@@ -6,7 +6,7 @@ import torch
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RequestError
 from regard.protocols import EOS
-from regard.viewer.picture import Picture, WordPieces, picture
+from regard.views.picture import Picture, WordPieces, picture
 from tests.store import toy
 
 
