@@ -28,8 +28,8 @@ import torch
 import regard
 from regard import viewer
 from regard.attention import Causal, attend
-from regard.viewer._html import page, script
-from regard.viewer._live import tile
+from regard.viewer.page.html import page, script
+from regard.viewer.page.live import tile
 
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-background-networking",
@@ -64,7 +64,7 @@ def weights(kind: str, places: int) -> np.ndarray:
 
 def written(kind: str, places: int, top_k: int | None, path: Path) -> dict[str, object]:
     """Write one page; its size and the time it took."""
-    made = viewer.view(weights(kind, places), rows=[f"w{i}" for i in range(places)], kind="self")
+    made = regard.view(weights(kind, places), rows=[f"w{i}" for i in range(places)], kind="self")
     wall, process = time.perf_counter(), time.process_time()
     made.page(path, top_k=top_k)
     return {

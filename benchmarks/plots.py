@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from regard.viewer._page import style
+from regard.viewer.figure.sheet import style
 from regard.viewer.palette import GRID, INK, MARK, STOPS
 
 __all__ = ["check", "complexity", "kernels", "table"]

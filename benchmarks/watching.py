@@ -229,7 +229,7 @@ def page(given: argparse.Namespace) -> None:
 
 def lost(view: Any, precision: int) -> dict[str, float]:
     """What a page of this precision shows beside what there was."""
-    from regard.viewer._seen import dump, parse
+    from regard.viewer.seen_file.file import dump, parse
 
     kept = parse(dump(view, precision=precision))
     pairs = [(one.weights, other.weights) for one, other in zip(view.maps, kept.maps, strict=True)]

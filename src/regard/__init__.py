@@ -7,16 +7,16 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    pass
+    from regard import catalog as catalog
     from regard.attention import Attention as Attention
     from regard.attention import Memory as Memory
     from regard.attention import MultiHead as MultiHead
     from regard.attention import attend as attend
     from regard.attention import scope as scope
     from regard.store import load as load
-    from regard.viewer import view as view
-    from regard.viewer.inspector import Inspector as Inspector
-    from regard.viewer.watching import watch as watch
+    from regard.watching.inspector import Inspector as Inspector
+    from regard.watching.viewing import view as view
+    from regard.watching.watcher import watch as watch
 
 __version__ = "0.1.0"
 
@@ -40,10 +40,10 @@ _HOMES = {
     "MultiHead": "regard.attention",
     "attend": "regard.attention",
     "scope": "regard.attention",
-    "watch": "regard.viewer.watching",
+    "watch": "regard.watching.watcher",
     "load": "regard.store",
-    "view": "regard.viewer",
-    "Inspector": "regard.viewer.inspector",
+    "view": "regard.watching.viewing",
+    "Inspector": "regard.watching.inspector",
 }
 
 if not TYPE_CHECKING:

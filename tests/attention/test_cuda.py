@@ -8,6 +8,7 @@ import copy
 import pytest
 import torch
 
+from regard import watch
 from regard.attention import (
     Additive,
     ALiBi,
@@ -29,7 +30,6 @@ from regard.attention import (
     SplitLinear,
     Window,
     kernels,
-    watch,
 )
 from regard.attention._kernels.dispatch import choose
 from regard.attention._ops import triton

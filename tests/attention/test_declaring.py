@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard import catalog
+from regard import catalog, watch
 from regard.attention import (
     ROLES,
     Attention,
@@ -18,7 +18,6 @@ from regard.attention import (
     attend,
     roles,
     rows_of,
-    watch,
 )
 from regard.errors import RequestError
 from regard.protocols import BOS

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard import native
+from regard import native, watch
 from regard.attention import (
     Attention,
     Causal,
@@ -23,7 +23,6 @@ from regard.attention import (
     attend_ragged,
     explain,
     kernels,
-    watch,
 )
 from regard.attention._kernels.dispatch import choose
 from regard.attention._kernels.dots import Dots

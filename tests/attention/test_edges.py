@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard import native
+from regard import native, watch
 from regard.attention import (
     Additive,
     Attention,
@@ -24,7 +24,6 @@ from regard.attention import (
     attend,
     explain,
     kernels,
-    watch,
 )
 from regard.attention._kernels.segment import edge_dot, edge_sum, segment_softmax
 from regard.attention._ops.split_halves import halves

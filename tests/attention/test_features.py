@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from regard import watch
 from regard.attention import (
     Attention,
     Directional,
@@ -21,7 +22,6 @@ from regard.attention import (
     attend,
     explain,
     kernels,
-    watch,
 )
 from regard.attention._kernels import features as kernel
 from regard.errors import RequestError

@@ -387,8 +387,8 @@ def test_ours_inside_of_theirs_is_seen_once():
 
 
 def test_what_fails_beside_the_model_does_not_end_its_run(monkeypatch):
-    from regard.attention._foreign.products import Products
     from regard.errors import RegardError
+    from regard.watching.foreign.products import Products
 
     def broken(self, start=0, stop=None):
         raise ValueError("a trap")

@@ -6,7 +6,7 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from regard import native
+from regard import native, watch
 from regard.attention import (
     Additive,
     Attention,
@@ -26,7 +26,6 @@ from regard.attention import (
     attend,
     explain,
     kernels,
-    watch,
 )
 from regard.attention._kernels import local
 from regard.errors import RequestError

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from regard import watch
 from regard.attention import (
     Additive,
     Alignment,
@@ -18,7 +19,6 @@ from regard.attention import (
     MultiHead,
     Softmax,
     explain,
-    watch,
 )
 from regard.errors import RequestError
 

@@ -6,6 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from regard import watch
 from regard.attention import (
     Attention,
     Causal,
@@ -18,7 +19,6 @@ from regard.attention import (
     Rotary,
     explain,
     kernels,
-    watch,
 )
 from regard.errors import RequestError
 

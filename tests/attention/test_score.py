@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 import torch
 
-from regard.attention import Additive, Attention, Cosine, Dot, General, Location, ScaledDot, kernels
+from regard.attention import (
+    Additive,
+    Attention,
+    Cosine,
+    Dot,
+    General,
+    Location,
+    ScaledDot,
+    kernels,
+)
 from tests.attention.reference import slow_attend
 
 B, Q, K, D = 2, 3, 5, 4

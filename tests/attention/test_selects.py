@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from regard import watch
 from regard.attention import (
     Attention,
     Entmax15,
@@ -25,7 +26,6 @@ from regard.attention import (
     attend,
     explain,
     masked_softmax,
-    watch,
 )
 from regard.errors import RequestError
 

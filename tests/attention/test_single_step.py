@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard import native
+from regard import native, watch
 from regard.attention import (
     Additive,
     Attention,
@@ -19,7 +19,6 @@ from regard.attention import (
     WeightedSum,
     kernels,
     single_step,
-    watch,
 )
 from regard.errors import RequestError
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from regard import watch
 from regard.attention import (
     Additive,
     Attention,
@@ -15,7 +16,6 @@ from regard.attention import (
     WeightedSum,
     attend,
     scope,
-    watch,
 )
 from regard.errors import RequestError
 

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+import regard
 from regard import viewer
 from regard.viewer import looking
 from tests.cli.run import run
@@ -202,7 +203,7 @@ def test_a_view_that_cannot_be_drawn(capsys, folder, more, said):
 
 
 def test_a_kept_file_has_its_inputs(capsys, tmp_path):
-    path = viewer.view(torch.eye(2)).save(tmp_path / "a.seen")
+    path = regard.view(torch.eye(2)).save(tmp_path / "a.seen")
     ran = run(capsys, "look", str(path), "x", "-o", "y.png")
     assert (ran.code, "has its inputs in it" in ran.err) == (2, True)
 
@@ -210,7 +211,7 @@ def test_a_kept_file_has_its_inputs(capsys, tmp_path):
 def test_a_page_is_served_until_it_is_interrupted(capsys, folder, monkeypatch):
     from urllib.request import urlopen
 
-    from regard.viewer._live import Live
+    from regard.viewer.page.live import Live
 
     def interrupted(live):
         assert urlopen(live.address, timeout=10).read().startswith(b"<!DOCTYPE html>")

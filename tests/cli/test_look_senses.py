@@ -84,8 +84,8 @@ def test_a_picture_has_what_cls_looks_at_over_its_patches(capsys, folders):
 
 def test_the_picture_is_what_the_model_sees(folders):
     from regard.data.images.images import located, pixels
-    from regard.viewer._transformers import open_transformers
     from regard.views import ViewOptions
+    from regard.watching.huggingface.opening import open_transformers
 
     made, top = folders
     view = open_transformers(f"hf:{made['plain'][0]}").view([str(top / "a.png")], ViewOptions())

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard import catalog
-from regard.attention import watch
+from regard import catalog, watch
 from regard.protocols import PAD, Classifier, Inputs
 from tests.contract.battery import SIZE, attentions, check_constructor
 from tests.contract.test_watch import by_key, check_sums, select_of

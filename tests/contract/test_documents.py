@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from regard.attention import watch
+from regard import watch
 from regard.errors import RequestError
 from regard.protocols import PAD, Inputs
 from tests.contract.battery import SIZE, attentions

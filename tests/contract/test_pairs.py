@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard import catalog
-from regard.attention import watch
+from regard import catalog, watch
 from regard.errors import RequestError
 from regard.protocols import PAD, Inputs, PairClassifier
 from tests.contract.battery import SIZE, attentions, check_constructor

@@ -10,8 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard import catalog, store, tasks
-from regard.attention import watch
+from regard import catalog, store, tasks, watch
 from regard.data.text.tokenizer import Tokenizer
 from regard.protocols import Output, Reader
 from tests.contract.battery import SIZE, attentions

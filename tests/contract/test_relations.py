@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from regard import catalog
-from regard.attention import watch
+from regard import catalog, watch
 from regard.protocols import PAD, Inputs, RelationClassifier
 from tests.contract.battery import SIZE, attentions, check_constructor
 from tests.contract.test_watch import check_sums, select_of

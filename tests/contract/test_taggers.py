@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard import catalog
-from regard.attention import watch
+from regard import catalog, watch
 from regard.errors import RequestError
 from regard.layers.crf import Chain, log_partition, path_score, viterbi
 from regard.protocols import PAD, Inputs, Output, Tagger

@@ -4,8 +4,8 @@ import copy
 
 import torch
 
-from regard import decode
-from regard.attention import MultiHead, watch
+from regard import decode, watch
+from regard.attention import MultiHead
 from regard.protocols import BOS
 from tests.contract.battery import attentions, build, loss_of, mixed
 

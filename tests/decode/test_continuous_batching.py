@@ -6,8 +6,7 @@ import random
 import pytest
 import torch
 
-from regard import native
-from regard.attention import watch
+from regard import native, watch
 from regard.decode import Beam, Greedy
 from regard.decode.continuous_batching import RunningBeam, unsupported_reason
 from regard.decode.program.choosing import packed

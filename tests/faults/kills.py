@@ -229,7 +229,7 @@ def _seen(folder: Path) -> Kind:
     from regard import viewer
 
     weights = np.random.default_rng(0).random((3, 4, 60, 60)).astype(np.float32)
-    views = [viewer.view(weights[:n], title=f"{n}") for n in (2, 3)]
+    views = [regard.view(weights[:n], title=f"{n}") for n in (2, 3)]
     file, page = folder / "a.seen", folder / "a.html"
 
     def work() -> None:

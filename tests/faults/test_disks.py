@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import regard
-from regard import store, viewer
+from regard import store
 from regard.convert import export
 from regard.data import formats
 from regard.data.files.npz import arrays
@@ -56,8 +56,8 @@ def test_what_does_not_fit_leaves_what_was_there(full, made, tmp_path):
     before = names(full)
     for work in (
         lambda: formats.write_back(source, full / "a.conll", {1: "X"}, 2),
-        lambda: viewer.view(weights).save(full / "a.seen", code="f16"),
-        lambda: viewer.view(weights).page(full / "a.html", code="f16"),
+        lambda: regard.view(weights).save(full / "a.seen", code="f16"),
+        lambda: regard.view(weights).page(full / "a.html", code="f16"),
         lambda: replace_files(full / "model", {"config.json": b"{}", "w": b"x" * 300_000}),
         lambda: export(made, "huggingface", full / "out"),
         lambda: store.save_pretrained(

@@ -369,18 +369,17 @@ def changed_tar(rng: random.Random, seeds: Sequence[bytes]) -> bytes:
 
 
 def _seen_seeds() -> list[bytes]:
-    from regard import viewer
-    from regard.viewer import _seen
+    from regard.viewer.seen_file import file as _seen
 
     draw = np.random.default_rng(0)
     weights = draw.random((2, 2, 4, 5)).astype(np.float32)
     weights /= weights.sum(-1, keepdims=True)
-    view = viewer.view(weights, rows="a b c d", columns="v w x y z", kind="cross", title="ä")
+    view = regard.view(weights, rows="a b c d", columns="v w x y z", kind="cross", title="ä")
     return [_seen.dump(view), _seen.dump(view, code="f16"), _seen.dump(view, top_k=2)]
 
 
 def _use_seen(content: bytes) -> Any:
-    from regard.viewer._seen import parse
+    from regard.viewer.seen_file.file import parse
 
     view = parse(content)
     for one in view.maps[:4]:
@@ -394,7 +393,7 @@ def seen(folder: Path) -> Target:
 
 
 def seen_header(folder: Path) -> Target:
-    from regard.viewer._seen import MAGIC, START
+    from regard.viewer.seen_file.file import MAGIC, START
 
     def mutate(rng: random.Random, seeds: Sequence[bytes]) -> bytes:
         content = rng.choice(seeds)
@@ -410,7 +409,6 @@ def seen_header(folder: Path) -> Target:
 
 def given_weights(folder: Path) -> Target:
     """Weights of others as plain lists, as a program or a notebook hands them over."""
-    from regard import viewer
 
     seeds = [
         b'{"weights": [[[0.1, 0.9], [0.5, 0.5]]], "rows": ["a", "b"], "columns": "x y"}',
@@ -425,7 +423,7 @@ def given_weights(folder: Path) -> Target:
         if not isinstance(asked, dict):
             return None
         known = {k: v for k, v in asked.items() if k in ("weights", "rows", "columns")}
-        return viewer.view(known.pop("weights", None), **known).html()
+        return regard.view(known.pop("weights", None), **known).html()
 
     return Target(seeds, use, changed_json)
 

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 import torch
 
-from regard import recipe, store, viewer
+import regard
+from regard import recipe, store
 from regard.bulk._notes import Notes
 from regard.convert import _charsmap, convert
 from regard.data import addresses, formats
@@ -28,8 +29,8 @@ from regard.errors import MOST, RegardError, RequestError
 from regard.fields.predicates import PredicatesField
 from regard.settings.overlay import override
 from regard.settings.yaml_reader import LONGEST, parse
-from regard.viewer._seen import MAGIC, START, dump
-from regard.viewer._seen import parse as parse_seen
+from regard.viewer.seen_file.file import MAGIC, START, dump
+from regard.viewer.seen_file.file import parse as parse_seen
 from tests.convert.test_checkpoints import fairseq
 from tests.fuzz.binaries import _npz
 from tests.fuzz.seeds import COLUMNS, TEXTS
@@ -245,7 +246,7 @@ def test_names_that_no_file_system_has(tmp_path, name):
 
 
 def test_text_in_a_seen_file_that_no_page_can_hold():
-    content = dump(viewer.view(np.eye(2, dtype=np.float32)))
+    content = dump(regard.view(np.eye(2, dtype=np.float32)))
     packed = struct.unpack_from("<I", content, 8)[0]
     head = json.loads(zlib.decompress(content[START : START + packed])) | {"title": "\ud800"}
     raw, body = json.dumps(head).encode(), content[START + packed :]
@@ -326,7 +327,7 @@ def test_fields_that_hold_something_else():
 
 
 def test_a_mapping_without_weights():
-    refused(lambda: viewer.view({}), "expected weights, got none")
+    refused(lambda: regard.view({}), "expected weights, got none")
 
 
 def charsmap(units, texts):

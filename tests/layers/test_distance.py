@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from regard.attention import Lengths, watch
+from regard import watch
+from regard.attention import Lengths
 from regard.layers.distance import DistanceBlock, DistanceEncoder
 from tests.models import slow
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from regard.attention import watch
+from regard import watch
 from regard.errors import RequestError
 from regard.models.abs import ABS, smoothed
 from regard.protocols import BOS, EOS, Constrained

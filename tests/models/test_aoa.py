@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from regard.attention import Lengths, OverQueries, attend, watch
+from regard import watch
+from regard.attention import Lengths, OverQueries, attend
 from regard.attention.read import Pointer
 from regard.attention.score import Dot
 from regard.errors import RequestError

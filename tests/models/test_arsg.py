@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.attention import watch
+from regard import watch
 from regard.errors import RequestError
 from regard.models.arsg import ARSG
 from regard.models.ctc import CTC

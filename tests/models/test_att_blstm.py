@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.attention import watch
+from regard import watch
 from regard.models.att_blstm import AttBLSTM
 from tests.models.slow import count, numbers, ragged, sentences, shaken, softmax
 from tests.models.test_self_attentive import lstm

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.attention import watch
+from regard import watch
 from regard.errors import RequestError
 from regard.models.attention_via_attention import AttentionViaAttention, character_weights
 from regard.protocols import Inputs

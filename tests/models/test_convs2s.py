@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from regard.attention import explain, watch
+from regard import watch
+from regard.attention import explain
 from regard.errors import RequestError
 from regard.layers.weightnorm import NormedConv, NormedLinear
 from regard.models.convs2s import ConvS2S

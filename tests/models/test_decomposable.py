@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from regard.attention import explain, watch
+from regard import watch
+from regard.attention import explain
 from regard.errors import RequestError
 from regard.models.decomposable import Decomposable
 from tests.models.slow import count, numbers, ragged, sentences, shaken, softmax

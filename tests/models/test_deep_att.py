@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from regard.attention import watch
+from regard import watch
 from regard.models.deep_att import DeepAtt
 from tests.models import slow
 

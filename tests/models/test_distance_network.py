@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.attention import watch
+from regard import watch
 from regard.models.distance_network import DistanceClassifier, DistancePair
 from tests.layers.test_distance import by_hand
 from tests.models.slow import count, numbers, ragged, sentences, shaken, softmax

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from regard import catalog
-from regard.attention import Edges, explain, watch
+from regard import catalog, watch
+from regard.attention import Edges, explain
 from regard.data.graphs.neighbors import Compressed
 from regard.errors import RequestError
 from regard.layers.sparse import CSRMatrix

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.attention import watch
+from regard import watch
 from regard.models.gnmt import GNMT
 from tests.models import slow
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.attention import watch
+from regard import watch
 from regard.errors import RequestError
 from regard.models import han
 from regard.models.han import HAN

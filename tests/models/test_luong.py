@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.attention import watch
+from regard import watch
 from regard.errors import RequestError
 from regard.models.luong import Luong
 from tests.models import slow

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.attention import watch
+from regard import watch
 from regard.data.dataset import Batch
 from regard.errors import RequestError
 from regard.models.ma_cnn import MACNN, channel_grouping_loss, distance_loss, diversity_loss

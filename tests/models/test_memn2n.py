@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from regard import catalog
-from regard.attention import watch
+from regard import catalog, watch
 from regard.errors import RequestError
 from regard.layers.sentence_bags import Sentences, position, position_released
 from regard.models.memn2n import MemN2N, shifted_times

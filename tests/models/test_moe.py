@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard import tasks
-from regard.attention import watch
+from regard import tasks, watch
 from regard.errors import RequestError
 from regard.models.moe import MoE
 from tests.contract.battery import build, mixed

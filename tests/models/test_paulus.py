@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from regard.attention import Attention, Dot, IntraTemporal, watch
+from regard import watch
+from regard.attention import Attention, Dot, IntraTemporal
 from regard.decode import Beam, Greedy
 from regard.errors import RequestError
 from regard.models.paulus import Paulus

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from regard.attention import kernels, watch
+from regard import watch
+from regard.attention import kernels
 from regard.errors import RequestError
 from regard.models.self_attentive import (
     Pruned,

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from regard.attention import watch
+from regard import watch
 from regard.errors import RequestError
 from regard.models.srl_attention import DeepAttTagger
 from regard.protocols import Inputs

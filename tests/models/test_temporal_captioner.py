@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.attention import watch
+from regard import watch
 from regard.errors import RequestError
 from regard.models.temporal_captioner import TemporalCaptioner
 from regard.protocols import Inputs

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.attention import watch
+from regard import watch
 from regard.errors import RequestError
 from regard.layers.feedforward import FeedForward
 from regard.layers.layout import BatchLayout

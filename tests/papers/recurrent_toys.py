@@ -4,7 +4,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from regard.attention import watch
+from regard import watch
 from regard.decode import Greedy
 from regard.layers.reverse import reverse
 from regard.protocols import BOS, EOS, PAD

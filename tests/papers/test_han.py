@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from regard.attention import watch
+from regard import watch
 from regard.models.han import HAN
 from regard.protocols import Inputs
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from regard.attention import watch
+from regard import watch
 from regard.models.lstmn_lm import LSTMNLanguage
 
 FIRST, VALUES = 4, 4  # below are padding and the like; then pairs, then keys

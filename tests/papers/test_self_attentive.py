@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from regard.attention import watch
+from regard import watch
 from regard.models.self_attentive import SelfAttentive
 
 FACTS, FIRST, OTHERS = 3, 4, 20  # two words for each fact, by its bit; then words that say nothing

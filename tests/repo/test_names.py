@@ -99,7 +99,8 @@ def test_the_front_page(everything):
 
 
 def test_the_operation_page(everything):
-    from regard.attention import explain, kernels, watch
+    from regard import watch
+    from regard.attention import explain, kernels
 
     for value in (explain, kernels, watch):
         assert callable(value)

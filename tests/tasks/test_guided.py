@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from regard import catalog, store, tasks
-from regard.attention import watch
+from regard import catalog, store, tasks, watch
 from regard.data.batch import PairBatch
 from regard.errors import RequestError
 from regard.metrics import aer
 from regard.metrics.alignment import hard_alignment
 from regard.models.rnnsearch import RNNsearch
 from regard.tasks.guided import guiding_loss, piece_links
-from regard.tasks.looking import looked, looking, of_source
+from regard.watching.source_attention import looked, looking, of_source
 from tests.contract.battery import attentions, build, mixed
 from tests.papers import recurrent_toys as toys
 from tests.store import toy

@@ -19,8 +19,8 @@ from regard.tasks.captioning import Captioning
 from regard.tasks.images import Images
 from regard.tasks.reinforced import reinforce
 from regard.tasks.video import Video
-from regard.viewer import choosing
-from regard.viewer.terminal_panels import render
+from regard.viewer import selection
+from regard.viewer.rendering import render
 from regard.views import ViewOptions
 from tests.cli.run import run
 from tests.cli.toy import feed
@@ -193,7 +193,7 @@ def test_what_is_looked_at_is_a_trail_over_the_picture(glimpses, photo):
         text = render(view, made, colour=colour).plain
         assert "glimpse 1" in text
         assert "3" in text.split("glimpse 3")[1]
-    assert choosing.choose(view, 0, show="image")[0].kind == "image"
+    assert selection.choose(view, 0, show="image")[0].kind == "image"
 
 
 def test_each_part_has_a_map_over_the_picture(photo, tmp_path):

@@ -142,7 +142,7 @@ def test_the_catalogue_of_tasks_has_it():
 
 def test_the_view_is_a_table_of_facts_by_hops(folder, tmp_path):
     from regard.viewer import drawable
-    from regard.viewer._shown import hops_of
+    from regard.viewer.content import hops_of
 
     loaded = regard.load(folder)
     asked = "Ann went to the hall. Bob went to the attic. Where is Bob?"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.attention import watch
+from regard import watch
 from regard.data.passages.questions import Question, question
 from regard.data.text.count_vectors import count_vectors
 from regard.data.text.tokenizer import Tokenizer

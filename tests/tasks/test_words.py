@@ -8,8 +8,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from regard import decode, tasks
-from regard.attention import Attention, Dot, Lengths, watch
+from regard import decode, tasks, watch
+from regard.attention import Attention, Dot, Lengths
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RequestError
 from regard.protocols import BOS, EOS, UNK, Decoding, Encoded, Output, lengths_of

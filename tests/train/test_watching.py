@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+import regard
 from regard import load, recipe, tasks, train, viewer
 from regard.errors import RequestError
 from regard.train.settings import WatchSettings
 from regard.train.watching import FILE, Watching
-from regard.viewer import inspector
+from regard.watching import inspector
 from tests.tasks.labeled import write
 from tests.tasks.pictured import FORMS, PARTS
 
@@ -127,7 +128,7 @@ def test_what_cannot_be_looked_at_is_said_before_the_first_step(tmp_path, data):
 
 def test_steps_are_let_go_where_there_are_too_many():
     weights = torch.rand(2, 8, 8, generator=torch.Generator().manual_seed(1)).numpy()
-    made = viewer.view(weights, rows=list("abcdefgh"), kind="self")
+    made = regard.view(weights, rows=list("abcdefgh"), kind="self")
     model = torch.nn.Linear(1, 1)
     kept = inspector.Inspector(
         [0], every=10, at=[5], look=lambda model, example: made, most=6 * 2 * weights.size
@@ -153,7 +154,7 @@ def test_weights_that_are_no_numbers_are_left_out_and_said(tmp_path, data, monke
     looks = iter([1.0, 1.0, float("nan"), 1.0])
 
     def view(self, loaded, inputs, options=None):
-        return viewer.view(np.full((1, 2, 2), next(looks), np.float32), kind="self")
+        return regard.view(np.full((1, 2, 2), next(looks), np.float32), kind="self")
 
     monkeypatch.setattr(type(task), "view", view)
     said = []

@@ -12,13 +12,13 @@ pytest.importorskip("matplotlib")
 
 from matplotlib.image import imread, imsave
 
-from regard import viewer
+import regard
 from regard.errors import RequestError
 from regard.viewer import Axis, DrawableView, Map, Run
-from regard.viewer._drawn_kinds import places
 from regard.viewer.drawing import SHOWS
-from regard.viewer.figure import COLUMN, PAGE
-from tests.viewer.test_figure import overflow
+from regard.viewer.figure.subplots import COLUMN, PAGE
+from regard.viewer.panels.graph import places
+from tests.viewer.figure.test_subplots import overflow
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "figures"
 ENGLISH = ["▁The", "▁win", "dow", "▁is", "▁closed", ".", "</s>"]
@@ -33,7 +33,7 @@ def soft(*shape, seed=0):
 
 def made():
     """A view for each drawing, and how it is asked for."""
-    two = viewer.view(
+    two = regard.view(
         {"cross": list(soft(2, 4, 7, 8)), "decoder": list(soft(2, 4, 7, 7))},
         rows=ENGLISH, columns=GERMAN,
     )  # fmt: skip
@@ -56,15 +56,15 @@ def made():
         "heads": (two, {"head": None}),
         "lines": (two, {"head": [1, 3], "row": 2}),
         "arcs": (two, {"attention": "decoder.1", "head": 2}),
-        "text": (viewer.view(soft(1, 9), rows=["stars"], columns=document), {}),
+        "text": (regard.view(soft(1, 9), rows=["stars"], columns=document), {}),
         "curves": (two, {"row": 1}),
         "compare": (two, {"head": 1, "other": (0, 0, 2), "values": True}),
         "hops": (DrawableView(facts, hops, [Run([0, 1, 2])]), {}),
-        "pointer": (viewer.view(soft(6, 8), rows=WORDS, columns=[*"abcdefgh"], extra=copies), {}),
-        "features": (viewer.view(soft(24, 6, 6), rows=WORDS, kind="features"), {"row": 3}),
-        "image": (viewer.view(soft(6, 49), rows=WORDS, columns=grid, extra=trail), {}),
-        "sound": (viewer.view(soft(6, 60), rows=WORDS, columns=frames), {}),
-        "graph": (viewer.view(joined, rows=Axis([str(i) for i in range(12)], "nodes", edges=edges),
+        "pointer": (regard.view(soft(6, 8), rows=WORDS, columns=[*"abcdefgh"], extra=copies), {}),
+        "features": (regard.view(soft(24, 6, 6), rows=WORDS, kind="features"), {"row": 3}),
+        "image": (regard.view(soft(6, 49), rows=WORDS, columns=grid, extra=trail), {}),
+        "sound": (regard.view(soft(6, 60), rows=WORDS, columns=frames), {}),
+        "graph": (regard.view(joined, rows=Axis([str(i) for i in range(12)], "nodes", edges=edges),
                               kind="edges"), {}),
     }  # fmt: skip
 

@@ -7,8 +7,7 @@ forced, goes through `forward` all at once. Both must have looked at the same.
 import pytest
 import torch
 
-from regard import catalog, store
-from regard.attention import watch
+from regard import catalog, store, watch
 from regard.errors import RequestError
 from regard.protocols import BOS, EOS
 from regard.viewer.looking import KINDS, look

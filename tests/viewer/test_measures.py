@@ -5,8 +5,8 @@ import json
 import pytest
 import torch
 
-from regard import store
-from regard.attention import MultiHead, kernels, watch
+from regard import store, watch
+from regard.attention import MultiHead, kernels
 from regard.errors import RequestError
 from regard.protocols import BOS, EOS
 from regard.viewer import drawable, read

@@ -6,10 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import regard
 from regard import viewer
-from regard.viewer._html import SCRIPTS, script
-from regard.viewer._html import page as whole
-from regard.viewer._shown import title_of
+from regard.viewer.content import title_of
+from regard.viewer.page.html import SCRIPTS, script
+from regard.viewer.page.html import page as whole
 from regard.views import MapPanel
 from tests.viewer import views
 
@@ -42,7 +43,7 @@ def attention(kind, heads, places):
         found = np.exp(
             draw.standard_normal(shape, dtype=np.float32) * (4 if kind == "peaked" else 1)
         )
-    return viewer.view(found / found.sum(-1, keepdims=True), rows=[f"w{i}" for i in range(places)])
+    return regard.view(found / found.sum(-1, keepdims=True), rows=[f"w{i}" for i in range(places)])
 
 
 @pytest.mark.parametrize(
@@ -59,7 +60,7 @@ def test_pages_of_twelve_layers_of_twelve_heads_are_small(kind, places, top_k, m
 
 
 def test_a_title_cannot_become_markup(tmp_path, page):
-    bad = viewer.view(np.eye(2), rows=["</script><b>", "<img src=x>"], title="<b>x</b></title>")
+    bad = regard.view(np.eye(2), rows=["</script><b>", "<img src=x>"], title="<b>x</b></title>")
     page.open(bad.page(tmp_path / "a.html"), "row=0&table=1")
     assert page.ask("() => document.querySelectorAll('b, img').length") == 0
     assert page.fine()
@@ -74,7 +75,7 @@ def test_weights_in_the_page_are_those_of_the_file(tmp_path, page):
         (views.soft(1, 190, 180, sharp=4.0), {"precision": 25}),
         (np.tril(views.soft(1, 180, 190, sharp=0.2)), {"precision": 12}),
     ):  # fmt: skip
-        view = viewer.view(weights, kind="cross")
+        view = regard.view(weights, kind="cross")
         view.save(tmp_path / "a.seen", **options)
         mine = viewer.read(tmp_path / "a.seen").maps[0].weights
         page.open(view.page(tmp_path / "a.html", **options))
@@ -312,17 +313,17 @@ def test_a_table_for_screen_readers(translation, page):
 def test_it_says_what_is_shown_and_that_it_is_no_explanation(tmp_path, translation, page):
     page.open(translation)
     assert "not yet why" in page.page.inner_text("#what")
-    norms = viewer.view(np.eye(3), what="norms")
+    norms = regard.view(np.eye(3), what="norms")
     page.open(norms.page(tmp_path / "n.html"))
     assert "not what mattered" in page.page.inner_text("#what")
-    few = viewer.view(views.soft(2, 5, 40), kind="cross")
+    few = regard.view(views.soft(2, 5, 40), kind="cross")
     page.open(few.page(tmp_path / "k.html", top_k=3), "head=1&row=2")
     assert "the largest 3 of each row" in page.page.inner_text("#what")
     assert re.search(r"kept: \d+(\.\d)? % of this row", page.page.inner_text("#row"))
 
 
 def test_right_to_left_runs_from_the_right(tmp_path, page):
-    rtl = viewer.view(views.soft(8, 6), rows=views.CHINESE, columns=views.ARABIC, kind="cross")
+    rtl = regard.view(views.soft(8, 6), rows=views.CHINESE, columns=views.ARABIC, kind="cross")
     page.open(rtl.page(tmp_path / "a.html"), "row=0&col=0")
     assert page.ask("async () => (await picture(0, 0)).cols.rtl") is True
     page.press("ArrowLeft")  # the next word
@@ -333,7 +334,7 @@ def test_right_to_left_runs_from_the_right(tmp_path, page):
 
 
 def test_long_texts_scroll_and_keep_their_labels(tmp_path, page):
-    long = viewer.view(views.soft(1, 900, 900), rows=[f"word{i}" for i in range(900)], kind="self")
+    long = regard.view(views.soft(1, 900, 900), rows=[f"word{i}" for i in range(900)], kind="self")
     page.open(long.page(tmp_path / "a.html"))
     page.press("+", "+", "+", "+", "+", "+", "+", "+", "+", "+", "+", "+")
     page.ask("() => { document.querySelector('#stage').scrollTo(3000, 3000) }")
@@ -407,7 +408,7 @@ def test_a_damaged_page_says_so(tmp_path, page):
 
 
 def test_another_file_can_be_dropped_on_it(tmp_path, translation, page):
-    other = viewer.view(np.eye(3), title="another").save(tmp_path / "o.seen")
+    other = regard.view(np.eye(3), title="another").save(tmp_path / "o.seen")
     page.open(translation)
     page.ask(
         f"""async () => {{ const bytes = Uint8Array.from({list(other.read_bytes())});
@@ -437,7 +438,7 @@ def test_scripts_have_no_templates_over_several_lines():
 
 def test_a_command_says_what_was_asked_for_and_nothing_else(tmp_path, page):
     """An output that is the model's own is no --target; kinds of several words are quoted."""
-    view = viewer.view(views.soft(2, 3, 3), rows=["a", "b", "c"], kind="self of b")
+    view = regard.view(views.soft(2, 3, 3), rows=["a", "b", "c"], kind="self of b")
     copied = "() => document.documentElement.dataset.copied"
     for target, more in (("", ""), ("A B", " --target 'A B'")):
         run = replace(

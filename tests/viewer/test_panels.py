@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
+import regard
 from regard import viewer
 from regard.errors import RequestError
 from regard.tasks import Prediction, Task
 from regard.viewer import DrawableView, Run, drawable
-from regard.viewer._shown import Shown
-from regard.viewer.choosing import choose, run_of, values_of
+from regard.viewer.content import Shown
 from regard.viewer.drawing import draw
-from regard.viewer.terminal_panels import DRAW, render
+from regard.viewer.rendering import DRAW, render
+from regard.viewer.selection import choose, run_of, values_of
 from regard.views import (
     KINDS,
     Axis,
@@ -57,7 +58,7 @@ SAYS = {
 
 
 def plain() -> DrawableView:
-    return viewer.view(views.soft(2, 3, 3), rows=WORDS, kind="self", title="made up")
+    return regard.view(views.soft(2, 3, 3), rows=WORDS, kind="self", title="made up")
 
 
 def made(kind: str) -> DrawableView:

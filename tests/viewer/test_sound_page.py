@@ -6,10 +6,10 @@ import wave
 import numpy as np
 import pytest
 
-from regard import viewer
-from regard.viewer._html import page as whole
-from regard.viewer._html import script
-from regard.viewer._seen import dump, parse
+import regard
+from regard.viewer.page.html import page as whole
+from regard.viewer.page.html import script
+from regard.viewer.seen_file.file import dump, parse
 from regard.views import Axis
 from tests.viewer import views
 
@@ -23,7 +23,7 @@ def heard(seconds=0.8, rate=8000):
         file.writeframes(tone.astype("<i2").tobytes())
     weights = np.eye(4, 80, dtype=np.float32)[:, ::-1].copy()
     frames = Axis([str(i) for i in range(80)], "audio", seconds=0.01, audio=buffer.getvalue())
-    return viewer.view(weights, rows=list("zero"), columns=frames)
+    return regard.view(weights, rows=list("zero"), columns=frames)
 
 
 def test_only_pages_with_a_sound_carry_the_player():

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from regard import viewer
+import regard
 from regard.viewer import Run, drawable
 from regard.viewer.drawing import draw
 from regard.views import Axis, LabeledSpan, Map, MapPanel, SpansPanel, ValuesPanel, View
@@ -20,7 +20,7 @@ def test_texts_of_one_kind_are_drawn_one_below_the_other():
         SpansPanel(title=f"roles of {words[at]}", words=words, spans=spans, anchor=at)
         for at in (3, 4)
     ]
-    view = viewer.view(views.soft(2, 3, 3), rows=WORDS, kind="self")
+    view = regard.view(views.soft(2, 3, 3), rows=WORDS, kind="self")
     drawn = draw(view, view.runs[0], panels, width="page")
     drawn.draw_without_rendering()
     told = [text for text in drawn.axes[0].texts if text.get_text()]

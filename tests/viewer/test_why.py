@@ -38,7 +38,8 @@ def test_every_head_is_asked_and_the_model_is_as_before(loaded):
 
 
 def test_uniform_weights_are_uniform_and_a_head_is_gone(tmp_path):
-    from regard.attention import Causal, MultiHead, watch
+    from regard import watch
+    from regard.attention import Causal, MultiHead
 
     torch.manual_seed(0)
     layer, x = MultiHead(8, 2).eval(), torch.randn(1, 4, 8)
@@ -58,7 +59,8 @@ def test_uniform_weights_are_uniform_and_a_head_is_gone(tmp_path):
 
 
 def test_permuted_weights_are_the_same_elsewhere():
-    from regard.attention import Causal, MultiHead, watch
+    from regard import watch
+    from regard.attention import Causal, MultiHead
 
     torch.manual_seed(0)
     layer, x = MultiHead(8, 2).eval(), torch.randn(1, 12, 8)
@@ -76,7 +78,7 @@ def test_permuted_weights_are_the_same_elsewhere():
 
 
 def test_a_row_is_edited_in_one_call_and_in_many(tmp_path):
-    from regard.attention import watch
+    from regard import watch
 
     text, target = "ein Hund läuft .", "a dog"
     for name in ("transformer", "luong"):

@@ -4,7 +4,8 @@ import io
 
 import numpy as np
 
-from regard.viewer import Axis, DrawableView, Map, Run, View, view
+from regard import view
+from regard.viewer import Axis, DrawableView, Map, Run, View
 
 DRAW = np.random.default_rng(0)
 GERMAN = ["▁Das", "▁Fen", "ster", "▁wird", "▁ge", "schlossen", ".", "</s>"]

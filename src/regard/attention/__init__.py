@@ -42,7 +42,6 @@ from regard.attention.record import Record as Record
 from regard.attention.recording import Seen as Seen
 from regard.attention.recording import rows_of as rows_of
 from regard.attention.recording import scope as scope
-from regard.attention.recording import watch as watch
 from regard.attention.score import Additive as Additive
 from regard.attention.score import Biaffine as Biaffine
 from regard.attention.score import Cosine as Cosine
@@ -161,5 +160,11 @@ __all__ = [
     "roles",
     "rows_of",
     "scope",
-    "watch",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Name the new place of what was here; an ImportError, for `from … import` hides others."""
+    if name == "watch":
+        raise ImportError("regard.attention.watch is now regard.watch: `from regard import watch`")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

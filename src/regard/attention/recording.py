@@ -8,14 +8,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from fnmatch import fnmatch
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from regard.attention._foreign import intercepting, is_foreign
 from regard.attention.call import Attended, Call
 from regard.attention.declaring import ROLES, Declaring
 from regard.attention.lazy_weights import LazyWeights
@@ -25,7 +23,7 @@ from regard.attention.record import _UNDECLARED, Facts, Record
 from regard.attention.stored_weights import DiskStore, DiskWeights, TopKWeights
 from regard.errors import RequestError, nearest
 
-__all__ = ["Record", "Seen", "record_weights", "recording", "rows_of", "scope", "watch"]
+__all__ = ["Record", "Seen", "record_weights", "rows_of", "scope"]
 
 
 class Seen(Mapping[str, Record]):
@@ -37,7 +35,7 @@ class Seen(Mapping[str, Record]):
     def __init__(
         self,
         model: nn.Module | None,
-        only: str | None,
+        only: str | None = None,
         *,
         top_k: int | None = None,
         dtype: torch.dtype | None = None,
@@ -198,85 +196,6 @@ SeenT = TypeVar("SeenT", bound=Seen)
 _watchers: ContextVar[tuple[Seen, ...]] = ContextVar("regard_watchers", default=())
 _scopes: ContextVar[tuple[tuple[str, int], ...]] = ContextVar("regard_scopes", default=())
 _rows: ContextVar[Mapping[str, Tensor]] = ContextVar("regard_rows", default=MappingProxyType({}))
-
-
-@contextmanager
-def watch(
-    model: Any = None,
-    *,
-    only: str | None = None,
-    top_k: int | None = None,
-    dtype: torch.dtype | None = None,
-    to: str | Path | None = None,
-    tiles: bool = False,
-) -> Iterator[Seen]:
-    """See every attention of `model` (and every bare `attend`) while the block runs.
-
-    Of any module: PyTorch's own fused operations are seen, and attention by hand is told by its
-    pattern; `Record.facts` says how. A graph made by `torch.compile` has no watchers in it: watch
-    the model itself, uncompiled.
-    `regard.watch` is the same, and what it gives can also write pages and files.
-
-    Args:
-        model: a module, or an object with a `.model`; None sees bare calls only.
-        only: a pattern such as "decoder.*cross*"; others are not recorded.
-        top_k: keep the largest k weights of each row alone; the others come back as zeros.
-        dtype: keep weights in this precision.
-        to: a file to write them to while running, for more than memory holds. Its form is
-            private and it is read through what this gives; `save` writes one to keep.
-        tiles: keep queries and keys in place of weights, for texts of thousands of tokens: pages
-            show an overview, and tiles are computed again when they are looked at.
-
-    Raises:
-        RequestError: a model that is not ours is compiled, or ran and showed no attention.
-
-    Example:
-        >>> from regard.attention import MultiHead
-        >>> layer = MultiHead(8, 2)
-        >>> with watch(layer) as seen:
-        ...     x = torch.randn(1, 3, 8)
-        ...     _ = layer(x, x, x)
-        >>> seen[""].axes
-        ('example', 'head', 'query', 'key')
-        >>> seen[""].weights.shape
-        torch.Size([1, 2, 3, 3])
-    """
-    with recording(Seen, model, only, top_k=top_k, dtype=dtype, to=to, tiles=tiles) as seen:
-        yield seen
-
-
-@contextmanager
-def recording(
-    kind: type[SeenT],
-    model: Any,
-    only: str | None = None,
-    *,
-    top_k: int | None = None,
-    dtype: torch.dtype | None = None,
-    to: str | Path | None = None,
-    tiles: bool = False,
-) -> Iterator[SeenT]:
-    """As `watch`, with a recorder of a kind of one's own."""
-    if model is not None and not isinstance(model, nn.Module):
-        model = getattr(model, "model", None)
-        if not isinstance(model, nn.Module):
-            raise RequestError("watch expected a module, or an object with a .model")
-    if top_k is not None and (top_k < 1 or to is not None):
-        raise RequestError(f"top_k: expected 1 or more, and without `to`; got {top_k}")
-    if tiles and (top_k is not None or to is not None or dtype is not None):
-        raise RequestError("tiles: expected without top_k, dtype and to, which keep weights")
-    shelf = None if to is None else DiskStore(Path(to))
-    try:
-        seen = kind(model, only, top_k=top_k, dtype=dtype, shelf=shelf, tiles=tiles)
-        with watching(seen):
-            if model is not None and is_foreign(model):
-                with intercepting(seen, model):
-                    yield seen
-            else:
-                yield seen
-    finally:
-        if shelf is not None:
-            shelf.close()
 
 
 @contextmanager

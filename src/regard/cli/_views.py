@@ -46,7 +46,7 @@ def put_terminal(view: "DrawableView", run: int, panels: "Sequence[Panel]", **op
     """Print panels, below what came in and what came out."""
     from rich.console import Console
 
-    from regard.viewer.terminal_panels import render
+    from regard.viewer.rendering import render
 
     console = Console(highlight=False)
     colour = console.is_terminal and console.color_system is not None

@@ -45,14 +45,14 @@ def curves(
     if by not in AXES:
         raise RequestError(f"--by {by}: {nearest(by, AXES)}")
     if output is not None:
-        from regard.viewer.figure import check_format
+        from regard.viewer.figure.subplots import check_format
 
         check_format(output)
     trainings = read_trainings(folders)
     asked = [part.split("+") for part in show.split(",")] if show else usual(trainings)
     panels = [curves_of(trainings, names, by) for names in asked]
     if output is not None:
-        from regard.viewer.curves import draw_curves
+        from regard.viewer.figure.curves import draw_curves
 
         draw_curves(panels, by, output)
         say(f"{output}: {len(panels)} panels, {len(trainings)} trainings")

@@ -270,7 +270,7 @@ def _bleu(pairs: Sequence[tuple[str, list[str]]]) -> Any:
 
 def _draw(folder: Path, pronouncer: "Loaded", word: str, translator: "Loaded | None") -> list[str]:
     """Write attention pictures of a word and of a sentence; where they are."""
-    from regard.viewer.figure import Subplot, alignment, grid
+    from regard.viewer.figure.subplots import Subplot, alignment, grid
     from regard.viewer.looking import look
 
     try:

@@ -109,8 +109,8 @@ def look(
         regard look mine.py:make_model "The cat sat." -o mine.html
         regard look kept.seen --show compare --head 2,4 -o two-heads.svg
     """
-    from regard.viewer.choosing import choose, run_of, values_of
-    from regard.viewer.figure import check_format
+    from regard.viewer.figure.subplots import check_format
+    from regard.viewer.selection import choose, run_of, values_of
     from regard.views import ViewOptions
 
     kept = folder.endswith(".seen")
@@ -178,7 +178,7 @@ def _of_transformers(
     graph: str | None,
 ) -> "Source":
     """The same of a Hugging Face folder."""
-    from regard.viewer._transformers import open_transformers
+    from regard.watching.huggingface.opening import open_transformers
 
     _not_trained(folder, changes, threads, graph)
     model = open_transformers(folder)
@@ -193,7 +193,7 @@ def _of_script(
     graph: str | None,
 ) -> "Source":
     """The same of a model that a function of a script makes."""
-    from regard.viewer._script import open_script
+    from regard.watching.script import open_script
 
     _not_trained(folder, changes, threads, graph)
     model = open_script(folder)

@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from regard.attention import watch
 from regard.attention.mask import take
-from regard.attention.recording import watching
+from regard.attention.recording import Seen, watching
 from regard.decode.ensemble import Ensemble
 from regard.decode.program.packed_weights import Panels
 from regard.errors import RequestError
 
 if TYPE_CHECKING:
-    from regard.attention.recording import Seen
     from regard.decode.request import Request
 
 __all__ = ["LEAST", "Covered"]
@@ -47,11 +45,10 @@ class Covered:
         # What a packed model looks at is told under the names of the model's own attentions.
         engine: Any = request.model
         model = engine.model if isinstance(engine, Panels | Ensemble) else engine
-        with watch(model if isinstance(model, nn.Module) else None) as seen:
-            pass
+        seen = Seen(model if isinstance(model, nn.Module) else None)
         return cls(seen, request.lengths, request.source.shape[1])
 
-    def watching(self) -> AbstractContextManager["Seen"]:
+    def watching(self) -> AbstractContextManager[Seen]:
         """See what a step looks at."""
         return watching(self.seen)
 

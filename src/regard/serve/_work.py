@@ -213,7 +213,7 @@ class Looking:
     def __call__(self, jobs: Sequence[Job], over: Callable[[], bool]) -> list[Any]:
         """The picture of the only job."""
         from regard.viewer import drawable
-        from regard.viewer.choosing import choose, run_of, values_of
+        from regard.viewer.selection import choose, run_of, values_of
 
         loaded, page = self.served.loaded, self.format == "html"
         every = page or bool(self.show)

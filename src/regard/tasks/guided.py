@@ -28,7 +28,7 @@ from regard.data.problems import Problems
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RequestError
 from regard.metrics.alignment import Link, read_links
-from regard.tasks.looking import chosen, looked, looking
+from regard.watching.source_attention import chosen, looked, looking
 
 __all__ = ["Guided", "guiding_loss", "piece_links"]
 

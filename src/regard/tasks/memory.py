@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.attention import watch
 from regard.data import sources
 from regard.data.batch import chunks, some
 from regard.data.passages import stories
@@ -34,6 +33,7 @@ from regard.tasks.linear import linear_start
 from regard.tasks.phases import Phase
 from regard.tasks.prediction import Prediction
 from regard.tasks.stories import StoryDataset
+from regard.watching.watcher import watch
 
 __all__ = ["Answer", "MemoryQA"]
 

@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from regard.attention import watch
 from regard.fields.graph import GraphData
 from regard.tasks.prediction import Prediction
+from regard.watching.watcher import watch
 
 __all__ = [
     "NodeAttention",

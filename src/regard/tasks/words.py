@@ -25,8 +25,8 @@ from regard.decode.eval_mode import frozen
 from regard.errors import RequestError
 from regard.metrics.alignment import Link, hard_alignment
 from regard.protocols import EOS, UNK
-from regard.tasks.looking import chosen, looked, looking
 from regard.tasks.prediction import Prediction
+from regard.watching.source_attention import chosen, looked, looking
 
 __all__ = ["align", "read_lexicon", "replace_unknown", "split_words", "word_weights"]
 

@@ -23,7 +23,7 @@ from regard.train.state import random_state, set_random_state
 from regard.views import View, ViewOptions
 
 if TYPE_CHECKING:
-    from regard.viewer.inspector import Inspector
+    from regard.watching.inspector import Inspector
 
 __all__ = ["FILE", "MOST", "Watching"]
 
@@ -84,7 +84,7 @@ class Watching:
             RequestError: none of the examples can be shown.
         """
         from regard.viewer import read
-        from regard.viewer.inspector import Inspector
+        from regard.watching.inspector import Inspector
 
         try:
             with _aside(model) as own:

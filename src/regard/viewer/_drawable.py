@@ -10,7 +10,7 @@ from regard.views import View
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from regard.viewer._live import Live
+    from regard.viewer.page.live import Live
 
 __all__ = ["DrawableView", "drawable"]
 
@@ -36,7 +36,7 @@ class DrawableView(View):
                 weight s, off by at most s / 2n: 8 to 64, or 200. The file says by how much it is
                 off.
         """
-        from regard.viewer._seen import dump
+        from regard.viewer.seen_file.file import dump
 
         target = Path(path)
         content = dump(self, code=code, top_k=top_k, precision=precision)
@@ -56,7 +56,7 @@ class DrawableView(View):
         Args:
             code, top_k, precision: as in `save`; of large heads a page keeps less.
         """
-        from regard.viewer._html import page
+        from regard.viewer.page.html import page
 
         target = Path(path)
         content = page(self, code=code, top_k=top_k, precision=precision)
@@ -70,7 +70,7 @@ class DrawableView(View):
             port: 0 takes one that is free.
             options: those of `save`.
         """
-        from regard.viewer._live import Live
+        from regard.viewer.page.live import Live
 
         return Live(self, port, **options)
 
@@ -86,19 +86,19 @@ class DrawableView(View):
 
     def text(self, run: int = 0, **options: Any) -> "Text":
         """A run's panels for the terminal; options are those of `viewer.terminal_panels.render`."""
-        from regard.viewer.terminal_panels import render
+        from regard.viewer.rendering import render
 
         return render(self, self.runs[run], **options)
 
     def html(self, **options: Any) -> str:
         """The page as text."""
-        from regard.viewer._html import page
+        from regard.viewer.page.html import page
 
         return page(self, **options).decode()
 
     def _repr_html_(self) -> str:
         """For notebooks: the same page in a frame."""
-        from regard.viewer._notebook import framed
+        from regard.viewer.page.frame import framed
 
         return framed(self.html())
 

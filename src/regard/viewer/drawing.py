@@ -12,13 +12,35 @@ import numpy as np
 import torch
 
 from regard.errors import RequestError, nearest
-from regard.viewer import _drawn, _drawn_kinds, _drawn_values
-from regard.viewer._page import Subplot, style
-from regard.viewer._shown import Shown, hops_of, names_of, relative, shown, title_of
-from regard.viewer._spans import draw_spans
-from regard.viewer.figure import COLUMN, PAGE, _inches, _matplotlib, _quiet, _save, check_format
-from regard.viewer.figure import alignment as draw_alignment
-from regard.viewer.figure import grid as draw_grid
+from regard.viewer.content import Shown, hops_of, names_of, relative, shown, title_of
+from regard.viewer.figure.sheet import Subplot, style
+from regard.viewer.figure.subplots import (
+    COLUMN,
+    PAGE,
+    _inches,
+    _matplotlib,
+    _quiet,
+    _save,
+    check_format,
+)
+from regard.viewer.figure.subplots import alignment as draw_alignment
+from regard.viewer.figure.subplots import grid as draw_grid
+from regard.viewer.panels import (
+    bars,
+    compare,
+    curves,
+    features,
+    graph,
+    image,
+    lines,
+    matrix,
+    pointer,
+    sound,
+    table,
+    text,
+    tree,
+)
+from regard.viewer.panels.spans import draw_spans
 from regard.views import MapPanel, Panel, Run, SpansPanel, TablePanel, TreePanel, ValuesPanel, View
 from regard.views.picture import Picture
 
@@ -28,11 +50,11 @@ if TYPE_CHECKING:
 __all__ = ["SHOWS", "draw", "figure"]
 
 SHOWS: Mapping[str, tuple[Any, float]] = {
-    "lines": (_drawn.lines, COLUMN), "arcs": (_drawn.arcs, COLUMN), "text": (_drawn.text, COLUMN),
-    "curves": (_drawn.curves, COLUMN), "pointer": (_drawn_kinds.pointer, COLUMN),
-    "features": (_drawn_kinds.features, COLUMN), "image": (_drawn_kinds.image, PAGE),
-    "sound": (_drawn_kinds.sound, COLUMN), "graph": (_drawn_kinds.graph, COLUMN),
-    "compare": (_drawn.compare, PAGE),
+    "lines": (lines.lines, COLUMN), "arcs": (lines.arcs, COLUMN), "text": (text.text, COLUMN),
+    "curves": (curves.curves, COLUMN), "pointer": (pointer.pointer, COLUMN),
+    "features": (features.features, COLUMN), "image": (image.image, PAGE),
+    "sound": (sound.sound, COLUMN), "graph": (graph.graph, COLUMN),
+    "compare": (compare.compare, PAGE),
 }  # fmt: skip
 """What draws each view, and its width where none is given."""
 
@@ -145,19 +167,19 @@ def draw(
     inches = _inches(width) or COLUMN
     with _quiet(), _matplotlib().rc_context(style()):
         if isinstance(first, TablePanel):
-            made = _drawn_values.table(first, inches, said)
+            made = table.table(first, inches, said)
         elif isinstance(first, SpansPanel):
             texts = [panel for panel in same if isinstance(panel, SpansPanel)]
             above = run.title if title is None and len(texts) > 1 else said
             made = draw_spans(texts, inches, above)
         elif isinstance(first, TreePanel):
-            made = _drawn_values.tree(first, inches, said)
+            made = tree.tree(first, inches, said)
         elif isinstance(first, ValuesPanel) and first.kind == "bars":
-            made = _drawn_values.bars(first, inches, said)
+            made = bars.bars(first, inches, said)
         else:
             assert isinstance(first, ValuesPanel)
             numbers = np.array(first.values, np.float32)
-            made = _drawn.shaded_words(first.labels, numbers, inches, said, values=values)
+            made = text.shaded_words(first.labels, numbers, inches, said, values=values)
         return _saved(made, path)
 
 
@@ -174,13 +196,13 @@ def _map_figure(
     panel = panels[0]
     if panel.kind == "neighbors":
         named = [(names_of(view, p, layer=True), p) for p in panels]
-        return _drawn_values.neighbors(view, named, width, title)
+        return graph.neighbors(view, named, width, title)
     if panel.kind == "text" and len(panels) > 1:
         texts = [
             (p.title, shown(view, p, words=words), None if p.row is None else p.row - 1)
             for p in panels
         ]
-        return _drawn.texts(texts, width or PAGE, title, values=values)
+        return text.texts(texts, width or PAGE, title, values=values)
     words = words and panel.kind not in PIECES
     every = range(1, view.maps[panel.map].shape[0] + 1) if panel.kind == "features" else None
     found = shown(view, panel, words=words, heads=every)
@@ -244,7 +266,7 @@ def _matrices(
         with _quiet(), _matplotlib().rc_context(style()):
             stack = [(name, one) for name, one, _ in pictures]
             inches = _inches(width) or PAGE
-            return _saved(_drawn.stacked(stack, inches, title, values=values), path)
+            return _saved(matrix.stacked(stack, inches, title, values=values), path)
     heads = len(pictures) // len(layers)
     across = heads if len(layers) > 1 and heads > 1 else None
     grid = [Subplot(name, picture) for name, _, picture in pictures]

@@ -3,7 +3,15 @@
 import pytest
 import torch
 
-from regard.attention import Attention, Causal, InverseEuclidean, Lengths, attend, explain, kernels
+from regard.attention import (
+    Attention,
+    Causal,
+    InverseEuclidean,
+    Lengths,
+    attend,
+    explain,
+    kernels,
+)
 from regard.errors import RequestError
 
 

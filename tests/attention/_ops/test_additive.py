@@ -7,15 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard import native
-from regard.attention import (
-    Additive,
-    Attention,
-    Causal,
-    Lengths,
-    Softmax,
-    Window,
-    kernels,
-)
+from regard.attention import Additive, Attention, Causal, Lengths, Softmax, Window, kernels
 from regard.attention._ops import additive as blocks
 from regard.attention._ops import eager
 from regard.attention._ops.cpu import additive as c

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from regard import watch
 from regard.attention import (
     ALiBi,
     Attention,
@@ -13,7 +14,6 @@ from regard.attention import (
     Window,
     explain,
     kernels,
-    watch,
 )
 from regard.attention._kernels import tiles
 

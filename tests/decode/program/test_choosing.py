@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from regard import native
-from regard.attention import Causal, RelativeValues, Sharpen, Softmax, watch
+from regard import native, watch
+from regard.attention import Causal, RelativeValues, Sharpen, Softmax
 from regard.decode import Beam, Ensemble, Greedy, Sample
 from regard.decode.program.choosing import (
     PackedRecurrent,

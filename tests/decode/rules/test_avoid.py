@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.attention import watch
+from regard import watch
 from regard.decode import Beam, Ensemble, Greedy, Sample
 from regard.decode.coverage import LEAST
 from regard.decode.rules.avoid import Avoid

@@ -5,13 +5,13 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.attention import watch
 from regard.errors import RequestError
 from regard.system.devices import device_of
 from regard.tasks._views.generation import kinds_of
 from regard.tasks._views.loaded import LoadedModel, name_of
 from regard.views import Axis, Map, MapPanel, Run, View, ViewOptions, axis_of
 from regard.views.word_pieces import WordPieces
+from regard.watching.watcher import watch
 
 __all__ = ["Written", "asked", "attended", "shown", "view_of"]
 

@@ -7,16 +7,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.attention import roles, watch
+from regard.attention import roles
 from regard.data.ragged import RaggedIds
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RequestError, nearest
 from regard.protocols import BOS, EOS
 from regard.tasks._views.loaded import LoadedModel, name_of
 from regard.views import Axis, Map, MapPanel, Run, View, ViewOptions, axis_of
-from regard.views.measures import measured
 from regard.views.picture import Picture, picture
 from regard.views.word_pieces import WordPieces
+from regard.watching.measures import measured
+from regard.watching.watcher import watch
 
 __all__ = [
     "KINDS", "Look", "kinds_of", "look", "look_all", "looks_view", "side", "token_scores", "view",

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention import Record, watch
+from regard.attention import Record
 from regard.fields.image import ImageColumn
 from regard.system.devices import device_of
 from regard.tasks._views.answers import bars, ranked
@@ -14,6 +14,7 @@ from regard.tasks._views.attended import asked, shown
 from regard.tasks._views.loaded import LoadedModel, name_of
 from regard.views import Axis, Map, MapPanel, Panel, Run, View, ViewOptions
 from regard.views.axis import picture_axis
+from regard.watching.watcher import watch
 
 __all__ = ["view"]
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.attention import Record, watch
+from regard.attention import Record
 from regard.errors import RequestError
 from regard.fields.sentence_columns import sentences_of
 from regard.tasks._views.answers import bars, ranked
@@ -27,6 +27,7 @@ from regard.views import (
     ViewOptions,
     axis_of,
 )
+from regard.watching.watcher import watch
 
 __all__ = ["view"]
 

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from regard.attention import Record, watch
+from regard.attention import Record
 from regard.errors import RequestError
 from regard.protocols import EOS
 from regard.tasks._views.answers import bars
 from regard.tasks._views.loaded import LoadedModel, name_of
 from regard.tasks.language import ScoredText
 from regard.views import Axis, Map, MapPanel, Panel, Run, ValuesPanel, View, ViewOptions
+from regard.watching.watcher import watch
 
 __all__ = ["view"]
 

@@ -7,13 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.attention import watch
 from regard.data.passages.questions import Question, parse
 from regard.errors import RequestError
 from regard.tasks._views.answers import bars, ranked
 from regard.tasks._views.loaded import LoadedModel, name_of
 from regard.tasks.questions import QuestionDataset
 from regard.views import Axis, Map, MapPanel, Panel, Run, ValuesPanel, View, ViewOptions
+from regard.watching.watcher import watch
 
 __all__ = ["ANSWER", "ReaderLook", "look", "view"]
 

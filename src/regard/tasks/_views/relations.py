@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from regard.attention import watch
 from regard.data.annotations.documents import Mention, Relation, RelationDocument
 from regard.data.text.tokenizer import Encoding
 from regard.errors import RequestError
@@ -16,6 +15,7 @@ from regard.fields.annotated import places_of
 from regard.tasks._views.answers import bars
 from regard.tasks._views.loaded import LoadedModel, name_of
 from regard.views import Axis, Map, MapPanel, Panel, Run, TablePanel, View, ViewOptions, axis_of
+from regard.watching.watcher import watch
 
 __all__ = ["RelationLook", "look", "view"]
 

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.attention import watch
 from regard.data.text.tokenizer import SPACE
 from regard.errors import RequestError
 from regard.protocols import BOS, EOS
@@ -26,6 +25,7 @@ from regard.views import (
     View,
     ViewOptions,
 )
+from regard.watching.watcher import watch
 
 __all__ = ["SummaryLook", "look", "view"]
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from regard.attention import Record, watch
+from regard.attention import Record
 from regard.errors import RequestError
 from regard.fields import TextField
 from regard.fields.sets import sides
@@ -14,6 +14,7 @@ from regard.tasks._views.loaded import LoadedModel, name_of
 from regard.tasks.prediction import Prediction
 from regard.views import Axis, Map, MapPanel, Panel, Run, View, ViewOptions, axis_of
 from regard.views.word_pieces import END
+from regard.watching.watcher import watch
 
 __all__ = ["view", "watched"]
 

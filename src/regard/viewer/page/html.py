@@ -1,0 +1,109 @@
+"""One HTML file with everything in it: style, script and the `.seen` file as text (base64)."""
+
+import base64
+import html
+import json
+from dataclasses import replace
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from regard.viewer.head_measures import MEASURES
+from regard.viewer.page.panels import panels_html
+from regard.viewer.page.squeeze import squeeze
+from regard.viewer.seen_file.file import dump
+from regard.views import WHATS, View
+
+__all__ = ["SCRIPTS", "page", "script", "style"]
+
+SCRIPTS = (
+    "read.js", "state.js", "draw.js", "save.js", "matrix.js", "tiles.js", "lines.js", "heads.js",
+    "text.js", "compare.js", "tasks.js", "main.js",
+)  # fmt: skip
+"""In the order they are put together."""
+PRECISION = 25
+"""Steps of each row's largest that pages keep of large heads: 12 × 12 heads of 512 × 512 weights of
+a trained model take at most 7 MB so."""
+SOUND, STEPS = "sound.js", "steps.js"
+"""Before the last of `SCRIPTS`, which starts everything: only pages with a sound, and only pages of
+a training, carry these."""
+
+KEYS = {
+    "← ↑ ↓ →": "move the chosen row and column",
+    "[ ]": "the head before, after",
+    "{ }": "the attention before, after",
+    "m": "mean of all heads",
+    "1 … 9": "the n-th view",
+    "h": "the next hypothesis or run",
+    "w": "words or pieces",
+    "v": "numbers in cells",
+    "p": "keep this head in the tray",
+    "+ −": "larger, smaller",
+    "0": "as large as fits",
+    "t": "a table of all numbers",
+    "d": "light or dark",
+    "Esc": "choose nothing",
+    "?": "these keys",
+}
+
+
+@cache
+def script(*more: str) -> str:
+    """The whole script: the files one after another, without comments and needless blanks.
+
+    Args:
+        more: `SOUND`, `STEPS`: what the page needs beside `SCRIPTS`.
+    """
+    *first, last = SCRIPTS
+    return squeeze("\n".join(['"use strict";', *map(_file, [*first, *more, last])]))
+
+
+@cache
+def style() -> str:
+    """The style sheet."""
+    return _file("page.css")
+
+
+def page(view: View, *, live: bool = False, **options: Any) -> bytes:
+    """The page's bytes.
+
+    Args:
+        live: it may ask the address it came from for exact tiles; else it may ask nothing.
+        options: those of `DrawableView.save`.
+    """
+    if not view.maps:
+        return _plain(view)
+    view = replace(view, runs=[run for run in view.runs if run.maps])  # others have no picture
+    data = base64.b64encode(dump(view, **({"precision": PRECISION} | options)))
+    texts = {"WHATS": WHATS, "MEASURES": MEASURES, "KEYS": KEYS, "LIVE": live}
+    before, after = _file("page.html").split("@DATA@")
+    sound = any(axis.kind == "audio" for axis in view.axes)
+    if sound:
+        before = before.replace("img-src data: blob:", "img-src data: blob:; media-src blob:")
+    if live:
+        before = before.replace("default-src 'none';", "default-src 'none'; connect-src 'self';")
+    for name, text in (
+        ("@STYLE@", style()), ("@TEXTS@", json.dumps(texts)), ("@TITLE@", html.escape(view.title)),
+        ("@PANELS@", panels_html(view.runs)),
+    ):  # fmt: skip
+        before = before.replace(name, text)
+    more = [SOUND] if sound else []
+    more += [STEPS] if any(run.step is not None for run in view.runs) else []
+    return before.encode() + data + after.replace("@SCRIPT@", script(*more)).encode()
+
+
+def _plain(view: View) -> bytes:
+    """A page of a view that has bars, tables and trees alone: nothing in it is to be drawn."""
+    blocks = "".join(
+        f"<h2>{html.escape(run.input)}</h2><p>{html.escape(run.output)}</p>{panels_html([run])}"
+        for run in view.runs
+    )
+    head, _ = _file("page.html").split("<body>")
+    for name, text in (("@STYLE@", style()), ("@TITLE@", html.escape(view.title))):
+        head = head.replace(name, text)
+    body = f'<body class="plain"><aside><h1>{html.escape(view.title)}</h1>{blocks}</aside></body>'
+    return f"{head}{body}</html>\n".encode()
+
+
+def _file(name: str) -> str:
+    return (files("regard.viewer") / "page" / name).read_text(encoding="utf-8")

@@ -1,0 +1,1 @@
+"""Kinds of panels, on each surface."""

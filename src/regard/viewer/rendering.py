@@ -1,0 +1,98 @@
+"""Any panel of a view as lines of text for a terminal."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.cells import cell_len
+from rich.text import Text
+
+from regard.viewer.panels.bars import bars_lines
+from regard.viewer.panels.compare import terminal_compare
+from regard.viewer.panels.curves import terminal_curves
+from regard.viewer.panels.features import terminal_features
+from regard.viewer.panels.graph import graph_lines, neighbors_lines
+from regard.viewer.panels.image import terminal_image
+from regard.viewer.panels.lines import terminal_lines
+from regard.viewer.panels.matrix import terminal_hops, terminal_matrix
+from regard.viewer.panels.pointer import terminal_pointer
+from regard.viewer.panels.sound import terminal_sound
+from regard.viewer.panels.spans import spans_lines
+from regard.viewer.panels.table import table_lines
+from regard.viewer.panels.text import shaded_lines, terminal_text
+from regard.viewer.panels.tree import tree_lines
+from regard.viewer.terminal.matrix import clean
+from regard.viewer.terminal.surface import (
+    TerminalSurface,
+)
+from regard.views import MapPanel, Panel, Run, View
+
+__all__ = ["render"]
+
+Floats = NDArray[np.float32]
+
+
+def render(
+    view: View,
+    run: Run,
+    panels: Sequence[Panel] | None = None,
+    *,
+    width: int = 100,
+    colour: bool = True,
+    values: bool = False,
+    words: bool = True,
+) -> Text:
+    """Lay panels out as lines of text that a `rich` console prints.
+
+    Args:
+        panels: the run's own where None.
+        width: of the terminal in characters.
+        colour: background colours; else blocks of characters.
+        values: numbers in cells.
+        words: pieces put together to words; else pieces.
+    """
+    place = TerminalSurface(view, run, width, colour, values, words)
+    panels = run.panels if panels is None else panels
+    forms = [
+        place.shown(panel) if isinstance(panel, MapPanel) and panel.kind == "matrix" else None
+        for panel in panels
+    ]
+    label = max((cell_len(clean(w)) for form in forms if form for w in form.rows), default=0)
+    made: list[Text] = []
+    before: list[str] | None = None
+    for panel, form in zip(panels, forms, strict=True):
+        # Matrices over the same columns have their words once, above the first.
+        again = form is not None and form.columns == before
+        before = None if form is None else form.columns
+        text = DRAW[panel.kind](replace(place, label=label, head=not again), panel)
+        if panel.note:
+            text.append(f"\n\n{panel.note}")
+        text.rstrip()
+        made.append(text)
+    return Text("\n\n").join(made)
+
+
+DRAW: Mapping[str, Callable[[TerminalSurface, Any], Text]] = {
+    "matrix": terminal_matrix,
+    "heads": terminal_matrix,
+    "lines": terminal_lines,
+    "arcs": terminal_lines,
+    "text": terminal_text,
+    "curves": terminal_curves,
+    "hops": terminal_hops,
+    "pointer": terminal_pointer,
+    "features": terminal_features,
+    "image": terminal_image,
+    "sound": terminal_sound,
+    "graph": graph_lines,
+    "neighbors": neighbors_lines,
+    "compare": terminal_compare,
+    "bars": bars_lines,
+    "shaded": shaded_lines,
+    "table": table_lines,
+    "tree": tree_lines,
+    "spans": spans_lines,
+}
+"""What draws each kind of panel."""

@@ -1,0 +1,1 @@
+"""`.seen` files: views on disk."""

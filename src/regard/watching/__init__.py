@@ -1,0 +1,1 @@
+"""Following a model, ours or not, and making views of what it attended to."""

@@ -1,0 +1,1 @@
+"""Folders of Hugging Face: opened, run and watched."""

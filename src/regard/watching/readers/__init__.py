@@ -1,0 +1,1 @@
+"""Readers of what models of others were given and returned."""

@@ -1,0 +1,5 @@
+"""Pages for the tests of watching."""
+
+from tests.viewer.browser import page
+
+__all__ = ["page"]
