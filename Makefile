@@ -23,7 +23,7 @@ BIN := .venv/bin
 SETUP := $(PYTHON) tools/venv.py
 STEP = $(PYTHON) tools/step.py --label
 # Where tensors have annotated shapes; mypy knows all other types.
-CHECKED := regard.attention,regard.data,regard.decode,regard.fields,regard.layers,regard.metrics,regard.models,regard.native,regard.tasks,regard.watching
+CHECKED := regard.attention,regard.data,regard.decode,regard.fields,regard.inference,regard.layers,regard.losses,regard.metrics,regard.models,regard.native,regard.tasks,regard.watching
 HOOK := --jaxtyping-packages=$(CHECKED),beartype.beartype
 FAST := not slow and not gpu
 # Files with such tests: to collect all others takes longer than to run these.
@@ -65,9 +65,9 @@ slow: setup-test  ## the slow tests
 	@$(STEP) slow -- env $(PYTEST) -n $(JOBS) -m "slow and not gpu" $(ARGS)
 
 # Whole: every test that meets C (about 25 minutes on 2 cores). Quick: what CI runs, 5 minutes.
-SANITIZED := tests/native tests/attention tests/layers tests/decode tests/tasks/test_loss.py tests/train
+SANITIZED := tests/native tests/attention tests/layers tests/decode tests/losses/test_smoothed_cross_entropy.py tests/train
 SANITIZED_QUICK := tests/native/test_fuzz.py tests/native/test_gate.py tests/native/test_gemm.py \
-  tests/native/test_sanitized.py tests/decode/program/test_choosing.py tests/tasks/test_loss.py \
+  tests/native/test_sanitized.py tests/decode/program/test_choosing.py tests/losses/test_smoothed_cross_entropy.py \
   tests/attention/test_dots.py tests/attention/test_dots_relative.py tests/attention/test_dots_biases.py \
   tests/attention/test_edges.py tests/attention/test_located_kernel.py \
   tests/layers/test_dropout.py tests/layers/test_gated_native.py

@@ -27,7 +27,7 @@ import regard
 from regard.compare import markdown, model_folders
 from regard.loaded import Loaded
 from regard.metrics import Score, bootstrap, paired
-from regard.tasks.labeling import Labeling
+from regard.tasks.labels.base import Labeling
 
 LEAST = 1e-30  # of a probability whose logarithm is taken
 

@@ -29,7 +29,7 @@ TRAIN = """
 import json, logging, resource, sys, time
 import torch
 from regard.data.batch import plan
-from regard.tasks.translation import Translation
+from regard.tasks.generation.translation import Translation
 from regard import catalog
 folder, store, steps = sys.argv[1], sys.argv[2], int(sys.argv[3])
 

@@ -23,7 +23,7 @@ from regard import catalog
 from regard.data.batch import plan
 from regard.data.sources import find
 from regard.data.storage.stream import Lane
-from regard.tasks.translation import Translation
+from regard.tasks.generation.translation import Translation
 
 COLUMNS = {"source": "other", "target": "en"}
 SIZE = {"dim": 256, "heads": 4, "layers": 3, "decoder_layers": 2, "ffn_dim": 768, "norm": "pre"}

@@ -11,9 +11,9 @@ from common import Base  # of shared/peers
 from regard.decode import Beam
 from regard.decode.program.choosing import packed
 from regard.layers.deferred_logits import deferring
+from regard.losses.smoothed_cross_entropy import smoothed_cross_entropy
 from regard.models.transformer import Transformer
 from regard.protocols import PAD
-from regard.tasks.loss import smoothed_cross_entropy
 
 
 class Regard(Base):

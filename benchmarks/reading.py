@@ -23,9 +23,9 @@ import regard
 from regard.metrics.score import Sums
 from regard.metrics.significance import paired
 from regard.metrics.squad import exact_match, span_f1
-from regard.tasks import _guesses
-from regard.tasks.questions import QuestionDataset, ReaderVocabulary
-from regard.tasks.rerank import Reranker, global_model
+from regard.tasks import baselines
+from regard.tasks.reading.questions import QuestionDataset, ReaderVocabulary
+from regard.tasks.reading.rerank import Reranker, global_model
 
 Each = dict[str, np.ndarray]
 """Score -> what each question got, 0 to 100."""
@@ -82,7 +82,7 @@ def answers(
 
 def guesses(test: QuestionDataset, answer: str) -> Mapping[str, Each]:
     """What is got without reading."""
-    guess = {"word": ("most frequent", _guesses.frequent), "span": ("window", _guesses.window)}
+    guess = {"word": ("most frequent", baselines.frequent), "span": ("window", baselines.window)}
     name, function = guess[answer]
     return {name: scores([function(one) for one in test.questions], test, answer)}
 

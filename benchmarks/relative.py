@@ -34,9 +34,9 @@ from regard.attention import (
 )
 from regard.attention._kernels import dots
 from regard.layers.deferred_logits import deferring
+from regard.losses.smoothed_cross_entropy import smoothed_cross_entropy
 from regard.models.transformer import Transformer
 from regard.protocols import BOS
-from regard.tasks.loss import smoothed_cross_entropy
 
 CLIP = 16
 SHAPES = ((270, 4, 15, 32), (76, 4, 27, 64), (20, 4, 100, 64), (8, 8, 200, 64))

@@ -23,16 +23,17 @@ from typing import Any
 import regard
 from regard.data.formats._column_blocks import blocks, without_comments
 from regard.data.problems import Problems
+from regard.datasets import rows as corpus
+from regard.datasets import section
 from regard.fields import PredicatesField
 from regard.metrics.roles import Proposition, srl_eval
-from regard.tasks import corpus
 
 
 def main(given: argparse.Namespace) -> None:
     loaded = regard.load(given.folder)
     task: Any = loaded.task
     data = {key: value for key, value in loaded.config["data"].items() if key != "limit"}
-    config = corpus.Config.of(data, task.fields(), task.columns, task.header, task.max_length)
+    config = section.Config.of(data, task.fields(), task.columns, task.header, task.max_length)
     files = config.files(("train", given.split))
     seconds = None
     field = loaded.fields["predicates"]

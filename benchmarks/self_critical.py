@@ -26,11 +26,11 @@ from torch import Tensor, nn
 from regard.data.batch import PairBatch
 from regard.decode import Greedy
 from regard.layers.deferred_logits import deferring
+from regard.losses.self_critical import SelfCritical, charged, plain, write_both
+from regard.losses.smoothed_cross_entropy import smoothed_cross_entropy
 from regard.metrics.overlap import rouge_l
 from regard.models.paulus import Paulus
 from regard.protocols import BOS, EOS, PAD, UNK, Inputs
-from regard.tasks.loss import smoothed_cross_entropy
-from regard.tasks.self_critical import SelfCritical, charged, plain, write_both
 
 LIMIT = 20
 

@@ -6,7 +6,7 @@ Standard library only. A mutant is one plausible mistake in one file: a sign, a 
 dtype. `mutants_c.toml` and `mutants_python.toml` have them, each with the tests of its file:
 
     ["native/entropy.inc"]
-    tests = ["tests/tasks/test_loss.py"]
+    tests = ["tests/losses/test_smoothed_cross_entropy.py"]
     mutants = [
         ["name", 'the text as it is, which occurs once', 'the text as it might have been'],
     ]

@@ -84,7 +84,7 @@ class Loaded:
         used = self.with_decoder(n_best, **overrides)
         if not keep:
             return self.task.predict(self.model, list(texts), used.decoder, self.fields, **asked)
-        from regard.tasks.keeping import keeping
+        from regard.inference.placeholders import keeping
 
         self.task.check_options(["keep"], decoding=True)
         predict = partial(self.task.predict, self.model, decoder=used.decoder, fields=self.fields)

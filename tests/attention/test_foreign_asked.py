@@ -8,7 +8,8 @@ from torch.nn import functional as F
 
 import regard
 from regard.errors import RequestError
-from regard.viewer.why import edited, effects, permuted, uniform, without_head
+from regard.watching.ablation import effects
+from regard.watching.interventions import edited, permuted, uniform, without_head
 from tests.attention.foreign_cases import CASES, built, expected, inputs
 
 pytest.importorskip("transformers")

@@ -5,7 +5,7 @@ import torch
 
 import regard
 from regard import viewer
-from regard.viewer import looking
+from regard.tasks.generation import look
 from tests.cli.run import run
 from tests.cli.toy import folder, layered, loaded
 
@@ -20,7 +20,7 @@ def weights(result):
 
 def test_json_has_words_and_weights(capsys, folder, loaded):
     ran = run(capsys, "look", folder, TEXT, "--hypothesis", "2", "--json")
-    seen = looking.look(loaded, TEXT, hypothesis=2)
+    seen = look.look(loaded, TEXT, hypothesis=2)
     shown = seen.picture()
     result = ran.result
     assert (ran.code, result["rows"], result["columns"]) == (0, shown.rows, shown.columns)

@@ -7,7 +7,7 @@ from torch.nn import functional as F
 from regard import catalog, watch
 from regard.data.dataset import Batch
 from regard.protocols import Classifier, Inputs
-from regard.tasks.images import Images
+from regard.tasks.labels.images import Images
 from tests.contract.battery import check_constructor
 from tests.contract.whole import (
     COPIES,

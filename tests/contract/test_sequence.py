@@ -5,8 +5,8 @@ import torch
 
 from regard import decode
 from regard.layers.deferred_logits import deferring
+from regard.losses.smoothed_cross_entropy import smoothed_cross_entropy
 from regard.protocols import BOS, EOS, PAD
-from regard.tasks.loss import smoothed_cross_entropy
 from tests.contract.battery import SIZE, Pairs, build, loss_of, mixed, pairs, real
 
 PUTS_OFF = {"rnn-encoder-decoder": False, "convs2s": False}

@@ -5,10 +5,10 @@ import logging
 
 import pytest
 
-from regard.cli._inspect import inspect
 from regard.data.files.registry import format_of
 from regard.data.formats import COLUMNS, read
 from regard.data.problems import Problems
+from regard.datasets.inspection import inspect
 from regard.errors import RequestError
 
 NER = """-DOCSTART- -X- -X- O

@@ -26,10 +26,10 @@ def shards(folder: Path, part: str) -> Target:
 
 def _lines(folder: Path, part: str) -> Target:
     """What is read of a shard, and the lines that are written without an answer."""
-    from regard.bulk._forms import form_of
     from regard.data.files.lines import lines_of
     from regard.data.files.packing import reading
-    from regard.tasks.translation import Translation
+    from regard.inference.records import form_of
+    from regard.tasks.generation.translation import Translation
 
     suffix, kind = (".gz", "jsonl") if part == "gz" else ("", part)
     path = folder / f"in{suffix}"

@@ -142,7 +142,7 @@ def _vectors(folder: Path) -> Target:
 
 
 def _lexicon(folder: Path) -> Target:
-    from regard.tasks.words import read_lexicon
+    from regard.inference.unknown_words import read_lexicon
 
     path = folder / "in.txt"
 

@@ -6,7 +6,7 @@ import torch
 
 from regard.layers.copy_mixture import DeferredMixture, mixed_log_prob, mixture, target_log_prob
 from regard.layers.deferred_logits import deferring
-from regard.tasks.loss import smoothed_cross_entropy
+from regard.losses.smoothed_cross_entropy import smoothed_cross_entropy
 
 V, W = 7, 2
 COPIES = torch.tensor([[5, 8, 5, 7, 2], [4, 7, 2, 0, 0]])  # ids 7 and 8 are the examples' own

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from regard.data.batch import PairBatch
+from regard.losses.smoothed_cross_entropy import smoothed_cross_entropy
 from regard.protocols import BOS, EOS, PAD, UNK, Inputs
-from regard.tasks.loss import smoothed_cross_entropy
 
 MARK, KNOWN, WORDS = UNK + 1, 10, 30
 SOURCE, TARGET = UNK + 2 + WORDS, UNK + 2 + KNOWN

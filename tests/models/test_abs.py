@@ -11,7 +11,7 @@ from regard import watch
 from regard.errors import RequestError
 from regard.models.abs import ABS, smoothed
 from regard.protocols import BOS, EOS, Constrained
-from regard.tasks.translation import Translation
+from regard.tasks.generation.translation import Translation
 from tests.models import slow
 
 SIZES = {"embed": 5, "source_embed": 4, "hidden": 6, "window": 3, "reach": 1, "layers": 2}

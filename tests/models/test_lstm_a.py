@@ -7,10 +7,10 @@ import torch
 from regard import decode, tasks
 from regard.data.problems import Problems
 from regard.data.text.tokenizer import Tokenizer
+from regard.datasets.data import Data
 from regard.errors import RequestError
 from regard.fields.sets import as_fields
 from regard.models.lstm_a import LSTMA
-from regard.tasks.given import Data
 from tests.models import slow
 
 SIZES = {"embed": 5, "hidden": 6, "layers": 2, "decoder_layers": 3, "align": 4}

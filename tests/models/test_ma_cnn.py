@@ -9,7 +9,7 @@ from regard.data.dataset import Batch
 from regard.errors import RequestError
 from regard.models.ma_cnn import MACNN, channel_grouping_loss, distance_loss, diversity_loss
 from regard.protocols import Inputs
-from regard.tasks.images import Images
+from regard.tasks.labels.images import Images
 from tests.models.slow import count, numbers, shaken, sigmoid, softmax
 
 SIZES = {"parts": 3, "widths": [3, 4], "convolutions": [1, 1], "hidden": 5}

@@ -8,8 +8,8 @@ from regard import tasks, watch
 from regard.errors import RequestError
 from regard.models.moe import MoE
 from tests.contract.battery import build, mixed
+from tests.losses.test_minimum_risk import batch_of
 from tests.models import slow
-from tests.tasks.test_risk import batch_of
 
 SIZES = {
     "dim": 4,

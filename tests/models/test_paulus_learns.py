@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from regard.layers.deferred_logits import deferring
+from regard.losses.smoothed_cross_entropy import smoothed_cross_entropy
 from regard.models.paulus import Paulus
 from regard.protocols import BOS, EOS, Inputs
-from regard.tasks.loss import smoothed_cross_entropy
 
 MARK, FIRST, WORDS, KNOWN = 4, 5, 30, 10
 V = FIRST + KNOWN  # the other 20 words are outside

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from regard.errors import RequestError
+from regard.losses.reinforce import reinforce, reinforced
 from regard.models.ram import RAM, gaussian_log_prob, patches
-from regard.tasks.reinforced import reinforce, reinforced
 from tests.models.slow import count, numbers, shaken
 
 SIZES = {"side": 3, "scales": 2, "glimpses": 4, "hidden": 5, "glimpse": 6, "core": 7}

@@ -12,7 +12,7 @@ import torch
 
 import regard.attention._ops.cpu.located  # declares what is looked for
 import regard.decode.program.choosing
-import regard.tasks.loss
+import regard.losses.smoothed_cross_entropy
 from regard import native
 from regard.attention._kernels import edges, features, local
 from regard.attention._ops import split_halves
@@ -24,7 +24,7 @@ from regard.native.gate import BrokenContract, Function, Struct
 
 USERS = (
     regard.decode.program.choosing,
-    regard.tasks.loss,
+    regard.losses.smoothed_cross_entropy,
     _crf_native,
     edges,
     features,
@@ -269,7 +269,9 @@ def test_edges_that_leave_the_nodes_are_refused_by_c(offsets, ends, pass_):
 @pytest.mark.parametrize("gold", [[0, -1], [5, 1], [1, 1 << 40]])
 def test_targets_that_are_not_in_the_vocabulary_are_refused_by_c(gold):
     with pytest.raises(IndexError, match=r"a target id is (-1|5|1099511627776), and there are 5"):
-        regard.tasks.loss._entropy(torch.randn(2, 5), torch.tensor(gold), (0.9, 0.1), write=True)
+        regard.losses.smoothed_cross_entropy._entropy(
+            torch.randn(2, 5), torch.tensor(gold), (0.9, 0.1), write=True
+        )
 
 
 @needs_c

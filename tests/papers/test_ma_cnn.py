@@ -19,7 +19,7 @@ from regard.models.ma_cnn import (
     part_maps,
 )
 from regard.protocols import Inputs
-from regard.tasks.images import Images
+from regard.tasks.labels.images import Images
 
 SIDE, PART = 112, 24
 

@@ -11,7 +11,7 @@ import torch
 from regard.data.dataset import Batch
 from regard.models.ram import RAM
 from regard.protocols import Inputs
-from regard.tasks.images import Images
+from regard.tasks.labels.images import Images
 
 SIDE = 8
 

@@ -12,13 +12,13 @@ import torch
 from regard import catalog, recipe, tasks
 from regard.decode import DECODERS
 from regard.errors import RequestError
+from regard.losses.guided_alignment import Guided
+from regard.losses.minimum_risk import Risk
+from regard.losses.scheduled_sampling import Scheduled
 from regard.optim.optimizers import OPTIMIZERS
 from regard.optim.schedules import SCHEDULES
 from regard.settings.overlay import flat
 from regard.settings.ranges import NUMBER, range_of
-from regard.tasks.guided import Guided
-from regard.tasks.risk import Risk
-from regard.tasks.scheduled import Scheduled
 
 VALUES = [
     -1, 0, math.nan, math.inf, -math.inf, 1e30, 10**30, 2.5, "x", True, [], [-1], {}, {"a": 1},

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
+from regard.inference import alignment
 from regard.serve import AsyncClient, Client, ServerError
 from regard.serve._examples import as_input
-from regard.tasks import words
 from tests.serve.running import Direct, application
 
 TEXTS = ["Das Fenster wird geschlossen.", "Guten Morgen.", "", "Die Datei wird gespeichert."]
@@ -96,7 +96,9 @@ def test_score_of_labels(direct, critic):
 
 def test_align(direct, translator):
     found = direct.post("/align", {"model": "de-en-small", "inputs": TEXTS[:2]}).json()
-    expected = words.align(translator.model, translator.predict(TEXTS[:2]), translator.tokenizers)
+    expected = alignment.align(
+        translator.model, translator.predict(TEXTS[:2]), translator.tokenizers
+    )
     for one, other in zip(found["predictions"], expected, strict=True):
         assert one["alignment"] == [list(link) for link in other.alignment]
         assert one["input_words"] == other.input.split()

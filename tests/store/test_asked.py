@@ -8,7 +8,7 @@ from torch import nn
 from regard import decode, tasks
 from regard.errors import RequestError
 from regard.store import Loaded
-from regard.tasks.generation import Generation
+from regard.tasks.generation.base import Generation
 
 OTHERS = [name for name in tasks.TASKS if not issubclass(tasks.load(name), Generation)]
 OPTIONS = {

@@ -14,7 +14,7 @@ from regard.data.graphs.graph import Graph
 from regard.data.graphs.scaling import Scaling
 from regard.errors import RequestError
 from regard.layers.sparse import CSRMatrix
-from regard.tasks.graphs import Graphs
+from regard.tasks.graphs.graphs import Graphs
 from tests.cli.run import run
 
 NAMES = [f"paper-{i:02}" for i in range(40)]

@@ -11,8 +11,8 @@ from regard.data.ragged import RaggedIds
 from regard.data.text.tokenizer import Tokenizer
 from regard.fields import Bad, Field, TextField
 from regard.protocols import BOS, EOS, Decoding, Encoded, Inputs, Output, unpacked
-from regard.tasks.generation import Generation
-from regard.tasks.pairs import PairDataset
+from regard.tasks.generation.base import Generation
+from regard.tasks.generation.pairs import PairDataset
 
 WORDS = Tokenizer.train(["one two three four five"], kind="words")
 GREEDY = decode.build({"name": "greedy"})

@@ -11,8 +11,8 @@ from regard import decode
 from regard.errors import RequestError
 from regard.models.pointer_generator import PointerGenerator
 from regard.protocols import BOS, EOS, Inputs
-from regard.tasks._views.summarization import look
-from regard.tasks.summarization import Summarization
+from regard.tasks.generation.summarization import Summarization
+from regard.tasks.generation.summarization_view import look
 from regard.views import ViewOptions
 
 TEXT = "Foozle 3.11 is a tool of Foozle, too."

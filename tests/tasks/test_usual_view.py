@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from regard.tasks._views.usual import _last
+from regard.tasks.usual_view import _last
 from regard.views import Map
 
 

@@ -13,7 +13,7 @@ from regard.errors import RequestError
 from regard.loaded import Loaded
 from regard.models.disan import DiSAN
 from regard.protocols import Inputs, Output
-from regard.tasks.vote import Vote
+from regard.tasks.ensembles import Vote
 from regard.tasks.windows import InWindows, windows
 from tests.tasks.labeled import write
 
@@ -137,7 +137,7 @@ def test_windows_that_cannot_be(name, options, said):
 
 
 def test_pairs_have_no_windows():
-    from regard.tasks.labeling import Labeling
+    from regard.tasks.labels.base import Labeling
 
     class Pairs(Labeling):
         name, texts, score = "pairs", ("a", "b"), None

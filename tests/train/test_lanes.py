@@ -14,9 +14,9 @@ import zstandard
 from regard.data.problems import Problems
 from regard.data.storage.stream import Lane, Mark, Streamed
 from regard.errors import RequestError
-from regard.tasks.classification import Classification
-from regard.tasks.language import Language
-from regard.tasks.translation import Translation
+from regard.tasks.generation.translation import Translation
+from regard.tasks.labels.classification import Classification
+from regard.tasks.language.language import Language
 from regard.train.lanes import LaneStream
 from regard.train.settings import Training
 from tests.train import runs

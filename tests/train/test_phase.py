@@ -113,7 +113,7 @@ def test_patience_ends_the_linear_phase_and_then_the_training(data, tmp_path, se
 
 
 def test_a_model_that_cannot_is_refused(data, tmp_path):
-    from regard.tasks.linear import linear_start
+    from regard.tasks.phases import linear_start
 
     with pytest.raises(RequestError, match=r"task\.linear_start is for models whose"):
         linear_start(torch.nn.Linear(1, 1), 1.0)

@@ -9,8 +9,8 @@ from regard import store, watch
 from regard.attention import MultiHead, kernels
 from regard.errors import RequestError
 from regard.protocols import BOS, EOS
+from regard.tasks.generation.look import look, look_all, looks_view
 from regard.viewer import drawable, read
-from regard.viewer.looking import look, look_all, looks_view
 from tests.cli.run import run
 from tests.store import toy
 

@@ -283,8 +283,8 @@ def test_copied_commands_and_python_say_the_same(translation, page):
     page.page.click("#copy-python")
     page.page.wait_for_timeout(100)
     assert page.ask(copied) == (
-        'regard.viewer.looking.look(regard.load("de-en-small"), "Das Fenster wird geschlossen.", '
-        'hypothesis=2).picture(2, 3, kind="cross")'
+        'regard.tasks.generation.look.look(regard.load("de-en-small"), '
+        '"Das Fenster wird geschlossen.", hypothesis=2).picture(2, 3, kind="cross")'
     )
     page.page.click("#copy-link")
     page.page.wait_for_timeout(100)
@@ -454,4 +454,4 @@ def test_a_command_says_what_was_asked_for_and_nothing_else(tmp_path, page):
         assert page.ask(copied) == said
         page.page.click("#copy-python")
         page.page.wait_for_timeout(100)
-        assert page.ask(copied).startswith("regard.viewer.looking.view_of(regard.load(")
+        assert page.ask(copied).startswith("regard.tasks.loaded_model.view_of(regard.load(")

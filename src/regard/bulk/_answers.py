@@ -1,6 +1,6 @@
 """A loaded model that answers as an order wants it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,14 +8,14 @@ from safetensors import SafetensorError
 
 from regard._opening import opened
 from regard.bulk._order import Order
-from regard.errors import RegardError, RequestError
-from regard.loaded import Loaded
+from regard.errors import RegardError
+from regard.inference.unknown_words import changing
 from regard.system.devices import device_of
 from regard.system.files import said_of
 from regard.system.sharing import shared
-from regard.tasks import Prediction, words
+from regard.tasks import Prediction
 
-__all__ = ["Answering", "changing"]
+__all__ = ["Answering"]
 
 
 class Answering:
@@ -57,33 +57,3 @@ class Answering:
         """A prediction for each text."""
         each: dict[str, Any] = {name: [own] * len(texts) for name, own in self._wishes.items()}
         return self._change(self.loaded.predict([*texts], **each))
-
-
-def changing(
-    loaded: Loaded,
-    unknown: bool,
-    lexicon: str | None,
-    attention: str | None,
-    head: int | None,
-    align: bool,
-) -> Callable[[list[Prediction]], list[Prediction]]:
-    """What is done to predictions for the sake of their words.
-
-    Raises:
-        RequestError: settings of an alignment that nobody wants, or that the task cannot have.
-    """
-    if not (align or unknown):
-        if attention is not None or head is not None:
-            raise RequestError("--attention and --head say what aligns: expected with --align")
-        return lambda found: found
-    if not loaded.task.options:
-        raise RequestError(f"--align: the task {loaded.task.name} writes no text to align")
-    known = words.read_lexicon(lexicon) if lexicon is not None else {}
-
-    def change(found: list[Prediction]) -> list[Prediction]:
-        found = words.align(loaded.model, found, loaded.tokenizers, attention=attention, head=head)
-        if unknown:
-            found = words.replace_unknown(found, loaded.tokenizers, known)
-        return found
-
-    return change

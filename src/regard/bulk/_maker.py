@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from regard.bulk._answers import Answering
-from regard.bulk._forms import Form, Item, form_of
 from regard.bulk._notes import Made
 from regard.bulk._shards import Shard
 from regard.data.files.lines import CHUNK, lines_of
 from regard.data.files.packing import Unreadable, reading, writing
+from regard.inference.records import Form, Item, form_of
 from regard.system.files import replace_file
 
 __all__ = ["make"]

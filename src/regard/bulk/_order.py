@@ -21,7 +21,7 @@ class Order:
         graph: whose nodes the inputs name.
         n_best: alternatives to give in JSON.
         prefix, force_words, bad_words: what every output must begin with, have, and not have.
-        align, replace_unknown, lexicon, attention, head: see `regard.tasks.words`.
+        align, replace_unknown, lexicon, attention, head: see `regard.inference.alignment`.
         as_json: shards of text lines become JSON lines.
         columns: which key or column of JSON lines and TSV an input is.
         output_column: which key or column the output takes, in place of what is there.

@@ -9,14 +9,13 @@ from typing import Any
 
 from regard.data.files import packing
 from regard.errors import RequestError
+from regard.inference.records import FORMS, TEXT
 
-__all__ = ["BAD", "JSONL", "TEXT", "Shard", "form_at", "found"]
+__all__ = ["BAD", "Shard", "form_at", "found"]
 
 BAD = ".bad.jsonl"
 """What is added to a shard's name for the file of its bad lines."""
 
-JSONL, TSV, TEXT = "jsonl", "tsv", "text"
-FORMS = {".jsonl": JSONL, ".ndjson": JSONL, ".tsv": TSV}
 NONE = {
     ".json": "an object a line, .jsonl", ".csv": "columns divided by tabs, .tsv",
     ".parquet": "lines", ".arrow": "lines", ".bz2": ".gz or .zst", ".xz": ".gz or .zst",

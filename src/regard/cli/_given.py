@@ -40,7 +40,8 @@ def inputs_of(
     Raises:
         RequestError: the file cannot be read to its end; or keys are said, and it has none.
     """
-    from regard.bulk._shards import JSONL, TEXT, form_at  # numpy, which --help does without
+    from regard.bulk._shards import form_at  # numpy, which --help does without
+    from regard.inference.records import JSONL, TEXT
 
     form, suffix = (TEXT, "") if texts or source in {None, "-"} else form_at(Path(str(source)))
     if columns and form != JSONL:
@@ -95,8 +96,7 @@ def _of_file(path: Path, suffix: str, files: bool) -> Iterator[Line]:
 def _objects(
     lines: Iterator[Line], loaded: "Loaded", columns: Mapping[str, str | int]
 ) -> Iterator[Line]:
-    from regard.bulk._forms import form_of
-    from regard.bulk._shards import JSONL
+    from regard.inference.records import JSONL, form_of
 
     form = form_of(JSONL, loaded.task, loaded.config, columns, as_json=False, align=False)
     for item in form.items(lines):

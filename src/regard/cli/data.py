@@ -36,7 +36,7 @@ def data(
     comes with the package. A leak is a row of one split that is in an earlier one too, whole or in
     one column.
     """
-    from regard.cli._inspect import inspect
+    from regard.datasets.inspection import inspect
 
     report = inspect(path, _pairs(columns) if columns else None, format, header)
     if json:

@@ -270,8 +270,8 @@ def _bleu(pairs: Sequence[tuple[str, list[str]]]) -> Any:
 
 def _draw(folder: Path, pronouncer: "Loaded", word: str, translator: "Loaded | None") -> list[str]:
     """Write attention pictures of a word and of a sentence; where they are."""
+    from regard.tasks.generation.look import look
     from regard.viewer.figure.subplots import Subplot, alignment, grid
-    from regard.viewer.looking import look
 
     try:
         seen = look(pronouncer, word)

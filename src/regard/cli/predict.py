@@ -163,7 +163,7 @@ def predict(
     if into is not None:
         _put_back(loaded, input, into, named)
         return
-    from regard.bulk._answers import changing
+    from regard.inference.unknown_words import changing
 
     words = changing(
         loaded, replace_unknown or lexicon is not None, lexicon, attention, head, align

@@ -11,6 +11,7 @@ from starlette.requests import Request
 
 from regard.data.addresses import URL
 from regard.errors import RequestError
+from regard.inference.placeholders import signs
 from regard.serve import _shapes as shapes
 from regard.serve._batcher import Batcher
 from regard.serve._errors import Refusal
@@ -22,7 +23,6 @@ from regard.serve._settings import Settings
 from regard.serve._streams import Streams
 from regard.serve._work import Looking, Predicting, Scoring, check_decode
 from regard.system.plain_json import plain_value
-from regard.tasks.keeping import signs
 
 __all__ = ["Service", "abandon", "as_json", "events"]
 

@@ -11,13 +11,14 @@ from typing import Any
 from regard.data.addresses import URL, only_bytes
 from regard.decode.request import Waiting, ending_when, waiting
 from regard.errors import RequestError
+from regard.inference import alignment as words
+from regard.inference.joining import RunningTexts, running_texts
+from regard.inference.likelihood import likelihoods
+from regard.inference.placeholders import keeping
 from regard.serve._job import Job
 from regard.serve._models import Served
 from regard.serve._settings import Limits
-from regard.tasks import Prediction, words
-from regard.tasks.keeping import keeping
-from regard.tasks.likelihood import likelihoods
-from regard.tasks.running import RunningTexts, running_texts
+from regard.tasks import Prediction
 from regard.views import ViewOptions
 
 __all__ = ["Looking", "Predicting", "Scoring", "check_decode", "plain", "shown_input"]

@@ -2,35 +2,35 @@
 
 from importlib import import_module
 
+from regard.datasets.data import Data
 from regard.errors import RequestError, nearest
 from regard.tasks.base import Task
-from regard.tasks.given import Data
-from regard.tasks.pairs import PairDataset
+from regard.tasks.generation.pairs import PairDataset
 from regard.tasks.phases import Phase
 from regard.tasks.prediction import Prediction
 
 __all__ = ["TASKS", "Data", "PairDataset", "Phase", "Prediction", "Task", "load"]
 
 TASKS = {
-    "classification": "regard.tasks.classification:Classification",
-    "entailment": "regard.tasks.entailment:Entailment",
-    "similarity": "regard.tasks.similarity:Similarity",
-    "summarization": "regard.tasks.summarization:Summarization",
-    "translation": "regard.tasks.translation:Translation",
-    "language": "regard.tasks.language:Language",
-    "memory": "regard.tasks.memory:MemoryQA",
-    "graphs": "regard.tasks.graphs:Graphs",
-    "parsing": "regard.tasks.parsing:Parsing",
-    "pronunciation": "regard.tasks.pronunciation:Pronunciation",
-    "tagging": "regard.tasks.tagging:Tagging",
-    "reading": "regard.tasks.reading:Reading",
-    "images": "regard.tasks.images:Images",
-    "relations": "regard.tasks.relations:Relations",
-    "relation-classification": "regard.tasks.relation_classification:RelationClassification",
-    "captioning": "regard.tasks.captioning:Captioning",
-    "video": "regard.tasks.video:Video",
-    "speech": "regard.tasks.speech:Speech",
-    "speech-ctc": "regard.tasks.speech_ctc:SpeechCTC",
+    "classification": "regard.tasks.labels.classification:Classification",
+    "entailment": "regard.tasks.labels.entailment:Entailment",
+    "similarity": "regard.tasks.labels.similarity:Similarity",
+    "summarization": "regard.tasks.generation.summarization:Summarization",
+    "translation": "regard.tasks.generation.translation:Translation",
+    "language": "regard.tasks.language.language:Language",
+    "memory": "regard.tasks.memory.memory:MemoryQA",
+    "graphs": "regard.tasks.graphs.graphs:Graphs",
+    "parsing": "regard.tasks.generation.parsing:Parsing",
+    "pronunciation": "regard.tasks.generation.pronunciation:Pronunciation",
+    "tagging": "regard.tasks.tags.tagging:Tagging",
+    "reading": "regard.tasks.reading.reading:Reading",
+    "images": "regard.tasks.labels.images:Images",
+    "relations": "regard.tasks.relations.relations:Relations",
+    "relation-classification": "regard.tasks.labels.relation_classification:RelationClassification",
+    "captioning": "regard.tasks.generation.captioning:Captioning",
+    "video": "regard.tasks.generation.video:Video",
+    "speech": "regard.tasks.generation.speech:Speech",
+    "speech-ctc": "regard.tasks.generation.speech_ctc:SpeechCTC",
 }
 """What a recipe may name as `task.name`."""
 

@@ -11,6 +11,10 @@ from torch import Tensor, nn
 
 from regard.data.batch import plan
 from regard.data.dataset import Column, Dataset, Table
+from regard.datasets import rows as corpus
+from regard.datasets import section
+from regard.datasets.data import Data
+from regard.datasets.reading import read_splits
 from regard.decode.request import for_inputs
 from regard.errors import RequestError
 from regard.fields import Field, KeyField
@@ -18,11 +22,9 @@ from regard.fields.sets import as_fields, sides
 from regard.metrics import Score
 from regard.protocols import Constrained
 from regard.settings.check import check_keys
-from regard.tasks import corpus
-from regard.tasks.given import Asked, Data, asked_of, texts_of
+from regard.tasks.inputs import Asked, asked_of, texts_of
 from regard.tasks.phases import Phase
 from regard.tasks.prediction import Prediction
-from regard.tasks.splits import read_splits
 from regard.views import View, ViewOptions
 
 __all__ = ["Task"]
@@ -40,8 +42,8 @@ class Task(ABC):
     name: ClassVar[str]
     metric: ClassVar[str]
     """The score that early stopping goes by unless the recipe says otherwise."""
-    viewed: ClassVar[str] = "usual"
-    """The module of `tasks._views` that makes its view."""
+    viewed: ClassVar[str] = "usual_view"
+    """The module of `regard.tasks` that makes its view."""
     lower_is_better: ClassVar[frozenset[str]] = frozenset({"loss", "perplexity", "per", "wer"})
     columns: ClassVar[Mapping[str, str | int]] = {}
     """The column of a field that is not called as the field is, where a recipe names none."""
@@ -69,7 +71,7 @@ class Task(ABC):
     @property
     def data_types(self) -> Mapping[str, Any]:
         """Of each key of `data:` its type; a mapping is that of a section inside."""
-        return corpus.types(self.fields())
+        return section.types(self.fields())
 
     def check_data(
         self, config: Mapping[str, Any], where: Callable[[str], str] = lambda key: ""
@@ -93,7 +95,7 @@ class Task(ABC):
         """Read the splits, leaving out (and reporting) lines that are empty, too long or broken.
 
         Args:
-            config: the keys of `corpus.Config`.
+            config: the keys of `section.Config`.
             fields: those of a trained model; learned from the training split where not given.
             splits: which of train, dev and test to read.
 
@@ -115,7 +117,7 @@ class Task(ABC):
         return [(values, right[:1])]
 
     def extend(  # noqa: B027  (a hook: by default nothing)
-        self, rows: Mapping[str, corpus.Rows], config: corpus.Config, fields: Mapping[str, Field]
+        self, rows: Mapping[str, corpus.Rows], config: section.Config, fields: Mapping[str, Field]
     ) -> None:
         """Read what belongs to the rows and is in other files, into `rows[split].extras`."""
 
@@ -333,7 +335,7 @@ class Task(ABC):
     def view(self, loaded: Any, inputs: Sequence[str], options: ViewOptions | None = None) -> View:
         """What the model looked at for these inputs, for terminal, figure and page to draw.
 
-        `viewed` says which module of `tasks._views` makes it; a task with a view of its own may
+        `viewed` says which module of `regard.tasks` makes it; a task with a view of its own may
         also override this.
 
         Args:
@@ -343,7 +345,7 @@ class Task(ABC):
         Raises:
             RequestError: an input that cannot be predicted, or an option that the task cannot use.
         """
-        maker = import_module(f"regard.tasks._views.{self.viewed}")
+        maker = import_module(f"regard.tasks.{self.viewed}")
         made: View = maker.view(loaded, inputs, options or ViewOptions())
         return made
 

@@ -1,11 +1,14 @@
 """Phases of a training: what a model goes through before it is trained as it will be used."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from torch import nn
 
-__all__ = ["Phase"]
+from regard.errors import RequestError
+from regard.protocols import StartsLinear
+
+__all__ = ["Phase", "linear_start"]
 
 
 @dataclass(frozen=True)
@@ -30,3 +33,25 @@ class Phase:
     epochs: float | None = None
     steps: int | None = None
     ended: str = ""
+
+
+def linear_start(model: nn.Module, epochs: float) -> Sequence[Phase]:
+    """The phase of so many passes over the data; none where they are 0.
+
+    Raises:
+        RequestError: the model has no softmaxes to take out.
+    """
+    if not epochs:
+        return ()
+    if not isinstance(model, StartsLinear):
+        raise RequestError(
+            "task.linear_start is for models whose inner softmaxes can be taken out (memn2n); "
+            f"{type(model).__name__} is none"
+        )
+    ended = "the linear start ends; the softmaxes are in from now on"
+    return (Phase("linear start", _linear, epochs=epochs, ended=ended),)
+
+
+def _linear(model: nn.Module, on: bool) -> None:
+    if isinstance(model, StartsLinear):
+        model.linear_start(on)

@@ -174,9 +174,9 @@ function python() {
   if (!run.folder) return `regard.viewer.read(${text(file.head.source || "attention.seen")})${weights}`;
   const asked = run.target ? `, target=${text(run.target)}` : "";
   const writes = (run.number || run.target) && file.sides[map.columns].kind === "text" && ["cross", "encoder", "decoder"].includes(map.kind);
-  if (!writes) return `regard.viewer.looking.view_of(regard.load(${text(run.folder)}), ${text(run.input)}${asked})${weights}`;
+  if (!writes) return `regard.tasks.loaded_model.view_of(regard.load(${text(run.folder)}), ${text(run.input)}${asked})${weights}`;
   const more = run.number ? `, hypothesis=${run.number}` : asked;
-  return `regard.viewer.looking.look(regard.load(${text(run.folder)}), ${text(run.input)}${more}).picture(${map.layer}${head}, kind=${text(map.kind)}${state.words ? "" : ", words=False"})`;
+  return `regard.tasks.generation.look.look(regard.load(${text(run.folder)}), ${text(run.input)}${more}).picture(${map.layer}${head}, kind=${text(map.kind)}${state.words ? "" : ", words=False"})`;
 }
 
 async function whole(action, how = "png") {

@@ -44,7 +44,7 @@ def looked(one: "TransformersFolder", reading: FolderInput, options: ViewOptions
     """
     import torch
 
-    from regard.viewer.why import effects, effects_table
+    from regard.watching.ablation import effects, effects_table
     from regard.watching.measures import MEASURES
     from regard.watching.seen_views import of_seen
     from regard.watching.watcher import watch

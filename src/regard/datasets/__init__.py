@@ -1,0 +1,1 @@
+"""From a recipe's `data:` section to splits of examples."""

@@ -1,0 +1,129 @@
+"""What `regard data` finds in files: rows, lengths, duplicates, leaks, problems."""
+
+import re
+from collections.abc import Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from regard.data import Problems
+from regard.data.files.lines import lines
+from regard.data.files.packing import regular
+from regard.data.files.records import objects
+from regard.data.files.registry import format_of
+from regard.data.formats import COLUMNS, FORMATS
+from regard.data.formats.conll import names as conll_names
+from regard.data.formats.npz import names as npz_names
+from regard.data.formats.text_pairs import SUMMARY
+from regard.data.passages import stories
+from regard.data.sources import SPLITS, find, splits
+from regard.datasets.leakage import _leaks
+from regard.datasets.statistics import Split
+from regard.errors import RequestError
+
+__all__ = ["column_names", "inspect"]
+
+FIRST = 50
+"""Lines that tell what a file has."""
+
+
+ORDER = ("train", "train-10k", "dev", "valid", "val", "test")
+"""Of the splits of a bAbI task."""
+
+
+def inspect(
+    path: str,
+    columns: Mapping[str, str | int] | None = None,
+    format: str | None = None,
+    header: bool = True,
+) -> dict[str, Any]:
+    """Read a file, or all splits of a folder, and count.
+
+    Args:
+        path: as in a recipe's `data.path`.
+        columns: field -> column; every column under its own name where not given.
+        format: a key of `FORMATS`; told from the name where not given.
+        header: whether a TSV file has a heading line.
+    """
+    place = find(path)
+    files, format = _files(place, format)
+    read_splits = {}
+    for name, file in files.items():
+        told = format or _told_inside(file)
+        chosen = columns or column_names(file, told, header)
+        read_splits[name] = Split(file, chosen).read(chosen, told, header)
+    return {
+        "path": str(place),
+        "splits": {name: split.summary() for name, split in read_splits.items()},
+        "leaks": _leaks(read_splits),
+    }
+
+
+def _files(place: Path, format: str | None) -> tuple[dict[str, Path], str | None]:
+    """The file of each split, and the format of all of them where the folder tells it."""
+    if not place.is_dir():
+        babi = stories.NAME.fullmatch(place.name) is not None
+        return {place.name: place}, format or ("babi" if babi else None)
+    told = [m for f in place.iterdir() if (m := stories.NAME.fullmatch(f.name)) is not None]
+    if format in (None, "babi") and told:  # a file for each task and split
+        told.sort(key=lambda m: (int(m[1][2:]), ORDER.index(m[2])))
+        return {f"{m[1]} {m[2]}": place / m[0] for m in told}, "babi"
+    named = [name for names in SPLITS.values() for name in names]
+    paired = {n: place / n for n in named if any((place / n).glob(f"*{SUMMARY}"))}
+    paired = paired or ({place.name: place} if any(place.glob(f"*{SUMMARY}")) else {})
+    if format in (None, "text-pairs") and paired:
+        return paired, "text-pairs"
+    return splits(place), format
+
+
+def column_names(file: Path, format: str | None, header: bool) -> dict[str, str | int]:
+    """Every column of a file, by the name it has there.
+
+    Raises:
+        RequestError: standard input, which cannot be read twice; or nothing is there.
+    """
+    if str(file) == "-":
+        raise RequestError(
+            "expected --columns for standard input, e.g. --columns source=de,target=en"
+        )
+    chosen = format or format_of(file)
+    if chosen in COLUMNS:
+        return {name: name for name in COLUMNS[chosen]}
+    if chosen == "moses":
+        beside = sorted(file.parent.glob(f"{file.name}.*"))
+        if not beside:
+            known = ", ".join(name for name in FORMATS if name != "moses")
+            raise RequestError(f"{regular(file)}: its name tells no format; say --format ({known})")
+        return {(end := f.name.removesuffix(".gz").rpartition(".")[2]): end for f in beside}
+    if chosen == "jsonl":
+        found = [value for _, value in islice(objects(file, Problems(shown=0)), FIRST)]
+        if not found:
+            raise RequestError(f"{file}: expected a JSON object a line, there is none")
+        return {
+            name: name for name, value in found[0].items()
+            if isinstance(value, str) or all(_is_cell(one.get(name)) for one in found)
+        }  # fmt: skip
+    if chosen == "npz":
+        return npz_names(file)
+    if chosen == "conll":
+        return {str(name): name for name in conll_names(file)}
+    first = next((text for _, text in lines(file, Problems()) if text), None)
+    if first is None:
+        raise RequestError(f"{file}: expected at least one line, it has none")
+    cells = first.split("\t")
+    return {c: c for c in cells} if header else {str(i + 1): i + 1 for i in range(len(cells))}
+
+
+def _is_cell(value: Any) -> bool:
+    """Whether a value of JSON is a text, a number, or a list of them."""
+    values = value if isinstance(value, list) else [value]
+    return all(isinstance(v, (str, int, float)) and not isinstance(v, bool) for v in values)
+
+
+def _told_inside(file: Path) -> str | None:
+    """The format of a file of columns that has brackets of roles, else None: its name tells."""
+    if str(file) == "-" or format_of(file) != "conll":
+        return None
+    first = islice((text for _, text in lines(file, Problems(shown=0)) if text), FIRST)
+    roles = (re.search(r"[ \t]\([^\s()*]+\*\)?([ \t]|$)", text) for text in first)
+    return "conll2005" if any(roles) else None

@@ -1,0 +1,263 @@
+"""The `data:` section: its keys, types and selections of rows."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from regard.data import formats, sources
+from regard.data.sources import SPLITS
+from regard.datasets import section as _where
+from regard.errors import RequestError, nearest
+from regard.fields import Field, TextField
+from regard.fields.pretrained import Pretrained
+from regard.fields.text import own_texts
+
+__all__ = [
+    "TOKENIZER",
+    "TYPE",
+    "TYPES",
+    "Config",
+    "Where",
+    "refuse_unknown",
+    "said",
+    "tokenizers",
+    "types",
+    "wanted",
+]
+
+
+TYPE = dict[str, str | int | list[str | int] | dict[str, str | int | list[str | int]]]
+
+
+Where = Mapping[str, Mapping[str, frozenset[str]]]
+"""Of each split the columns that choose its rows, with the values of rows that are read."""
+
+
+def wanted(section: Mapping[str, Any] | None) -> Where:
+    """What `data.where` says of each split.
+
+    Args:
+        section: of each column a value, several, or a mapping with those of single splits: a split
+            that it lacks is read whole.
+
+    Raises:
+        RequestError: a mapping names what is no split.
+
+    Example:
+        >>> asked = wanted({"speaker": {"train": ["ann", "bob"], "test": "eve"}})
+        >>> {split: [*map(sorted, asked[split].values())] for split in asked}
+        {'train': [['ann', 'bob']], 'dev': [], 'test': [['eve']]}
+    """
+    found: dict[str, dict[str, frozenset[str]]] = {split: {} for split in SPLITS}
+    for column, told in (section or {}).items():
+        each = told if isinstance(told, Mapping) else dict.fromkeys(SPLITS, told)
+        for split, one in each.items():
+            if split not in found:
+                raise RequestError(
+                    f"data.where.{column}: no split {split!r}: {nearest(str(split), SPLITS)}"
+                )
+            found[split][column] = frozenset(map(str, one if isinstance(one, list) else [one]))
+    return found
+
+
+def said(columns: Mapping[str, frozenset[str]]) -> str:
+    """The rows that are asked for, in words.
+
+    Example:
+        >>> said({"speaker": frozenset({"eve", "bob"})})
+        'speaker: bob or eve'
+    """
+    return " and ".join(f"{column}: {' or '.join(sorted(one))}" for column, one in columns.items())
+
+
+TOKENIZER = ("kind", "vocab_size", "lowercase", "min_count")
+
+
+def refuse_unknown(where: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
+    """Refuse keys that a section does not have, with the nearest one that it has."""
+    for key in given:
+        if key not in known:
+            raise RequestError(f"{where} has no key {key!r}: {nearest(str(key), known)}")
+
+
+def tokenizers(
+    given: Mapping[str, Any], fields: Mapping[str, Field]
+) -> tuple[dict[str, Field], bool]:
+    """The fields with the tokenizers that are wanted, and whether all texts have one vocabulary.
+
+    What is said of a field overrides what is said of all, and that what the task has as default.
+    Texts that are to differ cannot share.
+    """
+    texts = own_texts(fields)
+    refuse_unknown("data.tokenizer", given, (*TOKENIZER, "shared", *texts))
+    common = {key: given[key] for key in TOKENIZER if key in given}
+    made: dict[str, TextField] = {}
+    for name, own in texts.items():
+        told = given.get(name) or {}
+        refuse_unknown(f"data.tokenizer.{name}", told, TOKENIZER)
+        made[name] = own.configured({**common, **told})
+    settings = [(one.settings, one.min_count) for one in made.values()]
+    alike = len(settings) > 1 and all(one == settings[0] for one in settings)
+    one_for_all = given.get("shared", alike and not any(name in given for name in texts))
+    if one_for_all and len(settings) > 1 and not alike:
+        raise RequestError(
+            "data.tokenizer: shared: true needs the same kind, vocab_size and lowercase on both "
+            "sides"
+        )
+    return {**fields, **made}, bool(one_for_all)
+
+
+_KEYS = (
+    "path", "columns", "tokenizer", "max_length", "header", "format", "limit", "where", "vectors",
+    "store", "sample", "stream",
+)  # fmt: skip
+
+
+_OF_ONE = {"kind": str, "vocab_size": int, "lowercase": bool}
+
+
+TYPES: Mapping[str, Any] = {
+    "path": str,
+    **dict.fromkeys(sources.SPLITS, str | dict[str, str]),
+    "columns": dict[str, str | int],
+    "tokenizer": {**_OF_ONE, "shared": bool, "min_count": int},
+    "max_length": int,
+    "header": bool,
+    "format": str,
+    "limit": int | dict[str, int],
+    "where": _where.TYPE,
+    "store": str,
+    "sample": int,
+    "stream": {"files": str | dict[str, str], "buffer": int, "lanes": int},
+}
+"""Of each key of a `data:` section its type."""
+
+
+def types(fields: Mapping[str, Field]) -> Mapping[str, Any]:
+    """Of each key of a `data:` section its type, for a task with these fields."""
+    texts = {name: _OF_ONE for name, own in fields.items() if isinstance(own, TextField)}
+    return {**TYPES, "tokenizer": {**TYPES["tokenizer"], **texts}}
+
+
+@dataclass(frozen=True)
+class Config:
+    """A recipe's `data:` section, checked.
+
+    Args:
+        path: a folder with `train.*`, `dev.*`, `test.*`, or one file (see `files`).
+        given: explicit files of single splits: a path, or one file for each field (Moses).
+        columns: for each field the column's name or its number from 1.
+        fields: the task's, as the section wants their tokenizers.
+        shared: one vocabulary for all texts.
+        max_length: longer training examples, in tokens of any text, are left out.
+        limit: at most so many rows of a split, spread evenly over it.
+        where: of each split, only rows whose column (not a field) has one of these values.
+        store: the folder that keeps the ids of training splits on disk; "": they are in memory. See
+            `regard.datasets.stored`.
+        sample: rows of a stored or streamed split that its fields are learned from.
+        stream: the files of the training split that are read a buffer at a time, where it is. See
+            `regard.datasets.streamed`.
+    """
+
+    path: str | None
+    given: Mapping[str, Any]
+    columns: dict[str, str | int]
+    header: bool
+    format: str | None
+    fields: dict[str, Field]
+    shared: bool
+    max_length: int
+    limit: dict[str, int]
+    where: _where.Where
+    store: str = ""
+    sample: int = 200_000
+    stream: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        config: Mapping[str, Any],
+        fields: Mapping[str, Field],
+        columns: Mapping[str, str | int] | None = None,
+        header: bool = True,
+        longest: int = 256,
+    ) -> "Config":
+        """Check the keys of a `data:` section and fill in what it does not say.
+
+        Args:
+            fields: the task's.
+            columns: of fields whose column is not called as they are.
+            header: whether TSV files have a heading line where the section does not say.
+            longest: `max_length` where the section does not say.
+
+        Raises:
+            RequestError: an unknown key, field or split, with the nearest one.
+        """
+        refuse_unknown("data", config, (*_KEYS, *sources.SPLITS))
+        named = config.get("columns") or {}
+        read = tuple(name for name, one in fields.items() if not one.derived)
+        refuse_unknown("data.columns", named, read)
+        limit = config.get("limit")
+        limits = {"train": limit} if isinstance(limit, int) else dict(limit or {})
+        refuse_unknown("data.limit", limits, tuple(sources.SPLITS))
+        stream = dict(config.get("stream") or {})
+        refuse_unknown("data.stream", stream, tuple(TYPES["stream"]))
+        if stream.get("files") and config.get("train"):
+            raise RequestError("data.train and data.stream.files: leave out one of the two")
+        given = any(config.get(split) for split in ("path", *sources.SPLITS))
+        if not given and not stream.get("files"):
+            raise RequestError("data.path is not given: a folder, or a file (or data.train, …)")
+        configured, shared = tokenizers(config.get("tokenizer") or {}, fields)
+        if told := config.get("vectors"):
+            for name, one in own_texts(configured).items():
+                configured[name] = one.starting_from(Pretrained.of(told))
+        return cls(
+            path=config.get("path"),
+            given={s: config[s] for s in sources.SPLITS if config.get(s)},
+            columns={**{name: name for name in read}, **(columns or {}), **named},
+            header=config.get("header", header),
+            format=config.get("format"),
+            fields=configured,
+            shared=shared,
+            max_length=config.get("max_length") or longest,
+            limit=limits,
+            where=_where.wanted(config.get("where")),
+            store=config.get("store") or "",
+            sample=config.get("sample") or cls.sample,
+            stream=stream,
+        )
+
+    def files(self, splits: Sequence[str]) -> dict[str, Any]:
+        """The file of each split that is asked for and there is.
+
+        A folder is searched for them. A path to one file is that file for the one split asked for,
+        or the training file where several are.
+
+        Raises:
+            RequestError: nothing is there, or none of the splits.
+        """
+        refuse_unknown("splits", dict.fromkeys(splits), tuple(sources.SPLITS))
+        found: dict[str, Any] = {}
+        if self.path is not None:
+            place = sources.find(self.path)
+            if place.is_dir():
+                found.update(sources.splits(place))
+            else:
+                found[splits[0] if len(splits) == 1 else "train"] = place
+        for split, file in self.given.items():
+            if isinstance(file, Mapping):
+                found[split] = {name: sources.find(one) for name, one in file.items()}
+            else:
+                found[split] = sources.find(file)
+        there = {split: found[split] for split in splits if split in found}
+        if not there:
+            raise RequestError(
+                f"{self.path or 'data'} has no {' or '.join(splits)} split; "
+                f"it has {', '.join(found)}"
+            )
+        return there
+
+    def has_header(self, split: str) -> bool:
+        """Whether the first line of a split's file names its columns."""
+        file = self.files([split])[split]
+        return self.header and (self.format or formats.format_of(file)) == "tsv"

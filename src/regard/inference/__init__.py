@@ -1,0 +1,1 @@
+"""After a prediction: words aligned, placeholders put back, candidates scored, records written."""

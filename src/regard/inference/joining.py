@@ -1,0 +1,91 @@
+"""Texts that a task answers while others come and go: `decode.running` for texts."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from torch import nn
+
+from regard.decode.beam import Beam
+from regard.decode.continuous_batching import RunningBeam, unsupported_reason
+from regard.fields.sets import as_fields
+from regard.system.devices import device_of
+from regard.tasks.base import Task
+from regard.tasks.generation.base import Generation
+from regard.tasks.prediction import Prediction
+
+__all__ = ["RunningTexts", "running_texts"]
+
+
+def running_texts(
+    task: Task, model: nn.Module, decoder: Any, fields: Mapping[str, Any]
+) -> "RunningTexts | None":
+    """Texts that are answered while others come; None: a batch at a time is all that can be.
+
+    A task with rules of its own, a model that is not packed and a decoder that counts the steps of
+    a batch have none.
+    """
+    if not isinstance(task, Generation) or type(task).rules is not Generation.rules:
+        return None
+    if unsupported_reason(decoder, model) is not None:
+        return None
+    return RunningTexts(task, model, decoder, fields)
+
+
+class RunningTexts:
+    """Texts under way, each with a name of the caller's.
+
+    Args:
+        task: without rules of its own.
+        model, decoder: that `decode.running` can do.
+        fields: `source` and `target`.
+    """
+
+    def __init__(
+        self, task: Generation, model: nn.Module, decoder: Beam, fields: Mapping[str, Any]
+    ) -> None:
+        self.task, self.width = task, decoder.beam_size
+        self._fields = as_fields(fields, task.fields())
+        self._device = device_of(model)
+        self._search = RunningBeam(decoder, model)  # type: ignore[arg-type]
+        self._names: dict[int, tuple[Any, str]] = {}
+
+    def __len__(self) -> int:
+        """How many are being decoded."""
+        return len(self._search)
+
+    def add(self, names: Sequence[Any], texts: Sequence[str]) -> dict[Any, Prediction]:
+        """Take texts in; give the predictions of those that need no decoding.
+
+        Those are empty, or refused as `predict` refuses them.
+        """
+        given = self.task.asked(list(texts), self._fields)
+        decoded: list[int] = []
+        if given.dataset is not None and len(given.dataset):
+            batches = self.task.batches(given.dataset, 1 << 20)
+            decoded = sorted(row for batch in batches for row in batch)
+        if decoded:
+            source, lengths = given.dataset.sources(decoded)
+            numbers = self._search.add(source.to(self._device), lengths.to(self._device))
+            for number, row in zip(numbers, decoded, strict=True):
+                place = given.places[row]
+                self._names[number] = names[place], given.dataset.texts[row]
+        under_way = {given.places[row] for row in decoded}
+        return {
+            name: given.refused[place] for place, name in enumerate(names) if place not in under_way
+        }
+
+    def drop(self, names: Collection[Any]) -> None:
+        """Decode these no further."""
+        numbers = [number for number, (name, _) in self._names.items() if name in names]
+        self._search.drop(numbers)
+        for number in numbers:
+            del self._names[number]
+
+    def step(self) -> dict[Any, Prediction]:
+        """Go one step of the decoder; give the predictions of those that are finished."""
+        found = {}
+        for number, hypotheses in self._search.step().items():
+            name, text = self._names.pop(number)
+            target = self.task.spelling(text, self._fields)
+            found[name] = self.task.prediction(text, hypotheses, target)
+        return found

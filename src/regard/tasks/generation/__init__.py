@@ -1,0 +1,1 @@
+"""Sequences from sequences, images, sounds and video."""

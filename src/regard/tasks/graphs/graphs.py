@@ -1,0 +1,273 @@
+"""Graphs: the class of each node, from its own features and what its neighbors have."""
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.data.batch import chunks, plan
+from regard.data.graphs.graph import BETWEEN
+from regard.data.problems import Problems
+from regard.datasets.data import Data
+from regard.errors import RequestError, nearest
+from regard.fields import Field
+from regard.fields.graph import GraphData, GraphField, Paths
+from regard.metrics import Score, accuracy
+from regard.metrics.multilabel import f1_of_counts, micro_f1
+from regard.system.devices import device_of
+from regard.tasks.base import Task
+from regard.tasks.graphs.node_answers import NodePrediction, looked_at
+from regard.tasks.graphs.nodes import NodeDataset, WholeGraphs
+from regard.tasks.inputs import Asked
+from regard.tasks.prediction import Prediction
+
+__all__ = ["Graphs"]
+
+
+class Graphs(Task):
+    """Node classification, in one graph that is all seen in training, or in graphs never seen.
+
+    Args:
+        graph: the graph's file or folder (`data.graph_files.read`); several as a list are one
+            graph whose parts are not joined; `{train: …, dev: …, test: …}` gives each split graphs
+            of its own (inductive), all of whose labelled nodes are asked about. Of several,
+            training takes whole ones, as many as `train.batch.tokens` nodes allow. `data.path`
+            may say it instead. A trained folder needs it again to predict, for a node is nothing
+            without its neighbors; it notes where the graph was, and knows it again.
+        normalize: how features are scaled, one of `data.scaling.KINDS`: `auto` divides rows of
+            counts by their sum (`l1`, as the citation graphs' papers do) and leaves other features
+            as they are; `standard`; `none`. true is `l1`, false `none`.
+        loops: every node looks at itself too.
+        undirected: an edge that is listed in one direction counts in both.
+        neighbors: at most so many in each layer while training, the last layer first, drawn anew
+            at each step (Hamilton et al. 2017); all where not given. For large graphs, with
+            `train.batch.tokens` nodes a step.
+        files: what a trained folder notes of each of the graph's files; see `noted`.
+    """
+
+    name: ClassVar[str] = "graphs"
+    metric: ClassVar[str] = "accuracy"
+    viewed: ClassVar[str] = "graphs.view"
+
+    def __init__(
+        self,
+        graph: Paths | Mapping[str, Paths],
+        normalize: bool | str = "auto",
+        loops: bool = True,
+        undirected: bool = False,
+        neighbors: Sequence[int] | None = None,
+        files: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> None:
+        self.neighbors = neighbors
+        self.graph = GraphField(graph, normalize, loops, undirected, files)
+
+    def fields(self) -> dict[str, Field]:
+        """A node, and its class or classes."""
+        return {"node": self.graph}
+
+    @property
+    def data_types(self) -> Mapping[str, Any]:
+        """Of each key of `data:` its type."""
+        return {"path": str | list[str] | dict[str, str | list[str]]}
+
+    def data(
+        self,
+        config: Mapping[str, Any],
+        fields: Mapping[str, Any] | None = None,
+        splits: Sequence[str] = ("train", "dev", "test"),
+    ) -> Data:
+        """Read the graphs and their splits.
+
+        Raises:
+            RequestError: an unknown key, no such file, or a file that is no graph.
+        """
+        self.check_data(config)
+        for key in config:
+            if key not in ("path",):
+                raise RequestError(f"data: graphs have no {key!r}: {nearest(key, ('path',))}")
+        world = self.graph.world(config.get("path"))
+        known = world.graph.splits
+        kinds = {
+            "train": WholeGraphs if len(world.graph.starts) > 1 else NodeDataset,
+            "dev": NodeDataset,
+            "test": NodeDataset,
+        }
+        train, dev, test = (
+            kind(world, known[split], self.neighbors) if split in known else None
+            for split, kind in kinds.items()
+        )
+        return Data(train, dev, test, self.fields(), Problems(), world.sizes)
+
+    def model_arguments(self, fields: Mapping[str, Any]) -> dict[str, int]:
+        """Features and classes, from the graph."""
+        return self.graph.arguments()
+
+    def loss(self, model: nn.Module, batch: Any, step: int | None = None) -> tuple[Tensor, int]:
+        """Cross-entropy, summed over the nodes asked about; see `of_logits`."""
+        return self.of_logits(batch.logits(model), batch.labels), batch.count
+
+    def of_logits(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Cross-entropy; where nodes have several classes, the mean of each class's own."""
+        if labels.dim() == 1:
+            return F.cross_entropy(logits.float(), labels, reduction="sum")
+        each = F.binary_cross_entropy_with_logits(logits.float(), labels.float(), reduction="sum")
+        return each / max(labels.shape[1], 1)
+
+    @torch.no_grad()
+    def judge(
+        self, model: nn.Module, dev: NodeDataset, sample: NodeDataset | None, decoder: Any,
+        fields: Mapping[str, Any], *, tokens: int, device: torch.device,
+    ) -> tuple[float, int, dict[str, float]]:  # fmt: skip
+        """Loss, nodes and scores from one pass over dev; scores are of the nodes in `sample`."""
+        total, counts = 0.0, np.zeros(5, np.int64)
+        scored = None if sample is None or len(sample) == len(dev) else sample.index
+        for indices in plan(dev.sizes, tokens=tokens, shuffle=False):
+            batch = dev.collate(indices).to(device)
+            logits, labels = batch.logits(model), batch.labels
+            total += float(self.of_logits(logits, labels))
+            if scored is not None:
+                kept = torch.from_numpy(np.isin(batch.nodes, scored)).to(device)
+                logits, labels = logits[kept], labels[kept]
+            counts += _counts(logits, labels)
+        right, asked, *sets = counts.tolist()
+        if sample is None or not asked:
+            return total, len(dev), {}
+        scores = {"accuracy": 100 * right / asked}
+        if dev.world.graph.several:
+            scores["micro_f1"] = f1_of_counts(*sets)
+        return total, len(dev), scores
+
+    def asked(self, texts: Sequence[str], fields: Mapping[str, Field]) -> Asked:
+        """Nodes by name, as the data has them, else by number.
+
+        Of several graphs `GRAPH:12` is a node of the one that `task.graph` calls so. No text opens
+        a file: nodes of another graph are those of a task that is `on` it.
+        """
+        asked = [self.graph.find(text) for text in texts]
+        refused = [
+            Prediction(text, "", refused=found if isinstance(found, str) else "")
+            for text, found in zip(texts, asked, strict=True)
+        ]
+        places = [i for i, found in enumerate(asked) if not isinstance(found, str)]
+        if not places:
+            return Asked(None, places, refused)
+        world = self.graph.world(self.graph.other)
+        nodes = NodeDataset(
+            world, np.array([found[1] for found in asked if not isinstance(found, str)])
+        )
+        nodes.given = [texts[i] for i in places]
+        return Asked(nodes, places, refused)
+
+    def batches(self, dataset: NodeDataset, tokens: int) -> list[list[int]]:
+        """So many nodes at once; one by one where it is shown where each looks."""
+        size = tokens if dataset.given is None else 1
+        return chunks(len(dataset), size)
+
+    def outputs(
+        self,
+        model: nn.Module,
+        dataset: NodeDataset,
+        indices: Sequence[int],
+        decoder: Any,
+        fields: Mapping[str, Field],
+        **asked: Any,
+    ) -> list[Prediction]:
+        """The best class or classes; for single nodes with the others, and where each looked."""
+        if dataset.given is not None:
+            return [
+                self._of_node(model, dataset.given[i], dataset.world, int(dataset.index[i]))
+                for i in indices
+            ]
+        part = dataset.subset(indices)
+        graph = dataset.world.graph
+        logits = part.collate(range(len(part))).to(device_of(model)).logits(model).cpu()
+        return [
+            Prediction(text, BETWEEN.join(graph.name(label) for label in ids), score, ids=ids)
+            for text, ids, score in zip(part.texts, *_chosen(logits, graph.several), strict=True)
+        ]
+
+    def on(self, graph: str) -> "Graphs":
+        """This task for the nodes of another graph with such features, or of its own moved."""
+        made = copy(self)
+        made.graph = self.graph.on(graph)
+        return made
+
+    def world(self, graph: Any = None) -> GraphData:
+        """The graph, or another one that is scaled as it is."""
+        return self.graph.world(graph)
+
+    def find(self, text: str) -> tuple[GraphData, int] | str:
+        """The node that a text names, in its graph; or why there is none."""
+        return self.graph.find(text)
+
+    def noted(self, section: Mapping[str, Any]) -> dict[str, Any]:
+        """The task's section as a model folder keeps it: see `GraphField.noted`."""
+        return {**section, **self.graph.noted()}
+
+    @classmethod
+    def of_folder(cls, spec: Mapping[str, Any]) -> "Graphs":
+        """From the section in a model folder; one without `normalize` divides rows by their sum."""
+        return cls(**{"normalize": "l1", **spec})
+
+    def _of_node(self, model: nn.Module, text: str, world: GraphData, node: int) -> Prediction:
+        graph = world.graph
+        if world.sizes["in_features"] != getattr(model, "in_features", world.sizes["in_features"]):
+            return Prediction(text, "", refused=(
+                f"the model reads {getattr(model, 'in_features', 0)} features of a node, "
+                f"this graph has {world.sizes['in_features']}"
+            ))  # fmt: skip
+        logits, looked = looked_at(model, world, np.array([node]))
+        logits = logits.double().cpu()
+        (chosen,), (score,) = _chosen(logits, graph.several)
+        each = F.logsigmoid(logits[0]) if graph.several else logits[0].log_softmax(-1)
+        ranked = torch.sort(each, stable=True, descending=True)
+        others = [
+            Prediction(text, graph.name(label), value, ids=[label])
+            for value, label in zip(ranked.values.tolist(), ranked.indices.tolist(), strict=True)
+            if label not in chosen
+        ]
+        said = BETWEEN.join(graph.name(label) for label in chosen)
+        best = NodePrediction(text, said, score, ids=chosen, looked=looked[0])
+        return replace(best, alternatives=others)
+
+    def score(self, predictions: Sequence[Prediction], examples: NodeDataset) -> dict[str, Score]:
+        """Accuracy; where nodes have several classes, of all of them at once, and micro-F1."""
+        outputs = [prediction.output for prediction in predictions]
+        right = [r[0] for r in examples.references]
+        scores = {"accuracy": accuracy(outputs, right)}
+        if examples.world.graph.several:
+            scores["micro_f1"] = micro_f1(
+                [_split(output) for output in outputs], [_split(one) for one in right]
+            )
+        return scores
+
+
+def _chosen(logits: Tensor, several: bool) -> tuple[list[list[int]], list[float]]:
+    """The classes of each node and their log-probability; of several, that of just this set."""
+    if several:
+        sure = F.logsigmoid(logits.double().abs()).sum(-1)
+        return [torch.nonzero(row > 0)[:, 0].tolist() for row in logits], sure.tolist()
+    scores = torch.log_softmax(logits.double(), -1)
+    best = torch.sort(scores, stable=True, dim=-1, descending=True)
+    return best.indices[:, :1].tolist(), best.values[:, 0].tolist()
+
+
+def _counts(logits: Tensor, labels: Tensor) -> list[int]:
+    """Nodes that are right, nodes; of their classes the right, the false, and the missed."""
+    if labels.dim() == 1:
+        return [int((logits.argmax(-1) == labels).sum()), len(labels), 0, 0, 0]
+    said, true = logits > 0, labels.bool()
+    right, both = (said == true).all(-1), said & true
+    return [
+        int(right.sum()), len(labels), int(both.sum()), int((said & ~true).sum()),
+        int((true & ~said).sum()),
+    ]  # fmt: skip
+
+
+def _split(text: str) -> set[str]:
+    return set(text.split(BETWEEN)) if text else set()

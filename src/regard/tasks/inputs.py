@@ -1,0 +1,105 @@
+"""What a task has read, and what it was asked."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from regard.data.dataset import Table
+from regard.data.storage.store import Joined, StoredTexts
+from regard.fields import Bad, Field
+from regard.tasks.prediction import Prediction
+
+__all__ = ["BETWEEN", "Asked", "asked_of", "cells_of", "row_of", "texts_of"]
+
+BETWEEN = "|||"
+"""What stands between the inputs of an example that has several, where they are one text."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Inputs that a user gave, as a data set of those that can be answered.
+
+    Args:
+        dataset: None where none can.
+        places: which input each of its examples is.
+        refused: a prediction for each input, which says why it has no answer or is empty; replaced
+            by the answer where there is one.
+    """
+
+    dataset: Any
+    places: Sequence[int]
+    refused: list[Prediction]
+
+
+def texts_of(
+    fields: Mapping[str, Field], inputs: Sequence[str], values: Mapping[str, Any]
+) -> Sequence[str]:
+    """The inputs of each example as one text, divided by `|||`; those of a store stay on disk.
+
+    Args:
+        values: of each field, one for each example.
+    """
+    between, read = f" {BETWEEN} ", [values[name] for name in inputs]
+    if all(isinstance(one, StoredTexts) for one in read):  # as they were written
+        return Joined(read, between)
+    return [
+        between.join(fields[n].written(v) for n, v in zip(inputs, row, strict=True))
+        for row in zip(*read, strict=True)
+    ]
+
+
+def cells_of(text: str, inputs: Sequence[str]) -> list[str]:
+    """The inputs of one example, which stand in one text, divided by `|||` or by tabs.
+
+    Raises:
+        ValueError: there are more or fewer.
+    """
+    cells = [text]
+    if len(inputs) > 1:
+        cells = text.split("\t" if "\t" in text else BETWEEN)
+    if len(cells) != len(inputs):
+        named = f" {BETWEEN} ".join(inputs)
+        raise ValueError(f"expected {len(inputs)} inputs, {named}; got {len(cells)}")
+    return cells
+
+
+def asked_of(texts: Sequence[str], fields: Mapping[str, Field], inputs: Sequence[str]) -> Asked:
+    """Inputs as a user writes them, read and encoded: a table of those that can be answered."""
+    refused = [Prediction(text, "") for text in texts]
+    values: dict[str, list[Any]] = {name: [] for name in inputs}
+    places = []
+    for place, text in enumerate(texts):
+        if not text.strip():
+            continue
+        try:
+            row = row_of(text, inputs, fields)
+        except ValueError as error:
+            refused[place] = Prediction(text, "", refused=str(error))
+            continue
+        places.append(place)
+        for name in inputs:
+            values[name].append(row[name])
+    if not places:
+        return Asked(None, places, refused)
+    values.update({name: [None] * len(places) for name, one in fields.items() if one.derived})
+    columns = {
+        name: fields[name].encode(own, lambda *_: None, fields, values)
+        for name, own in values.items()
+    }
+    kept = [texts[i] for i in places]
+    return Asked(Table(columns, inputs, kept, [[] for _ in places]), places, refused)
+
+
+def row_of(text: str, inputs: Sequence[str], fields: Mapping[str, Field]) -> dict[str, Any]:
+    """The values of one example's inputs.
+
+    Raises:
+        ValueError: another number of inputs, or one that cannot be read.
+    """
+    row: dict[str, Any] = {}
+    for name, cell in zip(inputs, cells_of(text, inputs), strict=True):
+        try:
+            row[name] = fields[name].read(cell, row)
+        except Bad as bad:
+            raise ValueError(f"{name} is {bad}" if bad.what == "empty" else str(bad)) from None
+    return row

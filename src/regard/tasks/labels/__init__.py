@@ -1,0 +1,1 @@
+"""Labels, grades and relations of texts, pairs and images."""

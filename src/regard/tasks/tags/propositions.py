@@ -1,0 +1,170 @@
+"""Roles of plain texts: a text without marks is one example for each predicate that is found in it.
+
+    She gave him a book.     is asked as     She gave him a book . ||| 1
+                             and answered    [ARG0 She] [V gave] [ARG2 him] [ARG1 a book] .
+
+A plain text is cut as tokenizers of kind "wordpunct" cut it, and keeps its capitals. A text in
+which a mark or an ending stands by itself (" .", " n't") is taken as cut already: blanks alone
+divide it. So is every text with marks, as their numbers count its words.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from regard.data.annotations.tag_schemes import repaired, spans_of
+from regard.data.text.tokenizer import Tokenizer
+from regard.fields import Field, PredicatesField
+from regard.tasks.inputs import BETWEEN
+from regard.tasks.prediction import Prediction
+
+__all__ = ["AskedText", "Propositions", "RolesPrediction", "bracketed", "words_of"]
+
+_CUT = re.compile(
+    r"(?:^|\s)(?:[.,;:?!]+|``|''|n['\u2019]t|['\u2019](?:s|re|ve|ll|d|m))(?=\s|$)", re.IGNORECASE
+)
+"""What stands by itself only where a text was cut before."""
+
+_NOTHING = (
+    f"expected 2 inputs, text {BETWEEN} predicate; got 1, and the model folder has no "
+    "field.predicates.json, which finds predicates"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class RolesPrediction(Prediction):
+    """The roles of a plain text: `output` in brackets, ` | ` between its predicates.
+
+    `alternatives` has the prediction of each predicate, with its tags; `score` is their sum.
+
+    Args:
+        words: that the text was cut into.
+        predicates: the places of those that were found among the words, from 0; maybe none.
+    """
+
+    words: Sequence[str] = ()
+    predicates: Sequence[int] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """With the words and the places of predicates; `alternatives` in the order of these."""
+        own = {"words": list(self.words), "predicates": list(self.predicates)}
+        return {**super().as_json(), **own}
+
+
+@dataclass(frozen=True)
+class AskedText:
+    """An input as it was written.
+
+    Args:
+        plain: it has no marks.
+        words: of a plain text.
+        places: of the predicates that were found in it.
+        refused: why it cannot be asked, "" if it can.
+    """
+
+    text: str
+    plain: bool = False
+    words: Sequence[str] = ()
+    places: Sequence[int] = ()
+    refused: str = ""
+
+    @property
+    def examples(self) -> list[str]:
+        """What it comes to: texts with a mark."""
+        if not self.plain:
+            return [self.text]
+        return [f"{' '.join(self.words)} {BETWEEN} {place}" for place in self.places]
+
+
+class Propositions:
+    """Inputs as a user wrote them, and the examples that they come to.
+
+    Args:
+        inputs: as they were written.
+    """
+
+    def __init__(self, inputs: Sequence[AskedText]) -> None:
+        self.inputs = inputs
+
+    @classmethod
+    def of(cls, texts: Sequence[str], field: Field) -> "Propositions":
+        """Find the predicates of each text that has no marks.
+
+        Args:
+            field: what finds them; where it learned nothing, plain texts are refused.
+        """
+        assert isinstance(field, PredicatesField)
+        made = []
+        for text in texts:
+            if not text.strip() or BETWEEN in text or "\t" in text:
+                made.append(AskedText(text))
+            elif field.finder is None:
+                made.append(AskedText(text, True, refused=_NOTHING))
+            else:
+                words = words_of(text)
+                made.append(AskedText(text, True, words, field.finder.find(words)))
+        return cls(made)
+
+    @property
+    def marked(self) -> list[str]:
+        """The examples, each a text with a mark."""
+        return [one for own in self.inputs for one in own.examples]
+
+    def merged(self, found: Sequence[Prediction], scheme: str) -> list[Prediction]:
+        """A prediction for each input.
+
+        Args:
+            found: of each example.
+            scheme: of their tags.
+        """
+        each, made = iter(found), list[Prediction]()
+        for own in self.inputs:
+            parts = [next(each) for _ in own.examples]
+            made.append(_merged(own, parts, scheme) if own.plain else parts[0])
+        return made
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a plain text, marks apart; of one that is cut already what blanks divide.
+
+    Example:
+        >>> words_of("She didn't, Mr. X."), words_of("Mr. X left .")
+        (['She', 'did', "n't", ',', 'Mr', '.', 'X', '.'], ['Mr.', 'X', 'left', '.'])
+    """
+    return text.split() if _CUT.search(text) else _cutter().words_of(text)
+
+
+def bracketed(words: Sequence[str], tags: Sequence[str], scheme: str) -> str:
+    """A text with the stretches that tags tell in brackets; without a scheme, the tags.
+
+    Example:
+        >>> bracketed("She gave it away".split(), "B-A0 B-V B-A1 O".split(), "bio")
+        '[A0 She] [V gave] [A1 it] away'
+    """
+    if not scheme:
+        return " ".join(tags)
+    found, reached = list[str](), 0
+    for start, end, label in spans_of(repaired(tags, scheme), scheme):
+        inside = " ".join([label, *words[start:end]]).strip()
+        found += [*words[reached:start], f"[{inside}]"]
+        reached = end
+    return " ".join([*found, *words[reached:]])
+
+
+def _merged(own: AskedText, parts: Sequence[Prediction], scheme: str) -> Prediction:
+    refused = own.refused or next((one.refused for one in parts if one.refused), "")
+    if refused:
+        return Prediction(own.text, "", refused=refused)
+    lines = [bracketed(own.words, one.output.split(), scheme) for one in parts]
+    scores = [one.score for one in parts if one.score is not None]
+    return RolesPrediction(
+        own.text, " | ".join(lines), sum(scores) if scores else None,
+        alternatives=list(parts), words=own.words, predicates=own.places,
+    )  # fmt: skip
+
+
+@cache
+def _cutter() -> Tokenizer:
+    return Tokenizer.train([], "wordpunct")
