@@ -16,7 +16,7 @@ import torch
 from paired import machine, row
 
 import regard
-from regard.compare import scored
+from regard.evaluation.scoring import scored
 
 
 def main() -> None:

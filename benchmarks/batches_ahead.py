@@ -19,8 +19,8 @@ from regard import tasks
 from regard.data.batch import plan
 from regard.models.rnnsearch import RNNsearch
 from regard.models.transformer import Transformer
-from regard.train.ahead import ahead
-from regard.train.stream import Stream
+from regard.train.micro_batches import Stream
+from regard.train.prefetch import ahead
 
 STEPS = 20
 

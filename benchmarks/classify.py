@@ -27,7 +27,7 @@ from paired import machine, row
 
 import regard
 from regard import recipe, train
-from regard.loaded import Loaded
+from regard.folder.loaded import Loaded
 
 MODELS = {
     "cnn": {"name": "cnn", "embed": 48, "widths": [2, 3], "filters": 48},

@@ -24,8 +24,9 @@ import numpy as np
 import torch
 
 import regard
-from regard.compare import markdown, model_folders
-from regard.loaded import Loaded
+from regard.evaluation.comparing import markdown
+from regard.folder.loaded import Loaded
+from regard.folder.seeds import model_folders
 from regard.metrics import Score, bootstrap, paired
 from regard.tasks.labels.base import Labeling
 

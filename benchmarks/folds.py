@@ -27,8 +27,9 @@ import numpy as np
 
 import regard
 from regard import recipe
-from regard.compare import markdown, scored
 from regard.data.sources import find, splits
+from regard.evaluation.comparing import markdown
+from regard.evaluation.scoring import scored
 from regard.metrics import Score, Sums, bootstrap, paired
 from regard.system.files import replace_files
 

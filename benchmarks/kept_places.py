@@ -13,7 +13,7 @@ import random
 import re
 import time
 
-from regard import store
+from regard import loading
 from regard.data.sources import find
 
 MARKS = ".,;:!?()\"'"
@@ -23,7 +23,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sentences", type=int, default=600)
     told = parser.parse_args()
-    model = store.load("de-en-small")
+    model = loading.load("de-en-small")
     cases = [one for one in found(model, told.sentences) if one is not None]
     print(f"{len(cases)} sentences")
     began = time.perf_counter()

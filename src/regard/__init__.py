@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from regard.attention import MultiHead as MultiHead
     from regard.attention import attend as attend
     from regard.attention import scope as scope
-    from regard.store import load as load
+    from regard.loading import load as load
     from regard.watching.inspector import Inspector as Inspector
     from regard.watching.viewing import view as view
     from regard.watching.watcher import watch as watch
@@ -41,7 +41,7 @@ _HOMES = {
     "attend": "regard.attention",
     "scope": "regard.attention",
     "watch": "regard.watching.watcher",
-    "load": "regard.store",
+    "load": "regard.loading",
     "view": "regard.watching.viewing",
     "Inspector": "regard.watching.inspector",
 }

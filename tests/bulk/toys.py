@@ -5,7 +5,7 @@ import json
 import random
 from pathlib import Path
 
-from tests.store.toy import GERMAN
+from tests.folder.toy import GERMAN
 
 WORDS = sorted({word for text in GERMAN for word in text.split()})
 

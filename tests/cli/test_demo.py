@@ -8,12 +8,13 @@ from itertools import islice
 
 import pytest
 
-from regard import decode, recipe, store
+from regard import decode, loading, recipe
 from regard.cli import demo
 from regard.cli._common import configure_talk
 from regard.data.sources import shipped
+from regard.folder import reading
 from tests.cli.run import run
-from tests.store import toy
+from tests.folder import toy
 
 RECIPE = """
 model: {name: rnnsearch, embed: 8, hidden: 12, align: 8, maxout: 6}
@@ -34,10 +35,10 @@ def quick(tmp_path_factory):
     (place / "quick.yaml").write_text(RECIPE.replace("PLACE", str(place)))
     toy.make(place / "models" / demo.TRANSLATOR, "transformer")
     for name in (demo.REVIEWER, *demo.READERS):
-        shutil.copytree(store.SHIPPED / name, place / "models" / name)
+        shutil.copytree(reading.SHIPPED / name, place / "models" / name)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(demo, "RECIPE", str(place / "quick.yaml"))
-        patch.setattr(store, "SHIPPED", place / "models")
+        patch.setattr(reading, "SHIPPED", place / "models")
         yield place
 
 
@@ -87,14 +88,14 @@ def test_the_demo_ends_with_one_json_line(capsys, quick, small, tmp_path):
     for picture in result["pictures"]:
         with open(picture, "rb") as file:
             assert file.read(4) == b"\x89PNG"
-    loaded = store.load(out / "pronunciation")
+    loaded = loading.load(out / "pronunciation")
     for word in result["pronunciation"]["words"]:
         assert loaded.translate(word["word"]) == word["output"]
         assert word["right"] == (word["output"] in word["gold"].split(" | "))
 
 
 def test_people_see_words_scores_and_places(capsys, quick, tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "SHIPPED", tmp_path)
+    monkeypatch.setattr(reading, "SHIPPED", tmp_path)
     ran = run(capsys, "demo", "--seconds", "1", "-o", str(tmp_path / "out"))
     assert ran.code == 0  # a build without the translator is no failure
     for said in (
@@ -111,7 +112,7 @@ def test_people_see_words_scores_and_places(capsys, quick, tmp_path, monkeypatch
 def test_a_model_is_reused_only_if_asked(capsys, quick, tmp_path, monkeypatch):
     from regard import train
 
-    monkeypatch.setattr(store, "SHIPPED", tmp_path)
+    monkeypatch.setattr(reading, "SHIPPED", tmp_path)
     own, calls = train.fit, []
     monkeypatch.setattr(
         train, "fit", lambda *a, **k: calls.append(k) or own(*a, **k), raising=False
@@ -127,7 +128,7 @@ def test_a_model_is_reused_only_if_asked(capsys, quick, tmp_path, monkeypatch):
 
 
 def test_without_matplotlib_there_are_no_pictures(capsys, quick, tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "SHIPPED", tmp_path)
+    monkeypatch.setattr(reading, "SHIPPED", tmp_path)
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
     ran = run(capsys, "demo", "--seconds", "1", "-o", str(tmp_path / "out"), "--json")
     assert (ran.code, ran.result["pictures"]) == (0, [])

@@ -6,9 +6,9 @@ import json
 import pytest
 import sacrebleu
 
-from regard import store
+from regard import loading
 from tests.cli.run import run
-from tests.store import toy
+from tests.folder import toy
 
 PAIRS = [
     ("die Datei wird gespeichert .", "the file is saved ."),
@@ -27,7 +27,7 @@ def folder(tmp_path_factory):
 def files(tmp_path_factory, folder):
     """The same pairs in every format; two of three references are the model's outputs."""
     place = tmp_path_factory.mktemp("data")
-    outputs = store.load(folder).translate([de for de, _ in PAIRS])
+    outputs = loading.load(folder).translate([de for de, _ in PAIRS])
     rows = [
         (de, out if i else en) for i, ((de, en), out) in enumerate(zip(PAIRS, outputs, strict=True))
     ]

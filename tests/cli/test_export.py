@@ -6,7 +6,7 @@ import pytest
 
 from tests.cli.run import run
 from tests.convert.test_checkpoints import fairseq, joeynmt
-from tests.store import toy
+from tests.folder import toy
 
 pytest.importorskip("onnx", reason="onnx is not installed")
 

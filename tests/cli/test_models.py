@@ -4,9 +4,10 @@ import inspect
 
 import pytest
 
-from regard import catalog, store
+from regard import catalog
 from regard.cli._source import read_class
 from regard.errors import RequestError
+from regard.folder import reading
 from regard.settings.check import given_by_data, optional_of_data
 from tests.cli.run import run
 
@@ -126,7 +127,7 @@ def test_the_table_has_a_line_for_each(capsys):
     assert ran.code == 0
     rows = ran.out.splitlines()[1 : 1 + len(catalog.names())]
     assert [line.split()[0] for line in rows] == catalog.names()
-    assert ran.out.splitlines()[-1].endswith(": " + ", ".join(store.shipped()))
+    assert ran.out.splitlines()[-1].endswith(": " + ", ".join(reading.shipped()))
 
 
 def test_one_model_shows_equations_defaults_and_place(capsys):

@@ -10,7 +10,7 @@ from regard.cli import predict
 from regard.data.files import lines as _lines
 from tests.cli.run import run
 from tests.cli.toy import feed, folder, loaded
-from tests.store import toy
+from tests.folder import toy
 
 __all__ = ["folder", "loaded"]
 

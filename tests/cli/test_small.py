@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from regard import recipe, store
+from regard import loading, recipe
 from regard.cli import _progress
 from regard.cli._common import configure_talk
 from tests.cli.run import run
@@ -87,7 +87,7 @@ def test_a_training_begins_with_short_lines(capsys, tmp_path, more):
     whys = [line for line in lines if line.startswith("kernel of ")]
     assert bool(whys) == bool(more)
     assert logging.getLogger("regard").level == logging.INFO
-    assert store.load(tmp_path / "m").task.name == "pronunciation"
+    assert loading.load(tmp_path / "m").task.name == "pronunciation"
 
 
 @pytest.mark.slow

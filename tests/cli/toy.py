@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from regard import store
-from tests.store import toy
+from regard import loading
+from tests.folder import toy
 
 
 class Stdin(io.TextIOWrapper):
@@ -32,4 +32,4 @@ def layered(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def loaded(folder):
-    return store.load(folder)
+    return loading.load(folder)

@@ -10,8 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard import catalog, store, tasks, watch
+from regard import catalog, loading, tasks, watch
 from regard.data.text.tokenizer import Tokenizer
+from regard.folder import writing
 from regard.protocols import Output, Reader
 from tests.contract.battery import SIZE, attentions
 from tests.contract.test_watch import check_sums
@@ -167,7 +168,7 @@ def test_save_and_load(reader, pointers, tmp_path):
     batch = asked()
     source = tasks.load("reading")().model_arguments({"document": words})["vocab_size"]
     model = catalog.load(reader)(source, pointers, **catalog.entry(reader).tiny).eval()
-    store.save_pretrained(
+    writing.save_pretrained(
         tmp_path / "folder",
         model,
         task={"name": "reading"},
@@ -177,7 +178,7 @@ def test_save_and_load(reader, pointers, tmp_path):
             "task": {"name": "reading"},
         },
     )
-    loaded = store.load(tmp_path / "folder").model
+    loaded = loading.load(tmp_path / "folder").model
     assert torch.equal(loaded(*batch).logits, model(*batch).logits)
     assert loaded.num_pointers == pointers
 

@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from regard import catalog, store
+from regard import catalog, loading
 from regard.data.text.tokenizer import Tokenizer
+from regard.folder import writing
 from regard.settings.check import given_by_data
 from tests.contract.battery import SIZE, build, mixed
 
@@ -13,7 +14,7 @@ def test_save_and_load(name, tmp_path):
     model, batch = build(name, dtype=torch.float32), mixed()
     words = Tokenizer.train(["a b c d e f g h i"], kind="words", vocab_size=SIZE)
     assert len(words) == SIZE
-    store.save_pretrained(
+    writing.save_pretrained(
         tmp_path / "folder",
         model,
         task={"name": "translation"},
@@ -23,7 +24,7 @@ def test_save_and_load(name, tmp_path):
             "task": {"name": "translation"},
         },
     )
-    loaded = store.load(tmp_path / "folder").model
+    loaded = loading.load(tmp_path / "folder").model
     assert type(loaded) is catalog.load(name)
     expected = model(batch.source, batch.target_in, batch.lengths).logits
     assert torch.equal(loaded(batch.source, batch.target_in, batch.lengths).logits, expected)

@@ -6,8 +6,8 @@ from pathlib import Path
 import torch
 
 import regard
-from regard import store
-from tests.store import toy
+from regard.folder import writing
+from tests.folder import toy
 
 FORMS = {
     "post": ("transformer", {}),
@@ -24,7 +24,7 @@ SOURCES = ["das Fenster wird geschlossen", "die Datei", "ein Hund läuft über d
 TARGETS = ["the window is saved", "a dog runs across the street", "the file ."]
 
 
-def make(folder: Path, form: str) -> regard.store.Loaded:
+def make(folder: Path, form: str) -> regard.folder.reading.Loaded:
     """Save a model of a form, and load it."""
     name, changes = FORMS[form]
     words = toy.tokenizers(shared=form != "two vocabularies")
@@ -35,13 +35,13 @@ def make(folder: Path, form: str) -> regard.store.Loaded:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(0.5 if parameter.dim() > 1 else 1.0)  # less wild: rounding stays small
-    store.save_pretrained(
+    writing.save_pretrained(
         folder, model, task=plan["task"], fields=words, recipe=plan,
     )  # fmt: skip
     return regard.load(folder)
 
 
-def batch(loaded: regard.store.Loaded) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def batch(loaded: regard.folder.reading.Loaded) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Sources ending in EOS (B, S), their lengths, and targets beginning with BOS (B, T)."""
     sources = [[*loaded.tokenizers["source"].encode(t).ids, 2] for t in SOURCES]
     targets = [[1, *loaded.tokenizers["target"].encode(t).ids] for t in TARGETS]

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from regard.convert._ctranslate2 import _limit
-from regard.convert._manual import longest
+from regard.convert._readme import longest
 from tests.convert.folders import make
 
 

@@ -3,10 +3,11 @@
 import pytest
 import torch
 
-from regard import store
+from regard import loading
 from regard.convert import export
 from regard.errors import RequestError
-from tests.store import toy
+from regard.folder import reading
+from tests.folder import toy
 
 TEXTS = ["Das Fenster wird geschlossen.", "Klicken Sie auf die Datei, um sie zu speichern."]
 
@@ -21,9 +22,9 @@ def test_a_folder_is_written_again_with_smaller_weights(tmp_path, dtype):
     assert set(files) == {p.name for p in first.iterdir()} - {"notes.txt"}
     for name in set(files) - {"model.safetensors", "config.json", "README.md"}:
         assert (second / name).read_bytes() == (first / name).read_bytes()
-    loaded, model = store.load(second), store.load(first).model
+    loaded, model = loading.load(second), loading.load(first).model
     assert loaded.config["weights"]["dtype"] == dtype
-    store._weights.round_as(model, dtype)
+    reading._weights.round_as(model, dtype)
     for name, tensor in model.state_dict().items():
         assert torch.equal(loaded.model.state_dict()[name], tensor)
     assert (second / "model.safetensors").stat().st_size < (
@@ -47,14 +48,16 @@ def test_twice_to_bytes_is_once(tmp_path):
     first = toy.make(tmp_path / "first")
     for source, out in (first, "second"), (tmp_path / "second", "third"):
         export(source, "regard", tmp_path / out)  # int8 unless told otherwise
-    second, third = (store.load(tmp_path / name).model.state_dict() for name in ("second", "third"))
+    second, third = (
+        loading.load(tmp_path / name).model.state_dict() for name in ("second", "third")
+    )
     for name in second:
         torch.testing.assert_close(second[name], third[name], rtol=1e-6, atol=0)
 
 
 def test_what_is_stored_as_bytes_decodes_in_int8_as_before(tmp_path):
     export("de-en-small", "regard", tmp_path / "small", quantization="int8")
-    plain, small = store.load("de-en-small"), store.load(tmp_path / "small")
+    plain, small = loading.load("de-en-small"), loading.load(tmp_path / "small")
     assert small.translate(TEXTS, precision="int8") == plain.translate(TEXTS, precision="int8")
 
 

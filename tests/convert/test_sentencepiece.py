@@ -8,7 +8,7 @@ import pytest
 import regard
 from regard.errors import RequestError
 from tests.convert.test_huggingface import theirs
-from tests.store.toy import ENGLISH, GERMAN
+from tests.folder.toy import ENGLISH, GERMAN
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 sentencepiece = pytest.importorskip("sentencepiece", reason="sentencepiece is not installed")

@@ -9,8 +9,14 @@ import pytest
 from regard import catalog, decode, tasks
 from regard.optim.optimizers import OPTIMIZERS
 from regard.optim.schedules import SCHEDULES
+from regard.recipe.train_section import (
+    BatchSettings,
+    Checkpoint,
+    NoiseSettings,
+    Training,
+    Validate,
+)
 from regard.settings.check import defaults, given_by_data
-from regard.train.settings import BatchSettings, Checkpoint, NoiseSettings, Training, Validate
 from tests.repo.tree import TOP
 
 PAGE = TOP / "docs" / "howto" / "coming-from.md"

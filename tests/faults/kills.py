@@ -71,10 +71,10 @@ class Kind:
 
 def _training(folder: Path) -> Kind:
     """A training that writes a checkpoint at each step, and at last the model folder."""
-    from regard import recipe, store
+    from regard import loading, recipe
+    from regard.train.checkpoints import load_checkpoint, load_weights
     from regard.train.run import fit
-    from regard.train.state import load_checkpoint, load_weights
-    from tests.store import toy
+    from tests.folder import toy
 
     data, whole, broken = folder / "data", folder / "whole", folder / "broken"
     data.mkdir()
@@ -102,7 +102,7 @@ def _training(folder: Path) -> Kind:
         for one in broken.glob("*.json"):
             json.loads(one.read_text())
         if (broken / "config.json").is_file():
-            store.load(broken)
+            loading.load(broken)
 
     def end() -> None:
         assert (broken / "model.safetensors").read_bytes() == expected
@@ -122,16 +122,17 @@ def _losses(folder: Path) -> dict[int, float]:
 
 
 def _toys(folder: Path) -> list[Any]:
-    from regard import store
-    from tests.store import toy
+    from regard import loading
+    from tests.folder import toy
 
-    return [store.load(toy.make(folder / f"toy{n}", "rnnsearch", seed=n)) for n in (0, 1)]
+    return [loading.load(toy.make(folder / f"toy{n}", "rnnsearch", seed=n)) for n in (0, 1)]
 
 
 def _saving(folder: Path) -> Kind:
     """One model folder written over another: it is the one or the other, whole."""
-    from regard import store
-    from tests.store import toy
+    from regard import loading
+    from regard.folder import writing
+    from tests.folder import toy
 
     toys = _toys(folder)
     out = folder / "out"
@@ -142,13 +143,13 @@ def _saving(folder: Path) -> Kind:
 
     def work() -> None:
         for one in toys:
-            store.save_pretrained(
+            writing.save_pretrained(
                 out, one.model, task={"name": "translation", "smoothing": 0.1}, fields=one.fields,
                 recipe=toy.recipe("rnnsearch"),
             )  # fmt: skip
 
     def check() -> None:
-        found = store.load(out)
+        found = loading.load(out)
         assert _digest(found) in known
         assert found.predict(text)[0].output == outputs[_digest(found)]
 
@@ -162,7 +163,7 @@ def _digest(loaded: Any) -> str:
 def _exporting(folder: Path) -> Kind:
     """An export over the one before: whole, or not there, and then made by the next."""
     from regard.convert import export
-    from tests.store import toy
+    from tests.folder import toy
 
     made = toy.make(folder / "toy", "transformer")
     out = folder / "out"
@@ -202,7 +203,7 @@ def _predicting(folder: Path) -> Kind:
 def _evaluating(folder: Path) -> Kind:
     """`regard evaluate`, which writes to its standard output alone: nothing else is there then."""
     from regard.cli.app import main
-    from tests.store import toy
+    from tests.folder import toy
 
     made = toy.make(folder / "toy", "rnnsearch")
     data = toy.table(folder / "test.tsv")
@@ -214,9 +215,9 @@ def _evaluating(folder: Path) -> Kind:
             assert main(["evaluate", str(made), *asked, "--json"]) == 0
 
     def check() -> None:
-        from regard import store
+        from regard import loading
 
-        store.load(made)
+        loading.load(made)
         assert {p.name for p in folder.iterdir()} == {"toy", "test.tsv"}
 
     return Kind(work, check)
@@ -252,7 +253,7 @@ def _storing(folder: Path) -> Kind:
     """A token store: made in parts, joined, and opened by the next who asks."""
     from regard.data.storage import building
     from regard.data.storage.store import DONE, opened
-    from tests.store import toy
+    from tests.folder import toy
 
     words = toy.tokenizers(False)
     pairs = list(zip(toy.GERMAN, toy.ENGLISH, strict=True)) * 30
@@ -270,7 +271,7 @@ def _storing(folder: Path) -> Kind:
         if store is None:
             return
         assert len(store) == len(rows)
-        assert [store.texts["source"][i] for i in range(9)] == [s for s, _ in pairs[:9]]
+        assert [reading.texts["source"][i] for i in range(9)] == [s for s, _ in pairs[:9]]
 
     def end() -> None:
         assert (out / DONE).read_bytes() == (whole / DONE).read_bytes()
@@ -285,8 +286,8 @@ def _serving(folder: Path) -> Kind:
     """A folder written again while a server in this process watches it; the writer is killed."""
     import httpx
 
+    from tests.folder import toy
     from tests.serve.running import application, live
-    from tests.store import toy
 
     kind, out = _saving(folder), folder / "out"
     text = "das Fenster"

@@ -8,18 +8,19 @@ import numpy as np
 import pytest
 
 import regard
-from regard import store
+from regard import loading
 from regard.convert import export
 from regard.data import formats
 from regard.data.files.npz import arrays
 from regard.data.storage import building
 from regard.data.storage.store import opened
 from regard.errors import RegardError, RequestError
+from regard.folder import writing
 from regard.system.files import replace_files
 from tests.cli.run import run
 from tests.faults.disks import disk, read_only
 from tests.faults.kills import RECIPE
-from tests.store import toy
+from tests.folder import toy
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ def test_what_does_not_fit_leaves_what_was_there(full, made, tmp_path):
     source = tmp_path / "in.conll"
     source.write_text("".join(f"word{i} O\n\n" for i in range(30_000)))
     weights = np.random.default_rng(0).random((1, 2, 300, 300)).astype(np.float32)
-    loaded = store.load(made)
+    loaded = loading.load(made)
     before = names(full)
     for work in (
         lambda: formats.write_back(source, full / "a.conll", {1: "X"}, 2),
@@ -60,7 +61,7 @@ def test_what_does_not_fit_leaves_what_was_there(full, made, tmp_path):
         lambda: regard.view(weights).page(full / "a.html", code="f16"),
         lambda: replace_files(full / "model", {"config.json": b"{}", "w": b"x" * 300_000}),
         lambda: export(made, "huggingface", full / "out"),
-        lambda: store.save_pretrained(
+        lambda: writing.save_pretrained(
             full / "again", loaded.model, task=loaded.config["task"], fields=loaded.fields,
             recipe={**toy.recipe("transformer"), "data": {"note": "x" * 200_000}},
         ),
@@ -135,7 +136,7 @@ def test_a_disk_that_cannot_be_written_to_is_said_and_models_there_are_used(caps
             assert "read-only file system" in refused(
                 lambda: formats.write_back(place / "in.conll", place / "out", {1: "X"}, 2)
             )
-            assert "cut short" in refused(lambda: store.load(half))
+            assert "cut short" in refused(lambda: loading.load(half))
         assert regard.load(half).predict(["das Fenster"])[0].output == expected
         assert not (half / ".ready").exists()
 

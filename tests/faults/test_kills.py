@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from regard import store
+from regard import loading
 from regard.convert import export
 from regard.data.storage import building
 from regard.errors import RequestError
@@ -15,7 +15,7 @@ from regard.system import files
 from regard.system.files import LIST, READY, replace_files, settle, sweep
 from tests.cli.run import SOURCE
 from tests.faults.kills import KINDS
-from tests.store import toy
+from tests.folder import toy
 
 OWNED = ("tokenizer*.json",)
 
@@ -61,8 +61,8 @@ def test_a_folder_that_is_written_over_is_whole_wherever_it_was_cut(moves, monke
     files = {one.name: one.read_bytes() for one in new.iterdir()}
     killed_after(moves, monkeypatch, lambda: replace_files(old, files, OWNED))
     assert (old / READY).is_dir()
-    found = store.load(old)
-    assert repr(found.model) == repr(store.load(new).model)
+    found = loading.load(old)
+    assert repr(found.model) == repr(loading.load(new).model)
     assert {p.name: p.read_bytes() for p in old.iterdir()} == files  # no tokenizer.json either
 
 

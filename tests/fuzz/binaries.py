@@ -431,7 +431,7 @@ def given_weights(folder: Path) -> Target:
 def token_store(folder: Path) -> Target:
     from regard.data.storage.building import build
     from regard.data.storage.store import opened
-    from tests.store import toy
+    from tests.folder import toy
 
     words = toy.tokenizers(False)
     pairs = zip(toy.GERMAN, toy.ENGLISH, strict=True)
@@ -454,7 +454,8 @@ def token_store(folder: Path) -> Target:
 def checkpoint(folder: Path) -> Target:
     import torch
 
-    from regard.train.state import load_checkpoint, random_state, save_checkpoint
+    from regard.train.checkpoints import load_checkpoint, save_checkpoint
+    from regard.train.random_state import random_state
 
     path = folder / "last.ckpt"
     save_checkpoint(path, {"step": 1, "random": random_state(), "weights": torch.zeros(3)})

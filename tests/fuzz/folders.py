@@ -23,8 +23,8 @@ def folder(folder: Path, part: str) -> Target:
 
 
 def _config(folder: Path) -> Target:
-    from regard import store
-    from tests.store import toy
+    from regard import loading
+    from tests.folder import toy
 
     made = [toy.make(folder / name, name) for name in ("rnnsearch", "transformer")]
     seeds = [(one / "config.json").read_bytes() for one in made]
@@ -33,14 +33,14 @@ def _config(folder: Path) -> Target:
         # Broken bytes have no name of a model: either folder then says so.
         one = made[1] if b'"transformer"' in content else made[0]
         (one / "config.json").write_bytes(content)
-        return repr(store.load(one))
+        return repr(loading.load(one))
 
     return Target(seeds, use, changed_json)
 
 
 def _tokenizer(folder: Path) -> Target:
-    from regard import store
-    from tests.store import toy
+    from regard import loading
+    from tests.folder import toy
 
     kinds = ("bpe", "words", "characters")
     made = [toy.make(folder / kind, "rnnsearch", kind=kind) for kind in kinds]
@@ -49,7 +49,7 @@ def _tokenizer(folder: Path) -> Target:
 
     def use(content: bytes) -> Any:
         (made[0] / "tokenizer.source.json").write_bytes(content)
-        loaded = store.load(made[0])
+        loaded = loading.load(made[0])
         ids = loaded.tokenizers["source"].encode("das Fenster, ä \U0001f600").ids
         return loaded.tokenizers["source"].decode(ids)
 
@@ -72,8 +72,8 @@ def changed_weights(rng: random.Random, seeds: Sequence[bytes]) -> bytes:
 
 
 def _weights(folder: Path) -> Target:
-    from regard import store
-    from tests.store import toy
+    from regard import loading
+    from tests.folder import toy
 
     one = toy.make(folder / "toy", "rnnsearch")
     config = json.loads((one / "config.json").read_text())
@@ -82,7 +82,7 @@ def _weights(folder: Path) -> Target:
         (one / "model.safetensors").write_bytes(content)
         config["weights"]["sha256"] = hashlib.sha256(content).hexdigest()
         (one / "config.json").write_text(json.dumps(config))
-        return repr(store.load(one))
+        return repr(loading.load(one))
 
     return Target([(one / "model.safetensors").read_bytes()], use, changed_weights)
 
@@ -107,7 +107,7 @@ def _metrics(folder: Path) -> Target:
 
 def _labels(folder: Path) -> Target:
     """The files of other fields: labels, tags, predicates, words and what belongs to them."""
-    from regard import store
+    from regard import loading
     from regard.fields import saved
 
     tasks, seeds, texts = {}, [], {}
@@ -119,7 +119,7 @@ def _labels(folder: Path) -> Target:
         "emoji-small",
         "relations-small",
     ):
-        loaded = store.load(name)
+        loaded = loading.load(name)
         (folder / name).mkdir(exist_ok=True)
         tasks[name], texts[name] = loaded.task, saved.files_of(loaded.fields)
         for file, text in texts[name].items():

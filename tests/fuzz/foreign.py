@@ -77,9 +77,9 @@ def _read(origin: str, folder: Path) -> str:
 
 def _huggingface(folder: Path) -> Target:
     """The settings of a folder that `regard.load` reads; at times its list of tokens."""
-    from regard import store
+    from regard import loading
     from regard.convert import export
-    from tests.store import toy
+    from tests.folder import toy
 
     out = folder / "out"
     export(toy.make(folder / "toy", "transformer"), "huggingface", out)
@@ -92,7 +92,7 @@ def _huggingface(folder: Path) -> Target:
         (out / "vocab.json").unlink(missing_ok=True)
         if listed:
             (out / "vocab.json").write_bytes(content)
-        return repr(store.load(out))
+        return repr(loading.load(out))
 
     return Target(seeds, use, changed_json)
 

@@ -131,7 +131,7 @@ def _prepare() -> None:
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # its threads would not outlive a fork
     import torch
 
-    import regard.store  # noqa: F401
+    import regard.folder.reading  # noqa: F401
 
     torch.set_num_threads(1)
 

@@ -37,7 +37,7 @@ def served(folder: Path, part: str) -> Target:
     """`part`: json, lines, form, bytes or query."""
     from regard.serve._app import build
     from regard.serve._settings import Limits, Settings
-    from tests.store import toy
+    from tests.folder import toy
 
     made = toy.make(folder / "toy", "rnnsearch")
     limits = Limits(body=1 << 17, texts=8, tokens=300, beam=4, output=12)

@@ -15,9 +15,9 @@ import pytest
 import torch
 
 import regard
-from regard import recipe, store
+from regard import loading, recipe
 from regard.bulk._notes import Notes
-from regard.convert import _charsmap, convert
+from regard.convert import _normalization, convert
 from regard.data import addresses, formats
 from regard.data.files import npz, packing
 from regard.data.formats import documents
@@ -32,9 +32,9 @@ from regard.settings.yaml_reader import LONGEST, parse
 from regard.viewer.seen_file.file import MAGIC, START, dump
 from regard.viewer.seen_file.file import parse as parse_seen
 from tests.convert.test_checkpoints import fairseq
+from tests.folder import toy
 from tests.fuzz.binaries import _npz
 from tests.fuzz.seeds import COLUMNS, TEXTS
-from tests.store import toy
 
 LONG = b"9" * 5000
 
@@ -308,13 +308,13 @@ def test_model_folders_that_say_strange_things(tmp_path):
     folder = toy.make(tmp_path / "toy", "rnnsearch")
     before = (folder / "config.json").read_text()
     toy.edit(folder, weights__tied=["a"])
-    refused(lambda: store.load(folder), "weights.tied: expected an object")
+    refused(lambda: loading.load(folder), "weights.tied: expected an object")
     (folder / "config.json").write_text(before)
     path = folder / "tokenizer.source.json"
     told = json.loads(path.read_text())
     told["model"]["unk_token"] = "nowhere"
     path.write_text(json.dumps(told))
-    refused(lambda: store.load(folder), "is not a tokenizer of regard")
+    refused(lambda: loading.load(folder), "is not a tokenizer of regard")
 
 
 def test_fields_that_hold_something_else():
@@ -350,11 +350,13 @@ def charsmap(units, texts):
 )
 def test_rules_for_letters_that_lead_nowhere(content, said):
     with pytest.raises(ValueError, match=said):
-        _charsmap.check(content)
+        _normalization.check(content)
 
 
 def test_rules_for_letters_that_are_whole():
-    _charsmap.check(charsmap([0, *[0] * 96, 97 | 1 << 8 | 3 << 10, *[0] * 158], "é\0".encode()))
+    _normalization.check(
+        charsmap([0, *[0] * 96, 97 | 1 << 8 | 3 << 10, *[0] * 158], "é\0".encode())
+    )
 
 
 @pytest.mark.parametrize("lacking", ["encoder_embed_dim", "encoder_layers"])

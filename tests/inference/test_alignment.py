@@ -16,7 +16,7 @@ from regard.inference import alignment, unknown_words
 from regard.protocols import BOS, EOS, UNK, Decoding, Encoded, Output, lengths_of
 from tests.cli.run import run
 from tests.cli.toy import folder, layered
-from tests.store import toy
+from tests.folder import toy
 
 __all__ = ["folder", "layered"]
 

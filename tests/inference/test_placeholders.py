@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from regard import store
+from regard import loading
 from regard.data.sources import find
 from regard.data.text.markup import Stand, cut_out, finder, put_in, rendered
 from regard.data.text.tokenizer import Tokenizer
@@ -21,7 +21,7 @@ HELD = ["{name}", "%s", "https://example.org/a?b=c&d=1", "${HOME}", "{0}", "%1$d
 
 @pytest.fixture(scope="module")
 def translator():
-    return store.load("de-en-small")
+    return loading.load("de-en-small")
 
 
 def sentences(count):
@@ -145,6 +145,6 @@ def test_stand_ins_are_what_both_vocabularies_write(translator):
     few = Tokenizer.train(["a b"], "words")
     with pytest.raises(RequestError, match="none of the stand-ins"):
         signs({"source": few, "target": few})
-    critic = store.load("movie-reviews-small")
+    critic = loading.load("movie-reviews-small")
     with pytest.raises(RequestError, match="it writes no text"):
         critic.predict(["A {film}."], keep=["all"])

@@ -6,17 +6,18 @@ import numpy as np
 import pytest
 import torch
 
-from regard import catalog, store, tasks, watch
+from regard import catalog, loading, tasks, watch
 from regard.data.batch import PairBatch
 from regard.errors import RequestError
+from regard.folder import writing
 from regard.losses.guided_alignment import guiding_loss, piece_links
 from regard.metrics import aer
 from regard.metrics.alignment import hard_alignment
 from regard.models.rnnsearch import RNNsearch
 from regard.watching.source_attention import looked, looking, of_source
 from tests.contract.battery import attentions, build, mixed
+from tests.folder import toy
 from tests.papers import recurrent_toys as toys
-from tests.store import toy
 from tests.tasks.echo import write
 
 SYMBOLS = 8
@@ -167,5 +168,5 @@ def test_a_trained_folder_does_not_need_the_links(tmp_path):
     model = toy.model_of("rnnsearch", words)
     recipe = toy.recipe("rnnsearch")
     recipe["task"] |= {"guided": {"alignments": "gone"}}
-    store.save_pretrained(tmp_path / "m", model, task=recipe["task"], fields=words, recipe=recipe)
-    assert store.load(tmp_path / "m").translate("ein Hund") is not None
+    writing.save_pretrained(tmp_path / "m", model, task=recipe["task"], fields=words, recipe=recipe)
+    assert loading.load(tmp_path / "m").translate("ein Hund") is not None

@@ -176,7 +176,7 @@ def test_wrong_changes(file, override, said):
 
 
 def test_null_is_the_default(file):
-    from regard.train.settings import BatchSettings, Training
+    from regard.recipe.train_section import BatchSettings, Training
 
     changes = ["train.batch=", "train.optimizer=null", "train.steps=~", "train.epochs=1"]
     found = recipe.load(file, changes).check()
@@ -209,7 +209,7 @@ def test_names_and_paths(file, monkeypatch, tmp_path):
     for name in ("one/a", "one/both", "two/both"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / f"{name}.yaml").write_text(TEXT)
-    monkeypatch.setattr(recipe, "folder", lambda: root)
+    monkeypatch.setattr("regard.recipe.recipe.folder", lambda: root)
     assert recipe.names() == ["one/a", "one/both", "two/both"]
     assert recipe.find("a") == recipe.find("one/a") == root / "one" / "a.yaml"
     assert recipe.load("a").name == "one/a"
@@ -229,7 +229,9 @@ def test_names_and_paths(file, monkeypatch, tmp_path):
 
 def test_recipes_inside_an_installed_package_come_first(monkeypatch, tmp_path):
     (tmp_path / "src" / "regard").mkdir(parents=True)
-    monkeypatch.setattr(recipe, "__file__", str(tmp_path / "src" / "regard" / "recipe.py"))
+    monkeypatch.setattr(
+        "regard.recipe.recipe.__file__", str(tmp_path / "src/regard/recipe/recipe.py")
+    )
     assert recipe.folder() == tmp_path / "recipes"
     (tmp_path / "src" / "regard" / "recipes").mkdir()
     assert recipe.folder() == tmp_path / "src" / "regard" / "recipes"

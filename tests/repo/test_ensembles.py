@@ -8,7 +8,7 @@ import pytest
 
 import regard
 from regard import recipe
-from regard.compare import scored
+from regard.evaluation.scoring import scored
 from regard.train import fit
 from tests.repo.tree import TOP
 

@@ -24,22 +24,17 @@ FLOORS = [
     {"tasks"},
     {"inference"},
     {
-        *("train", "loaded", "store", "recipe", "compare", "convert", "curves"),
+        *("recipe", "folder", "convert", "loading", "evaluation", "train"),
         *("serve", "bulk", "cli"),
     },
 ]
 # Tables of names and readers of files: they import nothing heavy, and anyone may ask them.
-ANYONE = {"catalog", "settings", "_recipe"}
-PRIVATE_OF = {
-    **dict.fromkeys(("_card", "_weights", "_upgrade", "_opening"), "store"),
-    "_recipe": "recipe",
-}
-LIGHT = ["catalog/building.py", "recipe.py", "errors.py", "__init__.py", "cli/app.py"]
+ANYONE = {"catalog", "settings"}
+LIGHT = ["catalog/building.py", "recipe/recipe.py", "errors.py", "__init__.py", "cli/app.py"]
 HEAVY = {"torch", "pytorch_lightning", "tokenizers", "sacrebleu", "matplotlib", "numpy", "pydantic"}
 
 
 def floor(part: str) -> int | None:
-    part = PRIVATE_OF.get(part, part)
     return next((i for i, row in enumerate(FLOORS) if part in row), None)
 
 

@@ -21,7 +21,7 @@ SHARED = {
     "Linear": {"decode/program/packed_weights.py", "optim/schedules.py"},
     "Row": {"cli/app.py", "data/formats/base.py"},
     "Score": {"attention/score/base.py", "metrics/score.py"},
-    "Work": {"train/engine.py", "train/work.py"},
+    "Work": {"train/engine.py", "train/loop.py"},
 }
 """Public classes that still share a name, with their files. No row may be added."""
 

@@ -125,7 +125,8 @@ for one in pkgutil.walk_packages(regard.__path__, "regard."):
         left[one.name] = str(error)
 bad = {n: s for n, s in left.items() if any(m in s for m in ("fcntl", "resource", "pwd", "grp"))}
 assert not bad, bad
-from regard import recipe, store, train
+from regard import recipe, train
+from regard.folder import reading as store
 path = sys.argv[1]
 train.fit(recipe.load("pronunciation/rnnsearch-cmudict-demo", [
     "train.cpu_seconds=null", "train.steps=2", "train.epochs=null", "train.validate.every=0",

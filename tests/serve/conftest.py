@@ -7,9 +7,9 @@ import pytest
 
 import regard
 from regard.serve._models import Models
+from tests.folder import toy
 from tests.serve.playground import opened
 from tests.serve.running import Direct, application, live, settings
-from tests.store import toy
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -12,8 +12,9 @@ import pytest
 import torch
 
 import regard
-from regard import catalog, store, tasks
+from regard import catalog, tasks
 from regard.data.images.images import png
+from regard.folder import writing
 from tests.serve.running import Direct, application
 from tests.tasks.pictured import VGG, arrays, drawn
 from tests.tasks.sounding import RATE, spoken, write
@@ -53,7 +54,7 @@ def untrained(folder, data, model, task):
     torch.manual_seed(3)
     built = catalog.load(name)(**spec)
     plan = {"model": {"name": name, **spec}, "task": task, "data": {"path": str(data)}}
-    return store.save_pretrained(folder, built, task=task, fields=fields, recipe=plan)
+    return writing.save_pretrained(folder, built, task=task, fields=fields, recipe=plan)
 
 
 @pytest.fixture(scope="module")

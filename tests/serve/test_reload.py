@@ -10,8 +10,8 @@ import pytest
 import regard
 from regard.errors import RequestError
 from regard.serve._settings import named
+from tests.folder import toy
 from tests.serve.running import application, live
-from tests.store import toy
 
 TEXT = "das Fenster wird geschlossen ."
 

@@ -15,8 +15,8 @@ import uvicorn
 
 from regard.serve._server import Server
 from tests.cli.run import run, run_alone
+from tests.folder import toy
 from tests.serve.running import Command, application, settings
-from tests.store import toy
 
 TEXT = "das Fenster wird geschlossen ."
 SLOW = {"model": "de-en-small", "inputs": "Guten Morgen.", "decode": {"min_length": 150}}

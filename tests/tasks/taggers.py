@@ -6,7 +6,8 @@ from pathlib import Path
 import torch
 
 import regard
-from regard import catalog, store, tasks
+from regard import catalog, tasks
+from regard.folder import reading, writing
 
 ROLES = """Ann   NNP -    -   (A0*) *
 gave  VBD give 01  (V*)  *
@@ -38,7 +39,7 @@ def data(folder: Path, text: str = ROLES, times: int = 20) -> Path:
     return folder
 
 
-def make(folder: Path, model: str, source: dict[str, object], **task: object) -> store.Loaded:
+def make(folder: Path, model: str, source: dict[str, object], **task: object) -> reading.Loaded:
     """An untrained model folder; weights are spread enough to prefer something."""
     made = tasks.load("tagging")(**task)
     fields = made.data(source).fields
@@ -52,7 +53,7 @@ def make(folder: Path, model: str, source: dict[str, object], **task: object) ->
             weight.add_(torch.randn_like(weight))
         built.embed.silence()
     section = {"name": "tagging", **task}
-    store.save_pretrained(
+    writing.save_pretrained(
         folder, built, task=section, fields=fields,
         recipe={"model": {"name": model, **spec}, "task": section, "data": source},
     )  # fmt: skip

@@ -8,7 +8,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from regard import recipe, store, train
+from regard import loading, recipe, train
 from regard.data.graphs import files
 from regard.data.graphs.graph import Graph
 from regard.data.graphs.scaling import Scaling
@@ -126,7 +126,7 @@ def test_nodes_have_their_names_in_and_out(trained, capsys, monkeypatch):
 def test_a_text_never_opens_a_file(trained, capsys, monkeypatch, tmp_path):
     opened = []
     monkeypatch.chdir(trained)
-    loaded = store.load("model")
+    loaded = loading.load("model")
     loaded.predict(["paper-01"])
     monkeypatch.setattr(files, "read", opened.append)
     found = loaded.predict([f"{tmp_path}/pipe.npz:3", "papers:paper-01", "/dev/zero:0"])
@@ -165,7 +165,7 @@ def test_the_graph_is_found_from_everywhere_and_known_again(trained, capsys, mon
 def test_nodes_of_another_graph_are_scaled_as_the_training_s(trained, tmp_path, monkeypatch):
     monkeypatch.chdir(trained)
     x = write_tables(tmp_path / "others", signed=False)
-    task = store.load("model").task.on(str(tmp_path / "others"))
+    task = loading.load("model").task.on(str(tmp_path / "others"))
     world, node = task.find("paper-03")
     assert node == 3
     own = files.read(trained / "papers").features.dense().astype(np.float64)

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import regard
-from regard.compare import scored
 from regard.data.formats import documents as annotated
+from regard.evaluation.scoring import scored
 from tests.tasks.labeled import fitted
 
 MODEL = {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from regard import store, tasks
+from regard import loading, tasks
 from regard.data import sources
 from tests.cli.run import run
 
@@ -102,7 +102,7 @@ def test_it_is_saved_and_loaded(folder):
     files = {path.name for path in Path(folder).iterdir()}
     assert {"tokenizer.json", "field.language.json", "config.json"} <= files
     assert json.loads((Path(folder) / "field.language.json").read_text())["labels"] == ["de", "en"]
-    loaded = store.load(folder)
+    loaded = loading.load(folder)
     assert loaded.fields["language"].names == ["de", "en"]
     (text,) = loaded.predict(["Die Datei wird nicht gefunden."])
     assert text.output == "de"

@@ -10,7 +10,7 @@ from torch import nn
 
 from regard import tasks
 from regard.errors import RequestError
-from regard.loaded import Loaded
+from regard.folder.loaded import Loaded
 from regard.models.disan import DiSAN
 from regard.protocols import Inputs, Output
 from regard.tasks.ensembles import Vote

@@ -16,7 +16,7 @@ from tests.train.runs import command, environment, losses, ranks_of, recipe, run
 WORKER = """
 import os, signal, time
 import torch
-from regard.train.processes import connect
+from regard.train.distributed import connect
 
 again, last = os.environ["TORCHELASTIC_RESTART_COUNT"] != "0", os.environ["RANK"] == "1"
 if again and last:  # the other one looks for it before it is there

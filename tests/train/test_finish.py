@@ -10,9 +10,9 @@ from safetensors.torch import save_file
 
 from regard import native, train
 from regard import recipe as recipes
-from regard.train.finish import choose
-from regard.train.settings import Training
-from regard.train.validate import Validation
+from regard.recipe.train_section import Training
+from regard.train.final_weights import choose
+from regard.train.validation import Validation
 from tests.train.runs import recipe
 
 

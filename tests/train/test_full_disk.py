@@ -11,8 +11,8 @@ import torch
 
 from regard.errors import RegardError
 from regard.system.files import replace_file
+from regard.train.checkpoints import load_checkpoint, save_checkpoint, save_weights
 from regard.train.log import Log
-from regard.train.state import load_checkpoint, save_checkpoint, save_weights
 from tests.cli.run import run
 from tests.cli.toy import folder  # noqa: F401
 

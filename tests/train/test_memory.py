@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from regard.recipe import load
-from regard.train import fit, work
+from regard.train import fit, loop
 from tests.train import runs
 
 PROGRAM = """
@@ -39,7 +39,7 @@ def test_holes_are_handed_back_between_what_is_held():
 @pytest.mark.slow
 def test_a_training_hands_back_after_a_while(monkeypatch, tmp_path):
     called = []
-    monkeypatch.setattr(work, "hand_back", lambda: called.append(1))
-    monkeypatch.setattr(work, "TIDY", 0.0)
+    monkeypatch.setattr(loop, "hand_back", lambda: called.append(1))
+    monkeypatch.setattr(loop, "TIDY", 0.0)
     fit(load(str(runs.recipe(tmp_path, steps=3))), tmp_path / "run")
     assert called

@@ -13,23 +13,23 @@ from regard.data.batch import some
 from regard.errors import RegardError, RequestError
 from regard.optim import optimizers, schedules
 from regard.optim.schedules import Point
+from regard.recipe.train_section import BatchSettings, Checkpoint, Training, Validate
 from regard.train import engine
-from regard.train import work as works
-from regard.train.average import Average, Last, average
-from regard.train.finish import choose
-from regard.train.log import Log
-from regard.train.seeds import seeds_of, summary
-from regard.train.settings import BatchSettings, Checkpoint, Training, Validate
-from regard.train.state import (
+from regard.train import loop as works
+from regard.train.averaging import Average, Last, average
+from regard.train.checkpoints import (
     load_checkpoint,
     load_weights,
     replace_file,
     save_weights,
     weights_of,
 )
-from regard.train.stream import Place, Stream
-from regard.train.validate import Validation
-from regard.train.work import Work
+from regard.train.final_weights import choose
+from regard.train.log import Log
+from regard.train.loop import Work
+from regard.train.micro_batches import Place, Stream
+from regard.train.seeds import seeds_of, summary
+from regard.train.validation import Validation
 
 # -- schedules
 

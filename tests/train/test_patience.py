@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from regard.train.validate import Validation
+from regard.train.validation import Validation
 
 
 def validation(metric, *also):

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from regard import recipe as recipes
+from regard.recipe.train_section import Training
 from regard.train import engine
-from regard.train.run import build
-from regard.train.settings import Training
+from regard.train.building import build
 from tests.train.runs import recipe
 
 

@@ -7,10 +7,10 @@ from torch import nn
 
 from regard.errors import RequestError
 from regard.layers.embed import Embed
+from regard.recipe.train_section import NoiseSettings
 from regard.train import engine
-from regard.train.settings import NoiseSettings
-from regard.train.state import load_checkpoint, weights_of
-from regard.train.stream import Micro, Place
+from regard.train.checkpoints import load_checkpoint, weights_of
+from regard.train.micro_batches import Micro, Place
 from regard.train.weight_noise import limit_columns
 from tests.train.test_parts import Micros, Scores, _work
 

@@ -5,26 +5,26 @@ import json
 import pytest
 import torch
 
-from regard import store, watch
+from regard import loading, watch
 from regard.attention import MultiHead, kernels
 from regard.errors import RequestError
 from regard.protocols import BOS, EOS
 from regard.tasks.generation.look import look, look_all, looks_view
 from regard.viewer import drawable, read
 from tests.cli.run import run
-from tests.store import toy
+from tests.folder import toy
 
 TEXT = "ein Hund läuft über die Straße ."
 
 
 @pytest.fixture(scope="module", params=["rnnsearch", "luong", "transformer"])
 def loaded(request, tmp_path_factory):
-    return store.load(toy.make(tmp_path_factory.mktemp("m") / request.param, request.param))
+    return loading.load(toy.make(tmp_path_factory.mktemp("m") / request.param, request.param))
 
 
 @pytest.fixture(scope="module")
 def transformer(tmp_path_factory):
-    return store.load(toy.make(tmp_path_factory.mktemp("m") / "transformer", "transformer"))
+    return loading.load(toy.make(tmp_path_factory.mktemp("m") / "transformer", "transformer"))
 
 
 def pieces(loaded):
@@ -125,7 +125,7 @@ def test_norms_are_weights_times_what_the_head_hands_over(transformer):
 
 
 def test_without_a_projection_norms_are_of_the_values(tmp_path):
-    loaded = store.load(toy.make(tmp_path / "m", "rnnsearch"))
+    loaded = loading.load(toy.make(tmp_path / "m", "rnnsearch"))
     source, _ = pieces(loaded)
     plain = look(loaded, TEXT, target="a dog runs .").weights["cross"]
     found = look(loaded, TEXT, target="a dog runs .", measure="norms").weights["cross"]
@@ -192,6 +192,6 @@ def test_on_the_command_line(capsys, tmp_path):
 
 
 def test_no_stack_no_rollout(tmp_path):
-    loaded = store.load(toy.make(tmp_path / "m", "rnnsearch"))
+    loaded = loading.load(toy.make(tmp_path / "m", "rnnsearch"))
     with pytest.raises(RequestError, match="no stack of self-attention"):
         look(loaded, TEXT, measure="rollout")

@@ -325,7 +325,7 @@ def shouting():
     from regard.attention import MultiHead
     from regard.data.text.tokenizer import Tokenizer
     from regard.fields.sets import as_fields
-    from regard.store import Loaded
+    from regard.folder.reading import Loaded
 
     class Reads(nn.Module):
         def __init__(self):

@@ -7,7 +7,7 @@ from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RequestError
 from regard.protocols import EOS
 from regard.views.picture import Picture, WordPieces, picture
-from tests.store import toy
+from tests.folder import toy
 
 
 def words(groups, prefix):

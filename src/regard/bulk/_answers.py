@@ -6,10 +6,10 @@ from typing import Any
 
 from safetensors import SafetensorError
 
-from regard._opening import opened
 from regard.bulk._order import Order
 from regard.errors import RegardError
 from regard.inference.unknown_words import changing
+from regard.loading import opened
 from regard.system.devices import device_of
 from regard.system.files import said_of
 from regard.system.sharing import shared

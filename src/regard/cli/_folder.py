@@ -10,7 +10,7 @@ from regard.cli._common import say
 from regard.errors import RequestError
 
 if TYPE_CHECKING:
-    from regard.loaded import Loaded
+    from regard.folder.loaded import Loaded
 
 __all__ = [
     "Changes",
@@ -27,7 +27,7 @@ __all__ = [
 
 
 def shipped() -> list[str]:
-    """The trained models in the package; `regard.store`, which knows them too, imports torch."""
+    """The trained models in the package; `folder.reading`, which knows them too, imports torch."""
     place = Path(__file__).resolve().parent.parent / "shipped" / "models"
     return sorted(path.parent.name for path in place.glob("*/config.json"))
 
@@ -77,12 +77,12 @@ def open_folder(
     graph: str | None = None,
     device: str = "cpu",
 ) -> "Loaded":
-    """Load a folder and lay changes over its decoder and its task; see `regard._opening`.
+    """Load a folder and lay changes over its decoder and its task; see `regard.loading`.
 
     Raises:
         RequestError: no such folder, no such setting, or no such device.
     """
-    from regard._opening import opened
+    from regard.loading import opened
 
     if threads is not None:
         import torch

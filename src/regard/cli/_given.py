@@ -12,7 +12,7 @@ from regard.data.files.lines import Line, lines_of
 from regard.errors import RequestError
 
 if TYPE_CHECKING:
-    from regard.loaded import Loaded
+    from regard.folder.loaded import Loaded
 
 __all__ = ["inputs_of"]
 

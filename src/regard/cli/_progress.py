@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from regard.cli._common import say
 
 if TYPE_CHECKING:
-    from regard.loaded import Loaded
+    from regard.folder.loaded import Loaded
 
 __all__ = ["Count", "counted"]
 

@@ -8,9 +8,10 @@ import typer
 
 from regard.cli._common import Json, emit, print_result, say
 from regard.cli._folder import Columns, named_columns
-from regard.compare import System, markdown, model_folders, variations
-from regard.compare import compare as compare_systems
 from regard.errors import RequestError, nearest
+from regard.evaluation.comparing import System, markdown, variations
+from regard.evaluation.comparing import compare as compare_systems
+from regard.folder.seeds import model_folders
 
 if TYPE_CHECKING:
     from regard.recipe import Recipe

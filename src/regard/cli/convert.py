@@ -35,12 +35,12 @@ def convert(
         regard convert models/transformer_iwslt --from joeynmt -o iwslt
         regard convert opus-mt-de-en --from huggingface -o opus
     """
-    from regard import store
+    from regard import loading
     from regard.convert import convert as read
 
     if output.exists() and not force:
         raise RequestError(f"{output} exists; --force writes into it")
-    loaded = store.load(read(path, origin, output))
+    loaded = loading.load(read(path, origin, output))
     count = sum(p.numel() for p in loaded.model.parameters())
     if as_json:
         sizes = {side: len(own) for side, own in loaded.tokenizers.items()}

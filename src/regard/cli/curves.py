@@ -39,7 +39,7 @@ def curves(
         regard curves runs/first runs/second --by cpu -o curves.png
         regard curves runs/mine --show reward_sample+reward_greedy,lr
     """
-    from regard.curves import curves_of, read_trainings, usual
+    from regard.folder.training_log import curves_of, read_trainings, usual
     from regard.views.curves import AXES
 
     if by not in AXES:
@@ -64,7 +64,7 @@ def curves(
 
 
 def _table(panels: "list[list[Curve]]", by: str) -> str:
-    from regard.curves import bars
+    from regard.folder.training_log import bars
     from regard.views.curves import AXES
 
     every = [curve for panel in panels for curve in panel if curve.y]

@@ -15,7 +15,7 @@ from regard.cli._common import Json, columns, emit, print_result, say
 from regard.errors import RequestError
 
 if TYPE_CHECKING:
-    from regard.loaded import Loaded
+    from regard.folder.loaded import Loaded
 
 __all__ = ["demo"]
 
@@ -118,12 +118,13 @@ def _pronounce(
 
     import torch
 
-    from regard import recipe, store
+    from regard import loading, recipe
+    from regard.folder import reading
     from regard.train import fit
 
-    done = (folder / store.CONFIG).is_file()
+    done = (folder / reading.CONFIG).is_file()
     if reuse and done:
-        metrics = json.loads((folder / store.METRICS).read_text("utf-8"))
+        metrics = json.loads((folder / reading.METRICS).read_text("utf-8"))
         say(f"using {folder}, trained before")
     else:
         changes = [] if seconds is None else [f"train.cpu_seconds={seconds}"]
@@ -136,7 +137,7 @@ def _pronounce(
             raise KeyboardInterrupt("interrupted; the demo starts afresh") from error
         finally:
             torch.set_num_threads(threads)  # the recipe trains on one
-    loaded = store.load(folder)
+    loaded = loading.load(folder)
     words = _unseen(loaded)
     scores = metrics["metrics"]
     rows = [(w["word"], w["output"], w["gold"], "" if w["right"] else "differs") for w in words]
@@ -176,14 +177,15 @@ def _clearest(words: Sequence[dict[str, Any]]) -> str:
 
 def _translate(show: Any) -> tuple["Loaded | None", dict[str, Any]]:
     """Translate with the shipped model, and score it on the bundled sentences."""
-    from regard import store
+    from regard import loading
+    from regard.folder import reading
 
-    if TRANSLATOR not in store.shipped():
+    if TRANSLATOR not in reading.shipped():
         show(
             f"The translator {TRANSLATOR} does not come with this build, so nothing is translated."
         )
         return None, {"bleu": None, "files": {}}
-    loaded = store.load(TRANSLATOR)
+    loaded = loading.load(TRANSLATOR)
     show("German to English, by the shipped model:\n")
     outputs = loaded.translate(SENTENCES)
     for german, english in zip(SENTENCES, outputs, strict=True):
@@ -202,13 +204,14 @@ def _translate(show: Any) -> tuple["Loaded | None", dict[str, Any]]:
 
 def _review(folder: Path, show: Any) -> tuple[dict[str, Any], list[str]]:
     """What the shipped classifier says of a review, and a picture of the words it looked at."""
-    from regard import store
+    from regard import loading
+    from regard.folder import reading
     from regard.viewer.drawing import draw
     from regard.views import ViewOptions
 
-    if REVIEWER not in store.shipped():
+    if REVIEWER not in reading.shipped():
         return {"output": None}, []
-    loaded = store.load(REVIEWER)
+    loaded = loading.load(REVIEWER)
     (found,) = loaded.predict([REVIEW])
     show(f"A review of a film, by the shipped classifier:\n\n  {REVIEW}\n")
     show(f"  {found.output} ({found.probability:.2f})\n")
@@ -226,16 +229,17 @@ def _review(folder: Path, show: Any) -> tuple[dict[str, Any], list[str]]:
 
 def _read(folder: Path, show: Any) -> tuple[dict[str, str], list[str]]:
     """What other shipped models find in a text each, and pictures of it."""
-    from regard import store
+    from regard import loading
+    from regard.folder import reading
     from regard.viewer.drawing import draw
     from regard.views import ViewOptions
 
     found: dict[str, str] = {}
     drawn: list[str] = []
     for name, (what, text) in READERS.items():
-        if name not in store.shipped():
+        if name not in reading.shipped():
             continue
-        loaded = store.load(name)
+        loaded = loading.load(name)
         found[name] = loaded.predict([text])[0].line
         show(f"{what}, by {name}:\n\n  {text}\n  {found[name]}\n")
         try:

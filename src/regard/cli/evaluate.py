@@ -18,11 +18,11 @@ from regard.cli._folder import (
     open_folder,
 )
 from regard.cli._progress import counted
-from regard.compare import scored
 from regard.errors import RequestError
+from regard.evaluation.scoring import scored
 
 if TYPE_CHECKING:
-    from regard.loaded import Loaded
+    from regard.folder.loaded import Loaded
 
 __all__ = ["evaluate", "measure"]
 

@@ -16,7 +16,7 @@ from regard.cli._views import serve as serve_view
 from regard.errors import RequestError
 
 if TYPE_CHECKING:
-    from regard.loaded import Loaded
+    from regard.folder.loaded import Loaded
     from regard.viewer import DrawableView
     from regard.views import ViewOptions
 

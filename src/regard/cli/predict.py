@@ -35,7 +35,7 @@ from regard.errors import RequestError
 from regard.settings.old_names import ASKED
 
 if TYPE_CHECKING:
-    from regard.loaded import Loaded
+    from regard.folder.loaded import Loaded
     from regard.tasks import Prediction
 
 __all__ = ["predict"]
@@ -183,7 +183,7 @@ def predict(
 
 def _put_back(loaded: "Loaded", source: str | None, target: str, named: str | None) -> None:
     """Predict a data file into another one of its form."""
-    from regard.compare import scored
+    from regard.evaluation.scoring import scored
 
     if source is None or source == "-":
         raise RequestError("--into: expected --input with the data file that is written again")

@@ -67,7 +67,7 @@ def train(
     if show:
         _print(found.check(), as_json)
     elif dry:
-        from regard.train.dry import dry as run_dry
+        from regard.train.dry_run import dry as run_dry
 
         _result(run_dry(found.check()), as_json)
     elif processes > 1:

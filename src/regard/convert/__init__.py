@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.convert._checkpoint import readable
-from regard.convert._foreign import load_foreign
+from regard.convert.opening import load_foreign
 from regard.errors import RegardError, RequestError, nearest
 from regard.system.files import said_of
 
@@ -50,14 +50,14 @@ def convert(path: str | Path, origin: str, folder: str | Path) -> Path:
     Raises:
         RequestError: an unknown name, or a checkpoint that is not a Transformer as ours are.
     """
-    from regard import store
+    from regard.folder import writing
 
     read = import_module(_named(origin, READERS)).read
     with readable(Path(path), origin):
         found = read(Path(path))
     model = {"name": "marian", **found.spec}
     task = {"name": "translation"}
-    return store.save_pretrained(
+    return writing.save_pretrained(
         folder, found.model, task=task, fields=found.tokenizers,
         recipe={"model": model, "task": task, "decode": found.decode},
         card={"data": f"Converted from {found.origin}, {Path(path).name}."},
@@ -82,13 +82,13 @@ def export(
     Raises:
         RequestError: an unknown name or option, a model that cannot be said there, or `out` exists.
     """
-    from regard import store
+    from regard import loading
 
     write = import_module(_named(target, WRITERS)).write
     out = Path(out)
     if out.exists() and not force:
         raise RequestError(f"{out} exists; --force writes over it")
-    loaded = store.load(folder)
+    loaded = loading.load(folder)
     given = {key: value for key, value in options.items() if value is not None}
     known = inspect.signature(write).parameters
     for key in given:

@@ -11,13 +11,13 @@ import numpy as np
 from torch import Tensor, nn
 
 from regard.convert._anatomy import Anatomy, anatomy
-from regard.convert._manual import longest, manual, needs
+from regard.convert._readme import longest, manual, needs
 from regard.data.text.tokenizer import SPECIALS
 from regard.errors import RequestError, nearest
 from regard.protocols import BOS, EOS, UNK
 
 if TYPE_CHECKING:
-    from regard.loaded import Loaded
+    from regard.folder.loaded import Loaded
 
 __all__ = ["write"]
 

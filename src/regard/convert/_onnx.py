@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from regard.convert._anatomy import anatomy
 from regard.convert._graph import encoder_graph, step_graph
-from regard.convert._manual import longest, manual, needs
 from regard.convert._onnx_tagger import write_tagger
+from regard.convert._readme import longest, manual, needs
 from regard.protocols import BOS, EOS
 
 if TYPE_CHECKING:
-    from regard.loaded import Loaded
+    from regard.folder.loaded import Loaded
 
 __all__ = ["write"]
 

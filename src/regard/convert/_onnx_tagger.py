@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard.convert._manual import fill
+from regard.convert._readme import fill
 from regard.convert._tagger_graph import POSITIONS, tagger_graph
 from regard.data.annotations.tag_schemes import allowed
 from regard.errors import RequestError
@@ -14,7 +14,7 @@ from regard.layers.crf import FORBIDDEN
 from regard.protocols import UNK
 
 if TYPE_CHECKING:
-    from regard.loaded import Loaded
+    from regard.folder.loaded import Loaded
 
 __all__ = ["write_tagger"]
 

@@ -4,14 +4,14 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard import _weights
-from regard.curves import LOG
 from regard.errors import RequestError
 from regard.fields.saved import NAMES
-from regard.store import CARD, CONFIG, METRICS, RECIPE
+from regard.folder import weights
+from regard.folder.reading import CARD, CONFIG, METRICS, RECIPE
+from regard.folder.training_log import LOG
 
 if TYPE_CHECKING:
-    from regard.loaded import Loaded
+    from regard.folder.loaded import Loaded
 
 __all__ = ["write"]
 
@@ -22,7 +22,7 @@ def write(loaded: "Loaded", out: Path, quantization: str = "int8") -> None:
     """Write the folder with its weights rounded; its scores stay, and the card says of what.
 
     Args:
-        quantization: `float32`, `float16` or `int8` (see `regard._weights`).
+        quantization: `float32`, `float16` or `int8` (see `regard.folder.weights`).
 
     Raises:
         RequestError: the folder is another program's, or a dtype cannot hold its weights.
@@ -31,8 +31,8 @@ def write(loaded: "Loaded", out: Path, quantization: str = "int8") -> None:
         raise RequestError(
             f"{loaded.folder} is a folder of another program; `regard convert` makes one of ours"
         )
-    content, noted = _weights.pack(loaded.model, quantization)
-    (out / _weights.FILE).write_bytes(content)
+    content, noted = weights.pack(loaded.model, quantization)
+    (out / weights.FILE).write_bytes(content)
     for pattern in KEPT:
         for file in sorted(loaded.folder.glob(pattern)):
             (out / file.name).write_bytes(file.read_bytes())

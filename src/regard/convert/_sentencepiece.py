@@ -15,7 +15,7 @@ from typing import Any
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 
-from regard.convert._charsmap import check
+from regard.convert._normalization import check
 from regard.convert._vocabulary import ConvertedVocabulary
 from regard.data.text.tokenizer import SPACE, SPECIALS, Tokenizer
 from regard.errors import RequestError

@@ -17,14 +17,14 @@ from torch import Tensor
 
 from regard.convert._anatomy import Anatomy, anatomy
 from regard.convert._huggingface import ACTIVATIONS, BIAS, KINDS, PLACES
-from regard.convert._manual import longest, manual, output_limit
 from regard.convert._names import FAIRSEQ
+from regard.convert._readme import longest, manual, output_limit
 from regard.data.text.tokenizer import SPECIALS, Tokenizer
 from regard.errors import RequestError
 from regard.protocols import BOS, EOS, PAD
 
 if TYPE_CHECKING:
-    from regard.loaded import Loaded
+    from regard.folder.loaded import Loaded
 
 __all__ = ["write"]
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from regard.errors import RequestError
-from regard.loaded import Loaded
+from regard.folder.loaded import Loaded
 from regard.tasks.inputs import BETWEEN
 
 __all__ = ["as_input", "examples_of"]

@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from regard import decode, store
+from regard import decode, loading
 from regard.errors import RequestError, nearest
 from regard.fields.sets import sides
-from regard.loaded import Loaded
+from regard.folder import reading
+from regard.folder.loaded import Loaded
 from regard.serve._errors import Refusal
 from regard.serve._examples import examples_of
 from regard.serve._settings import Settings
@@ -137,7 +138,7 @@ class Models:
 
     def _load(self, name: str, folder: str, revision: int, stamp: Any = None) -> Served:
         stamp = _stamp(folder) if stamp is None else stamp
-        loaded = store.load(folder)
+        loaded = loading.load(folder)
         for change in self.settings.changes:
             loaded = _changed(loaded, change)
         loaded.to(self.settings.device)
@@ -149,7 +150,7 @@ class Models:
 def _stamp(folder: str) -> Any:
     """What the files of a folder look like from outside; None: there is none."""
     try:
-        found = sorted(store.find(folder).iterdir())
+        found = sorted(reading.find(folder).iterdir())
         return [
             (f.name, s.st_size, s.st_mtime_ns)
             for f in found

@@ -15,7 +15,7 @@ __all__ = ["LoadedModel", "name_of", "view_of"]
 
 @runtime_checkable
 class LoadedModel(Protocol):
-    """The part of `regard.loaded.Loaded` that views use; the store is on a higher floor."""
+    """The part of `regard.folder.loaded.Loaded` that views use; the store is on a higher floor."""
 
     @property
     def model(self) -> nn.Module:

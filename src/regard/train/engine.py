@@ -21,9 +21,9 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.optim import Optimizer
 
 from regard.native.bfloat16 import bf16_is_fast
-from regard.train.processes import compress, connect
-from regard.train.settings import Training
-from regard.train.stream import Micro
+from regard.recipe.train_section import Training
+from regard.train.distributed import compress, connect
+from regard.train.micro_batches import Micro
 
 __all__ = ["Inspecting", "Work", "device_of", "inspecting", "precision_of", "rank", "run", "world"]
 

@@ -5,7 +5,7 @@ import math
 import torch
 
 from regard.optim.optimizers import Parameters
-from regard.train.shards import local
+from regard.train.sharding import local
 
 __all__ = ["add_noise", "clip_each"]
 

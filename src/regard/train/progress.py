@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from regard.train.stream import Place
+from regard.train.micro_batches import Place
 
 __all__ = ["Progress"]
 

@@ -25,11 +25,11 @@ from torch import Tensor, nn
 
 from regard.errors import RequestError
 from regard.layers.embed import Embed
+from regard.recipe.train_section import Training
+from regard.train.checkpoints import weights_of
 from regard.train.engine import world
-from regard.train.settings import Training
-from regard.train.shards import local
-from regard.train.state import weights_of
-from regard.train.stream import Micro
+from regard.train.micro_batches import Micro
+from regard.train.sharding import local
 
 __all__ = ["WeightNoise", "limit_columns"]
 

@@ -7,11 +7,11 @@ forced, goes through `forward` all at once. Both must have looked at the same.
 import pytest
 import torch
 
-from regard import catalog, store, watch
+from regard import catalog, loading, watch
 from regard.errors import RequestError
 from regard.protocols import BOS, EOS
 from regard.tasks.generation.look import KINDS, look
-from tests.store import toy
+from tests.folder import toy
 
 TEXT = "ein Hund läuft über die Straße ."
 ATTENTIVE = ["rnnsearch", "luong", "transformer"]
@@ -19,7 +19,7 @@ ATTENTIVE = ["rnnsearch", "luong", "transformer"]
 
 @pytest.fixture(scope="module", params=ATTENTIVE)
 def loaded(request, tmp_path_factory):
-    return store.load(toy.make(tmp_path_factory.mktemp("m") / request.param, request.param))
+    return loading.load(toy.make(tmp_path_factory.mktemp("m") / request.param, request.param))
 
 
 def teacher_forced(loaded, tokens):
@@ -108,7 +108,7 @@ def test_the_title_says_what_is_seen(loaded):
 
 
 def test_a_model_without_attention_says_so(tmp_path):
-    plain = store.load(toy.make(tmp_path / "seq2seq", "seq2seq"))
+    plain = loading.load(toy.make(tmp_path / "seq2seq", "seq2seq"))
     with pytest.raises(RequestError, match="no attention to look at"):
         look(plain, TEXT)
 
@@ -142,7 +142,7 @@ OTHERS = sorted(
 @pytest.mark.parametrize("name", OTHERS)
 def test_every_attentive_paper_is_looked_into(name, tmp_path):
     """Whatever comes into the catalogue is followed through its beam as those above."""
-    made = store.load(toy.make(tmp_path / name, name))
+    made = loading.load(toy.make(tmp_path / name, name))
     found = look(made, TEXT, hypothesis=2)
     source = torch.tensor([[*made.tokenizers["source"].encode(TEXT).ids, EOS]])
     best = made.with_decoder(3).decoder(made.model, source)[0][1]

@@ -3,19 +3,19 @@
 import pytest
 import torch
 
-from regard import store
+from regard import loading
 from regard.errors import RequestError
 from regard.tasks.generation.look import look
 from regard.tasks.generation.why import moved, why
 from regard.watching.interventions import edited, permuted, uniform, without_head
-from tests.store import toy
+from tests.folder import toy
 
 TEXT = "ein Hund läuft ."
 
 
 @pytest.fixture(scope="module", params=["transformer", "rnnsearch"])
 def loaded(request, tmp_path_factory):
-    return store.load(toy.make(tmp_path_factory.mktemp("why") / request.param, request.param))
+    return loading.load(toy.make(tmp_path_factory.mktemp("why") / request.param, request.param))
 
 
 def test_every_head_is_asked_and_the_model_is_as_before(loaded):
@@ -83,7 +83,7 @@ def test_a_row_is_edited_in_one_call_and_in_many(tmp_path):
 
     text, target = "ein Hund läuft .", "a dog"
     for name in ("transformer", "luong"):
-        loaded = store.load(toy.make(tmp_path / name, name))
+        loaded = loading.load(toy.make(tmp_path / name, name))
         path, weights = list(look(loaded, text, target=target).weights["cross"].items())[-1]
         keys = weights.shape[-1]
         wanted = [0.0] * (keys - 1) + [1.0]

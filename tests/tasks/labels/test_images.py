@@ -8,7 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
-from regard import store
+from regard import loading
 from regard.data.dataset import Batch
 from regard.data.images.images import png
 from regard.errors import RequestError
@@ -167,7 +167,7 @@ def test_evaluate_and_data_read_pictures(folder, tmp_path, capsys):
 
 
 def test_a_folder_keeps_what_the_field_learned(folder):
-    loaded = store.load(folder)
+    loaded = loading.load(folder)
     field = loaded.fields["image"]
     assert 0 < field.mean[0] < 1
     saved = json.loads((folder / "field.image.json").read_text())
@@ -175,7 +175,7 @@ def test_a_folder_keeps_what_the_field_learned(folder):
 
 
 def test_what_is_looked_at_is_a_trail_over_the_picture(glimpses, photo):
-    loaded, (path, _) = store.load(glimpses), photo
+    loaded, (path, _) = loading.load(glimpses), photo
     view = loaded.task.view(loaded, [str(path)], ViewOptions())
     ((one,), (made,)) = view.maps, view.runs
     assert one.shape == (1, 3, 64)
@@ -198,7 +198,7 @@ def test_what_is_looked_at_is_a_trail_over_the_picture(glimpses, photo):
 
 def test_each_part_has_a_map_over_the_picture(photo, tmp_path):
     trained(arrays(tmp_path / "data"), tmp_path, PARTS, steps=2)
-    loaded = store.load(tmp_path / "run")
+    loaded = loading.load(tmp_path / "run")
     view = loaded.task.view(loaded, [str(photo[0])], ViewOptions())
     ((one,), (made,)) = view.maps, view.runs
     assert one.shape == (1, 2, 64)

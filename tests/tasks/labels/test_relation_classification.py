@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import regard
-from regard.compare import scored
 from regard.errors import RequestError
+from regard.evaluation.scoring import scored
 from tests.tasks.labeled import fitted
 
 MODEL = {"name": "att-blstm", "embed": 12, "hidden": 12, "embed_dropout": 0.0, "dropout": 0.1}

@@ -9,9 +9,10 @@ import pytest
 import torch
 
 import regard
-from regard import compare, recipe, tasks, train
+from regard import recipe, tasks, train
 from regard.data.batch import plan
 from regard.errors import RequestError
+from regard.evaluation import scoring
 from regard.models.memn2n_lm import MemN2NLM
 from regard.protocols import EOS, PAD, UNK
 from regard.tasks.language.language import Language, ScoredText
@@ -136,7 +137,7 @@ def test_a_trained_folder_has_learned_what_memory_tells(folder, data):
     # Four names, two verbs and nothing else to guess: 8 ^ (1 / 6).
     assert 8 ** (1 / 6) - 0.01 < noted["metrics"]["perplexity"] < 1.7
     assert noted["examples"] == 40
-    found = compare.scored(regard.load(folder), data / "dev.txt", split="dev")
+    found = scoring.scored(regard.load(folder), data / "dev.txt", split="dev")
     assert found.scores["perplexity"].value == pytest.approx(noted["dev"]["perplexity"], rel=1e-4)
     assert len(found.examples.references) == 30
 

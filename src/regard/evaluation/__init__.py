@@ -1,0 +1,1 @@
+"""Scores of model folders, and the differences between them."""

@@ -1,0 +1,76 @@
+"""The official scores of a model folder."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regard.errors import RequestError
+
+if TYPE_CHECKING:
+    from regard.data.dataset import Dataset
+    from regard.folder.loaded import Loaded
+    from regard.metrics import Score
+    from regard.tasks import Prediction
+
+__all__ = ["Scored", "scored"]
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What a model made of some examples.
+
+    Args:
+        predictions: of each example.
+        problems: how many lines were left out, by reason.
+        seconds: of predicting and scoring.
+        config: the `data:` section that the examples were read by.
+    """
+
+    examples: "Dataset"
+    predictions: Sequence["Prediction"]
+    scores: Mapping[str, "Score"]
+    problems: Mapping[str, int]
+    seconds: float
+    config: Mapping[str, Any]
+
+
+def scored(
+    loaded: "Loaded",
+    data: str | Path | None = None,
+    columns: Mapping[str, str | int] | None = None,
+    split: str = "test",
+) -> Scored:
+    """Predict and score a split of a model's own data, or of another file.
+
+    Args:
+        columns: which column is what; as in training where not given.
+
+    Raises:
+        RequestError: no such data, or nothing in that split.
+    """
+    from regard.data.files.registry import format_of, unpacked_name
+    from regard.data.formats import COLUMNS
+
+    config = dict(loaded.config.get("data") or {})
+    if data is not None:
+        # A name without an ending, .conll and .txt may be of several formats.
+        several = format_of(data) in ("moses", "conll") or (
+            unpacked_name(data).endswith(".txt") and config.get("format") in COLUMNS
+        )
+        kept = ("columns", "header", "max_length", *(["format"] if several else []))
+        config = {key: config[key] for key in kept if key in config} | {"path": str(data)}
+    if columns:
+        config["columns"] = {**(config.get("columns") or {}), **columns}
+        if any(isinstance(column, str) for column in columns.values()):
+            config["header"] = True
+    read = loaded.task.data(config, loaded.fields, splits=(split,))
+    examples = getattr(read, split, None)
+    if examples is None or not len(examples):
+        raise RequestError(f"{data or config.get('path')} has no example in its {split} split")
+    started = time.monotonic()
+    predictions = loaded.task.predict(loaded.model, examples, loaded.decoder, loaded.fields)
+    scores = loaded.task.score(predictions, examples)
+    seconds = time.monotonic() - started
+    return Scored(examples, predictions, scores, dict(read.problems.left_out), seconds, config)

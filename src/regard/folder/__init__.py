@@ -1,0 +1,1 @@
+"""Model folders: written whole, read strictly."""

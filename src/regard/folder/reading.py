@@ -1,0 +1,139 @@
+"""Model folders: written whole, read strictly, and holding plain data only.
+
+A folder holds `config.json`, `model.safetensors`, `tokenizer.json` (or one per side),
+`recipe.yaml`, `metrics.json` and `README.md`, and needs nothing else. No pickle is ever opened.
+"""
+
+import inspect
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from regard import catalog, decode, tasks
+from regard.catalog.building import shape_of
+from regard.errors import RequestError, nearest
+from regard.fields import Field
+from regard.fields.saved import NAMES, read_fields
+from regard.folder import weights
+from regard.folder.config import CONFIG, FORMAT, read_config
+from regard.folder.loaded import Loaded
+from regard.settings.check import check_keys, hints_of
+from regard.system.files import settle
+from regard.tasks import Task
+
+__all__ = ["CONFIG", "FORMAT", "Loaded", "find", "from_pretrained", "shipped"]
+
+log = logging.getLogger(__name__)
+
+RECIPE, METRICS, CARD = "recipe.yaml", "metrics.json", "README.md"
+SHIPPED = Path(__file__).parent.parent / "shipped" / "models"
+
+
+def from_pretrained(folder: str | Path) -> Loaded:
+    """Read a model folder; a Hugging Face one is read by `regard.convert`.
+
+    Raises:
+        RequestError: one sentence naming the file and what is wrong with it.
+    """
+    folder = Path(folder)
+    settle(folder, NAMES)
+    config = read_config(folder)
+    if "model_type" in config:
+        from regard.convert.opening import load_foreign
+
+        return load_foreign(folder)
+    made, decoder = _make(config, folder / CONFIG)
+    model = _build(config["model"], folder, config["weights"])
+    fields = _read_fields(made, folder)
+    _check_sizes(made, fields, config["model"], folder)
+    return Loaded(model.eval(), made, fields, decoder, config, folder)
+
+
+def find(folder_or_name: str | Path) -> Path:
+    """The folder meant: a folder's path, else the name of a shipped model."""
+    path = Path(folder_or_name)
+    if path.is_dir():
+        return path
+    if (SHIPPED / str(folder_or_name) / CONFIG).is_file() and str(folder_or_name) in shipped():
+        return SHIPPED / str(folder_or_name)
+    if path.is_file():
+        raise RequestError(f"{path} is a file; expected the folder that holds {CONFIG}")
+    raise RequestError(
+        f"no model folder {str(folder_or_name)!r} and none of that name comes with regard; "
+        + (
+            f"shipped: {nearest(str(folder_or_name), shipped())}"
+            if shipped()
+            else "none is shipped"
+        )
+        + "; `regard train RECIPE -o FOLDER` makes one"
+    )
+
+
+def shipped() -> list[str]:
+    """The names of the models that come with the package."""
+    return sorted(path.parent.name for path in SHIPPED.glob(f"*/{CONFIG}"))
+
+
+def _make(config: Mapping[str, Any], path: Path) -> tuple[Task, Any]:
+    """Task and decoder."""
+    spec = dict(config["task"])
+    task = tasks.load(spec.pop("name"))
+    try:
+        check_keys(spec, hints_of(task), section="task", where=lambda key: "")
+        return task.of_folder(spec), decode.build(config["decode"])
+    except (RequestError, TypeError) as error:
+        raise RequestError(f"{path}: {error}") from error
+
+
+def _build(spec: Mapping[str, Any], folder: Path, noted: Mapping[str, Any]) -> nn.Module:
+    """The model with its weights; nothing of its size is made before they are known to fit."""
+    keywords, path = dict(spec), folder / CONFIG
+    name = keywords.pop("name")
+    if name not in catalog.names():
+        raise RequestError(f"{path}: no model {name!r}; {nearest(name, catalog.names())}")
+    made = catalog.load(name)
+    known = inspect.signature(made).parameters
+    for key in keywords:
+        if key not in known:
+            raise RequestError(
+                f"{path}: model.{key} is no argument of {name}; {nearest(key, known)}"
+            )
+    check_keys(keywords, hints_of(made), section="model", where=lambda key: str(path))
+    try:
+        shaped = shape_of(made, keywords)
+        tensors = weights.fitting(shaped.state_dict(), folder, noted)
+        with torch.random.fork_rng(devices=[]):  # loading must not move the caller's random numbers
+            model: nn.Module = made(**keywords)
+    except RequestError:
+        raise
+    except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        raise RequestError(f"{path}: cannot build {name}: {error}") from error
+    weights.fill(model, tensors)
+    return model
+
+
+def _read_fields(task: Task, folder: Path) -> dict[str, Field]:
+    try:
+        return read_fields(task.fields(), folder)
+    except FileNotFoundError as error:
+        name = Path(error.filename).name
+        also = "neither tokenizer.json nor" if name.startswith("tokenizer.") else "no"
+        raise RequestError(f"{folder} has {also} {name}") from None
+
+
+def _check_sizes(
+    task: Task, fields: Mapping[str, Field], spec: Mapping[str, Any], folder: Path
+) -> None:
+    """Refuse fields that know more than the model was built for."""
+    if not any(one.saved for one in fields.values()):
+        return
+    for name, size in task.model_arguments(fields).items():
+        if size > spec.get(name, size):
+            raise RequestError(
+                f"{folder}: its tokenizers need a model with {name}: {size}, and {CONFIG} says "
+                f"{spec[name]}: they are of different models"
+            )

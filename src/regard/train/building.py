@@ -1,0 +1,130 @@
+"""What a training is made of, built from its recipe."""
+
+import logging
+import random
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import nn
+
+from regard import catalog, decode, tasks
+from regard.data.storage.stream import Streamed
+from regard.errors import RequestError, nearest
+from regard.fields import Field
+from regard.fields.saved import read_fields
+from regard.recipe import Recipe
+from regard.recipe.train_section import Training
+from regard.system.devices import device_named
+from regard.train import engine
+from regard.train.validation import Validation
+from regard.train.warm_start import Beginning, begin_from
+from regard.train.watched_examples import Watching
+
+__all__ = ["Built", "build", "validation_of", "watching_of"]
+
+_talk = logging.getLogger("regard.train")
+
+
+class Built(NamedTuple):
+    """Everything that a recipe describes, before the first step."""
+
+    settings: Training
+    task: Any
+    data: Any
+    model: nn.Module
+
+
+def build(recipe: Recipe, folder: Path | None = None) -> Built:
+    """Make task, data and model of a recipe, from its seed.
+
+    Args:
+        recipe: checked before.
+        folder: may have tokenizers of an earlier run.
+    """
+    settings = Training.of(recipe.train)
+    if not (settings.steps or settings.epochs or settings.cpu_seconds):
+        raise RequestError(f"{recipe.where('train')}: train needs steps, epochs or cpu_seconds")
+    if settings.vocabulary != "keep" and not settings.start:
+        raise RequestError(
+            f"{recipe.where('train.vocabulary')}: train.vocabulary says what becomes of the "
+            "vocabularies of train.start; expected a model there"
+        )
+    there = {"ema": settings.ema > 0, "average": settings.average > 1}
+    if not there.get(settings.final, True):
+        raise RequestError(
+            f"{recipe.where('train.final')}: train.final is {settings.final!r}, "
+            f"but train.{settings.final} makes none"
+        )
+    device_named(settings.device, f"{recipe.where('train.device')}: train.device")
+    settings = replace(settings, precision=engine.precision_of(settings))
+    random.seed(settings.seed)
+    np.random.seed(settings.seed)  # noqa: NPY002
+    torch.manual_seed(settings.seed)
+    task = tasks.load(recipe.task["name"])(**_arguments(recipe.task))
+    first = begin_from(settings.start) if settings.start else None
+    fields = _fields(task, folder) if folder else None
+    place = recipe.where("train.start" if settings.vocabulary == "keep" else "train.vocabulary")
+    begun = None if first is None else Beginning(first, task, settings.vocabulary, place)
+    data = begun.data(recipe.data, fields) if begun else task.data(recipe.data, fields)
+    if data.train is None or not (isinstance(data.train, Streamed) or len(data.train)):
+        raise RequestError(f"{recipe.where('data')}: there is no training example in the data")
+    sizes = data.sizes or task.model_arguments(data.fields)
+    model = catalog.build(recipe.model["name"], sizes, _arguments(recipe.model))
+    task.prepare(model, data)
+    if begun:
+        begun.fill(model, sizes, _arguments(recipe.model), data.fields)
+    return Built(settings, task, data, model)
+
+
+def _arguments(section: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in section.items() if key != "name"}
+
+
+def validation_of(recipe: Recipe, built: Built) -> Validation | None:
+    """The validation of a training, or None."""
+    s, task = built.settings.validate, built.task
+    if built.data.dev is None or not len(built.data.dev) or not s.every:
+        if built.settings.schedule.get("name") == "plateau":
+            raise RequestError(
+                f"{recipe.where('train.schedule')}: the schedule plateau depends on the dev loss; "
+                "it needs dev examples and train.validate.every above 0"
+            )
+        return None
+    plain = _arguments(recipe.task) | ({"smoothing": 0.0} if "smoothing" in recipe.task else {})
+    asked = s.metric or (task.metric if s.examples else "loss")
+    metrics = (asked,) if isinstance(asked, str) else tuple(asked)
+    known = ["loss", "perplexity", *(task.scores(built.data.dev) if s.examples else [])]
+    for metric in metrics:
+        if metric not in known:
+            at, near = recipe.where("train.validate.metric"), nearest(metric, known)
+            raise RequestError(f"{at}: train.validate.metric: there is no {metric!r} here: {near}")
+    return Validation(
+        tasks.load(recipe.task["name"])(**plain), built.data.dev, decode.build({"name": "greedy"}),
+        built.data.fields, limit=s.examples, metric=metrics[0], lower=set(task.lower_is_better),
+        tokens=s.tokens, also=metrics[1:],
+    )  # fmt: skip
+
+
+def watching_of(recipe: Recipe, built: Built, folder: Path) -> Watching | None:
+    """What looks at a few examples at some steps, or None."""
+    if not built.settings.watch.every:
+        return None
+    return Watching(
+        built.settings.watch, tasks.load(recipe.task["name"])(**_arguments(recipe.task)),
+        built.data, {"model": recipe.model, "decode": recipe.decode}, folder,
+        where=f"{recipe.where('train.watch')}: train.watch", say=_talk.info,
+    )  # fmt: skip
+
+
+def _fields(task: Any, folder: Path) -> dict[str, Field] | None:
+    """The fields of an earlier run in the folder, where all of their files are there."""
+    if not (folder / "recipe.yaml").is_file():
+        return None
+    try:
+        return read_fields(task.fields(), folder)
+    except FileNotFoundError:
+        return None
