@@ -28,8 +28,8 @@ from regard.serve._batcher import Batcher
 from regard.serve._errors import Refusal
 from regard.serve._job import Job
 from regard.serve._models import Models
-from regard.serve._settings import Settings, named
-from regard.serve._work import Predicting
+from regard.serve._operations import Predicting
+from regard.serve.settings import Settings, named
 from serve import say, texts_of
 
 
@@ -142,10 +142,10 @@ def main() -> None:
     gc.freeze()
     clock = Clock()
     fake = SimpleNamespace(monotonic=clock.monotonic)
-    from regard.serve import _going
+    from regard.serve import _continuous
 
     with patch.object(_batcher, "time", fake), patch.object(_job, "time", fake), patch.object(
-        _going, "time", fake
+        _continuous, "time", fake
     ):  # fmt: skip
         closed(Queue(served, clock), texts, 8, 1.0)
         for _ in range(options.turns):

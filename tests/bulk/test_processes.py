@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from regard.bulk import Order, _local, predict_shards
-from regard.bulk._job import BulkJob
+from regard.bulk import Order, local_engine, predict_shards
+from regard.bulk.job import BulkJob
 from tests.bulk.toys import bytes_of, lines_of, sentences
 from tests.cli.run import SOURCE
 from tests.cli.toy import folder
@@ -160,14 +160,14 @@ def test_a_process_that_dies_is_started_again(folder, whole, tmp_path):
 
 def test_a_shard_whose_process_always_dies_is_told_of(folder, whole, tmp_path, monkeypatch):
     corpus, expected = whole
-    tell = _local._Hand._tell
+    tell = local_engine._Hand._tell
 
     def deadly(self, line):
         tell(self, line)
         if line.startswith("{") and json.loads(line).get("source", "").endswith("/3.txt"):
             self.process.kill()
 
-    monkeypatch.setattr(_local._Hand, "_tell", deadly)
+    monkeypatch.setattr(local_engine._Hand, "_tell", deadly)
     summary = predict_shards(Order(folder), str(corpus), tmp_path / "o", workers=2)
     assert summary.failed == {"3.txt": "the process that made it ended 2 times (exit code -9)"}
     assert (
@@ -219,7 +219,7 @@ def test_many_lines_take_no_more_memory(folder, tmp_path):
 def test_a_process_ends_when_nobody_speaks_to_it_any_more(folder):
     told = BulkJob(Order(folder), 1, Path("none"), "").plain()
     process = subprocess.Popen(
-        [sys.executable, "-m", "regard.bulk._worker"], stdin=subprocess.PIPE,
+        [sys.executable, "-m", "regard.bulk.worker"], stdin=subprocess.PIPE,
         stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(SOURCE)},
     )  # fmt: skip
     assert process.stdin is not None

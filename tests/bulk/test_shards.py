@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.bulk import Order, _maker, predict_shards
+from regard.bulk import Order, predict_shards, shard_writer
 from regard.cli import predict
 from regard.data.files import packing
 from regard.data.files.lines import LONGEST
@@ -36,7 +36,7 @@ def made(folder, corpus, out, **more):
 
 
 def test_text_lines_are_those_of_predict(capsys, folder, corpus, tmp_path, monkeypatch):
-    for module in (_maker, predict):
+    for module in (shard_writer, predict):
         monkeypatch.setattr(module, "CHUNK", 16)
     texts = sentences(53)
     texts[3] = ""
@@ -281,7 +281,7 @@ def test_a_shard_that_vanishes_or_is_damaged_stops_no_other(
         (corpus / name).write_text("die Datei\n")
     packed = gzip.compress("\n".join(sentences(200)).encode())
     (corpus / "c.txt.gz").write_bytes(packed[:-20])
-    real = _maker.reading
+    real = shard_writer.reading
 
     def reading(path, suffix):
         if path.name == "a.txt":  # after the list of shards was made
@@ -290,7 +290,7 @@ def test_a_shard_that_vanishes_or_is_damaged_stops_no_other(
             os.utime(path, (1, 1))
         return real(path, suffix)
 
-    monkeypatch.setattr(_maker, "reading", reading)
+    monkeypatch.setattr(shard_writer, "reading", reading)
     ran = run(capsys, "predict", folder, "-i", f"{corpus}", "-o", f"{tmp_path}/o", "--workers=0")
     assert ran.code == 1
     assert f"{corpus / 'b.txt'}: it is not there any more" in ran.err

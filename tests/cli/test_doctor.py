@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.cli import _health
+from regard.cli import _checks
 from tests.cli.run import run
 
 
@@ -13,7 +13,7 @@ def test_report_as_json(capsys):
     report = ran.result
     assert report["versions"]["torch"] == torch.__version__
     assert report["machine"]["threads"] == torch.get_num_threads()
-    assert set(report["kernels"]) == set(_health.KINDS)
+    assert set(report["kernels"]) == set(_checks.KINDS)
     assert report["kernels"]["additive"].startswith("streaming")
     assert report["kernels"]["scaled dot"].startswith("sdpa")
     names = {c["name"] for c in report["checks"]}
@@ -53,25 +53,25 @@ def test_the_check_leaves_the_random_numbers_alone():
     torch.manual_seed(7)
     expected = torch.rand(3)
     torch.manual_seed(7)
-    assert list(_health.check_kernels())
+    assert list(_checks.check_kernels())
     assert torch.equal(torch.rand(3), expected)
 
 
-@pytest.mark.parametrize("name", _health.EXTRAS)
+@pytest.mark.parametrize("name", _checks.EXTRAS)
 def test_extras_say_what_to_install(name, monkeypatch):
-    monkeypatch.setattr(_health, "find_spec", lambda module: None)
-    assert f"pip install 'regard[{name}]'" in _health._extra(name)
+    monkeypatch.setattr(_checks, "find_spec", lambda module: None)
+    assert f"pip install 'regard[{name}]'" in _checks._extra(name)
 
 
 def test_the_library_in_c(monkeypatch):
     from regard import native
 
-    said = _health.compiled()["C"]
+    said = _checks.compiled()["C"]
     if native.library() is not None:
         assert said.startswith(f"{native.level()}, ")
     monkeypatch.setattr(native, "library", lambda: None)
     monkeypatch.setattr(native, "missing", lambda: "there is no compiler")
-    assert _health.compiled()["C"] == "none (there is no compiler); blocks of PyTorch instead"
+    assert _checks.compiled()["C"] == "none (there is no compiler); blocks of PyTorch instead"
 
 
 def test_which_kernels_a_model_takes(capsys):
@@ -90,6 +90,6 @@ def test_which_kernels_a_model_takes(capsys):
 def test_reasons_are_given_for_what_is_passed_over():
     from regard.attention import Additive, Attention
 
-    found = _health.of_folder(Attention(Additive(4, 4, 4)))["(the model)"]
+    found = _checks.of_folder(Attention(Additive(4, 4, 4)))["(the model)"]
     assert found["kernel"] == "streaming"
     assert found["passed_over"]["sdpa"] == "Additive is not a dot product"

@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 from regard import catalog
-from regard.cli._source import read_class
+from regard.cli._model_source import read_class
 from regard.errors import RequestError
 from regard.folder import reading
 from regard.settings.check import given_by_data, optional_of_data

@@ -36,7 +36,7 @@ class _Wrong(Exception):
 def served(folder: Path, part: str) -> Target:
     """`part`: json, lines, form, bytes or query."""
     from regard.serve._app import build
-    from regard.serve._settings import Limits, Settings
+    from regard.serve.settings import Limits, Settings
     from tests.folder import toy
 
     made = toy.make(folder / "toy", "rnnsearch")

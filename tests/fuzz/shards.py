@@ -52,8 +52,8 @@ def _lines(folder: Path, part: str) -> Target:
 
 
 def _notes(folder: Path) -> Target:
-    from regard.bulk._notes import Made, Notes
-    from regard.bulk._shards import Shard
+    from regard.bulk.finished_files import Made, Notes
+    from regard.bulk.shards import Shard
 
     source, out = folder / "a.txt", folder / "out"
     source.write_text("das Haus\n")

@@ -16,7 +16,7 @@ import torch
 
 import regard
 from regard import loading, recipe
-from regard.bulk._notes import Notes
+from regard.bulk.finished_files import Notes
 from regard.convert import _normalization, convert
 from regard.data import addresses, formats
 from regard.data.files import npz, packing

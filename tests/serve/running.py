@@ -18,7 +18,7 @@ import uvicorn
 
 from regard.serve._app import build
 from regard.serve._models import Models
-from regard.serve._settings import Limits, Settings, named
+from regard.serve.settings import Limits, Settings, named
 
 SOURCE = Path(__file__).parents[2] / "src"
 

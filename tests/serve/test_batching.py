@@ -13,7 +13,7 @@ from regard.models.transformer import Transformer
 from regard.serve._batcher import Batcher
 from regard.serve._errors import Refusal
 from regard.serve._job import Job
-from regard.serve._work import Predicting
+from regard.serve._operations import Predicting
 from tests.serve.running import application, live
 
 WORDS = ["das", "Fenster", "wird", "geschlossen", "Datei", "öffnen", "und", "speichern", "nicht"]

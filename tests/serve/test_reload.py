@@ -9,7 +9,7 @@ import pytest
 
 import regard
 from regard.errors import RequestError
-from regard.serve._settings import named
+from regard.serve.settings import named
 from tests.folder import toy
 from tests.serve.running import application, live
 

@@ -8,7 +8,7 @@ import pytest
 
 from regard.inference import alignment
 from regard.serve import AsyncClient, Client, ServerError
-from regard.serve._examples import as_input
+from regard.serve._sample_inputs import as_input
 from tests.serve.running import Direct, application
 
 TEXTS = ["Das Fenster wird geschlossen.", "Guten Morgen.", "", "Die Datei wird gespeichert."]

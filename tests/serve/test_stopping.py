@@ -13,7 +13,7 @@ import httpx
 import pytest
 import uvicorn
 
-from regard.serve._server import Server
+from regard.serve.server import Server
 from tests.cli.run import run, run_alone
 from tests.folder import toy
 from tests.serve.running import Command, application, settings

@@ -10,7 +10,7 @@ import torch
 from regard.bulk import Order
 from regard.errors import RequestError
 from regard.serve._models import Models
-from regard.serve._settings import Settings
+from regard.serve.settings import Settings
 from regard.system.devices import device_named
 from tests.cli.run import run
 from tests.cli.toy import folder, loaded

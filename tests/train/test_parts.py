@@ -466,7 +466,7 @@ def test_a_training_that_had_ended_is_judged_as_when_it_ends(tmp_path):
 
 def test_processes_share_one_learning_rate_and_one_verdict(tmp_path, monkeypatch):
     """Each has its own clock and may round its scores another way."""
-    monkeypatch.setattr(works.processes, "first", lambda value, device: 0.25)
+    monkeypatch.setattr(works.distributed, "first", lambda value, device: 0.25)
     timed = _work(tmp_path / "a", [7.0], cpu_seconds=1000.0, schedule={"name": "linear"})
     timed.before_step(next(iter(Micros(timed))))
     assert timed.optimizer.param_groups[0]["lr"] == pytest.approx(0.1 * 0.75)

@@ -13,13 +13,13 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from regard.bulk._order import Order as Order
-    from regard.bulk._run import BulkSummary as BulkSummary
-    from regard.bulk._run import predict_shards as predict_shards
+    from regard.bulk.order import Order as Order
+    from regard.bulk.run import BulkSummary as BulkSummary
+    from regard.bulk.run import predict_shards as predict_shards
 
 __all__ = ["BulkSummary", "Order", "predict_shards"]
 
-_HOMES = {"Order": "_order", "BulkSummary": "_run", "predict_shards": "_run"}
+_HOMES = {"Order": "order", "BulkSummary": "run", "predict_shards": "run"}
 
 if not TYPE_CHECKING:
 

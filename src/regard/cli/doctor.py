@@ -30,7 +30,7 @@ def doctor(
     if folder is not None:
         _model(folder, json)
         return
-    from regard.cli import _health
+    from regard.cli import _checks as _health
 
     report = _health.report()
     if json:
@@ -43,7 +43,7 @@ def doctor(
 
 
 def _model(folder: str, json: bool) -> None:
-    from regard.cli import _health
+    from regard.cli import _checks as _health
     from regard.cli._folder import open_folder
 
     found = _health.of_folder(open_folder(folder).model)

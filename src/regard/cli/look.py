@@ -11,8 +11,8 @@ import typer
 
 from regard.cli._common import Json, emit
 from regard.cli._folder import Changes, OfGraph, Threads, open_folder
-from regard.cli._views import PAGES, put_figure, put_page, put_terminal
-from regard.cli._views import serve as serve_view
+from regard.cli._surfaces import PAGES, put_figure, put_page, put_terminal
+from regard.cli._surfaces import serve as serve_view
 from regard.errors import RequestError
 
 if TYPE_CHECKING:

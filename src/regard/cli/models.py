@@ -9,7 +9,7 @@ import typer
 from regard import catalog
 from regard.cli._common import Json, columns, emit, print_result
 from regard.cli._folder import shipped
-from regard.cli._source import Source, read_class
+from regard.cli._model_source import Source, read_class
 from regard.errors import RequestError, nearest
 
 __all__ = ["models"]

@@ -7,15 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli._bulk import (
-    Engine,
-    Fresh,
-    Output,
-    OutputColumn,
-    Workers,
-    predict_files,
-    refuse_without_output,
-)
 from regard.cli._common import Json, emit, print_result, say
 from regard.cli._folder import (
     Changes,
@@ -28,8 +19,17 @@ from regard.cli._folder import (
     named_columns,
     open_folder,
 )
-from regard.cli._given import inputs_of
+from regard.cli._inputs import inputs_of
 from regard.cli._progress import counted
+from regard.cli._shards import (
+    Engine,
+    Fresh,
+    Output,
+    OutputColumn,
+    Workers,
+    predict_files,
+    refuse_without_output,
+)
 from regard.data.files.lines import CHUNK, Line
 from regard.errors import RequestError
 from regard.settings.old_names import ASKED

@@ -109,7 +109,7 @@ def serve(
             f"--workers {workers}: on a GPU one process serves, whose batches are the larger; "
             "leave it out"
         )
-    from regard.serve._settings import Limits, Settings, bound, named
+    from regard.serve.settings import Limits, Settings, bound, named
 
     limits = Limits(
         body=max_body, texts=max_texts, tokens=max_tokens, queue=max_queue, wait=max_wait,
@@ -134,11 +134,11 @@ def serve(
     say(f"http://{shown}:{number}  (Ctrl-C ends it)")
     with listening:
         if workers == 1:
-            from regard.serve._server import serve as run
+            from regard.serve.server import serve as run
 
             run(settings, [listening], level=level)
             return
-        from regard.serve._workers import serve_together
+        from regard.serve.workers import serve_together
 
         if code := serve_together(settings, listening, workers, level):
             raise typer.Exit(code)

@@ -1,10 +1,23 @@
-"""Data: readers of the field's formats, tokenizers, batches by a token budget."""
+"""Data: readers of the field's formats, tokenizers, batches by a token budget.
 
-from regard.data.batch import PairBatch, collate, plan
-from regard.data.formats import Row, read
-from regard.data.problems import Problem, Problems
-from regard.data.sources import find
-from regard.data.text.tokenizer import Encoding, Tokenizer, word_groups
+The names are loaded at their first use: `regard.data.files` alone imports no NumPy.
+"""
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from regard.data.batch import PairBatch as PairBatch
+    from regard.data.batch import collate as collate
+    from regard.data.batch import plan as plan
+    from regard.data.formats import read as read
+    from regard.data.formats.base import Row as Row
+    from regard.data.problems import Problem as Problem
+    from regard.data.problems import Problems as Problems
+    from regard.data.sources import find as find
+    from regard.data.text.tokenizer import Encoding as Encoding
+    from regard.data.text.tokenizer import Tokenizer as Tokenizer
+    from regard.data.text.tokenizer import word_groups as word_groups
 
 __all__ = [
     "Encoding",
@@ -19,3 +32,27 @@ __all__ = [
     "read",
     "word_groups",
 ]
+
+_HOMES = {
+    "Encoding": "text.tokenizer",
+    "PairBatch": "batch",
+    "Problem": "problems",
+    "Problems": "problems",
+    "Row": "formats.base",
+    "Tokenizer": "text.tokenizer",
+    "collate": "batch",
+    "find": "sources",
+    "plan": "batch",
+    "read": "formats",
+    "word_groups": "text.tokenizer",
+}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """Load a public name from its home, once."""
+        if name not in _HOMES:
+            raise AttributeError(f"module 'regard.data' has no attribute {name!r}")
+        value = getattr(importlib.import_module(f"regard.data.{_HOMES[name]}"), name)
+        globals()[name] = value
+        return value

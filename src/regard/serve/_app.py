@@ -14,18 +14,18 @@ from starlette.exceptions import HTTPException
 from regard import __version__
 from regard.errors import RequestError
 from regard.serve import _playground
-from regard.serve import _shapes as shapes
+from regard.serve import _schemas as shapes
+from regard.serve._docs_page import docs_page
 from regard.serve._errors import Refusal, explained
-from regard.serve._examples import as_input
 from regard.serve._guard import Guard
 from regard.serve._job import Job
 from regard.serve._metrics import KIND
 from regard.serve._models import Models
-from regard.serve._pages import docs_page
-from regard.serve._reading import kind_of, lines_of, read
+from regard.serve._operations import plain
+from regard.serve._request_bodies import kind_of, lines_of, read
+from regard.serve._sample_inputs import as_input
 from regard.serve._service import Service, abandon, as_json, events
-from regard.serve._settings import Settings
-from regard.serve._work import plain
+from regard.serve.settings import Settings
 
 __all__ = ["build"]
 

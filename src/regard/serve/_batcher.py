@@ -14,10 +14,10 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from regard.serve._continuous import Going
 from regard.serve._errors import Refusal, busy
-from regard.serve._going import Going
+from regard.serve._estimates import Pace
 from regard.serve._job import Job, TextWork
-from regard.serve._pace import Pace
 
 __all__ = ["Batcher"]
 

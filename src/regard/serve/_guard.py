@@ -14,7 +14,7 @@ from typing import Any
 from regard.serve._errors import Refusal, explained
 from regard.serve._logs import requests
 from regard.serve._metrics import Metrics
-from regard.serve._settings import Limits, Settings
+from regard.serve.settings import Limits, Settings
 
 __all__ = ["Gate", "Guard", "noting"]
 

@@ -12,8 +12,8 @@ from regard.fields.sets import sides
 from regard.folder import reading
 from regard.folder.loaded import Loaded
 from regard.serve._errors import Refusal
-from regard.serve._examples import examples_of
-from regard.serve._settings import Settings
+from regard.serve._sample_inputs import examples_of
+from regard.serve.settings import Settings
 from regard.settings.overlay import override
 from regard.system.sharing import shared
 

@@ -22,7 +22,7 @@ LOADED: dict[str, Served] = {}
 def _load(path: Path) -> None:
     import torch
 
-    from regard.serve._settings import Settings
+    from regard.serve.settings import Settings
 
     torch.set_num_threads(1)  # a pool of threads would be lost by forking
     told = json.loads(path.read_text("utf-8"))

@@ -12,16 +12,16 @@ from starlette.requests import Request
 from regard.data.addresses import URL
 from regard.errors import RequestError
 from regard.inference.placeholders import signs
-from regard.serve import _shapes as shapes
+from regard.serve import _schemas as shapes
 from regard.serve._batcher import Batcher
 from regard.serve._errors import Refusal
 from regard.serve._guard import Gate, noting
 from regard.serve._job import Job, TextWork
 from regard.serve._metrics import Metrics
 from regard.serve._models import Models, Served
-from regard.serve._settings import Settings
+from regard.serve._operations import Looking, Predicting, Scoring, check_decode
 from regard.serve._streams import Streams
-from regard.serve._work import Looking, Predicting, Scoring, check_decode
+from regard.serve.settings import Settings
 from regard.system.plain_json import plain_value
 
 __all__ = ["Service", "abandon", "as_json", "events"]

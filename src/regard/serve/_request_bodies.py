@@ -13,7 +13,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
 from regard.serve._errors import Refusal, sentence_of
-from regard.serve._settings import Limits
+from regard.serve.settings import Limits
 
 __all__ = ["kind_of", "lines_of", "one_of", "read"]
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from regard.bulk._job import BulkJob, Engine
-from regard.bulk._notes import NOTES, Made, Notes, identity
-from regard.bulk._order import Order
-from regard.bulk._shards import Shard, found
+from regard.bulk.finished_files import NOTES, Made, Notes, identity
+from regard.bulk.job import BulkJob, Engine
+from regard.bulk.order import Order
+from regard.bulk.shards import Shard, found
 from regard.errors import RegardError, RequestError, nearest
 from regard.system.files import said_of
 from regard.system.lock import locked
@@ -153,12 +153,12 @@ def _engine(name: str, workers: int) -> Engine:
     if name not in ENGINES:
         raise RequestError(f"--engine {name}: {nearest(name, ENGINES)}")
     if name == "ray":
-        from regard.bulk._on_ray import on_ray
+        from regard.bulk.ray_engine import on_ray
 
         if not workers:
             raise RequestError("--workers 0: it is for the engine local, ray needs 1 or more")
         return on_ray
-    from regard.bulk._local import here, local
+    from regard.bulk.local_engine import here, local
 
     return local if workers else here
 

@@ -5,9 +5,9 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from regard.bulk._job import BulkJob, answer, loaded, understood
-from regard.bulk._notes import Made
-from regard.bulk._shards import Shard
+from regard.bulk.finished_files import Made
+from regard.bulk.job import BulkJob, answer, loaded, understood
+from regard.bulk.shards import Shard
 from regard.data.files.packing import Unreadable
 from regard.errors import RegardError
 from regard.system.processes import cluster, environment, failure

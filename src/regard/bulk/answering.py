@@ -6,7 +6,7 @@ from typing import Any
 
 from safetensors import SafetensorError
 
-from regard.bulk._order import Order
+from regard.bulk.order import Order
 from regard.errors import RegardError
 from regard.inference.unknown_words import changing
 from regard.loading import opened

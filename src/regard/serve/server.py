@@ -14,7 +14,7 @@ from regard.serve._connections import AT_ONCE, BACKLOG, Keeper, room
 from regard.serve._guard import Gate
 from regard.serve._logs import start_logging
 from regard.serve._models import Models
-from regard.serve._settings import Settings
+from regard.serve.settings import Settings
 
 __all__ = ["Server", "serve"]
 

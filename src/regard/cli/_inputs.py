@@ -40,7 +40,7 @@ def inputs_of(
     Raises:
         RequestError: the file cannot be read to its end; or keys are said, and it has none.
     """
-    from regard.bulk._shards import form_at  # numpy, which --help does without
+    from regard.bulk.shards import form_at  # numpy, which --help does without
     from regard.inference.records import JSONL, TEXT
 
     form, suffix = (TEXT, "") if texts or source in {None, "-"} else form_at(Path(str(source)))

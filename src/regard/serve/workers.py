@@ -22,7 +22,7 @@ from types import FrameType
 from typing import Any
 
 from regard.errors import RegardError
-from regard.serve._settings import Settings
+from regard.serve.settings import Settings
 
 __all__ = ["serve_together"]
 
@@ -68,7 +68,7 @@ def _work(settings: Settings, listening: socket.socket, level: int, ready: Any) 
     """One of the processes."""
     from regard.serve import _preload
     from regard.serve._models import Models
-    from regard.serve._server import serve
+    from regard.serve.server import serve
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)

@@ -10,9 +10,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from regard.bulk._answers import Answering
-from regard.bulk._notes import Made
-from regard.bulk._shards import Shard
+from regard.bulk.answering import Answering
+from regard.bulk.finished_files import Made
+from regard.bulk.shards import Shard
 from regard.data.files.lines import CHUNK, lines_of
 from regard.data.files.packing import Unreadable, reading, writing
 from regard.inference.records import Form, Item, form_of

@@ -1,4 +1,4 @@
-"""A process that makes shards: `python -m regard.bulk._worker`, told what to do on stdin.
+"""A process that makes shards: `python -m regard.bulk.worker`, told what to do on stdin.
 
 It ends as soon as stdin does, in the middle of a shard too, so that none outlives the command that
 started it, however that ended.
@@ -12,7 +12,7 @@ import sys
 import threading
 from typing import Any
 
-from regard.bulk._job import answer, loaded
+from regard.bulk.job import answer, loaded
 from regard.system.processes import failure
 
 END = "end"

@@ -17,7 +17,7 @@ from regard.inference.likelihood import likelihoods
 from regard.inference.placeholders import keeping
 from regard.serve._job import Job
 from regard.serve._models import Served
-from regard.serve._settings import Limits
+from regard.serve.settings import Limits
 from regard.tasks import Prediction
 from regard.views import ViewOptions
 

@@ -5,14 +5,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.bulk._notes import Made
-from regard.bulk._order import Order
-from regard.bulk._shards import Shard
+from regard.bulk.finished_files import Made
+from regard.bulk.order import Order
+from regard.bulk.shards import Shard
 from regard.data.files.packing import Unreadable
 from regard.system.processes import failure, raise_said
 
 if TYPE_CHECKING:
-    from regard.bulk._answers import Answering
+    from regard.bulk.answering import Answering
 
 __all__ = ["BulkJob", "Engine", "answer", "loaded", "understood"]
 
@@ -49,7 +49,7 @@ def loaded(told: Mapping[str, Any]) -> "Answering":
     """
     import torch
 
-    from regard.bulk._answers import Answering
+    from regard.bulk.answering import Answering
 
     order = Order.of(told["order"])
     torch.set_num_threads(order.threads)
@@ -61,7 +61,7 @@ def answer(
     model: "Answering", plain: dict[str, Any], told: Told = lambda lines: None
 ) -> dict[str, Any]:
     """Make a shard, and say what became of it; failures are said, not raised."""
-    from regard.bulk._maker import make
+    from regard.bulk.shard_writer import make
 
     try:
         return {"made": asdict(make(Shard.of(plain), model, told))}

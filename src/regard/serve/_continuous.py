@@ -4,8 +4,8 @@ import time
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
+from regard.serve._estimates import Pace
 from regard.serve._job import Job
-from regard.serve._pace import Pace
 
 __all__ = ["Going", "Texts"]
 

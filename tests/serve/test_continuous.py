@@ -7,9 +7,9 @@ import pytest
 
 from regard.serve._batcher import Batcher
 from regard.serve._errors import Refusal
+from regard.serve._estimates import Pace
 from regard.serve._job import Job
-from regard.serve._pace import Pace
-from regard.serve._work import Predicting
+from regard.serve._operations import Predicting
 from tests.serve.test_batching import Noted, counted, jobs_of, texts
 
 LONG = "Das Fenster wird automatisch geschlossen, wenn die Datei nicht gespeichert werden kann."

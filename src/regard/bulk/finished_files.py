@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from regard import __version__
-from regard.bulk._shards import Shard
+from regard.bulk.shards import Shard
 from regard.errors import RequestError
 from regard.system.files import replace_file
 from regard.system.plain_json import read_json

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
-from regard.bulk._job import BulkJob, answer, loaded, understood
-from regard.bulk._notes import Made
-from regard.bulk._shards import Shard
-from regard.bulk._worker import END
+from regard.bulk.finished_files import Made
+from regard.bulk.job import BulkJob, answer, loaded, understood
+from regard.bulk.shards import Shard
+from regard.bulk.worker import END
 from regard.data.files.packing import Unreadable
 from regard.system.processes import environment, raise_said
 
@@ -135,7 +135,7 @@ class _Hand(threading.Thread):
 
     def _opened(self) -> "subprocess.Popen[str]":
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "regard.bulk._worker"], stdin=subprocess.PIPE,
+            [sys.executable, "-m", "regard.bulk.worker"], stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, text=True, encoding="utf-8",
             env={**os.environ, **environment(self.job.order.threads)},
         )  # fmt: skip
