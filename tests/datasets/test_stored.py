@@ -231,7 +231,7 @@ def alike(one, other):
 def test_killed_anywhere_it_goes_on(folder, tmp_path):
     _, section, data = folder
     program = (
-        "import sys\nfrom regard.data import token_parts\ntoken_parts.PART = 20\n"
+        "import sys\nfrom regard.data.storage import building\nbuilding.PART = 20\n"
         "from regard.tasks.generation.translation import Translation\n"
         f"print(len(Translation().data({ {**section, 'store': str(tmp_path / 's')}!r}).train))\n"
     )

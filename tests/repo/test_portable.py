@@ -126,13 +126,13 @@ for one in pkgutil.walk_packages(regard.__path__, "regard."):
 bad = {n: s for n, s in left.items() if any(m in s for m in ("fcntl", "resource", "pwd", "grp"))}
 assert not bad, bad
 from regard import recipe, train
-from regard.folder import reading as store
+from regard import loading
 path = sys.argv[1]
 train.fit(recipe.load("pronunciation/rnnsearch-cmudict-demo", [
     "train.cpu_seconds=null", "train.steps=2", "train.epochs=null", "train.validate.every=0",
     "model.hidden=8", "model.embed=8", "model.align=8", "model.maxout=8", "data.limit=40",
     "decode.beam_size=1", "decode.max_length=3", "train.device=cpu"]), path, progress=False)
-print(store.load("de-en-small").predict(["Das Fenster wird geschlossen."], beam_size=1)[0].output)
+print(loading.load("de-en-small").predict(["Das Fenster wird geschlossen."], beam_size=1)[0].output)
 """
 
 

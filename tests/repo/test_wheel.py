@@ -74,5 +74,5 @@ def test_the_c_kernels_are_in_it(built, wheel, tmp_path):
         found = CDLL(inside.extract(name, tmp_path))
     sources = Path(_build.__file__).parent.glob("*.c")
     functions = [re.findall(r"^REGARD_API .*?(\w+)\(", file.read_text(), re.M) for file in sources]
-    assert all(functions)
+    assert sum(map(bool, functions)) > 10
     assert not [name for names in functions for name in names if not hasattr(found, name)]

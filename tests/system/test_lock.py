@@ -13,7 +13,7 @@ from tests.cli.run import SOURCE, run
 HOLD = """
 import sys, time
 from pathlib import Path
-from regard.train.lock import locked
+from regard.system.lock import locked
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(600)
