@@ -113,3 +113,13 @@ def test_versions_agree(everything):
     from importlib import metadata
 
     assert regard.__version__ == metadata.version("regard")
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "now"),
+    [("regard.attention", "watch", "regard.watch"), ("regard.viewer", "view", "regard.view")],
+)
+def test_a_name_that_moved_says_where_it_is(module, name, now):
+    with pytest.raises(ImportError, match=rf"^{module}\.{name} is now {now}: "):
+        getattr(importlib.import_module(module), name)
+    assert getattr(regard, name).__module__.startswith("regard.watching")
