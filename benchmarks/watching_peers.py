@@ -17,6 +17,7 @@ from typing import Any
 
 import paired
 import torch
+
 from watching import decoder, forget, peak, taken
 
 NAMES = ("regard", "flag", "bertviz", "circuitsvis", "inseq")
