@@ -225,6 +225,16 @@ def rows_of(**index: Tensor) -> Iterator[None]:
         _rows.reset(token)
 
 
+@contextmanager
+def unseen() -> Iterator[None]:
+    """Let no watcher see what runs in the block: probes are no part of what a model does."""
+    token = _watchers.set(())
+    try:
+        yield
+    finally:
+        _watchers.reset(token)
+
+
 def active() -> bool:
     """Whether anybody watches in this thread or task; a compiled graph is not watched."""
     return not torch.compiler.is_compiling() and bool(_watchers.get())

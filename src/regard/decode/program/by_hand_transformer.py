@@ -108,6 +108,13 @@ def unsupported_reason(model: Any) -> str | None:
     sizes = {layer.self_attention.query.out_features for layer in (*model.encoder, *model.decoder)}
     if len(sizes) != 1:
         return "it has no layers, or its layers differ in size"
+    for layers, last in ((model.encoder, model.encoder_norm), (model.decoder, model.decoder_norm)):
+        if len({_form(layer) for layer in layers}) > 1:
+            return "its layers differ"
+        if any(_form(layer)[0] != 1 or _form(layer)[-1] != 1 for layer in layers):
+            return "its attentions differ in heads, or its norms in eps"
+        if isinstance(last, nn.LayerNorm) and last.eps != layers[0].self_residual.norm.eps:
+            return "its norms differ"
     for layers, masks in ((model.encoder, (NoneType, Window)), (model.decoder, (Causal,))):
         for layer in layers:
             why = _other(layer, masks)
@@ -120,6 +127,22 @@ def unsupported_reason(model: Any) -> str | None:
         if len({clip for layer in layers for clip in _clips(layer)}) > 1:
             return "its relative positions are clipped at several distances"
     return None
+
+
+def _form(layer: Any) -> tuple[Any, ...]:
+    """What C reads from the first layer alone, and so all have to share."""
+    feed, own = layer.feedforward, layer.self_attention
+    attentions = [own, layer.cross_attention] if isinstance(layer, DecoderLayer) else [own]
+    residuals = [layer.self_residual, layer.feedforward_residual]
+    residuals += [layer.cross_residual] if isinstance(layer, DecoderLayer) else []
+    products = [one for a in attentions for one in (a.query, a.key, a.value, a.out)]
+    return (
+        len({a.heads for a in attentions}), own.heads, type(feed),
+        getattr(feed, "activation", "relu"),
+        *((p.in_features, p.out_features) for p in (*products, feed.into, feed.out)),
+        *((type(r), type(r.norm), r.norm.eps, r.norm.normalized_shape) for r in residuals),
+        len({r.norm.eps for r in residuals}),
+    )  # fmt: skip
 
 
 def _span(layer: Any) -> tuple[int, int]:

@@ -2,7 +2,8 @@
 
 A step of a small model is dozens of PyTorch calls on little work. `packed` lays a model's weights
 out once, in panels that C reads straight through. A model that cannot be packed (another
-mechanism, a watcher, a GPU) runs unpacked; `unsupported_reason` says why.
+mechanism, a hook, a subclass, a watcher, a GPU) runs unpacked; `unsupported_reason` says why. Each
+packed form is compared with the model's own `step` once.
 
     float32   the model's own numbers: what differs is the order of sums
     bfloat16  weights rounded to eight bits of significand; the rest stays float32
@@ -23,6 +24,7 @@ from regard.decode.program import by_hand_recurrent, by_hand_transformer
 from regard.decode.program.by_hand_recurrent import PackedRecurrent
 from regard.decode.program.by_hand_transformer import PackedTransformer
 from regard.decode.program.packed_weights import PRECISIONS, Panels
+from regard.decode.program.structure import altered, difference, structure
 from regard.errors import RequestError
 from regard.models.marian import Marian
 from regard.models.rnnsearch import RNNsearch
@@ -36,7 +38,9 @@ _KINDS: dict[type, tuple[str, Any, Any]] = {
     Marian: ("regard_transformer_step", by_hand_transformer, PackedTransformer),
     RNNsearch: ("regard_recurrent_step", by_hand_recurrent, PackedRecurrent),
 }
-_KEPT: "WeakKeyDictionary[nn.Module, dict[str, tuple[int, Panels]]]" = WeakKeyDictionary()
+_KEPT: "WeakKeyDictionary[nn.Module, dict[str, tuple[Any, Panels]]]" = WeakKeyDictionary()
+_CHECKED: "WeakKeyDictionary[nn.Module, tuple[Any, str | None]]" = WeakKeyDictionary()
+"""The structure of each model that was compared, and what was found."""
 
 
 def packed(model: Any, precision: str = "float32") -> Any:
@@ -62,7 +66,7 @@ def packed(model: Any, precision: str = "float32") -> Any:
         each = [packed(one, precision) for one in model.models]
         plain = all(one is own for one, own in zip(each, model.models, strict=True))
         return model if plain else Ensemble(each, of=model)
-    why = unsupported_reason(model)
+    why, form = _examined(model)
     if why is not None:
         if precision == "float32":
             return model
@@ -70,7 +74,7 @@ def packed(model: Any, precision: str = "float32") -> Any:
             f"decode.precision: {precision} needs a decoder that can be packed, and {why}; "
             "leave it at float32"
         )
-    now = fingerprint(model.parameters())
+    now = fingerprint(model.parameters()), form
     kept = _KEPT.setdefault(model, {})
     found = kept.get(precision)
     if found is None or found[0] != now or found[1].level != native.level():
@@ -80,18 +84,33 @@ def packed(model: Any, precision: str = "float32") -> Any:
 
 def unsupported_reason(model: Any) -> str | None:
     """Why a model is not packed, in a clause; None where it is."""
+    return _examined(model)[0]
+
+
+def _examined(model: Any) -> tuple[str | None, list[Any]]:
+    """Why a model is not packed, or None; and its structure, which packed weights belong to."""
     kind = _KINDS.get(type(model))
     if kind is None:
-        return f"{type(model).__name__} is no plain Transformer or RNNsearch"
-    step, module, _ = kind
+        return f"{type(model).__name__} is no plain Transformer or RNNsearch", []
+    step, module, pack = kind
     if native.unavailable_reason(step) is not None:
-        return f"there is no C ({native.missing() or 'the function is not in it'})"
+        return f"there is no C ({native.missing() or 'the function is not in it'})", []
     if wants_calls():
-        return "somebody watches more of its attention than weights"
+        return "somebody watches more of its attention than weights", []
     if torch.is_autocast_enabled("cpu"):
-        return "autocast is on"
+        return "autocast is on", []
     for name, p in model.named_parameters():
         if p.device.type != "cpu" or p.dtype != torch.float32:
-            return f"{name} is {p.dtype} on {p.device.type}"
-    why: str | None = module.unsupported_reason(model)
-    return why
+            return f"{name} is {p.dtype} on {p.device.type}", []
+    form = structure(model)
+    checked = _CHECKED.get(model)
+    if checked is not None and checked[0] == form:
+        return checked[1] or module.unsupported_reason(model), form
+    why: str | None = altered(model)
+    if why is None:
+        why = module.unsupported_reason(model)
+        if why is not None:
+            return why, form  # it may be the layout of weights, which is no part of the structure
+        why = difference(model, pack(model))
+    _CHECKED[model] = form, why
+    return why, form
