@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import Causal, MultiHead, ScaledDot, Softmax, WeightedSum
+from regard.decode.program.by_hand_transformer import layer_form
+from regard.decode.program.structure import altered
 from regard.errors import RequestError
 from regard.layers.norm import PreNorm
 from regard.layers.positional_encoding import LearnedPositions
@@ -69,6 +71,12 @@ def anatomy(model: nn.Module) -> Anatomy:
         raise RequestError(f"{NEEDED}; this is a {type(model).__name__}")
     if model.follow:
         raise RequestError(f"{NEEDED}; this one follows the words of its source (model.follow)")
+    why = altered(model)
+    if why is not None:
+        raise RequestError(f"{NEEDED}; {why}, which weights do not say")
+    for layers in (model.encoder, model.decoder):
+        if len({layer_form(layer) for layer in layers}) > 1:
+            raise RequestError(f"{NEEDED}; its layers differ")
     for path, module in model.named_modules():
         if isinstance(module, MultiHead):
             _check_heads(path, module, model.dim)

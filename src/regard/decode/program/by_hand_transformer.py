@@ -36,7 +36,7 @@ from regard.models.transformer import DecoderLayer, Transformer
 from regard.native.gate import Function, Struct, declare
 from regard.protocols import Decoding, Encoded, Inputs, ids_of
 
-__all__ = ["PackedTransformer", "unsupported_reason"]
+__all__ = ["PackedTransformer", "layer_form", "unsupported_reason"]
 
 ACTIVATIONS = {"relu": 1, "swish": 2}
 ALL = 2**62
@@ -109,9 +109,9 @@ def unsupported_reason(model: Any) -> str | None:
     if len(sizes) != 1:
         return "it has no layers, or its layers differ in size"
     for layers, last in ((model.encoder, model.encoder_norm), (model.decoder, model.decoder_norm)):
-        if len({_form(layer) for layer in layers}) > 1:
+        if len({layer_form(layer) for layer in layers}) > 1:
             return "its layers differ"
-        if any(_form(layer)[0] != 1 or _form(layer)[-1] != 1 for layer in layers):
+        if any(layer_form(layer)[0] != 1 or layer_form(layer)[-1] != 1 for layer in layers):
             return "its attentions differ in heads, or its norms in eps"
         if isinstance(last, nn.LayerNorm) and last.eps != layers[0].self_residual.norm.eps:
             return "its norms differ"
@@ -129,7 +129,7 @@ def unsupported_reason(model: Any) -> str | None:
     return None
 
 
-def _form(layer: Any) -> tuple[Any, ...]:
+def layer_form(layer: Any) -> tuple[Any, ...]:
     """What C reads from the first layer alone, and so all have to share."""
     feed, own = layer.feedforward, layer.self_attention
     attentions = [own, layer.cross_attention] if isinstance(layer, DecoderLayer) else [own]
