@@ -24,7 +24,7 @@ def test_a_folder_is_written_again_with_smaller_weights(tmp_path, dtype):
         assert (second / name).read_bytes() == (first / name).read_bytes()
     loaded, model = loading.load(second), loading.load(first).model
     assert loaded.config["weights"]["dtype"] == dtype
-    reading._weights.round_as(model, dtype)
+    reading.weights.round_as(model, dtype)
     for name, tensor in model.state_dict().items():
         assert torch.equal(loaded.model.state_dict()[name], tensor)
     assert (second / "model.safetensors").stat().st_size < (

@@ -364,7 +364,7 @@ def test_the_command_knows_no_task():
     from regard import tasks
     from tests.repo.tree import SOURCE
 
-    command = [SOURCE / "cli" / "look.py", SOURCE / "cli" / "_views.py"]
+    command = [SOURCE / "cli" / "look.py", SOURCE / "cli" / "_surfaces.py"]
     for path in [*command, *(SOURCE / "viewer").glob("*.py")]:
         text = path.read_text(encoding="utf-8")
         assert "isinstance(loaded.task" not in text
