@@ -372,6 +372,8 @@ def _seen_seeds() -> list[bytes]:
     from regard.viewer.seen_file import file as _seen
 
     draw = np.random.default_rng(0)
+    import regard
+
     weights = draw.random((2, 2, 4, 5)).astype(np.float32)
     weights /= weights.sum(-1, keepdims=True)
     view = regard.view(weights, rows="a b c d", columns="v w x y z", kind="cross", title="ä")
