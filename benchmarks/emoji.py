@@ -5,8 +5,8 @@
 Printed, in percent of pictures: names right to the word; at least one word of the caption among
 those of the right name (or of the keywords, where the data have them); the same of the name of the
 nearest training picture, by the sum of squared differences of pixels. Known emoji are changed by a
-draw that training did not have (`data.vary`), and are read at other sizes; those of the test were
-never seen, and are counted again where training had all words of their names.
+draw that training did not have (`data.images.augment`), and are read at other sizes; those of the
+test were never seen, and are counted again where training had all words of their names.
 """
 
 import argparse

@@ -1,11 +1,14 @@
 """Masks against their meaning, and their algebra against NumPy's."""
 
+from functools import partial
+
 import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.attention import Attention, Causal, Dense, MultiHead, Window
+from regard.attention import Attention, Block, Causal, Dense, MultiHead, Window
 
 CPU = torch.device("cpu")
 
@@ -65,3 +68,11 @@ def test_masks_of_layer_memory_and_call_combine():
     got = layer(x, layer.remember(x, mask=lengths), mask=dense, need_weights=True).weights
     allowed = dense & torch.ones(5, 5).tril().bool() & (torch.arange(5) < lengths[:, None])[:, None]
     assert ((got > 0) == allowed).all()
+
+
+@pytest.mark.parametrize("kind", [Window, Causal, partial(Block, 2)])
+def test_a_side_that_int64_cannot_hold_has_no_end(kind):
+    endless, plain = kind(left=2**70), kind(left=None)
+    for at in (0, torch.tensor([3, 1])):
+        found = endless.dense(3, 5, at=at, device=CPU)
+        assert torch.equal(found, plain.dense(3, 5, at=at, device=CPU))

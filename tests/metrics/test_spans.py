@@ -140,7 +140,7 @@ def test_no_sentences():
 
 
 def test_one_rule_for_scores_and_for_repairs():
-    """`data.tag_schemes.lenient_spans` reads as conlleval does."""
+    """`data.annotations.tag_schemes.lenient_spans` reads as conlleval does."""
     for scheme in ("iob1", "iob2", "iobes"):
         for tags in [*sides(scheme)[0], *short(scheme)]:
             told = conlleval([tags], [tags_of(lenient_spans(tags), len(tags), scheme)])["f1"].parts

@@ -6,7 +6,7 @@ import pytest
 
 from tests.repo.tree import SOURCE, TOP, modules, tracked
 
-LONGEST = 500
+LONGEST = 400
 BINARY = {".gz", ".safetensors", ".png", ".pdf", ".npz"}
 PICKLES = {".bin", ".ckpt", ".joblib", ".pickle", ".pkl", ".pt", ".pth"}
 # Put together from pieces, so that this file does not name what it forbids.

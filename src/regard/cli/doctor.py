@@ -30,9 +30,9 @@ def doctor(
     if folder is not None:
         _model(folder, json)
         return
-    from regard.cli import _checks as _health
+    from regard.cli import _checks
 
-    report = _health.report()
+    report = _checks.report()
     if json:
         emit(report)
     else:
@@ -43,11 +43,11 @@ def doctor(
 
 
 def _model(folder: str, json: bool) -> None:
-    from regard.cli import _checks as _health
+    from regard.cli import _checks
     from regard.cli._folder import open_folder
 
-    found = _health.of_folder(open_folder(folder).model)
-    compiled = _health.compiled()
+    found = _checks.of_folder(open_folder(folder).model)
+    compiled = _checks.compiled()
     if json:
         emit({"folder": folder, "compiled": compiled, "attentions": found})
         return

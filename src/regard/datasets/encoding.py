@@ -71,7 +71,7 @@ def encoded(
     split: str,
     problems: Problems,
 ) -> tuple[dict[str, Column], Rows]:
-    """As `encode`, of which nothing may be left."""
+    """As `encode`; the result may be empty."""
     columns: dict[str, Column] = {}
     for name, own in fields.items():
 

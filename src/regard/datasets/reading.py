@@ -6,8 +6,8 @@ from typing import Any
 from regard.data.dataset import Column, Dataset
 from regard.data.problems import Problems
 from regard.datasets import encoding, stored, streamed
-from regard.datasets import rows as corpus
 from regard.datasets.data import Data
+from regard.datasets.rows import Rows, read
 from regard.datasets.section import Config
 from regard.errors import RequestError
 from regard.fields import Field
@@ -29,14 +29,14 @@ def read_splits(
     files, problems = section.files(splits), Problems()
     known = None if fields is None else {**section.fields, **as_fields(fields, section.fields)}
     columns: dict[str, dict[str, Column]] = {}
-    rows: dict[str, corpus.Rows] = {}
+    rows: dict[str, Rows] = {}
     for split, path in files.items():
         if section.store and split == "train":
             known, columns[split], rows[split] = stored.training(
                 task, section, path, known, problems
             )
         else:
-            rows[split] = corpus.read(path, section, task.examples, split, problems)
+            rows[split] = read(path, section, task.examples, split, problems)
     if known is None:
         if "train" not in rows:
             what = encoding.learned_of(section)
@@ -65,8 +65,7 @@ def _read_streamed(
     own = streamed.files_of(section.stream, files.pop("train", None))
     known, train = streamed.training(task, section, own, known)
     rows = {
-        split: corpus.read(path, section, task.examples, split, problems)
-        for split, path in files.items()
+        split: read(path, section, task.examples, split, problems) for split, path in files.items()
     }
     task.extend(rows, section, known)
     made: dict[str, Dataset] = {}

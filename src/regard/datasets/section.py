@@ -6,7 +6,6 @@ from typing import Any
 
 from regard.data import formats, sources
 from regard.data.sources import SPLITS
-from regard.datasets import section as _where
 from regard.errors import RequestError, nearest
 from regard.fields import Field, TextField
 from regard.fields.pretrained import Pretrained
@@ -85,8 +84,8 @@ def tokenizers(
 ) -> tuple[dict[str, Field], bool]:
     """The fields with the tokenizers that are wanted, and whether all texts have one vocabulary.
 
-    What is said of a field overrides what is said of all, and that what the task has as default.
-    Texts that are to differ cannot share.
+    Settings of a field override settings of all fields, which override the task's defaults. Texts
+    with different settings cannot share a vocabulary.
     """
     texts = own_texts(fields)
     refuse_unknown("data.tokenizer", given, (*TOKENIZER, "shared", *texts))
@@ -125,7 +124,7 @@ TYPES: Mapping[str, Any] = {
     "header": bool,
     "format": str,
     "limit": int | dict[str, int],
-    "where": _where.TYPE,
+    "where": TYPE,
     "store": str,
     "sample": int,
     "stream": {"files": str | dict[str, str], "buffer": int, "lanes": int},
@@ -168,7 +167,7 @@ class Config:
     shared: bool
     max_length: int
     limit: dict[str, int]
-    where: _where.Where
+    where: Where
     store: str = ""
     sample: int = 200_000
     stream: Mapping[str, Any] = field(default_factory=dict)
@@ -221,7 +220,7 @@ class Config:
             shared=shared,
             max_length=config.get("max_length") or longest,
             limit=limits,
-            where=_where.wanted(config.get("where")),
+            where=wanted(config.get("where")),
             store=config.get("store") or "",
             sample=config.get("sample") or cls.sample,
             stream=stream,

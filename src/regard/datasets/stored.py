@@ -23,7 +23,7 @@ from regard.data.problems import Problems
 from regard.data.storage import building
 from regard.data.storage import store as token_store
 from regard.datasets import encoding, section
-from regard.datasets import rows as corpus
+from regard.datasets.rows import Rows, each
 from regard.datasets.stored_columns import Others
 from regard.errors import RequestError
 from regard.fields import Field, GradeField, LabelField, LabelsField
@@ -54,7 +54,7 @@ def training(
     path: Path | Mapping[str, Path],
     fields: Mapping[str, Field] | None,
     problems: Problems,
-) -> tuple[dict[str, Field], dict[str, Column], corpus.Rows]:
+) -> tuple[dict[str, Field], dict[str, Column], Rows]:
     """The fields, and the columns and rows of the training split from its store; see the module.
 
     Args:
@@ -71,7 +71,7 @@ def training(
         raise RequestError(f"data.store: {folder} is a file; expected a folder, or one to make")
 
     def examples(found: Problems) -> Iterator[tuple[str, int, Mapping[str, Any], list[str]]]:
-        return corpus.each(path, config, task.examples, "train", found)
+        return each(path, config, task.examples, "train", found)
 
     facts = {**_facts(task, config, path), "first": _first(examples)}
     if fields is None:
@@ -89,7 +89,7 @@ def training(
     columns = other.columns(store)
     target = next(name for name in config.fields if config.fields[name].target)
     lines: Any = store.lines  # whole numbers of NumPy, which stay on disk
-    rows = corpus.Rows(file, dict(store.texts), token_store.Single(store.texts[target]), lines)
+    rows = Rows(file, dict(store.texts), token_store.Single(store.texts[target]), lines)
     return known, columns, rows
 
 
@@ -169,9 +169,7 @@ def _learned(folder: Path, config: section.Config, examples: Examples) -> dict[s
             kept[place] = one
     if not kept:
         raise RequestError(f"{config.path or 'data.train'}: there is no row to learn from")
-    rows = corpus.Rows(
-        values={name: [values[name] for _, _, values, _ in kept] for name in config.fields}
-    )
+    rows = Rows(values={name: [values[name] for _, _, values, _ in kept] for name in config.fields})
     rows.values.update({name: list(own) for name, own in every.items()})
     said = f"{len(kept):,} of {count:,} rows" if count > len(kept) else f"all {count:,} rows"
     log.info("%s are learned from %s", encoding.learned_of(config), said)

@@ -18,7 +18,7 @@ from regard.data.dataset import Dataset
 from regard.data.problems import Problems, Silent
 from regard.data.storage.stream import BUFFER, LANES, File, Make, Read, Streamed
 from regard.datasets import encoding, section
-from regard.datasets import rows as corpus
+from regard.datasets.rows import Rows, each
 from regard.errors import RequestError
 from regard.fields import Field
 from regard.fields.file_cells import AddressedField
@@ -54,7 +54,7 @@ def training(
         )
 
     def read(file: File, problems: Problems) -> Iterator[Example]:
-        return corpus.each(file, config, task.examples, "train", problems, one_of_many=True)
+        return each(file, config, task.examples, "train", problems, one_of_many=True)
 
     known = dict(fields) if fields is not None else _learned(config, files, read)
     once = {n: own.once() if isinstance(own, AddressedField) else own for n, own in known.items()}
@@ -150,10 +150,10 @@ def sampled(config: section.Config, files: list[File], read: Read) -> list[Any]:
     return items
 
 
-def _rows(config: section.Config, items: list[Example]) -> corpus.Rows:
+def _rows(config: section.Config, items: list[Example]) -> Rows:
     """Examples of several files as one table; a line is the number of the example."""
     values = {name: [one[2][name] for one in items] for name in config.fields}
-    return corpus.Rows("", values, [one[3] for one in items], list(range(len(items))))
+    return Rows("", values, [one[3] for one in items], list(range(len(items))))
 
 
 class _Places(Problems):

@@ -90,7 +90,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Sources:
-    """A batch and what is asked of its outputs, checked."""
+    """A batch of sources and the validated constraints on its outputs."""
 
     inputs: Tensor | Inputs
     source: Tensor
@@ -140,7 +140,11 @@ def within_vocabulary(start: Tensor, size: int) -> None:
 
 
 def _checked(what: str, given: Phrases | None, sentences: int) -> list[list[list[int]]]:
-    """What is asked of each sentence, as lists, or a sentence on what is wrong with it."""
+    """The phrases for each sentence, as lists of ids.
+
+    Raises:
+        RequestError: they do not fit the sentences of the batch.
+    """
     if given is None:
         return [[] for _ in range(sentences)]
     if len(given) != sentences:

@@ -4,7 +4,7 @@ A system is a model folder, a folder of seeds (`regard train --seeds`), or a rec
 under some seeds (what is trained already is not trained again). Every system answers the same test
 examples. For each score that is a function of sums over examples there are the interval of the
 bootstrap and, against the first system, the paired bootstrap and approximate randomization
-(`metrics.interval`); seeds are pooled there: an example counts the mean of what it counts under
+(`metrics.significance`); seeds are pooled there: an example counts the mean of what it counts under
 each of them.
 """
 

@@ -35,9 +35,9 @@ class AnnotatedColumn:
         ids: pieces.
         places, entities: pieces of mentions, and the concept of each.
         pairs: heads and tails in turn: two numbers a pair.
-        features: numbers that describe the pairs of each document (P, F), see `data.pair_places`;
+        features: numbers that describe the pairs of each document (P, F), see `concept_positions`;
             None: they are not wanted.
-        cues: of each document those of all pairs, see `data.pair_cues`; None: they are not wanted.
+        cues: of all pairs of each document, see `data.pairs.concept_cues`; None: not wanted.
     """
 
     ids: RaggedIds
@@ -101,7 +101,7 @@ class AnnotatedColumn:
 
 
 class AnnotatedField(TextField):
-    """A document with mentions and relations, its text in pieces; see `data.documents`."""
+    """A document with mentions and relations, its text in pieces; see `annotations.documents`."""
 
     kind: ClassVar[str] = "annotated"
     described: bool = False

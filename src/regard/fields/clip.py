@@ -10,8 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from regard.data.addresses import address_of
-from regard.data.images import images
-from regard.data.images import video as clips
+from regard.data.images import images, video
 from regard.data.images.images import PictureError, PictureSource
 from regard.data.images.synthetic_video import Moving
 from regard.data.images.video import ClipSource
@@ -130,8 +129,8 @@ class ClipField(ImageField):
 
     def found(self, address: str) -> ClipSource:  # type: ignore[override]
         """Where the clip of an address is; it is decoded once, to know that it can be."""
-        found = clips.located(address, self._file)
-        count = len(clips.frames(found, self.channels))
+        found = video.located(address, self._file)
+        count = len(video.frames(found, self.channels))
         if count < 2 and (self.moving is None or not self._file):
             raise PictureError("no clip", "1 frame, 2 or more expected")
         return replace(found, count=count)
@@ -148,9 +147,9 @@ class ClipField(ImageField):
             source = PictureSource(clip.name, clip.place, clip.inside)
             still = images.pixels(source, self.channels)
             return self.moving.clip(still, clip.name, clip.scene or 0)
-        every = clips.frames(clip, self.channels)
+        every = video.frames(clip, self.channels)
         return np.stack(
-            [FITS[self.fit](every[i], self.size) for i in clips.spread(len(every), self.frames)]
+            [FITS[self.fit](every[i], self.size) for i in video.spread(len(every), self.frames)]
         )
 
     def encode(  # type: ignore[override]

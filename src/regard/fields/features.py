@@ -18,7 +18,7 @@ class FeaturesField(Field):
     A batch has (B, width) float32, standardized by mean and deviation of the training data.
 
     Args:
-        kinds: see `data.pair_features.KINDS`.
+        kinds: see `data.pairs.sentence_features.KINDS`.
         sources: the two texts.
     """
 

@@ -97,10 +97,10 @@ class GraphField(Field):
     """A node of a graph: its features and its neighbors are in the graph's file.
 
     Args:
-        path: the graph's file or folder (`data.graph_files.read`); several as a list are one graph
+        path: the graph's file or folder (`data.graphs.files.read`); several as a list are one graph
             whose parts are not joined; `{train: …, dev: …, test: …}` gives each split graphs of
             its own.
-        normalize: how features are scaled, one of `data.scaling.KINDS`.
+        normalize: how features are scaled, one of `data.graphs.scaling.KINDS`.
         loops: every node looks at itself too.
         undirected: an edge that is listed in one direction counts in both.
         files: what a model folder notes of each of the graph's files; see `noted`.

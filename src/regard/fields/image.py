@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from regard.data.addresses import address_of
-from regard.data.images import images as pictures
+from regard.data.images import images
 from regard.data.images.augment import Varied
 from regard.data.images.images import PictureSource, resized
 from regard.data.images.scenes import Scene
@@ -162,9 +162,9 @@ class ImageField(AddressedField):
     ) -> None:
         super().__init__(target=target, of=of)
         sides = (size, size) if isinstance(size, int) else tuple(size)
-        if len(sides) != 2 or min(sides) < pictures.SMALLEST:
+        if len(sides) != 2 or min(sides) < images.SMALLEST:
             raise RequestError(
-                f"size: expected {pictures.SMALLEST} pixels or more, or [height, width], got {size}"
+                f"size: expected {images.SMALLEST} pixels or more, or [height, width], got {size}"
             )
         if channels not in (1, 3):
             raise RequestError(f"channels: expected 1 (gray) or 3 (colors), got {channels}")
@@ -180,7 +180,7 @@ class ImageField(AddressedField):
 
     def found(self, address: str) -> PictureSource:
         """Where the picture is."""
-        picture = pictures.located(address, self._file)
+        picture = images.located(address, self._file)
         self.decoded(picture)
         return picture
 
@@ -190,7 +190,7 @@ class ImageField(AddressedField):
         Raises:
             PictureError: it is no picture.
         """
-        return pictures.pixels(picture, self.channels)
+        return images.pixels(picture, self.channels)
 
     def fitted(self, picture: PictureSource) -> Pixels:
         """Its pixels at the size that is read."""

@@ -21,7 +21,7 @@ class Pretrained:
     """A file of word vectors, and those of its vectors that are used.
 
     Args:
-        path: the file; see `data.word_vectors`. Looked up as data are.
+        path: the file; see `data.text.word_vectors`. Looked up as data are.
         most: so many words from its beginning are known to the model though training lacks them;
             files of vectors begin with the most frequent words.
         tune: whether training changes the vectors.

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data.addresses import address_of
-from regard.data.audio import audio as sounds
+from regard.data.audio import audio
 from regard.data.audio.audio import Sound
 from regard.data.audio.log_mel import HOP, differences, frame_count, log_mel
 from regard.errors import RequestError
@@ -100,9 +100,9 @@ class SoundField(AddressedField):
         of: str | None = None,
     ) -> None:
         super().__init__(target=target, of=of)
-        if not sounds.SLOWEST <= rate <= sounds.FASTEST:
+        if not audio.SLOWEST <= rate <= audio.FASTEST:
             raise RequestError(
-                f"rate: expected {sounds.SLOWEST:,} to {sounds.FASTEST:,} samples a second, "
+                f"rate: expected {audio.SLOWEST:,} to {audio.FASTEST:,} samples a second, "
                 f"got {rate}"
             )
         if filters < 1:
@@ -115,8 +115,8 @@ class SoundField(AddressedField):
 
     def found(self, address: str) -> Sound:
         """Where the sound is, and how long."""
-        sound = sounds.located(address, self._file)
-        values, rate = sounds.samples(sound)
+        sound = audio.located(address, self._file)
+        values, rate = audio.samples(sound)
         return replace(sound, seconds=len(values) / rate)
 
     def count(self, sound: Sound) -> int:
@@ -125,8 +125,8 @@ class SoundField(AddressedField):
 
     def frames(self, sound: Sound) -> Tensor:
         """Log-mel frames (T, filters + 1)."""
-        values, rate = sounds.samples(sound)
-        return log_mel(sounds.resampled(values, rate, self.rate), self.rate, self.filters)
+        values, rate = audio.samples(sound)
+        return log_mel(audio.resampled(values, rate, self.rate), self.rate, self.filters)
 
     def read_frames(self, frames: Tensor) -> Tensor:
         """Frames as a model reads them: with differences, normalized."""

@@ -50,9 +50,9 @@ class TagsField(Field):
 
     Args:
         of: the text whose words are tagged.
-        scheme: one of `data.tag_schemes`, `iob1`, `iob2` (`bio`), `iobes` or `bilou`, refuses tags
-            that are not valid in it, such as an I- tag of `bio` that continues nothing; "" takes
-            any tags.
+        scheme: one of `annotations.tag_schemes`, `iob1`, `iob2` (`bio`), `iobes` or `bilou`,
+            refuses tags that are not valid in it, such as an I- tag of `bio` that continues
+            nothing; "" takes any tags.
         learned_as: the scheme that a model learns, where it is another one: tags are converted
             before, and back when they are decoded, so that nobody else sees it.
     """

@@ -92,14 +92,14 @@ class TextField(Field):
     """A text and its vocabulary.
 
     Args:
-        tokenizer: `bpe`, `unigram`, `words`, `shapes` or `characters`; see `data.tokenize`.
+        tokenizer: `bpe`, `unigram`, `words`, `shapes` or `characters`; see `data.text.tokenizer`.
         vocab_size: of the vocabulary.
         lowercase: letters are made small.
         min_count: words that are rarer in the training data are unknown (kinds with words).
         characters: batches have the characters of every word too (kinds with words).
         cased: those characters are as they are written, whatever `lowercase` says (kind `words`).
-        sentences: how texts are cut into sentences, one of `fields.documents.SPLITTERS`; batches
-            are documents then, (B, S, W). "": a text is one row.
+        sentences: how texts are cut into sentences, one of `fields.sentence_columns.SPLITTERS`;
+            batches are documents then, (B, S, W). "": a text is one row.
         end: batches have EOS behind each text.
         target, of: see `Field`; a text `of` another one has its vocabulary.
     """

@@ -69,7 +69,7 @@ class Loaded:
             force_words, bad_words: for each text, words or phrases that its output must and must
                 not have.
             keep: what stays as it is, each once: "urls", "placeholders", "tags", "all", or regular
-                expressions; see `tasks.keeping`.
+                expressions; see `inference.placeholders`.
             overrides: keys of the decoder for this call, as `beam_size=1` or `length_penalty=0.6`.
 
         Raises:

@@ -1,10 +1,6 @@
 """Folders of one recipe trained with several seeds."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["model_folders", "seed_folders"]
 

@@ -10,10 +10,10 @@ from torch import nn
 from regard import __version__, tasks
 from regard.fields.saved import NAMES, files_of
 from regard.fields.sets import as_fields
-from regard.folder import card as _card
-from regard.folder import weights as _weights
+from regard.folder.card import text as card_text
 from regard.folder.config import CONFIG, FORMAT
 from regard.folder.reading import CARD, METRICS, RECIPE
+from regard.folder.weights import FILE, pack
 from regard.settings.check import given_by_data
 from regard.settings.yaml_reader import dump
 from regard.system.files import replace_files
@@ -52,7 +52,7 @@ def save_pretrained(
     """
     folder = Path(folder)
     sections = _sections(recipe)
-    weights, noted = _weights.pack(model, dtype)
+    weights, noted = pack(model, dtype)
     config = {
         "format": FORMAT,
         "regard": __version__,
@@ -64,10 +64,10 @@ def save_pretrained(
     }
     measured = plain_value(dict(metrics or {}))
     files: dict[str, bytes] = {
-        _weights.FILE: weights,
+        FILE: weights,
         RECIPE: _recipe_text(recipe, sections).encode(),
         METRICS: _json(measured),
-        CARD: _card.text(folder.name, config, sections, measured, model, card or {}).encode(),
+        CARD: card_text(folder.name, config, sections, measured, model, card or {}).encode(),
     }
     declared = tasks.load(task["name"]).of_folder({k: v for k, v in task.items() if k != "name"})
     for name, text in files_of(as_fields(fields, declared.fields())).items():

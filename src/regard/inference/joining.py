@@ -1,4 +1,4 @@
-"""Texts that a task answers while others come and go: `decode.running` for texts."""
+"""Texts that a task answers while others come and go: `decode.continuous_batching` for texts."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -36,7 +36,7 @@ class RunningTexts:
 
     Args:
         task: without rules of its own.
-        model, decoder: that `decode.running` can do.
+        model, decoder: that `decode.continuous_batching` can do.
         fields: `source` and `target`.
     """
 

@@ -2,8 +2,9 @@
 
 Placeholders become stand-ins, short words as `%1`. The model is asked three times at most: as it
 is; where a stand-in is not there once, with what is missing as words that the output must have
-(`decode.must`); and where that fails, what is missing is put where attention says that the word
-behind it is. Tags are cut out, and put around the words that attention says come from theirs.
+(`decode.rules.forced_words`); and where that fails, what is missing is put where attention says
+that the word behind it is. Tags are cut out, and put around the words that attention says come
+from theirs.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

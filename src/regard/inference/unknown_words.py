@@ -8,8 +8,8 @@ from regard.data.files.lines import lines as read_lines
 from regard.data.problems import Problems
 from regard.data.text.tokenizer import Tokenizer, word_groups
 from regard.errors import RequestError
-from regard.inference import alignment as words
 from regard.inference.alignment import _open, split_words
+from regard.inference.alignment import align as align_words
 from regard.protocols import UNK
 from regard.tasks.loaded_model import LoadedModel
 from regard.tasks.prediction import Prediction
@@ -39,7 +39,7 @@ def changing(
     known = read_lexicon(lexicon) if lexicon is not None else {}
 
     def change(found: list[Prediction]) -> list[Prediction]:
-        found = words.align(loaded.model, found, loaded.tokenizers, attention=attention, head=head)
+        found = align_words(loaded.model, found, loaded.tokenizers, attention=attention, head=head)
         if unknown:
             found = replace_unknown(found, loaded.tokenizers, known)
         return found

@@ -123,7 +123,7 @@ class DeferredMixture(NamedTuple):
 def mixture(
     logits: Tensor | DeferredLogits, weights: Tensor, switch: Tensor, copies: Tensor, size: int
 ) -> Any:
-    """`mixed_log_prob`; inside `layers.project.deferring()`, a `DeferredMixture`."""
+    """`mixed_log_prob`; inside `layers.deferred_logits.deferring()`, a `DeferredMixture`."""
     given = DeferredMixture(logits, weights, switch, copies, size)
     return given if is_deferring() else given.whole()
 

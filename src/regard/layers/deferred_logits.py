@@ -2,7 +2,7 @@
 
 Logits (B, T, V) are the largest tensor of a training step. A task that only needs their
 cross-entropy runs its model inside `deferring()`. It then gets a `DeferredLogits`, from which
-`tasks.loss` computes the loss and all gradients in chunks of rows.
+`losses.smoothed_cross_entropy` computes the loss and all gradients in chunks of rows.
 """
 
 from collections.abc import Iterator

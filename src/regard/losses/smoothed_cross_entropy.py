@@ -40,8 +40,8 @@ def smoothed_cross_entropy(
 
     The constant entropy of q is not subtracted (tensor2tensor subtracts it). Rows whose target is
     PAD count nothing. Beside the logits, only their gradient is ever as large as they are. Logits
-    that were put off (`layers.project`) are made for real tokens alone, some rows at a time, and
-    with them all gradients: there are never more than 32 MiB of them.
+    that were put off (`layers.deferred_logits`) are made for real tokens alone, some rows at a
+    time, and with them all gradients: there are never more than 32 MiB of them.
 
     Args:
         logits: scores before the softmax, or what they are made of.

@@ -34,7 +34,7 @@ Bracket = tuple[str, int, int]
 
 @runtime_checkable
 class Bracketed(Protocol):
-    """The interface of trees (`data.trees.Tree`)."""
+    """The interface of trees (`data.annotations.trees.Tree`)."""
 
     def leaves(self) -> Sequence[tuple[str, str]]:
         """(Tag, word) of every word."""

@@ -171,7 +171,7 @@ class SentencePair(_Encoding):
         encoder: `Inputs` to (B, size); with `embed`.
         head: on the joined vectors and the features of the pair: `joined(size, compare, features)`
             numbers.
-        compare: one of `layers.compare.COMPARISONS`.
+        compare: one of `layers.pair_vectors.COMPARISONS`.
         num_features: numbers that come with each pair (`extras["features"]` of the first sentence).
     """
 

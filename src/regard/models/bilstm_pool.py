@@ -107,7 +107,7 @@ class BiLSTMPair(SentencePair):
         vocab_size: size of the vocabulary.
         num_classes: of the output.
         num_features: numbers that come with each pair.
-        compare: how the two vectors are joined: one of `layers.compare.COMPARISONS`.
+        compare: how the two vectors are joined: one of `layers.pair_vectors.COMPARISONS`.
         embed, hidden, pool, ffn_dim, activation, dropout: as in `BiLSTMPool`.
     """
 

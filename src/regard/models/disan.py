@@ -220,7 +220,7 @@ class DiSANPair(SentencePair):
         vocab_size: size of the vocabulary.
         num_classes: of the output.
         num_features: numbers that come with each pair.
-        compare: how the two vectors are joined: one of `layers.compare.COMPARISONS`.
+        compare: how the two vectors are joined: one of `layers.pair_vectors.COMPARISONS`.
         embed, hidden, directions, scale, ffn_dim, activation, dropout: as in `DiSAN`.
     """
 

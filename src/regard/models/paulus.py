@@ -28,7 +28,7 @@ at zero (the paper starts h alone), and the padding's vector is zero until the o
 row. Both LSTMs have the two bias vectors of PyTorch. A copied word that the target vocabulary lacks
 is read by its vector in the source vocabulary where there is one matrix for both, and as an unknown
 word otherwise. Dropout can be asked for. How the switch is supervised is the task's matter
-(`tasks.pointing`), and so is reinforcement (`tasks.self_critical`).
+(`losses.copy_supervision`), and so is reinforcement (`losses.self_critical`).
 """
 
 from dataclasses import dataclass

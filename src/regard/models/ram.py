@@ -13,7 +13,7 @@ Mnih, Heess, Graves and Kavukcuoglu, "Recurrent Models of Visual Attention", NIP
 
 A location (x, y) is (0, 0) in the middle of the picture, (-1, -1) in its upper left corner. What is
 outside of the picture is zero. A sample is a constant: it is looked at where it was cut off at the
-borders, and its log π is that of the sample itself. The loss (`tasks.reinforced`) needs the
+borders, and its log π is that of the sample itself. The loss (`losses.reinforce`) needs the
 log-probabilities and the baselines of all locations but the first, which is no choice unless
 `first` is "policy".
 

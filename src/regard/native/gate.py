@@ -41,7 +41,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from regard.native import loading
+import regard.native.loading as loading
 
 __all__ = [
     "BrokenContract",

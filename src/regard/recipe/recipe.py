@@ -66,7 +66,7 @@ class Recipe:
 
     @property
     def train(self) -> dict[str, Any]:
-        """The settings of the training; see `train.settings.Training`."""
+        """The settings of the training; see `train_section.Training`."""
         return self.section("train")
 
     @property

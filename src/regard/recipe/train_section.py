@@ -98,7 +98,7 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class WatchSettings:
-    """Attention of a few examples, kept in `watch.seen` of the folder; see `train.watching`.
+    """Attention of a few examples, kept in `watch.seen` of the folder (`train.watched_examples`).
 
     Args:
         examples: how many of dev (of the training split where there is no dev), or inputs as
@@ -141,9 +141,9 @@ class Training:
         vocabulary: what becomes of the vocabularies, labels and tags of `start`: `keep` them
             (`data.tokenizer` is then ignored), `extend` them by what is new in the training data,
             or `replace` them; rows of weights go by their names. A mapping says it of single
-            fields; the others are kept. See `train.vocabulary`.
-        optimizer: `{name: adam, lr: 0.001, ...}`; see `train.optim`.
-        schedule: `{name: inverse-sqrt, warmup: 4000}`; see `train.schedule`.
+            fields; the others are kept. See `train.row_transfer`.
+        optimizer: `{name: adam, lr: 0.001, ...}`; see `optim.optimizers`.
+        schedule: `{name: inverse-sqrt, warmup: 4000}`; see `optim.schedules`.
         clip: maximum gradient norm; 0: no clipping.
         clip_each: maximum gradient norm of each parameter (Sukhbaatar et al. 2015); 0: no
             clipping.

@@ -1,6 +1,5 @@
 """What a task is: every hook that training, predicting and scoring call, each with its default."""
 
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
@@ -11,10 +10,10 @@ from torch import Tensor, nn
 
 from regard.data.batch import plan
 from regard.data.dataset import Column, Dataset, Table
-from regard.datasets import rows as corpus
 from regard.datasets import section
 from regard.datasets.data import Data
 from regard.datasets.reading import read_splits
+from regard.datasets.rows import Rows
 from regard.decode.request import for_inputs
 from regard.errors import RequestError
 from regard.fields import Field, KeyField
@@ -28,8 +27,6 @@ from regard.tasks.prediction import Prediction
 from regard.views import View, ViewOptions
 
 __all__ = ["Task"]
-
-log = logging.getLogger(__name__)
 
 
 class Task(ABC):
@@ -117,11 +114,11 @@ class Task(ABC):
         return [(values, right[:1])]
 
     def extend(  # noqa: B027  (a hook: by default nothing)
-        self, rows: Mapping[str, corpus.Rows], config: section.Config, fields: Mapping[str, Field]
+        self, rows: Mapping[str, Rows], config: section.Config, fields: Mapping[str, Field]
     ) -> None:
         """Read what belongs to the rows and is in other files, into `rows[split].extras`."""
 
-    def dataset(self, columns: Mapping[str, Column], rows: corpus.Rows) -> Dataset:
+    def dataset(self, columns: Mapping[str, Column], rows: Rows) -> Dataset:
         """The examples of a split from the encoded columns of its fields."""
         fields = self.fields()
         inputs, targets = sides(fields)

@@ -29,7 +29,7 @@ class Prediction:
         refused: why the input was not decoded, "" if it was (or was empty).
         ids: of `tokens`.
         alignment: pairs of a source word and the output word it is linked to, both counted from 0;
-            None where nobody asked (see `tasks.words`).
+            None where nobody asked (see `inference.alignment`).
         copied: of each of `tokens`, whether it is a word of the input that the model's vocabulary
             lacks; empty where the model cannot copy.
     """

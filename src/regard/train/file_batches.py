@@ -28,7 +28,7 @@ def _alone(numbers: Numbers) -> Numbers:
 
 
 class LaneStream:
-    """Micro-batches of process `rank` of `world`, from `start` on; see `train.stream.Stream`.
+    """Micro-batches of process `rank` of `world`, from `start` on; see `micro_batches.Stream`.
 
     Args:
         source: the files.

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from regard import decode, tasks
 from regard.decode.program import choosing
-from regard.folder import weights as _weights
+from regard.folder.weights import round_as
 from regard.recipe import Recipe
 from regard.train.averaging import average
 from regard.train.checkpoints import load_weights, set_weights, weights_of
@@ -40,7 +40,7 @@ def finish(recipe: Recipe, folder: Path, built: "Built", work: Work) -> dict[str
 
     built.model.to(work.device)  # the engine leaves it on the CPU
     name, dev = choose(work)
-    _weights.round_as(built.model, built.settings.dtype)
+    round_as(built.model, built.settings.dtype)
     built.model.eval()
     section = dict(recipe.task)
     if found := built.task.settled(

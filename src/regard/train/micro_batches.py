@@ -20,8 +20,8 @@ Plan = Callable[..., list[list[int]]]
 class Place:
     """A position in the stream: the next micro-batch is number `offset` of `epoch`'s plan.
 
-    Of data in files (see `train.lanes`) `offset` counts all micro-batches, `marks` says where each
-    lane stands, and `files` is a stamp of the files.
+    Of data in files (see `train.file_batches`) `offset` counts all micro-batches, `marks` says
+    where each lane stands, and `files` is a stamp of the files.
     """
 
     epoch: int = 0

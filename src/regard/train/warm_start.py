@@ -34,7 +34,7 @@ class Beginning:
     Args:
         start: the loaded model.
         task: of the training.
-        asked: `train.vocabulary`.
+        asked: `train.row_transfer`.
         where: the place in the recipe.
     """
 

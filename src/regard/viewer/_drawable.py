@@ -85,7 +85,7 @@ class DrawableView(View):
         return figure(self, path, **options)
 
     def text(self, run: int = 0, **options: Any) -> "Text":
-        """A run's panels for the terminal; options are those of `viewer.terminal_panels.render`."""
+        """A run's panels for the terminal; options are those of `viewer.rendering.render`."""
         from regard.viewer.rendering import render
 
         return render(self, self.runs[run], **options)

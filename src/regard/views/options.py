@@ -20,7 +20,7 @@ class ViewOptions:
 
     Args:
         target: look at this output, not at the model's own.
-        measure: "weights", or a key of `views.measures.MEASURES`.
+        measure: "weights", or a key of `watching.measures.MEASURES`.
         hypotheses: how many of the best are followed; None is every one that the decoder has.
         why: how the score changes without each head.
         folder: where the model came from, for the command that shows the same again.

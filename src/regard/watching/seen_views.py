@@ -1,30 +1,23 @@
 """Views of what was seen."""
 
-from typing import TYPE_CHECKING, Any
-
-import torch
-from torch import Tensor
-
-from regard.attention import Record
-from regard.errors import RequestError
-from regard.watching.measures import rolled
-
-if TYPE_CHECKING:
-    pass
 import html
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from regard.attention import Seen
+from regard.attention import Record, Seen
 from regard.attention.lazy_weights import LazyWeights
+from regard.errors import RequestError
 from regard.viewer._drawable import DrawableView
 from regard.views import Axis, Map, Run, axis_of
+from regard.watching.measures import rolled
 from regard.watching.readers.graphs import EdgeWeights, edge_map, node_axis
 
 if TYPE_CHECKING:

@@ -3,16 +3,13 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from regard.errors import RequestError
 from regard.watching.recording import recording
 from regard.watching.seen_views import Watched
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["watch"]
 

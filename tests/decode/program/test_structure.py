@@ -9,6 +9,7 @@ from torch.nn.utils import parametrizations
 
 from regard import catalog, native, watch
 from regard.decode import build
+from regard.decode.program import choosing
 from regard.decode.program.choosing import packed, unsupported_reason
 from regard.decode.program.structure import altered, difference, structure
 
@@ -174,6 +175,26 @@ def test_numbers_that_differ_are_seen():
     form = packed(other)
     assert difference(other, form) is None
     assert difference(model, form).startswith("its packed form is off by ")
+
+
+def test_a_probe_that_fails_ends_no_decoding():
+    model = made("transformer")
+    owner, name = product(model)
+    getattr(owner, name).register_forward_hook(None)  # nothing that can be called
+    assert "probe of its steps failed (TypeError" in difference(model, made("transformer"))
+    assert packed(model) is model
+
+
+def test_what_is_compared_in_float32_is_what_is_kept(monkeypatch):
+    times = []
+    kind, (step, module, pack) = next(iter(choosing._KINDS.items()))
+    counted = lambda *given: times.append(1) or pack(*given)  # noqa: E731
+    monkeypatch.setitem(choosing._KINDS, kind, (step, module, counted))
+    model = made("transformer")
+    assert packed(model) is packed(model)
+    assert len(times) == 1
+    packed(model, "int8")
+    assert len(times) == 2
 
 
 def test_a_watcher_sees_no_probe():

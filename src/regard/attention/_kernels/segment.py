@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.attention._ops import eager as plain
+from regard.attention._ops import eager
 from regard.attention.call import Attended, Call
 from regard.attention.mask import Edges
 from regard.attention.read import WeightedSum
@@ -143,7 +143,7 @@ def edge_sum(
     flat = weights.expand(*batch, -1).reshape(math.prod(batch), weights.shape[-1])
     rows = value.expand(*batch, -1, -1).reshape(math.prod(batch), *value.shape[-2:])
     if followed(flat, rows) is not None:
-        made = plain.edge_sum(flat, rows, edges.targets, edges.sources, edges.queries)
+        made = eager.edge_sum(flat, rows, edges.targets, edges.sources, edges.queries)
         return made.reshape(*batch, *made.shape[-2:])
     found: Tensor = _Sum.apply(flat, rows, *_graph(edges, rows.shape[-2]))  # type: ignore[no-untyped-call]
     return found.reshape(*batch, *found.shape[-2:])
@@ -159,7 +159,7 @@ def edge_dot(
         for x in _alike(query, key)
     )
     if followed(query, key) is not None:
-        return plain.edge_dot(query, key, edges.targets, edges.sources).reshape(*batch, len(edges))
+        return eager.edge_dot(query, key, edges.targets, edges.sources).reshape(*batch, len(edges))
     found: Tensor = _Dot.apply(query, key, *_graph(edges, key.shape[-2]))  # type: ignore[no-untyped-call]
     return found.reshape(*batch, len(edges))
 
@@ -190,7 +190,7 @@ class _Sum(torch.autograd.Function):
         offsets, sources, targets, back, order = graph
         if double_backward_wanted():
             inputs = (weights, value, targets, sources, len(offsets) - 1)
-            return double_backward(plain.edge_sum, inputs, grads, ctx.needs_input_grad)
+            return double_backward(eager.edge_sum, inputs, grads, ctx.needs_input_grad)
         grad = grads[0].contiguous()
         of_weights = of_value = None
         if ctx.needs_input_grad[0]:
@@ -213,7 +213,7 @@ class _Dot(torch.autograd.Function):
         offsets, sources, targets, back, order = graph
         if double_backward_wanted():
             inputs = (query, key, targets, sources)
-            return double_backward(plain.edge_dot, inputs, grads, ctx.needs_input_grad)
+            return double_backward(eager.edge_dot, inputs, grads, ctx.needs_input_grad)
         grad = grads[0].contiguous()
         of_query = of_key = None
         if ctx.needs_input_grad[0]:
@@ -269,7 +269,7 @@ def _edge_additive(query: Tensor, key: Tensor, v: Tensor, edges: Edges) -> Tenso
     query = query.expand(*batch, -1, -1).reshape(math.prod(batch), *query.shape[-2:])
     key = key.expand(*batch, -1, -1).reshape(math.prod(batch), *key.shape[-2:])
     if followed(query, key, v) is not None:
-        made = plain.edge_additive(query, key, v, edges.targets, edges.sources)
+        made = eager.edge_additive(query, key, v, edges.targets, edges.sources)
         return made.reshape(*batch, len(edges))
     found: Tensor = _AdditiveEdges.apply(query, key, v, edges.targets, edges.sources)  # type: ignore[no-untyped-call]
     return found.reshape(*batch, len(edges))
@@ -293,7 +293,7 @@ class _AdditiveEdges(torch.autograd.Function):
         query, key, v, targets, sources = ctx.saved_tensors
         if double_backward_wanted():
             inputs = (query, key, v, targets, sources)
-            return double_backward(plain.edge_additive, inputs, grads, ctx.needs_input_grad)
+            return double_backward(eager.edge_additive, inputs, grads, ctx.needs_input_grad)
         of_query, of_key, of_v = (torch.zeros_like(x) for x in (query, key, v))
         for e in _blocks(query, len(targets)):
             g = grads[0][:, e]

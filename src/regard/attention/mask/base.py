@@ -16,6 +16,9 @@ from regard.native.transforms import followed
 
 __all__ = ["Dense", "Lengths", "Mask", "as_mask"]
 
+FAR = 2**62
+"""Farther than any two positions; a side of a window that is longer would not fit into int64."""
+
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 

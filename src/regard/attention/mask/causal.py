@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from regard.attention.mask.base import Mask, offsets
+from regard.attention.mask.base import FAR, Mask, offsets
 from regard.errors import RequestError
 
 __all__ = ["Causal", "Window"]
@@ -37,6 +37,8 @@ class Window(Mask):
         for name, value in (("left", self.left), ("right", self.right)):
             if value is not None and value < 0:
                 raise RequestError(f"Window expected {name} >= 0 or None, got {value}")
+            if value is not None and value > FAR:
+                object.__setattr__(self, name, FAR)
 
     def dense(
         self, queries: int, keys: int, *, at: int | Tensor, device: torch.device

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from regard.attention.mask.base import Mask, take
+from regard.attention.mask.base import FAR, Mask, take
 from regard.errors import RequestError
 
 __all__ = ["Block", "Documents"]
@@ -47,6 +47,8 @@ class Block(Mask):
         for name, value in (("left", self.left), ("right", self.right)):
             if value is not None and value < 0:
                 raise RequestError(f"Block expected {name} >= 0 or None, got {value}")
+            if value is not None and value > FAR:
+                object.__setattr__(self, name, FAR)
 
     def dense(
         self, queries: int, keys: int, *, at: int | Tensor, device: torch.device

@@ -18,7 +18,7 @@ CHUNK = 512
 
 
 LONGEST = 1 << 20
-"""Bytes of a line; longer ones are refused, so that no input needs more memory than this."""
+"""Bytes of a line; longer ones are refused, so no file needs more memory than this."""
 
 
 class Line(NamedTuple):
@@ -46,10 +46,6 @@ def lines_of(read: Callable[[int], bytes]) -> Iterator[Line]:
             refused = refused or f"not UTF-8 (byte {error.start + 1})"
         first = False
         yield Line("" if len(raw) == LONGEST and refused else text.rstrip("\r\n"), refused)
-
-
-LONGEST = 1 << 20
-"""Bytes of a line; no example of any task is longer, and no file needs more memory than this."""
 
 
 def lines(path: str | Path, problems: Problems) -> Iterator[tuple[int, str | None]]:

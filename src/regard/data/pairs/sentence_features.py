@@ -19,10 +19,10 @@ pairs take a few seconds. Words are lower-cased.
 - `edit`: the edit distance of the words over the longer length, and the longest common subsequence
   over a's length and over b's.
 - `wordnet`: how the content words of one sentence relate to those of the other by WordNet
-  (`data.wordnet.RELATIONS`, the nearest relation of each). How many words of a have each relation,
-  and of b; of the words without a common base form on the other side, whether some pair has each
-  relation between; which relation the least related word of a has, and of b, alone and where one
-  sentence alone has a word of negation. After the features of Lai and Hockenmaier (2014).
+  (`data.text.wordnet.RELATIONS`, the nearest relation of each). How many words of a have each
+  relation, and of b; of the words without a common base form on the other side, whether some pair
+  has each relation between; which relation the least related word of a has, and of b, alone and
+  where one sentence alone has a word of negation. After the features of Lai and Hockenmaier (2014).
 
 A share of nothing is 0. As in scikit-learn,
 

@@ -20,7 +20,7 @@ FUNCTION = frozenset({
 def related(
     sentences: Sequence[Sequence[str]], net: WordNet | None, one_denies: NDArray[np.float64]
 ) -> list[NDArray[np.float64]]:
-    """The features `wordnet` of `data.pair_features`, a column each.
+    """The features `wordnet` of `data.pairs.sentence_features`, a column each.
 
     Args:
         sentences: words in lower case; the i-th of n pairs is the i-th and the (n + i)-th.

@@ -111,7 +111,7 @@ def unsupported_reason(model: Any) -> str | None:
     for layers, last in ((model.encoder, model.encoder_norm), (model.decoder, model.decoder_norm)):
         if len({layer_form(layer) for layer in layers}) > 1:
             return "its layers differ"
-        if any(layer_form(layer)[0] != 1 or layer_form(layer)[-1] != 1 for layer in layers):
+        if _uneven(layers[0]):
             return "its attentions differ in heads, or its norms in eps"
         if isinstance(last, nn.LayerNorm) and last.eps != layers[0].self_residual.norm.eps:
             return "its norms differ"
@@ -130,19 +130,31 @@ def unsupported_reason(model: Any) -> str | None:
 
 
 def layer_form(layer: Any) -> tuple[Any, ...]:
-    """What C reads from the first layer alone, and so all have to share."""
-    feed, own = layer.feedforward, layer.self_attention
-    attentions = [own, layer.cross_attention] if isinstance(layer, DecoderLayer) else [own]
-    residuals = [layer.self_residual, layer.feedforward_residual]
-    residuals += [layer.cross_residual] if isinstance(layer, DecoderLayer) else []
+    """What C reads from the first layer alone, and so all layers have to share."""
+    feed, attentions, residuals = layer.feedforward, _attentions(layer), _residuals(layer)
     products = [one for a in attentions for one in (a.query, a.key, a.value, a.out)]
     return (
-        len({a.heads for a in attentions}), own.heads, type(feed),
-        getattr(feed, "activation", "relu"),
+        type(feed), getattr(feed, "activation", "relu"),
+        *(a.heads for a in attentions),
         *((p.in_features, p.out_features) for p in (*products, feed.into, feed.out)),
         *((type(r), type(r.norm), r.norm.eps, r.norm.normalized_shape) for r in residuals),
-        len({r.norm.eps for r in residuals}),
     )  # fmt: skip
+
+
+def _attentions(layer: Any) -> list[Any]:
+    crossing = isinstance(layer, DecoderLayer)
+    return [layer.self_attention, layer.cross_attention] if crossing else [layer.self_attention]
+
+
+def _residuals(layer: Any) -> list[Any]:
+    crossing = [layer.cross_residual] if isinstance(layer, DecoderLayer) else []
+    return [layer.self_residual, *crossing, layer.feedforward_residual]
+
+
+def _uneven(layer: Any) -> bool:
+    """Whether a layer has several numbers of heads, or several eps: C knows one of each."""
+    heads = {attention.heads for attention in _attentions(layer)}
+    return len(heads) > 1 or len({one.norm.eps for one in _residuals(layer)}) > 1
 
 
 def _span(layer: Any) -> tuple[int, int]:

@@ -66,7 +66,7 @@ def packed(model: Any, precision: str = "float32") -> Any:
         each = [packed(one, precision) for one in model.models]
         plain = all(one is own for one, own in zip(each, model.models, strict=True))
         return model if plain else Ensemble(each, of=model)
-    why, form = _examined(model)
+    why, form = _examined(model, keep=precision == "float32")
     if why is not None:
         if precision == "float32":
             return model
@@ -87,8 +87,12 @@ def unsupported_reason(model: Any) -> str | None:
     return _examined(model)[0]
 
 
-def _examined(model: Any) -> tuple[str | None, list[Any]]:
-    """Why a model is not packed, or None; and its structure, which packed weights belong to."""
+def _examined(model: Any, *, keep: bool = False) -> tuple[str | None, list[Any]]:
+    """Why a model is not packed, or None; and its structure, which packed weights belong to.
+
+    Args:
+        keep: keep what a comparison packs in float32, for `packed`.
+    """
     kind = _KINDS.get(type(model))
     if kind is None:
         return f"{type(model).__name__} is no plain Transformer or RNNsearch", []
@@ -111,6 +115,10 @@ def _examined(model: Any) -> tuple[str | None, list[Any]]:
         why = module.unsupported_reason(model)
         if why is not None:
             return why, form  # it may be the layout of weights, which is no part of the structure
-        why = difference(model, pack(model))
+        made = pack(model)
+        why = difference(model, made)
+        if keep and why is None:
+            now = fingerprint(model.parameters()), form
+            _KEPT.setdefault(model, {})["float32"] = now, made
     _CHECKED[model] = form, why
     return why, form

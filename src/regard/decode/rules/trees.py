@@ -29,7 +29,7 @@ _NUMBER = re.compile(r"[A-Z]+(\d+)")
 
 
 class Trees:
-    """A `Rule`: every sentence is written as a tree of its words (`data.trees.linearized`).
+    """A `Rule`: every sentence is written as a tree of its words (`linearized_trees.linearized`).
 
     Args:
         vocabulary: the symbol of each id: "(X" opens, ")X" closes an X, ")" whatever is open; all

@@ -15,8 +15,8 @@ from regard.data.dataset import Dataset
 from regard.data.ragged import RaggedIds
 from regard.data.storage.store import StoredTexts
 from regard.data.text.tokenizer import Tokenizer
-from regard.datasets import rows as corpus
 from regard.datasets import section
+from regard.datasets.rows import Rows
 from regard.decode.ensemble import Ensemble
 from regard.decode.request import telling
 from regard.decode.rules.avoid import Rule
@@ -52,11 +52,11 @@ class Generation(Task):
     """A task on a `Generator`.
 
     Args:
-        smoothing: label smoothing ε of the training loss (see `tasks.loss`).
+        smoothing: label smoothing ε of the training loss (see `losses.smoothed_cross_entropy`).
         max_source: inputs of more tokens than this, EOS counted, are refused by `predict`.
-        guided, scheduled, risk, pointing, self_critical: settings of the modules of `tasks` of
-            these names, where wanted. They change what training minimizes, and no other loss.
-        bpe_dropout: probability that a merge is left out where training cuts a text; see `recut`.
+        guided, scheduled, risk, pointing, self_critical: settings of losses (see `regard.losses`).
+            They change what training minimizes, and no other loss.
+        bpe_dropout: probability that training skips a merge; see `resegmentation`.
     """
 
     columns: ClassVar[Mapping[str, str | int]] = {"source": "source", "target": "target"}
@@ -129,7 +129,7 @@ class Generation(Task):
             yield {"source": source, "target": target}, right
 
     def extend(
-        self, rows: Mapping[str, corpus.Rows], config: section.Config, fields: Mapping[str, Field]
+        self, rows: Mapping[str, Rows], config: section.Config, fields: Mapping[str, Field]
     ) -> None:
         """Read the alignments that guide attention, and find names, where they are wanted."""
         self._recut = Recut.of(self.bpe_dropout, tokenizers_of(fields), config.max_length)
@@ -144,13 +144,12 @@ class Generation(Task):
                 tokenizers_of(fields),
             )
 
-    def dataset(self, columns: Mapping[str, Any], rows: corpus.Rows) -> PairDataset:
+    def dataset(self, columns: Mapping[str, Any], rows: Rows) -> PairDataset:
         """Pairs of a source and ids."""
         source, target = as_source(columns["source"]), columns["target"].ids
         written = self.fields()["source"].written
         values = rows.values["source"]
-        stored = isinstance(values, StoredTexts)  # as they were written
-        texts = values if stored else [written(value) for value in values]
+        texts = values if isinstance(values, StoredTexts) else [written(value) for value in values]
         return PairDataset(source, target, texts, rows.references, rows.extras.get("links"))
 
     def model_arguments(self, fields: Mapping[str, Any]) -> dict[str, int]:
@@ -286,8 +285,7 @@ class Generation(Task):
             tokens: the most padded source tokens decoded at once.
             asked: `prefix`: for each text, what its output must begin with. `force_words`,
                 `bad_words`: for each text, words or phrases that its output must and must not have,
-                cut in pieces as the tokenizer cuts them; `bad_words` holds however the output is
-                cut.
+                tokenized; `bad_words` holds for any tokenization of the output.
         """
         asked = renamed(asked, ASKED, deprecated)
         known = as_fields(fields, self.fields())
@@ -378,9 +376,8 @@ class Generation(Task):
     def prediction(self, text: str, hypotheses: list[Any], target: Spelling) -> Prediction:
         """The best hypothesis, with the others as its alternatives."""
         if not hypotheses:
-            return Prediction(
-                text, "", refused="no output within the length limit fits what is asked"
-            )
+            why = "no output within the length limit fits what is asked"
+            return Prediction(text, "", refused=why)
         best, *others = (
             Prediction(
                 text,

@@ -1,4 +1,4 @@
-"""What is asked of the outputs of some inputs, checked and as a decoder takes it."""
+"""Per-input decoding constraints, validated and in the form that a decoder takes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -36,7 +36,7 @@ def wishes(
     force_words: Sequence[Sequence[str]] | None = None,
     bad_words: Sequence[Sequence[str]] | None = None,
 ) -> dict[str, Any]:
-    """What is asked of the outputs of some inputs, as a decoder takes it."""
+    """Per-input decoding constraints in the form that a decoder takes."""
     told: dict[str, Any] = {}
     if prefix is not None:
         told["prefix"] = [spelling(n).encode(p or "").ids for n, p in enumerate(prefix)]

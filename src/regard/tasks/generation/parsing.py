@@ -42,16 +42,16 @@ class Parsing(Generation):
     """Sentences to trees, scored by EVALB's labelled F1.
 
     A file has bracketed trees (`data.formats.trees`); the model reads the words and writes
-    `(S (NP XX )NP (VP XX )VP . )S` (`data.trees.linearized`). A prediction's `output` is a tree
-    with the words in it, whatever the model wrote (`data.trees.rebuilt`); its `tokens` are what was
-    written.
+    `(S (NP XX )NP (VP XX )VP . )S` (`linearized_trees.linearized`). A prediction's `output` is a
+    tree with the words in it, whatever the model wrote (`linearized_trees.rebuilt`); its `tokens`
+    are what the model wrote.
 
     Args:
         smoothing: label smoothing ε of the training loss.
         max_source: inputs of more tokens than this, EOS counted, are refused.
         tags: write the tag of every word, not XX; EVALB's tagging accuracy is of use only then.
         numbers: where not 0, XX is XX0, XX1, … by the place of its word, modulo this.
-        constrained: write nothing that is not a tree of the sentence (`decode.trees`).
+        constrained: write nothing that is not a tree of the sentence (`decode.rules.trees`).
 
     Source: Vinyals et al. (2015), "Grammar as a Foreign Language", arXiv 1412.7449.
     """

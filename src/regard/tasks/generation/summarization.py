@@ -51,7 +51,7 @@ class Summarization(Generation):
         lead_sentences, lead_words: how much of a text's beginning is scored as `lead_…`, 0 for all.
         oracle_sentences: how many of a text's sentences are scored as `oracle_…`.
         extraction: weights of what a summary takes over from its text (ABS+), by the names of
-            `decode.extraction.FEATURES`; None: what is decoded depends on the model alone.
+            `decode.rules.extractive.FEATURES`; None: what is decoded depends on the model alone.
         tune_extraction: those weights are found on so many texts of dev when a training ends, for
             the mean of ROUGE-1, 2 and L; 0: they stay as they are.
         guided, scheduled, risk, pointing, self_critical: see `Generation`.

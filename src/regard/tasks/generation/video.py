@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from regard.data.images.synthetic_video import moving_of
-from regard.datasets import rows as corpus
+from regard.datasets.rows import Rows
 from regard.fields import ClipField, Field, TextField
 from regard.metrics import Score, exact_match
 from regard.tasks.generation.captioning import Captioning
@@ -26,7 +26,7 @@ class Video(Captioning):
         plain, size, channels, fit, normalize, smoothing, scheduled: see `Captioning`.
         frames: at most so many are read of a clip, equally far from each other.
         scene: how clips are made of still pictures: `{size: 32, frames: 12, seed: 1, copies: 2}`;
-            see `data.motion`. Their captions then say how they move.
+            see `data.images.synthetic_video`. Their captions then say how they move.
         shuffle: frames stand in an order that says nothing: what a model has of the time is the
             score that it loses by this, `regard evaluate FOLDER --set task.shuffle=true`.
     """
@@ -72,7 +72,7 @@ class Video(Captioning):
             made.append((replace(source, scene=copy), said))
         return made, [made[0][1]]
 
-    def dataset(self, columns: Mapping[str, Any], rows: corpus.Rows) -> PairDataset:
+    def dataset(self, columns: Mapping[str, Any], rows: Rows) -> PairDataset:
         """Pairs of a clip and ids."""
         source = columns["source"]
         return super().dataset(

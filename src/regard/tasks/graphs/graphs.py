@@ -33,15 +33,15 @@ class Graphs(Task):
     """Node classification, in one graph that is all seen in training, or in graphs never seen.
 
     Args:
-        graph: the graph's file or folder (`data.graph_files.read`); several as a list are one
+        graph: the graph's file or folder (`data.graphs.files.read`); several as a list are one
             graph whose parts are not joined; `{train: …, dev: …, test: …}` gives each split graphs
             of its own (inductive), all of whose labelled nodes are asked about. Of several,
             training takes whole ones, as many as `train.batch.tokens` nodes allow. `data.path`
             may say it instead. A trained folder needs it again to predict, for a node is nothing
             without its neighbors; it notes where the graph was, and knows it again.
-        normalize: how features are scaled, one of `data.scaling.KINDS`: `auto` divides rows of
-            counts by their sum (`l1`, as the citation graphs' papers do) and leaves other features
-            as they are; `standard`; `none`. true is `l1`, false `none`.
+        normalize: how features are scaled, one of `data.graphs.scaling.KINDS`: `auto` divides rows
+            of counts by their sum (`l1`, as the citation graphs' papers do) and leaves other
+            features as they are; `standard`; `none`. true is `l1`, false `none`.
         loops: every node looks at itself too.
         undirected: an edge that is listed in one direction counts in both.
         neighbors: at most so many in each layer while training, the last layer first, drawn anew

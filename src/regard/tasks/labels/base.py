@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from regard.data.batch import plan
 from regard.data.dataset import Column, Table
-from regard.datasets import rows as corpus
+from regard.datasets.rows import Rows
 from regard.errors import RequestError, nearest
 from regard.fields import FeaturesField, Field, TextField
 from regard.fields.columns import ArrayColumn
@@ -60,7 +60,7 @@ class Labeling(FromVectors):
         threshold: from which probability on a label is there.
         temperature: logits are divided by it before they are probabilities; fitted on dev after
             training, and kept in the model folder.
-        features: of a pair, kinds of `data.pair_features`.
+        features: of a pair, kinds of `data.pairs.sentence_features`.
         sentences: how texts are cut into sentences, for models of documents.
         characters: models read the characters of every word too.
         window: a text of more words is read in windows of so many, that overlap by half: its loss
@@ -137,7 +137,7 @@ class Labeling(FromVectors):
             found["features"] = FeaturesField(self.features, (first, second))
         return {**found, self.target: self.objective.field()}
 
-    def dataset(self, columns: Mapping[str, Column], rows: corpus.Rows) -> Table:
+    def dataset(self, columns: Mapping[str, Column], rows: Rows) -> Table:
         """A table; where classes are balanced, with the weight of each example."""
         made = super().dataset(columns, rows)
         assert isinstance(made, Table)

@@ -15,7 +15,7 @@ class Entailment(Labeling):
 
     Args:
         features: of the pair, that the model reads beside the words: kinds of
-            `data.pair_features`.
+            `data.pairs.sentence_features`.
         settings: see `Labeling`.
     """
 

@@ -24,15 +24,15 @@ class Images(Labeling):
     """The class of a picture.
 
     A model that samples where it looks learns by REINFORCE beside its own loss, where one label is
-    predicted; see `tasks.reinforced`. A model whose parts answer too (`Output.extra["auxiliary"]`)
+    predicted; see `losses.reinforce`. A model whose parts answer too (`Output.extra["auxiliary"]`)
     learns from each of their answers.
 
     Args:
         labels: see `Classification`.
         size, channels, fit, normalize: how pictures are read; see `ImageField`.
         scene: what each picture is laid in, as `{name: cluttered, size: 60, clutter: 4, seed: 1,
-            copies: 5}`; see `data.scenes`. Of training data each picture is in as many scenes as
-            there are copies, of other data in one.
+            copies: 5}`; see `data.images.scenes`. A training picture is in as many scenes as
+            there are copies, another picture in one.
         reinforce: what the policy's part counts in the loss.
         weights, focal, smoothing, threshold, temperature: see `Labeling`.
     """

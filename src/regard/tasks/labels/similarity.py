@@ -42,7 +42,7 @@ class Similarity(Labeling):
         questions: which groups a rank is the mean over: `both`: those with right and wrong answers;
             `any`: those with a right one, as trec_eval.
         features: of the pair, that the model reads beside the words: kinds of
-            `data.pair_features`.
+            `data.pairs.sentence_features`.
         settings: see `Labeling`.
     """
 

@@ -21,7 +21,6 @@ from regard.data.formats.cbt import BLANK
 from regard.data.passages import questions
 from regard.data.problems import Problems
 from regard.data.text.count_vectors import count_vectors
-from regard.datasets import rows as corpus
 from regard.datasets import section
 from regard.datasets.data import Data
 from regard.datasets.files import _files, _ranged
@@ -65,7 +64,7 @@ class Reading(Task):
     Args:
         answer: `word` (cloze) or `span`.
         anonymous: ids for words that are not in the vocabulary; see
-            `tasks.questions.ReaderVocabulary`.
+            `tasks.reading.questions.ReaderVocabulary`.
         longest: words of the longest span that is answered.
         among: what the loss compares the answer with: every word of the `document` (as the papers
             do), or the `candidates`, between which it is to decide.
@@ -132,8 +131,8 @@ class Reading(Task):
             RequestError: unknown keys, no such file, or nothing to read in one.
         """
         self.check_data(config)
-        corpus.refuse_unknown("data", config, _KEYS)
-        corpus.refuse_unknown("data.tokenizer", config.get("tokenizer") or {}, _TOKENIZER)
+        section.refuse_unknown("data", config, _KEYS)
+        section.refuse_unknown("data.tokenizer", config.get("tokenizer") or {}, _TOKENIZER)
         problems = Problems()
         seen: dict[Any, list[questions.Question]] = {}  # a file may be in two splits
         read = {
@@ -173,7 +172,7 @@ class Reading(Task):
         found: list[questions.Question] = []
         for entry in files:
             told = {"file": entry} if not isinstance(entry, Mapping) else dict(entry)
-            corpus.refuse_unknown(f"data.{split}", told, _FILE)
+            section.refuse_unknown(f"data.{split}", told, _FILE)
             path = sources.find(told.get("file", ""))
             if path not in known:
                 named = {key: config.get(key) for key in ("format", "columns")}
@@ -249,7 +248,7 @@ class Reading(Task):
         return questions.blocks(lines)
 
     def asked(self, texts: Sequence[str], fields: Mapping[str, Field]) -> Asked:
-        """Questions as `data.reading.parse` takes them; what is none says why in `refused`."""
+        """Questions as `questions.parse` takes them; what is none says why in `refused`."""
         asked = [self._asked(text) for text in texts]
         good = [one for one in asked if isinstance(one, questions.Question)]
         made = QuestionDataset(good, self.words(fields), self.pointers) if good else None

@@ -14,12 +14,12 @@ from regard.data import sources
 from regard.data.annotations.documents import Relation
 from regard.data.batch import some
 from regard.data.dataset import Table
-from regard.data.formats import documents as annotated
+from regard.data.formats.documents import blocks, document_of, read
 from regard.data.pairs.concept_positions import PLACES
 from regard.data.problems import Problems
 from regard.datasets import held_out, section
-from regard.datasets import rows as corpus
 from regard.datasets.data import Data
+from regard.datasets.rows import Rows
 from regard.errors import RequestError, nearest
 from regard.fields import Field
 from regard.fields.annotated import AnnotatedField, NamesField
@@ -67,9 +67,8 @@ class Relations(FromVectors):
             above a true one are no training examples, and scores are given without them too.
         vectors: size of a number in vectors counted from the training documents
             (`data.vectors`), which the pieces start from; 0: the model's own.
-        features: whether the model is given numbers that say how often and where the concepts of a
-            pair are said (`data.pair_places`).
-        cues: size of the model's table of what is written of a pair (`data.pair_cues`); 0: none.
+        features: give the model counts and places of a pair's concepts (`concept_positions`).
+        cues: size of the table of words written of a pair (`data.pairs.concept_cues`); 0: none.
     """
 
     name: ClassVar[str] = "relations"
@@ -135,9 +134,9 @@ class Relations(FromVectors):
             RequestError: an unknown key, nothing there, or a split without a document.
         """
         self.check_data(config)
-        corpus.refuse_unknown("data", config, _KEYS)
+        section.refuse_unknown("data", config, _KEYS)
         told = config.get("tokenizer") or {}
-        corpus.refuse_unknown("data.tokenizer", told, _TOKENIZER)
+        section.refuse_unknown("data.tokenizer", told, _TOKENIZER)
         problems = Problems()
         share = config.get("dev") if isinstance(config.get("dev"), Mapping) else None
         wanted = {*splits, "train"} if share is not None and "dev" in splits else set(splits)
@@ -174,10 +173,10 @@ class Relations(FromVectors):
 
     def _read(
         self, split: str, files: Sequence[Any], config: Mapping[str, Any], problems: Problems
-    ) -> corpus.Rows:
-        found = corpus.Rows(values={"document": []}, extras={"file": []})
+    ) -> Rows:
+        found = Rows(values={"document": []}, extras={"file": []})
         for path in files:
-            for line, one in annotated.read(path, config.get("format"), problems):
+            for line, one in read(path, config.get("format"), problems):
                 found.values["document"].append(one)
                 found.lines.append(line)
                 found.extras["file"].append(str(path))  # type: ignore[attr-defined]
@@ -193,7 +192,7 @@ class Relations(FromVectors):
 
     def _table(
         self,
-        rows: corpus.Rows,
+        rows: Rows,
         fields: Mapping[str, Field],
         split: str,
         config: Mapping[str, Any],
@@ -309,7 +308,7 @@ class Relations(FromVectors):
 
     def join(self, lines: Any) -> Any:
         """Single inputs: the lines of a PubTator document belong together."""
-        return annotated.blocks(lines)
+        return blocks(lines)
 
     def asked(self, texts: Sequence[str], fields: Mapping[str, Field]) -> Asked:
         """Documents as PubTator or as JSON, or texts, whose mentions are named first."""
@@ -319,7 +318,7 @@ class Relations(FromVectors):
             if not text.strip():
                 continue
             try:
-                format, one = annotated.document_of(text)
+                format, one = document_of(text)
                 if not one.text.strip() or not fields["document"].cut(one.text).ids:  # type: ignore[attr-defined]
                     raise ValueError("the document has no text")
             except ValueError as error:
@@ -330,9 +329,7 @@ class Relations(FromVectors):
             places.append(place)
         if not places:
             return Asked(None, places, refused)
-        made = self._table(
-            corpus.Rows(values={"document": documents}), fields, "test", {}, Problems()
-        )
+        made = self._table(Rows(values={"document": documents}), fields, "test", {}, Problems())
         made.texts = [texts[i] for i in places]
         made.extras["format"] = formats
         return Asked(made, places, refused)
@@ -386,8 +383,7 @@ class Relations(FromVectors):
             pieces = text.cut(documents[n].text)
             named = tuple(names.mentions(own[: len(pieces)], pieces))
             documents[n] = replace(documents[n], mentions=named)
-        rows = corpus.Rows(values={"document": documents})
-        made = self._table(rows, fields, "test", {}, Problems())
+        made = self._table(Rows(values={"document": documents}), fields, "test", {}, Problems())
         made.texts = several.texts
         return made
 

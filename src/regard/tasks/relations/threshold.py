@@ -9,8 +9,8 @@ def best_threshold(scores: np.ndarray, right: np.ndarray, true: int) -> float:
     """The threshold with the greatest F1, in the middle between two scores.
 
     Args:
-        scores: of what is said where they reach the threshold.
-        right: whether it is true.
+        scores: one for each candidate; it is reported where its score reaches the threshold.
+        right: whether each candidate is true.
         true: how many true relations there are.
     """
     if not len(scores) or not right.any():

@@ -13,7 +13,7 @@ from regard.data.batch import plan
 from regard.data.dataset import Column, Dataset
 from regard.data.formats import write_back
 from regard.data.ragged import RaggedIds
-from regard.datasets import rows as corpus
+from regard.datasets.rows import Rows
 from regard.errors import RequestError, nearest
 from regard.fields import (
     Field,
@@ -60,19 +60,19 @@ class Tagging(FromVectors):
     """A tag for each word, by a `Tagger`.
 
     Args:
-        scheme: of the tags in the data, one of `data.tag_schemes`; "": tags of any form, each word
-            for itself, as parts of speech.
+        scheme: of the tags in the data, one of `annotations.tag_schemes`; "": tags of any form,
+            each word for itself, as parts of speech.
         learned_as: the scheme that the model learns, where it is another one.
-        scorer: a key of `tasks.tag_scores.SCORERS`; "": `spans` where tags have a scheme, else
+        scorer: a key of `tasks.tags.scorers.SCORERS`; "": `spans` where tags have a scheme, else
             `words`.
         marks: each example has marked words, in the column `predicate`: their numbers from 0. Where
-            a text is used without them, they are found; see `tasks.propositions`.
+            a text is used without them, they are found; see `tasks.tags.propositions`.
         features: further columns with one value for each word, that the model reads.
         auxiliary: second tags that are learned beside the first; only the first are scored.
             `column`: those of the column `auxiliary`; `opinions`: words of opinion, from a list.
         characters: models read the characters of every word, as they are written.
-        constraints: see `tasks.tag_decode.CONSTRAINTS`; `scheme` and `roles` allow only tags that
-            are valid.
+        constraints: see `tasks.tags.decoding.CONSTRAINTS`; `scheme` and `roles` allow
+            only valid tags.
         weights: `balanced`: in training each tag counts as if all were equally frequent.
         smoothing: mass of the target that is spread over the other tags; not for chains.
         outside: what the score of tag O is raised by when tags are chosen.
@@ -161,7 +161,7 @@ class Tagging(FromVectors):
             found["auxiliary"] = AUXILIARY[self.auxiliary](self.scheme)
         return found
 
-    def dataset(self, columns: Mapping[str, Column], rows: corpus.Rows) -> Dataset:
+    def dataset(self, columns: Mapping[str, Column], rows: Rows) -> Dataset:
         """A table, with the line of each example, and weights where they are wanted."""
         tags = columns["tags"]
         assert isinstance(tags, TagColumn)

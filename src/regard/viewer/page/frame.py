@@ -1,10 +1,6 @@
 """A page within a notebook's cell."""
 
 import html
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["framed"]
 

@@ -9,7 +9,7 @@ from rich.text import Text
 from regard.viewer.content import Shown
 from regard.viewer.figure.sheet import _width
 from regard.viewer.palette import MARK, top_of
-from regard.viewer.panels.matrix import terminal_matrix as _matrix
+from regard.viewer.panels.matrix import terminal_matrix
 from regard.viewer.terminal.surface import (
     TerminalSurface,
 )
@@ -29,8 +29,8 @@ def terminal_compare(place: TerminalSurface, panel: MapPanel) -> Text:
     second = MapPanel("matrix", map=m, heads=() if head is None else (head,))
     first = replace(panel, kind="matrix", other=None)
     return Text("\n\n").join([
-        Text("A  ").append_text(_matrix(place, first)),
-        Text("B  ").append_text(_matrix(place, second)),
+        Text("A  ").append_text(terminal_matrix(place, first)),
+        Text("B  ").append_text(terminal_matrix(place, second)),
     ])  # fmt: skip
 
 

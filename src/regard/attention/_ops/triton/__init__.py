@@ -61,7 +61,7 @@ def worthwhile(query: Tensor, key: Tensor) -> bool:
 
 
 def additive_scores(query: Tensor, key: Tensor, v: Tensor) -> Tensor:
-    """As `additive.additive_scores`; see `triton/additive.py`."""
+    """As `regard.attention._ops.additive.additive_scores`; see `triton/additive.py`."""
     from regard.attention._ops.triton import additive
 
     return additive.additive_scores(query, key, v)
@@ -77,7 +77,7 @@ def feature_attention(
     scale: float,
     bound: float,
 ) -> Tensor:
-    """As the operator of `_kernels.features`; see `triton/features.py`."""
+    """As the operator of `regard.attention._kernels.features`; see `triton/features.py`."""
     from regard.attention._ops.triton import features
 
     return features.feature_attention(query, key, value, start, stop, mask, scale, bound)
@@ -96,7 +96,7 @@ def edge_attention(
     slope: float,
     rate: float,
 ) -> Tensor:
-    """As the operator of `_kernels.edges`; see `triton/edges.py`."""
+    """As the operator of `regard.attention._kernels.edges`; see `triton/edges.py`."""
     from regard.attention._ops.triton import edges
 
     graph = offsets, sources, back, targets, places
