@@ -1,13 +1,13 @@
 """All that a recipe describes, made without data and without memory: what fails, fails here."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from regard.catalog.building import shape_of
 from regard.errors import RequestError
-from regard.settings.check import given_by_data
+from regard.settings.check import arguments_of, given_by_data
 
 __all__ = ["try_out"]
 
@@ -34,7 +34,7 @@ def try_out(recipe: Any) -> None:
     from regard.recipe.train_section import BatchSettings
 
     with _placed(recipe, "task"):
-        task = tasks.load(recipe.task["name"])(**_arguments(recipe.task))
+        task = tasks.load(recipe.task["name"])(**arguments_of(recipe.task))
     task.check_data(recipe.data, recipe.where)
     with _placed(recipe, "decode"):
         decode.build(recipe.decode)
@@ -51,13 +51,9 @@ def try_out(recipe: Any) -> None:
         sizes = dict.fromkeys(given_by_data(made), SIZE)
         if "num_pointers" in sizes:
             sizes["num_pointers"] = getattr(task, "pointers", SIZE)
-        model = shape_of(made, {**sizes, **_arguments(recipe.model)})
+        model = shape_of(made, {**sizes, **arguments_of(recipe.model)})
     with _placed(recipe, "task"):
         task.phases(model)
-
-
-def _arguments(section: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in section.items() if key != "name"}
 
 
 @contextmanager

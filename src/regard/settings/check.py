@@ -12,6 +12,7 @@ from regard.errors import RequestError, nearest
 from regard.settings.ranges import within
 
 __all__ = [
+    "arguments_of",
     "check",
     "check_keys",
     "defaults",
@@ -220,3 +221,8 @@ def settings_of(kind: type[Any], given: Mapping[str, Any] | None, name: str) -> 
     if given is None:
         return None
     return kind(**check(given, kind, section=f"task.{name}", where=lambda key: "", extra=()))
+
+
+def arguments_of(section: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a section, without the `name` of what takes them."""
+    return {key: value for key, value in section.items() if key != "name"}

@@ -2,7 +2,6 @@
 
 import logging
 import random
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +17,7 @@ from regard.fields import Field
 from regard.fields.saved import read_fields
 from regard.recipe import Recipe
 from regard.recipe.train_section import Training
+from regard.settings.check import arguments_of
 from regard.system.devices import device_named
 from regard.train import engine
 from regard.train.validation import Validation
@@ -64,7 +64,7 @@ def build(recipe: Recipe, folder: Path | None = None) -> Built:
     random.seed(settings.seed)
     np.random.seed(settings.seed)  # noqa: NPY002
     torch.manual_seed(settings.seed)
-    task = tasks.load(recipe.task["name"])(**_arguments(recipe.task))
+    task = tasks.load(recipe.task["name"])(**arguments_of(recipe.task))
     first = begin_from(settings.start) if settings.start else None
     fields = _fields(task, folder) if folder else None
     place = recipe.where("train.start" if settings.vocabulary == "keep" else "train.vocabulary")
@@ -73,15 +73,11 @@ def build(recipe: Recipe, folder: Path | None = None) -> Built:
     if data.train is None or not (isinstance(data.train, Streamed) or len(data.train)):
         raise RequestError(f"{recipe.where('data')}: there is no training example in the data")
     sizes = data.sizes or task.model_arguments(data.fields)
-    model = catalog.build(recipe.model["name"], sizes, _arguments(recipe.model))
+    model = catalog.build(recipe.model["name"], sizes, arguments_of(recipe.model))
     task.prepare(model, data)
     if begun:
-        begun.fill(model, sizes, _arguments(recipe.model), data.fields)
+        begun.fill(model, sizes, arguments_of(recipe.model), data.fields)
     return Built(settings, task, data, model)
-
-
-def _arguments(section: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in section.items() if key != "name"}
 
 
 def validation_of(recipe: Recipe, built: Built) -> Validation | None:
@@ -94,7 +90,7 @@ def validation_of(recipe: Recipe, built: Built) -> Validation | None:
                 "it needs dev examples and train.validate.every above 0"
             )
         return None
-    plain = _arguments(recipe.task) | ({"smoothing": 0.0} if "smoothing" in recipe.task else {})
+    plain = arguments_of(recipe.task) | ({"smoothing": 0.0} if "smoothing" in recipe.task else {})
     asked = s.metric or (task.metric if s.examples else "loss")
     metrics = (asked,) if isinstance(asked, str) else tuple(asked)
     known = ["loss", "perplexity", *(task.scores(built.data.dev) if s.examples else [])]
@@ -114,7 +110,7 @@ def watching_of(recipe: Recipe, built: Built, folder: Path) -> Watching | None:
     if not built.settings.watch.every:
         return None
     return Watching(
-        built.settings.watch, tasks.load(recipe.task["name"])(**_arguments(recipe.task)),
+        built.settings.watch, tasks.load(recipe.task["name"])(**arguments_of(recipe.task)),
         built.data, {"model": recipe.model, "decode": recipe.decode}, folder,
         where=f"{recipe.where('train.watch')}: train.watch", say=_talk.info,
     )  # fmt: skip
