@@ -73,9 +73,9 @@ def test_pictures_are_read_when_a_batch_has_them_and_small_ones_kept(tmp_path, m
     field = ImageField((4, 6), 1, normalize=False)
     values = read(field, tmp_path, written(tmp_path))
     opened = []
-    true = fields_image.pictures.pixels
+    true = fields_image.images.pixels
     monkeypatch.setattr(
-        fields_image.pictures, "pixels", lambda p, c: (opened.append(p.name), true(p, c))[1]
+        fields_image.images, "pixels", lambda p, c: (opened.append(p.name), true(p, c))[1]
     )
     made = column(field, values)
     assert opened == []
