@@ -227,10 +227,10 @@ def _seen(folder: Path) -> Kind:
     """A `.seen` file, a page and a figure written over those before."""
     import numpy as np
 
-    from regard import viewer
+    from regard import view, viewer
 
     weights = np.random.default_rng(0).random((3, 4, 60, 60)).astype(np.float32)
-    views = [regard.view(weights[:n], title=f"{n}") for n in (2, 3)]
+    views = [view(weights[:n], title=f"{n}") for n in (2, 3)]
     file, page = folder / "a.seen", folder / "a.html"
 
     def work() -> None:
@@ -271,7 +271,7 @@ def _storing(folder: Path) -> Kind:
         if store is None:
             return
         assert len(store) == len(rows)
-        assert [reading.texts["source"][i] for i in range(9)] == [s for s, _ in pairs[:9]]
+        assert [store.texts["source"][i] for i in range(9)] == [s for s, _ in pairs[:9]]
 
     def end() -> None:
         assert (out / DONE).read_bytes() == (whole / DONE).read_bytes()

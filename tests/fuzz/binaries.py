@@ -411,6 +411,7 @@ def seen_header(folder: Path) -> Target:
 
 def given_weights(folder: Path) -> Target:
     """Weights of others as plain lists, as a program or a notebook hands them over."""
+    from regard import view
 
     seeds = [
         b'{"weights": [[[0.1, 0.9], [0.5, 0.5]]], "rows": ["a", "b"], "columns": "x y"}',
@@ -425,7 +426,7 @@ def given_weights(folder: Path) -> Target:
         if not isinstance(asked, dict):
             return None
         known = {k: v for k, v in asked.items() if k in ("weights", "rows", "columns")}
-        return regard.view(known.pop("weights", None), **known).html()
+        return view(known.pop("weights", None), **known).html()
 
     return Target(seeds, use, changed_json)
 

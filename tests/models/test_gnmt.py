@@ -58,7 +58,7 @@ def by_hand(net, sentence, target):
             path = "first" if number == 1 else f"decoder.{number - 2}"
             states[number - 1] = cell(p, path, below, *states[number - 1])
             h = states[number - 1][0]
-            value = h + value if number >= 3 else h
+            value = h if number < 3 else h + value  # noqa: F821 (number begins at 1)
             below = np.concatenate([value, context])
         logits.append(p["output.weight"] @ value + p["output.bias"])
         looks.append(alpha)

@@ -39,7 +39,9 @@ def toys(tmp_path_factory):
 @pytest.fixture(scope="session")
 def models():
     """A translator and a classifier that come with the package."""
-    return Models(settings("de-en-small", "movie-reviews-small"))
+    made = Models(settings("de-en-small", "movie-reviews-small"))
+    made["de-en-small"].loaded.predict(["Guten Morgen."])  # packs it: later steps are of requests
+    return made
 
 
 @pytest.fixture(scope="session")

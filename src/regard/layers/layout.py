@@ -105,7 +105,7 @@ class PackedLayout:
         across = starts[lengths[row] - 1 - step] + place[row]
         self._mirrored = torch.empty_like(flat).index_copy_(0, packed, across)
 
-    def take(self, x: Shaped[Tensor, "batch t *dims"]) -> Shaped[Tensor, "n *dims"]:
+    def take(self, x: Shaped[Tensor, "batch t *dims"]) -> Shaped[Tensor, " n *dims"]:
         """The real items: (B, T, …) to (N, …)."""
         return _taken(x.flatten(0, 1), self._index)
 
@@ -114,7 +114,7 @@ class PackedLayout:
         put: Tensor = _Put.apply(x, self._index, self.real.numel())  # type: ignore[no-untyped-call]
         return put.view(*self.real.shape, x.shape[-1])
 
-    def mirror(self, x: Shaped[Tensor, "n *dims"]) -> Shaped[Tensor, "n *dims"]:
+    def mirror(self, x: Shaped[Tensor, " n *dims"]) -> Shaped[Tensor, " n *dims"]:
         """Each sequence from its last item to its first; twice, the identity."""
         return _taken(x, self._mirrored)
 

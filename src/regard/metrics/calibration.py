@@ -92,7 +92,7 @@ def reliability(confidences: Numbers, right: Flags, bins: int = 15) -> list[Reli
 
 
 def fit_temperature(
-    logits: Float[np.ndarray, "examples classes"], labels: Int[np.ndarray, "examples"]
+    logits: Float[np.ndarray, "examples classes"], labels: Int[np.ndarray, " examples"]
 ) -> float:
     r"""The temperature T that minimizes the negative log-likelihood of `labels`.
 

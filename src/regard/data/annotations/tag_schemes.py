@@ -244,7 +244,7 @@ def repaired(tags: Sequence[str], scheme: str = "iob2") -> list[str]:
 
 def allowed(
     names: Sequence[str], scheme: str = "iob2"
-) -> tuple[Bool[np.ndarray, "tags tags"], Bool[np.ndarray, "tags"], Bool[np.ndarray, "tags"]]:
+) -> tuple[Bool[np.ndarray, "tags tags"], Bool[np.ndarray, " tags"], Bool[np.ndarray, " tags"]]:
     """What may follow what, for a search that gives valid tags alone.
 
     Returns:
