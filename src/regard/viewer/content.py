@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from regard.errors import RequestError
 from regard.viewer.palette import top_of
 from regard.views import Axis, Map, MapPanel, Run, View
+from regard.views.numbers import decimal
 
 __all__ = ["Shown", "hops_of", "names_of", "neighbors_of", "shown", "title_of"]
 
@@ -174,7 +175,7 @@ def title_of(
     elif run.target:
         parts.append("forced output")
     if run.score is not None:
-        parts.append(f"score {run.score + 0.0:.2f}".replace("-0.00", "0.00").replace("-", "−"))
+        parts.append(f"score {decimal(run.score)}")
     return " · ".join(part for part in parts if part)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from regard.errors import RequestError, nearest
 from regard.viewer.content import relative, shown
 from regard.views import KINDS, MapPanel, Panel, Run, TreeNode, TreePanel, View
+from regard.views.numbers import decimal
 
 __all__ = ["choose", "run_of", "values_of"]
 
@@ -216,7 +217,5 @@ def _hypotheses(view: View, run: Run) -> list[Panel]:
             for (ended, label), inside in parts.items()
         )
 
-    told = [
-        (words(one), f"({one.number}: {one.score or 0.0:.2f})".replace("-", "−")) for one in beam
-    ]
+    told = [(words(one), f"({one.number}: {decimal(one.score or 0.0)})") for one in beam]
     return [TreePanel(title="hypotheses", root=TreeNode("", below(told, 0)))] if beam else []

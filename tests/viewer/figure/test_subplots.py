@@ -148,8 +148,8 @@ def test_the_png_has_the_right_colours(tmp_path):
 def test_values_are_printed_when_asked_for():
     shown = make()
     values = {t.get_text() for t in alignment(shown, values=True).axes[0].texts}
-    expected = {f"{w:.2f}".removeprefix("0") for row in shown.weights.tolist() for w in row}
-    assert values == expected
+    drawn = [w for row in shown.weights.tolist() for w in row if w >= 0.005]
+    assert values - {""} == {f"{w:.2f}".removeprefix("0") for w in drawn}
     assert not alignment(shown).axes[0].texts
 
 

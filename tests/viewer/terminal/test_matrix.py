@@ -49,9 +49,12 @@ def test_small_weights_are_scaled_and_that_is_said():
     assert "darkest" not in draw(Picture(["a"], ["b"], torch.ones(1, 1)), colour=False).plain
 
 
-def test_values_are_hundredths():
-    text = draw(Picture(["a"], ["b", "c"], torch.tensor([[0.07, 0.93]])), colour=False, values=True)
-    assert text.plain.split("\n")[-1].split() == ["a", "7", "93"]
+def test_values_are_written_as_in_figures():
+    weights = torch.tensor([[0.07, 0.93, 1.0, -0.25, 10.25, 1e-7]])
+    for colour in (False, True):
+        text = draw(Picture(["a"], list("bcdefg"), weights), colour=colour, values=True)
+        line = next(one for one in text.plain.split("\n") if one.startswith("a"))
+        assert line.split() == ["a", ".07", ".93", "1.00", "−.25", "10.25"]
 
 
 def test_nothing_is_wider_than_the_terminal_and_no_column_is_lost():

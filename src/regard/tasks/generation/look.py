@@ -14,6 +14,7 @@ from regard.errors import RequestError, nearest
 from regard.protocols import BOS, EOS
 from regard.tasks.loaded_model import LoadedModel, name_of, view_of
 from regard.views import Axis, Map, MapPanel, Run, View, axis_of
+from regard.views.numbers import decimal
 from regard.views.picture import Picture, picture
 from regard.views.word_pieces import WordPieces
 from regard.watching.measures import measured
@@ -132,7 +133,7 @@ class Look:
         if heads > 1 and head != "all":
             parts.append(f"mean of {heads} heads" if head is None else f"head {head} of {heads}")
         parts.append(f"hypothesis {self.number} of {self.of}" if self.number else "forced output")
-        return " · ".join([*parts, f"score {self.score:.2f}".replace("-", "−")])
+        return " · ".join([*parts, f"score {decimal(self.score)}"])
 
     def _name(self, layer: int, kind: str) -> str:
         names = self.layers(kind)

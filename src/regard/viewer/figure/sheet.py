@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from regard.viewer.content import Shown
 from regard.viewer.palette import GRID, HEADS, INK, MARK, STOPS, ink_on, shade, top_of
+from regard.views.numbers import in_cell
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -164,7 +165,7 @@ class Page:
             for i, row in enumerate(picture.weights.tolist()):
                 for j, weight in enumerate(row):
                     axes.text(
-                        j + 0.5, i + 0.52, f"{weight:.2f}".removeprefix("0"), fontsize=size,
+                        j + 0.5, i + 0.52, in_cell(weight), fontsize=size,
                         ha="center", va="center", color=ink_on(weight, top),
                     )  # fmt: skip
         if mark is not None:

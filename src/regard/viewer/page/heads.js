@@ -1,7 +1,7 @@
 // Find the head: every head of the run as a small picture, sorted and filtered by what it does.
 
 const measureText = (name, v) =>
-  name === "entropy" ? `${v.toFixed(1)} bits` : name === "distance" ? v.toFixed(1) : name === "redundancy" ? v.toFixed(2) : percent(v);
+  name === "entropy" ? `${decimal(v, 1)} bits` : name === "distance" ? decimal(v, 1) : name === "redundancy" ? decimal(v) : percent(v);
 
 function allHeads() {
   const found = [];

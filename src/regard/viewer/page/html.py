@@ -17,8 +17,8 @@ from regard.views import WHATS, View
 __all__ = ["SCRIPTS", "page", "script", "style"]
 
 SCRIPTS = (
-    "read.js", "state.js", "draw.js", "save.js", "matrix.js", "tiles.js", "lines.js", "heads.js",
-    "text.js", "compare.js", "tasks.js", "main.js",
+    "read.js", "numbers.js", "state.js", "draw.js", "save.js", "matrix.js", "tiles.js", "lines.js",
+    "heads.js", "text.js", "compare.js", "tasks.js", "main.js",
 )  # fmt: skip
 """In the order they are put together."""
 PRECISION = 25

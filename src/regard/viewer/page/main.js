@@ -106,7 +106,7 @@ function wholeTable(p) {
   if (p.R * p.C > 10000) return make("p", { class: "soft" }, "Too large for a table: choose a row.");
   return make("div", { class: "whole" }, make("table", { id: "whole" }, make("caption", {}, `${mapName(mapNow())}, ${headName(mapNow(), state.head)}, in percent`),
     make("thead", {}, make("tr", {}, make("td"), ...p.cols.labels.map((l) => make("th", { scope: "col", dir: "auto" }, l)))),
-    make("tbody", {}, ...p.rows.labels.map((l, r) => make("tr", {}, make("th", { scope: "row", dir: "auto" }, l), ...p.cols.labels.map((_, c) => make("td", {}, (p.w[r * p.C + c] * 100).toFixed(0))))))));
+    make("tbody", {}, ...p.rows.labels.map((l, r) => make("tr", {}, make("th", { scope: "row", dir: "auto" }, l), ...p.cols.labels.map((_, c) => make("td", {}, decimal(p.w[r * p.C + c] * 100, 0))))))));
 }
 
 // The hypotheses of this input as a tree: what several begin with is written once.
@@ -119,8 +119,8 @@ function drawBeam() {
   }
   const word = (one, k) => make("span", { class: `step${one.i === state.run && k === state.row && state.words ? " mine" : ""}`, dir: "auto", click: () => change({ run: one.i, row: k, col: -1, words: 1 }) }, one.words[k]);
   const span = (one, from, to) => one.words.slice(from, to).flatMap((_, k) => [word(one, from + k), " "]);
-  const leaf = (one, from) => make("li", { role: "treeitem" }, make("button", { "aria-pressed": String(one.i === state.run), title: `hypothesis ${one.run.number}, score ${one.run.score?.toFixed(3)}: ${one.run.output}`, click: (e) => e.target.className.startsWith("step") || change({ run: one.i }) },
-    make("b", {}, `${one.run.number} `), ...span(one, from), make("small", {}, one.run.score?.toFixed(2).replace("-", "−") ?? "")));
+  const leaf = (one, from) => make("li", { role: "treeitem" }, make("button", { "aria-pressed": String(one.i === state.run), title: `hypothesis ${one.run.number}, score ${decimal(one.run.score ?? NaN, 3)}: ${one.run.output}`, click: (e) => e.target.className.startsWith("step") || change({ run: one.i }) },
+    make("b", {}, `${one.run.number} `), ...span(one, from), make("small", {}, one.run.score == null ? "" : decimal(one.run.score))));
   const branch = (group, from) => {
     if (group.length === 1) return [leaf(group[0], from)];
     let to = from;

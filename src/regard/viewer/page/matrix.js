@@ -43,9 +43,8 @@ function drawMatrix(pen, p, g, o) {
     pen.font = font(min(cell * 0.4, 12)); pen.textAlign = "center"; pen.textBaseline = "middle";
     for (let r = firstRow; r < lastRow; r++) for (let c = firstCol; c < lastCol; c++) {
       const v = p.w[r * p.C + column(c)];
-      if (abs(v) < 0.005) continue;
       pen.fillStyle = inkOn(v, p.top);
-      pen.fillText(v.toFixed(2).replace("0.", "."), left + (c + 0.5) * cell - o.x, above + (r + 0.5) * cell - o.y);
+      pen.fillText(inCell(v), left + (c + 0.5) * cell - o.x, above + (r + 0.5) * cell - o.y);
     }
   }
   pen.lineWidth = 1.5; pen.strokeStyle = colours.mark;

@@ -7,6 +7,7 @@ from regard.viewer.panels.spans import spans_html
 from regard.viewer.panels.text import page_text
 from regard.viewer.panels.tree import page_tree
 from regard.views import Panel, Run, SpansPanel, TablePanel, TreePanel, ValuesPanel
+from regard.views.numbers import significant
 
 __all__ = ["panels_html"]
 
@@ -32,7 +33,7 @@ def _inside(panel: Panel) -> str:
         top = max((abs(v) for v in panel.values), default=0.0)
         top = 1.0 if 0 <= top <= 1 else top
         rows = "".join(
-            f'<tr><th scope="row" dir="auto">{escape(label)}</th><td>{value:.3g}</td>'
+            f'<tr><th scope="row" dir="auto">{escape(label)}</th><td>{significant(value)}</td>'
             f'<td class="meter"><i style="width:{abs(value) / top * 100:.1f}%"></i></td></tr>'
             for label, value in zip(panel.labels, panel.values, strict=True)
         )

@@ -108,5 +108,3 @@ async function joined(m, h, words) {
 // The end of the colour scale: 1, or less in round steps where all weights are small.
 const roundTop = (most) =>
   most > 1 ? most : [0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5].find((step) => most <= step + 1e-6) ?? 1;
-
-const percent = (v) => (abs(v) >= 0.1 || v === 0 ? `${(v * 100).toFixed(0)} %` : `${(v * 100).toFixed(1)} %`);

@@ -9,7 +9,7 @@ function scrubber(p) {
 
 // A table with a column for each hop, layer or feature, and a row for each thing looked at.
 function strip(labels, dim, heads, values, top) {
-  const cell = (v, title) => make("td", { style: `background:${shade(v, top)};color:${inkOn(v, top)}`, title }, abs(v) >= 0.005 ? v.toFixed(2).replace("0.", ".") : "");
+  const cell = (v, title) => make("td", { style: `background:${shade(v, top)};color:${inkOn(v, top)}`, title }, inCell(v));
   return make("div", { class: "strip" }, make("table", {}, make("thead", {}, make("tr", {}, make("td"), ...heads.map((h) => make("th", { scope: "col" }, h)))),
     make("tbody", {}, ...labels.map((label, i) => make("tr", { class: dim[i] ? "soft" : "" }, make("th", { scope: "row", dir: "auto" }, label), ...values(i).map((v, k) => cell(v, `${label} · ${heads[k]}  ${percent(v)}`)))))));
 }

@@ -10,6 +10,7 @@ from regard.viewer.panels.tree import _STEP
 from regard.viewer.terminal.matrix import clean
 from regard.viewer.terminal.surface import BAR, TerminalSurface
 from regard.views import ValuesPanel
+from regard.views.numbers import decimal, significant
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,7 +35,7 @@ def bars(panel: ValuesPanel, width: float, title: str) -> "Figure":
         axes.add_patch(Rectangle((left, y - 0.06), room, 0.12, color=GRID, lw=0))
         wide = room * abs(value) / top
         axes.add_patch(Rectangle((left, y - 0.06), wide, 0.12, color=shaded(0.8), lw=0))
-        write(axes, left + room + EDGE, y, f"{value:.3g}".replace("-", "−"), SMALL, color=SOFT)
+        write(axes, left + room + EDGE, y, significant(value), SMALL, color=SOFT)
     return made
 
 
@@ -44,7 +45,7 @@ def bars_lines(place: TerminalSurface, panel: ValuesPanel) -> Text:
     top = 1.0 if 0 <= top <= 1 else top
     lines = [Text(panel.title)] if panel.title else []
     for label, value in zip(panel.labels, panel.values, strict=True):
-        line = Text(f"{value:6.3f}  ")
+        line = Text(f"{decimal(value, 3):>6}  ")
         long = round(abs(value) / top * BAR)
         lines.append(
             line.append("█" * long + "░" * (BAR - long), "blue").append(f"  {clean(label)}")

@@ -17,6 +17,7 @@ from regard.viewer.terminal.surface import (
     titled,
 )
 from regard.views import MapPanel
+from regard.views.numbers import decimal
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,13 +38,13 @@ def terminal_curves(place: TerminalSurface, panel: MapPanel) -> Text:
     lines = [Text(f"{'':{left}}  spread, bits  largest weight")]
     for r in chosen_rows(found, panel):
         bar = "█" * round(float(bits[r]) / max(float(bits.max(initial=0.0)), 1e-9) * BAR)
-        line = Text(f"{right(found.rows[r], left)}  {bits[r]:5.2f} {bar:{BAR}} ")
-        lines.append(line.append_text(place.number(float(largest[r]), peak)))
+        line = Text(f"{right(found.rows[r], left)}  {decimal(bits[r]):>5} {bar:{BAR}} ")
+        lines.append(line.append_text(place.number(float(largest[r]), peak, 3, 6)))
     lines += [Text(), Text(f"{'':{left}}  coverage")]
     most = max(float(covered.max(initial=0.0)), 1e-9)
     for label, got in zip(found.columns, covered, strict=True):
         bar = "█" * round(float(got) / most * BAR)
-        lines.append(Text(f"{right(label, left)}  {got:5.2f} {bar}"))
+        lines.append(Text(f"{right(label, left)}  {decimal(got):>5} {bar}"))
     return titled(place, panel, lines)
 
 

@@ -85,7 +85,7 @@ def neighbors_lines(place: TerminalSurface, panel: MapPanel) -> Text:
     for name, weights in rows[:MOST]:
         line = Text(clean(name).rjust(10) if len(name) <= 10 else clean(name)[:9] + "…")
         for weight in weights:
-            line.append(" ").append_text(place.number(weight, top))
+            line.append(" ").append_text(place.number(weight, top, 3, 6))
         lines.append(line)
     if len(rows) > MOST:
         lines.append(Text(f"{'…':>10} and {len(rows) - MOST} more"))
@@ -103,7 +103,7 @@ def graph_lines(place: TerminalSurface, panel: MapPanel) -> Text:
     left = max((cell_len(clean(w)) for w in found.rows), default=0)
     lines = [
         Text(f"{right(found.rows[r], left)} → ").append_text(
-            place.number(float(weights[r, c]), found.top, ".3f")
+            place.number(float(weights[r, c]), found.top, 3)
         ).append(f" {clean(found.columns[c])}")
         for r, c in pairs[:MOST]
     ]  # fmt: skip

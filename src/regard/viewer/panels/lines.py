@@ -18,6 +18,7 @@ from regard.viewer.terminal.surface import (
     titled,
 )
 from regard.views import MapPanel
+from regard.views.numbers import decimal
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,7 +43,7 @@ def terminal_lines(place: TerminalSurface, panel: MapPanel) -> Text:
             line = Text(" " * (left - cell_len(clean(found.rows[r]))) + clean(found.rows[r]) + " →")
             for c in largest(weights[r], LEAST):
                 line.append(f" {clean(found.columns[c])} ").append_text(
-                    place.number(float(weights[r, c]), found.top, ".2f")
+                    place.number(float(weights[r, c]), found.top, 2)
                 )
             lines.append(line)
     return titled(place, panel, lines)
@@ -74,7 +75,7 @@ def lines(
         ))  # fmt: skip
         if row is not None and values:
             for r, c in pairs[: 3 * count]:
-                write(axes, right - 0.08, y[c], f"{weights[r, c]:.2f}", 5.0, ha="right")
+                write(axes, right - 0.08, y[c], decimal(weights[r, c]), 5.0, ha="right")
     for i, word in enumerate(shown.rows):
         mine: dict[str, Any] = {"color": MARK, "weight": "bold"} if i == row else {}
         write(axes, left, y[i], word, room=most, ha="right", **mine)

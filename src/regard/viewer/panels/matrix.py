@@ -18,6 +18,7 @@ from regard.viewer.terminal.surface import (
     title_for,
 )
 from regard.views import MapPanel
+from regard.views.numbers import in_cell
 from regard.views.picture import Picture
 
 if TYPE_CHECKING:
@@ -99,6 +100,5 @@ def cells(
     )  # fmt: skip
     for i, j in np.ndindex(weights.shape) if values else ():
         v = float(weights[i, j])
-        said = f"{v:.2f}".replace("0.", ".")
-        write(axes, at[0] + (j + 0.5) * size, at[1] + (i + 0.5) * size, said, size * 72 * 0.4,
+        write(axes, at[0] + (j + 0.5) * size, at[1] + (i + 0.5) * size, in_cell(v), size * 72 * 0.4,
               ha="center", color=ink_on(abs(v), top))  # fmt: skip

@@ -19,6 +19,7 @@ from regard.viewer.terminal.surface import (
     titled,
 )
 from regard.views import MapPanel
+from regard.views.numbers import decimal
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,7 +39,7 @@ def terminal_pointer(place: TerminalSurface, panel: MapPanel) -> Text:
         line = Text(f"{right(found.rows[r], left)}  {'█' * long}{'░' * (BAR - long)} ")
         for c in largest(found.weights[0][r], 0.01):
             line.append(f" {clean(found.columns[c])} ").append_text(
-                place.number(float(found.weights[0][r, c]), found.top, ".2f")
+                place.number(float(found.weights[0][r, c]), found.top, 2)
             )
         lines.append(line)
     return titled(place, panel, lines)
@@ -76,7 +77,7 @@ def pointer(
         )  # fmt: skip
         weights = shown.weights[0][i]
         best = [c for c in np.argsort(-weights, kind="stable")[:3] if weights[c] > 0.01]
-        told = " · ".join(f"{shown.columns[c]} {weights[c]:.2f}" for c in best)
+        told = " · ".join(f"{shown.columns[c]} {decimal(weights[c])}" for c in best)
         x = left + bar + 0.1
         write(axes, x, y, told, SMALL, room=width - x - EDGE)
     return made

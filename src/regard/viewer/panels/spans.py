@@ -17,6 +17,7 @@ from regard.views import (
     LabeledSpan,
     SpansPanel,
 )
+from regard.views.numbers import decimal
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,7 +50,7 @@ def levels_of(spans: Sequence[LabeledSpan]) -> list[int]:
 
 
 def _said(one: LabeledSpan) -> str:
-    return one.label if one.value is None else f"{one.label} {one.value:.2f}"
+    return one.label if one.value is None else f"{one.label} {decimal(one.value)}"
 
 
 def _lines_of(widths: Sequence[float], room: float, gap: float) -> list[tuple[int, int]]:

@@ -19,6 +19,7 @@ from regard.viewer.terminal.surface import (
     titled,
 )
 from regard.views import MapPanel, ValuesPanel
+from regard.views.numbers import decimal, in_cell, significant
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -129,7 +130,7 @@ def _put(axes: "Axes", laid: _Laid, top_edge: float) -> None:
         middle = px + wide / 2
         write(axes, middle, py + 0.085, word, room=wide, ha="center", color=ink_on(v, top))
         if laid.values:
-            write(axes, middle, py + 0.2, f"{v:.2f}"[1:], 5.5, ha="center", color=ink_on(v, top))
+            write(axes, middle, py + 0.2, in_cell(v), 5.5, ha="center", color=ink_on(v, top))
 
 
 def terminal_text(place: TerminalSurface, panel: MapPanel) -> Text:
@@ -153,7 +154,9 @@ def page_text(panel: ValuesPanel) -> str:
     for label, value in zip(panel.labels, panel.values, strict=True):
         red, green, blue = shade(abs(value), top)
         style = f"background:rgb({red},{green},{blue});color:{ink_on(abs(value), top)}"
-        words.append(f'<span style="{style}" title="{value:.4g}">{escape(label)}</span>')
+        words.append(
+            f'<span style="{style}" title="{significant(value, 4)}">{escape(label)}</span>'
+        )
     return " ".join(words)
 
 
@@ -174,5 +177,5 @@ def shades(place: TerminalSurface, words: Sequence[str], weights: Sequence[float
             made.append(clean(word), shading(size, top))
         else:
             made.append(mark(size, top).strip() + clean(word))
-        made.append(f" {float(weight):.2f}  " if place.values else " ")
+        made.append(f" {decimal(weight)}  " if place.values else " ")
     return made

@@ -20,6 +20,7 @@ from rich.style import Style
 from rich.text import Text
 
 from regard.viewer.palette import ink_on, shade, top_of
+from regard.views.numbers import in_cell
 
 if TYPE_CHECKING:
     from regard.views.picture import Picture
@@ -49,7 +50,7 @@ def draw(
         width: of the terminal in characters; columns that do not fit two characters each are drawn
             in half-blocks (in colour, without `values`); what then does not fit continues below.
         colour: background colours; else `SHADES`.
-        values: weights in hundredths inside the cells.
+        values: write the weights into the cells, with two decimals.
         title: a first line.
         label: at least so wide are the rows' words.
         head: the columns' words above, where the columns fit.
@@ -66,7 +67,9 @@ def draw(
         label = min(max((cell_len(both) for both in pairs), default=0), max(width // 3, 4))
         cell = max((cell_len(letter) for word in columns for letter in word), default=1)
     else:
-        cell = 3 if values or len(columns) * 3 + label < width else 2
+        cell = 3 if len(columns) * 3 + label < width else 2
+        if values:
+            cell = 1 + max((len(in_cell(w)) for row in weights for w in row), default=2)
     fit = max((width - label - 2) // cell, 1)
     blocks = max(-(-len(columns) // fit), 1)
     fit = max(-(-len(columns) // blocks), 1)  # blocks of even width
@@ -119,11 +122,11 @@ def _header(words: Sequence[str], cell: int, label: int, width: int) -> list[Tex
 def _cells(row: Sequence[float], cell: int, top: float, *, colour: bool, values: bool) -> Text:
     line = Text()
     for weight in row:
-        number = f"{min(round(weight * 100), 99):2d}" if values and weight >= 0.005 else "  "
+        number = in_cell(weight) if values else ""
         if colour:
-            line.append(number.ljust(cell), shading(weight, top))
+            line.append(number.rjust(cell - 1).ljust(cell), shading(abs(weight), top))
         else:
-            line.append((number if values else mark(weight, top) * 2).ljust(cell))
+            line.append((number.rjust(cell - 1) if values else mark(weight, top) * 2).ljust(cell))
     if not colour:
         line.rstrip()
     return line

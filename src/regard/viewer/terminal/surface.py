@@ -11,6 +11,7 @@ from rich.text import Text
 from regard.viewer.content import Shown, shown, title_of
 from regard.viewer.terminal.matrix import clean, mark, shading
 from regard.views import MapPanel, Run, View
+from regard.views.numbers import decimal
 
 __all__ = ["BAR", "TerminalSurface", "chosen_rows", "largest", "right", "title_for", "titled"]
 
@@ -56,9 +57,11 @@ class TerminalSurface:
             )
         return line
 
-    def number(self, weight: float, top: float, form: str = "6.3f") -> Text:
-        """A number on the colour of its weight."""
-        return Text(f"{weight:{form}}", shading(abs(weight), top) if self.colour else "")
+    def number(self, weight: float, top: float, digits: int, room: int = 0) -> Text:
+        """A number on the colour of its weight, at the right end of its room."""
+        return Text(
+            decimal(weight, digits).rjust(room), shading(abs(weight), top) if self.colour else ""
+        )
 
 
 def title_for(place: TerminalSurface, panel: MapPanel) -> str:
