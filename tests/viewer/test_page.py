@@ -11,6 +11,7 @@ from regard import viewer
 from regard.viewer.content import title_of
 from regard.viewer.page.html import SCRIPTS, script
 from regard.viewer.page.html import page as whole
+from regard.viewer.page.opening import pictures_of
 from regard.views import MapPanel
 from tests.viewer import views
 
@@ -118,11 +119,12 @@ def test_every_view_opens(name, theme, translation, page):
 
 @pytest.mark.parametrize("name", list(views.kinds()))
 def test_views_for_other_kinds_of_data(name, tmp_path, page):
-    page.open(
-        views.kinds()[name].page(tmp_path / "a.html"),
-        "" if name not in ("text", "arcs") else f"view={name}",
-    )
+    view = views.kinds()[name]
+    page.open(view.page(tmp_path / "a.html"), f"view={name}" if name in ("text", "arcs") else "")
     assert page.ask("() => viewNow().id") == name
+    run = view.runs[0]
+    there = pictures_of(view, run, view.maps[run.maps[0]])
+    assert sorted(page.ask("() => viewsNow().map((one) => one.id)")) == sorted(there)
     page.press("ArrowDown", "v", "d")
     page.page.mouse.click(400, 400)
     page.settle()

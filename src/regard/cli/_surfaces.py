@@ -2,24 +2,70 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.cli._common import emit, print_result, say
+from regard.errors import RequestError
 
 if TYPE_CHECKING:
     from regard.viewer import DrawableView
     from regard.views import Panel
 
-__all__ = ["PAGES", "put_figure", "put_page", "put_terminal", "serve"]
+__all__ = ["PAGES", "put_figure", "put_page", "put_terminal", "refuse_unused", "serve"]
 
 PAGES = (".html", ".htm", ".seen")
 
 
-def put_page(view: "DrawableView", output: Path, *, as_json: bool) -> None:
-    """Write a page or a `.seen` file with everything."""
-    (view.save if output.suffix.lower() == ".seen" else view.page)(output)
+def refuse_unused(
+    folder: str,
+    output: Path | None,
+    *,
+    serve: bool,
+    as_json: bool,
+    port: int | None,
+    width: str,
+    of_file: Mapping[str, Any],
+    of_model: Mapping[str, Any],
+) -> None:
+    """Refuse options that this surface has no use for.
+
+    Args:
+        of_file: options that a `.seen` file cannot keep, by name; those that were given are true.
+        of_model: options that need a model, which a `.seen` file is not.
+
+    Raises:
+        RequestError: the first option that would be ignored.
+    """
+    ending = output.suffix.lower() if output is not None else ""
+    given = {name: value for name, value in of_file.items() if value}
+    model = [name for name, value in of_model.items() if value]
+    if serve and (output is not None or as_json):
+        raise RequestError(f"--serve: it shows a page; leave out {'-o' if output else '--json'}")
+    if port is not None and not serve:
+        raise RequestError("--port: it is for --serve")
+    if width and (ending in PAGES or output is None):
+        raise RequestError("--width: it is for pictures; expected -o with .png, .pdf or .svg")
+    if ending == ".seen" and given:
+        raise RequestError(
+            f"--{next(iter(given))}: a .seen file keeps every run, layer and head, and no choice of"
+            " them; leave it out, or write a page (.html)"
+        )
+    if as_json and output is None and "values" in given:
+        raise RequestError("--values: JSON has the weights; it is for pictures")
+    if folder.endswith(".seen") and model:
+        raise RequestError(f"--{model[0]}: it needs a model, and {folder} is a file of weights")
+
+
+def put_page(
+    view: "DrawableView", output: Path, *, as_json: bool, state: Mapping[str, Any]
+) -> None:
+    """Write a page that opens in a state, or a `.seen` file, with everything."""
+    if output.suffix.lower() == ".seen":
+        view.save(output)
+    else:
+        view.page(output, state=state)
     size = output.stat().st_size
     say(f"{output}: {len(view.runs)} run(s), {size:,} bytes")
     if not as_json:
@@ -59,9 +105,9 @@ def put_terminal(view: "DrawableView", run: int, panels: "Sequence[Panel]", **op
     console.print(text, soft_wrap=True)
 
 
-def serve(view: "DrawableView", port: int) -> None:
+def serve(view: "DrawableView", port: int, state: Mapping[str, Any]) -> None:
     """Until it is interrupted."""
-    with view.serve(port) as live:
+    with view.serve(port, state=state) as live:
         say(f"{live.address}  (Ctrl-C ends it)")
         try:
             live.wait()

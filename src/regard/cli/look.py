@@ -11,7 +11,7 @@ import typer
 
 from regard.cli._common import Json, emit
 from regard.cli._folder import Changes, OfGraph, Threads, open_folder
-from regard.cli._surfaces import PAGES, put_figure, put_page, put_terminal
+from regard.cli._surfaces import PAGES, put_figure, put_page, put_terminal, refuse_unused
 from regard.cli._surfaces import serve as serve_view
 from regard.errors import RequestError
 
@@ -47,7 +47,10 @@ def look(
     serve: Annotated[
         bool, typer.Option("--serve", help="The page at an address of this machine.")
     ] = False,
-    port: Annotated[int, typer.Option(metavar="N", help="Of --serve; 0: one that is free.")] = 0,
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, metavar="N", help="Of --serve; default: one that is free."),
+    ] = None,
     hypothesis: Annotated[int, typer.Option(metavar="N", help="Of the beam; 1 is the best.")] = 1,
     layer: Annotated[str, typer.Option(metavar="N|all", help="From 1 up; default: the last.")] = "",
     head: Annotated[
@@ -110,6 +113,7 @@ def look(
         regard look kept.seen --show compare --head 2,4 -o two-heads.svg
     """
     from regard.viewer.figure.subplots import check_format
+    from regard.viewer.page.opening import opening
     from regard.viewer.selection import choose, run_of, values_of
     from regard.views import ViewOptions
 
@@ -121,6 +125,15 @@ def look(
     page = output is not None and output.suffix.lower() in PAGES
     if output is not None and not page:
         check_format(output)
+    inches = _width(width)
+    chosen = {"show": show, "kind": kind, "layer": layer, "head": "" if head == "mean" else head}
+    refuse_unused(
+        folder, output, serve=serve, as_json=as_json, port=port, width=width,
+        of_file={"show": show, "hypothesis": hypothesis != 1, **chosen, "step": step is not None,
+                 "pieces": pieces, "values": values},
+        of_model={"target": target is not None, "measure": measure != "weights", "why": why,
+                  "set": changes, "threads": threads is not None, "graph": graph is not None},
+    )  # fmt: skip
     every = page or serve or bool(show)
     options = ViewOptions(target, measure, None if every else hypothesis, why, folder)
     if folder.startswith("hf:"):
@@ -136,10 +149,12 @@ def look(
         source = _of_folder(folder, loaded, options)
     if serve or (page and output is not None):
         view = source(inputs or [])
+        state = opening(view, hypothesis=hypothesis, show=show, kind=kind, layer=layer, head=head,
+                        row=step, words=not pieces, values=values)  # fmt: skip
         if serve:
-            serve_view(view, port)
+            serve_view(view, port or 0, state)
         elif output is not None:
-            put_page(view, output, as_json=as_json)
+            put_page(view, output, as_json=as_json, state=state)
         return
     for number, view in enumerate(map(source, [[one] for one in inputs or []] or [[]]), 1):
         run = run_of(view, hypothesis)
@@ -149,9 +164,10 @@ def look(
             path = output.with_stem(f"{output.stem}-{number}")
         if path is not None:
             put_figure(view, run, panels, path, words=not pieces, values=values,
-                       width=_width(width))  # fmt: skip
+                       width=inches)  # fmt: skip
         if as_json:
-            found = values_of(view, view.runs[run], panels, words=not pieces)
+            named = any(chosen.values()) or step is not None or pieces
+            found = values_of(view, view.runs[run], panels, words=not pieces, weights=named)
             emit({**found, "file": None if path is None else str(path)})
         elif path is None:
             put_terminal(view, run, panels, words=not pieces, values=values)
@@ -212,7 +228,16 @@ def _not_trained(
 
 
 def _width(text: str) -> float | str | None:
+    """Inches, or a name that is checked where it is drawn.
+
+    Raises:
+        RequestError: not a number of inches that a figure can have.
+    """
+    from regard.viewer.figure.subplots import check_width
+
     try:
-        return float(text) if text else None
+        width: float | str | None = float(text) if text else None
     except ValueError:
-        return text
+        width = text
+    check_width(width)
+    return width

@@ -1,9 +1,11 @@
 """A view that can be drawn: as a page, a `.seen` file, a figure, a text for the terminal."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from regard.errors import RequestError
 from regard.system.files import replace_file
 from regard.views import View
 
@@ -13,6 +15,9 @@ if TYPE_CHECKING:
     from regard.viewer.page.live import Live
 
 __all__ = ["DrawableView", "drawable"]
+
+PAGES = (".html", ".htm")
+FIGURES = (".png", ".pdf", ".svg")
 
 
 @dataclass(frozen=True, repr=False)
@@ -35,10 +40,13 @@ class DrawableView(View):
             precision: of heads of more than 2^15 weights, keep n steps of each row's largest
                 weight s, off by at most s / 2n: 8 to 64, or 200. The file says by how much it is
                 off.
+
+        Raises:
+            RequestError: the file's ending is that of a page or a figure.
         """
         from regard.viewer.seen_file.file import dump
 
-        target = Path(path)
+        target = _ending(path, (".seen",), ".save")
         content = dump(self, code=code, top_k=top_k, precision=precision)
         replace_file(target, lambda beside: beside.write_bytes(content))
         return target
@@ -50,16 +58,21 @@ class DrawableView(View):
         code: str | None = None,
         top_k: int | None = None,
         precision: int = 25,
+        state: Mapping[str, Any] | None = None,
     ) -> Path:
         """Write one self-contained HTML file that opens anywhere, without a network.
 
         Args:
             code, top_k, precision: as in `save`; of large heads a page keeps less.
+            state: what it opens with, as `viewer.page.opening.opening` makes it.
+
+        Raises:
+            RequestError: the file's ending is neither .html nor .htm.
         """
         from regard.viewer.page.html import page
 
-        target = Path(path)
-        content = page(self, code=code, top_k=top_k, precision=precision)
+        target = _ending(path, PAGES, ".page")
+        content = page(self, code=code, top_k=top_k, precision=precision, state=state)
         replace_file(target, lambda beside: beside.write_bytes(content))
         return target
 
@@ -68,7 +81,7 @@ class DrawableView(View):
 
         Args:
             port: 0 takes one that is free.
-            options: those of `save`.
+            options: those of `save`, and `state` as of `page`.
         """
         from regard.viewer.page.live import Live
 
@@ -101,6 +114,22 @@ class DrawableView(View):
         from regard.viewer.page.frame import framed
 
         return framed(self.html())
+
+
+def _ending(path: str | Path, known: tuple[str, ...], method: str) -> Path:
+    """The path, unless its ending is that of a file that another method writes."""
+    target = Path(path)
+    ending = target.suffix.lower()
+    others = {
+        ".seen": ".save",
+        **dict.fromkeys(PAGES, ".page"),
+        **dict.fromkeys(FIGURES, ".figure"),
+    }
+    if ending in known or ending not in others:
+        return target
+    raise RequestError(
+        f"{target}: {method} writes {' or '.join(known)}; expected {others[ending]}({str(path)!r})"
+    )
 
 
 def drawable(view: View) -> DrawableView:

@@ -25,7 +25,7 @@ def run_of(view: View, hypothesis: int) -> int:
         RequestError: there is none of that number.
     """
     numbers = [run.number for run in view.runs]
-    if hypothesis in numbers and len(set(numbers)) == len(numbers):
+    if hypothesis >= 1 and hypothesis in numbers and len(set(numbers)) == len(numbers):
         return numbers.index(hypothesis)
     if not 1 <= hypothesis <= len(view.runs):
         raise RequestError(f"there is no hypothesis {hypothesis}: there are {len(view.runs)}")
@@ -74,10 +74,14 @@ def choose(
 
 
 def values_of(
-    view: View, run: Run, panels: Sequence[Panel], *, words: bool = True
+    view: View, run: Run, panels: Sequence[Panel], *, words: bool = True, weights: bool = False
 ) -> dict[str, Any]:
-    """Plain values: the words and the weights of what is shown, or what the task says of it."""
-    if run.result:
+    """Plain values: the words and the weights of what is shown, or what the task says of it.
+
+    Args:
+        weights: give the weights beside what the task says: some of them were asked for.
+    """
+    if run.result and not weights:
         return dict(run.result)
     made: dict[str, Any] = {
         "input": run.input, "output": run.output, "score": run.score, "hypothesis": run.number,
@@ -92,15 +96,15 @@ def values_of(
         rows = found.rows if panel.row is None else found.rows[panel.row - 1 : panel.row]
         if not made["pictures"]:
             made |= {"rows": rows, "columns": found.columns}
-        for number, weights in zip(heads, found.weights, strict=True):
-            own = relative(one, weights)
+        for number, values in zip(heads, found.weights, strict=True):
+            own = relative(one, values)
             own = own if panel.row is None else own[panel.row - 1 : panel.row]
             made["pictures"].append({
                 "attention": one.name, "layer": one.layer,
                 "head": MEAN if number is None else number,
                 "weights": [[round(float(w), 5) for w in line] for line in own],
             })  # fmt: skip
-    return made
+    return made | run.result
 
 
 def _values(view: View, run: Run, show: str) -> list[Panel]:
@@ -157,7 +161,7 @@ def _layers(view: View, run: Run, kind: str, layer: str) -> list[int]:
         return places[-1:]
     if layer == ALL:
         return places
-    if not layer.isdigit():
+    if not layer.isdecimal():
         raise RequestError(f"--layer: expected a number from 1 up, or all; got {layer!r}")
     found = [m for m in places if view.maps[m].layer == int(layer)]
     if not found:

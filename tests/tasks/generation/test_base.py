@@ -98,6 +98,11 @@ def test_what_each_output_must_and_must_not_have(task, echo):
     assert "fits what is asked" in none[0].refused
     with pytest.raises(RequestError, match="cannot write 'Ω'"):
         task.predict(echo, ["a"], beam, BOTH, bad_words=[["Ω"]])
+    for unwritable in ("Ω", "a Ω", " "):
+        with pytest.raises(RequestError, match=f"prefix: the model cannot write '{unwritable}'"):
+            task.predict(echo, ["a", "b"], beam, BOTH, prefix=[None, unwritable])
+    free = task.predict(echo, ["a b"], beam, BOTH)[0].output
+    assert task.predict(echo, ["a b"], beam, BOTH, prefix=[""])[0].output == free
 
 
 def test_examples_are_predicted_from_their_tokens(task, echo):

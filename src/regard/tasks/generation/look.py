@@ -12,6 +12,7 @@ from regard.data.ragged import RaggedIds
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RequestError, nearest
 from regard.protocols import BOS, EOS
+from regard.tasks.generation.options import token_ids
 from regard.tasks.loaded_model import LoadedModel, name_of, view_of
 from regard.views import Axis, Map, MapPanel, Run, View, axis_of
 from regard.views.numbers import decimal
@@ -209,7 +210,7 @@ def _decoded(
     source, words = side(loaded.tokenizers["source"], text, "input")
     ids = torch.tensor([source], device=next(model.parameters()).device)
     kinds = kinds_of(model)
-    start = [goal.encode(prefix).ids] if prefix else None
+    start = [token_ids(goal, "prefix", prefix)] if prefix else None
     decoder = loaded.with_decoder(n_best, **overrides).decoder
     # What `predict` keeps to.
     rules = loaded.task.rules(RaggedIds.rows([source[:-1]]), loaded.tokenizers, decoder)

@@ -9,7 +9,7 @@ from regard.decode.rules.avoid import Avoid
 from regard.errors import RequestError
 from regard.protocols import UNK
 
-__all__ = ["Spelling", "check_wishes", "wishes"]
+__all__ = ["Spelling", "check_wishes", "token_ids", "wishes"]
 
 Spelling = Tokenizer | OwnWords
 """What writes outputs: a vocabulary, for one input perhaps with words of its own."""
@@ -24,10 +24,13 @@ def check_wishes(count: int, asked: Mapping[str, Any], spelling: Callable[[int],
     for name, own in asked.items():
         if own is not None and len(own) != count:
             raise RequestError(f"expected {name} for each of {count} inputs, got {len(own)}")
+    for number, begin in enumerate(asked.get("prefix") or ()):
+        if begin:
+            token_ids(spelling(number), "prefix", begin)
     for name in ("force_words", "bad_words"):
         for number, some in enumerate(asked.get(name) or ()):
             for phrase in some:
-                _ids(spelling(number), name, phrase)
+                token_ids(spelling(number), name, phrase)
 
 
 def wishes(
@@ -39,10 +42,13 @@ def wishes(
     """Per-input decoding constraints in the form that a decoder takes."""
     told: dict[str, Any] = {}
     if prefix is not None:
-        told["prefix"] = [spelling(n).encode(p or "").ids for n, p in enumerate(prefix)]
+        told["prefix"] = [
+            token_ids(spelling(n), "prefix", p) if p else [] for n, p in enumerate(prefix)
+        ]
     if force_words is not None:
         told["force_words"] = [
-            [_ids(spelling(n), "force_words", p) for p in own] for n, own in enumerate(force_words)
+            [token_ids(spelling(n), "force_words", p) for p in own]
+            for n, own in enumerate(force_words)
         ]
     if bad_words:
         first = spelling(0)
@@ -52,13 +58,18 @@ def wishes(
             one = spelling(n) if own else common
             extra = one.added() if isinstance(one, OwnWords) else []
             every = [*spelled, *extra] if extra else spelled
-            letters.append(["".join(every[i] for i in _ids(one, "bad_words", p)) for p in own])
+            letters.append(["".join(every[i] for i in token_ids(one, "bad_words", p)) for p in own])
             added.append(extra)
         told["rules"] = [Avoid(letters, spelled, added)]
     return told
 
 
-def _ids(spelling: Spelling, name: str, phrase: str) -> list[int]:
+def token_ids(spelling: Spelling, name: str, phrase: str) -> list[int]:
+    """The token ids of a text that an output must or must not have.
+
+    Raises:
+        RequestError: the model cannot write it, or some of its letters.
+    """
     ids = spelling.encode(phrase).ids
     if not ids or UNK in ids:
         raise RequestError(f"{name}: the model cannot write {phrase!r}; give words it can write")

@@ -20,7 +20,17 @@ if TYPE_CHECKING:
 
     from regard.views.picture import Picture
 
-__all__ = ["COLUMN", "FORMATS", "PAGE", "WIDTHS", "Subplot", "alignment", "check_format", "grid"]
+__all__ = [
+    "COLUMN",
+    "FORMATS",
+    "PAGE",
+    "WIDTHS",
+    "Subplot",
+    "alignment",
+    "check_format",
+    "check_width",
+    "grid",
+]
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +38,8 @@ COLUMN, PAGE = 3.35, 6.9
 """Inches: one column and the whole width of a two-column paper."""
 
 WIDTHS = {"column": COLUMN, "page": PAGE}
+WIDEST = 100
+"""Inches: a figure may be so wide; at 300 dots per inch a PNG has 30,000 columns then."""
 FORMATS = (".pdf", ".png", ".svg")
 
 
@@ -123,14 +135,22 @@ def _draw(
     return figure
 
 
-def _inches(width: float | str | None) -> float | None:
+def check_width(width: float | str | None) -> None:
+    """Refuse a width that no figure can have, before anything is computed.
+
+    Raises:
+        RequestError: neither a name of `WIDTHS` nor 1 to `WIDEST` inches.
+    """
     if isinstance(width, str):
         if width not in WIDTHS:
             raise RequestError(f"width: inches, or {' or '.join(WIDTHS)}; got {width!r}")
-        return WIDTHS[width]
-    if width is not None and width < 1:
-        raise RequestError(f"width: expected at least 1 inch, got {width}")
-    return width
+    elif width is not None and not 1 <= width <= WIDEST:  # also not a number
+        raise RequestError(f"width: expected 1 to {WIDEST} inches, got {width}")
+
+
+def _inches(width: float | str | None) -> float | None:
+    check_width(width)
+    return WIDTHS[width] if isinstance(width, str) else width
 
 
 def _save(figure: "Figure", path: Path) -> None:

@@ -88,7 +88,7 @@ VIEWS.push({
       d.top = roundTop(size);
       figures.push(small(d, "A − B: blue where A looks more, orange where B does", width));
       const words = p.rows.labels.join(" ") === q.rows.labels.join(" ") && p.cols.labels.join(" ") === q.cols.labels.join(" ");
-      told = `On average ${percent(apart / max(p.R, 1))} of a row's weight lies elsewhere.${words ? "" : " The words are not the same: places are compared."}`;
+      told = `On average ${percent(apart / max(p.R, 1))} of a row's weight lies elsewhere.${words ? "" : " Words differ: places are compared."}`;
     } else told = `No difference can be drawn: A is ${p.R} × ${p.C}, B is ${q.R} × ${q.C}.`;
     board.page(make("div", { class: "bar" }, chooser("a", a), chooser("b", b),
       make("button", { click: () => change({ a: pinText(b), b: pinText(a) }) }, "swap")),

@@ -3,6 +3,7 @@
 import base64
 import html
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
@@ -64,18 +65,21 @@ def style() -> str:
     return _file("page.css")
 
 
-def page(view: View, *, live: bool = False, **options: Any) -> bytes:
+def page(
+    view: View, *, live: bool = False, state: Mapping[str, Any] | None = None, **options: Any
+) -> bytes:
     """The page's bytes.
 
     Args:
         live: it may ask the address it came from for exact tiles; else it may ask nothing.
+        state: what it opens with; see `viewer.page.opening`.
         options: those of `DrawableView.save`.
     """
     if not view.maps:
         return _plain(view)
     view = replace(view, runs=[run for run in view.runs if run.maps])  # others have no picture
     data = base64.b64encode(dump(view, **({"precision": PRECISION} | options)))
-    texts = {"WHATS": WHATS, "MEASURES": MEASURES, "KEYS": KEYS, "LIVE": live}
+    texts = {"WHATS": WHATS, "MEASURES": MEASURES, "KEYS": KEYS, "LIVE": live, "OPEN": state or {}}
     before, after = _file("page.html").split("@DATA@")
     sound = any(axis.kind == "audio" for axis in view.axes)
     if sound:

@@ -119,7 +119,7 @@ function drawBeam() {
   }
   const word = (one, k) => make("span", { class: `step${one.i === state.run && k === state.row && state.words ? " mine" : ""}`, dir: "auto", click: () => change({ run: one.i, row: k, col: -1, words: 1 }) }, one.words[k]);
   const span = (one, from, to) => one.words.slice(from, to).flatMap((_, k) => [word(one, from + k), " "]);
-  const leaf = (one, from) => make("li", { role: "treeitem" }, make("button", { "aria-pressed": String(one.i === state.run), title: `hypothesis ${one.run.number}, score ${decimal(one.run.score ?? NaN, 3)}: ${one.run.output}`, click: (e) => e.target.className.startsWith("step") || change({ run: one.i }) },
+  const leaf = (one, from) => make("li", { role: "treeitem" }, make("button", { "aria-pressed": String(one.i === state.run), title: `hypothesis ${one.run.number}, score ${decimal(+one.run.score, 3)}: ${one.run.output}`, click: (e) => e.target.className.startsWith("step") || change({ run: one.i }) },
     make("b", {}, `${one.run.number} `), ...span(one, from), make("small", {}, one.run.score == null ? "" : decimal(one.run.score))));
   const branch = (group, from) => {
     if (group.length === 1) return [leaf(group[0], from)];
@@ -238,7 +238,7 @@ function fail(error) {
 
 async function openFile(source) {
   file = await File.open(source);
-  if (!file.runs.length || !file.runs.some((run) => run.maps.length)) throw new Error("There is no attention in this file.");
+  if (!file.runs.length || !file.runs.some((run) => run.maps.length)) throw new Error("No attention is in this file.");
   $("title").textContent = document.title = file.head.title || "attention";
   readAddress();
   await refresh();

@@ -4,7 +4,7 @@ const { max, min, floor, abs, round, ceil } = Math;
 const rootElement = document.documentElement;
 const listen = (target, events) => Object.entries(events).forEach((one) => target.addEventListener(...one));
 const $ = (id) => document.getElementById(id);
-const { WHATS, MEASURES, KEYS, LIVE } = JSON.parse($("texts").textContent);
+const { WHATS, MEASURES, KEYS, LIVE, OPEN } = JSON.parse($("texts").textContent);
 
 function make(tag, attributes = {}, ...inside) {
   const node = document.createElement(tag);
@@ -20,7 +20,7 @@ const option = (value, text, chosen) => make("option", { value, selected: chosen
 
 const FRESH = {
   run: 0, at: 0, head: "mean", view: "", words: 1, values: 0, row: -1, col: -1, zoom: 0,
-  sort: "layer", filter: "", on: "", pins: "", a: "", b: "", both: 0, theme: "", table: 0, place: "",
+  sort: "layer", filter: "", on: "", pins: "", a: "", b: "", both: 0, theme: "", table: 0, place: "", ...OPEN,
 };
 const state = { ...FRESH };
 let file = null;

@@ -37,7 +37,7 @@ VIEWS.push({
     const shown = make("canvas", { width: canvas.width, height: canvas.height, class: "pixels", role: "img", "aria-label": "features by places" });
     shown.getContext("2d").drawImage(canvas, 0, 0);
     shown.style.cssText = `width:${p.C * 52}px;height:${max(many.length * 3, 160)}px`;
-    board.page(scrubber(p), make("p", { class: "soft" }, `${many.length} features from top to bottom; each has weights of its own`), names, shown);
+    board.page(scrubber(p), make("p", { class: "soft" }, `${many.length} features from top to bottom, each with its own weights`), names, shown);
   },
 });
 
