@@ -1,7 +1,7 @@
 """Which parts can be combined: other combinations are an error that names both parts.
 
-Parts declare their properties in class attributes (or properties); nothing here names a class. All
-declarations are optional; a part without them is not checked.
+Parts declare their properties in class attributes, in properties, or in `__init__`; nothing here
+names a class. All declarations are optional; a part without them is not checked.
 
     per_feature   score, select, read: works on (*batch, Q, K, D), one number per feature
     one_hot       select: its weights choose one key; read: it needs such weights
@@ -20,8 +20,9 @@ from typing import Any
 
 from regard.errors import RequestError
 
-__all__ = ["check", "check_heads", "heads_of", "turns_only"]
+__all__ = ["check", "check_heads", "heads_of", "takes_features", "turns_only"]
 
+_OWN = ("regard.attention.", "builtins")
 _SAID = ("per_feature", "one_hot", "log_space", "turns", "feature_dim", "aligns")
 
 
@@ -73,7 +74,15 @@ def heads_of(part: Any) -> int | None:
 
 def turns_only(position: Any) -> bool:
     """Whether a position changes queries and keys but not scores, so kernels can ignore it."""
-    return not getattr(type(position), "biases", True)
+    kind = type(position)
+    if hasattr(kind, "biases"):
+        return not position.biases
+    return not getattr(position, "__dict__", {}).get("biases", True)
+
+
+def takes_features(score: Any) -> bool:
+    """Whether a score looks at features of a carry."""
+    return bool(_says(score, "feature_dim"))
 
 
 def _features(score: Any, select: Any, read: Any) -> str | None:
@@ -142,12 +151,12 @@ def _carries(score: Any, select: Any, carry: Any) -> str | None:
             f"{_name(carry)} carries one number a pair but {_name(score)} gives one a feature; "
             "leave the carry out, or take a score such as Additive"
         )
-    if getattr(select, "sums", None) == "over queries":
+    if _says(select, "sums") == "over queries":
         return (
             f"{_name(carry)} keeps the hypotheses of one step apart but {_name(select)} shares "
             "weights out between them; leave the carry out, or select over keys"
         )
-    shown = getattr(carry, "feature_dim", None)
+    shown = _says(carry, "feature_dim", None)
     if needs and shown is not None and shown != needs:
         return (
             f"{_name(score)} looks at {needs} feature(s) of a carry but {_name(carry)} shows "
@@ -158,9 +167,14 @@ def _carries(score: Any, select: Any, carry: Any) -> str | None:
 
 @cache
 def _asks(kinds: tuple[type, ...]) -> bool:
-    """Whether parts of these classes declare anything; cached, because most do not."""
+    """Whether parts of these classes may declare anything; cached, because most do not.
+
+    Those of this package declare in their classes; others may do it in `__init__` as well.
+    """
     return any(
-        any(hasattr(kind, name) for name in _SAID) or getattr(kind, "sums", None) == "over queries"
+        not kind.__module__.startswith(_OWN)
+        or any(hasattr(kind, name) for name in _SAID)
+        or getattr(kind, "sums", None) == "over queries"
         for kind in kinds
     )
 
@@ -168,12 +182,19 @@ def _asks(kinds: tuple[type, ...]) -> bool:
 @cache
 def _asks_score(kinds: tuple[type, ...]) -> bool:
     """Whether scores of this class may declare anything."""
-    return any(hasattr(kind, "per_feature") or hasattr(kind, "feature_dim") for kind in kinds)
+    return any(
+        not kind.__module__.startswith(_OWN)
+        or hasattr(kind, "per_feature")
+        or hasattr(kind, "feature_dim")
+        for kind in kinds
+    )
 
 
-def _says(part: Any, name: str) -> Any:
-    """An attribute that the class of a part declares; False where it does not."""
-    return hasattr(type(part), name) and getattr(part, name)
+def _says(part: Any, name: str, otherwise: Any = False) -> Any:
+    """What a part declares, in its class or in `__init__`."""
+    if hasattr(type(part), name):
+        return getattr(part, name)
+    return getattr(part, "__dict__", {}).get(name, otherwise)
 
 
 def _name(part: Any) -> str:

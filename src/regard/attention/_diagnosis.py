@@ -5,6 +5,7 @@ checked one by one, and the first mismatch becomes one sentence. If there is non
 another cause and is raised unchanged.
 """
 
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention._combinations import heads_of
+from regard.attention._part_kinds import wrong_kind
 from regard.attention.call import Call
 from regard.attention.mask import Mask
 from regard.attention.mask.base import _Not, _Pair
@@ -35,7 +37,9 @@ def refuse(call: Call) -> None:
     if torch.compiler.is_compiling():
         return
     with torch.no_grad():
-        for problem in (_tensors, _batch, _heads, _places, _mask, _state, _alike, _parts):
+        for problem in (
+            _kinds, _tensors, _batch, _heads, _places, _mask, _state, _alike, _parts, _inference,
+        ):  # fmt: skip
             reason = problem(call)
             if reason is not None:
                 raise RequestError(reason)
@@ -74,6 +78,29 @@ def refuse_projection(layer: nn.Module, projection: nn.Module, x: object) -> Non
             f"{name} expected a {what} of (*batch, n, {size}), got {tuple(x.shape)}; sizes are "
             "given when the layer is built"
         )
+
+
+def _inference(call: Call) -> str | None:
+    """Autograd keeps no tensors that were made in inference mode."""
+    if "nference tensor" in str(sys.exc_info()[1]):
+        return (
+            "attend with gradients expected tensors that autograd may keep, got some that were "
+            "made in torch.inference_mode(); call it in torch.no_grad(), or remember the keys again"
+        )
+    return None
+
+
+def _kinds(call: Call) -> str | None:
+    slots = ("score", "position", "select", "read", "carry")
+    return next(
+        (
+            problem
+            for slot in slots
+            if (part := getattr(call, slot)) is not None
+            and (problem := wrong_kind("attend", slot, part)) is not None
+        ),
+        None,
+    )
 
 
 def _tensors(call: Call) -> str | None:

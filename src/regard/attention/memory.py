@@ -31,6 +31,11 @@ class _Room:
         """How many keys fit in the buffers."""
         return self.buffers[0].shape[-2]
 
+    @property
+    def frozen(self) -> bool:
+        """Whether nothing may be written here: buffers of inference mode, outside of it."""
+        return not torch.is_inference_mode_enabled() and self.buffers[0].is_inference()
+
 
 @dataclass(frozen=True)
 class Memory:
@@ -78,7 +83,8 @@ class Memory:
 
         Without gradients the new one may use spare room in the old one's buffer, so a cache of T
         steps costs O(T) copies instead of O(T^2). Therefore a memory can be extended only once: a
-        second time would overwrite the data of the first result.
+        second time would overwrite the data of the first result. What was made in inference mode
+        is copied once where it is extended outside of it.
 
         Shapes:
             key (*batch, [head,] N, key_dim), value (*batch, [head,] N, value_dim)
@@ -114,7 +120,7 @@ class Memory:
                 f"this memory of {old} keys was already extended (its buffer holds "
                 f"{room.used}); append to the newest memory, or branch with .select first"
             )
-        if room is None or room.kinds != kinds or room.capacity < new:
+        if room is None or room.kinds != kinds or room.capacity < new or room.frozen:
             capacity = max(2 * old, new, 16)
             if room is not None:
                 room.used = new  # the old chain ends here, whoever holds it

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from regard.attention._combinations import check, check_heads
 from regard.attention._diagnosis import RAW, refuse_keys, refuse_projection
+from regard.attention._part_kinds import check_kinds
 from regard.attention.call import Attended
 from regard.attention.carry import Carry, CarryState
 from regard.attention.declaring import Declaring
@@ -66,6 +67,11 @@ class Attention(Declaring):
     ) -> None:
         super().__init__()
         self.declare(role, batch_axes)
+        mask = as_mask(mask) if isinstance(mask, Tensor) else mask
+        check_kinds(
+            type(self).__name__, score=score, position=position, mask=mask, select=select,
+            read=read, carry=carry,
+        )  # fmt: skip
         self.score = ScaledDot() if score is None else score
         self.position = position
         self.mask = mask
@@ -213,6 +219,13 @@ class MultiHead(Declaring):
         head_dim = dim // heads if head_dim is None else head_dim
         value_head_dim = head_dim if value_head_dim is None else value_head_dim
         key_dim = dim if key_dim is None else key_dim
+        given: object = attention
+        if not isinstance(given, Attention | None):
+            made = given.__name__ if isinstance(given, type) else type(given).__name__
+            raise RequestError(
+                f"MultiHead expected an Attention for its heads, got {made}; put parts into one: "
+                "MultiHead(dim, heads, Attention(score=...))"
+            )
         self.attention = Attention(role=role) if attention is None else attention
         if batch_axes is None and not role:
             batch_axes = self.attention.batch_axes

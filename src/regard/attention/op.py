@@ -8,6 +8,7 @@
 Axes, everywhere and in this order: batch, heads, query, key, dim (B H Q K D in comments).
 """
 
+import torch
 from torch import Tensor
 
 from regard.attention import recording
@@ -17,6 +18,7 @@ from regard.attention._kernels.dispatch import choose
 from regard.attention.call import Attended, Call
 from regard.attention.carry import Carry, CarryState
 from regard.attention.mask import Edges, Mask, as_mask
+from regard.attention.mask.base import integers
 from regard.attention.memory import Memory
 from regard.attention.position import Position
 from regard.attention.read import Read, WeightedSum
@@ -62,7 +64,8 @@ def attend(
 
     Shapes:
         query (*batch, Q, query_dim), key (*batch, K, key_dim), value (*batch, K, value_dim),
-        mask (*batch, Q, K) or what broadcasts to it; context (*batch, Q, value_dim)
+        mask (*batch, Q, K) or what broadcasts to it; context (*batch, Q, value_dim). Queries and
+        keys have one dtype (but under autocast); the context has that of the values
 
     Returns:
         `Attended(context, weights, log_prob, state)`; a row without allowed keys reads zeros and
@@ -94,11 +97,15 @@ def attend(
                 f"attend expected a value for each key, got keys {tuple(key.shape)} "
                 f"and values {tuple(value.shape)}"
             )
+        if query.dtype != key.dtype:
+            _refuse_dtypes(query, key)
         check(score, select, read, position, carry)
         if mask is not None:
             mask.check_shape(query.shape[-2], key.shape[-2])
         if at is None:
             at = key.shape[-2] - query.shape[-2]
+        elif type(at) is not int:
+            _check_position(at)
         if position is not None and turns_only(position):
             keys = score.prepare(key) if prepared is None else prepared
             query, prepared = position.before(query, keys, at=at)
@@ -122,6 +129,31 @@ def attend(
     if need_weights or attended.weights is None:
         return attended
     return Attended(attended.context, None, attended.log_prob, attended.state)
+
+
+def _refuse_dtypes(query: Tensor, key: Tensor) -> None:
+    """Refuse queries and keys of two dtypes; under autocast each part converts its own."""
+    if not torch.is_autocast_enabled(query.device.type):
+        raise RequestError(
+            f"attend expected queries and keys in one dtype, got {_dtype(query)} and "
+            f"{_dtype(key)}; convert with .to(dtype) (values may have another dtype, which is "
+            "the context's)"
+        )
+
+
+def _check_position(at: object) -> None:
+    """Refuse a position that is no whole number."""
+    if isinstance(at, Tensor):
+        integers("attend expected at, the position of the first query,", "(*batch)", at)
+    elif not isinstance(at, int | torch.SymInt):
+        raise RequestError(
+            "attend expected at, the position of the first query, as an int, or as a tensor of "
+            f"integers (*batch), got {at!r}"
+        )
+
+
+def _dtype(x: Tensor) -> str:
+    return str(x.dtype).removeprefix("torch.")
 
 
 def _counts(call: Call) -> int | Tensor:

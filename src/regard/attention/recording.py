@@ -47,6 +47,7 @@ class Seen(Mapping[str, Record]):
         self._only, self._top_k, self._dtype, self._shelf = only, top_k, dtype, shelf
         self._records: dict[str, Record] = {}
         self._labels: list[tuple[str, Any, Any]] = []
+        self._roles: list[tuple[str, str]] = []
 
     def __getitem__(self, name: str) -> Record:
         try:
@@ -120,7 +121,7 @@ class Seen(Mapping[str, Record]):
         """Write down one call of an attention that is not this package's."""
         if name not in self._records:
             batch = () if edges is not None else _UNDECLARED
-            self._records[name] = Record(name, heads, role=role, batch=batch)
+            self._records[name] = Record(name, heads, role=self._role(name, role), batch=batch)
         record = self._records[name]
         if edges is not None:
             record.edges.append(edges)
@@ -151,8 +152,13 @@ class Seen(Mapping[str, Record]):
             own = Record(name, False, features=features)
             if isinstance(owner, Declaring):
                 own.heads, own.role, own.batch = owner.head_axis, owner.role, owner.batch_axes
+            own.role = self._role(name, own.role)
             self._records[name] = own
         return self._records[name]
+
+    def _role(self, name: str, declared: str) -> str:
+        """What `label` said of this attention, or else what it declares."""
+        return next((role for only, role in reversed(self._roles) if fnmatch(name, only)), declared)
 
     def _step(self, record: Record, step: Tensor | TopKWeights | DiskWeights | LazyWeights) -> None:
         record.kept.append(step)
@@ -176,6 +182,8 @@ class Seen(Mapping[str, Record]):
         if role is not None and role not in ROLES:
             raise RequestError(f"no attention has the role {role!r}; {nearest(role, ROLES)}")
         self._labels.append((only, rows, columns))
+        if role is not None:
+            self._roles.append((only, role))
         for name, record in self._records.items():
             if role is not None and fnmatch(name, only):
                 record.role = role

@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from regard.attention.constant_tables import ConstantTables
 from regard.errors import RequestError, nearest
 
 __all__ = ["LAYOUTS", "LearnedPositions", "Sinusoid", "sinusoid"]
@@ -35,7 +36,7 @@ def sinusoid(length: int, dim: int, layout: str = "interleaved") -> Float[Tensor
     return table[:, :dim].to(torch.get_default_dtype())
 
 
-class Sinusoid(nn.Module):
+class Sinusoid(ConstantTables):
     """Adds the sinusoid table, which has no parameters and grows as needed.
 
     Shapes:
@@ -56,9 +57,14 @@ class Sinusoid(nn.Module):
         """Add positions at, at + 1, ..."""
         end = _last(at) + x.shape[-2]
         if end > len(self.table):
-            table = sinusoid(max(end, 2 * len(self.table)), self.dim, self.layout)
-            self.table = table.to(self.table)
-        return x + _rows(self.table, at, x.shape[-2]).to(x.dtype)
+            with torch.inference_mode(False):  # training goes on with it
+                table = sinusoid(max(end, 2 * len(self.table)), self.dim, self.layout)
+                self.table = table.to(self.table)
+        return x + _rows(self.table, at, x.shape[-2]).to(x)  # wherever `assign=True` left it
+
+    def constant(self, name: str, like: Tensor) -> Tensor:
+        """The table, of as many rows."""
+        return sinusoid(len(like), self.dim, self.layout)
 
     def extra_repr(self) -> str:
         """Say the size and the layout."""

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from torch import Tensor
 
+from regard.attention._combinations import takes_features
 from regard.attention.call import Attended, Call
 from regard.attention.carry import CarryState
 from regard.attention.mask import Edges
@@ -37,7 +38,7 @@ def parts(call: Call, *, stream: bool) -> Attended:
     state, features = call.state, None
     if call.carry is not None:
         state = call.carry.start(query, key) if state is None else state
-        features = call.carry.features(state) if _takes_features(call.score) else None
+        features = call.carry.features(state) if takes_features(call.score) else None
     if stream:
         assert isinstance(call.score, StreamLike)
         scores = (
@@ -85,7 +86,3 @@ def _aligned(
         return weights, None, None
     weights, alignment = select.align(scores, state.value, mask, energies)
     return weights, None, replace(state, value=alignment)
-
-
-def _takes_features(score: object) -> bool:
-    return getattr(score, "features", None) is not None

@@ -66,7 +66,8 @@ class Sdpa:
         if call.mask is not None:
             # SDPA's own causal flag is aligned at the top left, ours at the position `at`.
             if type(call.mask) is Causal and call.mask.left is None and isinstance(call.at, int):
-                causal = call.at == 0 and queries == keys and queries > 1
+                if call.at == 0 and queries == keys and queries > 1:
+                    causal = True  # a branch: SDPA takes no symbolic bool of a compiled graph
                 needed = not causal and call.at < keys - 1
             else:
                 needed = True

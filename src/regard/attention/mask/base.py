@@ -148,10 +148,17 @@ class Dense(Mask):
     Shapes:
         allowed (*batch, Q, K), or what broadcasts to it; the mask the same
 
+    Raises:
+        RequestError: for anything but a bool tensor.
+
     Source: none in particular.
     """
 
     allowed: Bool[Tensor, "..."]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.allowed, Tensor) or self.allowed.dtype != torch.bool:
+            raise _no_mask(self.allowed, "Dense expected")
 
     def dense(
         self, queries: int, keys: int, *, at: int | Tensor, device: torch.device
@@ -251,11 +258,53 @@ def as_mask(mask: "Mask | Tensor | None") -> Mask:
         return mask
     if isinstance(mask, Tensor) and mask.dtype == torch.bool:
         return Dense(mask)
-    got = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
-    raise RequestError(
-        f"a mask is a bool tensor (True = may be looked at) or a Mask such as Lengths(lengths), "
-        f"got {got}; a padding mask with True = padding is inverted with ~"
+    raise _no_mask(mask, "a mask is", " or a Mask such as Lengths(lengths)")
+
+
+def _no_mask(given: object, expected: str, more: str = "") -> RequestError:
+    got = given.dtype if isinstance(given, Tensor) else type(given).__name__
+    return RequestError(
+        f"{expected} a bool tensor (True = may be looked at){more}, got {got}; "
+        "a padding mask with True = padding is inverted with ~"
     )
+
+
+def integers(expected: str, shape: str, x: object) -> None:
+    """Refuse what is no tensor of integers.
+
+    Args:
+        expected: how the sentence begins: what was expected as integers.
+        shape: that of the tensor, in words.
+
+    Raises:
+        RequestError: it is another thing, or its numbers are not whole.
+    """
+    if not isinstance(x, Tensor):
+        raise RequestError(
+            f"{expected} as a tensor of integers {shape}, got {type(x).__name__}; "
+            "torch.as_tensor makes one of lists and of NumPy arrays"
+        )
+    if x.dtype.is_floating_point or x.dtype.is_complex or x.dtype == torch.bool:
+        raise RequestError(
+            f"{expected} as integers {shape}, got {shown(x)}; .long() makes them whole"
+        )
+
+
+def shown(x: object) -> str:
+    """A tensor's dtype and shape, or what else it is."""
+    if not isinstance(x, Tensor):
+        return type(x).__name__
+    return f"{str(x.dtype).removeprefix('torch.')} {tuple(x.shape)}"
+
+
+def whole(expected: str, x: object) -> None:
+    """Refuse fractions and texts as a count of keys.
+
+    Raises:
+        RequestError: begins with what was expected.
+    """
+    if isinstance(x, float | str):
+        raise RequestError(f"{expected} as a whole number, got {x!r}")
 
 
 def take(x: Tensor, index: Int[Tensor, "..."]) -> Tensor:

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from regard.attention.mask.base import FAR, Mask, offsets
+from regard.attention.mask.base import FAR, Mask, offsets, whole
 from regard.errors import RequestError
 
 __all__ = ["Causal", "Window"]
@@ -25,7 +25,7 @@ class Window(Mask):
         the mask (Q, K), or (*batch, Q, K) where `at` has an axis for the batch
 
     Raises:
-        RequestError: for a limit below 0.
+        RequestError: for a limit below 0, or one that is no whole number.
 
     Source: Vaswani et al. 2017, section 4, "restricted self-attention", with r = left + right + 1.
     """
@@ -35,6 +35,7 @@ class Window(Mask):
 
     def __post_init__(self) -> None:
         for name, value in (("left", self.left), ("right", self.right)):
+            whole(f"Window expected {name}", value)
             if value is not None and value < 0:
                 raise RequestError(f"Window expected {name} >= 0 or None, got {value}")
             if value is not None and value > FAR:

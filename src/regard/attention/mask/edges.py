@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from regard.attention.mask.base import Mask
+from regard.attention.mask.base import Mask, integers, shown
 from regard.errors import RequestError
 
 __all__ = ["Edges"]
@@ -77,9 +77,11 @@ class Edges(Mask):
     sources: Int[Tensor, " edge"]
 
     def __post_init__(self) -> None:
-        if self.offsets.dtype != torch.int64 or self.sources.dtype != torch.int64:
-            object.__setattr__(self, "offsets", self.offsets.long())
-            object.__setattr__(self, "sources", self.sources.long())
+        for name, shape in (("offsets", "(Q + 1)"), ("sources", "(E)")):
+            given = getattr(self, name)
+            integers(f"Edges expected {name}", shape, given)
+            if given.dtype != torch.int64 or not given.is_contiguous():
+                object.__setattr__(self, name, given.long().contiguous())  # C reads them in a row
         if torch.compiler.is_compiling():
             return
         offsets, sources = self.offsets, self.sources
@@ -121,12 +123,16 @@ class Edges(Mask):
             keys: the number of keys, if they are other nodes than the queries.
             loops: add self-loops, as graph attention does.
         """
-        if pairs.dtype.is_floating_point or pairs.dtype == torch.bool or pairs.dim() != 2:
+        integers("Edges.of expected pairs", "(2, edge)", pairs)
+        if pairs.dim() != 2 or len(pairs) != 2:
+            turned = pairs.dim() == 2 and pairs.shape[1] == 2
             raise RequestError(
-                "Edges.of expected pairs as integers (2, edge), got "
-                f"{str(pairs.dtype).removeprefix('torch.')} {tuple(pairs.shape)}; ids of nodes are "
-                "whole numbers, pairs.long() makes them so"
+                f"Edges.of expected pairs (2, edge), got {tuple(pairs.shape)}; "
+                + ("pairs.T turns it round" if turned else "sources first, then targets")
             )
+        for name, count in (("nodes", nodes), ("keys", keys)):
+            if count is not None and count < 0:
+                raise RequestError(f"Edges.of expected {name} of 0 or more, got {count}")
         keys = nodes if keys is None else keys
         source, target = pairs.long()
         if loops:
@@ -145,7 +151,16 @@ class Edges(Mask):
 
     @classmethod
     def from_dense(cls, allowed: Bool[Tensor, "query key"]) -> "Edges":
-        """From a bool matrix, True where query i may look at key j."""
+        """From a bool matrix, True where query i may look at key j.
+
+        Raises:
+            RequestError: it is no bool matrix (query, key).
+        """
+        if not isinstance(allowed, Tensor) or allowed.dtype != torch.bool or allowed.dim() != 2:
+            raise RequestError(
+                f"Edges.from_dense expected a bool matrix (query, key), got {shown(allowed)}; "
+                "for an adjacency of numbers give adjacency != 0"
+            )
         target, source = allowed.nonzero(as_tuple=True)
         return cls(_offsets(target, len(allowed)), source)
 

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from regard.attention.mask.base import FAR, Mask, take
+from regard.attention.mask.base import FAR, Mask, integers, take, whole
 from regard.errors import RequestError
 
 __all__ = ["Block", "Documents"]
@@ -42,6 +42,8 @@ class Block(Mask):
     right: int | None = 0
 
     def __post_init__(self) -> None:
+        for name in ("size", "left", "right"):
+            whole(f"Block expected {name}", getattr(self, name))
         if self.size < 1:
             raise RequestError(f"Block expected a size of at least 1, got {self.size}")
         for name, value in (("left", self.left), ("right", self.right)):
@@ -80,11 +82,19 @@ class Documents(Mask):
     Shapes:
         ids (*batch, K) or (K,), queries (*batch, Q); the mask (*batch, Q, K)
 
+    Raises:
+        RequestError: for ids that are no tensor of integers.
+
     Source: none in particular; used to train language models on packed rows.
     """
 
     ids: Int[Tensor, "*batch k"]
     queries: Int[Tensor, "*batch q"] | None = None
+
+    def __post_init__(self) -> None:
+        integers("Documents expected ids", "(*batch, K)", self.ids)
+        if self.queries is not None:
+            integers("Documents expected the ids of queries", "(*batch, Q)", self.queries)
 
     def dense(
         self, queries: int, keys: int, *, at: int | Tensor, device: torch.device

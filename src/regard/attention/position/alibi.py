@@ -37,6 +37,10 @@ class ALiBi(_Distance):
         self.m: Tensor
         self.register_buffer("m", torch.tensor(_slopes(heads)), persistent=False)
 
+    def constant(self, name: str, like: Tensor) -> Tensor:
+        """The slopes."""
+        return torch.tensor(_slopes(len(like)))
+
     @property
     def heads(self) -> int:
         """The number of heads."""

@@ -1,18 +1,19 @@
 """Penalties that grow with the distance."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.attention.constant_tables import ConstantTables
 from regard.attention.mask import offsets
 from regard.errors import RequestError
 
 __all__ = ["DistanceMask"]
 
 
-class _Distance(nn.Module, ABC):
+class _Distance(ConstantTables):
     """A penalty of slope times distance, with one slope () or one per head (head,)."""
 
     @property
@@ -56,10 +57,15 @@ class DistanceMask(_Distance):
                 f"DistanceMask expected alpha >= 0 (0 is plain attention), got {alpha}"
             )
         self.alpha: Tensor
+        self._first = float(alpha)
         if learned:
-            self.alpha = nn.Parameter(torch.tensor(float(alpha)))
+            self.alpha = nn.Parameter(torch.tensor(self._first))
         else:
-            self.register_buffer("alpha", torch.tensor(float(alpha)), persistent=False)
+            self.register_buffer("alpha", torch.tensor(self._first), persistent=False)
+
+    def constant(self, name: str, like: Tensor) -> Tensor:
+        """Alpha, as it was given."""
+        return torch.tensor(self._first)
 
     @property
     def slopes(self) -> Tensor:
@@ -68,5 +74,5 @@ class DistanceMask(_Distance):
 
     def extra_repr(self) -> str:
         """Say alpha, and whether it is learned."""
-        learned = ", learned=True" if self.alpha.requires_grad else ""
-        return f"alpha={self.alpha.item():g}{learned}"
+        learned = ", learned=True" if isinstance(self.alpha, nn.Parameter) else ""
+        return f"alpha={self._first if self.alpha.is_meta else self.alpha.item():g}{learned}"
