@@ -6,7 +6,10 @@ import torch
 from regard.attention import (
     Additive,
     Attention,
+    Block,
     Causal,
+    Dense,
+    Documents,
     Edges,
     Entmax15,
     FeatureAdditive,
@@ -23,6 +26,7 @@ from regard.attention import (
     Softmax,
     Sparsemax,
     WeightedSum,
+    Window,
     attend,
     kernels,
 )
@@ -168,3 +172,50 @@ def test_dropped_weights_of_an_empty_batch():
     x = torch.zeros(0, 3, 8, requires_grad=True)
     layer(x, x).context.sum().backward()
     assert x.grad.shape == x.shape
+
+
+OFF = torch.tensor([[0, 9], [2, 9], [2, 9], [3, 9], [4, 9]])[:, 0]
+IDS = torch.tensor([[1, 9], [2, 9], [0, 9], [1, 9]])[:, 0]
+
+
+@pytest.mark.parametrize("make", [
+    lambda form: Edges(form(OFF), form(IDS)),
+    lambda form: Lengths(form(OFF)[:3]),
+    lambda form: Documents(form(IDS)),
+    lambda form: Lengths(form(OFF)[:3]) & Documents(form(IDS).expand(3, 4)),
+])  # fmt: skip
+@pytest.mark.parametrize("score", [None, Additive(8, 8, 8)], ids=str)
+def test_indices_that_do_not_lie_in_a_row(make, score):
+    layer, x = Attention(score), torch.randn(3, 4, 8)
+    found = layer(x, x, mask=make(lambda index: index)).context
+    assert torch.equal(found, layer(x, x, mask=make(torch.clone)).context)
+    at = torch.tensor([[0, 9], [1, 9], [2, 9]])[:, 0]
+    found = layer(x, x, mask=Causal(), at=at).context
+    assert torch.equal(found, layer(x, x, mask=Causal(), at=at.clone()).context)
+
+
+PAIRS = torch.tensor([[1, 2, 0], [0, 0, 2]])
+
+
+@pytest.mark.nohook
+@pytest.mark.parametrize(("make", "said"), [
+    (lambda: Edges.of(PAIRS.T, 3), r"pairs \(2, edge\), got \(3, 2\); pairs.T turns it round"),
+    (lambda: Edges.of(PAIRS[:1], 3), r"got \(1, 3\); sources first, then targets"),
+    (lambda: Edges.of(PAIRS.numpy(), 3), r"tensor of integers \(2, edge\), got ndarray; torch.as_"),
+    (lambda: Edges.of(PAIRS.tolist(), 3), "got list; torch.as_tensor"),
+    (lambda: Edges.of(PAIRS, -1), "nodes of 0 or more, got -1"),
+    (lambda: Edges(OFF.numpy(), IDS), r"expected offsets as a tensor of integers \(Q \+ 1\)"),
+    (lambda: Edges(OFF, IDS.float()), "expected sources as integers"),
+    (lambda: Edges(OFF[:, None], IDS), r"got \(5, 1\) and \(4,\)"),
+    (lambda: Edges.from_dense(PAIRS), r"bool matrix .* got int64 \(2, 3\); for an adjacency"),
+    (lambda: Documents([0, 1]), "tensor of integers .* got list"),
+    (lambda: Documents(IDS.float()), "got float32"),
+    (lambda: Dense(torch.ones(4, 4)), "bool tensor .* got torch.float32"),
+    (lambda: Window(1.5), "left as a whole number, got 1.5"),
+    (lambda: Block("2"), "size as a whole number, got '2'"),
+    (lambda: attend(IDS[:, None] * 1.0, IDS[:, None] * 1.0, at=1.5), "at, .* as an int.* got 1.5"),
+    (lambda: attend(IDS[:, None] * 1.0, IDS[:, None] * 1.0, at=IDS * 1.0), "at, .* got float32"),
+])  # fmt: skip
+def test_masks_and_positions_of_other_kinds(make, said):
+    with pytest.raises(RequestError, match=said):
+        make()

@@ -245,12 +245,18 @@ def unseen() -> Iterator[None]:
 
 def active() -> bool:
     """Whether anybody watches in this thread or task; a compiled graph is not watched."""
-    return not torch.compiler.is_compiling() and bool(_watchers.get())
+    return not torch.compiler.is_compiling() and bool(_now())
 
 
 def unwatched() -> bool:
     """Whether nobody does, for callers outside of compiled graphs."""
     return not _watchers.get()
+
+
+def _now() -> tuple[Seen, ...]:
+    """Who watches: nobody in a backward pass, where a checkpoint runs what was seen once more."""
+    seen = _watchers.get()
+    return seen if seen and torch._C._current_graph_task_id() == -1 else ()
 
 
 def record_weights(owner: nn.Module, weights: Callable[[], Tensor]) -> None:
@@ -260,7 +266,7 @@ def record_weights(owner: nn.Module, weights: Callable[[], Tensor]) -> None:
         owner: the module that looks; a `Declaring` one says its role.
         weights: computes them, if anybody watches: (B, query, key).
     """
-    for seen in _watchers.get() if active() else ():
+    for seen in _now() if active() else ():
         if (name := seen.name_of(owner)) is not None:
             seen.add(name, weights(), owner)
 
@@ -268,7 +274,7 @@ def record_weights(owner: nn.Module, weights: Callable[[], Tensor]) -> None:
 def record(call: Call, attended: Attended, owner: object) -> None:
     """Show one call to the watchers."""
     weights = attended.weights
-    for seen in _watchers.get():
+    for seen in _now():
         name = seen.name_of(owner)
         if name is None:
             continue
@@ -287,7 +293,7 @@ def wants_calls() -> bool:
 
 def note(owner: object, weights: Tensor) -> None:
     """Show the watchers weights of a layer that was not called but computed otherwise."""
-    for seen in _watchers.get():
+    for seen in _now():
         name = seen.name_of(owner)
         if name is not None:
             seen.add(name, weights, owner)
