@@ -14,6 +14,7 @@ from regard.attention import (
     Dot,
     InverseEuclidean,
     Lengths,
+    Memory,
     MultiHead,
     NegativeSquaredEuclidean,
     Rotary,
@@ -85,6 +86,67 @@ def test_a_growing_cache_gives_what_the_whole_gives(pairs):
             memory = layer.extend(memory, x[:, t : t + 1])
             step = layer(x[:, t : t + 1], memory).context
             torch.testing.assert_close(step[:, 0], whole[:, t])
+
+
+@pytest.mark.parametrize("score", [Dot(), Cosine(3.0)], ids=repr)
+def test_keys_are_turned_once(score, monkeypatch):
+    """When they enter a memory: a step turns one query and one key, and reads the rest."""
+    layer = MultiHead(16, 2, Attention(score, position=Rotary(4), mask=Causal()))
+    x, rows = torch.randn(3, 9, 16), []
+    whole, before = layer(x, x).context, layer.scores(x, x)
+    turn = Rotary.turn
+
+    def counted(self, x, first, **how):
+        rows.append(x.shape[-2])
+        return turn(self, x, first, **how)
+
+    monkeypatch.setattr(Rotary, "turn", counted)
+    with torch.inference_mode():
+        memory = layer.remember(x[:, :8])
+        memory = layer.extend(memory.rows(torch.arange(3)), x[:, 8:])
+        found = layer(x[:, 8:], memory).context
+        assert rows == [8, 1, 1]
+        torch.testing.assert_close(found, whole[:, 8:])
+        torch.testing.assert_close(layer.scores(x, memory), before)
+        shared = memory.prepared.data_ptr() == memory.key.data_ptr()
+        assert shared == isinstance(score, Dot)
+    keys, values = layer._key_value(x, None)  # a memory made by hand is turned at each call
+    raw = Memory(keys, values, None, score.prepare(keys), heads=True)
+    torch.testing.assert_close(layer(x, raw).context, whole)
+    assert layer.extend(raw, x[:, :1]).turned is None
+
+
+def test_a_memory_that_another_position_turned():
+    one, other = (Attention(position=Rotary(pairs=p)) for p in ("interleaved", "half"))
+    x = torch.randn(1, 5, 8)
+    memory, twin = one.remember(x), Attention(position=Rotary())
+    assert torch.equal(
+        twin(x, twin.extend(memory, x)).context, one(x, one.extend(memory, x)).context
+    )
+    for layer in (other, Attention()):
+        with pytest.raises(
+            RequestError, match=r"were turned by Rotary.*call remember of the layer"
+        ):
+            layer(x, memory)
+        with pytest.raises(RequestError, match="were turned by Rotary"):
+            layer.extend(memory, x)
+
+
+class Halved(Rotary):
+    """Says something else in `before` than the `turn` that it inherits."""
+
+    def before(self, query, key, *, at=0):
+        query, key = super().before(query, key, at=at)
+        return query / 2, key
+
+
+def test_a_position_that_overrides_before_is_asked_at_each_step():
+    layer, x = Attention(position=Halved()), torch.randn(2, 5, 8)
+    memory = layer.remember(x)
+    assert memory.turned is None
+    assert torch.equal(layer(x, memory).context, layer(x, x).context)
+    plain = Attention(position=Rotary())
+    torch.testing.assert_close(layer(x, memory).context, plain(x / 2, x, value=x).context)
 
 
 def test_rows_at_places_of_their_own():

@@ -20,8 +20,9 @@ from typing import Any
 
 from regard.errors import RequestError
 
-__all__ = ["check", "check_heads", "heads_of", "takes_features", "turns_only"]
+__all__ = ["check", "check_heads", "heads_of", "takes_features", "turns_once", "turns_only"]
 
+_TURN = ("turn", "before")
 _OWN = ("regard.attention.", "builtins")
 _SAID = ("per_feature", "one_hot", "log_space", "turns", "feature_dim", "aligns")
 
@@ -78,6 +79,21 @@ def turns_only(position: Any) -> bool:
     if hasattr(kind, "biases"):
         return not position.biases
     return not getattr(position, "__dict__", {}).get("biases", True)
+
+
+def turns_once(position: Any) -> bool:
+    """Whether keys may be turned when they enter a memory: by a `turn` that `before` agrees with.
+
+    A class that overrides `before` alone has said something else than the `turn` that it inherits.
+    """
+    kind: Any = type(position)
+    return turns_only(position) and _turns(kind) and not vars(position).keys() & _TURN
+
+
+@cache
+def _turns(kind: type) -> bool:
+    owners = [next((own for own in kind.__mro__ if name in vars(own)), None) for name in _TURN]
+    return owners[0] is not None and owners[0] is owners[1]
 
 
 def takes_features(score: Any) -> bool:

@@ -46,10 +46,12 @@ class Memory:
     requests may share a model.
 
     Args:
-        key: keys as the score receives them (projected and split into heads by `MultiHead`).
+        key: keys as the score receives them (projected and split into heads by `MultiHead`, and
+            turned where they are what the score prepared).
         value: the values.
         mask: which keys may be looked at, or None for all.
         prepared: the result of `score.prepare(key)`, or None.
+        turned: the position that turned the prepared keys when they came in (`Rotary`), or None.
 
     Shapes:
         key (*batch, [head,] K, key_dim), value (*batch, [head,] K, value_dim)
@@ -60,6 +62,7 @@ class Memory:
     mask: Mask | None = None
     prepared: Any = None
     heads: bool = False
+    turned: Any = None
     _room: _Room | None = field(default=None, repr=False, compare=False)
     _step_plan: Any = field(
         default=None, init=False, repr=False, compare=False

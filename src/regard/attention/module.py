@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from regard.attention._combinations import check, check_heads
 from regard.attention._diagnosis import RAW, refuse_keys, refuse_projection
 from regard.attention._part_kinds import check_kinds
+from regard.attention._turning import appended, entering, unturned
 from regard.attention.call import Attended
 from regard.attention.carry import Carry, CarryState
 from regard.attention.declaring import Declaring
@@ -105,20 +106,18 @@ class Attention(Declaring):
             key (*batch, K, key_dim), value (*batch, K, value_dim) or None for the keys themselves
         """
         own = _memory_mask(mask, key)
+        value = key if value is None else value
         try:
-            return Memory(
-                key,
-                key if value is None else value,
-                own,
-                self.score.prepare(key),
-            )
+            key, prepared, turned = entering(self.score, self.position, key)
+            return Memory(key, value, own, prepared, turned=turned)
         except RAW:
             refuse_keys(self.score, key)
             raise
 
     def extend(self, memory: Memory, key: Tensor, value: Tensor | None = None) -> Memory:
         """A new Memory with keys appended; see `Memory.append`."""
-        return memory.append(key, key if value is None else value, self.score.prepare(key))
+        value = key if value is None else value
+        return appended(self.score, self.position, memory, key, value)
 
     def forward(
         self,
@@ -151,7 +150,7 @@ class Attention(Declaring):
 
     def scores(self, query: Tensor, key: Tensor | Memory) -> Tensor:
         """The scores before position, mask and select: (*batch, Q, K)."""
-        prepared = key.prepared if isinstance(key, Memory) else self.score.prepare(key)
+        prepared = unturned(key) if isinstance(key, Memory) else self.score.prepare(key)
         return self.score(query, prepared)
 
     def extra_repr(self) -> str:
@@ -248,18 +247,15 @@ class MultiHead(Declaring):
         """Project keys and values once and split them into heads; see `Attention.remember`."""
         own = _memory_mask(mask, key)
         keys, values = self._key_value(key, value)
-        return Memory(
-            keys,
-            values,
-            None if own is None else own.over_heads(key.dim() - 2),
-            self.attention.score.prepare(keys),
-            heads=True,
-        )
+        own = None if own is None else own.over_heads(key.dim() - 2)
+        keys, prepared, turned = entering(self.attention.score, self.attention.position, keys)
+        return Memory(keys, values, own, prepared, heads=True, turned=turned)
 
     def extend(self, memory: Memory, x: Tensor, value: Tensor | None = None) -> Memory:
         """A new Memory with `x` projected and appended: the KV cache of a decoder."""
         keys, values = self._key_value(x, value)
-        return memory.append(keys, values, self.attention.score.prepare(keys))
+        own = self.attention
+        return appended(own.score, own.position, memory, keys, values)
 
     def forward(
         self,

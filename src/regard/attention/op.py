@@ -15,6 +15,7 @@ from regard.attention import recording
 from regard.attention._combinations import check, turns_only
 from regard.attention._diagnosis import RAW, refuse
 from regard.attention._kernels.dispatch import choose
+from regard.attention._turning import turned_otherwise
 from regard.attention.call import Attended, Call
 from regard.attention.carry import Carry, CarryState
 from regard.attention.mask import Edges, Mask, as_mask
@@ -80,11 +81,11 @@ def attend(
         >>> attend(x, x, x, mask=Lengths(torch.tensor([5, 3]))).context.shape
         torch.Size([2, 5, 8])
     """
-    prepared = None
+    prepared = turned = None
     if isinstance(key, Memory):
         memory, key = key, key.key
         value = memory.value if value is None else value
-        prepared = memory.prepared
+        prepared, turned = memory.prepared, memory.turned
         if memory.mask is not None:
             mask = memory.mask if mask is None else memory.mask & mask
     elif value is None:
@@ -106,9 +107,14 @@ def attend(
             at = key.shape[-2] - query.shape[-2]
         elif type(at) is not int:
             _check_position(at)
-        if position is not None and turns_only(position):
+        if turned is not None:
+            if turned != position:
+                raise turned_otherwise(turned, position)
+            query, position = turned.turn(query, at), None
+        elif position is not None and turns_only(position):
             keys = score.prepare(key) if prepared is None else prepared
             query, prepared = position.before(query, keys, at=at)
+            key = prepared if keys is key else key  # as in a memory
             position = None
         call = Call(
             score, select, read, position, mask, carry,

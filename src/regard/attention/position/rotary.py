@@ -21,9 +21,8 @@ class Rotary:
               \begin{pmatrix} x_{2t} \\ x_{2t+1} \end{pmatrix}, \quad \theta_t = b^{-2t/d}
 
     Because :math:`R_p^\top R_j = R_{j-p}`, products (and distances) depend only on the offset
-    :math:`j - p_i`. Keys are rotated by their position in the memory and queries by `at` + i, so a
-    cache holds unrotated keys. Only queries and keys change, so every kernel of the score supports
-    it.
+    :math:`j - p_i`. Keys are rotated by their position in the memory, once, when they enter it, and
+    queries by `at` + i. Only queries and keys change, so every kernel of the score supports it.
 
     Args:
         dim: d, the number of leading features to rotate; None for all.
@@ -62,10 +61,20 @@ class Rotary:
         at: int | Tensor = 0,
     ) -> tuple[Float[Tensor, "... q dim"], Float[Tensor, "... k dim"]]:
         """Rotate both."""
-        first = torch.arange(query.shape[-2], device=query.device)
-        first = first + (at.to(query.device)[..., None] if isinstance(at, Tensor) else at)
-        place = torch.arange(key.shape[-2], device=key.device)
-        return self._turned(query, first), self._turned(key, place)
+        return self.turn(query, at), self.turn(key, 0)
+
+    def turn(
+        self, x: Float[Tensor, "... n dim"], first: int | Tensor, *, back: bool = False
+    ) -> Float[Tensor, "... n dim"]:
+        """Rotate rows that are at the positions `first`, `first` + 1, …; or `back` from there."""
+        # Angles grow with the position: in fp32 they would be off by 0.004 at 100 000.
+        wide = torch.float32 if x.device.type == "mps" else torch.float64
+        if isinstance(first, Tensor):
+            place = torch.arange(x.shape[-2], device=x.device, dtype=wide)
+            place = place + first.to(place)[..., None]
+        else:
+            place = torch.arange(first, first + x.shape[-2], device=x.device, dtype=wide)
+        return self._turned(x, -place if back else place)
 
     def bias(self, scores: Tensor, query: Tensor, *, at: int | Tensor = 0) -> Tensor:
         """Return the scores unchanged."""
@@ -79,13 +88,12 @@ class Rotary:
                 f"Rotary expected an even number of features, at least {dim}, got "
                 f"{x.shape[-1]}; dim= says how many turn"
             )
-        # Angles grow with the position: in fp32 they would be off by 0.004 at 100 000.
-        wide = torch.float32 if x.device.type == "mps" else torch.float64
-        powers = torch.arange(0, dim, 2, device=x.device, dtype=wide) / -dim
-        angles = positions.to(wide)[..., None] * self.base**powers  # (*batch, N, d / 2)
+        powers = torch.arange(0, dim, 2, device=x.device, dtype=positions.dtype) / -dim
+        angles = positions[..., None] * self.base**powers  # (*batch, N, d / 2)
         dtype = torch.promote_types(x.dtype, torch.float32)
         cos, sin = angles.cos().to(dtype), angles.sin().to(dtype)
-        turning, rest = x[..., :dim].to(dtype), x[..., dim:]
+        whole = dim == x.shape[-1]
+        turning = (x if whole else x[..., :dim]).to(dtype)
         if self.pairs == "interleaved":
             a, b = turning[..., 0::2], turning[..., 1::2]
             turned = torch.stack([a * cos - b * sin, a * sin + b * cos], -1).flatten(-2)
@@ -93,7 +101,14 @@ class Rotary:
             a, b = turning.chunk(2, dim=-1)
             turned = torch.cat([a * cos - b * sin, a * sin + b * cos], -1)
         turned = turned.to(x.dtype)
-        return turned if dim == x.shape[-1] else torch.cat([turned, rest], -1)
+        return turned if whole else torch.cat([turned, x[..., dim:]], -1)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether it rotates in the same way: a memory of the one serves the other."""
+        return type(other) is type(self) and vars(other) == vars(self)
+
+    def __hash__(self) -> int:
+        return hash((self.dim, self.base, self.pairs))
 
     def __repr__(self) -> str:
         return f"Rotary(dim={self.dim}, base={self.base}, pairs={self.pairs!r})"
