@@ -17,7 +17,14 @@ from tests.contract.whole import (
     in_eval,
     learn_by_heart,
 )
-from tests.contract.written import check_beams, check_decoders, check_steps, same
+from tests.contract.written import (
+    check_beams,
+    check_coverage,
+    check_decoders,
+    check_limits,
+    check_steps,
+    same,
+)
 
 PICTURES = [
     ("show-attend-tell", {}),
@@ -148,7 +155,13 @@ def test_beams_are_rearranged_with_all_they_carry(kind, settings):
 @every
 def test_decoders_score_as_teacher_forcing_does(kind, settings):
     model = build(kind, settings)
-    check_decoders(model, inputs_of(model))
+    given = inputs_of(model)
+    check_decoders(model, given)
+    check_coverage(model, given)
+    states = given.lengths.tolist() if kind == "temporal" else model.encode(given).lengths.tolist()
+    check_limits(model, given, states)
+    if kind != "temporal":
+        assert states == [model.encode(given).states.shape[1]] * 4
 
 
 @some

@@ -15,7 +15,14 @@ from tests.contract.whole import (
     check_watching,
     learn_by_heart,
 )
-from tests.contract.written import check_beams, check_decoders, check_steps, same
+from tests.contract.written import (
+    check_beams,
+    check_coverage,
+    check_decoders,
+    check_limits,
+    check_steps,
+    same,
+)
 
 DIM = 5
 GENERATORS = [
@@ -137,7 +144,10 @@ def test_beams_are_rearranged_with_all_they_carry(kind, settings):
 
 @generators
 def test_decoders_score_as_teacher_forcing_does(kind, settings):
-    check_decoders(build(kind, settings), sounds())
+    model, given = build(kind, settings), sounds()
+    check_decoders(model, given)
+    check_coverage(model, given)
+    check_limits(model, given, given.lengths.tolist())
 
 
 @some

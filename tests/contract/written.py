@@ -3,9 +3,11 @@
 import pytest
 import torch
 
-from regard import decode
-from regard.protocols import BOS
-from tests.contract.battery import SIZE
+from regard import decode, watch
+from regard.decode.coverage import LEAST
+from regard.errors import RequestError
+from regard.protocols import BOS, Inputs
+from tests.contract.battery import SIZE, attentions
 
 
 def same(found, expected):
@@ -54,3 +56,32 @@ def check_decoders(model, given):
             logs = model(one, target).logits.detach()[0].log_softmax(-1)
             true = [float(logs[t, token]) for t, token in enumerate(h.tokens)]
             assert h.token_scores == pytest.approx(true, abs=1e-8)
+
+
+def check_coverage(model, given):
+    """A coverage penalty counts the states that are looked at: joined frames, and regions."""
+    settings = {"beam_size": 3, "n_best": 2, "max_length": 4, "coverage_penalty": 1.5}
+    decoder = decode.build(settings)
+    if not attentions(model):
+        with pytest.raises(RequestError, match="looks at no source"):
+            decoder(model, given)
+        return
+    for row, hypotheses in enumerate(decoder(model, given)):
+        own = None if given.lengths is None else given.lengths[row : row + 1]
+        until = None if own is None else int(own)
+        alone = Inputs(given.values[row : row + 1, :until], own)
+        for h in hypotheses:
+            spent, decoding = 0, model.start(model.encode(alone))
+            for token in [BOS, *h.tokens[:-1]]:
+                with watch(model) as seen:
+                    _, decoding = model.step(torch.tensor([[token]]), decoding)
+                spent += list(seen.values())[-1].steps[-1][0].mean(0)
+            penalty = 1.5 * float(spent.clamp(LEAST, 1).log().sum())
+            assert h.score == pytest.approx(h.log_prob / len(h.tokens) + penalty, abs=1e-4)
+
+
+def check_limits(model, given, states):
+    """So many tokens for each row as its states allow, and one more."""
+    decoder = decode.build({"name": "greedy", "max_ratio": 1.0, "max_extra": 1})
+    asked = decode.request.Sources.of(given, None, None, None, ())
+    assert decoder._request(model, asked).limits == [n + 1 for n in states]

@@ -2,8 +2,9 @@
 
     cp(X; Y) = beta * sum_i log min(sum_t p_ti, 1)     Wu et al. 2016, section 7, equation 14
 
-p_ti is what step t looks at source position i: the mean over the heads of the last attention whose
-memory is the source. A position that nothing looked at counts as `LEAST`.
+p_ti is what step t looks at source position i (a word, a joined frame, a region of a picture): the
+mean over the heads of the last attention whose memory is the source. A position that nothing looked
+at counts as `LEAST`.
 """
 
 from contextlib import AbstractContextManager
@@ -31,13 +32,12 @@ class Covered:
     """The attention that every hypothesis has spent on every source position so far.
 
     Shapes:
-        spent (n, width, S), inside (n, 1, S): which positions are no padding
+        spent (n, width, S), lengths (n,) of the states that attention looks at
     """
 
-    def __init__(self, seen: "Seen", lengths: Tensor, size: int) -> None:
-        self.seen = seen
-        self.inside = (torch.arange(size, device=lengths.device) < lengths[:, None])[:, None]
-        self.spent = torch.zeros(len(lengths), 1, size, device=lengths.device)
+    def __init__(self, seen: "Seen", lengths: Tensor) -> None:
+        self.seen, self.lengths = seen, lengths
+        self.spent: Tensor | None = None
 
     @classmethod
     def of(cls, request: "Request") -> "Covered":
@@ -46,7 +46,7 @@ class Covered:
         engine: Any = request.model
         model = engine.model if isinstance(engine, Panels | Ensemble) else engine
         seen = Seen(model if isinstance(model, nn.Module) else None)
-        return cls(seen, request.lengths, request.source.shape[1])
+        return cls(seen, request.lengths if request.states is None else request.states)
 
     def watching(self) -> AbstractContextManager[Seen]:
         """See what a step looks at."""
@@ -54,18 +54,22 @@ class Covered:
 
     def look(self, beta: float) -> list[list[float]]:
         """Add what the step looked at; give cp of every hypothesis as if it ended here."""
-        self.spent = self.spent + self._weights()
-        each = self.spent.clamp(LEAST, 1.0).log() * self.inside
+        weights = self._weights()
+        self.spent = weights if self.spent is None else self.spent + weights
+        places = torch.arange(self.spent.shape[-1], device=self.spent.device)
+        inside = places < self.lengths.to(places)[:, None, None]  # (n, 1, S): no padding
+        each = self.spent.clamp(LEAST, 1.0).log() * inside
         bonus: list[list[float]] = (beta * each.sum(-1)).tolist()
         return bonus
 
     def select(self, parents: Tensor) -> None:
         """Follow a re-ordering of the beam (n, width)."""
-        self.spent = take(self.spent, parents)
+        self.spent = None if self.spent is None else take(self.spent, parents)
 
     def rows(self, index: Tensor) -> None:
         """Keep some sentences."""
-        self.spent, self.inside = self.spent[index], self.inside[index]
+        self.lengths = self.lengths[index]
+        self.spent = None if self.spent is None else self.spent[index]
 
     def _weights(self) -> Tensor:
         """(n, width, S): what the last attention to the source saw in this step."""
@@ -76,7 +80,7 @@ class Covered:
                 weights = weights.mean(-1) if record.features else weights
                 weights = weights.mean(1) if record.heads else weights
                 self.seen.clear()
-                return weights.to(self.spent.dtype)
+                return weights.float()
         raise RequestError(
             "decode.coverage_penalty: this model looks at no source while it writes; leave it at 0"
         )

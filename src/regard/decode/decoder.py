@@ -29,6 +29,9 @@ from regard.settings.old_names import renaming
 
 __all__ = ["Decoder", "check"]
 
+PICTURE = 4
+"""The axes of pictures: (B, C, H, W)."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Decoder(ABC):
@@ -38,7 +41,7 @@ class Decoder(ABC):
         length_penalty: alpha of the length penalty; 0 ranks by plain log-probability.
         penalty: "power" or "gnmt" (see `penalties`).
         max_ratio, max_extra: a hypothesis has at most `ceil(max_ratio * source length) + max_extra`
-            tokens; EOS counts on both sides.
+            tokens; EOS counts on both sides (see `limit`).
         max_length: never more than this many tokens, whatever the source (None: no such limit).
         min_length: EOS is not allowed before it would be token number `min_length`.
         no_repeat_ngram: no n-gram of this length is repeated; 0 for no such rule.
@@ -177,19 +180,22 @@ class Decoder(ABC):
     def _request(self, model: Generator, asked: "Sources") -> Request:
         """Read the sources, in inference mode and with the model in eval mode."""
         source, starts, wanted = asked.source, asked.starts, asked.wanted
-        limits = [
-            max(self.limit(n), self.min_length, sum(map(len, [start, *words])) + 1)
-            for n, start, words in zip(asked.lengths.tolist(), starts, wanted, strict=True)
-        ]
         own = [no_repeat_ngram(self.no_repeat_ngram)] if self.no_repeat_ngram else []
         if self.repetition_penalty > 1:
             own += [repetition_penalty(self.repetition_penalty)]
         engine: Generator = packed(model, self.precision)
-        decoding = engine.start(engine.encode(asked.inputs, asked.lengths))
+        encoded = engine.encode(asked.inputs, asked.lengths)
+        decoding = engine.start(encoded)
+        # A picture has no length of its own: it has so many regions.
+        sizes = encoded.lengths if source.dim() == PICTURE else asked.lengths
+        limits = [
+            max(self.limit(n), self.min_length, sum(map(len, [start, *words])) + 1)
+            for n, start, words in zip(sizes.tolist(), starts, wanted, strict=True)
+        ]
         table = _table(starts).to(source.device) if any(starts) else None
         return Request(
             engine, decoding, limits, table, source, asked.lengths, [*own, *asked.rules],
-            wanted if any(wanted) else None,
+            wanted if any(wanted) else None, encoded.lengths,
         )  # fmt: skip
 
     @abstractmethod
@@ -200,7 +206,10 @@ class Decoder(ABC):
         """
 
     def limit(self, source_length: int) -> int:
-        """Give the most tokens, with EOS, for a source of `source_length` tokens with EOS."""
+        """Give the most tokens, with EOS, for a source of `source_length` tokens with EOS.
+
+        Of a sound or a clip its frames count, of a picture the regions that the model sees.
+        """
         most = math.ceil(self.max_ratio * source_length - 1e-9) + self.max_extra
         return most if self.max_length is None else min(most, self.max_length)
 

@@ -62,7 +62,9 @@ class Ensemble(nn.Module):
         """Every model reads the source; what each gave is in `final`."""
         _, lengths = unpacked(source, lengths)
         each = tuple(model.encode(source, lengths) for model in self._each())
-        return Encoded(each[0].states, each[0].lengths if lengths is None else lengths, each)
+        return Encoded(
+            each[-1].states, each[-1].lengths, each
+        )  # whose attention counts as coverage
 
     def forward(
         self, source: Tensor | Inputs, target_in: Tensor, lengths: Tensor | None = None

@@ -57,6 +57,8 @@ class Request:
         rules: what changes the scores of next tokens, one after the other.
         force_words: for each sentence, what its output must have; None where nothing is asked.
         lengths: (B,) of the sources.
+        states: (B,) how many states the model has of each: as many, or fewer where it joins frames,
+            or the regions of a picture.
     """
 
     model: Generator
@@ -67,6 +69,7 @@ class Request:
     lengths: Tensor
     rules: Sequence[Rule] = field(default_factory=tuple)
     force_words: Phrases | None = None
+    states: Tensor | None = None
 
     def begin(self) -> tuple[Tensor, Tensor]:
         """Give the first tokens to read and the log-probabilities so far: (B, 1) each."""
