@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from regard.attention.axes import Axes
 from regard.attention.lazy_weights import LazyWeights
 from regard.attention.mask import Edges
 from regard.attention.stored_weights import DiskWeights, TopKWeights
@@ -59,7 +60,10 @@ class Record:
             declares nothing.
         batch: names of the axes before heads and queries, as the attention declares them.
         edges: of each call over a graph, its edges, whose order the axis `edge` has.
+        sources: of each such call, how many nodes are looked at where they are others than those
+            that look; 0 where they are the same.
         facts: of each call of an attention that is not this package's, what was found out.
+        meaning: of each such call, what its axes are.
     """
 
     name: str
@@ -71,7 +75,14 @@ class Record:
     batch: tuple[str, ...] = _UNDECLARED
     rows: list[dict[str, Tensor]] = field(default_factory=list)
     edges: list[Edges] = field(default_factory=list)
+    sources: list[int] = field(default_factory=list)
     facts: list[Facts] = field(default_factory=list)
+    meaning: list[Axes] = field(default_factory=list)
+
+    @property
+    def title(self) -> str:
+        """Its name; that of a whole model is empty."""
+        return self.name or "the model"
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -80,7 +91,9 @@ class Record:
         Of a translator's cross-attention (example, head, query, key); of feature-wise scores
         (example, query, key, feature); of a graph (head, edge). Where a beam decodes, each
         hypothesis has a past of its own in (example, hypothesis, head, query, key), and is a query
-        where all look at one source.
+        where all look at one source. Of an attention that is not this package's, "example" stands
+        where the size is that of the batch that the model was given; else the axis has a plain
+        name: "window", "frame", "block", "call".
         """
         behind = ("edge",) if self.edges else ("query", "key")
         behind = (*(("head",) if self.heads else ()), *behind)
@@ -97,7 +110,7 @@ class Record:
         """
         if name not in self.axes:
             raise RequestError(
-                f"{self.name} has no axis called {name!r}; {nearest(name, self.axes)}"
+                f"{self.title} has no axis called {name!r}; {nearest(name, self.axes)}"
             )
         return self.axes.index(name)
 
@@ -105,6 +118,11 @@ class Record:
     def steps(self) -> list[Tensor]:
         """Every call's weights; with `top_k`, zeros stand for what was not kept."""
         return [step if isinstance(step, Tensor) else step.dense() for step in self.kept]
+
+    def step(self, number: int) -> Tensor:
+        """One call's weights."""
+        kept = self.kept[number]
+        return kept if isinstance(kept, Tensor) else kept.dense()
 
     @property
     def shared(self) -> bool:
@@ -123,7 +141,8 @@ class Record:
 
         return replace(
             self, kept=some(self.kept), scopes=some(self.scopes), rows=some(self.rows),
-            edges=some(self.edges), facts=some(self.facts),
+            edges=some(self.edges), sources=some(self.sources), facts=some(self.facts),
+            meaning=some(self.meaning),
         )  # fmt: skip
 
     @property
@@ -131,28 +150,96 @@ class Record:
         """All weights in one tensor: a single call's own, or (step, *batch, [head,] Q, K).
 
         Steps that looked at fewer keys (a growing past) are filled up with zeros.
+
+        Raises:
+            RequestError: calls of other sizes, as of a prompt and then of single tokens.
         """
         steps = self.steps
-        return steps[0] if len(steps) == 1 else torch.stack(self._even(steps))
+        if not steps:
+            raise RequestError(f"{self.title}: nothing was seen")
+        if len(steps) == 1:
+            return steps[0]
+        even = self._even(steps)
+        if len({step.shape for step in even}) > 1:
+            sizes = ", ".join(dict.fromkeys(str(tuple(step.shape)) for step in steps))
+            raise RequestError(
+                f"{self.title}: its {len(steps)} calls are of other sizes ({sizes}) and make no "
+                "one tensor; take .steps, or .of(row)"
+            )
+        return torch.stack(even)
 
     def of(self, row: int = 0) -> Tensor:
         """One example, its queries in order over all steps: (head, Q, K).
 
-        For teacher-forced calls: one call with all queries, or a step for each query.
+        For teacher-forced calls: one call with all queries, or a step for each query. Of `generate`
+        of a Hugging Face model, a returned sequence: weights as of one pass over it.
 
         Args:
-            row: the example; the row of the batch where `rows_of` said nothing else.
+            row: the example; the row of the batch where `rows_of` said nothing else; of `generate`,
+                the row of the sequences.
 
         Raises:
-            RequestError: no call had the example.
+            RequestError: no call had the example; the first axis is none of examples; calls that do
+                not go on from each other, or runs of `generate` that cannot be put together.
         """
+        self.check_row()
+        run = self.meaning[0].run if self.meaning else None
+        if run is not None:
+            return run.of(self, row)
         steps = []
         for step, place in zip(self._even(self.steps), self._places(row), strict=True):
             if place is not None:
                 steps.append(self._heads(step[place]))
         if not steps:
-            raise RequestError(f"{self.name}: no call had example {row}")
+            raise RequestError(f"{self.title}: no call had example {row}")
         return torch.cat(steps, dim=1)
+
+    def check_row(self) -> None:
+        """Refuse what is no text of one example, by what was noted of each call.
+
+        Raises:
+            RequestError: the first axis is none of examples, or the calls are of several texts.
+        """
+        for axes in self.meaning:
+            if axes.batch[:1] not in (("example",), ()):
+                raise RequestError(f"{self.title}: {axes.reason}")
+            if len(axes.batch) > 1:
+                raise RequestError(
+                    f"{self.title}: one example has several axes ({', '.join(self.axes)}); "
+                    "take .weights"
+                )
+        if len({axes.run for axes in self.meaning}) > 1:
+            raise RequestError(
+                f"{self.title}: it ran in several runs of generate, or outside of them too; choose "
+                'one by within({"generate": n})'
+            )
+        if not self.meaning or self.meaning[0].run is not None:
+            return
+        if len({(axes.batch, axes.heads) for axes in self.meaning}) > 1:
+            raise RequestError(f"{self.title}: its calls have other axes; take .steps")
+        if not self.grows:
+            raise RequestError(
+                f"{self.title}: its {len(self.kept)} calls do not go on from each other; choose "
+                'one by within({"call": n}), or take .steps'
+            )
+
+    @property
+    def grows(self) -> bool:
+        """Whether each call goes on where the one before ended: as many keys as rows so far.
+
+        Of what looks at something else, that one is the same throughout.
+        """
+        if len(self.kept) < 2:
+            return True
+        sizes = [(int(step.shape[-2]), int(step.shape[-1])) for step in self.kept]
+        if self.role == "cross":
+            return len({keys for _, keys in sizes}) == 1
+        total = 0
+        for rows, keys in sizes:
+            total += rows
+            if keys != total:
+                return False
+        return True
 
     def _places(self, example: int) -> list[int | None]:
         """At each step the row of an example; None where it is not there."""
@@ -177,7 +264,7 @@ class Record:
         """
         if len(trail) > len(self.kept):
             raise RequestError(
-                f"{self.name}: the hypothesis has {len(trail)} steps but {len(self.kept)} were "
+                f"{self.title}: the hypothesis has {len(trail)} steps but {len(self.kept)} were "
                 "seen; watch the decoding of this one sentence alone"
             )
         rows = []

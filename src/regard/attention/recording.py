@@ -14,12 +14,13 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
+from regard.attention.axes import Axes
 from regard.attention.call import Attended, Call
 from regard.attention.declaring import ROLES, Declaring
 from regard.attention.lazy_weights import LazyWeights
 from regard.attention.mask import Edges
 from regard.attention.recomputed_weights import weights_of
-from regard.attention.record import _UNDECLARED, Facts, Record
+from regard.attention.record import Facts, Record
 from regard.attention.stored_weights import DiskStore, DiskWeights, TopKWeights
 from regard.errors import RequestError, nearest
 
@@ -48,6 +49,9 @@ class Seen(Mapping[str, Record]):
         self._records: dict[str, Record] = {}
         self._labels: list[tuple[str, Any, Any]] = []
         self._roles: list[tuple[str, str]] = []
+        self.unseen: dict[str, str] = {}
+        """Modules whose attention was not seen though they ran, and why; known when the block has
+        ended."""
 
     def __getitem__(self, name: str) -> Record:
         try:
@@ -87,7 +91,11 @@ class Seen(Mapping[str, Record]):
         """One call of an attention that is watched; who wants more than weights takes it here."""
         features = bool(getattr(call.score, "per_feature", False))
         edges = call.mask if isinstance(call.mask, Edges) else None
-        self.add(name, weights, owner, features=features, edges=edges)
+        sources = 0
+        if edges is not None:
+            count = call.tensors[2].shape[-2]
+            sources = int(count) if edges.two_sets or count != edges.queries else 0
+        self.add(name, weights, owner, features=features, edges=edges, sources=sources)
 
     def meet_again(self, name: str, call: Call, owner: object) -> None:
         """Keep what a call's weights can be computed from again, in place of them."""
@@ -101,11 +109,13 @@ class Seen(Mapping[str, Record]):
         *,
         features: bool = False,
         edges: Edges | None = None,
+        sources: int = 0,
     ) -> None:
         """Write one step down."""
         record = self._record(name, owner, features=features)
         if edges is not None:
             record.edges.append(edges)
+            record.sources.append(sources)
         self._step(record, self._form(weights))
 
     def add_foreign(
@@ -114,25 +124,38 @@ class Seen(Mapping[str, Record]):
         weights: Tensor | LazyWeights,
         facts: Facts,
         *,
-        heads: bool,
+        axes: Axes,
         role: str,
         edges: Edges | None = None,
+        sources: int = 0,
     ) -> None:
         """Write down one call of an attention that is not this package's."""
         if name not in self._records:
-            batch = () if edges is not None else _UNDECLARED
-            self._records[name] = Record(name, heads, role=self._role(name, role), batch=batch)
+            own = self._role(name, role)
+            self._records[name] = Record(name, axes.heads, role=own, batch=axes.batch)
         record = self._records[name]
         if edges is not None:
             record.edges.append(edges)
+            record.sources.append(sources)
+        record.meaning.append(axes)
         record.facts.append(facts)
         self._step(record, self._form(weights) if isinstance(weights, Tensor) else weights)
 
     def number(self, name: str, turns: list[int]) -> None:
-        """Say of each step which call of its module it was, where one run has several."""
+        """Say of each step which call of its module it was, where one run has several.
+
+        So it is said where calls do not go on from each other, and of runs of `generate`.
+        """
         record = self._records[name]
-        for scope, turn in zip(record.scopes[-len(turns) :], turns, strict=True):
-            scope["call"] = turn
+        runs = list(dict.fromkeys(axes.run for axes in record.meaning))
+        if len(runs) > 1:
+            for scope, axes in zip(record.scopes, record.meaning, strict=True):
+                scope["generate" if axes.run is not None else "beside"] = 1 + runs.index(axes.run)
+        elif max(turns) == 1 and runs == [None] and not record.grows:
+            turns = list(range(1, len(turns) + 1))
+        if max(turns) > 1:
+            for scope, turn in zip(record.scopes[-len(turns) :], turns, strict=True):
+                scope["call"] = turn
 
     def _form(self, weights: Tensor) -> Tensor | TopKWeights | DiskWeights:
         """Weights as they were asked to be kept."""

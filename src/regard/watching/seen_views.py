@@ -1,7 +1,7 @@
 """Views of what was seen."""
 
 import html
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +16,10 @@ from regard.attention import Record, Seen
 from regard.attention.lazy_weights import LazyWeights
 from regard.errors import RequestError
 from regard.viewer._drawable import DrawableView
-from regard.views import Axis, Map, Run, axis_of
+from regard.views import Axis, Map, MapPanel, Panel, Run, TablePanel, axis_of
 from regard.watching.measures import rolled
-from regard.watching.readers.graphs import EdgeWeights, edge_map, node_axis
+from regard.watching.readers.axes import part
+from regard.watching.readers.graphs import EdgeWeights, edge_map, node_axes
 
 if TYPE_CHECKING:
     from regard.watching.following import Following
@@ -48,8 +49,6 @@ class Watched(Seen):
 
         Source: Abnar and Zuidema 2020, section 3.
         """
-        pass
-
         return rollout(self)
 
     def backward(self, score: torch.Tensor) -> "Watched":
@@ -129,22 +128,30 @@ def of_seen(
     sides = _Sides(row)
     maps: list[Map] = []
     layers: dict[str, int] = {}
+    unseen = dict(seen.unseen)
+    refused: RequestError | None = None
     for name, record in seen.items():
         known = seen.labels(name)
         first = known[0] if rows is None else rows
         second = known[1] if columns is None else columns
         layers[record.role] = layers.get(record.role, 0) + 1
-        if "edge" in record.axes:
-            maps += _edge_maps(record, sides, first, row, layers[record.role])
+        try:
+            if "edge" in record.axes:
+                maps += _edge_maps(record, sides, first, second, row, layers[record.role])
+                continue
+            parts = _by_scope(record, row)
+        except RequestError as error:  # one that cannot be shown leaves the others
+            refused = refused or error
+            unseen[name] = str(error).removeprefix(f"{record.title}: ")
             continue
-        parts = _by_scope(record, row)
+        written = any(axes.run is not None for axes in record.meaning)
         for turn, (scope, weights) in enumerate(parts, 1):
             _, r, c = weights.shape
             given = second if second is not None else first if r == c else None
             tiled = isinstance(weights, _TiledWeights)
             maps.append(Map(
-                name, sides.of(first if first is not None or r != c else given, r),
-                sides.of(given, c), weights.shape,
+                name, sides.of(first if first is not None or r != c else given, r, written),
+                sides.of(given, c, written and record.role != "cross"), weights.shape,
                 weights.load if tiled else weights.__getitem__,
                 kind="features" if record.features else record.role or name or "attention",
                 what=getattr(seen, "what", "weights"),
@@ -153,8 +160,20 @@ def of_seen(
                 tile=weights.tile if tiled else None,
             ))  # fmt: skip
     if not maps:
+        if refused is not None:
+            raise refused
         raise RequestError("nothing was seen: no watched attention ran inside the block")
-    return DrawableView(sides.axes, maps, [Run(list(range(len(maps))))], title or "attention")
+    run = Run(list(range(len(maps))), panels=_unseen_panels(unseen))
+    return DrawableView(sides.axes, maps, [run], title or "attention")
+
+
+def _unseen_panels(unseen: Mapping[str, str]) -> list[Panel]:
+    """Beside the maps, a table of what is not among them."""
+    if not unseen:
+        return []
+    cells = tuple((path or "the model", why) for path, why in unseen.items())
+    table = TablePanel("table", "not seen", columns=("module", "why"), cells=cells)
+    return [MapPanel("matrix"), table]
 
 
 class _Sides:
@@ -165,16 +184,30 @@ class _Sides:
         self._row = row
         self._known: dict[Any, int] = {}
 
-    def of(self, given: Any, count: int) -> int:
-        """The place of an axis with so many labels."""
+    def of(self, given: Any, count: int, written: bool = False) -> int:
+        """The place of an axis with so many labels.
+
+        Args:
+            written: by `generate`, whose last tokens were never read: their labels may be there.
+        """
         key = (id(given), count)
         if key not in self._known:
+            if written and given is not None:
+                named = axis_of(given, row=self._row)
+                if len(named) > count:
+                    given = part(named, 0, count)
             self._known[key] = self.add(axis_of(given, count, row=self._row))
         return self._known[key]
 
-    def nodes(self, layers: Sequence[EdgeWeights], given: Any) -> int:
-        """The place of an axis of nodes; layers over the same edges have the same."""
-        axis = node_axis(layers, given)
+    def nodes(self, layer: EdgeWeights, rows: Any, columns: Any) -> tuple[int, int]:
+        """The places of the axes of nodes; layers over the same edges have the same."""
+        first, second = node_axes([layer], rows, columns if layer.keys is not None else None)
+        at = self._once(first)
+        if second is None:
+            return at, at
+        return at, self.add(second) if second == first else self._once(second)
+
+    def _once(self, axis: Axis) -> int:
         return self.axes.index(axis) if axis in self.axes else self.add(axis)
 
     def add(self, axis: Axis) -> int:
@@ -183,23 +216,28 @@ class _Sides:
         return len(self.axes) - 1
 
 
-def _edge_maps(record: Record, sides: _Sides, labels: Any, row: int, layer: int) -> list[Map]:
+def _edge_maps(
+    record: Record, sides: _Sides, rows: Any, columns: Any, row: int, layer: int
+) -> list[Map]:
     """A map of each call over a graph: nodes look at their neighbors."""
     made = []
-    for turn, (weights, edges) in enumerate(zip(record.steps, record.edges, strict=True), 1):
+    calls = zip(record.steps, record.edges, record.sources, strict=True)
+    for turn, (weights, edges, sources) in enumerate(calls, 1):
         shape = dict(zip(record.axes, weights.shape, strict=True))
         if set(shape) - {"example", "head", "edge"} or row >= shape.get("example", row + 1):
             named = ", ".join(f"{axis} {size}" for axis, size in shape.items())
-            raise RequestError(f"{record.name}: there is no row {row}, got weights ({named})")
+            raise RequestError(f"{record.title}: there is no row {row}, got weights ({named})")
         one = weights[row] if "example" in shape else weights
         one = (one if record.heads else one[None]).float().cpu()
         own = EdgeWeights(
-            edges.targets.cpu(), edges.sources.cpu(), one.numpy(), nodes=edges.queries
-        )
-        at = sides.nodes([own], labels)
+            edges.targets.cpu(), edges.sources.cpu(), one.numpy(), nodes=edges.queries,
+            keys=sources or None,
+        )  # fmt: skip
+        places = sides.nodes(own, rows, columns)
+        counts = len(sides.axes[places[0]]), len(sides.axes[places[1]])
         several = len(record.kept) > 1
         made.append(edge_map(
-            record.name or "edges", at, len(sides.axes[at]), own, layer=turn if several else layer,
+            record.name or "edges", places, counts, own, layer=turn if several else layer,
             scope={"call": turn} if several else {},
         ))  # fmt: skip
     return made
@@ -239,7 +277,11 @@ class _TiledWeights:
 
 
 def _by_scope(record: Record, row: int) -> list[tuple[dict[str, int], Any]]:
-    """Weights (H, Q, K) for each turn of each loop that is not a step."""
+    """Weights (H, Q, K) for each turn of each loop that is not a step.
+
+    Raises:
+        RequestError: there is no such row, or what the axes mean is not known.
+    """
     order: list[dict[str, int]] = []
     for scope in record.scopes:
         if scope not in order:
@@ -247,6 +289,11 @@ def _by_scope(record: Record, row: int) -> list[tuple[dict[str, int], Any]]:
     found: list[tuple[dict[str, int], Any]] = []
     for scope in order:
         some = record.within(scope)
+        if some.meaning:
+            some.check_row()
+        if some.meaning and some.meaning[0].run is not None:
+            found.append((scope, np.ascontiguousarray(some.of(row).float().cpu())))
+            continue
         if len(some.kept) == 1 and isinstance(some.kept[0], LazyWeights):
             found.append((scope, _TiledWeights.of(some.kept[0], row)))
             continue
@@ -254,11 +301,11 @@ def _by_scope(record: Record, row: int) -> list[tuple[dict[str, int], Any]]:
         named = ", ".join(f"{axis} {size}" for axis, size in shape.items())
         if set(some.axes) - {"example", "head", "query", "key", "feature"}:
             raise RequestError(
-                f"{record.name}: rows of a beam are shown through `regard look` or `along`; "
+                f"{record.title}: rows of a beam are shown through `regard look` or `along`; "
                 f"one batch axis, the example, was expected, got weights ({named})"
             )
         if "example" not in shape or not 0 <= row < shape["example"]:
-            raise RequestError(f"{record.name}: there is no row {row}, got weights ({named})")
+            raise RequestError(f"{record.title}: there is no row {row}, got weights ({named})")
         weights = np.ascontiguousarray(some.of(row).float().cpu())
         if record.features:  # (H, Q, K, D): each feature is a head of its own
             weights = np.moveaxis(weights, 3, 1).reshape(-1, *weights.shape[1:3])
@@ -275,6 +322,14 @@ def rollout(seen: Watched) -> Watched:
     stacks: dict[str, list[Record]] = {}
     for record in seen.values():
         own = "edge" not in record.axes and not record.features and record.role != "cross"
+        for axes in record.meaning if own else ():
+            if axes.batch != ("example",):
+                raise RequestError(f"rollout: {record.title}: {axes.reason or 'it has more axes'}")
+            if axes.part > 1:
+                raise RequestError(
+                    f"rollout: {record.title} attended several times in one call, as a loop over "
+                    "heads does, and these are no layers"
+                )
         if own and all(s[-1] == s[-2] for s in (step.shape for step in record.kept)):
             stacks.setdefault(record.role, []).append(record)
     if not stacks:

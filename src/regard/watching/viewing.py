@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from regard.errors import RequestError
 from regard.viewer._drawable import DrawableView
 from regard.views import Axis, Map, Run, axis_of
-from regard.watching.readers.graphs import EdgeWeights, edge_map, node_axis
+from regard.watching.readers.axes import part
+from regard.watching.readers.graphs import EdgeWeights, edge_map, node_axes
 from regard.watching.readers.outputs import graph_of, read
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ def view(
         rows: labels of what looks: a list, a text of words apart by spaces, a `Axis`, the output
             of a Hugging Face tokenizer, a `tokenizers.Encoding`, or a pair of a tokenizer and a
             text or ids; of a graph, the names of the nodes.
-        columns: labels of what is looked at; those of `rows` where the weights are square.
+        columns: labels of what is looked at; those of `rows` where the weights are square; of a
+            graph, the names of a second set of nodes, where others are looked at.
         tokens: `rows`, by the name that suits a text that looks at itself.
         kind: "cross", "self", "features" (the first axis is features), "pointer", ....
         row: of the batch; where hypotheses of a beam were kept, of the sequences.
@@ -71,7 +73,7 @@ def view(
 
         return of_seen(seen, title=title, row=row, rows=rows, columns=columns)
     if graph := graph_of(weights):
-        return _graph(graph, rows, title, output)
+        return _graph(graph, rows, columns, title, output)
     own = _coordinates(weights)
     rows, columns = own[0] if rows is None else rows, own[1] if columns is None else columns
     kinds = read(weights, kind, row)
@@ -98,14 +100,22 @@ def _seen(given: Any) -> "Seen | None":
     return given if home is not None and isinstance(given, home.Seen) else None
 
 
-def _graph(layers: Sequence[EdgeWeights], labels: Any, title: str, output: str) -> DrawableView:
-    axis = node_axis(layers, labels)
+def _graph(
+    layers: Sequence[EdgeWeights], rows: Any, columns: Any, title: str, output: str
+) -> DrawableView:
+    """One set of nodes; two where the nodes that are looked at have names of their own."""
+    if columns is not None:
+        for layer in layers:
+            layer.nodes, layer.keys = layer.looking, layer.looked
+    first, second = node_axes(layers, rows, columns)
+    axes = [first] if second is None else [first, second]
+    sides, counts = (0, len(axes) - 1), (len(first), len(axes[-1]))
     maps = [
-        edge_map(f"edges.{n}" if len(layers) > 1 else "edges", 0, len(axis), layer, layer=n)
+        edge_map(f"edges.{n}" if len(layers) > 1 else "edges", sides, counts, layer, layer=n)
         for n, layer in enumerate(layers, 1)
     ]
     run = Run(list(range(len(maps))), output=output)
-    return DrawableView([axis], maps, [run], title=title)
+    return DrawableView(axes, maps, [run], title=title)
 
 
 def _coordinates(weights: Any) -> tuple[Any, Any]:
@@ -146,7 +156,7 @@ class _Axes:
     def _one(self, side: str, labels: Any, count: int) -> int:
         if (side, count) not in self._known:
             if self.steps and side == "rows" and labels is not None and len(labels) == count + 1:
-                labels = _part(labels, 0, count)  # the last token was written and never read
+                labels = part(labels, 0, count)  # the last token was written and never read
             self.made.append(axis_of(labels, count))
             self._known[side, count] = len(self.made) - 1
         return self._known[side, count]
@@ -165,17 +175,4 @@ def _last(labels: Axis | None, count: int) -> Axis | None:
     """Labels of the last places, for queries that are the newest of a longer past."""
     if labels is None or len(labels) <= count:
         return None
-    return _part(labels, len(labels) - count, len(labels))
-
-
-def _part(axis: Axis, start: int, stop: int) -> Axis:
-    """Some places of a text, with what is left of its words."""
-
-    def within(places: Sequence[int]) -> list[int]:
-        return [i - start for i in places if start <= i < stop]
-
-    kept = [(within(g), t) for g, t in zip(axis.groups, axis.texts, strict=True) if within(g)]
-    return Axis(
-        axis.pieces[start:stop], groups=[g for g, _ in kept], texts=[t for _, t in kept],
-        special=within(axis.special),
-    )  # fmt: skip
+    return part(labels, len(labels) - count, len(labels))

@@ -120,7 +120,8 @@ class Edges(Mask):
             pairs: the source (key) and the target (query) of each edge, as PyTorch Geometric's
                 `edge_index`.
             nodes: the number of queries.
-            keys: the number of keys, if they are other nodes than the queries.
+            keys: the number of keys, if they are other nodes than the queries; views then have two
+                sets of nodes.
             loops: add self-loops, as graph attention does.
         """
         integers("Edges.of expected pairs", "(2, edge)", pairs)
@@ -133,7 +134,7 @@ class Edges(Mask):
         for name, count in (("nodes", nodes), ("keys", keys)):
             if count is not None and count < 0:
                 raise RequestError(f"Edges.of expected {name} of 0 or more, got {count}")
-        keys = nodes if keys is None else keys
+        two, keys = keys is not None, nodes if keys is None else keys
         source, target = pairs.long()
         if loops:
             each = torch.arange(min(nodes, keys), device=pairs.device)
@@ -147,7 +148,12 @@ class Edges(Mask):
                 f"sources up to {int(source.max())} and targets up to {int(target.max())}"
             )
         flat = torch.unique(target * keys + source)
-        return cls(_offsets(flat // keys, nodes), flat % keys)
+        made = cls(_offsets(flat // keys, nodes), flat % keys)
+        made.__dict__["two_sets"] = two
+        return made
+
+    two_sets = False
+    """Whether keys were said to be other nodes than the queries."""
 
     @classmethod
     def from_dense(cls, allowed: Bool[Tensor, "query key"]) -> "Edges":
@@ -237,7 +243,10 @@ class Edges(Mask):
             return self
         moved = object.__new__(Edges)  # these were checked before
         moved.__dict__.update(
-            offsets=self.offsets.to(device), sources=self.sources.to(device), keys=self.keys
+            offsets=self.offsets.to(device),
+            sources=self.sources.to(device),
+            keys=self.keys,
+            two_sets=self.two_sets,
         )
         return moved
 

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.mask import Edges
+from regard.errors import RequestError
 from regard.watching.foreign.running_modules import Running
 
 __all__ = ["by_node", "edge_softmax"]
@@ -30,29 +31,71 @@ def edge_softmax(
             place.by_edge = result.detach()
 
 
-def by_node(place: Running) -> tuple[Edges, Tensor]:
+def by_node(place: Running) -> tuple[Edges, Tensor, int]:
     """The edges in the order that records have, by node and then by neighbor, and their weights.
 
-    Edges between the same two nodes are one, with the sum of their weights.
+    Edges between the same two nodes are one, with the sum of their weights. Nodes that are looked
+    at are others than those that look where the layer was given features of two sets; the last is
+    their count, else 0.
 
     Shapes:
         weights ([head,] edge)
     """
     assert place.edges is not None
     assert place.by_edge is not None
-    source, target = place.edges[0].long(), place.edges[1].long()
-    if getattr(place.module, "flow", "source_to_target") == "target_to_source":
+    pairs = _pairs(place.edges)
+    source, target = pairs[0].long(), pairs[1].long()
+    flow = getattr(place.module, "flow", "source_to_target") == "source_to_target"
+    if not flow:
         source, target = target, source
-    nodes = int(torch.cat([source, target]).max()) + 1 if len(source) else 0
-    for given in (*place.args, *place.kwargs.values()):
-        for one in given if isinstance(given, tuple | list) else (given,):
-            if isinstance(one, Tensor) and one.is_floating_point() and one.dim() == 2:
-                nodes = max(nodes, len(one))
-            break
-        break
-    pairs, belongs = torch.unique(target * max(nodes, 1) + source, return_inverse=True)
-    weights = place.by_edge.new_zeros(len(pairs), *place.by_edge.shape[1:])
+    sets = _sets(place)
+    if sets is not None and not flow:
+        sets = sets[::-1]
+    sources, nodes = (0, 0) if sets is None else sets
+    nodes = max(nodes, _most(target))
+    keys = max(sources, _most(source))
+    if sets is None or sources == 0:
+        keys = nodes = max(nodes, keys)
+    flat, belongs = torch.unique(target * max(keys, 1) + source, return_inverse=True)
+    weights = place.by_edge.new_zeros(len(flat), *place.by_edge.shape[1:])
     weights.index_add_(0, belongs, place.by_edge)
-    counts = torch.bincount(pairs // max(nodes, 1), minlength=nodes)
+    counts = torch.bincount(flat // max(keys, 1), minlength=nodes)
     offsets = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-    return Edges(offsets, pairs % max(nodes, 1)), weights.movedim(0, -1)
+    two = keys if sets is not None and sources else 0
+    return Edges(offsets, flat % max(keys, 1)), weights.movedim(0, -1), two
+
+
+def _most(index: Tensor) -> int:
+    return int(index.max()) + 1 if len(index) else 0
+
+
+def _pairs(edges: Tensor) -> Tensor:
+    """(2, edge): sources and targets, in the order in which the layer has its weights."""
+    if edges.layout is torch.strided:
+        return edges
+    if edges.layout is torch.sparse_csr:  # rows of an adjacency matrix are targets
+        rows = torch.arange(edges.shape[0], device=edges.device)
+        target = rows.repeat_interleave(edges.crow_indices().diff())
+        return torch.stack([edges.col_indices(), target])
+    if edges.layout is torch.sparse_coo:
+        return edges._indices().flip(0)
+    raise RequestError(f"an adjacency matrix of the layout {edges.layout} is not read")
+
+
+def _sets(place: Running) -> tuple[int, int] | None:
+    """How many nodes are sources and targets, where a layer was given two sets; (0, n) of one.
+
+    None where it was given no features.
+    """
+    for given in (*place.args, *place.kwargs.values()):
+        if isinstance(given, Tensor) and given.is_floating_point() and given.dim() == 2:
+            return 0, len(given)
+        pair = given if isinstance(given, tuple | list) and len(given) == 2 else None
+        if pair is not None and isinstance(pair[0], Tensor) and pair[0].dim() == 2:
+            first, second = pair
+            if second is first:
+                return 0, len(first)
+            size = place.size[1] if place.size is not None else 0
+            return len(first), len(second) if isinstance(second, Tensor) else int(size or 0)
+        break
+    return None

@@ -4,18 +4,22 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from regard.attention.axes import Axes
 from regard.attention.declaring import Declaring
 from regard.attention.record import Facts
 from regard.errors import RegardError, RequestError
 from regard.watching.foreign.edges import by_node, edge_softmax
 from regard.watching.foreign.flexible import flexible, is_flexible
 from regard.watching.foreign.fused import FUSED, Fused
+from regard.watching.foreign.generating import Generating
+from regard.watching.foreign.meaning import batches, meaning, placed, sequence_first
 from regard.watching.foreign.products import LazyProducts, Products, spread
 from regard.watching.foreign.running_modules import Places, Running
 from regard.watching.foreign.softmax_pattern import Met, Pattern
@@ -68,12 +72,19 @@ def intercepting(seen: Any, model: nn.Module) -> Iterator[None]:
         RequestError: the model is compiled; or it ran, and nothing that looks like attention did.
     """
     refuse_compiled(model)
-    places = Places(model)
+    failed: dict[str, Exception] = {}
+
+    def note(path: str, error: Exception) -> None:
+        failed.setdefault(path, error)
+
+    places = Places(model, note)
     make: type[Interceptor] = Interceptor if seen.intercepts is None else seen.intercepts
-    mode = make(seen, places, list(model.parameters()))
+    mode = make(seen, places, [*model.parameters(), *model.buffers()])
+    mode.failed, mode.sequence_first = failed, sequence_first(model)
+    mode.generating = Generating(model, partial(note, ""))
     places.on_leave(mode.leave)
     try:
-        with mode:
+        with mode.generating.following(), mode:
             yield
     finally:
         places.close()
@@ -132,7 +143,9 @@ class Interceptor(TorchDispatchMode):
         self._ran = False
         self._found = 0
         self._turns: dict[str, list[int]] = {}
-        self._failed: dict[str, Exception] = {}
+        self.failed: dict[str, Exception] = {}
+        self.generating: Generating | None = None
+        self.sequence_first = False
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
@@ -141,24 +154,39 @@ class Interceptor(TorchDispatchMode):
         whole = isinstance(func, torch._ops.OpOverload) or is_flexible(func)
         if not whole or _beside.busy or torch._C._current_graph_task_id() != -1:
             return func(*args, **kwargs)  # a backward pass looks at nothing anew
-        self._places.use(args)
-        here = self._places.here()
-        if here is None or any(isinstance(p.module, Declaring) for p in self._places.running):
-            return func(*args, **kwargs)  # what is ours is seen at its own operation
-        self._ran = True
-        if func not in FUSED and not is_flexible(func):
-            self._pattern.before(func, args)
+        here = None
+        try:
+            here = self._before(func, args)
+        except Exception as error:
+            self._guard("", error)
         result = func(*args, **kwargs)
+        if here is None:
+            return result
         _beside.busy = True
         try:
             return self.look(here, func, args, kwargs, result)
-        except Exception as error:  # whatever it is, the model's own run must not end of it
-            if self.changes:
-                raise
-            self._failed.setdefault(here.path, error)
+        except Exception as error:
+            self._guard(here.path, error)
         finally:
             _beside.busy = False
         return result
+
+    def _guard(self, path: str, error: Exception) -> None:
+        """Whatever failed beside the model, its own run must not end of it."""
+        if self.changes:
+            raise error
+        self.failed.setdefault(path, error)
+
+    def _before(self, func: Any, args: Sequence[Any]) -> Running | None:
+        """The module that is about to run an operation; None where nobody looks."""
+        self._places.use(args)
+        here = self._places.here()
+        if here is None or any(isinstance(p.module, Declaring) for p in self._places.running):
+            return None  # what is ours is seen at its own operation
+        self._ran = True
+        if func not in FUSED and not is_flexible(func):
+            self._pattern.before(func, args)
+        return here
 
     changes = False
     """Whether it changes what a model computes; one that cannot do so ends the model's run."""
@@ -242,13 +270,23 @@ class Interceptor(TorchDispatchMode):
         self, name: str, here: Running, weights: Any, facts: Facts, looked: Looked | None
     ) -> None:
         """Write one call down; `looked` is None where only its weights are known."""
-        batched = len(weights.shape) > 3
+        bare, fused = self._places.is_bare(here), not facts.by_pattern
+        given = batches(*self._places.given, self.sequence_first) if self._places.running else None
+        if given is None:
+            given = frozenset({int(weights.shape[0])} if len(weights.shape) == 4 else ())
+        if not bare:
+            here.parts += 1
+        shape, axes = meaning(here, self._places.running, tuple(weights.shape), given, fused=fused)
         if isinstance(weights, Tensor):
-            weights = with_heads(weights, here.heads)
-            batched = weights.dim() > 3
+            weights = weights.reshape(shape)
+        elif len(shape) != len(weights.shape):
+            reason = "examples and heads are one axis where tiles are kept; watch without tiles"
+            axes = replace(axes, batch=("block",), heads=False, reason=reason)
+        role = self._places.role(here)
+        axes = placed(axes, here, role, shape, self.generating)
         self._found += 1
         self._turns.setdefault(name, []).append(self._places.turn(name))
-        self._seen.add_foreign(name, weights, facts, heads=batched, role=self._places.role(here))
+        self._seen.add_foreign(name, weights, facts, axes=axes, role=role)
 
     def leave(self, place: Running) -> None:
         """A module has run; that of a graph has its edges and their weights by now."""
@@ -258,27 +296,30 @@ class Interceptor(TorchDispatchMode):
         self._found += 1
         if name is None:
             return
-        edges, weights = by_node(place)
+        edges, weights, sources = by_node(place)
         self._exponents.clear()
         facts = Facts("softmax by node", True, None, False, 0, float("nan"))
         self._turns.setdefault(name, []).append(self._places.turn(name))
+        axes = Axes((), weights.dim() == 2)
         self._seen.add_foreign(
-            name, weights, facts, heads=weights.dim() == 2, role="edge", edges=edges
+            name, weights, facts, axes=axes, role="edge", edges=edges, sources=sources
         )
 
     def finish(self) -> None:
         """The block has ended: say which of several calls each was, or that nothing was seen.
 
-        What failed beside the model is an error now; the model itself has run to its end.
+        What failed beside the model is noted in `seen.unseen`, and an error where nothing else was
+        seen; the model itself has run to its end.
         """
-        if self._failed:
-            path, error = next(iter(self._failed.items()))
-            raise RegardError(
-                f"watching {path or 'the model'} failed, the model itself has run: {error!r}; "
-                "watch other modules by their names"
-            ) from error
+        for path, error in self.failed.items():
+            if not len(self._seen):
+                raise RegardError(
+                    f"watching {path or 'the model'} failed, the model itself has run: {error!r}; "
+                    "watch other modules by their names"
+                ) from error
+            self._seen.unseen[path] = f"watching it failed: {error!r}"
         for name, turns in self._turns.items():
-            if name in self._seen and max(turns) > 1:
+            if name in self._seen:
                 self._seen.number(name, turns)
         if self._ran and not self._found and not len(self._seen):
             raise RequestError(

@@ -1,7 +1,7 @@
 """Which module runs, what it is called with, and what it therefore looks at."""
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,8 +37,9 @@ class Running:
     """A module that is running.
 
     Args:
-        edges: of a graph, what `propagate` was called with.
+        edges, size: of a graph, what `propagate` was called with.
         by_edge: of a graph, the weight of each edge.
+        parts: how many attentions it has computed by itself since it was called.
     """
 
     path: str
@@ -46,7 +47,9 @@ class Running:
     args: Sequence[Any] = ()
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     edges: Tensor | None = None
+    size: Sequence[Any] | None = None
     by_edge: Tensor | None = None
+    parts: int = 0
 
     @property
     def heads(self) -> int:
@@ -97,10 +100,18 @@ class Places:
 
     `nn.TransformerEncoderLayer` goes without: one hook on it or inside of it, and PyTorch takes
     its fused form out of use. Which layer runs is told by the parameters that are used.
+
+    Args:
+        failed: told of what went wrong in a hook, which never ends the model's run.
     """
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(
+        self, model: nn.Module, failed: Callable[[str, Exception], None] | None = None
+    ) -> None:
+        self._failed = failed
         self.running: list[Running] = []
+        self.entered: dict[str, Running] = {}
+        self.given: tuple[Sequence[Any], Mapping[str, Any]] = ((), {})
         self.calls = 0
         self.counts: dict[str, int] = {}
         self._handles: list[Any] = []
@@ -123,20 +134,13 @@ class Places:
 
     def _hook(self, path: str, module: nn.Module) -> None:
         def enter(own: nn.Module, args: Any, kwargs: Any) -> None:
-            if not self.running:
-                self.calls += 1
-                self.counts.clear()
-            self._layer = None
-            self.running.append(Running(path, own, args, kwargs))
+            self._guarded(path, self._enter, path, own, args, kwargs)
 
         def leave(own: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-            self._layer = None
-            while self.running:
-                place = self.running.pop()
-                if place.module is own:
-                    for finish in self._finished:
-                        finish(place)
-                    return
+            self._guarded(path, self._leave, own)
+
+        def propagate(own: nn.Module, inputs: Any) -> None:
+            self._guarded(path, self._propagate, own, inputs)
 
         self._handles.append(module.register_forward_pre_hook(enter, with_kwargs=True))
         self._handles.append(
@@ -144,7 +148,38 @@ class Places:
         )
         hook: Any = getattr(module, "register_propagate_forward_pre_hook", None)
         if hook is not None:  # PyTorch Geometric's own
-            self._handles.append(hook(self._propagate))
+            self._handles.append(hook(propagate))
+
+    def _guarded(self, path: str, act: Callable[..., None], *given: Any) -> None:
+        """Whatever goes wrong beside the model, its own run must not end of it."""
+        try:
+            act(*given)
+        except Exception as error:
+            if self._failed is None:
+                raise
+            self._failed(path, error)
+
+    def _enter(self, path: str, own: nn.Module, args: Any, kwargs: Any) -> None:
+        if not self.running:
+            self.calls += 1
+            self.counts.clear()
+            self.given = (args, kwargs)
+        self._layer = None
+        place = Running(path, own, args, kwargs)
+        self.running.append(place)
+        self.entered[path] = place
+
+    def _leave(self, own: nn.Module) -> None:
+        self._layer = None
+        if not any(place.module is own for place in self.running):
+            return
+        while self.running:
+            place = self.running.pop()
+            if place.module is own:
+                for finish in self._finished:
+                    self._guarded(place.path, finish, place)
+                self.entered[place.path] = Running(place.path, own)  # holds no inputs
+                return
 
     def on_leave(self, finish: Any) -> None:
         """Have a function called with every place that is left."""
@@ -154,6 +189,7 @@ class Places:
         for place in reversed(self.running):
             if place.module is module:
                 place.edges = inputs[0] if isinstance(inputs[0], Tensor) else None
+                place.size = inputs[1] if isinstance(inputs[1], list | tuple) else None
                 return
 
     def use(self, tensors: Sequence[Any]) -> None:
@@ -172,6 +208,10 @@ class Places:
         if self._layer is not None:
             return self._layer
         return self.running[-1] if self.running else None
+
+    def is_bare(self, place: Running) -> bool:
+        """Whether it is a layer without hooks, of which no more than its parameters is known."""
+        return place is self._layer
 
     def turn(self, path: str) -> int:
         """How often this module attended since the whole model was last called, from 1."""

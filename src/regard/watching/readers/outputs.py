@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.errors import RequestError
+from regard.watching.readers.generation import Piece, joined
 from regard.watching.readers.graphs import EdgeWeights
 
 __all__ = ["Layers", "array_of", "graph_of", "is_array", "read"]
@@ -196,7 +197,8 @@ def _together(
     """One map a layer: the rows of all steps in order, each with the columns that were there.
 
     Of a hypothesis of a beam the row is followed that wrote each token. What looks at itself with
-    fewer columns than were read by then has a window: its columns are the newest.
+    fewer columns than were read by then has a window: its columns are the newest. Steps that read
+    all tokens anew (without a cache) have their newest row taken.
     """
     rows = [row] * len(steps) if path is None else list(path)
     made: dict[int, Floats] = {}
@@ -206,19 +208,25 @@ def _together(
         some = [_heads(step[n], r) for step, r in zip(steps, rows, strict=False)]
         widths = {one.shape[2] for one in some}
         own = kind in ("self", "decoder") or (kind != "cross" and len(widths) > 1)
-        total, starts = 0, []
-        for one in some:
+        pieces: list[Piece] = []
+        total = 0
+        for t, one in enumerate(some):
+            if t and one.shape[1] == total + 1 > 1:
+                one = one[:, -1:]
+            elif t and one.shape[1] != 1:
+                raise RequestError(
+                    f"{kind}: step {t + 1} has {one.shape[1]} rows, and which tokens they are is "
+                    "not known; watch the model with regard.watch"
+                )
             total += one.shape[1]
-            starts.append(max(total - one.shape[2], 0) if own else 0)
-        width = max(start + one.shape[2] for start, one in zip(starts, some, strict=True))
-        whole = np.zeros((len(some[0]), total, width), np.float32)
-        at = 0
-        for start, one in zip(starts, some, strict=True):
-            whole[:, at : at + one.shape[1], start : start + one.shape[2]] = one
-            at += one.shape[1]
-        if own and width > total and not whole[:, :, total:].any():
-            whole = whole[:, :, :total]  # places of a static cache that were never written
-        made[n + 1] = whole
+            start = max(total - one.shape[2], 0) if own else 0
+            if start and not one[:, :, -1].any():
+                raise RequestError(
+                    f"{kind}: step {t + 1} has {one.shape[2]} columns for {total} tokens, and "
+                    "which of them is not known; watch the model with regard.watch"
+                )
+            pieces.append(Piece(one, total - one.shape[1], start))
+        made[n + 1] = joined(kind, pieces, own=own)
     return made
 
 
