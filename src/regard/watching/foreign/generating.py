@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.watching.readers.generation import Generation, Reading
+from regard.watching.readers.generation import GenerationRun, ModelCall
 
 __all__ = ["Generating"]
 
@@ -30,13 +30,13 @@ class Generating:
 
     def __init__(self, model: nn.Module, failed: Callable[[Exception], None]) -> None:
         self._model, self._failed = model, failed
-        self._runs: list[tuple[nn.Module, Generation | None]] = []
+        self._runs: list[tuple[nn.Module, GenerationRun | None]] = []
         self._prepared: tuple[nn.Module, int] | None = None
         self._inside: list[tuple[nn.Module, int]] = []
-        self.met: list[Generation] = []
+        self.met: list[GenerationRun] = []
 
     @property
-    def run(self) -> Generation | None:
+    def run(self) -> GenerationRun | None:
         """The run that goes on."""
         return self._runs[-1][1] if self._runs else None
 
@@ -113,7 +113,7 @@ class Generating:
     def _begin(self, module: nn.Module, args: Any, kwargs: Mapping[str, Any]) -> None:
         try:
             nested = any(own is module for own, _ in self._runs)  # it drafts for itself
-            run = None if nested else Generation(_batch(args, kwargs))
+            run = None if nested else GenerationRun(_batch(args, kwargs))
         except Exception as error:
             self._failed(error)
             run = None
@@ -169,7 +169,7 @@ def _batch(args: Any, kwargs: Mapping[str, Any]) -> int:
     return 1
 
 
-def _reading(run: Generation, ids: Any, inputs: Mapping[str, Any]) -> Reading | None:
+def _reading(run: GenerationRun, ids: Any, inputs: Mapping[str, Any]) -> ModelCall | None:
     """What the prepared call reads; None, and the reason noted, where this is not known."""
     given: Any = next((inputs[n] for n in _IDS if inputs.get(n) is not None), None)
     if not isinstance(given, Tensor) or not isinstance(ids, Tensor) or ids.dim() != 2:
@@ -191,7 +191,7 @@ def _reading(run: Generation, ids: Any, inputs: Mapping[str, Any]) -> Reading | 
     elif missing:
         run.refuse("it goes on from a cache whose tokens are not known")
         return None
-    return Reading(whole, int(past), _sizes(cache, count, int(past)))
+    return ModelCall(whole, int(past), _sizes(cache, count, int(past)))
 
 
 @torch.no_grad()

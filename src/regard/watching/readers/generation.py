@@ -17,7 +17,7 @@ from torch import Tensor
 from regard.attention import Record
 from regard.errors import RequestError
 
-__all__ = ["Generation", "Piece", "Reading", "joined"]
+__all__ = ["GenerationRun", "Piece", "ModelCall", "joined"]
 
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int64]
@@ -71,7 +71,7 @@ def joined(name: str, pieces: Iterable[Piece], *, own: bool) -> Floats:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ModelCall:
     """One call of the model.
 
     Args:
@@ -98,7 +98,7 @@ class Reading:
         return starts.pop() if len(starts) == 1 else None
 
 
-class Generation:
+class GenerationRun:
     """What is known of one run.
 
     Args:
@@ -107,7 +107,7 @@ class Generation:
 
     def __init__(self, batch: int) -> None:
         self.batch = batch
-        self.readings: list[Reading] = []
+        self.readings: list[ModelCall] = []
         self.sequences: Ids | None = None
         self.reason = "generate has not ended"
         self.encoded = 0
