@@ -17,7 +17,7 @@ from torch import Tensor
 from regard.attention import Record
 from regard.errors import RequestError
 
-__all__ = ["GenerationRun", "Piece", "ModelCall", "joined"]
+__all__ = ["GenerationRun", "ModelCall", "Piece", "joined"]
 
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int64]
