@@ -98,9 +98,15 @@ class DrawableView(View):
         return figure(self, path, **options)
 
     def text(self, run: int = 0, **options: Any) -> "Text":
-        """A run's panels for the terminal; options are those of `viewer.rendering.render`."""
-        from regard.viewer.rendering import render
+        """A run's panels for the terminal; options are those of `viewer.rendering.render`.
 
+        Of a run that comes with none, the picture that fits its last layer.
+        """
+        from regard.viewer.rendering import render
+        from regard.viewer.selection import choose
+
+        if options.get("panels") is None:
+            options["panels"] = choose(self, run)
         return render(self, self.runs[run], **options)
 
     def html(self, **options: Any) -> str:

@@ -23,6 +23,7 @@ from regard.watching.foreign.meaning import batches, meaning, placed, sequence_f
 from regard.watching.foreign.products import LazyProducts, Products, spread
 from regard.watching.foreign.running_modules import Places, Running
 from regard.watching.foreign.softmax_pattern import Met, Pattern
+from regard.watching.foreign.unfollowed import unfollowed
 
 __all__ = [
     "Interceptor",
@@ -102,6 +103,10 @@ def refuse_compiled(model: nn.Module) -> None:
             )
 
 
+_KNOWN = ("aten", "prim", "prims", "profiler", "higher_order")
+"""Namespaces of operations that are PyTorch's own."""
+
+
 class _Beside(threading.local):
     """Whether what runs is this module's own, so that no other watcher takes it for the model's."""
 
@@ -143,6 +148,7 @@ class Interceptor(TorchDispatchMode):
         self._ran = False
         self._found = 0
         self._turns: dict[str, list[int]] = {}
+        self._kernels: dict[str, str] = {}
         self.failed: dict[str, Exception] = {}
         self.generating: Generating | None = None
         self.sequence_first = False
@@ -199,9 +205,12 @@ class Interceptor(TorchDispatchMode):
         elif is_flexible(func):
             self._fused(here, "flex_attention", flexible(args, result))
         else:
+            self._pattern.path = here.path
             read = self._pattern.after(func, args, kwargs, result)
             if read is not None:
                 self._eager(here, read)
+            elif func.namespace not in _KNOWN:
+                self._kernels.setdefault(here.path, func._schema.name)
             elif hasattr(here.module, "propagate"):
                 edge_softmax(here, func, args, result, self._exponents)
         return result
@@ -290,6 +299,8 @@ class Interceptor(TorchDispatchMode):
 
     def leave(self, place: Running) -> None:
         """A module has run; that of a graph has its edges and their weights by now."""
+        if place.edges is not None and place.by_edge is None and not place.edges.shape[-1]:
+            place.by_edge = torch.zeros(0, max(place.heads, 1))  # a graph without edges
         if place.by_edge is None or place.edges is None:
             return
         name = self._seen.name_of(place.path)
@@ -321,6 +332,9 @@ class Interceptor(TorchDispatchMode):
         for name, turns in self._turns.items():
             if name in self._seen:
                 self._seen.number(name, turns)
+        if len(self._seen):
+            for path, why in unfollowed(self._places, self._pattern, self._kernels, self._seen):
+                self._seen.unseen.setdefault(path, why)
         if self._ran and not self._found and not len(self._seen):
             raise RequestError(
                 "the model ran but no attention was seen: no fused operation of PyTorch, no "

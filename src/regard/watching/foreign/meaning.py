@@ -111,10 +111,10 @@ def _plain(
     """A name for an axis that is none of examples."""
     for own in reversed(inside):
         window = getattr(own.module, "window_size", None)
-        area = window * window if isinstance(window, int) else 0
+        areas = {window, window * window} if isinstance(window, int) else set()
         if isinstance(window, list | tuple) and all(isinstance(w, int) for w in window):
-            area = prod(window)
-        if area and area in cells:
+            areas = {prod(window)}
+        if areas & set(cells):
             return "window"
     for own in inside:
         frames = getattr(getattr(own.module, "config", None), "num_frames", None)

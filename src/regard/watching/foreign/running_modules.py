@@ -24,6 +24,8 @@ _PAIRS = (
     ("from_tensor", "to_tensor"),
     ("q", "k"),
 )
+_LATENTS = ("hidden_states", "inputs")
+"""Both at once, as Perceiver has them: the first looks at the second."""
 _OTHER_SIDE = (
     "key_value_states", "encoder_hidden_states", "encoder_hidden_state", "context", "memory",
 )  # fmt: skip
@@ -68,6 +70,9 @@ class Running:
             if isinstance(query, Tensor) and isinstance(key, Tensor):
                 place = (query.data_ptr(), query.shape) == (key.data_ptr(), key.shape)
                 return "self" if query is key or place else "cross"
+        latents, inputs = (given.get(name) for name in _LATENTS)
+        if isinstance(latents, Tensor) and isinstance(inputs, Tensor) and latents is not inputs:
+            return "cross"
         if any(isinstance(given.get(name), Tensor) for name in _OTHER_SIDE):
             return "cross"
         if getattr(self.module, "is_cross_attention", False) is True:
@@ -179,6 +184,8 @@ class Places:
                 for finish in self._finished:
                     self._guarded(place.path, finish, place)
                 self.entered[place.path] = Running(place.path, own)  # holds no inputs
+                if not self.running:
+                    self.given = ((), {})
                 return
 
     def on_leave(self, finish: Any) -> None:

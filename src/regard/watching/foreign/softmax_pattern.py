@@ -62,6 +62,9 @@ class Pattern:
 
     def __init__(self, parameters: Sequence[Tensor]) -> None:
         self._parameters = {place_of(p) for p in parameters}
+        self.path = ""
+        """Of the module that runs."""
+        self._started: dict[str, list[list[bool]]] = {}
         self._trails: dict[int, tuple[StorageWeakRef, Trail]] = {}
         self._noise: dict[int, StorageWeakRef] = {}
 
@@ -104,7 +107,16 @@ class Pattern:
         if dim not in (-1, weights.dim() - 1) or not weights.is_floating_point():
             return
         self._forget()
-        self._note(weights, Trail(weights.detach(), False, [True]))
+        trail = Trail(weights.detach(), False, [True])
+        self._note(weights, trail)
+        started = self._started.setdefault(self.path, [])
+        if len(started) > _MOST:  # of those that were read nothing need be kept
+            started[:] = [own for own in started if own == [True]][:_MOST]
+        started.append(trail.open)
+
+    def unread(self) -> list[str]:
+        """Paths of modules with a softmax that never met values, nor a table of parameters."""
+        return [p for p, started in self._started.items() if any(o == [True] for o in started)]
 
     def _forget(self) -> None:
         """Drop what is gone, or was passed by without ever being read."""
@@ -150,7 +162,10 @@ class Pattern:
         pair = _operands(func, args)
         for weights, values, axis, whole in _sides(func, pair):
             trail = self._trail(weights)
-            if trail is None or place_of(values) in self._parameters:
+            if trail is None:
+                continue
+            if place_of(values) in self._parameters:
+                trail.open[:] = [False]  # a mixture of parameters; it may meet values yet
                 continue
             if self._trail(values) is not None or not _sums_keys(weights, axis):
                 continue
