@@ -1,6 +1,7 @@
 """`regard look hf:FOLDER`: folders of Hugging Face, without pickles, code or a network."""
 
 import json
+import shutil
 import socket
 
 import numpy as np
@@ -57,6 +58,20 @@ def test_a_mask_is_filled(capsys, folders):
     result, _ = looked(capsys, folder, "the [MASK] sat")
     ids = tokenizer()("the [MASK] sat", return_tensors="pt")["input_ids"]
     assert result["output"].split()[1] == WORDS[int(model(input_ids=ids).logits[0, 2].argmax())]
+
+
+def test_a_masked_model_without_a_mask_token_reads_the_text(capsys, folders, tmp_path):
+    bare = tmp_path / "bare"
+    shutil.copytree(folders["masked"][0], bare)
+    for path in bare.glob("*token*.json"):
+        told = json.loads(path.read_text())
+        told.pop("mask_token", None)
+        path.write_text(json.dumps(told))
+    ran = run(capsys, "look", f"hf:{bare}", TEXT, "--json", "--pieces", "--head", "2")
+    assert (ran.code, "no mask token" in ran.err) == (0, True)
+    whole, weights = looked(capsys, folders["masked"][0], TEXT)
+    assert np.array_equal(ran.result["pictures"][0]["weights"], weights)
+    assert ran.result["score"] == pytest.approx(whole["score"])
 
 
 def test_a_text_is_written_on(capsys, folders):

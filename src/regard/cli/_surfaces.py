@@ -92,6 +92,7 @@ def put_terminal(view: "DrawableView", run: int, panels: "Sequence[Panel]", **op
     """Print panels, below what came in and what came out."""
     from rich.console import Console
 
+    from regard.viewer.labels import visible
     from regard.viewer.rendering import render
 
     console = Console(highlight=False)
@@ -100,7 +101,8 @@ def put_terminal(view: "DrawableView", run: int, panels: "Sequence[Panel]", **op
     width = console.width if sys.stdout.isatty() else max(console.width, 160)
     own = view.runs[run]
     text = render(view, own, panels, width=width, colour=colour, **options)
-    print_result("\n".join(line for line in (own.input, own.output) if line))
+    said = [visible(line, "\n\t") for line in (own.input, own.output) if line]
+    print_result("\n".join(said))
     console.print()
     console.print(text, soft_wrap=True)
 

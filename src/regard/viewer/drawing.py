@@ -25,6 +25,7 @@ from regard.viewer.figure.subplots import (
 )
 from regard.viewer.figure.subplots import alignment as draw_alignment
 from regard.viewer.figure.subplots import grid as draw_grid
+from regard.viewer.labels import visible, with_visible_labels
 from regard.viewer.panels import (
     bars,
     compare,
@@ -144,6 +145,9 @@ def draw(
         check_format(path)
     if not panels:
         raise RequestError("there is nothing to draw: the view has no picture")
+    view, run = with_visible_labels(view), with_visible_labels(run)
+    panels = with_visible_labels(list(panels))
+    title = None if title is None else visible(title)
     same = [panel for panel in panels if panel.kind == panels[0].kind]
     first = same[0]
     if isinstance(first, MapPanel):

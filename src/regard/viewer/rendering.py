@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from rich.cells import cell_len
 from rich.text import Text
 
+from regard.viewer.labels import with_visible_labels
 from regard.viewer.panels.bars import bars_lines
 from regard.viewer.panels.compare import terminal_compare
 from regard.viewer.panels.curves import terminal_curves
@@ -53,8 +54,9 @@ def render(
         values: numbers in cells.
         words: pieces put together to words; else pieces.
     """
+    panels = with_visible_labels(run.panels if panels is None else list(panels))
+    view, run = with_visible_labels(view), with_visible_labels(run)
     place = TerminalSurface(view, run, width, colour, values, words)
-    panels = run.panels if panels is None else panels
     forms = [
         place.shown(panel) if isinstance(panel, MapPanel) and panel.kind == "matrix" else None
         for panel in panels

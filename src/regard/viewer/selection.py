@@ -100,7 +100,7 @@ def values_of(
             own = relative(one, values)
             own = own if panel.row is None else own[panel.row - 1 : panel.row]
             made["pictures"].append({
-                "attention": one.name, "layer": one.layer,
+                "attention": one.name, "layer": one.layer, "show": panel.kind,
                 "head": MEAN if number is None else number,
                 "weights": [[round(float(w), 5) for w in line] for line in own],
             })  # fmt: skip

@@ -8,12 +8,14 @@ import logging
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import RequestError, nearest
 from regard.system.files import replace_file
 from regard.viewer.figure.sheet import Page, Subplot, style
+from regard.viewer.labels import visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -128,11 +130,20 @@ def _draw(
 ) -> "Figure":
     if path is not None:
         check_format(path)
+    rows = [[_visible(panel) for panel in row] for row in rows]
+    title = None if title is None else visible(title)
     with _quiet(), _matplotlib().rc_context(style()):
         figure = Page(rows, title, _inches(width), bar=bar).draw(values=values, mark=mark)
         if path is not None:
             _save(figure, Path(path))
     return figure
+
+
+def _visible(panel: Subplot) -> Subplot:
+    """The panel with a sign for each character that has no glyph."""
+    own = panel.picture
+    rows, columns = ([visible(word) for word in words] for words in (own.rows, own.columns))
+    return Subplot(visible(panel.title), replace(own, rows=rows, columns=columns))
 
 
 def check_width(width: float | str | None) -> None:

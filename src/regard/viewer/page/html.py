@@ -10,6 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 from regard.viewer.head_measures import MEASURES
+from regard.viewer.labels import with_visible_labels
 from regard.viewer.page.panels import panels_html
 from regard.viewer.page.squeeze import squeeze
 from regard.viewer.seen_file.file import dump
@@ -75,6 +76,7 @@ def page(
         state: what it opens with; see `viewer.page.opening`.
         options: those of `DrawableView.save`.
     """
+    view = with_visible_labels(view)
     if not view.maps:
         return _plain(view)
     view = replace(view, runs=[run for run in view.runs if run.maps])  # others have no picture

@@ -11,6 +11,7 @@ is taken, and every blob has a checksum.
 """
 
 import json
+import re
 import struct
 import zlib
 from collections.abc import Callable, Sequence
@@ -25,6 +26,7 @@ from regard.errors import RequestError
 from regard.system.plain_json import read_json
 from regard.viewer._drawable import DrawableView
 from regard.viewer.head_measures import measures, redundancy, thumbnails
+from regard.viewer.labels import visible
 from regard.viewer.overview import overview, wants_overview
 from regard.viewer.seen_file.codec import (
     CODES,
@@ -116,7 +118,8 @@ def assemble(head: dict[str, Any], blobs: Sequence[bytes | memoryview]) -> bytes
         text = json.dumps(head, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     except ValueError:
         raise RequestError("scores and numbers beside the rows must be finite to be kept") from None
-    raw = text.encode("utf-8", "replace")  # half a surrogate pair is no text
+    # Half a surrogate pair is no text: UTF-8 cannot write it.
+    raw = re.sub("[\ud800-\udfff]", lambda half: visible(half[0]), text).encode()
     small = zlib.compress(raw, 9)
     check = zlib.crc32(small)
     for blob in blobs:

@@ -19,6 +19,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.style import Style
 from rich.text import Text
 
+from regard.viewer.labels import visible
 from regard.viewer.palette import ink_on, shade, top_of
 from regard.views.numbers import in_cell
 
@@ -171,8 +172,8 @@ def _rgb(weight: float, top: float) -> str:
 
 
 def clean(word: str) -> str:
-    """A word without control characters, which could move the cursor."""
-    return "".join(c if c.isprintable() else "�" for c in word)
+    """A word as a terminal can show it: without control characters, which could move the cursor."""
+    return visible(word)
 
 
 def _cut(word: str, room: int) -> str:

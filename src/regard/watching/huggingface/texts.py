@@ -1,5 +1,6 @@
 """Hugging Face models of texts: what each kind is called with, and what it says."""
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import RequestError
@@ -15,6 +16,8 @@ __all__ = [
     "LONGEST", "check_places", "classified", "filled", "forced", "greedy", "no_writing", "read",
     "start_of", "translated", "written",
 ]  # fmt: skip
+
+log = logging.getLogger(__name__)
 
 LONGEST = 64
 """Tokens that an encoder-decoder model writes at most, where nothing else is asked for."""
@@ -48,10 +51,18 @@ def filled(
 
     Of a text without masks, the score is that of its own tokens.
     """
+    import torch
+
     no_writing(one, longest)
     ids = _ids(one, text)
     axis = axis_of((one.tokenizer, text))
-    masked = ids[0] == one.tokenizer.mask_token_id
+    mask = one.tokenizer.mask_token_id
+    if mask is None:
+        log.warning(
+            "%s: its tokenizer has no mask token, so nothing is filled in: the text is read as it "
+            "is; a mask token is named in tokenizer_config.json (mask_token)", one.folder,
+        )  # fmt: skip
+    masked = torch.zeros_like(ids[0], dtype=torch.bool) if mask is None else ids[0] == mask
 
     def said(output: Any) -> str:
         best = ids[0].where(~masked, output.logits[0].argmax(-1))
