@@ -8,6 +8,7 @@ from torch import nn
 
 from regard import decode
 from regard.decode import Beam, Greedy, Sample, gnmt, power
+from regard.decode import decoder as decoder_module
 from regard.decode.top import top
 from regard.errors import RegardError, RequestError
 from regard.protocols import BOS, EOS, PAD
@@ -115,12 +116,15 @@ def test_a_ratio_is_not_rounded_up_by_what_binary_fractions_lack():
     assert Greedy(max_ratio=1.5, max_extra=1).limit(3) == 6
 
 
-def test_limits_make_room_for_a_prefix_and_for_the_least_length():
+def test_limits_make_room_for_a_prefix_and_for_the_least_length(monkeypatch):
     model = Markov(6, seed=0)
     (found,) = Beam(2, max_length=3)(model, SOURCES[:1], prefix=[[3, 4, 5, 3, 4]])
     assert found[0].tokens[:5] == [3, 4, 5, 3, 4]
     assert len(found[0].tokens) == 6
+    said = []
+    monkeypatch.setattr(decoder_module, "_say_raised", lambda *limits: said.append(limits))
     (found,) = Beam(2, max_ratio=0.0, max_extra=1, min_length=5)(model, SOURCES[:1])
+    assert said == [(5, 1)]
     assert len(found[0].tokens) == 5
 
 

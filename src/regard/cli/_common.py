@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from regard.cli._streams import writable
 from regard.errors import RegardError, RequestError
 from regard.system.files import said_of
 
@@ -88,7 +89,10 @@ def print_result(text: str) -> None:
 
 def emit(result: Mapping[str, Any]) -> None:
     """One JSON object on one line of stdout, at once (NaN and infinity become null)."""
-    sys.stdout.write(json.dumps(_plain(result), ensure_ascii=False) + "\n")
+    text = json.dumps(_plain(result), ensure_ascii=False)
+    if not writable(text):  # escapes of JSON, which every reader of it knows
+        text = json.dumps(_plain(result))
+    sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
 
@@ -223,6 +227,10 @@ def explain_failure(error: BaseException) -> tuple[str, int]:
         package = (error.name or "").partition(".")[0]
         extra = _EXTRAS[package]
         return f"this needs {package}: pip install 'regard[{extra}]'", RequestError.exit_code
+    if isinstance(error, UnicodeEncodeError):  # of a name of a file, by the locale
+        own = ascii(error.object)
+        said = f"the encoding {error.encoding} of this locale cannot write {own}"
+        return f"{said}: run with PYTHONUTF8=1", RequestError.exit_code
     what = " ".join(str(error).split()) or "no message"
     return f"unexpected {type(error).__name__}: {what}; -vv shows where", RegardError.exit_code
 

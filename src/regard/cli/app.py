@@ -24,6 +24,7 @@ from regard.cli._common import (
     silence_pipe,
     with_talk,
 )
+from regard.cli._streams import prepare_streams, written_words
 from regard.errors import RequestError, nearest
 
 _INTERRUPTED = 130
@@ -154,7 +155,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     0 done, 1 ran and failed, 2 the request is wrong, 130 interrupted.
     """
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    words = written_words(sys.argv[1:] if arguments is None else arguments)
+    prepare_streams()
     configure_talk()
     try:
         code = typer.main.get_command(app).main(

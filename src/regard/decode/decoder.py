@@ -1,10 +1,12 @@
 """What every decoder shares: its limits, its forced prefixes, and the set-up of a search."""
 
+import logging
 import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -28,6 +30,8 @@ from regard.settings import old_names
 from regard.settings.old_names import renaming
 
 __all__ = ["Decoder", "check"]
+
+log = logging.getLogger(__name__)
 
 PICTURE = 4
 """The axes of pictures: (B, C, H, W)."""
@@ -188,6 +192,9 @@ class Decoder(ABC):
         decoding = engine.start(encoded)
         # A picture has no length of its own: it has so many regions.
         sizes = encoded.lengths if source.dim() == PICTURE else asked.lengths
+        usual = max(map(self.limit, sizes.tolist()), default=self.min_length)
+        if self.min_length > usual:
+            _say_raised(self.min_length, usual)
         limits = [
             max(self.limit(n), self.min_length, sum(map(len, [start, *words])) + 1)
             for n, start, words in zip(sizes.tolist(), starts, wanted, strict=True)
@@ -216,6 +223,15 @@ class Decoder(ABC):
     def normalizer(self, length: int) -> float:
         """Give what the log-probability of `length` tokens, with EOS, is divided by."""
         return PENALTIES[self.penalty](length, self.length_penalty)
+
+
+@lru_cache(maxsize=64)
+def _say_raised(least: int, most: int) -> None:
+    """Say once for each pair that `min_length` is above what an output may have."""
+    log.warning(
+        "decode.min_length is %d, and max_ratio and max_extra allow %d tokens: the limit is raised "
+        "to min_length, and models write badly beyond it", least, most,
+    )  # fmt: skip
 
 
 def check(holds: bool, key: str, expected: str, value: object) -> None:
