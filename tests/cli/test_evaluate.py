@@ -92,6 +92,41 @@ def test_settings_reach_decoder_and_task(capsys, folder, files):
     assert ran.result["metrics"]["bleu"] < score
 
 
+def test_rows_are_chosen_as_in_training_and_the_signature_says_so(capsys, tmp_path, files):
+    """The reference is the score of files that have only the chosen rows."""
+    place, _ = files
+    made = toy.make(tmp_path / "model", "rnnsearch", kind="words")
+    config = json.loads((made / "config.json").read_text())
+    config["data"]["where"] = {"of": ["a", "b"]}
+    (made / "config.json").write_text(json.dumps(config))
+    rows = (place / "test.tsv").read_text().splitlines()
+    every = [f"{row}\t{of}" for row, of in zip(rows, ["of", "a", "b", "c"], strict=True)]
+    for name, some in (("all", every), ("ab", every[:3]), ("c", [every[0], every[3]])):
+        (tmp_path / f"{name}.tsv").write_text("\n".join([*some, *["x"] * (name == "ab")]) + "\n")
+
+    def scored(file, *words):
+        ran = run(capsys, "evaluate", str(made), "--data", str(tmp_path / file), "--json", *words)
+        told = ran.result
+        return ran.code, told.get("examples"), told["metrics"]["bleu"], told["signature"]["bleu"]
+
+    code, count, bleu, signature = scored("all.tsv")
+    assert (code, count) == (0, 2)
+    assert signature.endswith("|where:of=a,b")
+    only = scored("ab.tsv", "--where", "all")
+    assert only[:3] == (0, 2, pytest.approx(bleu))
+    assert "where" not in only[3]
+    assert only[3].endswith("|left_out:1")
+    assert scored("all.tsv", "--where", "of=c")[:3] == scored("c.tsv", "--where", "all")[:3]
+    assert scored("all.tsv", "--where", "all")[1] == 3
+    for words, said in (
+        ([], "--where all reads every row"), (["--where", "of"], "expected COLUMN=VALUE"),
+        (["--where", "off=a"], "off"), (["--split", "dev"], "one file without splits"),
+    ):  # fmt: skip
+        ran = run(capsys, "evaluate", str(made), "--data", str(place / "test.tsv"), *words)
+        assert ran.code == 2
+        assert said in ran.err
+
+
 def test_bad_lines_are_left_out_and_counted(capsys, folder, files):
     place, score = files
     ran = run(capsys, "evaluate", folder, "--data", str(place / "broken.tsv"), "--json")

@@ -113,6 +113,10 @@ def test_recipes_are_trained_once_and_varied(capsys, tmp_path, monkeypatch):
     ("words", "message"),
     [
         (["{0}"], "two systems or more"),
+        (["pronunciation/rnnsearch-cmudict"], "two systems or more"),  # before it is trained
+        (["{0}", "{1}", "--tiny"], "--tiny"),
+        (["{0}", "{1}", "-o", "x"], "-o"),
+        (["{0}", "{1}", "--engine", "local"], "--engine"),
         (["{0}", "{1}", "model.heads=2"], "these are trained folders"),
         (["{0}", "{1}", "--data", "{2}", "--metric", "blue"], "did you mean 'bleu'"),
         (["no-such-recipe", "{0}"], "no-such-recipe"),

@@ -19,10 +19,12 @@ __all__ = [
     "Folder",
     "OfGraph",
     "Others",
+    "Split",
     "Threads",
     "named_columns",
     "open_folder",
     "shipped",
+    "split_of",
 ]
 
 
@@ -51,6 +53,10 @@ Threads = Annotated[
 Device = Annotated[
     str,
     typer.Option(metavar="cpu|cuda|auto", help="Where it computes; auto: a GPU if there is one."),
+]
+Split = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Of their own data, or of a data folder.  [default: test]"),
 ]
 Columns = Annotated[
     str | None,
@@ -89,6 +95,23 @@ def open_folder(
 
         torch.set_num_threads(threads)
     return opened(folder, changes, n_best, others, graph, device, say)
+
+
+def split_of(split: str | None, data: str | None) -> str:
+    """The split that is scored: "test" where none is named.
+
+    Raises:
+        RequestError: one is named, and the data is one file, which has no splits.
+    """
+    if split is not None and data is not None and _is_file(data):
+        raise RequestError(f"--split {split}: {data} is one file without splits; leave it out")
+    return "test" if split is None else split
+
+
+def _is_file(data: str) -> bool:
+    from regard.data import sources
+
+    return sources.find(data).is_file()
 
 
 def named_columns(text: str | None) -> dict[str, str | int]:

@@ -11,7 +11,7 @@ from regard.errors import RequestError
 
 __all__ = [
     "Engine", "Fresh", "Output", "OutputColumn", "Workers", "predict_files",
-    "refuse_without_output",
+    "refuse_with_into", "refuse_without_output",
 ]  # fmt: skip
 
 Output = Annotated[
@@ -53,6 +53,18 @@ def refuse_without_output(**given: Any) -> None:
     for name, value in given.items():
         if value is not None and value is not False:
             raise RequestError(f"--{name}: it is for whole files; expected with -o FOLDER")
+
+
+def refuse_with_into(**given: Any) -> None:
+    """Refuse options of single texts where a data file is written again.
+
+    Raises:
+        RequestError: the first that is given.
+    """
+    for name, value in given.items():
+        if value:
+            shown = name if name.isupper() else f"--{name.replace('_', '-')}"
+            raise RequestError(f"{shown}: --into predicts a data file as it is; leave it out")
 
 
 def predict_files(

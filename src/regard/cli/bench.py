@@ -49,6 +49,10 @@ def bench(
         raise RequestError(f"bench: there is no {what!r}: {nearest(what, actions)}")
     if threads < 1:
         raise RequestError(f"--threads: expected 1 or more, got {threads}")
+    unused = {"--threads": threads != 1, "--quick": quick, "-o": output is not None}
+    if rows and any(unused.values()):
+        name = next(name for name, given in unused.items() if given)
+        raise RequestError(f"{name}: --list measures nothing; leave it out")
     actions[what](ids or [], threads, quick, rows, output, as_json)
 
 
@@ -73,7 +77,7 @@ def _kernels(
     kernels = program("kernels")
     _known(ids, kernels.ROWS)
     if rows:
-        _list(kernels, as_json)
+        _list({name: kernels.ROWS[name].what for name in ids or kernels.ROWS}, as_json)
         return
     picture = _picture(output)
     found: list[dict[str, Any]] = []
@@ -107,12 +111,12 @@ def _verdict(summary: dict[str, Any]) -> str:
     return said + (f"\nmissed: {'; '.join(summary['missed'])}" if summary["missed"] else "")
 
 
-def _list(kernels: Any, as_json: bool) -> None:
+def _list(named: dict[str, str], as_json: bool) -> None:
     """The ids and what they are."""
     if as_json:
-        emit({"rows": {row.id: row.what for row in kernels.ROWS.values()}})
+        emit({"rows": named})
     else:
-        print_result(columns([(row.id, row.what) for row in kernels.ROWS.values()]))
+        print_result(columns(named.items()))
 
 
 def _complexity(
@@ -121,11 +125,7 @@ def _complexity(
     complexity = program("complexity")
     _known(ids, complexity.LAYERS)
     if rows:
-        named = {name: layer.what for name, layer in complexity.LAYERS.items()}
-        if as_json:
-            emit({"rows": named})
-        else:
-            print_result(columns(named.items()))
+        _list({name: complexity.LAYERS[name].what for name in ids or complexity.LAYERS}, as_json)
         return
     picture = _picture(output)
     found = []

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli._common import Json, emit, print_result, say
-from regard.cli._folder import Columns, named_columns
+from regard.cli._folder import Columns, Split, named_columns, split_of
 from regard.errors import RequestError, nearest
-from regard.evaluation.comparing import System, markdown, variations
+from regard.evaluation.comparing import System, check_count, markdown, variations
 from regard.evaluation.comparing import compare as compare_systems
 from regard.folder.seeds import model_folders
 
@@ -34,21 +34,30 @@ def compare(
         str | None, typer.Option(metavar="1-3", help="Train recipes under each of these seeds.")
     ] = None,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where recipes are trained.")
-    ] = Path("runs/compare"),
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FOLDER",
+            help="Where recipes are trained.  [default: runs/compare]",
+        ),
+    ] = None,
     data: Annotated[
         str | None, typer.Option(metavar="FILE", help="Score on this file; default: their own.")
     ] = None,
     sides: Columns = None,
-    split: Annotated[str, typer.Option(help="Of their own data.")] = "test",
+    split: Split = None,
     metric: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Which scores; default: all.")
     ] = None,
     samples: Annotated[int, typer.Option(min=1, help="Of bootstrap and randomization.")] = 1000,
     tiny: Annotated[bool, typer.Option("--tiny", help="Apply the recipes' `tiny`.")] = False,
     engine: Annotated[
-        str, typer.Option(metavar="NAME", help="Who trains: local, or ray (all at once).")
-    ] = "local",
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Who trains: local, or ray (all at once).  [default: local]"
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Compare systems on the same examples: a table in Markdown, or JSON.
@@ -66,27 +75,42 @@ def compare(
     changes = [target for target in targets if "=" in target]
     named = [target for target in targets if "=" not in target]
     systems = []
-    if engine not in ENGINES:
+    if engine is not None and engine not in ENGINES:
         raise RequestError(f"--engine {engine}: {nearest(engine, ENGINES)}")
+    root = output or Path("runs/compare")
     folders = {target: model_folders(target) for target in named}
+    training = {
+        "changes": changes, "--vary": vary, "--seeds": seeds, "-o": output, "--tiny": tiny,
+        "--engine": engine,
+    }  # fmt: skip
+    unused = [name for name, value in training.items() if value]
+    if unused and all(folders.values()):
+        raise RequestError(
+            f"{unused[0]}: changes, --vary, --seeds, -o, --tiny and --engine are for recipes; these"
+            " are trained folders"
+        )
+    each = len(variations(vary or []))
+    check_count(sum(1 if folders[target] else each for target in named))
+    if seeds is not None:
+        from regard.train.seeds import seeds_of
+
+        seeds_of(seeds)  # refused before anything is trained
     if engine == "ray":
         _train_on_ray(
             [target for target in named if not folders[target]], changes, variations(vary or []),
-            seeds, output, tiny,
+            seeds, root, tiny,
         )  # fmt: skip
     for target in named:
         if folders[target]:
             systems.append(System(target, folders[target]))
         else:
             systems += [
-                _trained(target, changes, varied, seeds, output, tiny)
+                _trained(target, changes, varied, seeds, root, tiny)
                 for varied in variations(vary or [])
             ]
-    if (changes or vary or seeds) and all(folders.values()):
-        raise RequestError("changes, --vary and --seeds are for recipes; these are trained folders")
     result = compare_systems(
-        systems, data=data, columns=named_columns(sides), split=split, metrics=metric or (),
-        samples=samples,
+        systems, data=data, columns=named_columns(sides), split=split_of(split, data),
+        metrics=metric or (), samples=samples,
     )  # fmt: skip
     if as_json:
         emit(result)

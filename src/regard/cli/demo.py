@@ -125,7 +125,7 @@ def _pronounce(
     done = (folder / reading.CONFIG).is_file()
     if reuse and done:
         metrics = json.loads((folder / reading.METRICS).read_text("utf-8"))
-        say(f"using {folder}, trained before")
+        say(f"using {folder}, trained before: --seconds has no use")
     else:
         changes = [] if seconds is None else [f"train.cpu_seconds={seconds}"]
         chosen = recipe.load(RECIPE, changes)

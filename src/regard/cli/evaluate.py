@@ -13,9 +13,11 @@ from regard.cli._folder import (
     Device,
     Folder,
     Others,
+    Split,
     Threads,
     named_columns,
     open_folder,
+    split_of,
 )
 from regard.cli._progress import counted
 from regard.errors import RequestError
@@ -36,9 +38,14 @@ def evaluate(
         ),
     ] = None,
     named: Columns = None,
-    split: Annotated[
-        str, typer.Option(help="Of the folder's own data, or of a data folder.")
-    ] = "test",
+    split: Split = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN=A,B",
+            help="Only rows with these values; all: every row.  [default: as in training]",
+        ),
+    ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Fail (1) outside the ranges the recipe expects.")
     ] = False,
@@ -50,7 +57,8 @@ def evaluate(
 ) -> None:
     """Score a model with the field's official scorers.
 
-    Without --data it is scored on the split of the data it was trained with. With --json the result
+    Without --data it is scored on the split of the data it was trained with. Rows are chosen as in
+    training, or by --where, and the signature says so. With --json the result
     is one line: metrics, signature, examples, seconds; where a calibration error is among the
     scores, `reliability` too: the bins of its diagram.
 
@@ -58,11 +66,14 @@ def evaluate(
         regard evaluate de-en-small --data test.tsv.gz --columns source=de,target=en
         regard evaluate runs/pronunciation/rnnsearch-cmudict --check
         regard evaluate de-en-small --data test.jsonl --json --set beam_size=1
+        regard evaluate roles-small --data test.conll --where predicate_pos=VBD,VBZ
         regard evaluate runs/first --with runs/second     # an ensemble
     """
     loaded = open_folder(folder, changes, threads=threads, others=others, device=device)
     with counted(loaded, "examples") as watched:
-        result = measure(watched, data, named_columns(named), split)
+        result = measure(
+            watched, data, named_columns(named), split_of(split, data), chosen_rows(where)
+        )
     ranges = _expected(loaded) if check else {}
     outside = _outside(result["metrics"], ranges)
     if check:
@@ -73,6 +84,9 @@ def evaluate(
         rows = [(k, f"{v:.2f}", result["signature"][k]) for k, v in result["metrics"].items()]
         print_result(columns(rows))
         say(f"{result['examples']} examples in {result['seconds']:.1f} s")
+    for name in [name for name in ranges if name not in outside]:
+        low, high = ranges[name]
+        say(f"{name} is {result['metrics'][name]:.2f}: within {low} to {high}")
     for name in outside:
         low, high = ranges[name]
         say(f"{name} is {result['metrics'][name]:.2f}; the recipe expects {low} to {high}")
@@ -85,11 +99,13 @@ def measure(
     data: str | Path | None = None,
     columns: Mapping[str, str | int] | None = None,
     split: str = "test",
+    where: Mapping[str, list[str]] | None = None,
 ) -> dict[str, Any]:
     """Predict and score a split: metrics, signature, examples, seconds; reliability with ECE."""
-    found = scored(loaded, data, columns, split)
+    found = scored(loaded, data, columns, split, where)
     if found.problems:
-        say(f"{sum(found.problems.values())} lines were left out: {found.problems}")
+        said = ", ".join(f"{count} {what}" for what, count in found.problems.items())
+        say(f"{sum(found.problems.values())} lines were left out: {said}")
     ece = found.scores.get("ece")
     return {
         "metrics": {name: float(score.value) for name, score in found.scores.items()},
@@ -98,6 +114,27 @@ def measure(
         "seconds": round(found.seconds, 3),
         **({"reliability": ece.parts["bins"]} if ece is not None else {}),
     }
+
+
+def chosen_rows(texts: list[str] | None) -> dict[str, list[str]] | None:
+    """`--where` as `data.where`: None where it is not given, empty for "all".
+
+    Raises:
+        RequestError: neither "all" nor COLUMN=VALUE,….
+    """
+    if texts is None:
+        return None
+    if texts == ["all"]:
+        return {}
+    found: dict[str, list[str]] = {}
+    for text in texts:
+        column, equals, values = text.partition("=")
+        if not column or not equals or not values or column in found:
+            raise RequestError(
+                f"--where: expected COLUMN=VALUE,… once a column, or all; got {text!r}"
+            )
+        found[column] = values.split(",")
+    return found
 
 
 def _expected(loaded: "Loaded") -> dict[str, Any]:

@@ -3,6 +3,7 @@
 It knows no task by name: each gives a `View` of its inputs, and any `View` can be drawn.
 """
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -122,6 +123,9 @@ def look(
         raise RequestError(f"{folder} has its inputs in it: expected no other, got {inputs[0]!r}")
     if not kept and not inputs:
         raise RequestError("expected an INPUT to look at, got none")
+    for text in (*(inputs or ()), target or ""):
+        if any("\ud800" <= letter <= "\udfff" for letter in text) and not os.path.exists(text):
+            raise RequestError(f"{text!a}: not UTF-8")
     page = output is not None and output.suffix.lower() in PAGES
     if output is not None and not page:
         check_format(output)

@@ -30,6 +30,10 @@ def models(
     tasks = {t for e in catalog.ENTRIES for t in e.tasks}
     if task is not None and task not in tasks:
         raise RequestError(f"no model is for the task {task!r}: {nearest(task, tasks)}")
+    if name is not None and task is not None:
+        raise RequestError(
+            f"--task {task}: it chooses models to list; leave it out, or leave out {name}"
+        )
     if name is not None:
         entry = catalog.entry(name)
         source = read_class(entry.target)

@@ -28,6 +28,7 @@ from regard.cli._shards import (
     OutputColumn,
     Workers,
     predict_files,
+    refuse_with_into,
     refuse_without_output,
 )
 from regard.data.files.lines import CHUNK, Line
@@ -142,6 +143,8 @@ def predict(
     if output is not None:
         if into is not None:
             raise RequestError("give --into or -o, not both")
+        if n_best != 1 and not as_json:
+            raise RequestError(f"--n-best {n_best}: alternatives are in JSON alone; add --json")
         predict_files(
             input, output, texts=texts, engine=engine, workers=workers, fresh=fresh, folder=folder,
             others=tuple(others or ()), changes=tuple(changes or ()), graph=graph, n_best=n_best,
@@ -157,6 +160,12 @@ def predict(
     )
     if texts and input:
         raise RequestError("give texts or --input, not both")
+    if into is not None:
+        refuse_with_into(
+            TEXT=texts, json=as_json, n_best=n_best != 1, prefix=prefix, force_words=force_words,
+            bad_words=bad_words, must=must, never=never, align=align, lexicon=lexicon,
+            replace_unknown=replace_unknown, attention=attention, head=head,
+        )  # fmt: skip
     loaded = open_folder(folder, changes, n_best, threads, others, graph, device)
     if n_best > 1 and not as_json:
         say(f"--n-best {n_best}: alternatives are only shown with --json")

@@ -45,6 +45,8 @@ def recipes(
     }
     if action not in actions:
         raise RequestError(f"recipes: there is no {action!r}: {nearest(action, actions)}")
+    if force and action != "copy":
+        raise RequestError(f"--force: it is for recipes copy, not for {action}")
     actions[action](names or [], force, json)
 
 

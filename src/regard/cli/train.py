@@ -63,6 +63,17 @@ def train(
     """
     from regard import recipe as recipes
 
+    training = {
+        "-o": output, "--seeds": seeds, "--fresh": fresh, "--force": force,
+        "--processes": processes > 1,
+    }  # fmt: skip
+    unused = [name for name, value in training.items() if value]
+    if (show or dry) and unused:
+        raise RequestError(
+            f"{unused[0]}: {'--print' if show else '--dry'} trains nothing; leave out one of them"
+        )
+    if show and dry:
+        raise RequestError("--print and --dry: leave out one of them")
     found = recipes.load(recipe, changes or [], tiny=tiny)
     if show:
         _print(found.check(), as_json)

@@ -46,6 +46,7 @@ class Problems:
         """Of each kind; `left_out`: of lines that do not stay."""
         self.left_out: Counter[str] = Counter()
         self._by_file: Counter[tuple[str, str]] = Counter()
+        self._reported: dict[tuple[str, str], int] = {}
         self._kept: list[Problem] = []
 
     def add(
@@ -63,9 +64,13 @@ class Problems:
             log.warning("%s; the line %s", problem, _STAYS if stays else "is left out")
 
     def report(self, file: str) -> None:
-        """Log how many lines of a file were left out in all, where not each was named before."""
+        """Log how many lines of a file were left out in all, where not each was named before.
+
+        A total is logged once, however many readers of the file report it.
+        """
         for (name, what), count in self._by_file.items():
-            if name == str(file) and count > self.shown:
+            if name == str(file) and count > max(self.shown, self._reported.get((name, what), 0)):
+                self._reported[name, what] = count
                 log.warning(
                     "%s: %d lines %sin all: %s",
                     name,

@@ -1,6 +1,6 @@
 """Rows encoded by fields that were learned from the training split."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,7 +82,8 @@ def encoded(
     texts = [one for one in columns.values() if isinstance(one, (TextColumn, DocumentColumn))]
     sizes = [one.tokens for one in texts]
     if sizes:
-        columns, rows = _fitting(columns, rows, np.stack(sizes, 1), config, split, problems)
+        ends = [int(one.end) if isinstance(one, TextColumn) else 0 for one in texts]
+        columns, rows = _fitting(columns, rows, np.stack(sizes, 1), ends, config, split, problems)
     problems.report(rows.file)
     return columns, rows
 
@@ -91,12 +92,18 @@ def _fitting(
     columns: dict[str, Column],
     rows: Rows,
     sizes: NDArray[np.int64],
+    ends: Sequence[int],
     config: Config,
     split: str,
     problems: Problems,
 ) -> tuple[dict[str, Column], Rows]:
-    """What has a token of every text, and in training is not too long."""
-    longest: NDArray[np.int64] = sizes.max(1) + 1
+    """What has a token of every text, and in training is not too long.
+
+    Args:
+        sizes: tokens of each text of each example.
+        ends: 1 for texts whose batches have EOS behind them, which counts; else 0.
+    """
+    longest: NDArray[np.int64] = (sizes + np.asarray(ends)).max(1)
     over = longest > config.max_length if split == "train" else np.zeros(len(longest), bool)
     # A text of control characters alone may come to no token at all.
     void = (sizes == 0).any(1)

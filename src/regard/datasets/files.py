@@ -35,7 +35,8 @@ def _ranged(
     """Those of the numbers (from 1) that are asked for."""
     ranges = {key: told[key] for key in ("only", "without") if told.get(key) is not None}
     for key, value in ranges.items():
-        if not (isinstance(value, (list, tuple)) and len(value) == 2):
+        pair = isinstance(value, (list, tuple)) and len(value) == 2
+        if not pair or any(not isinstance(v, int) or isinstance(v, bool) for v in value):
             raise RequestError(
                 f"{where}: {key}: expected two numbers, [first, last]; got {value!r}"
             )

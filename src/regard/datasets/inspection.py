@@ -44,10 +44,16 @@ def inspect(
         columns: field -> column; every column under its own name where not given.
         format: a key of `FORMATS`; told from the name where not given.
         header: whether a TSV file has a heading line.
+
+    Raises:
+        RequestError: nothing to read; or no heading, of files that never have one.
     """
     place = find(path)
     files, format = _files(place, format)
     read_splits = {}
+    formats = {format or _told_inside(file) or format_of(file) for file in files.values()}
+    if not header and "tsv" not in formats:
+        raise RequestError(f"--no-header: it is for TSV files; {place} is {', '.join(formats)}")
     for name, file in files.items():
         told = format or _told_inside(file)
         chosen = columns or column_names(file, told, header)

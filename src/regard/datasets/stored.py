@@ -26,7 +26,7 @@ from regard.datasets import encoding, section
 from regard.datasets.rows import Rows, each
 from regard.datasets.stored_columns import Others
 from regard.errors import RequestError
-from regard.fields import Field, GradeField, LabelField, LabelsField
+from regard.fields import Field, GradeField, LabelField, LabelsField, TextField
 from regard.fields.saved import files_of, read_fields
 from regard.system.files import replace_file
 
@@ -34,7 +34,7 @@ __all__ = ["training"]
 
 log = logging.getLogger(__name__)
 
-FORMAT = 2
+FORMAT = 3
 """Of the store; another number makes another store."""
 WORKERS = 8
 """Processes that encode, at most."""
@@ -215,9 +215,11 @@ def _made(
         problems.add(file, line, what, detail, stays=True)
 
     written = {name: own.written for name, own in config.fields.items()}
+    texts = {name: own for name, own in config.fields.items() if isinstance(own, TextField)}
+    endless = [name for name, own in texts.items() if not own.end]
     store = building.build(
         place, rows(), other.tokenizers, config.max_length, left_out, _processes(), told,
-        written, partial(other.arrays, report=unknown),
+        written, partial(other.arrays, report=unknown), endless,
     )  # fmt: skip
     problems.report(file)
     tokens, seconds = sum(store.facts["tokens"].values()), time.monotonic() - began

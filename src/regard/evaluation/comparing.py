@@ -23,7 +23,14 @@ if TYPE_CHECKING:
     from regard.folder.loaded import Loaded
     from regard.metrics import Score, Sums
 
-__all__ = ["System", "compare", "markdown", "variations"]
+__all__ = ["System", "check_count", "compare", "markdown", "variations"]
+
+
+COVERS = (
+    "Intervals and p cover the choice of test examples only, not the randomness of training: "
+    "another seed may differ by more"
+)
+"""What the statistics of `compare` are about."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +71,16 @@ def variations(vary: Sequence[str]) -> list[list[str]]:
     return [list(one) for one in itertools.product(*each)]
 
 
+def check_count(count: int) -> None:
+    """Refuse a comparison of a single system, before anything is trained.
+
+    Raises:
+        RequestError: fewer than two.
+    """
+    if count < 2:
+        raise RequestError("expected two systems or more to compare; --vary makes several of one")
+
+
 def compare(
     systems: Sequence[System],
     *,
@@ -86,8 +103,7 @@ def compare(
         RequestError: fewer than two systems, no such score, or systems that did not get the same
             examples.
     """
-    if len(systems) < 2:
-        raise RequestError("expected two systems or more to compare; --vary makes several of one")
+    check_count(len(systems))
     answers = [_answered(system, data, columns, split) for system in systems]
     first = answers[0]
     for other in answers[1:]:
@@ -99,7 +115,10 @@ def compare(
     rows = [_row(one, first, wanted, samples) for one in answers]
     signature = {name: first.scores[name][0].signature for name in wanted}
     number = len(first.references)
-    return {"systems": rows, "signature": signature, "examples": number, "samples": samples}
+    return {
+        "systems": rows, "signature": signature, "examples": number, "samples": samples,
+        "covers": COVERS,
+    }  # fmt: skip
 
 
 def _answered(
@@ -195,7 +214,9 @@ def markdown(result: Mapping[str, Any]) -> str:
         cells += [_cell(row["metrics"][name]) for name in names]
         lines.append(f"| {row['system']} | " + " | ".join(cells) + " |")
     said = f"{result['examples']:,} examples; 95 % intervals of {result['samples']:,} samples"
-    return "\n".join([*lines, "", f"{said}; differences are to the first, p is two-sided."])
+    return "\n".join([
+        *lines, "", f"{said}; differences are to the first, p is two-sided.", f"{COVERS}.",
+    ])  # fmt: skip
 
 
 def _cell(told: Mapping[str, Any]) -> str:

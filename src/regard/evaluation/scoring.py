@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,17 +41,23 @@ def scored(
     data: str | Path | None = None,
     columns: Mapping[str, str | int] | None = None,
     split: str = "test",
+    where: Mapping[str, Any] | None = None,
 ) -> Scored:
     """Predict and score a split of a model's own data, or of another file.
 
+    The signatures say which rows were chosen, and how many lines could not be read.
+
     Args:
         columns: which column is what; as in training where not given.
+        where: of each column the values of rows that are scored; as in training where not given,
+            every row where empty.
 
     Raises:
         RequestError: no such data, or nothing in that split.
     """
     from regard.data.files.registry import format_of, unpacked_name
     from regard.data.formats import COLUMNS
+    from regard.datasets.section import said, wanted
 
     config = dict(loaded.config.get("data") or {})
     if data is not None:
@@ -59,13 +65,24 @@ def scored(
         several = format_of(data) in ("moses", "conll") or (
             unpacked_name(data).endswith(".txt") and config.get("format") in COLUMNS
         )
-        kept = ("columns", "header", "max_length", *(["format"] if several else []))
+        kept = ("columns", "header", "max_length", "where", *(["format"] if several else []))
         config = {key: config[key] for key in kept if key in config} | {"path": str(data)}
     if columns:
         config["columns"] = {**(config.get("columns") or {}), **columns}
         if any(isinstance(column, str) for column in columns.values()):
             config["header"] = True
-    read = loaded.task.data(config, loaded.fields, splits=(split,))
+    kept_where = where is None and bool(config.get("where"))
+    if where is not None:
+        config["where"] = dict(where)
+    try:
+        read = loaded.task.data(config, loaded.fields, splits=(split,))
+    except RequestError as error:
+        if not kept_where or data is None:
+            raise
+        raise RequestError(
+            f"{error}; the rows of the training were chosen by "
+            f"{said(wanted(config['where'])[split])}: --where all reads every row"
+        ) from error
     examples = getattr(read, split, None)
     if examples is None or not len(examples):
         raise RequestError(f"{data or config.get('path')} has no example in its {split} split")
@@ -73,4 +90,10 @@ def scored(
     predictions = loaded.task.predict(loaded.model, examples, loaded.decoder, loaded.fields)
     scores = loaded.task.score(predictions, examples)
     seconds = time.monotonic() - started
-    return Scored(examples, predictions, scores, dict(read.problems.left_out), seconds, config)
+    left_out = dict(read.problems.left_out)
+    rows = wanted(config.get("where"))[split]
+    chosen = ";".join(f"{column}={','.join(sorted(one))}" for column, one in rows.items())
+    more = {"where": chosen, "left_out": str(sum(left_out.values()) or "")}
+    note = "".join(f"|{key}:{value}" for key, value in more.items() if value)
+    scores = {name: replace(one, signature=one.signature + note) for name, one in scores.items()}
+    return Scored(examples, predictions, scores, left_out, seconds, config)

@@ -126,7 +126,7 @@ class Loaded:
         return self.translate(text, **overrides)
 
     def with_decoder(self, n_best: int = 1, **overrides: Any) -> "Loaded":
-        """The same model with another decoder: the folder's, with `overrides` applied."""
+        """The same model with another decoder: this one's, with `overrides` applied."""
         if n_best < 1:
             raise RequestError(f"n_best: expected 1 or more, got {n_best}")
         if n_best == 1 and not overrides:
@@ -135,9 +135,10 @@ class Loaded:
         settings = {**self.config["decode"], **overrides}
         if "name" in overrides and overrides["name"] != self.config["decode"].get("name"):
             settings = dict(overrides)  # another decoder: the old one's keys are not its keys
+        config = {**self.config, "decode": settings}  # kept where a decoder is asked for again
         if n_best > 1:
-            settings["n_best"] = n_best
-        return replace(self, decoder=decode.build(settings))
+            settings = {**settings, "n_best": n_best}
+        return replace(self, decoder=decode.build(settings), config=config)
 
     def together(self, *others: "Loaded") -> "Loaded":
         """This model and others as one that gives the mean of their probabilities.

@@ -193,7 +193,7 @@ class Task(ABC):
             sample: examples of dev that are predicted; None: no scores.
         """
         total, count = 0.0, 0
-        for indices in plan(dev.sizes, tokens=tokens, shuffle=False):
+        for indices in plan(dev.sizes, tokens=tokens, shuffle=False, rows=self.most):
             part, size = self.loss(model, dev.collate(indices).to(device))
             total += float(part)
             count += int(size)

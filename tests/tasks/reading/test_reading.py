@@ -141,6 +141,7 @@ def test_data(files, caplog):
         ({"pth": "x"}, "data has no key 'pth'.*path"),
         ({"train": {"file": "train.txt", "onyl": [1, 2]}}, "data.train has no key 'onyl'.*only"),
         ({"train": {"file": "train.txt", "only": 3}}, "only: expected two numbers"),
+        ({"train": {"file": "train.txt", "only": ["a", "b"]}}, "only: expected two numbers"),
         ({"train": {"file": "train.txt", "only": [90, 99]}}, "the train split has no usable"),
         ({"train": "no.txt"}, "there is no data at 'no.txt'"),
         ({"train": "train.txt", "tokenizer": {"kind": "bpe"}}, "points at words, not at 'bpe'"),

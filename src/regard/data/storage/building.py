@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
 from itertools import islice, pairwise
@@ -48,6 +48,7 @@ def build(
     told: Callable[[int], None] = lambda rows: None,
     texts: Mapping[str, Callable[[Any], str]] | None = None,
     more: More = lambda examples: ({}, {}),
+    endless: Collection[str] = (),
 ) -> Store:
     """Make a store, or go on with one that was begun.
 
@@ -59,6 +60,7 @@ def build(
         examples: in their order.
         tokenizers: of each field whose text becomes ids.
         longest: examples with a longer text, in tokens with EOS, are left out.
+        endless: fields whose texts have no EOS, which then does not count.
         left_out: told of each.
         workers: processes that encode.
         told: called with the number of rows that are done.
@@ -74,7 +76,7 @@ def build(
         for name, one in tokenizers.items():
             replace_file(folder / f"{name}.json", one.save)
         written = dict.fromkeys(tokenizers, str) if texts is None else dict(texts)
-        raw = partial(_raw, texts=written, more=more)
+        raw = partial(_raw, texts=written, more=more, endless=endless)
         parts = _parts(folder, examples, list(tokenizers), longest, workers, told, raw)
         return _joined(folder, parts, list(written), left_out)
     except OSError as error:
@@ -119,10 +121,15 @@ def _parts(
 
 
 def _raw(
-    path: Path, examples: list[Example], texts: Mapping[str, Callable[[Any], str]], more: More
+    path: Path,
+    examples: list[Example],
+    texts: Mapping[str, Callable[[Any], str]],
+    more: More,
+    endless: Collection[str],
 ) -> None:
     """The texts of a part for the process that encodes it, and what needs no encoding."""
     arrays: dict[str, NDArray[Any]] = {"lines": np.array([line for line, _ in examples], np.int64)}
+    arrays["endless"] = np.array(sorted(endless), np.str_)
     for name, written in texts.items():
         own = [written(values[name]).encode("utf-8", "replace") for _, values in examples]
         arrays |= {f"{name}.text": _bytes(own), f"{name}.sizes": _sizes(own)}
@@ -194,6 +201,7 @@ def encoded(folder: Path, name: str, names: list[str], longest: int) -> None:
         if path.is_file():  # a process whose asker was killed did it in between
             return
         raise
+    endless = set(arrays.pop("endless", np.array([], np.str_)).tolist())
     every = [key.removesuffix(".text") for key in arrays if key.endswith(".text")]
     texts = {one: _cut(arrays[f"{one}.text"], arrays[f"{one}.sizes"]) for one in every}
     ids = {
@@ -208,7 +216,7 @@ def encoded(folder: Path, name: str, names: list[str], longest: int) -> None:
     most = np.zeros(len(kept), np.int64)
     for one in set(ids) & set(every):
         kept &= ids[one].sizes > 0
-        most = np.maximum(most, ids[one].sizes + 1)
+        most = np.maximum(most, ids[one].sizes + int(one not in endless))
     most[~kept] = 0
     kept &= most <= longest
     at = np.flatnonzero(kept)

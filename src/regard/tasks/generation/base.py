@@ -178,6 +178,11 @@ class Generation(Task):
                 output = model(batch.source, batch.target_in, batch.source_lengths)
             return self._cross_entropy(model, output.logits, batch), batch.count
         count = batch.count
+        if self.bpe_dropout and self._recut is None:
+            raise RequestError(
+                f"task.bpe_dropout is {self.bpe_dropout:g}, and the task has no tokenizers to cut "
+                "texts with: read the training data by its `data` first"
+            )
         if self._recut:
             batch = self._recut(batch)
         if self.scheduled:
