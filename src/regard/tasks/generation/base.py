@@ -37,7 +37,7 @@ from regard.system.devices import device_of
 from regard.tasks.base import Task
 from regard.tasks.generation.options import Spelling, check_wishes, wishes
 from regard.tasks.generation.pairs import PairDataset, as_source
-from regard.tasks.generation.resegmentation import Recut
+from regard.tasks.generation.resegmentation import Recut, recut
 from regard.tasks.inputs import Asked
 from regard.tasks.prediction import Prediction
 
@@ -178,13 +178,8 @@ class Generation(Task):
                 output = model(batch.source, batch.target_in, batch.source_lengths)
             return self._cross_entropy(model, output.logits, batch), batch.count
         count = batch.count
-        if self.bpe_dropout and self._recut is None:
-            raise RequestError(
-                f"task.bpe_dropout is {self.bpe_dropout:g}, and the task has no tokenizers to cut "
-                "texts with: read the training data by its `data` first"
-            )
-        if self._recut:
-            batch = self._recut(batch)
+        if self.bpe_dropout:
+            batch = recut(self._recut, batch)
         if self.scheduled:
             batch = self.scheduled.mixed(model, batch, step)
         watching = self.guided.watching(model) if self.guided else nullcontext()

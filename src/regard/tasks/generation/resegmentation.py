@@ -14,7 +14,21 @@ from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RequestError
 from regard.protocols import EOS, PAD, Inputs
 
-__all__ = ["Recut"]
+__all__ = ["Recut", "recut"]
+
+
+def recut(own: "Recut | None", batch: PairBatch) -> PairBatch:
+    """A batch in new pieces.
+
+    Raises:
+        RequestError: the task has read no data, so that it has no tokenizers to cut texts with.
+    """
+    if own is None:
+        raise RequestError(
+            "task.bpe_dropout: the task has no tokenizers to cut texts with; read the training "
+            "data by its `data` first"
+        )
+    return own(batch)
 
 
 @dataclass(frozen=True)
