@@ -4,6 +4,7 @@ No model has a flag for it. A recorder changes no kernel, no output, no gradient
 numbers: where the chosen kernel kept no weights they come from a second pass beside it.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -147,11 +148,21 @@ class Seen(Mapping[str, Record]):
         So it is said where calls do not go on from each other, and of runs of `generate`.
         """
         record = self._records[name]
-        runs = list(dict.fromkeys(axes.run for axes in record.meaning))
-        if len(runs) > 1:
+        runs = list(dict.fromkeys(id(axes.run) if axes.run else 0 for axes in record.meaning))
+        if runs != [0]:  # each step of a run is a call of the model, whoever calls the run
+            met = Counter[tuple[int, int]]()
+            for n, axes in enumerate(record.meaning[-len(turns) :]):
+                if axes.run is not None:
+                    met[id(axes.run), axes.reading] += 1
+                    turns[n] = met[id(axes.run), axes.reading]
+        if len(runs) > 1:  # what ran beside a run is no part of it
+            known = [run for run in runs if run]
             for scope, axes in zip(record.scopes, record.meaning, strict=True):
-                scope["generate" if axes.run is not None else "beside"] = 1 + runs.index(axes.run)
-        elif max(turns) == 1 and runs == [None] and not record.grows:
+                own = axes.run is not None
+                scope["generate" if own else "beside"] = 1 + (
+                    known.index(id(axes.run)) if own else 0
+                )
+        elif max(turns) == 1 and runs == [0] and not record.grows:
             turns = list(range(1, len(turns) + 1))
         if max(turns) > 1:
             for scope, turn in zip(record.scopes[-len(turns) :], turns, strict=True):

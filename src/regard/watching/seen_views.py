@@ -139,11 +139,12 @@ def of_seen(
             if "edge" in record.axes:
                 maps += _edge_maps(record, sides, first, second, row, layers[record.role])
                 continue
-            parts = _by_scope(record, row)
+            parts, left_out = _by_scope(record, row)
         except RequestError as error:  # one that cannot be shown leaves the others
-            refused = refused or error
-            unseen[name] = str(error).removeprefix(f"{record.title}: ")
-            continue
+            parts, left_out = [], error
+        if left_out is not None:
+            refused = refused or left_out
+            unseen[name] = str(left_out).removeprefix(f"{record.title}: ")
         written = any(axes.run is not None for axes in record.meaning)
         for turn, (scope, weights) in enumerate(parts, 1):
             _, r, c = weights.shape
@@ -276,41 +277,51 @@ class _TiledWeights:
         return self.again.tile(self.places[head], rows, columns).float().cpu().numpy()
 
 
-def _by_scope(record: Record, row: int) -> list[tuple[dict[str, int], Any]]:
-    """Weights (H, Q, K) for each turn of each loop that is not a step.
+def _by_scope(
+    record: Record, row: int
+) -> tuple[list[tuple[dict[str, int], Any]], RequestError | None]:
+    """Weights (H, Q, K) for each turn of each loop that is not a step, and why one is left out.
 
     Raises:
-        RequestError: there is no such row, or what the axes mean is not known.
+        RequestError: there is no such row, or what the axes mean is not known, in any turn.
     """
     order: list[dict[str, int]] = []
     for scope in record.scopes:
         if scope not in order:
             order.append(scope)
     found: list[tuple[dict[str, int], Any]] = []
+    refused: RequestError | None = None
     for scope in order:
-        some = record.within(scope)
-        if some.meaning:
-            some.check_row()
-        if some.meaning and some.meaning[0].run is not None:
-            found.append((scope, np.ascontiguousarray(some.of(row).float().cpu())))
-            continue
-        if len(some.kept) == 1 and isinstance(some.kept[0], LazyWeights):
-            found.append((scope, _TiledWeights.of(some.kept[0], row)))
-            continue
-        shape = dict(zip(some.axes, some.steps[0].shape, strict=True))
-        named = ", ".join(f"{axis} {size}" for axis, size in shape.items())
-        if set(some.axes) - {"example", "head", "query", "key", "feature"}:
-            raise RequestError(
-                f"{record.title}: rows of a beam are shown through `regard look` or `along`; "
-                f"one batch axis, the example, was expected, got weights ({named})"
-            )
-        if "example" not in shape or not 0 <= row < shape["example"]:
-            raise RequestError(f"{record.title}: there is no row {row}, got weights ({named})")
-        weights = np.ascontiguousarray(some.of(row).float().cpu())
-        if record.features:  # (H, Q, K, D): each feature is a head of its own
-            weights = np.moveaxis(weights, 3, 1).reshape(-1, *weights.shape[1:3])
-        found.append((scope, weights))
-    return found
+        try:
+            found.append((scope, _weights(record.within(scope), row)))
+        except RequestError as error:
+            refused = refused or error
+    if refused is not None and not found:
+        raise refused
+    return found, refused
+
+
+def _weights(record: Record, row: int) -> Any:
+    """Weights (H, Q, K) of one turn."""
+    if record.meaning:
+        record.check_row()
+    if record.meaning and record.meaning[0].run is not None:
+        return np.ascontiguousarray(record.of(row).float().cpu())
+    if len(record.kept) == 1 and isinstance(record.kept[0], LazyWeights):
+        return _TiledWeights.of(record.kept[0], row)
+    shape = dict(zip(record.axes, record.kept[0].shape, strict=True))
+    named = ", ".join(f"{axis} {size}" for axis, size in shape.items())
+    if set(record.axes) - {"example", "head", "query", "key", "feature"}:
+        raise RequestError(
+            f"{record.title}: rows of a beam are shown through `regard look` or `along`; "
+            f"one batch axis, the example, was expected, got weights ({named})"
+        )
+    if "example" not in shape or not 0 <= row < shape["example"]:
+        raise RequestError(f"{record.title}: there is no row {row}, got weights ({named})")
+    weights = np.ascontiguousarray(record.of(row).float().cpu())
+    if record.features:  # (H, Q, K, D): each feature is a head of its own
+        weights = np.moveaxis(weights, 3, 1).reshape(-1, *weights.shape[1:3])
+    return weights
 
 
 class _Rollout(Watched):

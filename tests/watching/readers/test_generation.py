@@ -141,7 +141,7 @@ def test_labels_several_runs_and_what_is_not_known():
     record = seen["transformer.h.0.attn"]
     names = [f"t{i}" for i in range(first.shape[1])]  # the last was never read
     view = seen.label(rows=names).view()
-    assert [m.scope for m in view.maps[:3]] == [{"generate": 1}, {"generate": 2}, {"beside": 3}]
+    assert [m.scope for m in view.maps[:3]] == [{"generate": 1}, {"generate": 2}, {"beside": 1}]
     assert view.axes[view.maps[0].rows].pieces == names[:-1]
     with pytest.raises(RequestError, match="several runs of generate"):
         record.of(0)
@@ -157,6 +157,17 @@ def test_labels_several_runs_and_what_is_not_known():
     with torch.no_grad(), regard.watch(model) as seen:
         model.generate(torch.cat([TEXTS[:1], TEXTS[:1, :1]], 1), **{name: cache}, **short)
     with pytest.raises(RequestError, match="came with a cache"):
+        seen.view()
+
+    class Again(transformers.LogitsProcessor):
+        def __call__(self, ids, scores):
+            bart.get_encoder()(TEXTS)
+            return scores
+
+    bart = model_of("BartForConditionalGeneration")
+    with torch.no_grad(), regard.watch(bart) as seen:
+        bart.generate(TEXTS, logits_processor=[Again()], **short)
+    with pytest.raises(RequestError, match="several passages or attempts"):
         seen.view()
 
     class Stopped(transformers.StoppingCriteria):
@@ -186,3 +197,66 @@ def test_an_output_of_generate_is_read_the_same_way(form):
         for one, other in zip(views[0].maps, views[1].maps, strict=True):
             assert one.shape == other.shape
             assert abs(one.weights - other.weights).max() < 1e-6
+
+
+class Writer(torch.nn.Module):
+    """Has the model inside, and writes when it is called."""
+
+    def __init__(self, model, **options):
+        super().__init__()
+        self.model, self.options = model, options
+
+    def forward(self, given):
+        return self.model.generate(**given, **self.options)
+
+
+@pytest.mark.parametrize("form", ["vectors", "padding on the left", "drafts of its own layers"])
+def test_other_ways_to_be_given_a_prompt_and_to_write(form):
+    """From vectors and with beams, inside of another module; padded; drafted by its own layers."""
+    model = model_of("LlamaForCausalLM" if "drafts" in form else "GPT2LMHeadModel")
+    options = {"max_new_tokens": 5, "min_new_tokens": 5, "do_sample": False}
+    ids, mask = TEXTS, torch.ones_like(TEXTS)
+    if form == "vectors":
+        given = {"inputs_embeds": model.get_input_embeddings()(TEXTS).detach()}
+        options["num_beams"] = 3
+    elif form == "padding on the left":
+        mask[1, :3] = 0
+        given, ids = {"input_ids": TEXTS, "attention_mask": mask}, ids[:, :0]
+        options["num_beams"] = 2
+    else:
+        given, mask, ids = {"input_ids": TEXTS[:1]}, mask[:1], ids[:1, :0]
+        options["assistant_early_exit"] = 1
+    writer = Writer(model, **options)
+    with torch.no_grad(), regard.watch(writer) as seen:
+        written = writer(given)
+    sequences = torch.cat([ids, written], 1)[:, :-1]
+    mask = torch.cat([mask, torch.ones(len(mask), 4, dtype=torch.long)], 1)
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        whole = model(
+            sequences, attention_mask=mask, position_ids=(mask.cumsum(1) - 1).clamp(min=0),
+            output_attentions=True,
+        ).attentions  # fmt: skip
+    for row in range(len(sequences)):
+        real = mask[row].bool().numpy()  # rows of padding look at anything
+        maps = [m for m in seen.view(row=row).maps if "beside" not in m.scope]  # drafts are
+        assert len(maps) == 2
+        for n, one in enumerate(maps):
+            assert one.shape == whole[n].shape[1:]
+            off = abs(one.weights - whole[n][row].numpy())[:, real]
+            assert off.max() < 1e-5
+
+
+@pytest.mark.parametrize(
+    "options", [{"tiles": True}, {"top_k": 12}, {"to": "weights.bin"}], ids=str
+)
+def test_however_weights_are_kept(options, tmp_path):
+    if "to" in options:
+        options = {"to": tmp_path / options["to"]}
+    model = model_of("GPT2LMHeadModel")
+    more = {"max_new_tokens": 4, "min_new_tokens": 4, "do_sample": False, "num_beams": 2}
+    with torch.no_grad(), regard.watch(model) as plain, regard.watch(model, **options) as seen:
+        model.generate(TEXTS, **more)
+    one, other = seen.view(row=1).maps[1], plain.view(row=1).maps[1]
+    assert one.shape == other.shape
+    assert abs(one.weights - other.weights).max() < 1e-5

@@ -280,9 +280,7 @@ class Interceptor(TorchDispatchMode):
     ) -> None:
         """Write one call down; `looked` is None where only its weights are known."""
         bare, fused = self._places.is_bare(here), not facts.by_pattern
-        given = batches(*self._places.given, self.sequence_first) if self._places.running else None
-        if given is None:
-            given = frozenset({int(weights.shape[0])} if len(weights.shape) == 4 else ())
+        given = self._batches(weights.shape)
         if not bare:
             here.parts += 1
         shape, axes = meaning(here, self._places.running, tuple(weights.shape), given, fused=fused)
@@ -296,6 +294,18 @@ class Interceptor(TorchDispatchMode):
         self._found += 1
         self._turns.setdefault(name, []).append(self._places.turn(name))
         self._seen.add_foreign(name, weights, facts, axes=axes, role=role)
+
+    def _batches(self, shape: Sequence[int]) -> frozenset[int]:
+        """The sizes that may be the batch: of the call of the model that goes on."""
+        if not self._places.running:  # a fused layer alone, whose inputs no hook has seen
+            return frozenset({int(shape[0])} if len(shape) == 4 else ())
+        run = None if self.generating is None else self.generating.run
+        if run is None or self.generating is None:
+            return batches(*self._places.given, self.sequence_first)
+        number = self.generating.reading
+        if number >= 0:
+            return frozenset({len(run.readings[number].ids)})
+        return batches(*self._places.given, self.sequence_first) | {run.batch}
 
     def leave(self, place: Running) -> None:
         """A module has run; that of a graph has its edges and their weights by now."""

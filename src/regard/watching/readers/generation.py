@@ -145,7 +145,7 @@ class GenerationRun:
         return row // (count // self.batch)
 
     def path(self, row: int) -> list[tuple[int, int]]:
-        """Of each token that was read, the call and its row.
+        """Of each token but the last, which nothing need read, the call and its row.
 
         Raises:
             RequestError: not every token of the sequence was read inside the run.
@@ -166,7 +166,7 @@ class GenerationRun:
         cuts = {0, len(prompt), *(range(len(prompt)) if len(prompt) <= _SHORT else ())}
         best, most = [], -1
         for cut in sorted(cuts):
-            path = self._read(example, np.concatenate([prompt[:cut], sequence]))
+            path = self._read(example, np.concatenate([prompt[:cut], sequence])[:-1])
             if len(path) - cut > most:
                 best, most = path, len(path) - cut
         if not best:
