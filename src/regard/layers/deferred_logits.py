@@ -42,7 +42,7 @@ def deferring(wanted: bool = True) -> Iterator[None]:
 
 def is_deferring() -> bool:
     """Whether the caller takes scores that are not computed yet."""
-    return _deferring.get() and not torch.compiler.is_compiling()
+    return not torch.compiler.is_compiling() and _deferring.get()
 
 
 def project(layer: nn.Module, states: Tensor) -> Any:

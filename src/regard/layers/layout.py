@@ -3,7 +3,6 @@
 `BatchLayout` is for layers that work on each position by itself, `PackedLayout` for recurrences.
 """
 
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -41,16 +40,22 @@ class BatchLayout:
 
     def __init__(self, lengths: Int[Tensor, " batch"], size: int, ragged: bool = False) -> None:
         self.lengths, self.size, self.ragged = lengths, size, ragged
+        self._mask: Lengths | None = None
+        self._known = False
         if ragged:
             inside = torch.arange(size) < lengths[:, None]
             self._index = inside.flatten().nonzero()[:, 0]
             self._offsets = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
 
-    @cached_property
+    @property
     def mask(self) -> Lengths | None:
         """A mask of the padding; None where there is no padding."""
-        whole = self.ragged or bool((self.lengths == self.size).all())
-        return None if whole else Lengths(self.lengths)
+        if torch.compiler.is_compiling():  # a graph is for any lengths
+            return None if self.ragged else Lengths(self.lengths)
+        if not self._known:
+            whole = self.ragged or bool((self.lengths == self.size).all())
+            self._mask, self._known = None if whole else Lengths(self.lengths), True
+        return self._mask
 
     def unpad(self, x: Float[Tensor, "batch t dim"]) -> Tensor:
         """The real positions: (B, T, D) to (N, D)."""
