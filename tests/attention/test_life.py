@@ -203,3 +203,15 @@ def test_two_dtypes_have_one_rule(score, need_weights):
                 expected = layer(query, query).context
                 bound = 2e-2 if dtype == torch.bfloat16 else 1e-5
                 torch.testing.assert_close(found.float(), expected, atol=bound, rtol=bound)
+
+
+@pytest.mark.nohook
+def test_a_compiled_causal_layer_at_a_second_length():
+    layer = Attention(mask=Causal())
+    run = torch.compile(lambda y: layer(y, y).context, fullgraph=True, backend="eager")
+    try:
+        for length in (5, 7, 9):
+            given = x(2, length)
+            torch.testing.assert_close(run(given), layer(given, given).context)
+    finally:
+        torch._dynamo.reset()

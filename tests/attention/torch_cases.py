@@ -55,11 +55,13 @@ class Case:
             layer = MultiHead(HEADS * D, HEADS, layer)
         return layer.eval()
 
-    def inputs(self, *batch: int, dtype: torch.dtype = torch.float32, seed: int = 5) -> Any:
-        """Query, key and value: (*batch, 3, N, size)."""
+    def inputs(
+        self, *batch: int, dtype: torch.dtype = torch.float32, seed: int = 5, length: int = N
+    ) -> Any:
+        """Query, key and value: (*batch, 3, length, size)."""
         generator = torch.Generator().manual_seed(seed)
         size = D if self.layer == "Attention" else HEADS * D
-        shape = (3, *batch, len(LENGTHS), N, size)
+        shape = (3, *batch, len(LENGTHS), length, size)
         return torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype).unbind()
 
 

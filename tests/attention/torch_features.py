@@ -4,9 +4,6 @@ A feature is a function of a case that raises where the case cannot do it. What 
 the reference kernel in float64, or a difference quotient of it.
 """
 
-import copy
-import io
-import pickle
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -15,64 +12,11 @@ import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functional_call, grad, jvp, vmap
-from torch.utils.checkpoint import checkpoint
 
-from regard.attention import Attended, kernels
+from regard.attention import kernels
 from tests.attention.torch_cases import CASES, Case
-
-
-def output(attended: Attended) -> Tensor:
-    """All that has a gradient: the context, and the log-probability of a choice."""
-    if attended.log_prob is None or attended.log_prob.shape == attended.context.shape:
-        return attended.context
-    logs = attended.log_prob
-    of_heads = logs.dim() == attended.context.dim()
-    logs = logs.movedim(-2, -1) if of_heads else logs[..., None]
-    return torch.cat([attended.context, logs.to(attended.context.dtype)], -1)
-
-
-def call(layer: nn.Module, *inputs: Tensor) -> Tensor:
-    """What the layer gives."""
-    return output(layer(*inputs))
-
-
-def exact(case: Case, rounded: torch.dtype = torch.float32) -> tuple[Tensor, list[Tensor]]:
-    """The context and the gradients of the inputs and parameters, by the reference in float64."""
-    layer = case.build().to(rounded).double()
-    inputs = [x.double().requires_grad_() for x in case.inputs(dtype=rounded)]
-    with kernels("reference"):
-        found = call(layer, *inputs)
-    return found.detach(), _gradients(found, inputs, layer)
-
-
-def _gradients(found: Tensor, inputs: Any, layer: nn.Module) -> list[Tensor]:
-    """Of a loss that weighs each number of the output differently."""
-    wanted = [*inputs, *layer.parameters()]
-    loss = (found * _weights(found)).sum()
-    grads = torch.autograd.grad(loss, wanted, allow_unused=True)
-    return [torch.zeros_like(x) if g is None else g for x, g in zip(wanted, grads, strict=True)]
-
-
-def _weights(x: Tensor) -> Tensor:
-    count = x.numel()
-    return torch.linspace(-1, 1, count, dtype=x.dtype).view(x.shape)
-
-
-def _close(found: Any, expected: Any, atol: float = 1e-5, rtol: float = 1e-4) -> None:
-    if isinstance(found, Tensor):
-        found, expected = [found], [expected]
-    for x, y in zip(found, expected, strict=True):
-        torch.testing.assert_close(x.double(), y.double(), atol=atol, rtol=rtol)
-
-
-def _learnt(case: Case, layer: nn.Module, run: Callable[..., Tensor], **close: float) -> None:
-    """Forward and backward in float32 are what the reference says."""
-    expected, grads = exact(case)
-    inputs = [x.requires_grad_() for x in case.inputs()]
-    found = run(*inputs)
-    _close(found, expected, **close)
-    _close(_gradients(found, inputs, layer), grads, **close)
-
+from tests.attention.torch_checks import call, close, exact, gradients, learnt, output, weighing
+from tests.attention.torch_life import checkpointed, copied, emptied, inference, resized
 
 # What PyTorch can do.
 
@@ -84,8 +28,8 @@ def _autocast(case: Case, low: torch.dtype) -> None:
     with torch.autocast("cpu", low):
         found = call(layer, *inputs)
     assert found.isfinite().all()
-    _close(found, expected, atol=6e-2, rtol=6e-2)
-    _close(_gradients(found.float(), inputs, layer), grads, atol=0.15, rtol=0.1)
+    close(found, expected, atol=6e-2, rtol=6e-2)
+    close(gradients(found.float(), inputs, layer), grads, atol=0.15, rtol=0.1)
 
 
 def autocast_bf16(case: Case) -> None:
@@ -102,18 +46,18 @@ def half(case: Case) -> None:
     inputs = [x.requires_grad_() for x in case.inputs(dtype=torch.float16)]
     found = call(layer, *inputs)
     assert found.dtype == torch.float16
-    _close(found, expected, atol=1e-2, rtol=1e-2)
-    _close(_gradients(found, inputs, layer), grads, atol=3e-2, rtol=3e-2)
+    close(found, expected, atol=1e-2, rtol=1e-2)
+    close(gradients(found, inputs, layer), grads, atol=3e-2, rtol=3e-2)
 
 
 def compiled(case: Case) -> None:
     layer = case.build()
     run = torch.compile(lambda *x: call(layer, *x), fullgraph=True, backend="aot_eager")
     try:
-        _learnt(case, layer, run)
+        learnt(case, layer, run)
         expected, _ = exact(case)
         with torch.no_grad():
-            _close(run(*case.inputs()), expected)
+            close(run(*case.inputs()), expected)
     finally:
         torch._dynamo.reset()
 
@@ -132,7 +76,7 @@ class _Outputs(nn.Module):
 def exported(case: Case) -> None:
     program = torch.export.export(_Outputs(case.build()), case.inputs())
     found = program.module()(*case.inputs())
-    _close(found, exact(case)[0])
+    close(found, exact(case)[0])
 
 
 def vmapped(case: Case) -> None:
@@ -147,25 +91,25 @@ def vmapped(case: Case) -> None:
 def _vmapped(case: Case) -> None:
     layer, inputs = case.build(), case.inputs(2)
     expected = torch.stack([call(layer, *x) for x in zip(*inputs, strict=True)])
-    _close(vmap(lambda *x: call(layer, *x))(*inputs), expected)
+    close(vmap(lambda *x: call(layer, *x))(*inputs), expected)
     one = (inputs[0], *(x[0] for x in inputs[1:]))  # keys that all share
     expected = torch.stack([call(layer, q, *one[1:]) for q in inputs[0]])
-    _close(vmap(lambda *x: call(layer, *x), (0, None, None))(*one), expected)
+    close(vmap(lambda *x: call(layer, *x), (0, None, None))(*one), expected)
 
 
 def forward_mode(case: Case) -> None:
     expected = _quotient(case)
-    for dtype, close in ((torch.float64, 1e-6), (torch.float32, 1e-4)):
+    for dtype, bound in ((torch.float64, 1e-6), (torch.float32, 1e-4)):
         layer = case.build().to(dtype)
         inputs, tangents = case.inputs(dtype=dtype), case.inputs(dtype=dtype, seed=6)
         _, found = jvp(lambda *x, layer=layer: call(layer, *x), inputs, tangents)
-        _close(found, expected, atol=close)
+        close(found, expected, atol=bound)
         with torch.autograd.forward_ad.dual_level():
             make = torch.autograd.forward_ad.make_dual
             duals = [make(x, t) for x, t in zip(inputs, tangents, strict=True)]
             made = torch.autograd.forward_ad.unpack_dual(call(layer, *duals))
             assert made.tangent is not None
-            _close(made.tangent, expected, atol=close)
+            close(made.tangent, expected, atol=bound)
 
 
 def _quotient(case: Case) -> Tensor:
@@ -188,21 +132,21 @@ def functional(case: Case) -> None:
 
     def loss(parameters: dict[str, Tensor], *inputs: Tensor) -> Tensor:
         found = output(functional_call(layer, parameters, inputs))
-        return (found * _weights(found)).sum()
+        return (found * weighing(found)).sum()
 
     of_parameters, *of_inputs = grad(loss, (0, 1, 2, 3))(parameters, *inputs)
-    _close([*of_inputs, *of_parameters.values()], expected)
+    close([*of_inputs, *of_parameters.values()], expected)
     rows = case.inputs(2)
     each = vmap(grad(loss), (None, 0, 0, 0))(parameters, *rows)  # per-example gradients
     for i in range(2):
         one = grad(loss)(parameters, *(x[i] for x in rows))
-        _close([g[i] for g in each.values()], list(one.values()))
+        close([g[i] for g in each.values()], list(one.values()))
 
 
 def second(case: Case) -> None:
     expected = _second(case, torch.float64, "reference")
-    _close(_second(case, torch.float64), expected, atol=1e-8)
-    _close(_second(case, torch.float32), expected, atol=2e-4, rtol=1e-3)
+    close(_second(case, torch.float64), expected, atol=1e-8)
+    close(_second(case, torch.float32), expected, atol=2e-4, rtol=1e-3)
 
 
 def second_by_differences(case: Case) -> None:
@@ -227,22 +171,11 @@ def _second(case: Case, dtype: torch.dtype, kernel: str | None = None) -> list[T
     else:
         with kernels(kernel):
             found = call(layer, *inputs)
-    loss = (found * _weights(found)).sum()
+    loss = (found * weighing(found)).sum()
     first = torch.autograd.grad(loss, wanted, create_graph=True, allow_unused=True)
     squares = sum((g**2).sum() for g in first if g is not None) + (found**2).sum()
     grads = torch.autograd.grad(squares, wanted, allow_unused=True)
     return [torch.zeros_like(x) if g is None else g for x, g in zip(wanted, grads, strict=True)]
-
-
-def checkpointed(case: Case) -> None:
-    layer = case.build()
-    _learnt(case, layer, lambda *x: checkpoint(lambda *y: call(layer, *y), *x, use_reentrant=False))
-    _, grads = exact(case)
-    inputs = [x.requires_grad_() for x in case.inputs()]  # the older kind knows no autograd.grad
-    found = checkpoint(lambda *y: call(layer, *y), *inputs, use_reentrant=True)
-    (found * _weights(found)).sum().backward()
-    wanted = [*inputs, *layer.parameters()]
-    _close([torch.zeros_like(x) if x.grad is None else x.grad for x in wanted], grads)
 
 
 def meta(case: Case) -> None:
@@ -264,24 +197,6 @@ def fake(case: Case) -> None:
         found.sum().backward()
 
 
-def copied(case: Case) -> None:
-    layer = case.build()
-    _learnt(case, layer, lambda *x: call(layer, *x))
-    expected = call(layer, *case.inputs())
-    file = io.BytesIO()
-    torch.save(layer.state_dict(), file)
-    file.seek(0)
-    other = case.build()
-    with torch.no_grad():
-        for parameter in other.parameters():
-            parameter.zero_()
-    other.load_state_dict(torch.load(file, weights_only=True))
-    for twin in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer)), other):
-        assert torch.equal(call(twin, *case.inputs()), expected)
-        for parameter in twin.parameters():
-            assert all(parameter is not own for own in layer.parameters())
-
-
 def quantized(case: Case) -> None:
     expected, _ = exact(case)
     with warnings.catch_warnings():
@@ -301,6 +216,7 @@ FEATURES: dict[str, Callable[[Case], None]] = {
     "autocast fp16": autocast_fp16,
     "half": half,
     "compile": compiled,
+    "lengths": resized,
     "export": exported,
     "vmap": vmapped,
     "jvp": forward_mode,
@@ -311,9 +227,11 @@ FEATURES: dict[str, Callable[[Case], None]] = {
     "meta": meta,
     "fake": fake,
     "copies": copied,
+    "to_empty": emptied,
+    "inference mode": inference,
     "quantized": quantized,
 }
-SLOW = {"compile", "export", "gradgradcheck", "FSDP2"}
+SLOW = {"compile", "lengths", "export", "gradgradcheck", "FSDP2"}
 
 
 def sharded(rank: int, world: int, store: str, names: list[str], said: Any) -> None:
@@ -332,7 +250,7 @@ def sharded(rank: int, world: int, store: str, names: list[str], said: Any) -> N
             fully_shard(layer, mesh=mesh)
             inputs = [x.requires_grad_() for x in case.inputs(seed=5 + rank)]
             found = call(layer, *inputs)
-            (found * _weights(found)).sum().backward()
+            (found * weighing(found)).sum().backward()
             whole = [None if p.grad is None else p.grad.full_tensor() for p in layer.parameters()]
             if rank == 0:
                 said[str(case)] = (found.detach(), [x.grad for x in inputs], whole)
@@ -355,16 +273,16 @@ def compare_sharded(case: Case, said: Any, world: int) -> None:
         inputs = [x.requires_grad_() for x in case.inputs(dtype=torch.float64, seed=5 + rank)]
         with kernels("reference"):
             expected = call(layer, *inputs)
-        grads = _gradients(expected, inputs, layer)
+        grads = gradients(expected, inputs, layer)
         if rank == 0:
-            _close(found, expected.detach())
+            close(found, expected.detach())
             given = [torch.zeros_like(x) if g is None else g
                      for x, g in zip(inputs, of_inputs, strict=True)]  # fmt: skip
-            _close(given, grads[:3])
+            close(given, grads[:3])
         shares.append(grads[3:])
     for own, *each in zip(of_parameters, *shares, strict=True):
         mean = torch.stack(each).mean(0)
-        _close(torch.zeros_like(mean) if own is None else own, mean)
+        close(torch.zeros_like(mean) if own is None else own, mean)
 
 
 def table() -> str:

@@ -34,8 +34,10 @@ class _known(Generic[_T]):
     def __get__(self, edges: "Edges | None", owner: type) -> "_T | _known[_T]":
         if edges is None:
             return self
-        value = self.make(edges)
-        if not torch.compiler.is_compiling():
+        if torch.compiler.is_compiling():
+            return self.make(edges)
+        with torch.inference_mode(False):  # a training may go on with it
+            value = self.make(edges)
             first = value[0] if isinstance(value, tuple) else value
             if type(first) in (Tensor, int):
                 edges.__dict__[self.name] = value
