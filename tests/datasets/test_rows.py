@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 
 from regard import tasks
+from regard.data import problems as problems_module
+from regard.data.problems import Problems
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RequestError
 from regard.protocols import EOS
@@ -80,6 +82,35 @@ def test_tokenizers_of_their_own(task, folder):
     apart = task.data(config(folder, tokenizer={"kind": "words", "shared": False})).tokenizers
     assert "sentence" in apart["target"].vocabulary
     assert "sentence" not in apart["source"].vocabulary
+
+
+def test_an_end_that_texts_have_not_does_not_count(tmp_path):
+    """In memory and in a store, which is encoded elsewhere; a translation's texts have an end."""
+    rows = [("one two three", "yes"), ("one two three four", "no"), ("one", "no")]
+    path = tmp_path / "train.tsv"
+    path.write_text("text\tlabel\n" + "\n".join("\t".join(row) for row in rows) + "\n")
+    for store in ("", str(tmp_path / "store")):
+        section = {"path": str(path), "max_length": 3, "store": store}
+        data = tasks.load("classification")().data(section, splits=["train"])
+        assert len(data.train) == 2
+        assert dict(data.problems.counts) == {"too long": 1}
+    both = {"path": str(path), "columns": {"source": "text", "target": "label"}, "max_length": 3}
+    section = {**both, "tokenizer": {"kind": "words"}}
+    assert len(tasks.load("translation")().data(section, splits=["train"]).train) == 1
+
+
+def test_totals_of_lines_left_out_are_logged_once(monkeypatch):
+    logged = []
+    monkeypatch.setattr(problems_module.log, "warning", lambda text, *words: logged.append(words))
+    found = Problems(shown=1)
+    for line in range(3):
+        found.add("a.tsv", line, "empty")
+    for _ in range(2):  # the reader of the format, and that of the rows
+        found.report("a.tsv")
+    found.add("a.tsv", 9, "empty")
+    found.report("a.tsv")
+    totals = [words[1] for words in logged if words[0] == "a.tsv"]
+    assert totals == [3, 4]
 
 
 def test_lines_left_out_are_reported_with_file_and_line(task, tmp_path, caplog):

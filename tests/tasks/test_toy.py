@@ -4,11 +4,14 @@ import gzip
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
 from regard import loading, tasks
 from regard.data import sources
 from tests.cli.run import run
+from tests.tasks.toy_language import LanguageIdentification
 
 RECIPE = """
 model:
@@ -23,6 +26,25 @@ train:
   log: 10
   seed: 1
 """
+
+
+def test_dev_is_judged_in_batches_that_the_task_can_take(monkeypatch):
+    """Pictures are of size 1 each: tokens alone would put all of dev into one batch."""
+
+    class Dev:
+        sizes = np.ones((600, 1), np.int64)
+
+        def collate(self, indices):
+            seen.append(len(indices))
+            return torch.zeros(len(indices))
+
+    seen = []
+    task = LanguageIdentification()
+    monkeypatch.setattr(task, "loss", lambda model, batch: (batch.sum(), len(batch)))
+    found = task.judge(None, Dev(), None, None, {}, tokens=4096, device=torch.device("cpu"))
+    assert found == (0.0, 600, {})
+    assert max(seen) <= task.most
+    assert sum(seen) == 600
 
 
 @pytest.fixture(scope="module")

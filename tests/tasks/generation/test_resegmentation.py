@@ -65,6 +65,14 @@ def test_training_reads_other_pieces_each_time_and_validation_the_usual_ones(tmp
     assert torch.equal(task.loss(model, batch)[0], plain.loss(model, batch)[0])
 
 
+def test_a_task_that_has_read_no_data_says_so(tmp_path):
+    _, data = made(tmp_path)
+    model = catalog.load("transformer")(60, 60, **catalog.entry("transformer").tiny)
+    bare = tasks.load("translation")(bpe_dropout=1.0)
+    with pytest.raises(RequestError, match="the task has no tokenizers"):
+        bare.loss(model, data.train.collate([0, 1]), 1)
+
+
 def test_a_text_that_would_be_too_long_stays_as_it_is(tmp_path):
     _, data = made(tmp_path, bpe_dropout=1.0)
     batch = data.train.collate([0, 1])
