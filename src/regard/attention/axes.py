@@ -1,7 +1,7 @@
 """What the axes of a recorded call mean, noted while it ran and never guessed from sizes later."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from torch import Tensor
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 __all__ = ["Axes", "Generated", "Positions"]
 
 
+@runtime_checkable
 class Generated(Protocol):
     """One run of `generate`, in which a call stood; it knows which row wrote which token."""
 
