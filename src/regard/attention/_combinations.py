@@ -33,8 +33,7 @@ def check(score: Any, select: Any, read: Any, position: Any, carry: Any) -> None
     Raises:
         RequestError: names both parts and suggests another one.
     """
-    kinds = (type(select), type(read), type(position), type(carry))
-    if not (_asks_score((type(score),)) or _asks(kinds)):
+    if not _asks((type(score), type(select), type(read), type(position), type(carry))):
         return
     for problem in (
         _features(score, select, read),
@@ -187,22 +186,14 @@ def _asks(kinds: tuple[type, ...]) -> bool:
 
     Those of this package declare in their classes; others may do it in `__init__` as well.
     """
+    if any(not kind.__module__.startswith(_OWN) for kind in kinds):
+        return True
+    score, *others = kinds
+    if hasattr(score, "per_feature") or hasattr(score, "feature_dim"):
+        return True
     return any(
-        not kind.__module__.startswith(_OWN)
-        or any(hasattr(kind, name) for name in _SAID)
-        or getattr(kind, "sums", None) == "over queries"
-        for kind in kinds
-    )
-
-
-@cache
-def _asks_score(kinds: tuple[type, ...]) -> bool:
-    """Whether scores of this class may declare anything."""
-    return any(
-        not kind.__module__.startswith(_OWN)
-        or hasattr(kind, "per_feature")
-        or hasattr(kind, "feature_dim")
-        for kind in kinds
+        any(hasattr(kind, name) for name in _SAID) or getattr(kind, "sums", None) == "over queries"
+        for kind in others
     )
 
 

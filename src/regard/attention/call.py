@@ -69,6 +69,9 @@ class Kernel(Protocol):
 
     With `plain = True` a kernel uses PyTorch's own operators only. Such a kernel is required under
     transforms of `torch.func`, for forward-mode derivatives and for meta tensors.
+
+    With `calls_parts = True` it calls the parts and their `forward`, whatever they are. Other
+    kernels are used only for parts that nobody has altered (`regard.attention.plain`).
     """
 
     name: str

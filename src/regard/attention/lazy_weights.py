@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 
 from regard.attention.call import Call
-from regard.attention.mask import Block, Dense, Directional, Lengths, Mask, Window
-from regard.attention.mask.base import _Pair
+from regard.attention.mask import Block, Causal, Dense, Directional, Lengths, Mask, Window
+from regard.attention.mask.base import _Both, _Either, _Pair
+from regard.attention.plain import altered, exactly
 from regard.attention.recomputed_weights import weights_of
 from regard.attention.score import Dot, ScaledDot
 from regard.attention.select import Softmax
@@ -124,13 +125,18 @@ class LazyWeights:
             and type(call.select) is Softmax
             and call.position is None
             and isinstance(call.at, int)
+            and altered(call) is None
         )
 
 
 def _cuttable(mask: Mask | None) -> bool:
+    if mask is None:
+        return True
+    if not exactly(mask, _Both, _Either, Lengths, Window, Causal, Directional, Block, Dense):
+        return False
     if isinstance(mask, _Pair):
         return _cuttable(mask.first) and _cuttable(mask.second)
-    return mask is None or isinstance(mask, Lengths | Window | Directional | Block | Dense)
+    return True
 
 
 def _cut(mask: Mask | None, start: int, stop: int, queries: int) -> Mask | None:

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.attention.mask import Mask
+from regard.attention.mask import Dense, Lengths, Mask, as_mask
 from regard.errors import RequestError
 
-__all__ = ["Memory"]
+__all__ = ["Memory", "memory_mask"]
 
 
 @dataclass
@@ -228,3 +228,15 @@ def _grown(x: Tensor, capacity: int) -> Tensor:
     buffer = x.new_empty(*x.shape[:-2], capacity, x.shape[-1])
     buffer[..., : x.shape[-2], :] = x
     return buffer
+
+
+def memory_mask(mask: Mask | Tensor | None, key: Tensor) -> Mask | None:
+    """The mask given to `remember`, as a mask over (*batch, Q, K)."""
+    if isinstance(mask, Tensor) and mask.dtype != torch.bool and not mask.dtype.is_floating_point:
+        mask = Lengths(mask)
+    if type(mask) is Lengths and isinstance(key, Tensor) and key.dim() > 1:
+        mask.check_shape(0, key.shape[-2])  # checked once, not at each step of a decoder
+    if mask is None or isinstance(mask, Mask):
+        return mask
+    as_mask(mask)  # refuses float masks with a sentence
+    return Dense(mask.unsqueeze(-2)) if mask.dim() == key.dim() - 1 else Dense(mask)

@@ -15,9 +15,10 @@ from regard.attention._turning import appended, entering, unturned
 from regard.attention.call import Attended
 from regard.attention.carry import Carry, CarryState
 from regard.attention.declaring import Declaring
-from regard.attention.mask import Dense, Lengths, Mask, as_mask
-from regard.attention.memory import Memory
+from regard.attention.mask import Lengths, Mask, as_mask
+from regard.attention.memory import Memory, memory_mask
 from regard.attention.op import attend
+from regard.attention.plain import is_itself
 from regard.attention.position import Position
 from regard.attention.ragged import Ragged, attend_ragged, ragged_is_faster
 from regard.attention.read import Read, WeightedSum
@@ -105,7 +106,7 @@ class Attention(Declaring):
         Shapes:
             key (*batch, K, key_dim), value (*batch, K, value_dim) or None for the keys themselves
         """
-        own = _memory_mask(mask, key)
+        own = memory_mask(mask, key)
         value = key if value is None else value
         try:
             key, prepared, turned = entering(self.score, self.position, key)
@@ -245,7 +246,7 @@ class MultiHead(Declaring):
         self, key: Tensor, value: Tensor | None = None, mask: Mask | Tensor | None = None
     ) -> Memory:
         """Project keys and values once and split them into heads; see `Attention.remember`."""
-        own = _memory_mask(mask, key)
+        own = memory_mask(mask, key)
         keys, values = self._key_value(key, value)
         own = None if own is None else own.over_heads(key.dim() - 2)
         keys, prepared, turned = entering(self.attention.score, self.attention.position, keys)
@@ -276,27 +277,26 @@ class MultiHead(Declaring):
         if isinstance(query, Ragged) or isinstance(key, Ragged) or isinstance(value, Ragged):
             read: Any = key if value is None else value
             if isinstance(query, Ragged) and isinstance(key, Ragged) and isinstance(read, Ragged):
-                given = {"state": state, "at": at, "need_weights": need_weights or None}
-                return self._ragged(query, key, read, mask, given)
+                more = {"state": state, "at": at, "need_weights": need_weights or None}
+                return self._ragged(query, key, read, mask, more)
             raise RequestError(
                 "MultiHead expected keys and values as ragged as the queries are, got "
                 f"{type(query).__name__}, {type(key).__name__} and {type(read).__name__}; for a "
                 "batch with padding give ragged.padded()"
             )
         memory = key if isinstance(key, Memory) else self.remember(key, value)
-        mask = _joined(self.attention.mask, mask)
-        if mask is not None:
-            mask = mask.over_heads(query.dim() - 2)
-        attended = attend(
-            self._heads(self.query, query),
-            memory,
-            mask=mask,
-            state=state,
-            at=at[..., None] if isinstance(at, Tensor) else at,  # the same for each head
-            need_weights=need_weights,
-            name=self,
-            **self.attention.parts,
-        )
+        inner = self.attention
+        given: dict[str, Any] = {"state": state, "need_weights": need_weights}
+        given["at"] = at[..., None] if isinstance(at, Tensor) else at  # the same for each head
+        heads = self._heads(self.query, query)
+        if is_itself(inner):
+            mask = _joined(inner.mask, mask)
+            mask = None if mask is None else mask.over_heads(query.dim() - 2)
+            attended = attend(heads, memory, mask=mask, name=self, **given, **inner.parts)
+        else:
+            mask = None if mask is None else as_mask(mask).over_heads(query.dim() - 2)
+            self._check_own_mask(query.dim() - 2)
+            attended = inner(heads, memory, mask=mask, **given)
         joined = attended.context.transpose(-3, -2).flatten(-2)  # (*batch, Q, H * D)
         context = linear(self.out, joined)
         after = attended.state
@@ -317,6 +317,7 @@ class MultiHead(Declaring):
         weight = self.query.weight
         return (
             not torch.compiler.is_compiling()
+            and is_itself(self.attention)
             and isinstance(weight, Tensor)  # of a quantized layer it is a method
             and weight.is_cpu
             and weight.dtype == torch.float32
@@ -327,6 +328,13 @@ class MultiHead(Declaring):
         self, query: Ragged, key: Ragged, value: Ragged, mask: Any, given: dict[str, Any]
     ) -> Attended:
         """The same for sequences without padding."""
+        if not is_itself(self.attention):
+            lengths, keys = query.offsets.diff(), key.offsets.diff()
+            own = Lengths(keys) if mask is None else Lengths(keys) & mask
+            at = keys - lengths
+            padded = (x.padded() for x in (query, key, value))
+            context = self(*padded, mask=own, at=at).context
+            return Attended(Ragged.from_padded(context, lengths).tensor)
 
         def heads(layer: nn.Module, x: Ragged) -> Ragged:
             projected = linear(layer, x.tensor)
@@ -340,6 +348,16 @@ class MultiHead(Declaring):
             **{name: part for name, part in parts.items() if part is not None},
         )  # fmt: skip
         return Attended(linear(self.out, context.tensor.flatten(-2)))
+
+    def _check_own_mask(self, batch_axes: int) -> None:
+        """Refuse an altered inner attention whose own mask would need the axis of the heads."""
+        own = self.attention.mask
+        if own is not None and own.over_heads(batch_axes) is not own:
+            raise RequestError(
+                f"MultiHead calls its {type(self.attention).__name__}, which has a forward or hooks"
+                f" of its own, and whose mask {type(own).__name__} differs between the rows of a "
+                "batch; give that mask in the call"
+            )
 
     def _key_value(self, key: Tensor, value: Tensor | None) -> tuple[Tensor, Tensor]:
         values = self._heads(self.value, key if value is None else value)
@@ -369,15 +387,3 @@ def _joined(always: Mask | None, now: Mask | Tensor | None) -> Mask | None:
         return always
     mask = as_mask(now)
     return mask if always is None else always & mask
-
-
-def _memory_mask(mask: Mask | Tensor | None, key: Tensor) -> Mask | None:
-    """The mask given to `remember`, as a mask over (*batch, Q, K)."""
-    if isinstance(mask, Tensor) and mask.dtype != torch.bool and not mask.dtype.is_floating_point:
-        mask = Lengths(mask)
-    if type(mask) is Lengths and isinstance(key, Tensor) and key.dim() > 1:
-        mask.check_shape(0, key.shape[-2])  # checked once, not at each step of a decoder
-    if mask is None or isinstance(mask, Mask):
-        return mask
-    as_mask(mask)  # refuses float masks with a sentence
-    return Dense(mask.unsqueeze(-2)) if mask.dim() == key.dim() - 1 else Dense(mask)

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from regard.attention.call import Call
-from regard.attention.mask import Causal, Lengths, Mask
+from regard.attention.mask import Lengths, Mask
+from regard.attention.plain import altered, exactly, is_causal
 from regard.attention.score import Dot, ScaledDot
 from regard.attention.select import Softmax
 
@@ -37,8 +38,8 @@ def weights_with_gradient(call: Call) -> Tensor:
     weights = _product(call, mask)
     if weights is not None:
         return weights
-    if Segment().unsupported_reason(call) is None:  # edge by edge, never all pairs of nodes
-        return edge_weights(call)
+    if altered(call) is None and Segment().unsupported_reason(call) is None:
+        return edge_weights(call)  # edge by edge, never all pairs of nodes
     weights = Reference().run(replace(call, need_weights=True, read=_no_read, mask=mask)).weights
     assert weights is not None
     return weights
@@ -50,8 +51,7 @@ def _needed(call: Call) -> Mask | None:
     A causal mask hides nothing from the newest query; full lengths hide nothing.
     """
     query, _, value = call.tensors
-    causal = type(call.mask) is Causal and call.mask.left is None
-    if causal and query.shape[-2] == 1 and isinstance(call.at, int):
+    if is_causal(call.mask) and query.shape[-2] == 1 and isinstance(call.at, int):
         return None if call.at >= value.shape[-2] - 1 else call.mask
     return call.mask
 
@@ -60,7 +60,7 @@ def _product(call: Call, mask: Mask | None) -> Tensor | None:
     """Softmax of a scaled product, or None where the call is more than that."""
     if type(call.score) not in (Dot, ScaledDot) or type(call.select) is not Softmax:
         return None
-    if call.position is not None or call.carry is not None:
+    if call.position is not None or call.carry is not None or altered(call) is not None:
         return None
     assert isinstance(call.score, Dot | ScaledDot)
     query, key, scale = call.score.as_dot(call.tensors[0], call.keys)
@@ -72,7 +72,11 @@ def _product(call: Call, mask: Mask | None) -> Tensor | None:
         return None
     bias: Tensor | None = query.new_zeros(1)
     if mask is not None:
-        bias = _bias(mask, batch, keys, query) if type(mask) is Lengths else None
+        bias = (
+            _bias(mask, batch, keys, query)
+            if isinstance(mask, Lengths) and exactly(mask, Lengths)
+            else None
+        )
     if bias is None:
         return None
     scores = torch.baddbmm(

@@ -13,11 +13,13 @@ import torch
 from torch import Tensor, nn
 
 from regard import native
+from regard.attention._kernels.compared import compare, wanted
 from regard.attention._ops.cpu import additive_calls as calls
 from regard.attention._ops.cpu.additive_grad import step
 from regard.attention.call import Attended, Call, unforced
 from regard.attention.mask import Lengths
 from regard.attention.memory import Memory
+from regard.attention.plain import exactly, untouched
 from regard.attention.read import WeightedSum
 from regard.attention.recording import record, unwatched
 from regard.attention.score import Additive
@@ -53,6 +55,8 @@ def fast_step(layer: "Attention", query: Tensor, memory: Memory) -> Attended | N
         return None
     if context is None:
         return None
+    if wanted():
+        compare("step", seen.as_call(query, memory), Attended(context))
     if watched:  # gradients are accumulated in the same order as without a watcher
         record(seen.as_call(query, memory), Attended(context), layer)
     return Attended(context)
@@ -124,6 +128,7 @@ class _StepPlan:
             type(v) in _PLAIN
             and v.dtype == torch.float32
             and v.is_cpu
+            and untouched(self.score, self.read)
             and self.score._modules.get("features") is None
             and self.read.scale is None
             and not (self.read.dropout and self.read.training)
@@ -131,7 +136,7 @@ class _StepPlan:
 
     def learn(self, query: Tensor, memory: Memory) -> Tensor | None:
         """One query per row as one autograd node; None where the projection is not a plain one."""
-        v, linear = self.score._parameters["v"], self.score._modules["query"]
+        v, linear = self.score._parameters.get("v"), self.score._modules["query"]
         if (
             not self._is_supported(v)
             or type(linear) is not nn.Linear
@@ -157,7 +162,7 @@ class _StepPlan:
     def step(self, query: Tensor) -> Tensor | None:
         """Project the query and call C; None where C does not support the tensors."""
         score = self.score
-        v = score._parameters["v"]
+        v = score._parameters.get("v")
         modules = score._modules
         if not self._is_supported(v):
             return None
@@ -185,10 +190,10 @@ class _StepPlan:
 def _tensors(memory: Memory) -> tuple[Tensor, Tensor, Tensor, Tensor | None] | None:
     """Keys, packed keys, values and lengths as C reads them, or None where they are not so."""
     value, mask, prepared = memory.value, memory.mask, memory.prepared
-    if not isinstance(prepared, tuple) or (mask is not None and type(mask) is not Lengths):
+    if not isinstance(prepared, tuple) or (mask is not None and not exactly(mask, Lengths)):
         return None
     key, packed = prepared
-    lengths = None if mask is None else mask.lengths
+    lengths = mask.lengths if isinstance(mask, Lengths) else None
     if lengths is not None and (
         lengths.dtype != torch.int64
         or lengths.shape != key.shape[:1]

@@ -2,13 +2,15 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import NoneType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from regard.attention import Causal, MultiHead, ScaledDot, Softmax, WeightedSum
+from regard.attention import MultiHead, ScaledDot, Softmax, WeightedSum
+from regard.attention.plain import Altered, PlainForm, is_causal, plain_form
 from regard.decode.program.by_hand_transformer import layer_form
 from regard.decode.program.structure import altered
 from regard.errors import RequestError
@@ -18,6 +20,7 @@ from regard.models.transformer import Transformer
 
 __all__ = ["Anatomy", "anatomy"]
 
+PLAIN = PlainForm(ScaledDot, Softmax, WeightedSum, NoneType, NoneType, NoneType)
 NEEDED = "only Transformers of plain multi-head attention can be exported"
 
 
@@ -104,16 +107,11 @@ def anatomy(model: nn.Module) -> Anatomy:
 
 def _check_heads(path: str, layer: MultiHead, dim: int) -> None:
     inner = layer.attention
-    plain = (
-        type(inner.score) is ScaledDot
-        and inner.position is None
-        and inner.select == Softmax()
-        and type(inner.read) is WeightedSum
-        and inner.read.scale is None
-        and inner.carry is None
-        and (inner.mask is None or type(inner.mask) is Causal)
-    )
-    if not plain:
+    form = plain_form(inner)
+    if isinstance(form, Altered):
+        raise RequestError(f"{NEEDED}; in {path}, {form}, which weights do not say")
+    masked = inner.mask is not None and not is_causal(inner.mask)
+    if masked or replace(form, mask=NoneType) != PLAIN:
         raise RequestError(f"{NEEDED}; {path} is {inner}")
     if layer.query.out_features != dim or layer.value.out_features != dim:
         raise RequestError(

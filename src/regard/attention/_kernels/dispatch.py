@@ -6,6 +6,7 @@ from functools import cache
 from typing import NamedTuple
 
 from regard.attention.call import BY_TENSORS, Call, Kernel, _forced, forced
+from regard.attention.plain import altered
 from regard.errors import RequestError, nearest
 from regard.native.transforms import followed
 
@@ -61,27 +62,38 @@ def kernels(name: str) -> Iterator[None]:
 def choose(call: Call) -> Kernel:
     """The forced kernel, or the first of the table that supports the call."""
     wanted, watched = forced(), followed(call.query, call.key, call.value)
+    changed = altered(call)
     for kernel in table():
         if wanted is not None:
             if kernel.name != wanted:
                 continue
-            reason = _reason(kernel, call, watched)
+            reason = _reason(kernel, call, watched, changed)
             if reason is not None:
                 raise RequestError(f"kernels({wanted!r}) was asked for, but {reason}")
             return kernel
         if watched is not None and not _is_plain(kernel):
+            continue
+        if changed is not None and not _calls_parts(kernel):
             continue
         if kernel.unsupported_reason(call) is None:
             return kernel
     raise AssertionError("the reference kernel does everything")
 
 
-def _reason(kernel: Kernel, call: Call, watched: str | None) -> str | None:
-    return watched if watched and not _is_plain(kernel) else kernel.unsupported_reason(call)
+def _reason(kernel: Kernel, call: Call, watched: str | None, changed: str | None) -> str | None:
+    if watched and not _is_plain(kernel):
+        return watched
+    if changed and not _calls_parts(kernel):
+        return changed
+    return kernel.unsupported_reason(call)
 
 
 def _is_plain(kernel: Kernel) -> bool:
     return getattr(kernel, "plain", False)
+
+
+def _calls_parts(kernel: Kernel) -> bool:
+    return getattr(kernel, "calls_parts", False)
 
 
 class Explanation(NamedTuple):
@@ -109,11 +121,12 @@ class Explanation(NamedTuple):
 def explain_call(call: Call) -> Explanation:
     """The choice that `choose` would make, with the reasons."""
     kernel, watched = choose(call), followed(call.query, call.key, call.value)
+    changed = altered(call)
     over = []
     for other in table():
         if other.name == kernel.name:
             break
-        reason = _reason(other, call, watched)
+        reason = _reason(other, call, watched, changed)
         if reason is None or (forced() and reason.endswith(BY_TENSORS)):
             reason = "another kernel was forced"
         over.append((other.name, reason))

@@ -8,12 +8,13 @@ import torch
 from torch import Tensor
 
 from regard import native
-from regard.attention._kernels.region import factors, window_of
+from regard.attention._kernels.region import WINDOWS, factors, window_of
 from regard.attention._kernels.sdpa import Sdpa
 from regard.attention._kernels.tile_calls import POSITIONS, tables_of
 from regard.attention._ops.cpu.dots import CALL, Near, dots
 from regard.attention.call import BY_TENSORS, Attended, Call
-from regard.attention.mask import Directional, Lengths, Mask, Window
+from regard.attention.mask import Directional, Lengths, Mask
+from regard.attention.plain import altered, exactly
 from regard.attention.read import RelativeValues, WeightedSum
 from regard.attention.score import DotLike, RelativeKeys, ScaledDot
 from regard.attention.select import Softmax
@@ -92,7 +93,9 @@ class Dots:
 
 def supports_ragged(call: Call) -> bool:
     """Whether C supports these parts for sequences without padding."""
-    if _parts_reason(call) is not None or getattr(call.read, "scale", None) is not None:
+    if altered(call) is not None or _parts_reason(call) is not None:
+        return False
+    if getattr(call.read, "scale", None) is not None:
         return False
     if getattr(call.score, "alone", False):  # keys of other sequences would change its rounding
         return False
@@ -226,9 +229,10 @@ class _Known(NamedTuple):
 def _mask(mask: Mask | None) -> _Known | None:
     """The mask in the form that C supports, or None."""
     parts = list(factors(mask))
-    lengths = [part.lengths for part in parts if type(part) is Lengths]
-    windows = [part for part in parts if isinstance(part, Window | Directional)]
-    if len(lengths) > 1 or len(lengths) + len(windows) < len(parts):
+    if not all(exactly(part, *WINDOWS, Directional, Lengths) for part in parts):
+        return None
+    lengths = [part.lengths for part in parts if isinstance(part, Lengths)]
+    if len(lengths) > 1:
         return None
     left, right = (int(min(limit, _ALL)) for limit in window_of(mask))
     return _Known(lengths[0] if lengths else None, left, right)

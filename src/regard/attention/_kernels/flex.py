@@ -18,10 +18,11 @@ import torch
 from torch import Tensor
 
 from regard.attention._kernels.dispatch import choose
-from regard.attention._kernels.region import factors, window_of
+from regard.attention._kernels.region import WINDOWS, factors, window_of
 from regard.attention._kernels.tile_calls import POSITIONS
 from regard.attention.call import Attended, Call, forced
 from regard.attention.mask import Directional, Documents, Lengths, Mask, Window
+from regard.attention.plain import exactly
 from regard.attention.position import ALiBi, DistanceMask, RelativeBias
 from regard.attention.read import WeightedSum
 from regard.attention.score import DotLike, RelativeKeys
@@ -30,7 +31,7 @@ from regard.attention.select import Softmax
 __all__ = ["Flex"]
 
 _Pair = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]  # of batch, head, query and key
-_MASKS = (Window, Directional, Lengths, Documents)
+_MASKS = (*WINDOWS, Directional, Lengths, Documents)
 _FLOATS = (torch.float32, torch.bfloat16, torch.float16)
 DEVICES = ("cuda",)
 SHORT = 128
@@ -81,7 +82,7 @@ class Flex:
         if call.need_weights:
             return "it gives no weights, and need_weights=True"
         for mask in factors(call.mask):
-            if not isinstance(mask, _MASKS):
+            if not exactly(mask, *_MASKS):
                 return f"{type(mask).__name__} is not a mask that it knows"
         if position is None and type(score) is not RelativeKeys and not _leaves_out(call.mask):
             return "there is no window, no documents and no distance: plain attention is faster"
@@ -134,7 +135,7 @@ def _without(error: Exception, call: Call) -> Attended:
 
 
 def _leaves_out(mask: Mask | None) -> bool:
-    return max(window_of(mask)) < math.inf or any(type(x) is Documents for x in factors(mask))
+    return max(window_of(mask)) < math.inf or any(exactly(x, Documents) for x in factors(mask))
 
 
 def _tensors_reason(call: Call) -> str | None:

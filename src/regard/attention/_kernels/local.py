@@ -15,7 +15,8 @@ from regard import native
 from regard.attention._kernels.segment import shared_additive
 from regard.attention.call import Attended, Call
 from regard.attention.mask import Dense, Lengths, Mask
-from regard.attention.mask.base import _Not, _Pair
+from regard.attention.mask.base import _Both, _Either, _Not, _Pair
+from regard.attention.plain import exactly
 from regard.attention.read import WeightedSum
 from regard.attention.score import Additive, DotLike
 from regard.attention.select import LocalMonotonic, LocalPredictive, masked_softmax
@@ -123,13 +124,16 @@ class Local:
 
 def _of_keys(mask: Mask | None) -> bool:
     """Whether a mask is the same for all queries."""
+    if mask is None or exactly(mask, Lengths):
+        return True
+    if not exactly(mask, _Both, _Either, _Not, Dense):
+        return False
     if isinstance(mask, _Pair):
         return _of_keys(mask.first) and _of_keys(mask.second)
     if isinstance(mask, _Not):
         return _of_keys(mask.mask)
-    if isinstance(mask, Dense):
-        return mask.allowed.dim() > 1 and mask.allowed.shape[-2] == 1
-    return mask is None or type(mask) is Lengths
+    assert isinstance(mask, Dense)
+    return mask.allowed.dim() > 1 and mask.allowed.shape[-2] == 1
 
 
 def _flat(x: Tensor, batch: torch.Size) -> Tensor:

@@ -1,6 +1,6 @@
 """Attention that looks at weights before, location-aware or of coverage, in one call of C."""
 
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -10,6 +10,7 @@ from regard.attention._ops.cpu import located
 from regard.attention.call import Attended, Call
 from regard.attention.carry import Coverage, PreviousWeights
 from regard.attention.mask import Lengths
+from regard.attention.plain import changed, exactly
 from regard.attention.read import WeightedSum
 from regard.attention.score import Additive, LocationAware
 from regard.attention.select import Sharpen, Softmax
@@ -39,6 +40,11 @@ class Located:
             return f"{type(score).__name__} reads no features here"
         if type(select) is not Softmax and type(select) is not Sharpen:
             return f"{type(select).__name__} is not a Softmax"
+        shown: Any = score.features  # whatever somebody has put there
+        if type(shown) is not nn.Linear or getattr(shown, "bias", None) is not None:
+            return f"its features go through a {type(shown).__name__}"
+        if (why := changed(shown, ("forward",))) is not None:
+            return why
         if type(read) is not WeightedSum:
             return f"{type(read).__name__} is not a WeightedSum"
         if read.dropout and read.training:
@@ -75,7 +81,7 @@ class Located:
             keys, holder = keys
         mask, lengths = None, None
         if call.mask is not None:
-            if type(call.mask) is Lengths:
+            if isinstance(call.mask, Lengths) and exactly(call.mask, Lengths):
                 lengths = call.mask.lengths.expand(len(query)).to(torch.int64).contiguous()
             else:
                 sizes = query.shape[1], value.shape[1]

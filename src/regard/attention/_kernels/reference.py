@@ -19,6 +19,7 @@ class Reference:
 
     name = "reference"
     plain = True
+    calls_parts = True
 
     def unsupported_reason(self, call: Call) -> str | None:
         """None: it supports everything."""

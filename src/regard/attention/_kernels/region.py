@@ -6,18 +6,22 @@ from math import inf
 import torch
 from torch import Tensor
 
-from regard.attention.mask import Block, Directional, Documents, Lengths, Mask, Window
+from regard.attention.mask import Block, Causal, Directional, Documents, Lengths, Mask, Window
 from regard.attention.mask.base import _Both, _Either, _Not
+from regard.attention.plain import exactly
 
-__all__ = ["Region", "factors", "window_of"]
+__all__ = ["WINDOWS", "Region", "factors", "window_of"]
 
-_BY_OFFSET = (Window, Directional)  # all that they know is how far apart a pair is
+WINDOWS = (Window, Causal)
+_BY_OFFSET = (*WINDOWS, Directional)  # all that they know is how far apart a pair is
+_TILED = (*_BY_OFFSET, Block, Documents, Lengths, _Both, _Either, _Not)
 LIMITS = 4  # cut windows that are kept
 
 
 def factors(mask: Mask | None) -> Iterator[Mask]:
     """The masks of a conjunction."""
-    if isinstance(mask, _Both):
+    if exactly(mask, _Both):
+        assert isinstance(mask, _Both)
         yield from factors(mask.first)
         yield from factors(mask.second)
     elif mask is not None:
@@ -32,6 +36,8 @@ def window_of(mask: Mask | None) -> tuple[float | int, float | int]:
 
 def _limits(mask: Mask) -> tuple[float | int, float | int]:
     """The limits of a single mask. A negative limit also excludes the query's own position."""
+    if not exactly(mask, *_BY_OFFSET, Block):
+        return inf, inf
     if isinstance(mask, Window):
         return inf if mask.left is None else mask.left, inf if mask.right is None else mask.right
     if isinstance(mask, Directional):
@@ -71,11 +77,11 @@ class Region:
         self._others: list[Mask] = []
         self._reaches: list[tuple[Tensor, Tensor]] = []
         for factor in factors(mask):
-            if type(factor) is Lengths:
+            if isinstance(factor, Lengths) and exactly(factor, Lengths):
                 self._lengths.append(self._flat(factor))
-            elif not isinstance(factor, _BY_OFFSET):
+            elif not exactly(factor, *_BY_OFFSET):
                 self._others.append(factor)
-            if isinstance(factor, Documents):
+            if isinstance(factor, Documents) and exactly(factor, Documents):
                 self._reaches.append(self._reach(factor))
 
     def span(self, rows: slice, start: int, stop: int) -> tuple[int, int]:
@@ -149,15 +155,17 @@ class Region:
 
     def _tile(self, mask: Mask, rows: slice, start: int, stop: int, low: int, high: int) -> Tensor:
         """The tile of any mask as a bool tensor that broadcasts to (rows, c, n)."""
+        if not exactly(mask, *_TILED):
+            return self._cut(mask, rows, slice(start, stop), slice(low, high))
         if isinstance(mask, _Both | _Either):
             first = self._tile(mask.first, rows, start, stop, low, high)
             return mask.join(first, self._tile(mask.second, rows, start, stop, low, high))
         if isinstance(mask, _Not):
             return ~self._tile(mask.mask, rows, start, stop, low, high)
-        if type(mask) is Lengths:
+        if isinstance(mask, Lengths):
             own = self._flat(mask)[rows]
             return torch.arange(low, high, device=self.device) < own[:, None, None]
-        if isinstance(mask, _BY_OFFSET):
+        if isinstance(mask, Window | Directional):
             return mask.dense(
                 stop - start, high - low, at=self.at + start - low, device=self.device
             )
@@ -167,11 +175,15 @@ class Region:
             own, ids = self._documents(mask)
             own = own[rows, start:stop, None]
             return (own == ids[rows, None, low:high]) & (own >= 0)
+        raise AssertionError("each of the masks that are computed by tiles is above")
+
+    def _cut(self, mask: Mask, rows: slice, queries: slice, keys: slice) -> Tensor:
+        """The tile of a mask that is known by its `dense` alone."""
         whole = self._whole.get(id(mask))
         if whole is None:
             whole = mask.dense(self.queries, self.keys, at=self.at, device=self.device)
             whole = self._whole[id(mask)] = whole.expand(*whole.shape[:-2], self.queries, self.keys)
-        tile = whole[..., start:stop, low:high]
+        tile = whole[..., queries, keys]
         if tile.shape[:-2].numel() == 1:
             return tile.reshape(1, *tile.shape[-2:])
         tile = tile.expand(*self.batch, *tile.shape[-2:])

@@ -12,7 +12,8 @@ from torch.nn import functional as F
 from regard.attention._kernels.window import Windowed
 from regard.attention._ops import eager
 from regard.attention.call import Attended, Call, forced
-from regard.attention.mask import Causal, Edges
+from regard.attention.mask import Edges
+from regard.attention.plain import is_causal
 from regard.attention.read import WeightedSum
 from regard.attention.score import DotLike, NegativeSquaredEuclidean
 from regard.attention.select import Softmax, masked_softmax
@@ -65,7 +66,7 @@ class Sdpa:
         causal, mask = False, None
         if call.mask is not None:
             # SDPA's own causal flag is aligned at the top left, ours at the position `at`.
-            if type(call.mask) is Causal and call.mask.left is None and isinstance(call.at, int):
+            if is_causal(call.mask) and isinstance(call.at, int):
                 if call.at == 0 and queries == keys and queries > 1:
                     causal = True  # a branch: SDPA takes no symbolic bool of a compiled graph
                 needed = not causal and call.at < keys - 1

@@ -18,6 +18,7 @@ from torch.nn import functional as F
 from regard.attention._ops import eager
 from regard.attention.call import Attended, Call
 from regard.attention.mask import Edges
+from regard.attention.plain import exactly
 from regard.attention.read import WeightedSum
 from regard.attention.score import Additive, DotLike, SplitLinear
 from regard.attention.select import Softmax
@@ -75,7 +76,7 @@ def shared_additive(score: object) -> bool:
 
 def unsupported_edges_reason(call: Call) -> str | None:
     """Why neither kernel over edges supports a call, in a clause, or None."""
-    if not isinstance(call.mask, Edges):
+    if not exactly(call.mask, Edges):
         return "the mask is not the edges of a graph"
     if type(call.select) is not Softmax:
         return f"{type(call.select).__name__} is not a softmax"

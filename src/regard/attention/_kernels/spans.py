@@ -5,8 +5,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from regard.attention._kernels.region import factors
+from regard.attention._kernels.region import WINDOWS, factors
 from regard.attention.mask import Directional, Lengths, Mask, Window
+from regard.attention.plain import exactly
 
 __all__ = ["Spans", "spans"]
 
@@ -35,7 +36,9 @@ def spans(mask: Mask | None, queries: int, at: int | Tensor, device: torch.devic
     else:
         position = position + at
     for factor in factors(mask):
-        if type(factor) is Lengths:
+        if not exactly(factor, *WINDOWS, Directional, Lengths):
+            rest = factor if rest is None else rest & factor
+        elif isinstance(factor, Lengths):
             stops.append(factor.lengths.to(device, torch.int32).unsqueeze(-1))
         elif isinstance(factor, Directional):
             if factor.direction == "forward":
@@ -47,8 +50,6 @@ def spans(mask: Mask | None, queries: int, at: int | Tensor, device: torch.devic
                 starts.append(position - factor.left)
             if factor.right is not None:
                 stops.append(position + (factor.right + 1))
-        else:
-            rest = factor if rest is None else rest & factor
     start, stop = None, None
     for other in starts:
         start = other if start is None else torch.maximum(start, other)

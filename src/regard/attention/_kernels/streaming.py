@@ -13,6 +13,7 @@ from regard.attention._ops.cpu import additive as native
 from regard.attention.call import Attended, Call, forced
 from regard.attention.carry import Coverage, PreviousWeights
 from regard.attention.mask import Edges, Lengths
+from regard.attention.plain import exactly
 from regard.attention.read import WeightedSum
 from regard.attention.score import AdditiveLike, InverseEuclidean
 from regard.attention.select import Softmax
@@ -92,7 +93,7 @@ def _attend(call: Call) -> Attended:
     form = score.additive(query, key, call.prepared, features)
     mask = lengths = None
     if call.mask is not None:
-        if type(call.mask) is Lengths:
+        if isinstance(call.mask, Lengths) and exactly(call.mask, Lengths):
             lengths = call.mask.lengths
         else:
             sizes = query.shape[-2], value.shape[-2]

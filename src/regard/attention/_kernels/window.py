@@ -6,6 +6,7 @@ from regard.attention._kernels.region import Region, factors, window_of
 from regard.attention._kernels.tile_calls import batch_of, run, unsupported_tiles_reason
 from regard.attention.call import Attended, Call
 from regard.attention.mask import Documents
+from regard.attention.plain import exactly
 
 __all__ = ["Windowed"]
 
@@ -55,4 +56,4 @@ def _limited(call: Call) -> bool:
     if call.mask is None:
         return False
     left, right = window_of(call.mask)
-    return max(left, right) < inf or any(type(x) is Documents for x in factors(call.mask))
+    return max(left, right) < inf or any(exactly(x, Documents) for x in factors(call.mask))

@@ -18,6 +18,7 @@ import torch
 from torch import nn
 
 from regard import native
+from regard.attention._kernels.compared import wanted
 from regard.attention.recording import wants_calls
 from regard.decode.ensemble import Ensemble
 from regard.decode.program import by_hand_recurrent, by_hand_transformer
@@ -108,7 +109,7 @@ def _examined(model: Any, *, keep: bool = False) -> tuple[str | None, list[Any]]
             return f"{name} is {p.dtype} on {p.device.type}", []
     form = structure(model)
     checked = _CHECKED.get(model)
-    if checked is not None and checked[0] == form:
+    if checked is not None and checked[0] == form and not wanted():
         return checked[1] or module.unsupported_reason(model), form
     why: str | None = altered(model)
     if why is None:

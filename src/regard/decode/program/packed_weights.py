@@ -7,6 +7,7 @@ are multiplied by rows as bytes with one step a row, else widened.
 import ctypes
 from abc import abstractmethod
 from collections.abc import Sequence
+from types import NoneType
 from typing import Any
 from weakref import ref
 
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 
 from regard import native
 from regard.attention import Softmax, WeightedSum
+from regard.attention.plain import PlainForm, plain_form
 from regard.decode.top import leading
 from regard.errors import RequestError
 from regard.native.gate import Function, declare
@@ -42,18 +44,21 @@ def plain(
     reads: Sequence[type] = (WeightedSum,),
     positions: Sequence[type] = (),
 ) -> bool:
-    """Whether an attention has one of these scores and reads, softmax, and nothing else.
+    """Whether an attention has one of these scores and reads, a softmax, and nothing else.
 
     Args:
         positions: of which it may have one.
     """
-    if type(attention.score) not in scores or type(attention.read) not in reads:
-        return False
-    if attention.position is not None and type(attention.position) not in positions:
-        return False
-    if type(attention.select) is not Softmax or attention.carry:
-        return False
-    return getattr(attention.read, "scale", None) is None
+    form = plain_form(attention)
+    return (
+        isinstance(form, PlainForm)
+        and form.score in scores
+        and form.read in reads
+        and form.position in (NoneType, *positions)
+        and form.select is Softmax
+        and form.carry is NoneType
+        and not form.scaled
+    )
 
 
 def known(ids: Tensor, words: int, name: str) -> Tensor:

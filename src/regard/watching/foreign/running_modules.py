@@ -147,6 +147,7 @@ class Places:
         def propagate(own: nn.Module, inputs: Any) -> None:
             self._guarded(path, self._propagate, own, inputs)
 
+        enter.observes = leave.observes = True  # type: ignore[attr-defined]  # `attention.plain`
         self._handles.append(module.register_forward_pre_hook(enter, with_kwargs=True))
         self._handles.append(
             module.register_forward_hook(leave, with_kwargs=True, always_call=True)
