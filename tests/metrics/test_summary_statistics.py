@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from regard.data.text.words import unicode_words
 from regard.errors import RequestError
 from regard.metrics import copied_names, length_ratio, novelty, repetition, rouge
-from regard.metrics.summary_rouge import unicode_words
 from regard.metrics.summary_statistics import overlap
 
 FROZEN = json.loads(

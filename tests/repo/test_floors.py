@@ -15,7 +15,8 @@ FLOORS = [
     {"protocols"},
     {"layers"},
     {"models", "optim"},
-    {"data", "metrics", "decode"},
+    {"data"},
+    {"metrics", "decode"},
     {"fields", "views"},
     {"viewer"},
     {"datasets"},
@@ -106,6 +107,7 @@ DEPENDENCIES = {
     *("regard", "torch", "pytorch_lightning", "typer", "rich", "pydantic", "yaml", "tokenizers"),
     *("safetensors", "sacrebleu", "jaxtyping", "numpy", "matplotlib", "mpl_toolkits"),
     "rouge_score",
+    "regex",
     "pyarrow",  # the extra `tables`
     "soundfile",  # the extra `speech`
     "PIL",  # matplotlib's own, and the extra `vision`

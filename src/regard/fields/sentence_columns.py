@@ -1,6 +1,5 @@
 """Documents: texts whose sentences are kept apart."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -8,12 +7,10 @@ import torch
 from numpy.typing import NDArray
 
 from regard.data.ragged import RaggedIds
+from regard.data.text.words import sentences
 from regard.protocols import PAD, Inputs
 
 __all__ = ["SPLITTERS", "DocumentColumn", "sentences_of"]
-
-# The marks that end a sentence, with quotes and brackets behind them; in Chinese no space follows.
-_END = re.compile(r"""(?<=[.!?…])["'”’)\]]*\s+|(?<=[。！？])["”’）」]*""")
 
 
 def _lines(text: str) -> list[str]:
@@ -21,15 +18,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _marks(text: str) -> list[str]:
-    return [one for line in text.splitlines() for one in _sentences(line)]
-
-
-def _sentences(line: str) -> list[str]:
-    found, start = [], 0
-    for end in _END.finditer(line):
-        found.append(line[start : end.end()])
-        start = end.end()
-    return [*found, line[start:]]
+    return [one for line in text.splitlines() for one in sentences(line)]
 
 
 SPLITTERS: Mapping[str, Callable[[str], list[str]]] = {"lines": _lines, "punctuation": _marks}

@@ -9,7 +9,7 @@ from sacrebleu.metrics.bleu import BLEU
 
 from regard.errors import RequestError
 from regard.metrics.overlap import longest_common_subsequence
-from regard.metrics.score import References, Score, Sums, signature, variants
+from regard.metrics.score import References, Score, Sums, comparable, signature
 
 __all__ = ["caption_bleu", "caption_rouge", "cider_d"]
 
@@ -29,7 +29,7 @@ def caption_bleu(hypotheses: Sequence[str], references: References, order: int =
     """
     if not 1 <= order <= 4:
         raise RequestError(f"caption_bleu: order is {order}; it must be from 1 to 4")
-    found = variants(hypotheses, references)
+    hypotheses, found = comparable(hypotheses, references)
     most = max(map(len, found))
     several = [[own[i] if i < len(own) else None for own in found] for i in range(most)]
     metric = BLEU(tokenize="none", smooth_method="none", max_ngram_order=order, force=True)
@@ -52,7 +52,7 @@ def caption_rouge(hypotheses: Sequence[str], references: References) -> Score:
     """
     beta = 1.2**2
     each = []
-    for said, several in zip(hypotheses, variants(hypotheses, references), strict=True):
+    for said, several in zip(*comparable(hypotheses, references), strict=True):
         words = said.split()
         precision = recall = 0.0
         for one in several:
@@ -83,7 +83,8 @@ def cider_d(hypotheses: Sequence[str], references: References) -> Score:
     Source: Vedantam, Zitnick and Parikh (2015), "CIDEr: Consensus-based Image Description
     Evaluation", section 8.
     """
-    right = [[_counts(one.split()) for one in own] for own in variants(hypotheses, references)]
+    hypotheses, found = comparable(hypotheses, references)
+    right = [[_counts(one.split()) for one in own] for own in found]
     seen: Counter[tuple[str, ...]] = Counter()
     for several in right:
         seen.update({gram for one in several for gram in one})

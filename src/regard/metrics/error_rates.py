@@ -6,7 +6,7 @@ import numpy as np
 
 from regard.errors import RequestError
 from regard.metrics.distance import nearest_variant
-from regard.metrics.score import References, Score, Sums, count_of, signature, variants
+from regard.metrics.score import References, Score, Sums, comparable, count_of, signature
 from regard.metrics.significance import bootstrap
 
 __all__ = ["cer", "per", "wer", "word_error_rate"]
@@ -71,7 +71,7 @@ def _rate(
     samples: int,
     cut: Callable[[str], list[str]] = str.split,
 ) -> Score:
-    found = variants(hypotheses, references)
+    hypotheses, found = comparable(hypotheses, references)
     counts = np.zeros((len(found), 2), dtype=np.int64)  # edits, length: (example, 2)
     for row, hypothesis, several in zip(counts, hypotheses, found, strict=True):
         split = [cut(v) for v in several]
@@ -105,7 +105,7 @@ def wer(hypotheses: Sequence[str], references: References, *, samples: int = 0) 
         >>> wer(["K AE T", "D AO G"], [["K AE T"], ["D AA G"]]).value
         50.0
     """
-    found = variants(hypotheses, references)
+    hypotheses, found = comparable(hypotheses, references)
     counts = np.ones((len(found), 2), dtype=np.int64)  # is it wrong, 1: (example, 2)
     for row, hypothesis, several in zip(counts, hypotheses, found, strict=True):
         row[0] = hypothesis.split() not in [v.split() for v in several]

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import __version__
+from regard.data.text.normal_form import composed_all
 from regard.errors import RequestError
 
-__all__ = ["Flags", "Numbers", "References", "Score", "Sums", "numbers", "signature", "variants"]
+__all__ = ["Flags", "Numbers", "References", "Score", "Sums", "comparable", "numbers", "signature"]
 
 References = Sequence[str] | Sequence[Sequence[str]]
 """One reference an example, or several."""
@@ -76,8 +77,12 @@ def signature(**fields: str | int) -> str:
     return "|".join(f"{k}:{v}" for k, v in named.items())
 
 
-def variants(hypotheses: Sequence[str], references: References) -> list[list[str]]:
-    """The references of each hypothesis as a list, checked.
+def comparable(
+    hypotheses: Sequence[str], references: References
+) -> tuple[list[str], list[list[str]]]:
+    """The hypotheses, and the references of each as a list: checked, and in NFC.
+
+    A text scores the same whichever normal form its file is in.
 
     Raises:
         RequestError: nothing to score, unequal numbers, or an example without a reference.
@@ -88,11 +93,11 @@ def variants(hypotheses: Sequence[str], references: References) -> list[list[str
         )
     if not hypotheses:
         raise RequestError("nothing to score: there are no examples")
-    found = [[r] if isinstance(r, str) else list(r) for r in references]
+    found = [composed_all([r] if isinstance(r, str) else r) for r in references]
     for number, several in enumerate(found, start=1):
         if not several:
             raise RequestError(f"example {number} has no reference to score against")
-    return found
+    return composed_all(hypotheses), found
 
 
 def numbers(what: str, given: Numbers) -> NDArray[np.float64]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from regard.metrics.score import References, Score, Sums, signature, variants
+from regard.metrics.score import References, Score, Sums, comparable, signature
 
 __all__ = ["exact_match", "normalized", "span_f1"]
 
@@ -62,7 +62,7 @@ def _f1(output: str, reference: str) -> float:
 def _mean(
     name: str, outputs: Sequence[str], references: References, score: Callable[[str, str], float]
 ) -> Score:
-    found = variants(outputs, references)
+    outputs, found = comparable(outputs, references)
     each = [max(score(o, r) for r in rs) for o, rs in zip(outputs, found, strict=True)]
     text = signature(metric=name, norm="squad")
     return Score(

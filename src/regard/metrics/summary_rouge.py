@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from regard.data.text.words import unicode_words
 from regard.errors import RequestError, nearest
-from regard.metrics.score import References, Score, Sums, count_of, variants
+from regard.metrics.score import References, Score, Sums, comparable, count_of
 
 __all__ = ["ROUGE", "rouge"]
 
@@ -17,10 +18,6 @@ ROUGE = ("rouge1", "rouge2", "rougeL", "rougeLsum")
 """The usual kinds: words, pairs of words, the longest common subsequence, that of sentences."""
 
 _KIND = re.compile(r"rouge([1-9]|L|Lsum)")
-_WORD = re.compile(r"[^\W_]+")
-_ALONE = re.compile(
-    "([\u0e00-\u0eff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U0001f000-\U0001faff])"
-)
 
 
 def rouge(
@@ -43,8 +40,8 @@ def rouge(
         kinds: "rouge1" to "rouge9", "rougeL", "rougeLsum".
         stemmer: words are cut to their stems by Porter's stemmer.
         tokenize: "default", rouge-score's own: small letters a to z and digits, so that texts in
-            other scripts have no word at all; "unicode": letters and digits of any script, where
-            ideographs, Thai letters and emojis stand alone.
+            other scripts have no word at all; "unicode": words of any script (`unicode_words`),
+            where letters of scripts without blanks, and emojis, stand alone.
 
     Raises:
         RequestError: nothing to score, unequal numbers, an unknown kind or tokenizer.
@@ -56,7 +53,7 @@ def rouge(
             raise RequestError(f"there is no score {kind!r}: {nearest(kind, ROUGE)}")
     if tokenize not in TOKENIZERS:
         raise RequestError(f"no tokenizer is called {tokenize!r}: {nearest(tokenize, TOKENIZERS)}")
-    several = variants(outputs, references)
+    outputs, several = comparable(outputs, references)
     # Unlike the package, an example without a word in output or reference has 0, not an error.
     scorer = _scorer(tuple(kinds), stemmer, tokenize)
     found: dict[str, list[Any]] = {kind: [] for kind in kinds}
@@ -86,19 +83,6 @@ class _Unicode:
     def tokenize(self, text: str) -> list[str]:
         """The words of a text."""
         return unicode_words(text)
-
-
-def unicode_words(text: str) -> list[str]:
-    """Words of letters and digits of any script, in small letters; ideographs and emojis alone.
-
-    Example:
-        >>> unicode_words("GNU/Linux 3.11: 你好 🙂")
-        ['gnu', 'linux', '3', '11', '你', '好', '🙂']
-    """
-    text = _ALONE.sub(r" \1 ", text.lower())
-    return [word for part in text.split() for word in (
-        [part] if _ALONE.fullmatch(part) else _WORD.findall(part)
-    )]  # fmt: skip
 
 
 TOKENIZERS: Mapping[str, Any] = {"default": None, "unicode": _Unicode}

@@ -1,26 +1,26 @@
 """What ROUGE does not say of summaries: their length, what is new, repeated or copied in them."""
 
-import re
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+import regex
 
+from regard.data.text.normal_form import composed
+from regard.data.text.words import unicode_words
 from regard.metrics.overlap import rouge_n
-from regard.metrics.score import References, Score, Sums, same_number, signature, variants
-from regard.metrics.summary_rouge import unicode_words
+from regard.metrics.score import References, Score, Sums, comparable, same_number, signature
 
 __all__ = ["copied_names", "length_ratio", "novelty", "overlap", "repetition"]
 
-_PLACE = re.compile(r"[^\W_](?:[^\s]*[^\W_])?")
-_SIGNED = re.compile(r"[A-Z]|\d")
+_PLACE = regex.compile(r"[\p{L}\p{N}](?:\S*[\p{L}\p{N}])?\p{M}*")
+_NAME = regex.compile(r"[\p{Lu}\p{Lt}\p{Nd}]")
 
 
 def length_ratio(outputs: Sequence[str], references: References) -> Score:
     """Words of the outputs for each 100 words of the (first) references."""
-    right = [several[0] for several in variants(outputs, references)]
-    counts = [
-        (len(unicode_words(y)), len(unicode_words(r))) for y, r in zip(outputs, right, strict=True)
-    ]
+    outputs, several = comparable(outputs, references)
+    pairs = zip(outputs, several, strict=True)
+    counts = [(len(unicode_words(y)), len(unicode_words(r[0]))) for y, r in pairs]
     return _share("length_ratio", counts, signature(what="length", of="words"))
 
 
@@ -59,11 +59,11 @@ def copied_names(outputs: Sequence[str], references: References, sources: Sequen
     A word counts once an example, is what stands between blanks without marks around it, and must
     be spelled exactly. Words at the beginning of a sentence count as any other.
     """
-    several = variants(outputs, references)
+    outputs, several = comparable(outputs, references)
     same_number(outputs, sources, "sources")
     counts = []
     for output, right, source in zip(outputs, several, sources, strict=True):
-        wanted = _names(right[0]) & _names(source)
+        wanted = _names(right[0]) & _names(composed(source))
         counts.append((len(wanted & _names(output)), len(wanted)))
     return _share("copied_names", counts, signature(what="names and numbers", case="exact"))
 
@@ -85,7 +85,7 @@ def _grams(words: Sequence[str], size: int) -> list[tuple[str, ...]]:
 def _names(text: str) -> set[str]:
     """Capitalized words and numbers."""
     words = (found.group() for part in text.split() if (found := _PLACE.search(part)))
-    return {word for word in words if _SIGNED.match(word)}
+    return {word for word in words if _NAME.match(word)}
 
 
 def _share(name: str, counts: Iterable[tuple[int, int]], told: str) -> Score:

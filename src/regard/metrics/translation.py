@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from regard.errors import RequestError, nearest
-from regard.metrics.score import References, Score, Sums, variants
+from regard.metrics.score import References, Score, Sums, comparable
 from regard.metrics.significance import Interval
 
 __all__ = ["bleu", "chrf"]
@@ -86,7 +86,7 @@ def _corpus_score(
     metric: Any, hypotheses: Sequence[str], references: References, n: int
 ) -> tuple[Any, Sums]:
     """The corpus score of sacreBLEU, and the counts of each sentence."""
-    found = variants(hypotheses, references)
+    hypotheses, found = comparable(hypotheses, references)
     most = max(map(len, found))
     # sacreBLEU wants a stream of all first references, one of all second ones, …; None: has none.
     streams = [[r[i] if i < len(r) else None for r in found] for i in range(most)]

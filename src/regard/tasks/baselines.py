@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from regard.data.passages.questions import Question
+from regard.data.text.words import unicode_words
 from regard.fields.sentence_columns import sentences_of
 from regard.metrics import Score, accuracy
 from regard.metrics.score import signature
 from regard.metrics.squad import exact_match, span_f1
-from regard.metrics.summary_rouge import unicode_words
 from regard.metrics.summary_statistics import overlap
 
 __all__ = ["frequent", "lead", "of_spans", "of_words", "oracle", "window"]

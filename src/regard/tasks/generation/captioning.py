@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from regard.data.images.augment import Varied
 from regard.data.images.backbones import backbone_of
 from regard.data.images.scenes import built
-from regard.data.text.spoken_form import spoken
+from regard.data.text.words import spoken
 from regard.fields import Field, ImageField, RegionField, TextField
 from regard.metrics import Score, caption_bleu, caption_rouge, cider_d
 from regard.tasks.generation.base import Generation

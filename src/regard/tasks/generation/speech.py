@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from regard.data.text.spoken_form import spoken
+from regard.data.text.words import spoken
 from regard.errors import RequestError, nearest
 from regard.fields import Field, SoundField, TextField
 from regard.metrics import Score, cer, per, word_error_rate

@@ -1,0 +1,118 @@
+"""Words, sentences and normal forms in twenty scripts; nothing depends on the form of a file."""
+
+import random
+import sys
+import unicodedata
+
+import pytest
+import regex
+
+from regard.data.text.normal_form import Composed, composed
+from regard.data.text.words import sentences, spoken, unicode_words
+from regard.metrics import (
+    bleu,
+    caption_rouge,
+    cer,
+    chrf,
+    cider_d,
+    copied_names,
+    exact_match,
+    rouge,
+    span_f1,
+    word_error_rate,
+)
+
+# A sentence with its marks, and its words as they are spoken.
+SCRIPTS = {
+    "Latin": ("Zoë’s cafés, col·legi!", "zoë's cafés col·legi"),
+    "Vietnamese": ("Tiếng Việt: được.", "tiếng việt được"),
+    "Greek": ("Καλημέρα, κόσμε·", "καλημέρα κόσμε"),
+    "Cyrillic": ("Мой йод; ёж!", "мой йод ёж"),
+    "Armenian": ("Բարեւ, աշխարհ։", "բարեւ աշխարհ"),
+    "Georgian": ("გამარჯობა, ქართული!", "გამარჯობა ქართული"),
+    "Hebrew": ("שָׁלוֹם, צה״ל!", "שָׁלוֹם צה״ל"),
+    "Arabic": ("مَرْحَبًا، كيف؟", "مَرْحَبًا كيف"),
+    "Persian": ("می\u200cخواهم، آب.", "می\u200cخواهم آب"),
+    "Devanagari": ("की, कि क\u094d\u200dष।", "की कि क\u094d\u200dष"),
+    "Bengali": ("বাংলা ভাষা।", "বাংলা ভাষা"),
+    "Tamil": ("தமிழ், மொழி.", "தமிழ் மொழி"),
+    "Telugu": ("తెలుగు, భాష.", "తెలుగు భాష"),
+    "Sinhala": ("සිංහල, භාෂාව.", "සිංහල භාෂාව"),
+    "Thai": ("กิน, ข้าว!", "กิน ข้าว"),
+    "Burmese": ("မြန်မာ၊ စာ။", "မြန်မာ စာ"),
+    "Khmer": ("ភាសា ខ្មែរ។", "ភាសា ខ្មែរ"),
+    "Ethiopic": ("ሰላም፣ ዓለም።", "ሰላም ዓለም"),
+    "Hangul": ("안녕, 세계!", "안녕 세계"),
+    "Japanese": ("ガギグ、ひらがな。", "ガギグ ひらがな"),
+    "Han": ("我爱你。", "我爱你"),
+}
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_words_of_a_script_are_the_same_in_both_forms(script):
+    text, words = SCRIPTS[script]
+    apart = unicodedata.normalize("NFD", text)
+    assert spoken(text) == spoken(apart) == composed(words)
+    found = unicode_words(text)
+    assert found == unicode_words(apart)
+    letters = regex.sub(r"[^\p{L}\p{M}\p{N}\u200c\u200d]", "", composed(text.lower()))
+    assert "".join(found) == letters  # nothing is lost
+    assert not any(unicodedata.category(word[0]).startswith("M") for word in found)
+    for score in (
+        bleu, caption_rouge, cer, chrf, cider_d, exact_match, span_f1, word_error_rate,
+        lambda y, r: rouge(y, r, tokenize="unicode")["rouge1"], lambda y, r: rouge(y, r)["rouge1"],
+        lambda y, r: copied_names(y, r, r),
+    ):  # fmt: skip
+        others = [text, "Étude b c d e"]
+        plain = score(others, others)
+        for outputs, right in ((apart, text), (text, apart), (apart, apart)):
+            mixed = score([outputs, others[1]], [right, unicodedata.normalize("NFD", others[1])])
+            assert mixed.value == pytest.approx(plain.value)
+            assert mixed.signature == plain.signature
+
+
+def test_different_vowels_are_different_words():
+    assert spoken("की") != spoken("कि")
+    assert word_error_rate(["कि"], ["की"]).value == 100
+    assert rouge(["कि"], ["की"], tokenize="unicode")["rouge1"].value == 0
+    assert [spoken(f"don{one}t") for one in "'’‘＇"] == ["don't"] * 4
+    assert spoken("‘quoted’ dogs’") == "quoted dogs"
+    assert unicode_words("กิน 👍🏽") == ["กิ", "น", "👍", "🏽"]
+    assert unicode_words("မြန်မာ") == ["မြ", "န်", "မာ"]
+    assert copied_names(["bei österreich"], ["Österreich"], ["Österreich"]).parts["of"] == 1
+    assert copied_names(["Österreich"], ["Österreich"], ["in Österreich"]).value == 100
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("a. b! c? “d.” e 3.5", ["a.", "b!", "c?", "“d.”", "e 3.5"]),
+        ("好。”他说！？对……", ["好。”", "他说！？", "对……"]),
+        ("यह है। वह है॥ ठीक", ["यह है।", "वह है॥", "ठीक"]),
+        ("كيف؟ نعم۔ لا", ["كيف؟", "نعم۔", "لا"]),
+        ("Բարեւ։ Ով", ["Բարեւ։", "Ով"]),
+        ("ከ። ለ", ["ከ။".replace("။", "።"), "ለ"]),
+        ("မြန်။ မာ", ["မြန်။", "မာ"]),
+        ("３．５は。", ["３．５は。"]),
+    ],
+)
+def test_sentences_end_as_their_script_says(text, parts):
+    assert [one.strip() for one in sentences(text) if one.strip()] == parts
+    assert "".join(sentences(text)) == text
+
+
+def test_every_composed_character_is_mapped_to_its_place():
+    letters = [c for c in map(chr, range(sys.maxunicode + 1)) if unicodedata.decomposition(c)]
+    apart = [unicodedata.normalize("NFD", c) for c in letters if not 0xD800 <= ord(c) < 0xE000]
+    random.Random(0).shuffle(apart)
+    for n in range(0, len(apart), 50):
+        raw = "x" + "x".join(apart[n : n + 50]) + "y"
+        found = Composed(raw)
+        assert found.text == unicodedata.normalize("NFC", raw)
+        for place, letter in enumerate(found.text):
+            start, end = found.to_raw(place, place + 1)
+            assert unicodedata.normalize("NFC", raw[start:end]).find(letter) >= 0
+            if letter in "xy":
+                assert (raw[start], found.from_raw(start)) == (letter, place)
+    assert Composed("abc").to_raw(1, 2) == (1, 2)
+    assert Composed("e\u0301").from_raw(99) == 1
