@@ -23,7 +23,7 @@ import regard
 from regard.data import sources
 from regard.data.images.augment import Varied
 from regard.data.images.images import located, pixels, png, resized
-from regard.data.text.spoken_form import spoken
+from regard.data.text.words import spoken
 
 Pixels = NDArray[np.uint8]
 Row = Mapping[str, str]
