@@ -25,11 +25,14 @@ from regard.models.rnnsearch import RNNencdec, RNNsearch
 from regard.models.transformer import Transformer
 from regard.native.fingerprint import fingerprint
 from regard.protocols import EOS, PAD
+from tests.pairwise import pairwise
 
 needs_c = pytest.mark.skipif(native.library() is None, reason="no compiled library")
 LEVELS = ("portable", "AVX2", "AVX-512")
 ERRORS = {"float32": 2e-5, "bfloat16": 0.06, "int8": 0.3}
 """Of logits with a standard deviation near 1."""
+SHORT = {"max_ratio": 0.0, "max_extra": 24}
+"""Untrained models write to the limit: enough steps for windows and offsets to be passed often."""
 
 
 def a_transformer(kind=Transformer, **changes):
@@ -107,9 +110,7 @@ def keeping(model):
 
 
 @needs_c
-@pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("precision", ERRORS)
-@pytest.mark.parametrize("variant", VARIANTS)
+@pairwise(variant=VARIANTS, precision=ERRORS, level=LEVELS)
 def test_steps_give_what_the_model_gives_at_once(variant, precision, level):
     model, (source, lengths) = VARIANTS[variant](), sources()
     ids = torch.randint(4, 203, (5, 7))
@@ -138,7 +139,12 @@ def test_steps_give_what_the_model_gives_at_once(variant, precision, level):
 @needs_c
 @MODELS
 @pytest.mark.parametrize(
-    "decoder", [Greedy(), Beam(beam_size=4, n_best=3), Beam(beam_size=3, no_repeat_ngram=2)]
+    "decoder",
+    [
+        Greedy(),
+        Beam(beam_size=4, n_best=3, **SHORT),
+        Beam(beam_size=3, no_repeat_ngram=2, **SHORT),
+    ],
 )
 def test_decoders_find_what_they_find_without_it(make, decoder, monkeypatch):
     model, (source, lengths) = make(), sources()
@@ -169,7 +175,7 @@ def test_a_temperature_and_hypotheses_of_one_sentence_are_seen_in_c():
 
 @needs_c
 @pytest.mark.parametrize(
-    "beam", [Beam(beam_size=3), Beam(beam_size=3, coverage_penalty=0.2, max_extra=5)]
+    "beam", [Beam(beam_size=3, **SHORT), Beam(beam_size=3, coverage_penalty=0.2, **SHORT)]
 )
 def test_an_ensemble_is_packed_model_by_model(beam, monkeypatch):
     source, lengths = sources()
