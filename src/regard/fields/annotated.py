@@ -14,6 +14,7 @@ from regard.data.annotations.documents import Mention, RelationDocument, from_js
 from regard.data.pairs.concept_cues import pair_cues
 from regard.data.pairs.concept_positions import PLACES, pair_places
 from regard.data.ragged import RaggedIds
+from regard.data.text.normal_form import composed
 from regard.data.text.tokenizer import Encoding
 from regard.fields.base import Bad, Field, Report
 from regard.fields.relation import RelationField
@@ -240,6 +241,6 @@ class NamesField(TagsField):
             start, end = pieces.offsets[first][0], pieces.offsets[last][1]
             start += len(pieces.text[start:end]) - len(pieces.text[start:end].lstrip())
             if start < end:
-                name = " ".join(pieces.text[start:end].lower().split())
+                name = " ".join(composed(pieces.text[start:end]).lower().split())
                 found.append(Mention(((start, end),), kind, (f"{kind}:{name}",)))
         return found

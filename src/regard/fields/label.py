@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from regard.data.text.normal_form import composed
 from regard.errors import RequestError
 from regard.fields.base import Bad, Field, Report
 from regard.fields.columns import ArrayColumn
@@ -77,7 +78,7 @@ class LabelField(_Named):
 
     def read(self, cell: str, row: Mapping[str, Any]) -> str:
         """The label without white space at its ends."""
-        label = cell.strip()
+        label = composed(cell.strip())
         if not label:
             raise Bad("empty")
         return label
@@ -99,7 +100,7 @@ class LabelField(_Named):
         self, values: Sequence[str], report: Report, fields: Mapping[str, Field], rows: Any = None
     ) -> ArrayColumn:
         """The number of each label."""
-        index = {name: i for i, name in enumerate(self.names)}
+        index = {composed(name): i for i, name in enumerate(self.names)}
         numbers = np.array([index.get(value, -1) for value in values], np.int64)
         for i in np.flatnonzero(numbers < 0).tolist():
             report(i, UNSEEN, f"{values[i]!r} is not in the training data")
@@ -166,7 +167,7 @@ class LabelsField(_Named):
 
     def read(self, cell: str, row: Mapping[str, Any]) -> tuple[str, ...]:
         """The labels in the order of the alphabet, each once."""
-        return tuple(sorted({one.strip() for one in cell.split(self.separator)} - {""}))
+        return tuple(sorted({one.strip() for one in composed(cell).split(self.separator)} - {""}))
 
     def written(self, value: Sequence[str]) -> str:
         """Labels with the separator between them."""
@@ -185,7 +186,7 @@ class LabelsField(_Named):
         rows: Any = None,
     ) -> ArrayColumn:
         """A row of 0 and 1 for each example; labels that are unseen have no place in it."""
-        index = {name: i for i, name in enumerate(self.names)}
+        index = {composed(name): i for i, name in enumerate(self.names)}
         found = np.zeros((len(values), len(self.names)), np.float32)
         for i, value in enumerate(values):
             for name in value:

@@ -1,5 +1,6 @@
 """Word vectors that somebody else has trained, for a model to start from."""
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,6 +11,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.data import sources
+from regard.data.text.normal_form import composed
 from regard.data.text.word_vectors import read_word_vectors
 from regard.errors import RequestError
 
@@ -56,7 +58,12 @@ class Pretrained:
             RequestError: there is no such file, it holds no word vectors, or none of these words.
         """
         known = set(wanted)
-        words, vectors = read_word_vectors(sources.find(self.path), known, self.most)
+        apart = {unicodedata.normalize("NFD", word) for word in known if not word.isascii()}
+        words, vectors = read_word_vectors(sources.find(self.path), known | apart, self.most)
+        first: dict[str, int] = {}
+        for row, word in enumerate(words):
+            first.setdefault(composed(word), row)
+        words, vectors = list(first), vectors[list(first.values())]
         if known and known.isdisjoint(words):
             raise RequestError(
                 f"data.vectors: {self.path} has none of the {len(known):,} words of the training "

@@ -7,8 +7,14 @@ import unicodedata
 import pytest
 import regex
 
+from regard.data.passages.questions import question
+from regard.data.text.markup import cut_out, finder
 from regard.data.text.normal_form import Composed, composed
+from regard.data.text.tokenizer import KINDS, Tokenizer
 from regard.data.text.words import sentences, spoken, unicode_words
+from regard.decode.rules.avoid import _ends
+from regard.fields.label import LabelField
+from regard.fields.pretrained import Pretrained
 from regard.metrics import (
     bleu,
     caption_rouge,
@@ -116,3 +122,58 @@ def test_every_composed_character_is_mapped_to_its_place():
                 assert (raw[start], found.from_raw(start)) == (letter, place)
     assert Composed("abc").to_raw(1, 2) == (1, 2)
     assert Composed("e\u0301").from_raw(99) == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_places_of_pieces_are_those_of_the_text_as_it_was_given(kind):
+    texts = [text for text, _ in SCRIPTS.values()]
+    tokenizer = Tokenizer.train(texts * 3, kind, 400)
+    for text in texts:
+        apart = unicodedata.normalize("NFD", text)
+        one, other = tokenizer.encode(composed(text)), tokenizer.encode(apart)
+        assert (one.ids, one.words) == (other.ids, other.words)
+        for found in (one, other):
+            pieces = [composed(found.text[a:b]) for a, b in found.offsets]
+            assert pieces == [one.text[a:b] for a, b in one.offsets]
+
+
+def test_questions_in_both_forms_have_the_same_words_and_answers():
+    for text, words in SCRIPTS.values():
+        answer = words.split()[-1]
+        text = composed(f"Été: {text.lower()}")
+        start = text.find(composed(answer))
+        answer = text[start : start + len(composed(answer))] if start >= 0 else text.split()[-1]
+        for form in ("NFC", "NFD"):
+            raw, said = (unicodedata.normalize(form, one) for one in (text, answer))
+            fields = {"document": raw, "query": raw, "answers": [said], "starts": [raw.find(said)]}
+            found = question(fields)
+            first, last = found.span()
+            assert found.piece(first, last) == composed(answer)
+            assert found.query == found.words
+            assert not any(unicodedata.category(w[0]).startswith("M") for w in found.words)
+    plain = question({"document": "don't well-known a_b 3.5", "query": "q"}).words
+    assert plain == ["don't", "well-known", "a_b", "3", ".", "5"]
+
+
+def test_labels_and_vectors_in_both_forms_are_one(tmp_path):
+    field = LabelField().learn([LabelField().read(one, {}) for one in ("e\u0301", "b", "é")])
+    assert field.names == ["b", "é"]
+    old = LabelField().restored({"labels": ["b", "e\u0301"]})
+    told = [*old.encode([old.read("é", {})], lambda *_: None, {}).values]
+    assert told == [1]
+    for byte_order_mark in ("", "\ufeff"):
+        file = tmp_path / "vectors.txt"
+        file.write_text(f"{byte_order_mark}e\u0301 1 2\nb 3 4\n", "utf-8")
+        found = Pretrained(str(file)).read(["é", "b"])
+        assert found.words == ["é", "b"]
+        assert found.vectors.tolist() == [[1, 2], [3, 4]]
+
+
+def test_what_is_kept_and_avoided_ends_with_its_marks():
+    kept = cut_out('a <a href="x>y">b</a> <b it\'s>', finder(["tags"]), str)
+    assert (kept.text, kept.spans[0].opening) == ("a b ", '<a href="x>y">')
+    stand = cut_out("की{name}", finder(["all"]), lambda n: f"#{n}").stands[0]
+    assert stand.before
+    assert stand.times("#1\u0940 #1") == 1
+    assert _ends("क", "क")
+    assert not _ends("क", "की")

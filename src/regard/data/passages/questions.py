@@ -4,13 +4,13 @@ A document's words are places in its text, so that an answer is always given as 
 """
 
 import re
-import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import regex
 from numpy.typing import NDArray
 
 from regard.data import formats
@@ -18,6 +18,8 @@ from regard.data.files.records import objects
 from regard.data.formats.base import Row
 from regard.data.formats.cbt import BLANK
 from regard.data.problems import Problems
+from regard.data.text.normal_form import Composed, composed
+from regard.data.text.words import INNER, LETTER
 from regard.errors import RequestError, nearest
 from regard.system.plain_json import read_json
 
@@ -30,7 +32,7 @@ FIELDS = {"cbt": ("document", "query", "answer", "candidates"),
 
 _NEEDED = ("document", "query")
 _ENDINGS = {".txt": "cbt", ".json": "squad", ".jsonl": "jsonl", ".ndjson": "jsonl"}
-_WORD = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")
+_WORD = regex.compile(rf"(?:{LETTER}|_)+(?:(?:{INNER}|-)(?:{LETTER}|_)+)*|\S\p{{M}}*")
 _NUMBERED = re.compile(r"\d+ ")
 APART = "|||"
 """What stands between document, query and candidates in one line of input."""
@@ -187,7 +189,8 @@ def question(
     for name in _NEEDED:
         if not isinstance(fields.get(name), str):
             raise ValueError(f"no text at {name!r}")
-    text, query = (unicodedata.normalize("NFC", fields[name]) for name in _NEEDED)
+    form, query = Composed(fields["document"]), composed(fields["query"])
+    text = form.text
     cut = str.split if tokenized else _WORD.findall
     if tokenized:  # at single spaces, where the ends of words follow from their lengths
         text = " ".join(text.split())
@@ -205,14 +208,14 @@ def question(
     starts = fields.get("starts") or []
     if isinstance(starts, str):
         starts = read_json(starts)
-    if not starts:
+    given_starts = bool(starts)
+    if not given_starts:
         starts = [text.find(answer) for answer in answers]
     if len(starts) != len(answers) or not all(isinstance(s, int) for s in starts):
         raise ValueError(f"expected a whole number for each of {len(answers)} answers at 'starts'")
     candidates = list(dict.fromkeys(_texts(fields, "candidates", "|")))
-    return Question(
-        text, places, words, answers, list(starts), candidates, given or query, file, line
-    )
+    starts = [form.from_raw(start) if start >= 0 and given_starts else start for start in starts]
+    return Question(text, places, words, answers, starts, candidates, given or query, file, line)
 
 
 def _texts(fields: Mapping[str, Any], name: str, between: str = "") -> list[str]:
@@ -226,7 +229,7 @@ def _texts(fields: Mapping[str, Any], name: str, between: str = "") -> list[str]
         raise ValueError(f"expected text or a list of texts at {name!r}, got {value!r}")
     if not all(isinstance(one, str) for one in value or ()):
         raise ValueError(f"expected texts at {name!r}, got {value!r}")
-    return [unicodedata.normalize("NFC", v.strip()) for v in value or () if v.strip()]
+    return [composed(v.strip()) for v in value or () if v.strip()]
 
 
 def _jsonl(path: Path, named: Mapping[str, str], problems: Problems) -> Iterator[Row]:

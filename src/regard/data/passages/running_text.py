@@ -1,6 +1,5 @@
 """Running text: lines that follow each other, in one long row of ids with an end behind each."""
 
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from regard.data import formats
 from regard.data.files.lines import lines as plain
 from regard.data.problems import Problems
+from regard.data.text.normal_form import composed
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RequestError, nearest
 from regard.protocols import EOS
@@ -128,7 +128,7 @@ def _frequent(read: Callable[[], Iterable[Line]], least: int, *, lowercase: bool
 
     def words() -> Iterator[list[str]]:
         for _, line in read():
-            line = unicodedata.normalize("NFC", line)
+            line = composed(line)
             yield (line.lower() if lowercase else line).split()
 
     counts: Counter[str] = Counter()

@@ -1,7 +1,6 @@
 """Stories with questions: from files to arrays, each distinct sentence kept and read once."""
 
 import re
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from regard.data import formats, sources
 from regard.data.problems import Problems
+from regard.data.text.normal_form import composed
 from regard.errors import RequestError
 from regard.protocols import PAD, UNK
 
@@ -64,7 +64,7 @@ def words_of(text: str) -> list[str]:
         >>> words_of("Where is Mary's  Key?")
         ['where', 'is', "mary's", 'key']
     """
-    plain = unicodedata.normalize("NFC", text).lower().split()
+    plain = composed(text).lower().split()
     return [bare for word in plain if (bare := word.strip(_MARKS))]
 
 
@@ -75,7 +75,7 @@ def answer_word(text: str) -> str:
         >>> answer_word("The  Hall"), answer_word("apple,key")
         ('the␣hall', 'apple,key')
     """
-    return JOINT.join(unicodedata.normalize("NFC", text).lower().split())
+    return JOINT.join(composed(text).lower().split())
 
 
 def spoken(word: str) -> str:

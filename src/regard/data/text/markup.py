@@ -9,6 +9,9 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+import regex
+
+from regard.data.text.words import is_mark, is_word_character
 from regard.errors import RequestError, nearest
 
 __all__ = ["KINDS", "Kept", "Span", "Stand", "cut_out", "finder", "gap", "put_in", "rendered"]
@@ -20,12 +23,14 @@ _PRINTF = (
     r"|(?<!\d)%(?:\d+\$)?[#0+-]*\d*(?:\.\d+)?(?:hh?|ll?|[Lqjzt])?[diouxXeEfFgGaAcspn](?![A-Za-z])"
     r"|%\d+\b"
 )
-_TAGS = r"</?[A-Za-z][\w:.-]*(?:\s[^<>]*)?/?>"
+# What stands in quotation marks may have a ">".
+_INSIDE = r"""(?:\s(?:[^<>"']|"[^"]*"|'[^']*')*|\s[^<>]*)?"""
+_TAGS = rf"</?[A-Za-z][\w:.-]*{_INSIDE}/?>"
 
 KINDS = {"urls": _URLS, "placeholders": f"{_BRACES}|{_PRINTF}", "tags": _TAGS}
 """What a kind finds; "all" are all of them."""
 
-_TAG = re.compile(r"<(/?)([A-Za-z][\w:.-]*)(?:\s[^<>]*)?(/?)>")
+_TAG = re.compile(rf"<(/?)([A-Za-z][\w:.-]*){_INSIDE}(/?)>")
 _WORD = re.compile(r"\S+")
 _BEFORE = "(\"'«‹„“‘[{¿¡"
 _BEHIND = ".,;:!?)\"'»›“”’]}…"
@@ -80,9 +85,9 @@ class Stand:
     behind: bool = False
 
     @property
-    def pattern(self) -> re.Pattern[str]:
+    def pattern(self) -> regex.Pattern[str]:
         """The stand-in as a word of its own."""
-        return re.compile(rf"(?<!\w){re.escape(self.sign)}(?!\w)")
+        return regex.compile(rf"(?<![\w\p{{M}}]){regex.escape(self.sign)}(?![\w\p{{M}}])")
 
     def times(self, text: str) -> int:
         """How often it is in a text."""
@@ -161,7 +166,7 @@ def cut_out(text: str, find: Find, sign: Callable[[int], str]) -> Kept:
             number += 1
             while sign(number) in text:
                 number += 1
-            touched = bool(made) and made[-1].isalnum(), behind.isalnum() or behind == "_"
+            touched = is_word_character(made[-1:]), is_word_character(behind) or behind == "_"
             stands.append(Stand(sign(number), match[0], *touched))
             made += " " * touched[0] + sign(number) + " " * touched[1]
     return Kept(made + text[at:], stands, root)
@@ -194,10 +199,10 @@ def put_in(text: str, stands: Sequence[Stand]) -> str:
         if first is None:
             continue
         head, rest = text[: first.start()], text[first.end() :]
-        rest = re.sub(rf" ?{pattern.pattern}", "", rest)
-        if one.before and len(head) > 1 and head[-1] == " " and head[-2].isalnum():
+        rest = regex.sub(rf" ?{pattern.pattern}", "", rest)
+        if one.before and len(head) > 1 and head[-1] == " " and is_word_character(head[-2]):
             head = head[:-1]
-        if one.behind and len(rest) > 1 and rest[0] == " " and rest[1].isalnum():
+        if one.behind and len(rest) > 1 and rest[0] == " " and is_word_character(rest[1]):
             rest = rest[1:]
         text = f"{head}\0{rest}"
         text = text.replace("\0", f"\1{stands.index(one)}\1")  # others may look like stand-ins
@@ -328,15 +333,11 @@ def _trimmed(
 ) -> tuple[int, int]:
     """Without the marks at either side, where the tag did not have them inside."""
     size = len(units)
-    while not whole[0] and end - first > 1 and _is_marks(units[first].text):
+    while not whole[0] and end - first > 1 and is_mark(units[first].text):
         first += 1
-    while not whole[1] and end - first > 1 and _is_marks(units[end - 1].text):
+    while not whole[1] and end - first > 1 and is_mark(units[end - 1].text):
         end -= 1
     return min(first, size), min(end, size)
-
-
-def _is_marks(text: str) -> bool:
-    return not any(letter.isalnum() for letter in text)
 
 
 def _drawn(placed: Sequence[_Placed], units: Sequence[_Unit], first: int, end: int) -> str:

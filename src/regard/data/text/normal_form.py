@@ -67,12 +67,13 @@ class Composed:
 
     @cached_property
     def _clusters(self) -> list[tuple[int, int, int, int]]:
-        """Of each cluster start and end in the raw text, and start and end in `text`."""
+        """Of each smallest part start and end in the raw text, and start and end in `text`."""
         found, at = [], 0
         for match in _CLUSTER.finditer(self.raw):
-            size = len(composed(match[0]))
-            found.append((*match.span(), at, at + size))
-            at += size
+            place = match.start()
+            for size, letters in _parts(match[0]):
+                found.append((place, place + size, at, at + letters))
+                place, at = place + size, at + letters
         return found
 
     @cached_property
@@ -92,3 +93,15 @@ class Composed:
             same = b - a == last - first
             found += [first + i if same else first for i in range(b - a)]
         return [*found, len(self.text)]
+
+
+def _parts(cluster: str) -> list[tuple[int, int]]:
+    """Characters of a cluster, and of its composed form, that belong to each other."""
+    found, at = [], 0
+    for letter in (whole := composed(cluster)):
+        apart = unicodedata.normalize("NFD", letter)
+        size = next((len(form) for form in (letter, apart) if cluster.startswith(form, at)), 0)
+        found.append((size, 1))
+        at += size
+    good = at == len(cluster) and all(size for size, _ in found)
+    return found if good else [(len(cluster), len(whole))]  # marks in another order

@@ -23,6 +23,7 @@ import numpy as np
 import tokenizers
 
 from regard.data.ragged import RaggedIds
+from regard.data.text.normal_form import Composed
 from regard.data.text.vocabulary_kinds import KINDS, SPACE, SPECIALS, normalizer
 from regard.data.text.word_shapes import is_shape, shape, with_shapes
 from regard.errors import RequestError, nearest
@@ -128,16 +129,18 @@ class Tokenizer:
 
     def encode(self, text: str) -> Encoding:
         """Cut a text into pieces, without BOS and EOS."""
-        raw = self._inner.encode(text, add_special_tokens=False)
+        form = Composed(text)  # the library's places leave out the marks that it composes
+        raw = self._inner.encode(form.text, add_special_tokens=False)
         ids = [
-            i if i > UNK else self._unknown(text[start:end])
+            i if i > UNK else self._unknown(form.text[start:end])
             for i, (start, end) in zip(raw.ids, raw.offsets, strict=True)
         ]
         if self.kind == "characters":
             words = list(range(len(ids)))
         else:
-            words = _word_indices(text, raw.offsets)
-        return Encoding(ids, raw.tokens, raw.offsets, words, text)
+            words = _word_indices(form.text, raw.offsets)
+        offsets = [form.to_raw(*place) for place in raw.offsets]
+        return Encoding(ids, raw.tokens, offsets, words, text)
 
     def encode_all(self, texts: Sequence[str], at_once: int = 1 << 18) -> RaggedIds:
         """The ids of many texts, packed: the fast way to read a corpus.

@@ -132,7 +132,7 @@ class _Keep:
 
 def _read(path: Path, file: io.BufferedReader, keep: _Keep) -> WordVectors:
     """Text or binary, from its beginning."""
-    first = file.readline(_SAMPLE)
+    first = file.readline(_SAMPLE).removeprefix(b"\xef\xbb\xbf")
     if not first.strip():
         raise RequestError(f"{path}, line 1: expected word vectors, got an empty line or file")
     header = _header(first)

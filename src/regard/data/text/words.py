@@ -11,29 +11,33 @@ import regex
 
 from regard.data.text.normal_form import composed
 
-__all__ = ["WORD", "is_mark", "is_word_character", "sentences", "spoken", "unicode_words"]
+__all__ = [
+    "INNER",
+    "LETTER",
+    "is_mark",
+    "is_word_character",
+    "sentences",
+    "spoken",
+    "unicode_words",
+]
 
 APOSTROPHES = "'\u2018\u2019\uff07"
 """Written as one for another: straight, typographic (either side), full width."""
 
 # A letter or digit with its marks; a zero-width joiner counts where something follows it.
-_LETTER = r"[\p{L}\p{N}](?:\p{M}|[\u200c\u200d](?=[\p{L}\p{M}]))*"
+LETTER = r"[\p{L}\p{N}](?:\p{M}|[\u200c\u200d](?=[\p{L}\p{M}]))*"
 # Inside a word also: Armenian apostrophe, geresh and gershayim, Catalan's middle dot.
-_INNER = rf"[{APOSTROPHES}\u055a\u05f3\u05f4\u00b7]"
+INNER = rf"[{APOSTROPHES}\u055a\u05f3\u05f4\u00b7]"
 
-WORD = rf"(?:{_LETTER})+(?:{_INNER}(?:{_LETTER})+)*"
-"""A pattern of the package `regex`: letters and digits with what belongs to them."""
-
-_RUN = regex.compile(rf"(?:{_LETTER})+")
 # Scripts without blanks: a letter with its marks is a word. So is an emoji.
 _ALONE = (
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\ua9e0-\ua9ff\uaa60-\uaa7f\u3040-\u30ff"
     r"\p{Han}\U0001f000-\U0001faff]"
 )
-_ROUGE = regex.compile(rf"(?V1)[{_ALONE}--[\p{{M}}\p{{P}}]]\p{{M}}*|(?:(?!{_ALONE}){_LETTER})+")
+_ROUGE = regex.compile(rf"(?V1)[{_ALONE}--[\p{{M}}\p{{P}}]]\p{{M}}*|(?:(?!{_ALONE}){LETTER})+")
 
-_BETWEEN = rf"(?<=[\p{{L}}\p{{N}}\p{{M}}]){_INNER}(?=[\p{{L}}\p{{N}}])"
-_SPOKEN = regex.compile(rf"{_BETWEEN}|'|{_LETTER}|(?P<other>\S)")
+_BETWEEN = rf"(?<=[\p{{L}}\p{{N}}\p{{M}}]){INNER}(?=[\p{{L}}\p{{N}}])"
+_SPOKEN = regex.compile(rf"{_BETWEEN}|'|{LETTER}|(?P<other>\S)")
 _MARK = regex.compile(r"[^\p{L}\p{N}\s]*")
 
 # Behind ".", "!" and "?" a blank has to follow, since "3.5" and "x.y" are no ends; behind the full

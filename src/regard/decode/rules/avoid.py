@@ -9,10 +9,12 @@ every hypothesis. No rule touches EOS, so that a hypothesis can always end.
 """
 
 import math
-import re
 from collections.abc import Callable, Sequence
 
+import regex
 from torch import Tensor
+
+from regard.data.text.words import is_word_character
 
 __all__ = ["Avoid", "Phrases", "Rule"]
 
@@ -91,12 +93,12 @@ class Avoid:
 
 def _ends(rest: str, piece: str) -> bool:
     """Whether a piece writes the rest of a phrase and ends its last word."""
-    return piece.startswith(rest) and not piece[len(rest) : len(rest) + 1].isalnum()
+    return piece.startswith(rest) and not is_word_character(piece[len(rest) : len(rest) + 1])
 
 
-def _inside(phrase: str) -> re.Pattern[str]:
+def _inside(phrase: str) -> regex.Pattern[str]:
     """What matches a piece that has all of a phrase behind its first character."""
-    return re.compile(rf"(?s).+{re.escape(phrase)}(?!\w)")
+    return regex.compile(rf"(?s).+{regex.escape(phrase)}(?![\w\p{{M}}])")
 
 
 def _completes(phrase: str, text: str, piece: str) -> bool:
