@@ -19,7 +19,7 @@ from regard.attention._ops import split_halves
 from regard.attention._ops.cpu import additive_calls, dots
 from regard.decode import top
 from regard.layers import _crf_native
-from regard.native import _build, dropout, fingerprint, gate, gemm
+from regard.native import _build, dropout, fingerprint, gate, gemm, packed_products
 from regard.native.gate import BrokenContract, Function, Struct
 
 USERS = (
@@ -36,11 +36,12 @@ USERS = (
     dropout,
     fingerprint,
     gemm,
+    packed_products,
 )
 SOURCES = Path(native.__file__).parent
 needs_c = pytest.mark.skipif(native.library() is None, reason="no compiled library")
 GETTERS = {"regard_additive_width", "regard_vnni", "regard_multiplies", "regard_get_level",
-           "regard_set_level", "regard_set_divides"}  # fmt: skip
+           "regard_set_level", "regard_set_divides", "regard_set_vnni"}  # fmt: skip
 TYPES = {
     "int64_t": ctypes.c_int64, "int32_t": ctypes.c_int32, "int": ctypes.c_int32,
     "float": ctypes.c_float, "double": ctypes.c_double,

@@ -1,8 +1,9 @@
 /* Rows times packed weights, for the models that are decoded in C.
  *
- * Weights are packed in panels of 32 outputs, (in, 32) each, in float32, bfloat16 or bytes with one
- * scale an output. Bytes are multiplied by bytes where the machine has VNNI (rows are quantized on
- * the way, one step a row), else widened. Rows are float32, and `in` a multiple of 16. */
+ * Weights are packed in panels of 32 outputs: (in, 32) in float32, (in / 2, 32, 2) in bfloat16,
+ * (in / 4, 32, 4) in bytes, 128 more than they are and with one scale an output. Bytes are multiplied
+ * by rows that are quantized on the way, one step a row: sums are the same integers on every level.
+ * Rows are float32, and `in` a multiple of 16. */
 #ifndef REGARD_PRODUCTS_H
 #define REGARD_PRODUCTS_H
 
@@ -13,8 +14,8 @@
 /* Floats of a row of n numbers as a product reads it. */
 static inline int64_t wide(int64_t n) { return (n + 15) / 16 * 16; }
 
-enum { FLOAT32, BFLOAT16, INT8, VNNI, VNNI_AGAIN };
-/* VNNI_AGAIN: the rows are those of the call before, in `narrow` as bytes already. */
+enum { FLOAT32, BFLOAT16, INT8, INT8_AGAIN };
+/* INT8_AGAIN: the rows are those of the call before, in `narrow` already. */
 enum { NONE, RELU, SWISH };
 
 typedef struct {
@@ -23,12 +24,28 @@ typedef struct {
     int64_t in, out;
 } linear;
 
-/* Room for rows as bytes. */
+/* For more rows than this a panel of bfloat16 is widened once for all of them. */
+enum { WIDENED_ROWS = 12 };
+
+/* Room for quantized rows, two bytes a number, and for a widened panel. */
 typedef struct {
-    int8_t *bytes;
+    void *rows;
     float *steps;
     int32_t *sums;
+    float *panel;
 } narrow_rows;
+
+/* Floats of that room, for so many rows of at most `in` numbers, a multiple of 16. */
+static inline int64_t narrow_room(int64_t rows, int64_t in) {
+    return 2 * wide(rows) + rows * in / 2 + (rows > WIDENED_ROWS ? PANEL * in : 0);
+}
+
+static inline narrow_rows narrow_at(float *room, int64_t rows, int64_t in) {
+    narrow_rows n = {.steps = room, .sums = (int32_t *)(room + wide(rows))};
+    n.rows = room + 2 * wide(rows);
+    n.panel = rows > WIDENED_ROWS ? (float *)n.rows + rows * in / 2 : NULL;
+    return n;
+}
 
 /* y (rows, out) = act(x (rows, in) times w), rows xs and ys floats apart. */
 #define REGARD_PRODUCT(level)                                                                      \
@@ -43,7 +60,7 @@ REGARD_PRODUCT(avx512)
 /* Some outputs of a product: `count` from `first` on, a multiple of PANEL. */
 linear regard_columns(int64_t kind, const linear *w, int64_t first, int64_t count);
 
-/* Whether bytes are multiplied by bytes at the level in force. */
+/* Whether the level in force multiplies bytes by bytes (else 16-bit numbers). */
 int regard_vnni(void);
 
 #endif

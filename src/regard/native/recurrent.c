@@ -53,14 +53,17 @@ typedef struct {
 static int64_t word_at(const model *m) { return wide(m->hidden); }
 static int64_t context_at(const model *m) { return word_at(m) + wide(m->embed); }
 static int64_t row_of(const model *m) { return context_at(m) + wide(m->context); }
+static int64_t widest(const model *m) { /* of what is multiplied */
+    return row_of(m) > wide(m->maxout) ? row_of(m) : wide(m->maxout);
+}
 
 #define TEMPLATE "recurrent.inc"
 #include "levels.h"
 
 /* What a part needs for so many rows, in floats. */
 static int64_t part_room(const model *m, int64_t rows) {
-    const int64_t h = wide(m->hidden), bytes = row_of(m) > wide(m->maxout) ? row_of(m) : wide(m->maxout);
-    return wide(rows * (7 * h + 2 * m->maxout + wide(m->maxout) + 2 + bytes / 4 + 4) + 64);
+    const int64_t h = wide(m->hidden);
+    return wide(rows * (7 * h + 2 * m->maxout + wide(m->maxout)) + 64 + narrow_room(rows, widest(m)));
 }
 
 typedef struct {
@@ -81,9 +84,7 @@ static void each_part(void *context, int64_t begin, int64_t end, int looked) {
         own.gates = p->work + part * p->each, own.input = own.gates + rows * 3 * h;
         own.touched = own.input + rows * 3 * h, own.wide = own.touched + rows * h;
         own.t = own.wide + rows * 2 * p->m->maxout;
-        own.narrow.steps = own.t + rows * wide(p->m->maxout);
-        own.narrow.sums = (int32_t *)(own.narrow.steps + rows);
-        own.narrow.bytes = (int8_t *)(own.narrow.sums + rows);
+        own.narrow = narrow_at(own.t + rows * wide(p->m->maxout), rows, widest(p->m));
         if (looked) REGARD_DISPATCH(after, (p->m, p->c, first, last, &own));
         else REGARD_DISPATCH(ahead, (p->m, p->c, first, last, &own));
     }
@@ -138,7 +139,6 @@ static int fits(const model *m, const step_call *c) {
 REGARD_API int regard_recurrent_step(const void *plan, const void *call, int32_t threads) {
     const model *m = plan;
     const step_call *c = call;
-    if (m->kind == VNNI && !regard_vnni()) return OTHER_LEVEL;
     if (threads > c->rows) threads = (int32_t)c->rows;
     if (!fits(m, c)) return BAD_PLAN;
     if (threads < 1) return WELL;
@@ -176,8 +176,8 @@ static void read_group(read_parts *p, int64_t first, int64_t last, int back) {
     const int64_t rows = last - first, h = wide(m->unit[back].hidden), e = wide(m->embed);
     int64_t words = 0;
     for (int64_t s = first; s < last; s++) words += p->c->lengths[p->c->order[s]];
-    const int64_t bytes = words * e > rows * h ? words * e : rows * h;
-    const int64_t floats = words * (e + 3 * h + 2) + rows * 5 * h + bytes / 4 + 64;
+    const int64_t widest = e > h ? e : h; /* and there are at least as many words as rows */
+    const int64_t floats = words * (e + 3 * h) + rows * 5 * h + narrow_room(words, widest) + 64;
     float *work = regard_floats(floats);
     if (!work) {
         p->failed = 1;
@@ -186,9 +186,7 @@ static void read_group(read_parts *p, int64_t first, int64_t last, int back) {
     room_plan room = {0};
     room.x = work, room.input = room.x + words * e, room.t = room.input + words * 3 * h;
     room.gates = room.t + rows * h, room.touched = room.gates + rows * 3 * h;
-    room.narrow.steps = room.touched + rows * h;
-    room.narrow.sums = (int32_t *)(room.narrow.steps + words);
-    room.narrow.bytes = (int8_t *)(room.narrow.sums + words);
+    room.narrow = narrow_at(room.touched + rows * h, words, widest);
     REGARD_DISPATCH(read, (m, p->c, first, last, back, &room));
     regard_release(work);
 }
@@ -214,7 +212,6 @@ static void read_some(void *context, int64_t begin, int64_t end) {
 REGARD_API int regard_recurrent_read(const void *plan, const void *call, int32_t threads) {
     const reader *m = plan;
     const read_call *c = call;
-    if (m->unit[0].kind == VNNI && !regard_vnni()) return OTHER_LEVEL;
     const int64_t n = c->sentences, in = wide(m->embed), out = 3 * wide(m->unit[0].hidden);
     if (c->embed != m->embed || c->hidden != m->unit[0].hidden) return BAD_PLAN;
     for (int i = 0; i < 2; i++)

@@ -115,9 +115,9 @@ typedef struct {
 #include "levels.h"
 
 static int64_t room(const model *m, int64_t rows, int64_t keys) {
-    const int64_t floats = rows * (3 * m->dim + m->widest + m->inner + 2) + m->heads * keys + m->columns +
-                           64;
-    return (floats * 4 + keys * 16 + rows * m->widest + 127) / 64 * 64;
+    const int64_t floats = rows * (3 * m->dim + m->widest + m->inner) + m->heads * keys + m->columns +
+                           64 + narrow_room(rows, m->widest);
+    return (floats * 4 + keys * 16 + 127) / 64 * 64;
 }
 
 typedef struct {
@@ -142,7 +142,6 @@ static void step_parts(void *context, int64_t begin, int64_t end) {
 REGARD_API int regard_transformer_step(const void *plan, const void *call, int32_t threads) {
     const model *m = plan;
     const step_call *c = call;
-    if (m->kind == VNNI && !regard_vnni()) return OTHER_LEVEL;
     if (!fits(m, 1) || c->dim != m->dim || c->words != m->output.out || c->layers != m->layers ||
         c->heads != m->heads || c->width < 1 || c->rows % c->width || c->past < 0 ||
         c->stride <= c->past)
@@ -199,7 +198,6 @@ static void encode_parts(void *context, int64_t begin, int64_t end) {
 REGARD_API int regard_transformer_encode(const void *plan, const void *call, int32_t threads) {
     const model *m = plan;
     const encode_call *c = call;
-    if (m->kind == VNNI && !regard_vnni()) return OTHER_LEVEL;
     if (!fits(m, 0) || c->dim != m->dim || c->stacked != m->layers || c->heads != m->heads)
         return BAD_PLAN;
     for (int64_t i = 0; i < c->layers; i++)

@@ -8,7 +8,7 @@ packed form is compared with the model's own `step` once.
     float32   the model's own numbers: what differs is the order of sums
     bfloat16  weights rounded to eight bits of significand; the rest stays float32
     int8      weights as bytes with one step an output, multiplied by rows as bytes with one step a
-              row where the machine has VNNI; attention, norms, states and caches stay float32
+              row; attention, norms, states and caches stay float32
 """
 
 from typing import Any

@@ -1,10 +1,9 @@
 """A model's weights laid out for C: panels of 32 outputs, in float32, bfloat16 or bytes.
 
-See `native/quantized_products.h`. Bytes have one step an output; where the machine has VNNI they
-are multiplied by rows as bytes with one step a row, else widened.
+See `native/quantized_products.h`. Bytes have one step an output, and are multiplied by rows as
+bytes with one step a row.
 """
 
-import ctypes
 from abc import abstractmethod
 from collections.abc import Sequence
 from types import NoneType
@@ -19,23 +18,11 @@ from regard.attention import Softmax, WeightedSum
 from regard.attention.plain import PlainForm, plain_form
 from regard.decode.top import leading
 from regard.errors import RequestError
-from regard.native.gate import Function, declare
-from regard.native.quantize import row_bytes
+from regard.native.gate import Function
+from regard.native.packed_products import PANEL, PRECISIONS, Linear, in_panels
 from regard.protocols import Decoding, Inputs, Output, lengths_of
 
 __all__ = ["PRECISIONS", "Linear", "Panels", "known", "plain"]
-
-PRECISIONS = ("float32", "bfloat16", "int8")
-PANEL = 32
-
-
-class Linear(ctypes.Structure):
-    """Addresses and sizes of one packed product."""
-
-    _fields_ = [(name, ctypes.c_int64) for name in ("w", "scale", "bias", "inputs", "out")]
-
-
-declare("linear", Linear)
 
 
 def plain(
@@ -92,9 +79,6 @@ class Panels(nn.Module):
         self.precision, self.level = precision, native.level()
         self._held: list[Tensor] = []
         self._kind = PRECISIONS.index(precision)
-        if precision == "int8":
-            vnni = native.raw("regard_vnni")
-            self._kind += bool(vnni and vnni())
 
     @property
     def model(self) -> Any:
@@ -156,21 +140,12 @@ class Panels(nn.Module):
         """Weights (out, in) one below the other, in panels of 32 outputs."""
         weight = torch.cat([one.detach() for one in weights])
         out, inputs = weight.shape
-        short = -out % PANEL
-        weight = nn.functional.pad(weight, (0, 0, 0, short)).view(-1, PANEL, inputs)
-        scale = bias = None
+        panels, scale = in_panels(weight, self.precision)
+        bias = None
         if biases is not None:
-            bias = nn.functional.pad(torch.cat([one.detach() for one in biases]), (0, short))
-        if self._kind >= 2:
-            weight, scale = row_bytes(weight)
-        if self._kind == 3:
-            weight = (weight.short() + 128).to(torch.uint8)
-            weight = weight.view(-1, PANEL, inputs // 4, 4).transpose(1, 2)
-        else:
-            weight = weight.transpose(1, 2)
-        if self._kind == 1:
-            weight = weight.bfloat16()
-        return Linear(self._hold(weight), self._hold(scale), self._hold(bias), inputs, out)
+            bias = torch.cat([one.detach() for one in biases])
+            bias = nn.functional.pad(bias, (0, -out % PANEL))
+        return Linear(self._hold(panels), self._hold(scale), self._hold(bias), inputs, out)
 
     def _hold(self, x: Tensor | None) -> int:
         """The address of a copy that lives as long as this does."""
