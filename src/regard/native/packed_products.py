@@ -12,19 +12,19 @@ from torch import Tensor, nn
 from regard.native.gate import Function, declare
 from regard.native.quantize import row_bytes
 
-__all__ = ["PRECISIONS", "Linear", "PackedProduct", "in_panels"]
+__all__ = ["PRECISIONS", "PackedLinear", "PackedProduct", "in_panels"]
 
 PRECISIONS = ("float32", "bfloat16", "int8")
 PANEL = 32
 
 
-class Linear(ctypes.Structure):
+class PackedLinear(ctypes.Structure):
     """Addresses and sizes of one packed product."""
 
     _fields_ = [(name, ctypes.c_int64) for name in ("w", "scale", "bias", "inputs", "out")]
 
 
-declare("linear", Linear)
+declare("linear", PackedLinear)
 _PRODUCT = Function(
     "regard_packed_product", "packed: address", "kind: long", "rows", "x: f32 [rows n]",
     "y: f32 [rows out] out",
@@ -75,7 +75,7 @@ class PackedProduct:
         scale = 0 if steps is None else steps.data_ptr()
         out, inputs = weight.shape
         self._kind, self._out = PRECISIONS.index(precision), out
-        self._linear = Linear(self._panels.data_ptr(), scale, 0, inputs, out)
+        self._linear = PackedLinear(self._panels.data_ptr(), scale, 0, inputs, out)
 
     def __call__(self, x: Tensor) -> Tensor:
         """The product.

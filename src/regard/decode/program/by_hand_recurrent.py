@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from regard.attention import Additive
 from regard.attention.recording import active, note
 from regard.attention.single_step import step_plan
-from regard.decode.program.packed_weights import Linear, Panels, known, plain
+from regard.decode.program.packed_weights import PackedLinear, Panels, known, plain
 from regard.layers.rnn import RESETS, UPDATES, Gated
 from regard.models.rnnsearch import RNNsearch
 from regard.native.gate import Function, Struct, declare
@@ -27,7 +27,7 @@ __all__ = ["PackedRecurrent", "unsupported_reason"]
 class _Unit(ctypes.Structure):
     _fields_ = [
         *((name, ctypes.c_int64) for name in ("hidden", "kind", "before", "keep")),
-        *((name, Linear) for name in ("gates", "candidate")),
+        *((name, PackedLinear) for name in ("gates", "candidate")),
     ]
 
 
@@ -35,13 +35,13 @@ class _Plan(ctypes.Structure):
     _fields_ = [
         *((name, ctypes.c_int64) for name in ("embed", "hidden", "align", "context", "maxout",
                                               "kind")),
-        *((name, Linear) for name in ("query", "into", "readout", "output")),
+        *((name, PackedLinear) for name in ("query", "into", "readout", "output")),
         ("unit", _Unit),
     ]  # fmt: skip
 
 
 class _Reader(ctypes.Structure):
-    _fields_ = [("embed", ctypes.c_int64), ("into", Linear * 2), ("unit", _Unit * 2)]
+    _fields_ = [("embed", ctypes.c_int64), ("into", PackedLinear * 2), ("unit", _Unit * 2)]
 
 
 _READ_CALL = Struct(
@@ -122,7 +122,7 @@ class PackedRecurrent(Panels):
         products = self._matrix(gates[: 2 if before else 3], None), self._matrix(gates[2:], None)
         return _Unit(unit.hidden, self._kind, before, keep, *products)
 
-    def _inputs(self, *layers: nn.Linear) -> Linear:
+    def _inputs(self, *layers: nn.Linear) -> PackedLinear:
         """What comes to r, z and n from several inputs side by side; biases are added up."""
         n = layers[0].out_features // 3
         gates = zip(*(layer.weight.split(n) for layer in layers), strict=True)

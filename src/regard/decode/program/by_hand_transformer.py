@@ -27,7 +27,7 @@ from regard.attention import (
 from regard.attention.mask import take
 from regard.attention.recording import active, note
 from regard.decode.program.caches import PackedPast, PackedSource
-from regard.decode.program.packed_weights import Linear, Panels, known, plain
+from regard.decode.program.packed_weights import PackedLinear, Panels, known, plain
 from regard.errors import RequestError
 from regard.layers.feedforward import FeedForward
 from regard.layers.norm import PreNorm
@@ -55,7 +55,7 @@ class _Near(ctypes.Structure):
 
 class _Layer(ctypes.Structure):
     _fields_ = [
-        *((name, Linear) for name in ("qkv", "out", "cross", "cross_out", "into", "onto")),
+        *((name, PackedLinear) for name in ("qkv", "out", "cross", "cross_out", "into", "onto")),
         ("norms", _Norm * 3),
         ("near", _Near),
     ]
@@ -90,7 +90,7 @@ class _Plan(ctypes.Structure):
                                               "pre", "act", "widest", "clip", "columns",
                                               "before", "behind")),
         ("eps", ctypes.c_double),
-        ("output", Linear),
+        ("output", PackedLinear),
         ("last", _Norm),
     ]  # fmt: skip
 
@@ -211,7 +211,7 @@ class PackedTransformer(Panels):
         super().__init__(model, precision)
         self._plan = self._stack(model.decoder, model.decoder_norm, model.output)
         self._encoder = self._stack(model.encoder, model.encoder_norm, None)
-        self._memory = (Linear * len(model.decoder))()
+        self._memory = (PackedLinear * len(model.decoder))()
         for n, layer in enumerate(model.decoder):
             cross: Any = layer.cross_attention
             self._memory[n] = self._linear(cross.key, cross.value)

@@ -19,10 +19,10 @@ from regard.attention.plain import PlainForm, plain_form
 from regard.decode.top import leading
 from regard.errors import RequestError
 from regard.native.gate import Function
-from regard.native.packed_products import PANEL, PRECISIONS, Linear, in_panels
+from regard.native.packed_products import PANEL, PRECISIONS, PackedLinear, in_panels
 from regard.protocols import Decoding, Inputs, Output, lengths_of
 
-__all__ = ["PRECISIONS", "Linear", "Panels", "known", "plain"]
+__all__ = ["PRECISIONS", "PackedLinear", "Panels", "known", "plain"]
 
 
 def plain(
@@ -127,7 +127,7 @@ class Panels(nn.Module):
     def _run(self, function: Function, plan: Any, call: Any, work: int) -> None:
         function(plan, call, native.threads(work))
 
-    def _linear(self, *layers: nn.Linear) -> Linear:
+    def _linear(self, *layers: nn.Linear) -> PackedLinear:
         """Layers with the same input, their outputs side by side."""
         biases = [
             layer.weight.new_zeros(len(layer.weight)) if layer.bias is None else layer.bias
@@ -136,7 +136,7 @@ class Panels(nn.Module):
         biased = any(layer.bias is not None for layer in layers)
         return self._matrix([layer.weight for layer in layers], biases if biased else None)
 
-    def _matrix(self, weights: Sequence[Tensor], biases: Sequence[Tensor] | None) -> Linear:
+    def _matrix(self, weights: Sequence[Tensor], biases: Sequence[Tensor] | None) -> PackedLinear:
         """Weights (out, in) one below the other, in panels of 32 outputs."""
         weight = torch.cat([one.detach() for one in weights])
         out, inputs = weight.shape
@@ -145,7 +145,7 @@ class Panels(nn.Module):
         if biases is not None:
             bias = torch.cat([one.detach() for one in biases])
             bias = nn.functional.pad(bias, (0, -out % PANEL))
-        return Linear(self._hold(panels), self._hold(scale), self._hold(bias), inputs, out)
+        return PackedLinear(self._hold(panels), self._hold(scale), self._hold(bias), inputs, out)
 
     def _hold(self, x: Tensor | None) -> int:
         """The address of a copy that lives as long as this does."""
