@@ -13,7 +13,6 @@ defines `forward`, or a base of it does: then both are its author's.
 from abc import ABC
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Generic, Protocol
 
 from torch import nn
@@ -21,6 +20,8 @@ from torch.nn.modules import module as every
 
 from regard.attention.call import Call
 from regard.attention.mask import Causal, Mask
+from regard.attention.select import Softmax
+from regard.native.constant import constant
 
 __all__ = [
     "Altered", "PlainForm", "altered", "changed", "exactly", "is_causal", "is_itself",
@@ -47,10 +48,10 @@ HARMLESS = (
 """Methods that no result of an attention depends on."""
 CALLING = ("__call__", "__getattr__", "__getattribute__")
 _PATCHED = {role: frozenset(names) for role, names in METHODS.items()}
-_PLAIN: set[tuple[type, ...]] = set()
-"""The classes of parts that were looked at and override nothing, with a select without hooks."""
 _FORWARD, _FORWARD_PRE = every._global_forward_hooks, every._global_forward_pre_hooks
 _BACKWARD, _BACKWARD_PRE = every._global_backward_hooks, every._global_backward_pre_hooks
+_KNOWN: dict[tuple[type, ...], bool] = {}
+_SAID: dict[type, str | None] = {}
 NO_PARTS = (object, nn.Module, Protocol, Generic, ABC)
 
 
@@ -113,7 +114,7 @@ def plain_form(attention: Any) -> PlainForm | Altered:
         type(call.mask), type(call.carry),
         temperature=getattr(call.select, "temperature", 1.0),
         scaled=getattr(call.read, "scale", None) is not None,
-        heads=getattr(call.score, "heads", 1),
+        heads=getattr(call.score, "heads", 1) or 1,
     )  # fmt: skip
 
 
@@ -125,8 +126,10 @@ def altered(call: Call) -> str | None:
     """
     score, select, read = call.score, call.select, call.read
     position, carry = call.position, call.carry
-    if (type(score), type(select), type(read), type(position), type(carry)) in _PLAIN and (
-        (position is None or _PATCHED["position"].isdisjoint(position.__dict__))
+    if (
+        _all_plain((type(score), type(select), type(read), type(position), type(carry)))
+        and (type(select) is Softmax or not isinstance(select, nn.Module))
+        and (position is None or _PATCHED["position"].isdisjoint(position.__dict__))
         and (carry is None or _PATCHED["carry"].isdisjoint(carry.__dict__))
         and untouched(score, read)
     ):
@@ -176,9 +179,6 @@ def _said(call: Call) -> str | None:
         why = changed(getattr(call, role), names)
         if why is not None:
             return why
-    if not isinstance(call.select, nn.Module):  # those of modules may get hooks
-        parts = (call.score, call.select, call.read, call.position, call.carry)
-        _PLAIN.add(tuple(map(type, parts)))
     return None
 
 
@@ -204,7 +204,16 @@ def _observes(hook: Any) -> bool:
     return getattr(hook, "observes", False)
 
 
-@cache
+@constant
+def _all_plain(kinds: tuple[type, ...]) -> bool:
+    """Whether none of these classes overrides anything; kept, because every call asks."""
+    found = _KNOWN.get(kinds)
+    if found is None:
+        found = _KNOWN[kinds] = not any(map(overridden, kinds))
+    return found
+
+
+@constant
 def overridden(kind: type) -> str | None:
     """Which method of a class that kernels know is overridden by a subclass, in a clause, or None.
 
@@ -216,6 +225,12 @@ def overridden(kind: type) -> str | None:
         >>> overridden(Mine)
         "ScaledDot's forward is overridden by Mine"
     """
+    if kind not in _SAID:
+        _SAID[kind] = _override(kind)
+    return _SAID[kind]
+
+
+def _override(kind: type) -> str | None:
     line = [one for one in kind.__mro__ if one not in NO_PARTS and not _is_protocol(one)]
     forms = [_definer(line, name) for name in FORMS if hasattr(kind, name)]
     for depth, own in enumerate(line):
