@@ -19,12 +19,11 @@ def batch(length, seed):
 
 @pytest.mark.slow
 @pytest.mark.nohook
-@pytest.mark.parametrize("dynamic", [None, True])
 @pytest.mark.parametrize(
-    "settings",
+    ("settings", "dynamic"),
     [
-        {}, {"positions": "shaw"}, {"positions": "bias"}, {"window": 2}, {"follow": True},
-        {"norm": "pre"},
+        ({}, None), ({}, True), ({"positions": "shaw"}, True), ({"positions": "bias"}, None),
+        ({"window": 2, "norm": "pre"}, True), ({"follow": True}, None),
     ],
     ids=str,
 )  # fmt: skip
