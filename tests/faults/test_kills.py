@@ -133,7 +133,7 @@ def test_a_part_that_the_process_of_a_killed_one_finished_counts(tmp_path):
             enumerate(zip(toy.GERMAN, toy.ENGLISH, strict=True))]  # fmt: skip
     for name, one in words.items():
         one.save(tmp_path / f"{name}.json")
-    building._raw(tmp_path / "part-000000.raw", rows, dict.fromkeys(words, str), nothing)
+    building._raw(tmp_path / "part-000000.raw", rows, dict.fromkeys(words, str), nothing, ())
     building.encoded(tmp_path, "part-000000.npz", [*words], 50)
     assert not (tmp_path / "part-000000.raw").exists()
     building.encoded(tmp_path, "part-000000.npz", [*words], 50)  # asked a second time

@@ -41,7 +41,9 @@ def test_dev_is_judged_in_batches_that_the_task_can_take(monkeypatch):
     seen = []
     task = LanguageIdentification()
     monkeypatch.setattr(task, "loss", lambda model, batch: (batch.sum(), len(batch)))
-    found = task.judge(None, Dev(), None, None, {}, tokens=4096, device=torch.device("cpu"))
+    found = task.judge(
+        torch.nn.Identity(), Dev(), None, None, {}, tokens=4096, device=torch.device("cpu")
+    )
     assert found == (0.0, 600, {})
     assert max(seen) <= task.most
     assert sum(seen) == 600

@@ -217,13 +217,7 @@ def _all_plain(kinds: tuple[type, ...]) -> bool:
 def overridden(kind: type) -> str | None:
     """Which method of a class that kernels know is overridden by a subclass, in a clause, or None.
 
-    Example:
-        >>> from regard.attention import ScaledDot
-        >>> class Mine(ScaledDot):
-        ...     def forward(self, query, key, *, at=0, features=None):
-        ...         return 2 * super().forward(query, key)
-        >>> overridden(Mine)
-        "ScaledDot's forward is overridden by Mine"
+    Of `class Mine(ScaledDot)` with another `forward`: "ScaledDot's forward is overridden by Mine".
     """
     if kind not in _SAID:
         _SAID[kind] = _override(kind)

@@ -93,11 +93,11 @@ def is_mark(text: str) -> bool:
 
 
 def sentences(line: str) -> list[str]:
-    """The sentences of a line, blanks behind them included.
+    """The sentences of a line, blanks behind them included; the last is what has no end, or "".
 
     Example:
         >>> sentences("Good. 3.5 of 5! 好。很好。")
-        ['Good. ', '3.5 of 5! ', '好。', '很好。']
+        ['Good. ', '3.5 of 5! ', '好。', '很好。', '']
     """
     found, start = [], 0
     for end in _END.finditer(line):
