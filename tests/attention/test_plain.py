@@ -213,3 +213,10 @@ def test_a_debugging_user_is_told_of_a_kernel_that_differs(monkeypatch):
         attend(x, x)
     monkeypatch.setattr(compared, "WANTED", False)
     attend(x, x)
+
+
+def test_ragged_heads_around_an_altered_attention_refuse_what_they_would_ignore():
+    rows = Ragged.of([torch.randn(3, 8)])
+    for attention in (Attention(), Inner()):
+        with pytest.raises(RequestError, match="has no need_weights="):
+            MultiHead(8, 2, attention)(rows, rows, rows, need_weights=True)

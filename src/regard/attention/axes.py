@@ -40,7 +40,7 @@ class Axes:
             that the model was given, else a plain name ("window", "frame", "block", "call").
         heads: weights have an axis of heads behind those.
         rows, columns: their positions; None where these are not known.
-        reason: why the first axis is none of examples, as a sentence goes on.
+        reason: why the first axis is not of examples: the rest of a sentence.
         part: which attention it was inside one call of its module, from 1.
         run: of `generate`, the run that the call belongs to.
         reading: in that run, the number of the model's call; -1 of what ran beside, as an encoder.

@@ -15,12 +15,18 @@ from regard.attention._turning import appended, entering, unturned
 from regard.attention.call import Attended
 from regard.attention.carry import Carry, CarryState
 from regard.attention.declaring import Declaring
-from regard.attention.mask import Lengths, Mask, as_mask
+from regard.attention.mask import Mask, as_mask
 from regard.attention.memory import Memory, memory_mask
 from regard.attention.op import attend
 from regard.attention.plain import is_itself
 from regard.attention.position import Position
-from regard.attention.ragged import Ragged, attend_ragged, ragged_is_faster
+from regard.attention.ragged import (
+    Ragged,
+    attend_ragged,
+    check_ragged,
+    padded_batch,
+    ragged_is_faster,
+)
 from regard.attention.read import Read, WeightedSum
 from regard.attention.score import ScaledDot, Score
 from regard.attention.select import Select, Softmax
@@ -329,12 +335,11 @@ class MultiHead(Declaring):
     ) -> Attended:
         """The same for sequences without padding."""
         if not is_itself(self.attention):
-            lengths, keys = query.offsets.diff(), key.offsets.diff()
-            own = Lengths(keys) if mask is None else Lengths(keys) & mask
-            at = keys - lengths
-            padded = (x.padded() for x in (query, key, value))
-            context = self(*padded, mask=own, at=at).context
-            return Attended(Ragged.from_padded(context, lengths).tensor)
+            check_ragged({"carry": self.attention.carry, **given})
+            given = {name: one for name, one in given.items() if one is not None}
+            x, more = padded_batch(query, key, value, {"mask": mask, **given})
+            context = self(*x, **more).context
+            return Attended(Ragged.from_padded(context, query.offsets.diff()).tensor)
 
         def heads(layer: nn.Module, x: Ragged) -> Ragged:
             projected = linear(layer, x.tensor)

@@ -13,7 +13,7 @@ defines `forward`, or a base of it does: then both are its author's.
 from abc import ABC
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol
+from typing import Any, Generic, Protocol, TypeGuard, TypeVar
 
 from torch import nn
 from torch.nn.modules import module as every
@@ -22,13 +22,14 @@ from regard.attention.call import Call
 from regard.attention.mask import Causal, Mask
 from regard.attention.select import Softmax
 from regard.native.constant import constant
+from regard.native.gemm import unhooked
 
 __all__ = [
     "Altered", "PlainForm", "altered", "changed", "exactly", "is_causal", "is_itself",
-    "overridden",
-    "plain_form", "untouched",
+    "overridden", "plain_form", "untouched",
 ]  # fmt: skip
 
+M = TypeVar("M", bound=Mask)
 FORMS = ("as_dot", "additive", "stream")
 """Other ways to compute a score, which kernels use in place of its `forward`."""
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
@@ -158,15 +159,8 @@ def untouched(score: Any, read: Any) -> bool:
 
 def is_itself(layer: nn.Module) -> bool:
     """Whether an `Attention` is no more than its parts; if not, the layer around it calls it."""
-    own: Any = layer.__dict__
     kind: Any = type(layer)
-    if overridden(kind) is None and not (
-        own["_forward_hooks"]
-        or own["_forward_pre_hooks"]
-        or own["_backward_hooks"]
-        or own["_backward_pre_hooks"]
-        or "forward" in own
-    ):
+    if overridden(kind) is None and unhooked(layer) and "forward" not in layer.__dict__:
         return True
     return changed(layer, ("forward",)) is None
 
@@ -257,7 +251,7 @@ def _definer(line: list[type], name: str) -> int:
     return next(n for n, one in enumerate(line) if name in vars(one))
 
 
-def exactly(mask: Mask | None, *kinds: type) -> bool:
+def exactly(mask: Mask | None, *kinds: type[M]) -> TypeGuard[M]:
     """Whether a mask is of one of these classes itself and computes what that class says.
 
     A subclass, or an instance whose `dense` is patched, is asked for its `dense` like any mask.
@@ -267,6 +261,4 @@ def exactly(mask: Mask | None, *kinds: type) -> bool:
 
 def is_causal(mask: Mask | None) -> bool:
     """Whether a mask hides the keys after the query and nothing else."""
-    return (
-        exactly(mask, Causal) and mask.left is None and mask.right == 0  # type: ignore[union-attr]
-    )
+    return exactly(mask, Causal) and mask.left is None and mask.right == 0

@@ -21,7 +21,7 @@ from regard.attention.score import ScaledDot
 from regard.attention.select import Softmax
 from regard.errors import RequestError
 
-__all__ = ["Ragged", "attend_ragged", "ragged_is_faster"]
+__all__ = ["Ragged", "attend_ragged", "check_ragged", "padded_batch", "ragged_is_faster"]
 
 _USUAL = {"score": ScaledDot(), "select": Softmax(), "read": WeightedSum()}
 _PARTS = {*_USUAL, "position", "mask"}
@@ -137,12 +137,7 @@ def attend_ragged(query: Ragged, key: Ragged, value: Ragged | None = None, **par
             "attend_ragged expected as many sequences of queries as of keys and values, got "
             f"{len(query)}, {len(key)} and {len(value)}"
         )
-    for name in ("carry", "state", "need_weights"):
-        if parts.get(name):
-            raise RequestError(
-                f"attend_ragged returns contexts only and has no {name}=; "
-                "call attend for each of ragged.sequences()"
-            )
+    check_ragged(parts)
     _check_parts(query.tensor, parts)
     if query.tensor.is_cuda:
         return _padded(query, key, value, parts)
@@ -159,6 +154,20 @@ def attend_ragged(query: Ragged, key: Ragged, value: Ragged | None = None, **par
     if not contexts:
         return query.with_tensor(value.tensor[:0])  # no queries; keep the autograd graph
     return query.with_tensor(torch.cat(contexts))
+
+
+def check_ragged(parts: dict[str, Any]) -> None:
+    """Refuse arguments that need more than contexts.
+
+    Raises:
+        RequestError: names the first.
+    """
+    for name in ("carry", "state", "need_weights"):
+        if parts.get(name):
+            raise RequestError(
+                f"attend_ragged returns contexts only and has no {name}=; "
+                "call attend for each of ragged.sequences()"
+            )
 
 
 def _check_parts(query: Tensor, parts: dict[str, Any]) -> None:
@@ -231,7 +240,7 @@ def _at_once(query: Ragged, key: Ragged, value: Ragged, parts: dict[str, Any]) -
     except RAW:  # a shape is wrong, and `attend` says which
         return None
     if context is not None and recording.active():
-        x, given = _batch(query, key, value, {"mask": call.mask})
+        x, given = padded_batch(query, key, value, {"mask": call.mask})
         padded = replace(call, query=x[0], key=x[1], value=x[2], mask=given["mask"], at=given["at"])
         recording.record(padded, Attended(query.with_tensor(context).padded()), parts.get("name"))
     return context
@@ -239,14 +248,14 @@ def _at_once(query: Ragged, key: Ragged, value: Ragged, parts: dict[str, Any]) -
 
 def _padded(query: Ragged, key: Ragged, value: Ragged, parts: dict[str, Any]) -> Ragged:
     """All sequences in one padded call."""
-    x, given = _batch(query, key, value, parts)
+    x, given = padded_batch(query, key, value, parts)
     context = attend(*x, **given).context
     heads = query.tensor.dim() > 2
     lengths = query.offsets.diff()
     return Ragged.from_padded(context.transpose(1, 2) if heads else context, lengths)
 
 
-def _batch(
+def padded_batch(
     query: Ragged, key: Ragged, value: Ragged, parts: dict[str, Any]
 ) -> tuple[list[Tensor], dict[str, Any]]:
     """The same as a padded batch: query, key and value, and the parts with a mask for it."""

@@ -72,11 +72,7 @@ def _product(call: Call, mask: Mask | None) -> Tensor | None:
         return None
     bias: Tensor | None = query.new_zeros(1)
     if mask is not None:
-        bias = (
-            _bias(mask, batch, keys, query)
-            if isinstance(mask, Lengths) and exactly(mask, Lengths)
-            else None
-        )
+        bias = _bias(mask, batch, keys, query) if exactly(mask, Lengths) else None
     if bias is None:
         return None
     scores = torch.baddbmm(

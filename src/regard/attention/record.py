@@ -179,7 +179,7 @@ class Record:
                 the row of the sequences.
 
         Raises:
-            RequestError: no call had the example; the first axis is none of examples; calls that do
+            RequestError: no call had the example; the first axis is not of examples; calls that do
                 not go on from each other, or runs of `generate` that cannot be put together.
         """
         self.check_row()
@@ -198,7 +198,7 @@ class Record:
         """Refuse what is no text of one example, by what was noted of each call.
 
         Raises:
-            RequestError: the first axis is none of examples, or the calls are of several texts.
+            RequestError: the first axis is not of examples, or the calls are of several texts.
         """
         for axes in self.meaning:
             if axes.batch[:1] not in (("example",), ()):

@@ -58,9 +58,9 @@ def evaluate(
     """Score a model with the field's official scorers.
 
     Without --data it is scored on the split of the data it was trained with. Rows are chosen as in
-    training, or by --where, and the signature says so. With --json the result
-    is one line: metrics, signature, examples, seconds; where a calibration error is among the
-    scores, `reliability` too: the bins of its diagram.
+    training, or by --where, and the signature says so. With --json the result is one line:
+    metrics, signature, examples, seconds; where a calibration error is among the scores,
+    `reliability` too: the bins of its diagram.
 
     Examples:
         regard evaluate de-en-small --data test.tsv.gz --columns source=de,target=en

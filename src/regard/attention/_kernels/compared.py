@@ -9,10 +9,10 @@ import os
 import torch
 
 from regard.attention._kernels.reference import Reference
-from regard.attention.call import Attended, Call, Kernel
+from regard.attention.call import Attended, Call
 from regard.errors import RegardError
 
-__all__ = ["Compared", "compare", "wanted"]
+__all__ = ["compare", "wanted"]
 
 WANTED = os.environ.get("REGARD_COMPARE", "") not in ("", "0")
 LIMITS = {torch.float64: 1e-9, torch.float32: 1e-4}
@@ -24,32 +24,11 @@ def wanted() -> bool:
     return WANTED and not torch.compiler.is_compiling()
 
 
-class Compared:
-    """A kernel whose result is compared with the reference's.
-
-    Raises:
-        RegardError: the two differ; names the kernel, the parts and the shapes.
-    """
-
-    def __init__(self, kernel: Kernel) -> None:
-        self.kernel, self.name = kernel, kernel.name
-
-    def unsupported_reason(self, call: Call) -> str | None:
-        """The kernel's."""
-        return self.kernel.unsupported_reason(call)
-
-    def run(self, call: Call) -> Attended:
-        """Run both, give the kernel's."""
-        found = self.kernel.run(call)
-        compare(self.name, call, found)
-        return found
-
-
 def compare(name: str, call: Call, found: Attended) -> None:
     """Compare one result with the reference's.
 
     Raises:
-        RegardError: the two differ.
+        RegardError: the two differ; names the kernel, the parts and the shapes.
     """
     if name == Reference.name or _draws(call):
         return

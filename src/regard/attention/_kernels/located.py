@@ -81,7 +81,7 @@ class Located:
             keys, holder = keys
         mask, lengths = None, None
         if call.mask is not None:
-            if isinstance(call.mask, Lengths) and exactly(call.mask, Lengths):
+            if exactly(call.mask, Lengths):
                 lengths = call.mask.lengths.expand(len(query)).to(torch.int64).contiguous()
             else:
                 sizes = query.shape[1], value.shape[1]

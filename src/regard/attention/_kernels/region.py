@@ -77,11 +77,11 @@ class Region:
         self._others: list[Mask] = []
         self._reaches: list[tuple[Tensor, Tensor]] = []
         for factor in factors(mask):
-            if isinstance(factor, Lengths) and exactly(factor, Lengths):
+            if exactly(factor, Lengths):
                 self._lengths.append(self._flat(factor))
             elif not exactly(factor, *_BY_OFFSET):
                 self._others.append(factor)
-            if isinstance(factor, Documents) and exactly(factor, Documents):
+            if exactly(factor, Documents):
                 self._reaches.append(self._reach(factor))
 
     def span(self, rows: slice, start: int, stop: int) -> tuple[int, int]:

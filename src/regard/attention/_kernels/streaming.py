@@ -93,7 +93,7 @@ def _attend(call: Call) -> Attended:
     form = score.additive(query, key, call.prepared, features)
     mask = lengths = None
     if call.mask is not None:
-        if isinstance(call.mask, Lengths) and exactly(call.mask, Lengths):
+        if exactly(call.mask, Lengths):
             lengths = call.mask.lengths
         else:
             sizes = query.shape[-2], value.shape[-2]

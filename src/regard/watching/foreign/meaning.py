@@ -108,7 +108,7 @@ def _of_layer(place: Running, given: frozenset[int]) -> frozenset[int]:
 def _plain(
     inside: Sequence[Running], size: int, cells: tuple[int, int], sizes: frozenset[int]
 ) -> str:
-    """A name for an axis that is none of examples."""
+    """A name for an axis that is not of examples."""
     for own in reversed(inside):
         window = getattr(own.module, "window_size", None)
         areas = {window, window * window} if isinstance(window, int) else set()
