@@ -54,7 +54,7 @@ class Attention(Declaring):
         RequestError: for parts that cannot be combined.
 
     Example:
-        >>> from regard.attention import Additive
+        >>> from regard.attention import Additive, Lengths
         >>> layer = Attention(score=Additive(8, 16, hidden=4))
         >>> memory = layer.remember(torch.randn(2, 7, 16), mask=Lengths(torch.tensor([7, 5])))
         >>> layer(torch.randn(2, 3, 8), memory).context.shape
