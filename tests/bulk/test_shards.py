@@ -67,7 +67,7 @@ def test_objects_keep_their_keys_and_bad_ones_their_place(folder, loaded, corpus
     one, two = sentences(2)
     rows = [
         json.dumps({"id": 7, "de": one}), "{", json.dumps({"id": 8}), json.dumps(two), "",
-        json.dumps({"de": 3}), "[1]", '{"de": "\\ud800"}', json.dumps({"de": two, "score": "old"}),
+        '{"de": null}', "[1]", '{"de": "\\ud800"}', json.dumps({"de": two, "score": "old"}),
     ]  # fmt: skip
     (corpus / "a.jsonl").write_text("\n".join(rows) + "\n", "utf-8")
     summary = made(folder, corpus, tmp_path / "o", columns=(("source", "de"),))
@@ -102,6 +102,18 @@ def test_rows_get_a_column(folder, loaded, corpus, tmp_path):
     (corpus / "b.tsv").write_text(f"1\t{two}\n", "utf-8")
     made(folder, corpus / "b.tsv", tmp_path / "p", columns=(("source", 2),))
     assert lines_of(tmp_path / "p" / "b.tsv") == [f"1\t{two}\t{second}"]
+
+
+def test_rows_of_csv_keep_their_quotes(folder, loaded, corpus, tmp_path):
+    one, two = sentences(2)
+    first, second = loaded.translate([one, two])
+    (corpus / "a.csv").write_text(f'id;de\n"1;\n2";{one}\n2\n3;"{two}"\n', "utf-16")
+    made(folder, corpus, tmp_path / "o")
+    assert (tmp_path / "o" / "a.csv").read_text("utf-8") == (
+        f'id;de;output\n"1;\n2";{one};{first}\n2;\n3;{two};{second}\n'
+    )
+    made(folder, corpus, tmp_path / "p", output_column="id")
+    assert lines_of(tmp_path / "p" / "a.csv")[1:] == [f"{first};{one}", "2", f"{second};{two}"]
 
 
 def test_an_output_takes_the_place_of_a_column(folder, loaded, corpus, tmp_path):
@@ -256,7 +268,7 @@ def test_files_of_others_are_not_written_over(folder, corpus, tmp_path):
         made(folder, corpus, corpus, fresh=True)
 
 
-@pytest.mark.parametrize("name", ["a.json", "a.csv.gz", "a.txt.bz2", "a.parquet"])
+@pytest.mark.parametrize("name", ["a.json", "a.conll.gz", "a.txt.bz2", "a.parquet"])
 def test_what_is_no_shard_is_refused(name, folder, corpus, tmp_path):
     (corpus / name).touch()
     with pytest.raises(RequestError, match="no shard of lines; expected"):

@@ -90,6 +90,13 @@ def test_other_formats(capsys, tmp_path):
     assert (found["rows"], list(found["columns"])) == (2, ["1", "2"])
 
 
+def test_csv_is_inspected_by_its_heading(capsys, tmp_path):
+    (tmp_path / "a.csv").write_text('text;label\n"a; b";x\n"c\nd";y\n')
+    found = run(capsys, "data", str(tmp_path / "a.csv"), "--json").result["splits"]["a.csv"]
+    assert (found["rows"], list(found["columns"])) == (2, ["text", "label"])
+    assert found["samples"][1]["text"] == "c\nd"
+
+
 def test_folders_of_text_pairs_are_told_from_their_files(capsys, tmp_path):
     for split in ("train", "test"):
         (tmp_path / split).mkdir()

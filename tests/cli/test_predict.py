@@ -49,6 +49,31 @@ def test_lines_of_json_are_read_by_their_keys(name, capsys, folder, loaded, tmp_
     assert "line 4 is refused: there is no 'de' among 'x'" in ran.err
 
 
+def test_rows_of_any_format_are_read_as_in_training(capsys, folder, loaded, tmp_path):
+    one, two = loaded.translate(TEXTS)
+    cells = [("1", TEXTS[0]), ("2", TEXTS[1])]
+    for name, text in {
+        "a.tsv": "id\tde\n" + "".join(f"{a}\t{b}\n" for a, b in cells),
+        "a.csv": "id;de\n" + "".join(f'{a};"{b}"\n' for a, b in cells),
+        "a.json": json.dumps([{"id": a, "de": b} for a, b in cells]),
+    }.items():
+        for encoding in ("utf-8", "utf-16"):
+            (tmp_path / name).write_text(text, encoding)
+            ran = run(capsys, "predict", folder, "-i", str(tmp_path / name))
+            assert (ran.code, ran.out) == (0, f"{one}\n{two}\n"), (name, ran.err)
+    (tmp_path / "a.conll").write_text("die O\nDatei O\nwird O\n\nein O\nHund O\nläuft O\n")
+    ran = run(capsys, "predict", folder, "-i", str(tmp_path / "a.conll"), "--columns", "source=1")
+    assert ran.out == f"{one}\n{two}\n"
+    (tmp_path / "b.csv").write_text(f'de\n"never closed\n{TEXTS[1]}\n')
+    ran = run(capsys, "predict", folder, "-i", str(tmp_path / "b.csv"))
+    assert ran.out == f"\n{two}\n"
+    assert 'line 1 is refused: broken quotes (" is opened and not closed)' in ran.err
+    (tmp_path / "b.csv").write_text("id,en\n1,x\n")
+    ran = run(capsys, "predict", folder, "-i", str(tmp_path / "b.csv"))
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert "b.csv: there is no 'source' among 'id', 'en'" in ran.err
+
+
 def test_packed_lines_of_text(capsys, folder, loaded, tmp_path):
     packed = gzip.compress("\n".join(TEXTS).encode())
     (tmp_path / "in.txt.gz").write_bytes(packed)

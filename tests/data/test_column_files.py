@@ -5,8 +5,8 @@ import logging
 
 import pytest
 
-from regard.data.files.registry import format_of
-from regard.data.formats import COLUMNS, read
+from regard.data.files.registry import columns_of, format_of
+from regard.data.formats import read
 from regard.data.problems import Problems
 from regard.datasets.inspection import inspect
 from regard.errors import RequestError
@@ -236,7 +236,7 @@ def test_formats_by_name():
     [
         ("a.conll", NER, ["1", "2", "3", "4"]),
         ("b.conll", "# global.columns = FORM NER\nEU I-ORG\n", ["FORM", "NER"]),
-        ("a.conllu", UD, list(COLUMNS["conllu"])),
+        ("a.conllu", UD, list(columns_of("conllu"))),
     ],
 )
 def test_regard_data_reads_every_column(tmp_path, name, text, columns):

@@ -186,7 +186,7 @@ def test_files_that_are_not_there(tmp_path):
     with pytest.raises(RequestError, match="no file is named for 'target'"):
         fields({"source": tmp_path / "x"})
     with pytest.raises(RequestError, match="did you mean 'jsonl'"):
-        read("-", SIDES, format="json")
+        read("-", SIDES, format="jsonll")
     (tmp_path / "b.tsv").mkdir()
     with pytest.raises(RequestError, match="is a folder"):
         fields(tmp_path / "b.tsv")

@@ -68,6 +68,11 @@ TEXTS: dict[str, list[bytes]] = {
         SICK.replace("sentence_A", "source").replace("sentence_B", "target").encode(),
         "source\ttarget\r\nä\tö\r\n".encode("utf-8-sig"),
     ],
+    "csv": [
+        b'source;target\n"das; Haus";the house\n"ein\n""Hund""";a dog\n',
+        "source,target\r\n\"a\",b\r\n".encode("utf-16"),
+    ],
+    "json": [b'[{"source": "das Haus", "target": "the house"}, {"source": ["a"], "target": 1}]'],
     "jsonl": [
         b'{"source": "das Haus", "target": "the house"}\n{"source": ["a", "b"], "target": "x"}\n',
         b'{"source": "x", "target": 3, "more": {"a": [1, 2.5, null]}}\n',
@@ -120,6 +125,8 @@ TEXTS: dict[str, list[bytes]] = {
 
 COLUMNS: dict[str, dict[str, str | int]] = {
     "tsv": {"source": "source", "target": "target"},
+    "csv": {"source": "source", "target": "target"},
+    "json": {"source": "source", "target": "target"},
     "jsonl": {"source": "source", "target": "target"},
     "moses": {"source": "de", "target": "en"},
     "cbt": {n: n for n in ("document", "query", "answer", "candidates")},

@@ -15,6 +15,7 @@ __all__ = ["shards"]
 LINES = {
     "text": [b"das Haus\n\nein Fenster\n"],
     "jsonl": [*TEXTS["jsonl"], b'{"text": "das Haus", "n": 1}\n"ein Fenster"\n'],
+    "csv": TEXTS["csv"],
     "tsv": [*TEXTS["tsv"], b"source\tn\ndas Haus\t1\nein Fenster\t2\n"],
 }
 

@@ -233,9 +233,11 @@ def _later(module: str, name: str, **more: Any) -> Callable[[Path], Target]:
 
 MAKERS: dict[str, Callable[[Path], Target]] = {
     "tsv": partial(rows_of, name="tsv", ending="tsv"),
+    "csv": partial(rows_of, name="csv", ending="csv"),
+    "json": partial(rows_of, name="json", ending="json"),
     "jsonl": partial(rows_of, name="jsonl", ending="jsonl", mutate=changed_lines),
     "jsonl-lists": partial(
-        rows_of, name="jsonl", ending="jsonl", mutate=changed_lines, lists={"source": " "}
+        rows_of, name="jsonl", ending="jsonl", mutate=changed_lines, lists=("source",)
     ),
     "moses": _moses,
     "cbt": partial(rows_of, name="cbt", ending="txt"),
@@ -279,7 +281,7 @@ MAKERS: dict[str, Callable[[Path], Target]] = {
     **{f"foreign-{part}": _later("foreign", "foreign", part=part)
        for part in ("fairseq", "opennmt-py", "joeynmt", "huggingface", "bytes", "spm")},
     **{f"bulk-{part}": _later("shards", "shards", part=part)
-       for part in ("text", "jsonl", "tsv", "gz", "notes")},
+       for part in ("text", "jsonl", "tsv", "csv", "gz", "notes")},
     **{f"serve-{part}": _later("served", "served", part=part)
        for part in ("json", "lines", "form", "bytes", "query")},
 }  # fmt: skip

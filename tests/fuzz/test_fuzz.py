@@ -14,11 +14,11 @@ from tests.fuzz.run import input_of, tried
 from tests.fuzz.targets import MAKERS, Target, target
 
 CHEAP = (
-    "tsv", "jsonl", "jsonl-lists", "moses", "cbt", "squad", "babi", "semeval", "trees", "conll",
-    "conllu", "conll2005", "pubtator-tags", "text-pairs", "pubtator", "bioc", "documents",
-    "given-document", "vectors", "lexicon", "graph-edges", "graph-nodes", "override", "gzip", "npz",
-    "tar", "seen", "checkpoint", "foreign-spm", "bulk-text", "bulk-jsonl", "bulk-tsv", "bulk-gz",
-    "bulk-notes",
+    "tsv", "csv", "json", "jsonl", "jsonl-lists", "moses", "cbt", "squad", "babi", "semeval",
+    "trees", "conll", "conllu", "conll2005", "pubtator-tags", "text-pairs", "pubtator", "bioc",
+    "documents", "given-document", "vectors", "lexicon", "graph-edges", "graph-nodes", "override",
+    "gzip", "npz", "tar", "seen", "checkpoint", "foreign-spm", "bulk-text", "bulk-jsonl",
+    "bulk-tsv", "bulk-csv", "bulk-gz", "bulk-notes",
 )  # fmt: skip
 
 

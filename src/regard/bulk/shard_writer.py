@@ -37,7 +37,7 @@ def make(shard: Shard, model: Answering, told: Callable[[int], None] = lambda li
     own, loaded = model.order, model.loaded
     form = form_of(
         shard.form, loaded.task, loaded.config, dict(own.columns), as_json=own.as_json,
-        align=own.align, output=own.output_column or "",
+        align=own.align, output=own.output_column or "", fields=loaded.fields,
     )  # fmt: skip
     counts = [0, 0]
 

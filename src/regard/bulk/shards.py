@@ -8,20 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.files import packing
+from regard.data.files.registry import FORMATS, packing_of, refuse_unread, unpacked_name
 from regard.errors import RequestError
-from regard.inference.records import FORMS, TEXT
+from regard.inference.records import TEXT, kind_of
 
-__all__ = ["BAD", "Shard", "form_at", "found"]
+__all__ = ["BAD", "Shard", "found"]
 
 BAD = ".bad.jsonl"
 """What is added to a shard's name for the file of its bad lines."""
-
-NONE = {
-    ".json": "an object a line, .jsonl", ".csv": "columns divided by tabs, .tsv",
-    ".parquet": "lines", ".arrow": "lines", ".bz2": ".gz or .zst", ".xz": ".gz or .zst",
-    ".zip": ".gz or .zst", ".tar": "lines", ".tgz": "lines",
-}  # fmt: skip
-"""Files that are no shards of lines, and what was expected."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +23,7 @@ class Shard:
     """One file of lines, and where its output goes.
 
     Args:
-        form: `text`, `jsonl` or `tsv`.
+        form: `text`, `jsonl`, `tsv` or `csv`.
         suffix: `.gz` or `.zst` where it is compressed, and so is its output.
     """
 
@@ -93,26 +87,15 @@ def found(pattern: str, out: Path) -> list[Shard]:
     return sorted(shards, key=lambda one: one.name)
 
 
-def form_at(path: Path) -> tuple[str, str]:
-    """What a file has by its name: `text`, `jsonl` or `tsv`; and `.gz`, `.zst` or "".
-
-    Raises:
-        RequestError: nothing is installed that reads `.zst`.
-    """
-    suffix = path.suffix if path.suffix in packing.PACKED else ""
-    packing.check(suffix)
-    return FORMS.get(_ending(path, suffix), TEXT), suffix
-
-
-def _ending(path: Path, suffix: str) -> str:
-    return Path(path.name.removesuffix(suffix)).suffix
-
-
 def _shard(path: Path, out: Path) -> Shard:
-    form, suffix = form_at(path)
-    ending = _ending(path, suffix)
-    if ending in NONE:
-        raise RequestError(f"{path}: no shard of lines; expected {NONE[ending]}")
+    suffix = packing_of(path)
+    packing.check(suffix)
+    form = kind_of(path)
+    if form == TEXT:
+        refuse_unread(unpacked_name(path), "no shard of lines; ")
+    elif not FORMATS[form].lines:
+        known = ", ".join(FORMATS[name].endings[0] for name in FORMATS if FORMATS[name].lines)
+        raise RequestError(f"{path}: no shard of lines; expected {known} or lines of text")
     return Shard(path, out / path.name, form, suffix)
 
 

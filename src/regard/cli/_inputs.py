@@ -18,6 +18,10 @@ __all__ = ["inputs_of"]
 
 CONTROLS = {*range(32)} - set(b"\t\n\v\f\r\x1b")
 """Bytes that no text has."""
+LINES = ("tsv", "csv", "jsonl", "json")
+"""Formats whose rows are read with the columns that files of inputs may have."""
+ALIKE = {("conll2005", "conll")}
+"""Formats of a training that a file of another one's ending has."""
 LARGEST = 1 << 28
 """Bytes of a file from a pipe that are read."""
 
@@ -30,24 +34,26 @@ def inputs_of(
 ) -> Iterator[Line]:
     """The inputs, one after another: texts, a file, or standard input.
 
-    A file of JSON lines (`.jsonl`, `.ndjson`) has its inputs under the keys that `regard predict
-    -o` finds them under; `.gz` and `.zst` are unpacked.
+    A file of rows is read as in training, by the table of formats: `.tsv`, `.csv`, `.jsonl`,
+    `.json`, `.conll` and others, packed or not; its inputs are in the columns where `regard
+    predict -o` finds them. Other files are lines of text, an input each.
 
     Args:
         source: a file, or "-": standard input.
-        columns: keys of JSON lines that are said, by input.
+        columns: the columns of inputs, where they are said.
 
     Raises:
-        RequestError: the file cannot be read to its end; or keys are said, and it has none.
+        RequestError: the file cannot be read to its end; or columns are said, and it has none.
     """
-    from regard.bulk.shards import form_at  # numpy, which --help does without
-    from regard.inference.records import JSONL, TEXT
+    from regard.inference.records import TEXT, kind_of  # numpy, which --help does without
 
-    form, suffix = (TEXT, "") if texts or source in {None, "-"} else form_at(Path(str(source)))
-    if columns and form != JSONL:
+    kind = TEXT if texts or source in {None, "-"} else kind_of(str(source))
+    if kind not in LINES and (loaded.task.reads_files or _joins(loaded)):
+        kind = TEXT
+    if columns and kind == TEXT:
         raise RequestError(
-            "--columns: it says which column of a data file is what; expected --into, -o, or lines"
-            " of JSON (.jsonl)"
+            "--columns: it says which column of a data file is what; expected --into, -o, or a file"
+            " of rows (.csv, .tsv, .jsonl)"
         )
     if texts and texts != ["-"]:
         for text in texts:
@@ -56,10 +62,16 @@ def inputs_of(
         return _joined(map(_given, texts), loaded.task.join)
     if source is None or source == "-":
         return _joined(_standard(loaded.task.reads_files), loaded.task.join)
-    lines = _of_file(Path(source), suffix, loaded.task.reads_files)
-    if form == JSONL:
-        return _objects(lines, loaded, columns or {})
-    return _joined(lines, loaded.task.join)  # an input may be several lines
+    if kind == TEXT:  # an input may be several lines
+        return _joined(_of_file(Path(source), loaded.task.reads_files), loaded.task.join)
+    return _of_rows(Path(source), kind, loaded, columns or {})
+
+
+def _joins(loaded: "Loaded") -> bool:
+    """Whether an input of the task is several lines of a file."""
+    from regard.tasks import Task
+
+    return type(loaded.task).join is not Task.join
 
 
 def _standard(files: bool) -> Iterator[Line]:
@@ -76,10 +88,13 @@ def _standard(files: bool) -> Iterator[Line]:
         source.detach()  # standard input stays open
 
 
-def _of_file(path: Path, suffix: str, files: bool) -> Iterator[Line]:
+def _of_file(path: Path, files: bool) -> Iterator[Line]:
     """Lines of a file; where inputs are files themselves, it may be one of those."""
-    from regard.data.files.packing import Unreadable, reading
+    from regard.data.files import packing
+    from regard.data.files.registry import packing_of
 
+    suffix = packing_of(path)
+    packing.check(suffix)
     if files and not suffix:
         with path.open("rb") as file:
             if not _is_text(file.peek()):
@@ -87,20 +102,66 @@ def _of_file(path: Path, suffix: str, files: bool) -> Iterator[Line]:
                 return
     path.open("rb").close()  # a missing file is told of as everywhere
     try:
-        with reading(path, suffix) as packed:
+        with packing.reading(path, suffix) as packed:
             yield from lines_of(packed.readline)
+    except packing.Unreadable as error:
+        raise RequestError(f"{path}: {error}") from error
+
+
+def _of_rows(
+    path: Path, kind: str, loaded: "Loaded", columns: Mapping[str, str | int]
+) -> Iterator[Line]:
+    """The inputs of the rows of a file."""
+    from regard.data.files.packing import Unreadable
+    from regard.data.problems import Problems
+    from regard.inference.records import form_of
+
+    if kind not in LINES:
+        yield from _of_format(path, kind, loaded, columns)
+        return
+    form = form_of(
+        kind, loaded.task, loaded.config, columns, as_json=False, align=False, fields=loaded.fields
+    )
+    try:
+        if kind == "json":
+            from regard.data.formats.json import objects
+
+            items: Iterator[Any] = (form.item(value) for _, value in objects(path, Problems()))
+        else:
+            items = form.items(_of_file(path, False))
+        for item in items:
+            if not item.heading:
+                yield Line(item.text, item.refused)
     except Unreadable as error:
         raise RequestError(f"{path}: {error}") from error
 
 
-def _objects(
-    lines: Iterator[Line], loaded: "Loaded", columns: Mapping[str, str | int]
+def _of_format(
+    path: Path, kind: str, loaded: "Loaded", columns: Mapping[str, str | int]
 ) -> Iterator[Line]:
-    from regard.inference.records import JSONL, form_of
+    """The inputs of a file in any format that training reads."""
+    from regard.data.files.registry import columns_of, read
+    from regard.data.problems import Problems
+    from regard.fields.sets import sides
+    from regard.tasks.inputs import BETWEEN
 
-    form = form_of(JSONL, loaded.task, loaded.config, columns, as_json=False, align=False)
-    for item in form.items(lines):
-        yield Line(item.text, item.refused)
+    section = loaded.config.get("data") or {}
+    usual = section.get("format")
+    if usual and (usual, kind) in ALIKE:
+        kind = usual
+    names = sides(loaded.task.fields())[0]
+    same = columns_of(kind)
+    found = {**loaded.task.columns, **(section.get("columns") or {}), **columns}
+    wanted = {name: found.get(name, name) for name in names}
+    if same and not columns:  # the training may have been in another format
+        wanted = {n: c if c in same else n for n, c in wanted.items()}
+    lists = [name for name in names if loaded.fields[name].lists]
+    for row in read(path, wanted, kind, True, Problems(), lists):
+        cells = []
+        for name in names:
+            cell = row.fields[name]
+            cells.append(cell if isinstance(cell, str) else loaded.fields[name].listed(cell))
+        yield Line(f" {BETWEEN} ".join(cells))
 
 
 def _is_text(begins: bytes) -> bool:

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from regard.data.batch import PairBatch as PairBatch
     from regard.data.batch import collate as collate
     from regard.data.batch import plan as plan
-    from regard.data.formats import read as read
-    from regard.data.formats.base import Row as Row
+    from regard.data.files.registry import read as read
+    from regard.data.files.row import Row as Row
     from regard.data.problems import Problem as Problem
     from regard.data.problems import Problems as Problems
     from regard.data.sources import find as find
@@ -38,12 +38,12 @@ _HOMES = {
     "PairBatch": "batch",
     "Problem": "problems",
     "Problems": "problems",
-    "Row": "formats.base",
+    "Row": "files.row",
     "Tokenizer": "text.tokenizer",
     "collate": "batch",
     "find": "sources",
     "plan": "batch",
-    "read": "formats",
+    "read": "files.registry",
     "word_groups": "text.tokenizer",
 }
 

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from regard.data.files.registry import format_of
+from regard.data.files.registry import format_of, refuse_unread
 from regard.errors import RequestError, nearest
 
 __all__ = ["SPLITS", "find", "places", "shipped", "splits"]
@@ -63,6 +63,8 @@ def splits(folder: Path) -> dict[str, Path]:
         if single:
             found[split] = single[0]
         elif files:
+            if len(files) == 1:
+                refuse_unread(files[0])
             found[split] = folder / files[0].name.split(".")[0]
     if not found:
         there = sorted(f.name for f in folder.glob("*") if format_of(f) != "moses")

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from regard.data import Problems
-from regard.data.files.lines import lines
+from regard.data.files.delimited import TSV, dialect_of, records
+from regard.data.files.lines import Line, lines
 from regard.data.files.packing import regular
 from regard.data.files.records import objects
-from regard.data.files.registry import format_of
-from regard.data.formats import COLUMNS, FORMATS
+from regard.data.files.registry import FORMATS, columns_of, format_of, unpacked_name
 from regard.data.formats.conll import names as conll_names
+from regard.data.formats.json import objects as array_objects
 from regard.data.formats.npz import names as npz_names
 from regard.data.formats.text_pairs import SUMMARY
 from regard.data.passages import stories
@@ -52,8 +53,9 @@ def inspect(
     files, format = _files(place, format)
     read_splits = {}
     formats = {format or _told_inside(file) or format_of(file) for file in files.values()}
-    if not header and "tsv" not in formats:
-        raise RequestError(f"--no-header: it is for TSV files; {place} is {', '.join(formats)}")
+    if not header and not formats & {"tsv", "csv"}:
+        said = ", ".join(formats)
+        raise RequestError(f"--no-header: it is for TSV and CSV files; {place} is {said}")
     for name, file in files.items():
         told = format or _told_inside(file)
         chosen = columns or column_names(file, told, header)
@@ -93,16 +95,17 @@ def column_names(file: Path, format: str | None, header: bool) -> dict[str, str 
             "expected --columns for standard input, e.g. --columns source=de,target=en"
         )
     chosen = format or format_of(file)
-    if chosen in COLUMNS:
-        return {name: name for name in COLUMNS[chosen]}
+    if own := columns_of(chosen):
+        return {name: name for name in own}
     if chosen == "moses":
         beside = sorted(file.parent.glob(f"{file.name}.*"))
         if not beside:
             known = ", ".join(name for name in FORMATS if name != "moses")
             raise RequestError(f"{regular(file)}: its name tells no format; say --format ({known})")
-        return {(end := f.name.removesuffix(".gz").rpartition(".")[2]): end for f in beside}
-    if chosen == "jsonl":
-        found = [value for _, value in islice(objects(file, Problems(shown=0)), FIRST)]
+        return {(end := unpacked_name(f.name).rpartition(".")[2]): end for f in beside}
+    if chosen in ("jsonl", "json"):
+        whole = (objects if chosen == "jsonl" else array_objects)(file, Problems(shown=0))
+        found = [value for _, value in islice(whole, FIRST)]
         if not found:
             raise RequestError(f"{file}: expected a JSON object a line, there is none")
         return {
@@ -113,10 +116,12 @@ def column_names(file: Path, format: str | None, header: bool) -> dict[str, str 
         return npz_names(file)
     if chosen == "conll":
         return {str(name): name for name in conll_names(file)}
-    first = next((text for _, text in lines(file, Problems()) if text), None)
+    dialect = dialect_of(file) if chosen == "csv" else TSV
+    given = (Line(text) for _, text in lines(file, Problems()) if text)
+    first = next(records(given, dialect), None)
     if first is None:
         raise RequestError(f"{file}: expected at least one line, it has none")
-    cells = first.split("\t")
+    cells = first.cells
     return {c: c for c in cells} if header else {str(i + 1): i + 1 for i in range(len(cells))}
 
 

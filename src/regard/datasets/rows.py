@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from regard.data import formats
 from regard.data.batch import some
+from regard.data.files import registry
 from regard.data.problems import Problems
 from regard.datasets import section
 from regard.datasets.section import Config, refuse_unknown
@@ -100,8 +100,8 @@ def each(
     """
     asked = config.where[split]
     columns = {**config.columns, **{_WHERE + column: column for column in asked}}
-    lists = {n: one.separator for n, one in config.fields.items() if one.separator}
-    rows = formats.read(path, columns, config.format, config.header, problems, lists)
+    lists = [name for name, one in config.fields.items() if one.lists]
+    rows = registry.read(path, columns, config.format, config.header, problems, lists, config.csv)
     fields: Mapping[str, Field] = {}
     file, others, count = "", 0, 0
     for row in rows:
@@ -114,7 +114,8 @@ def each(
         values: dict[str, Any] = {}
         for name, one in fields.items():
             try:
-                values[name] = one.read(row.fields.get(name, ""), values)
+                cell = row.fields.get(name, "")
+                values[name] = one.read(cell if isinstance(cell, str) else one.listed(cell), values)
             except Bad as bad:
                 detail = bad.detail or (f"no {name}" if bad.what == "empty" else name)
                 problems.add(row.file, row.line, bad.what, detail)

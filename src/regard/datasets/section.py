@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from regard.data import formats, sources
+from regard.data import sources
+from regard.data.files.registry import format_of
 from regard.data.sources import SPLITS
 from regard.errors import RequestError, nearest
 from regard.fields import Field, TextField
@@ -108,7 +109,7 @@ def tokenizers(
 
 _KEYS = (
     "path", "columns", "tokenizer", "max_length", "header", "format", "limit", "where", "vectors",
-    "store", "sample", "stream",
+    "store", "sample", "stream", "csv",
 )  # fmt: skip
 
 
@@ -123,6 +124,7 @@ TYPES: Mapping[str, Any] = {
     "max_length": int,
     "header": bool,
     "format": str,
+    "csv": {"delimiter": str, "quote": str, "escape": str},
     "limit": int | dict[str, int],
     "where": TYPE,
     "store": str,
@@ -136,6 +138,15 @@ def types(fields: Mapping[str, Field]) -> Mapping[str, Any]:
     """Of each key of a `data:` section its type, for a task with these fields."""
     texts = {name: _OF_ONE for name, own in fields.items() if isinstance(own, TextField)}
     return {**TYPES, "tokenizer": {**TYPES["tokenizer"], **texts}}
+
+
+def _dialect(told: Mapping[str, str]) -> dict[str, str]:
+    """`data.csv`, checked: each is one character, and the escape may be none."""
+    refuse_unknown("data.csv", told, tuple(TYPES["csv"]))
+    for key, value in told.items():
+        if len(value) != 1 and not (key == "escape" and not value):
+            raise RequestError(f"data.csv.{key}: expected one character, got {value!r}")
+    return dict(told)
 
 
 @dataclass(frozen=True)
@@ -154,6 +165,7 @@ class Config:
         store: the folder that keeps the ids of training splits on disk; "": they are in memory. See
             `regard.datasets.stored`.
         sample: rows of a stored or streamed split that its fields are learned from.
+        csv: `delimiter`, `quote` and `escape` of CSV files; {}: they are detected.
         stream: the files of the training split that are read a buffer at a time, where it is. See
             `regard.datasets.streamed`.
     """
@@ -170,6 +182,7 @@ class Config:
     where: Where
     store: str = ""
     sample: int = 200_000
+    csv: Mapping[str, str] = field(default_factory=dict)
     stream: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -223,6 +236,7 @@ class Config:
             where=wanted(config.get("where")),
             store=config.get("store") or "",
             sample=config.get("sample") or cls.sample,
+            csv=_dialect(config.get("csv") or {}),
             stream=stream,
         )
 
@@ -259,4 +273,4 @@ class Config:
     def has_header(self, split: str) -> bool:
         """Whether the first line of a split's file names its columns."""
         file = self.files([split])[split]
-        return self.header and (self.format or formats.format_of(file)) == "tsv"
+        return self.header and (self.format or format_of(file)) in ("tsv", "csv")

@@ -3,6 +3,7 @@
 import random
 from array import array
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -68,8 +69,9 @@ class Split:
     def read(self, columns: Mapping[str, str | int], format: str | None, header: bool) -> "Split":
         """Count every row of the file."""
         draw = random.Random(1)
-        lists = dict.fromkeys(columns, " ")
-        for row in read(self.file, columns, format, header, self.problems, lists):
+        for found in read(self.file, columns, format, header, self.problems, lists=tuple(columns)):
+            texts = {n: c if isinstance(c, str) else " ".join(c) for n, c in found.fields.items()}
+            row = replace(found, fields=texts)
             for name, column in self.columns.items():
                 column.add(row.fields[name])
             self.rows.append(hash(tuple(t.strip() for t in row.fields.values())))

@@ -55,17 +55,16 @@ def scored(
     Raises:
         RequestError: no such data, or nothing in that split.
     """
-    from regard.data.files.registry import format_of, unpacked_name
-    from regard.data.formats import COLUMNS
+    from regard.data.files.registry import columns_of, format_of, unpacked_name
     from regard.datasets.section import said, wanted
 
     config = dict(loaded.config.get("data") or {})
     if data is not None:
         # A name without an ending, .conll and .txt may be of several formats.
         several = format_of(data) in ("moses", "conll") or (
-            unpacked_name(data).endswith(".txt") and config.get("format") in COLUMNS
+            unpacked_name(data).endswith(".txt") and columns_of(str(config.get("format")))
         )
-        kept = ("columns", "header", "max_length", "where", *(["format"] if several else []))
+        kept = ("columns", "header", "max_length", "where", "csv", *(["format"] if several else []))
         config = {key: config[key] for key in kept if key in config} | {"path": str(data)}
     if columns:
         config["columns"] = {**(config.get("columns") or {}), **columns}

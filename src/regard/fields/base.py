@@ -56,8 +56,6 @@ class Field(ABC):
     """The field of another model that this one is to begin with, where there is one."""
     extends: bool = False
     """Whether it adds to `before` what is new; else it is `before` as it is."""
-    separator: str = ""
-    """What is put between the items where a cell is a list (JSON lines); "": it must be a text."""
 
     def __init__(self, *, target: bool = False, of: str | None = None) -> None:
         self.target, self.of = target, of
@@ -75,6 +73,23 @@ class Field(ABC):
         Raises:
             Bad: it has none.
         """
+
+    def listed(self, items: Sequence[str]) -> str:
+        """The cell of a list, as JSON has them: its items as words, with blanks between them.
+
+        A blank in an item is written "_", as in files of columns; so is an empty item.
+
+        Raises:
+            Bad: this field takes no lists.
+        """
+        if not self.lists:
+            raise Bad("a list", "expected a text")
+        return " ".join("_".join(item.split()) or "_" for item in items)
+
+    @property
+    def lists(self) -> bool:
+        """Whether a cell may be a list of texts, as JSON has them; else it must be a text."""
+        return False
 
     def beside(self, file: str) -> "Field":
         """This field for the cells of a data file, where a cell names other files; by default it.

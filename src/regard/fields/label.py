@@ -1,5 +1,6 @@
 """Labels: one class of a fixed set for each example, or several."""
 
+import csv
 import math
 from collections.abc import Mapping, Sequence
 from copy import copy
@@ -7,14 +8,31 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from regard.data.files.delimited import Dialect, written
 from regard.data.text.normal_form import composed
 from regard.errors import RequestError
 from regard.fields.base import Bad, Field, Report
 from regard.fields.columns import ArrayColumn
 
-__all__ = ["LabelField", "LabelsField", "OrdinalField"]
+__all__ = ["LabelField", "LabelsField", "OrdinalField", "labels_in"]
 
 UNSEEN = "unseen label"
+
+
+def labels_in(cell: str, separator: str = ",") -> list[str]:
+    """The labels of a cell; one with the separator in it is in quotes, as in CSV.
+
+    Example:
+        >>> labels_in('a, b,"Paris, France"')
+        ['a', 'b', 'Paris, France']
+    """
+    if '"' not in cell:
+        return [one.strip() for one in cell.split(separator) if one.strip()]
+    try:
+        found = next(csv.reader([cell], delimiter=separator, skipinitialspace=True, strict=True))
+    except csv.Error:
+        found = cell.split(separator)
+    return [one.strip() for one in found if one.strip()]
 
 
 class _Named(Field):
@@ -100,7 +118,7 @@ class LabelField(_Named):
         self, values: Sequence[str], report: Report, fields: Mapping[str, Field], rows: Any = None
     ) -> ArrayColumn:
         """The number of each label."""
-        index = {composed(name): i for i, name in enumerate(self.names)}
+        index = {self._key(name): i for i, name in enumerate(self.names)}
         numbers = np.array([index.get(value, -1) for value in values], np.int64)
         for i in np.flatnonzero(numbers < 0).tolist():
             report(i, UNSEEN, f"{values[i]!r} is not in the training data")
@@ -109,6 +127,10 @@ class LabelField(_Named):
     def decode(self, value: int) -> str:
         """The name of a number."""
         return self.names[int(value)]
+
+    def _key(self, name: str) -> str:
+        """What two names of one label have in common."""
+        return composed(name)
 
 
 class OrdinalField(LabelField):
@@ -120,15 +142,20 @@ class OrdinalField(LabelField):
     kind: ClassVar[str] = "ordinal"
 
     def read(self, cell: str, row: Mapping[str, Any]) -> str:
-        """The label, a finite number, as it is written."""
+        """The label, a finite number in its shortest form: 1 and 1.0 are one label."""
         label = super().read(cell, row)
         try:
-            good = math.isfinite(float(label))
+            number = float(label)
         except ValueError:
-            good = False
-        if not good:
+            number = math.nan
+        if not math.isfinite(number):
             raise Bad("not a number", repr(label))
-        return label
+        return self._key(label)
+
+    def _key(self, name: str) -> str:
+        number = float(name)
+        short = f"{number:g}"
+        return short if float(short) == number else repr(number)
 
     def arguments(self) -> dict[str, int]:
         """`num_classes`: one less than there are labels."""
@@ -156,7 +183,7 @@ class LabelsField(_Named):
     A batch has (B, num_classes) float32 of 0 and 1.
 
     Args:
-        separator: what stands between two labels of a cell.
+        separator: what stands between two labels of a cell; a label with it in it is in quotes.
     """
 
     kind: ClassVar[str] = "labels"
@@ -165,13 +192,22 @@ class LabelsField(_Named):
         super().__init__(target=target, of=of)
         self.separator = separator
 
+    @property
+    def lists(self) -> bool:
+        """A list has labels."""
+        return True
+
+    def listed(self, items: Sequence[str]) -> str:
+        """The labels of a list as a cell."""
+        return self.written(items)
+
     def read(self, cell: str, row: Mapping[str, Any]) -> tuple[str, ...]:
         """The labels in the order of the alphabet, each once."""
-        return tuple(sorted({one.strip() for one in composed(cell).split(self.separator)} - {""}))
+        return tuple(sorted({*labels_in(composed(cell), self.separator)}))
 
     def written(self, value: Sequence[str]) -> str:
         """Labels with the separator between them."""
-        return self.separator.join(value)
+        return written(value, Dialect(self.separator)) if any(value) else ""
 
     def learn(self, values: Sequence[Sequence[str]]) -> "LabelsField":
         """With the labels of the training data."""

@@ -58,7 +58,6 @@ class TagsField(Field):
     """
 
     kind: ClassVar[str] = "tags"
-    separator = " "
 
     def __init__(
         self, of: str, scheme: str = "", *, learned_as: str = "", target: bool = True
@@ -72,6 +71,11 @@ class TagsField(Field):
             )
         self.scheme, self.learned_as = scheme, learned_as
         self.names: list[str] = []
+
+    @property
+    def lists(self) -> bool:
+        """A list has tags."""
+        return True
 
     def read(self, cell: str, row: Mapping[str, Any]) -> list[str]:
         """As many tags as the text has words."""

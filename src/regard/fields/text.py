@@ -137,7 +137,6 @@ class TextField(Field):
                 f"cased: it is of words divided by blanks; expected kind 'words', got {tokenizer!r}"
             )
         self.sentences, self.cased = sentences, cased
-        self.separator = " " if tokenizer == "words" else ""
         self.pretrained: Pretrained | None = None
         """The word vectors that a model is to start from."""
         self._tokenizer: Tokenizer | None = None
@@ -194,6 +193,12 @@ class TextField(Field):
         return self.starting_from(vectors)
 
     # -- the field
+
+    @property
+    def lists(self) -> bool:
+        """A list has words."""
+        kind = self.settings["kind"] if self._tokenizer is None else self._tokenizer.kind
+        return bool(kind == "words")
 
     def read(self, cell: str, row: Mapping[str, Any]) -> str:
         """The text without white space at its ends."""

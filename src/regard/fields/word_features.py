@@ -87,11 +87,15 @@ class MarksField(Field):
     """
 
     kind: ClassVar[str] = "marks"
-    separator = " "
     saved: ClassVar[bool] = False
 
     def __init__(self, of: str) -> None:
         super().__init__(of=of)
+
+    @property
+    def lists(self) -> bool:
+        """A list has numbers."""
+        return True
 
     def read(self, cell: str, row: Mapping[str, Any]) -> list[int]:
         """The numbers."""
@@ -140,11 +144,15 @@ class WordFeatureField(Field):
     """
 
     kind: ClassVar[str] = "word-feature"
-    separator = " "
 
     def __init__(self, of: str) -> None:
         super().__init__(of=of)
         self.names: list[str] = []
+
+    @property
+    def lists(self) -> bool:
+        """A list has values."""
+        return True
 
     def read(self, cell: str, row: Mapping[str, Any]) -> list[str]:
         """As many values as the text has words."""

@@ -1,26 +1,32 @@
-"""Lines of text, JSON or TSV: which input each holds, and which line its prediction becomes."""
+"""Files of inputs: which input each row holds, and which line its prediction becomes."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from regard.data.files.delimited import SAMPLE, TSV, Dialect, detected, records, written
 from regard.data.files.lines import Line
 from regard.data.files.packing import Unreadable
+from regard.data.files.records import cells_of
+from regard.data.files.registry import format_of
 from regard.errors import RequestError
+from regard.fields import Field
 from regard.fields.sets import sides
 from regard.system.plain_json import plain_value, read_json
 from regard.tasks import Prediction, Task
 from regard.tasks.inputs import BETWEEN
 
-__all__ = ["FORMS", "JSONL", "TEXT", "TSV", "Form", "Item", "form_of"]
+__all__ = ["TEXT", "Form", "Item", "form_of", "kind_of"]
 
 
 class Item(NamedTuple):
     """A line as it is answered: its input, why it is refused (""), and what it was read as.
 
     `kept` is what its output line repeats: the keys of an object, or the cells of a row. `at` is
-    the cell that the output takes; None: it is one more.
+    the cell that the output takes; None: it is one more. `dialect` is how cells are divided.
     """
 
     text: str
@@ -28,6 +34,7 @@ class Item(NamedTuple):
     kept: Any = None
     heading: bool = False
     at: int | None = None
+    dialect: Dialect = TSV
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,8 @@ class Form:
         as_json: outputs are JSON.
         align: outputs have links.
         output: the key or column of outputs; "" where it was not said.
+        fields: of the task, which say what a list is.
+        dialect: of the CSV files of the training.
     """
 
     inputs: Sequence[str]
@@ -49,6 +58,8 @@ class Form:
     as_json: bool = False
     align: bool = False
     output: str = ""
+    fields: Mapping[str, Field] = field(default_factory=dict)
+    dialect: Mapping[str, str] = field(default_factory=dict)
 
     def items(self, lines: Iterator[Line]) -> Iterator[Item]:
         """What each line holds.
@@ -58,6 +69,10 @@ class Form:
         """
         for line in lines:
             yield Item(line.text, line.refused)
+
+    def item(self, value: Any) -> Item:
+        """What a value of JSON holds."""
+        return Item(value) if isinstance(value, str) else Item("", "expected a text")
 
     def written(self, item: Item, found: Prediction | None) -> str:
         """The line of an item, as `regard predict` writes it; of a bad one, its place."""
@@ -95,7 +110,7 @@ class Form:
         return wanted
 
 
-class _Jsonl(Form):
+class _Objects(Form):
     """Objects: keys that are no input are kept, and those of the prediction are added.
 
     Where the key of outputs was said, an object stays as it is but for that key.
@@ -108,10 +123,17 @@ class _Jsonl(Form):
                 continue
             try:
                 value = read_json(line.text)
-                yield self._item(value)
-            except (ValueError, Unreadable) as error:
-                said = f"no JSON: {error}" if isinstance(error, ValueError) else str(error)
-                yield Item("", said, {})
+            except ValueError as error:
+                yield Item("", f"no JSON: {error}", {})
+                continue
+            yield self.item(value)
+
+    def item(self, value: Any) -> Item:
+        """What an object holds, or a text."""
+        try:
+            return self._item(value)
+        except Unreadable as error:
+            return Item("", str(error), {})
 
     def _item(self, value: Any) -> Item:
         if isinstance(value, str):
@@ -120,11 +142,14 @@ class _Jsonl(Form):
             return Item("", "expected an object or a text", {})
         places = self.places([*value])
         kept = {key: own for key, own in value.items() if self.output or key not in places}
-        cells = [value[str(place)] for place in places]
-        for place, cell in zip(places, cells, strict=True):
-            if not isinstance(cell, str):
-                return Item("", f"{place!r} is no text", kept)
-        return Item(f" {BETWEEN} ".join(cells), "", kept)
+        named = dict(zip(self.inputs, places, strict=False))
+        several = len(places) == len(self.inputs)  # else all inputs are one text
+        lists = [name for name in named if several and self.fields[name].lists]
+        cells, wrong = cells_of(value, named, lists)
+        if wrong:
+            return Item("", wrong, kept)
+        texts = [c if isinstance(c, str) else self.fields[n].listed(c) for n, c in cells.items()]
+        return Item(f" {BETWEEN} ".join(texts), "", kept)
 
     def written(self, item: Item, found: Prediction | None) -> str:
         if not self.output:
@@ -133,11 +158,15 @@ class _Jsonl(Form):
         return json.dumps(plain_value({self.output: "", **item.kept, **told}), ensure_ascii=False)
 
 
-class _Tsv(Form):
+class _Cells(Form):
     """Rows under a heading line; the output is one more column, or takes the place of one.
 
     Where all columns are numbers, there is no heading line.
     """
+
+    def divided(self, lines: Iterator[Line]) -> tuple[Dialect, Iterator[Line]]:
+        """How cells are divided, and the lines from the first on."""
+        return TSV, lines
 
     def items(self, lines: Iterator[Line]) -> Iterator[Item]:
         known: list[str] = []
@@ -145,23 +174,27 @@ class _Tsv(Form):
         at: int | None = None
         named = self.columns.values() or [self.usual.get(name, name) for name in self.inputs]
         counted = all(isinstance(column, int) for column in named)
-        for line in lines:
-            cells = line.text.split("\t")
+        dialect, lines = self.divided(lines)
+        for _, cells, what, detail in records(lines, dialect):
+            refused = what and f"{what} ({detail})" if detail else what
             if not places:
-                if line.refused:
-                    raise Unreadable(f"its first line is refused: {line.refused}")
+                if refused:
+                    raise Unreadable(f"its first line is refused: {refused}")
                 given = self.places(cells, counted)
                 places = [p - 1 if isinstance(p, int) else cells.index(p) for p in given]
                 known = cells
                 at = self._place(known, counted)
                 if not counted:
-                    yield Item("", "", cells, True, at)
+                    yield Item("", "", cells, True, at, dialect)
                     continue
-            if line.refused or len(cells) != len(known):
+            more = any(cell.strip() for cell in cells[len(known) :])
+            if refused or more or len(cells) <= max(places):
                 wrong = f"it has {len(cells)} of {len(known)} columns"
-                yield Item("", line.refused or wrong, cells, False, at)
+                yield Item("", refused or wrong, cells, False, at, dialect)
                 continue
-            yield Item(f" {BETWEEN} ".join(cells[p] for p in places), "", cells, False, at)
+            cells = [*cells, *[""] * (len(known) - len(cells))][: len(known)]
+            text = f" {BETWEEN} ".join(cells[p] for p in places)
+            yield Item(text, "", cells, False, at, dialect)
 
     def _place(self, known: Sequence[str], counted: bool) -> int | None:
         """The column that outputs take; None where it is a new one."""
@@ -177,11 +210,22 @@ class _Tsv(Form):
     def written(self, item: Item, found: Prediction | None) -> str:
         cells = [*item.kept]
         text = (self.output or "output") if item.heading else _text(found, self.align)
+        text = text if item.dialect.quote else text.replace("\t", " ")
         if item.at is None:
-            cells.append(text.replace("\t", " "))
+            cells.append(text)
         elif found and not found.refused:
-            cells[item.at] = text.replace("\t", " ")
-        return "\t".join(cells)
+            cells[item.at] = text
+        return written(cells, item.dialect)
+
+
+class _Csv(_Cells):
+    """As TSV, with the delimiter and the quotes that the file has."""
+
+    def divided(self, lines: Iterator[Line]) -> tuple[Dialect, Iterator[Line]]:
+        """What the first lines tell."""
+        first = list(islice(lines, SAMPLE))
+        found = detected([line.text for line in first if not line.refused], self.dialect)
+        return found, chain(first, lines)
 
 
 def form_of(
@@ -193,19 +237,21 @@ def form_of(
     as_json: bool,
     align: bool,
     output: str = "",
+    fields: Mapping[str, Field] | None = None,
 ) -> Form:
-    """How the lines of a shard are read and written.
+    """How the rows of a file of inputs are read and written.
 
     Args:
-        kind: `text`, `jsonl` or `tsv`.
+        kind: `text`, `jsonl`, `json`, `tsv` or `csv`.
         config: of the model folder.
+        fields: of a loaded model; those of the task where not given.
 
     Raises:
         RequestError: an input of the task is several lines, or lines of text should have columns.
     """
     inputs = sides(task.fields())[0]
     usual = {**task.columns, **config.get("data", {}).get("columns", {})}
-    made = {JSONL: _Jsonl, TSV: _Tsv}.get(kind, Form)
+    made = {"jsonl": _Objects, "json": _Objects, "tsv": _Cells, "csv": _Csv}.get(kind, Form)
     if made is Form and type(task).join is not Task.join:
         raise RequestError(
             f"an input of the task {task.name} is several lines; expected JSON lines, each with "
@@ -215,7 +261,8 @@ def form_of(
         raise RequestError(
             f"--output-column {output}: lines of text have no columns; expected JSON lines or TSV"
         )
-    return made(inputs, columns, usual, as_json, align, output)
+    dialect = dict(config.get("data", {}).get("csv") or {})
+    return made(inputs, columns, usual, as_json, align, output, fields or task.fields(), dialect)
 
 
 def _text(found: Prediction | None, align: bool) -> str:
@@ -237,7 +284,16 @@ def _object(kept: Mapping[str, Any], item: Item, found: Prediction | None) -> st
     return json.dumps(plain_value(whole), ensure_ascii=False)
 
 
-JSONL, TSV, TEXT = "jsonl", "tsv", "text"
+TEXT = "text"
+"""Lines of text, an input each."""
 
 
-FORMS = {".jsonl": JSONL, ".ndjson": JSONL, ".tsv": TSV}
+def kind_of(path: str | Path) -> str:
+    """What a file of inputs has: `TEXT`, or the name of a format.
+
+    Example:
+        >>> kind_of("a.txt"), kind_of("a.csv.gz"), kind_of("corpus.de")
+        ('text', 'csv', 'text')
+    """
+    found = format_of(path, {".txt": TEXT})
+    return TEXT if found == "moses" or str(path) == "-" else found

@@ -98,9 +98,10 @@ def test_a_data_file_comes_back_with_predicted_tags(trained, tmp_path, capsys):
     given = ["--columns", "text=1,pos=2,tags=3"]
     run(capsys, "predict", folder, "-i", str(source), "--into", str(target), *given)
     assert target.read_text() == "Dr X B-PER\nBo Y I-PER\nmet Y O\n\nsaw Y O\n"
+    (tmp_path / "in.txt").write_text("Dr Bo met\n")
     for wrong, said in (
         (["-i", "-", "--into", str(target)], "expected --input with the data file"),
-        (["-i", str(source), *given], "expected --into"),
+        (["-i", str(tmp_path / "in.txt"), *given], "expected --into"),
     ):
         done = run(capsys, "predict", folder, *wrong)
         assert done.code == 2

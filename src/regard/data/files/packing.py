@@ -1,5 +1,6 @@
 """Files of lines, plain or compressed: `.gz` and `.zst`."""
 
+import codecs
 import gzip
 import io
 import stat
@@ -9,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from importlib import import_module
-from io import BufferedIOBase, BufferedReader, BytesIO, FileIO
+from io import BufferedIOBase, BufferedReader, FileIO
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -21,12 +22,14 @@ __all__ = [
     "PACKED",
     "SMALL",
     "Unreadable",
+    "as_utf8",
     "check",
     "reading",
     "regular",
     "unpacked",
     "unreadable",
     "whole_bytes",
+    "whole_text",
     "writing",
     "zstd",
 ]
@@ -68,7 +71,14 @@ def reading(path: Path, suffix: str) -> Iterator["_Careful"]:
             file = stack.enter_context(gzip.GzipFile(fileobj=raw))
         elif suffix == ".zst":
             file = stack.enter_context(unpacked(raw))
-        yield _Careful(file)
+        yield _Careful(_in_utf8(file))
+
+
+def _in_utf8(file: Any) -> Any:
+    try:
+        return as_utf8(file)
+    except (OSError, EOFError, zlib.error) as error:
+        raise unreadable(error) from error
 
 
 class _Careful:
@@ -207,26 +217,39 @@ to 1,032 times."""
 
 
 def whole_bytes(path: str | Path) -> bytes:
-    """The bytes of a file that is read at once, unzipped where it is gzip.
+    """The bytes of a file that is read at once, unpacked where it is packed.
 
     Raises:
-        RequestError: no such file, a damaged gzip file, or one that would fill the memory.
+        RequestError: no such file, a damaged one, or one that would fill the memory.
     """
-    raw = regular(path).read_bytes()
-    if raw[:2] != b"\x1f\x8b":
-        return raw
-    most = max(SMALL, INFLATED * len(raw))
+    size = regular(path).stat().st_size
+    most = max(SMALL, INFLATED * size)
     try:
-        with gzip.GzipFile(fileobj=BytesIO(raw)) as zipped:
-            found = zipped.read(most + 1)
-    except (OSError, EOFError, zlib.error) as error:
+        with open(path, "rb") as raw, _unpacked(raw) as file:
+            found: bytes = raw.read() if file is raw else file.read(most + 1)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise RequestError(f"{path}: damaged gzip file: {error}") from error
+    except OSError as error:
+        raise RequestError(f"{path}: damaged file: {error}") from error
     if len(found) > most:
         raise RequestError(
-            f"{path}: this gzip file of {len(raw):,} bytes unpacks to more than {most:,}; "
-            "unpack it yourself if that is meant"
+            f"{path}: this packed file of {size:,} bytes unpacks to more than {most:,}; unpack it "
+            "yourself if that is meant"
         )
     return found
+
+
+def whole_text(path: str | Path) -> str:
+    """The text of a file that is read at once, in UTF-8, or in UTF-16 with a byte-order mark.
+
+    Raises:
+        RequestError: as `whole_bytes`; or it is in neither.
+    """
+    raw = whole_bytes(path)
+    try:
+        return raw.decode("utf-16" if raw[:2] in _UTF16 else "utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise RequestError(f"{path}: damaged or not UTF-8: {error}") from error
 
 
 def regular(path: str | Path) -> Path:
@@ -258,16 +281,61 @@ _KINDS = {
 }
 
 
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+"""The byte-order marks of UTF-16, which spreadsheets write."""
+
+
+class _AsUtf8(io.RawIOBase):
+    """A file in UTF-16 as UTF-8; what is broken becomes bytes that are no UTF-8 either."""
+
+    def __init__(self, raw: Any) -> None:
+        self.raw, self.ready = raw, b""
+        self.decoder = codecs.getincrementaldecoder("utf-16")("surrogatepass")
+
+    def readable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        if not self.closed:
+            self.raw.close()
+        super().close()
+
+    def readinto(self, buffer: Any) -> int:
+        while not self.ready:
+            data = self.raw.read(SIZE)
+            try:
+                text = self.decoder.decode(data, final=not data)
+            except UnicodeDecodeError as error:
+                raise OSError(f"not UTF-16: {error.reason}") from None
+            self.ready = text.encode("utf-8", "surrogatepass")
+            if not data:
+                break
+        count = min(len(buffer), len(self.ready))
+        buffer[:count], self.ready = self.ready[:count], self.ready[count:]
+        return count
+
+
+def as_utf8(file: Any) -> Any:
+    """A binary file with a `peek`; in UTF-8 where its first bytes say UTF-16."""
+    if file.peek(2)[:2] in _UTF16:
+        return io.BufferedReader(_AsUtf8(file), SIZE)
+    return file
+
+
 def _opened(path: str | Path) -> BufferedIOBase:
-    """A binary file; unpacked if its first bytes say gzip or Zstandard, whatever its name."""
+    """A binary file, unpacked if its first bytes say gzip or Zstandard, in UTF-8 if UTF-16."""
     if str(path) != "-":
         regular(path)
     raw = sys.stdin.buffer if str(path) == "-" else open(path, "rb")  # noqa: SIM115
-    file = cast(BufferedReader, raw)
+    unpacked_file: BufferedIOBase = as_utf8(_unpacked(cast(BufferedReader, raw)))
+    return unpacked_file
+
+
+def _unpacked(file: BufferedReader) -> Any:
     if file.peek(2)[:2] == b"\x1f\x8b":
         zipped = gzip.GzipFile(fileobj=file)
         zipped.myfileobj = cast(FileIO, file)  # closed with it
-        return zipped
+        return zipped  # its `peek` reads from the first block
     if file.peek(4)[:4] == MAGIC:
         return unpacked(file)
     return file

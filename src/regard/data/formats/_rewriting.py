@@ -1,10 +1,11 @@
 """A file copied with some of its lines changed."""
 
-import gzip
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from regard.data.files.lines import raw_lines
+from regard.data.files.packing import writing
+from regard.data.files.registry import packing_of
 from regard.data.formats._column_blocks import Edit
 from regard.errors import RequestError, nearest
 from regard.system.files import replace_file
@@ -37,12 +38,9 @@ def rewritten(
             yield from changed.items()
 
     def write(path: Path) -> None:
-        with open(path, "wb") as plain:
-            if target.suffix == ".gz":
-                with gzip.GzipFile("", "wb", fileobj=plain, mtime=0) as zipped:
-                    zipped.writelines(_copied(source, changes()))
-            else:
-                plain.writelines(_copied(source, changes()))
+        with writing(path, packing_of(target)) as file:
+            for line in _copied(source, changes()):
+                file.write(line)
         if missing := sorted(set(wanted) - met):
             raise RequestError(
                 f"{source}:{missing[0]}: there is a prediction for this line, but no row: "

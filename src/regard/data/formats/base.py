@@ -1,24 +1,11 @@
-"""A row as every reader of a format gives it, and checks that readers share."""
+"""Checks that readers of formats share."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from regard.data.files.row import Column
 from regard.errors import RequestError, nearest
 
-__all__ = ["Column", "Row", "check_columns", "whole_number"]
-
-
-Column = str | int
-"""The name of a column, or its number counted from 1."""
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One example as read: its fields, and where it stands."""
-
-    fields: dict[str, str]
-    file: str
-    line: int
+__all__ = ["check_columns", "whole_number"]
 
 
 def check_columns(what: str, columns: Mapping[str, Column], known: Sequence[str]) -> None:

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from regard.data.files.lines import lines
-from regard.data.formats.base import Column, Row, check_columns
+from regard.data.files.row import Column, Row
+from regard.data.formats.base import check_columns
 from regard.data.problems import Problems
 from regard.errors import RequestError
 

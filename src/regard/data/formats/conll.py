@@ -15,6 +15,7 @@ its third. Source: Tjong Kim Sang and De Meulder (2003).
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from regard.data.files.row import Column, Row
 from regard.data.formats._column_blocks import (
     Edit,
     Word,
@@ -24,7 +25,6 @@ from regard.data.formats._column_blocks import (
     uneven,
     without_comments,
 )
-from regard.data.formats.base import Column, Row
 from regard.data.problems import Problems
 from regard.errors import RequestError, nearest
 

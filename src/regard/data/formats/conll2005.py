@@ -25,6 +25,7 @@ from pathlib import Path
 
 from regard.data.annotations.bracket_columns import flat, phrases_of, start_end_of
 from regard.data.annotations.tag_schemes import lenient_spans, tags_of
+from regard.data.files.row import Column, Row
 from regard.data.formats._column_blocks import (
     Edit,
     Word,
@@ -35,7 +36,7 @@ from regard.data.formats._column_blocks import (
     with_cells,
     without_comments,
 )
-from regard.data.formats.base import Column, Row, check_columns
+from regard.data.formats.base import check_columns
 from regard.data.problems import Problems
 from regard.errors import RequestError
 

@@ -16,8 +16,9 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from regard.data.files.row import Column, Row
 from regard.data.formats._column_blocks import Edit, Word, blocks, edit_of, joined, uneven
-from regard.data.formats.base import Column, Row, check_columns
+from regard.data.formats.base import check_columns
 from regard.data.problems import Problems
 from regard.errors import RequestError
 

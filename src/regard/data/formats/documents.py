@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from regard.data.annotations.documents import RelationDocument, as_line, from_json
 from regard.data.files import records
+from regard.data.files.registry import format_of
 from regard.data.formats import bioc, pubtator
 from regard.data.problems import Problems
 from regard.errors import RequestError, nearest
@@ -41,12 +42,12 @@ WRITERS: Mapping[str, Callable[[Sequence[RelationDocument]], str]] = {
     "bioc": bioc.written,
     "jsonl": lambda found: "".join(as_line(one) + "\n" for one in found),
 }
-_ENDINGS = {".xml": "bioc", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 
 
 def documents_format(path: str | Path) -> str:
-    """The format that a file's name tells: `.xml` BioC, `.jsonl`; else PubTator."""
-    return _ENDINGS.get(Path(str(path).removesuffix(".gz")).suffix.lower(), "pubtator")
+    """The format that a file's name tells, packed or not: `.xml` BioC, `.jsonl`; else PubTator."""
+    found = format_of(path, {".xml": "bioc"})
+    return found if found in READERS else "pubtator"
 
 
 def read(

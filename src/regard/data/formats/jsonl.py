@@ -2,18 +2,18 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from types import MappingProxyType
+from typing import Any
 
 from regard.data.files.lines import lines
-from regard.data.files.records import objects
-from regard.data.formats.base import Column, Row
+from regard.data.files.records import cells_of, objects
+from regard.data.files.row import Column, Row
 from regard.data.problems import Problems
 from regard.errors import RequestError, nearest
 from regard.system.plain_json import read_json
 
-__all__ = ["edits", "read"]
+__all__ = ["edits", "read", "rows_of"]
 
 
 def read(
@@ -22,32 +22,37 @@ def read(
     *,
     header: bool = True,
     problems: Problems,
-    lists: Mapping[str, str] = MappingProxyType({}),
+    lists: Collection[str] = (),
 ) -> Iterator[Row]:
-    """Read a JSONL file; `header` has no meaning here. See `formats.read`.
+    """Read a JSONL file; `header` has no meaning here. See `registry.read`.
 
     A key that no line has is an error of the request, not of the lines.
     """
     if isinstance(path, Mapping):
         raise RequestError("a JSONL file is one file with keys; two files are format: moses")
-    file = str(path)
-    found: set[str] = set()  # fields met at least once
+    yield from rows_of(str(path), objects(path, problems), columns, lists, problems)
+    problems.report(str(path))
+
+
+def rows_of(
+    file: str,
+    found: Iterator[tuple[int, dict[str, Any]]],
+    columns: Mapping[str, Column],
+    lists: Collection[str],
+    problems: Problems,
+) -> Iterator[Row]:
+    """The rows of objects with their numbers; see `read`."""
+    met: set[str] = set()  # fields whose key is there at least once
     keys: dict[str, None] = {}  # keys met, in order
-    for number, value in objects(path, problems):
+    for number, value in found:
         keys.update(dict.fromkeys(value))
-        there = {f: value[str(c)] for f, c in columns.items() if str(c) in value}
-        for field, between in lists.items():
-            if isinstance(own := there.get(field), list) and all(map(_is_text, own)):
-                there[field] = between.join(map(str, own))
-        found.update(there)
-        wrong = [f for f in columns if not _is_text(there.get(f))]
+        met.update(f for f, column in columns.items() if str(column) in value)
+        cells, wrong = cells_of(value, columns, lists)
         if wrong:
-            names = ", ".join(repr(str(columns[f])) for f in wrong)
-            problems.add(file, number, "lacks a column", f"no text at {names}")
+            problems.add(file, number, "lacks a column", wrong)
         else:
-            yield Row({f: str(v) for f, v in there.items()}, file, number)
-    problems.report(file)
-    missing = [f for f in columns if f not in found]
+            yield Row(cells, file, number)
+    missing = [f for f in columns if f not in met]
     if missing and keys:
         column = str(columns[missing[0]])
         names = ", ".join(repr(key) for key in keys)
@@ -104,7 +109,3 @@ def _with_value(text: str, key: str, value: str | list[str]) -> str:
 def _behind(pattern: re.Pattern[str], text: str, at: int) -> int:
     match = pattern.match(text, at)
     return match.end() if match else at
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, (str, int, float)) and not isinstance(value, bool)

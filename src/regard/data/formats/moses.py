@@ -5,7 +5,9 @@ from itertools import zip_longest
 from pathlib import Path
 
 from regard.data.files.lines import lines
-from regard.data.formats.base import Column, Row
+from regard.data.files.packing import PACKED
+from regard.data.files.registry import unpacked_name
+from regard.data.files.row import Column, Row
 from regard.data.problems import Problems
 from regard.errors import RequestError
 
@@ -59,9 +61,9 @@ def files(
             raise RequestError(f"no file is named for {missing[0]!r}; named: {', '.join(path)}")
         return {field: path[field] for field in columns}
     found: dict[str, str | Path] = {}
-    base = str(path).removesuffix(".gz").removesuffix(".zst")
+    base = unpacked_name(path)
     for field, column in columns.items():
-        tried = [Path(f"{base}.{column}{packed}") for packed in ("", ".gz", ".zst")]
+        tried = [Path(f"{base}.{column}{packed}") for packed in ("", *PACKED)]
         there = [p for p in tried if p.is_file()]
         if not there:
             raise RequestError(

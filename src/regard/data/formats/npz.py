@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from regard.data.files.npz import IMAGES, arrays
 from regard.data.files.packing import regular
-from regard.data.formats.base import Column, Row, check_columns
+from regard.data.files.row import Column, Row
+from regard.data.formats.base import check_columns
 from regard.data.problems import Problems
 from regard.errors import RequestError
 

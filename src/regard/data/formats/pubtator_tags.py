@@ -24,9 +24,10 @@ from pathlib import Path
 
 from regard.data.annotations.documents import Mention, RelationDocument
 from regard.data.annotations.tag_schemes import TagSpan, lenient_spans, tags_of
+from regard.data.files.row import Column, Row
 from regard.data.formats import pubtator
 from regard.data.formats._column_blocks import Edit, tags_for
-from regard.data.formats.base import Column, Row, check_columns
+from regard.data.formats.base import check_columns
 from regard.data.problems import Problems
 from regard.data.text.tokenizer import word_places
 from regard.errors import RequestError

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from regard.data.files.packing import whole_bytes
-from regard.data.formats.base import Column, Row, check_columns
+from regard.data.files.records import whole_json
+from regard.data.files.row import Column, Row
+from regard.data.formats.base import check_columns
 from regard.data.problems import Problems
 from regard.errors import RequestError
-from regard.system.plain_json import read_json
 
 __all__ = ["COLUMNS", "read"]
 
@@ -39,7 +39,7 @@ def read(
         raise RequestError("a SQuAD file is one file; two files are format: moses")
     check_columns("SQuAD files", columns, COLUMNS)
     file, number = str(path), 0
-    for title, context, asked in _questions(file, _json(path, problems)):
+    for title, context, asked in _questions(file, whole_json(path)):
         number += 1
         fields, why = _fields(title, context, asked)
         if why:
@@ -47,18 +47,6 @@ def read(
             continue
         yield Row({field: fields[str(column)] for field, column in columns.items()}, file, number)
     problems.report(f"{file}:question")
-
-
-def _json(path: str | Path, problems: Problems) -> Any:
-
-    try:
-        text = whole_bytes(path).decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise RequestError(f"{path}: damaged or not UTF-8: {error}") from error
-    try:
-        return read_json(text)
-    except ValueError as error:
-        raise RequestError(f"{path} is not JSON: {error}") from error
 
 
 def _questions(file: str, found: Any) -> Iterator[tuple[str, Any, Any]]:

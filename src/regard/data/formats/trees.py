@@ -15,7 +15,8 @@ from pathlib import Path
 
 from regard.data.annotations.trees import Tree, cleaned
 from regard.data.files.lines import LONGEST, lines
-from regard.data.formats.base import Column, Row, check_columns
+from regard.data.files.row import Column, Row
+from regard.data.formats.base import check_columns
 from regard.data.problems import Problems
 from regard.errors import RequestError
 

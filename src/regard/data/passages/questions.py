@@ -13,9 +13,9 @@ import numpy as np
 import regex
 from numpy.typing import NDArray
 
-from regard.data import formats
+from regard.data.files import registry
 from regard.data.files.records import objects
-from regard.data.formats.base import Row
+from regard.data.files.row import Row
 from regard.data.formats.cbt import BLANK
 from regard.data.problems import Problems
 from regard.data.text.normal_form import Composed, composed
@@ -31,7 +31,7 @@ FIELDS = {"cbt": ("document", "query", "answer", "candidates"),
 """What is read from each format."""
 
 _NEEDED = ("document", "query")
-_ENDINGS = {".txt": "cbt", ".json": "squad", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+_ENDINGS = {".txt": "cbt", ".json": "squad"}
 _WORD = regex.compile(rf"(?:{LETTER}|_)+(?:(?:{INNER}|-)(?:{LETTER}|_)+)*|\S\p{{M}}*")
 _NUMBERED = re.compile(r"\d+ ")
 APART = "|||"
@@ -82,16 +82,18 @@ class Question:
 
 
 def format_of(path: str | Path) -> str:
-    """The format that a file's name tells: `.txt` CBT, `.json` SQuAD, `.jsonl` (`.gz` of each).
+    """The format that a file's name tells: `.txt` CBT, `.json` SQuAD, `.jsonl`; packed or not.
 
     Raises:
         RequestError: another ending.
     """
-    ending = Path(str(path).removesuffix(".gz")).suffix.lower()
-    if ending not in _ENDINGS:
-        known = ", ".join(f"{e} ({f})" for e, f in _ENDINGS.items())
-        raise RequestError(f"{path}: no format for reading has this ending; expected {known}")
-    return _ENDINGS[ending]
+    found = registry.format_of(path, _ENDINGS)
+    if found not in FIELDS:
+        raise RequestError(
+            f"{path}: no format for reading has this ending; expected .txt (cbt), .json (squad) or "
+            ".jsonl"
+        )
+    return found
 
 
 def read(
@@ -110,7 +112,7 @@ def read(
     if chosen == "jsonl":
         rows = _jsonl(path, named, problems)
     else:
-        rows = formats.read(path, named, chosen, problems=problems)
+        rows = registry.read(path, named, chosen, problems=problems)
     for row in rows:
         try:
             yield question(

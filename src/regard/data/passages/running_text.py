@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data import formats
+from regard.data.files import registry
 from regard.data.files.lines import lines as plain
 from regard.data.problems import Problems
 from regard.data.text.normal_form import composed
@@ -20,7 +20,7 @@ from regard.protocols import EOS
 
 __all__ = ["FORMATS", "Line", "RunningText", "encode", "format_of", "lines", "vocabulary"]
 
-FORMATS = {"text": "", "jsonl": "text", "tsv": "text", "trees": "words"}
+FORMATS = {"text": "", **dict.fromkeys(("jsonl", "json", "tsv", "csv"), "text"), "trees": "words"}
 """What running text can be in, and the column it is in unless told otherwise."""
 
 AT_ONCE = 1 << 14
@@ -49,9 +49,8 @@ class RunningText:
 
 def format_of(path: str | Path) -> str:
     """The format that a file's name tells: rows or trees, and plain text where it tells nothing."""
-    found = formats.format_of(path)
-    name = formats.unpacked_name(path)
-    return found if found in FORMATS and not name.endswith((".txt", "-")) else "text"
+    found = registry.format_of(path, {".txt": "text"})
+    return found if found in FORMATS and str(path) != "-" else "text"
 
 
 def lines(
@@ -83,7 +82,7 @@ def lines(
         found = plain(path, problems)
     else:
         where = {"text": column or FORMATS[chosen]}
-        rows = formats.read(path, where, chosen, header, problems)
+        rows = registry.read(path, where, chosen, header, problems)
         found = ((row.line, row.fields["text"]) for row in rows)
     for number, text in islice(found, limit):
         for line in (text or "").split("\n"):

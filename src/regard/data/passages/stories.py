@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data import formats, sources
+from regard.data import sources
+from regard.data.files import registry
 from regard.data.problems import Problems
 from regard.data.text.normal_form import composed
 from regard.errors import RequestError
@@ -148,11 +149,10 @@ def read(
     file: Path, task: str, columns: Mapping[str, str], form: str | None, problems: Problems
 ) -> Iterator[StoryQuestion]:
     """The questions of a file: bAbI text, or rows with `story`, `question` and `answer`."""
-    plain = file.name.removesuffix(".gz").endswith(".txt")
-    form = form or ("babi" if plain else formats.format_of(file))
+    form = form or registry.format_of(file, {".txt": "babi"})
     is_babi = form == "babi"
     wanted = dict(columns) | ({"number": "number"} if is_babi else {})
-    for row in formats.read(file, wanted, form, True, problems):
+    for row in registry.read(file, wanted, form, True, problems):
         f = row.fields
         facts = f["story"].split("\n") if is_babi else sentences(f["story"])
         number = f.get("number", str(row.line))

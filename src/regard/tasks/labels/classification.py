@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from regard.fields.label import labels_in
 from regard.metrics import (
     Score,
     accuracy,
@@ -67,14 +68,10 @@ def label_kind_scores(
         return label_scores(predictions, right)
     found = {"accuracy": accuracy(said, right)}
     if labels == "several":
-        return {**found, "micro_f1": micro_f1(*([_names(t) for t in s] for s in (said, right)))}
+        return {**found, "micro_f1": micro_f1(*([labels_in(t) for t in s] for s in (said, right)))}
     outputs, references = ([_number(t) for t in side] for side in (said, right))
     mse = mean_squared_error(outputs, references)
     return {**found, "mse": mse, "spearman": spearman(outputs, references)}
-
-
-def _names(cell: str) -> list[str]:
-    return [name for name in cell.split(",") if name]
 
 
 def _number(text: str) -> float:
