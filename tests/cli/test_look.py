@@ -113,6 +113,7 @@ def test_a_step_pieces_and_a_given_output(capsys, folder):
         (["--kind", "crosss"], "did you mean 'cross'"),
         (["--target", " "], "target is empty"),
         (["-o", "x.png", "--width", "wide"], "got 'wide'"),
+        (["-o", "x.png", "--width", "nan"], "expected 1 to 100 inches, got nan"),
     ],
 )
 def test_wrong_requests_exit_with_2(words, said, capsys, layered, tmp_path, monkeypatch):

@@ -45,6 +45,7 @@ def test_two_folders_on_one_file(capsys, folders, test_file):
     scores = [scored(loading.load(folder), test_file).scores for folder in folders]
     assert [s["system"] for s in found["systems"]] == folders
     assert found["examples"] == 4
+    assert "test examples only" in found["covers"]
     for name, told in found["systems"][1]["metrics"].items():
         assert told["value"] == pytest.approx(scores[1][name].value)
         true = paired(scores[0][name].sums, scores[1][name].sums, samples=50)
@@ -61,6 +62,7 @@ def test_the_table_and_one_metric(capsys, folders, test_file):
     assert first.startswith(f"| {folders[0]} |")
     assert "(p " in second
     assert "(p " not in first
+    assert "cover the choice of test examples only, not the randomness of training" in ran.out
 
 
 def test_a_folder_of_seeds_is_one_system(capsys, tmp_path, folders, test_file):

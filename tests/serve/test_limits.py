@@ -118,6 +118,7 @@ def test_too_wide_or_too_long(small):
         ({"inputs": "a", "decode": {"length_penalty": -1}}, "length_penalty"),
         ({"inputs": ["a", "b"], "prefix": ["a"]}, "prefix"),
         ({"inputs": "a", "force_words": ["\u2603"]}, "force_words"),
+        ({"inputs": "a", "prefix": "\u2603"}, "prefix: the model cannot write"),
         ({"inputs": "a", "force_words": "a"}, "force_words"),
         ({"inputs": "a", "model": 3}, "model"),
         ([], "the body"),

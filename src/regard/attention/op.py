@@ -94,7 +94,8 @@ def attend(
     if mask is not None:
         mask = as_mask(mask)
     try:
-        if key.shape[-2] != value.shape[-2]:
+        queries, keys = query.shape[-2], key.shape[-2]
+        if value is not key and keys != value.shape[-2]:
             raise RequestError(
                 f"attend expected a value for each key, got keys {tuple(key.shape)} "
                 f"and values {tuple(value.shape)}"
@@ -103,9 +104,9 @@ def attend(
             _refuse_dtypes(query, key)
         check(score, select, read, position, carry)
         if mask is not None:
-            mask.check_shape(query.shape[-2], key.shape[-2])
+            mask.check_shape(queries, keys)
         if at is None:
-            at = key.shape[-2] - query.shape[-2]
+            at = keys - queries
         elif type(at) is not int:
             _check_position(at)
         if turned is not None:
@@ -113,9 +114,9 @@ def attend(
                 raise turned_otherwise(turned, position)
             query, position = turned.turn(query, at), None
         elif position is not None and turns_only(position):
-            keys = score.prepare(key) if prepared is None else prepared
-            query, prepared = position.before(query, keys, at=at)
-            key = prepared if keys is key else key  # as in a memory
+            ready = score.prepare(key) if prepared is None else prepared
+            query, prepared = position.before(query, ready, at=at)
+            key = prepared if ready is key else key  # as in a memory
             position = None
         call = Call(
             score, select, read, position, mask, carry,

@@ -133,8 +133,15 @@ class Record:
         return "hypothesis" not in self.axes
 
     def within(self, scope: Mapping[str, int]) -> "Record":
-        """The calls of one turn of a loop: `within({"hop": 2})`."""
+        """The calls of one turn of a loop: `within({"hop": 2})`; turns are counted from 1.
+
+        Raises:
+            RequestError: there was no such turn.
+        """
         inside = [all(own.get(loop) == turn for loop, turn in scope.items()) for own in self.scopes]
+        if not any(inside) and self.scopes:
+            turns = ", ".join(str(own) for own in {str(own): own for own in self.scopes}.values())
+            raise RequestError(f"{self.title}: no call within {dict(scope)}; there are {turns}")
 
         def some(whole: list[Any]) -> list[Any]:
             return [one for one, there in zip(whole, inside, strict=False) if there]

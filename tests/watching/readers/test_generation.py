@@ -1,10 +1,12 @@
 """Watched `generate` equals one eager pass over what it returned, however it was written."""
 
+import numpy as np
 import pytest
 import torch
 
 import regard
 from regard.errors import RequestError
+from regard.watching.readers.generation import GenerationRun, ModelCall
 
 transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -260,3 +262,18 @@ def test_however_weights_are_kept(options, tmp_path):
     one, other = seen.view(row=1).maps[1], plain.view(row=1).maps[1]
     assert one.shape == other.shape
     assert abs(one.weights - other.weights).max() < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("tail", "whole"), [([9, 2, 0, 0], True), ([9, 2], True), ([9, 8, 7], False)]
+)
+def test_a_run_whose_tokens_were_read_in_part_is_refused(tail, whole):
+    """What ends a sequence or fills it up need not be read; all else was read by somebody."""
+    run = GenerationRun(1, ends=(2, 0))
+    run.readings += [ModelCall(np.array([[5, 6, 7]]), 0), ModelCall(np.array([[5, 6, 7, 9]]), 3)]
+    run.end(np.array([[5, 6, 7, *tail]]))
+    if whole:
+        assert run.path(0) == [(0, 0)] * 3 + [(1, 0)]
+    else:
+        with pytest.raises(RequestError, match="no call that it prepared read token 5 of 6"):
+            run.path(0)

@@ -52,17 +52,24 @@ class Sdpa:
 
     def run(self, call: Call) -> Attended:
         """Reshape to (N, H, ·, D), fold the scale in, call the fused kernel."""
-        query, key, scale = cast(DotLike, call.score).as_dot(call.tensors[0], call.keys)
-        value = call.tensors[2]
-        if query.dtype != value.dtype:
-            dtype = torch.promote_types(query.dtype, value.dtype)
-            query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
+        given, raw, value = call.tensors
+        prepared = call.prepared
+        query, key, scale = cast(DotLike, call.score).as_dot(
+            given, call.score.prepare(raw) if prepared is None else prepared
+        )
+        dtype = value.dtype
+        if query.dtype != dtype:
+            both = torch.promote_types(query.dtype, dtype)
+            query, key, value = query.to(both), key.to(both), value.to(both)
         assert isinstance(call.select, Softmax)
         assert isinstance(call.read, WeightedSum)
-        batch = query.shape[:-2]
-        if batch != key.shape[:-2]:
-            batch = torch.broadcast_shapes(batch, key.shape[:-2])
-        queries, keys = query.shape[-2], key.shape[-2]
+        # Each look at a shape costs half a microsecond; a small call takes thirty.
+        of_query, of_key, of_value = query.shape, key.shape, value.shape
+        batch = of_query[:-2]
+        four = len(of_query) == 4 and batch == of_key[:-2] == of_value[:-2]
+        if not four and batch != of_key[:-2]:
+            batch = torch.broadcast_shapes(batch, of_key[:-2])
+        queries, keys = of_query[-2], of_key[-2]
         causal, mask = False, None
         if call.mask is not None:
             # SDPA's own causal flag is aligned at the top left, ours at the position `at`.
@@ -76,8 +83,8 @@ class Sdpa:
                 mask = call.mask.dense(queries, keys, at=call.at, device=query.device)
                 mask = _as_four(mask, batch)
         rate = call.read.dropout if call.read.training else 0.0
-        width = value.shape[-1]
-        if width != query.shape[-1] and not rate and queries * keys >= PAIRS:
+        width = of_value[-1]
+        if width != of_query[-1] and not rate and queries * keys >= PAIRS:
             query, key, value = _even(query, key, value)
         kernel = _plain if rate and query.device.type == "cpu" else F.scaled_dot_product_attention
         low = _slow_backward(query, key, value)
@@ -85,10 +92,12 @@ class Sdpa:
         low |= type(call.score) is NegativeSquaredEuclidean and torch.is_autocast_enabled(
             query.device.type
         )
+        if not four:
+            query, key, value = _as_four(query, batch), _as_four(key, batch), _as_four(value, batch)
         context = (partial(_in_fp32, kernel) if low else kernel)(
-            _as_four(query, batch),
-            _as_four(key, batch),
-            _as_four(value, batch),
+            query,
+            key,
+            value,
             attn_mask=mask,
             dropout_p=rate,
             is_causal=causal,
@@ -98,7 +107,6 @@ class Sdpa:
             eager.differentiable(context)
         if width != value.shape[-1]:
             context = context[..., :width]
-        dtype = call.tensors[2].dtype
         if context.dtype != dtype:
             context = context.to(dtype)
         return Attended(context if len(batch) == 2 else context.reshape(*batch, queries, width))

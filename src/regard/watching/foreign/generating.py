@@ -113,7 +113,7 @@ class Generating:
     def _begin(self, module: nn.Module, args: Any, kwargs: Mapping[str, Any]) -> None:
         try:
             nested = any(own is module for own, _ in self._runs)  # it drafts for itself
-            run = None if nested else GenerationRun(_batch(args, kwargs))
+            run = None if nested else GenerationRun(_batch(args, kwargs), _ends(module, kwargs))
         except Exception as error:
             self._failed(error)
             run = None
@@ -167,6 +167,16 @@ def _batch(args: Any, kwargs: Mapping[str, Any]) -> int:
         if isinstance(one, Tensor) and one.dim() > 1:
             return max(len(one), 1)
     return 1
+
+
+def _ends(module: nn.Module, kwargs: Mapping[str, Any]) -> set[int]:
+    """Tokens that end or fill up what `generate` returns."""
+    found: set[int] = set()
+    settings = (kwargs.get("generation_config"), getattr(module, "generation_config", None))
+    for name in ("eos_token_id", "pad_token_id"):
+        for one in (kwargs.get(name), *(getattr(own, name, None) for own in settings)):
+            found.update(torch.as_tensor(one).flatten().tolist() if one is not None else ())
+    return found
 
 
 def _reading(run: GenerationRun, ids: Any, inputs: Mapping[str, Any]) -> ModelCall | None:

@@ -103,10 +103,11 @@ class GenerationRun:
 
     Args:
         batch: examples that `generate` was given.
+        ends: tokens that end or fill up a sequence; none of them need be read.
     """
 
-    def __init__(self, batch: int) -> None:
-        self.batch = batch
+    def __init__(self, batch: int, ends: Iterable[int] = ()) -> None:
+        self.batch, self.ends = batch, sorted(ends)
         self.readings: list[ModelCall] = []
         self.sequences: Ids | None = None
         self.reason = "generate has not ended"
@@ -164,15 +165,23 @@ class GenerationRun:
         # What is returned begins with the prompt, or is what is new alone (speech, vectors). A
         # first call may have candidates behind the prompt: it is one of its beginnings.
         cuts = {0, len(prompt), *(range(len(prompt)) if len(prompt) <= _SHORT else ())}
-        best, most = [], -1
+        best, most, whole = [], -1, sequence
         for cut in sorted(cuts):
-            path = self._read(example, np.concatenate([prompt[:cut], sequence])[:-1])
+            tokens = np.concatenate([prompt[:cut], sequence])
+            path = self._read(example, tokens[:-1])
             if len(path) - cut > most:
-                best, most = path, len(path) - cut
+                best, most, whole = path, len(path) - cut, tokens
         if not best:
             raise RequestError(
                 "the steps of generate cannot be put together: its first tokens were not read "
                 "inside of it, but came with a cache"
+            )
+        after = whole[len(best) + 1 :]
+        if not np.isin(after, self.ends).all():
+            raise RequestError(
+                "the steps of generate cannot be put together: no call that it prepared read token "
+                f"{len(best) + 1} of {len(whole)}, as when a function of your own calls the model; "
+                "take .steps"
             )
         return best
 
