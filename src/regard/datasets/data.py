@@ -19,6 +19,7 @@ class Data:
     Args:
         fields: of the task, with what the training split says.
         sizes: what the model's constructor must know where fields do not say it.
+        noted: what the files told beside the `data:` section, for the model folder.
         extras: what was read beside the splits, by name, as pretrained word vectors.
     """
 
@@ -29,6 +30,7 @@ class Data:
     problems: Problems
     sizes: Mapping[str, int] | None = None
     extras: Mapping[str, Any] | None = None
+    noted: Mapping[str, Any] | None = None
 
     @property
     def tokenizers(self) -> dict[str, Tokenizer]:

@@ -1,5 +1,6 @@
 """The splits of a task's data: in memory, or the training split from its store or its files."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,8 @@ from regard.fields import Field
 from regard.fields.sets import as_fields
 
 __all__ = ["read_splits"]
+
+log = logging.getLogger(__name__)
 
 
 def read_splits(
@@ -50,7 +53,13 @@ def read_splits(
             columns[split], kept = encoding.encode(own, section, known, split, problems)
         made[split] = task.dataset(columns[split], kept)
     train, dev, test = (made.get(split) for split in ("train", "dev", "test"))
-    return Data(train, dev, test, dict[str, Field](known), problems)
+    if {*files} == {"train"} and {*splits} >= {"train", "dev", "test"}:
+        log.warning(
+            "%s is for training alone, nothing will be scored; data.split: [0.8, 0.1, 0.1] divides "
+            "a file", files["train"],
+        )  # fmt: skip
+    noted = section.noted(files)
+    return Data(train, dev, test, dict[str, Field](known), problems, noted=noted)
 
 
 def _read_streamed(

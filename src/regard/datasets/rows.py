@@ -8,8 +8,8 @@ from typing import Any
 
 from regard.data.batch import some
 from regard.data.files import registry
-from regard.data.problems import Problems
-from regard.datasets import section
+from regard.data.problems import Problems, Silent
+from regard.datasets import dividing, section
 from regard.datasets.section import Config, refuse_unknown
 from regard.errors import RequestError
 from regard.fields import Bad, Field
@@ -101,13 +101,17 @@ def each(
     asked = config.where[split]
     columns = {**config.columns, **{_WHERE + column: column for column in asked}}
     lists = [name for name, one in config.fields.items() if one.lists]
-    rows = registry.read(path, columns, config.format, config.header, problems, lists, config.csv)
+    mine = dividing.divided(path, config).lines.get(split) if config.split else None
+    reading = Silent() if mine is not None and split != "train" else problems  # told of once
+    rows = registry.read(path, columns, config.format, config.header, reading, lists, config.csv)
     fields: Mapping[str, Field] = {}
     file, others, count = "", 0, 0
     for row in rows:
         if not fields or file != row.file:
             fields = {name: one.beside(row.file) for name, one in config.fields.items()}
         file = row.file
+        if mine is not None and row.line not in mine:
+            continue
         if any(row.fields[_WHERE + c].strip() not in own for c, own in asked.items()):
             others += 1
             continue

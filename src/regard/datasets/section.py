@@ -1,12 +1,14 @@
 """The `data:` section: its keys, types and selections of rows."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from regard.data import sources
+from regard.data.files.delimited import dialect_of
 from regard.data.files.registry import format_of
 from regard.data.sources import SPLITS
+from regard.datasets.dividing import Shares, divided
 from regard.errors import RequestError, nearest
 from regard.fields import Field, TextField
 from regard.fields.pretrained import Pretrained
@@ -109,7 +111,7 @@ def tokenizers(
 
 _KEYS = (
     "path", "columns", "tokenizer", "max_length", "header", "format", "limit", "where", "vectors",
-    "store", "sample", "stream", "csv",
+    "store", "sample", "stream", "csv", "split",
 )  # fmt: skip
 
 
@@ -124,6 +126,7 @@ TYPES: Mapping[str, Any] = {
     "max_length": int,
     "header": bool,
     "format": str,
+    "split": list[float] | dict[str, list[float] | str | int],
     "csv": {"delimiter": str, "quote": str, "escape": str},
     "limit": int | dict[str, int],
     "where": TYPE,
@@ -138,6 +141,19 @@ def types(fields: Mapping[str, Field]) -> Mapping[str, Any]:
     """Of each key of a `data:` section its type, for a task with these fields."""
     texts = {name: _OF_ONE for name, own in fields.items() if isinstance(own, TextField)}
     return {**TYPES, "tokenizer": {**TYPES["tokenizer"], **texts}}
+
+
+def _shares(config: Mapping[str, Any]) -> Shares | None:
+    if config.get("split") is None:
+        return None
+    found = Shares.of(config["split"])
+    for key in ("store", "stream", *found.names[1:]):
+        if config.get(key):
+            raise RequestError(
+                f"data.split divides one file into {', '.join(found.names)}: leave data.{key} or "
+                "data.split out"
+            )
+    return found
 
 
 def _dialect(told: Mapping[str, str]) -> dict[str, str]:
@@ -165,6 +181,8 @@ class Config:
         store: the folder that keeps the ids of training splits on disk; "": they are in memory. See
             `regard.datasets.stored`.
         sample: rows of a stored or streamed split that its fields are learned from.
+        split: the shares of the splits that one file is divided into; None: it is one split. See
+            `regard.datasets.dividing`.
         csv: `delimiter`, `quote` and `escape` of CSV files; {}: they are detected.
         stream: the files of the training split that are read a buffer at a time, where it is. See
             `regard.datasets.streamed`.
@@ -183,6 +201,7 @@ class Config:
     store: str = ""
     sample: int = 200_000
     csv: Mapping[str, str] = field(default_factory=dict)
+    split: Shares | None = None
     stream: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -236,6 +255,7 @@ class Config:
             where=wanted(config.get("where")),
             store=config.get("store") or "",
             sample=config.get("sample") or cls.sample,
+            split=_shares(config),
             csv=_dialect(config.get("csv") or {}),
             stream=stream,
         )
@@ -255,6 +275,9 @@ class Config:
             place = sources.find(self.path)
             if place.is_dir():
                 found.update(sources.splits(place))
+                self._refuse_other_splits(found)
+            elif self.split:
+                found.update(dict.fromkeys(self.split.names, place))
             else:
                 found[splits[0] if len(splits) == 1 else "train"] = place
         for split, file in self.given.items():
@@ -262,6 +285,8 @@ class Config:
                 found[split] = {name: sources.find(one) for name, one in file.items()}
             else:
                 found[split] = sources.find(file)
+        if self.split and "train" in found:
+            found.update(dict.fromkeys(self.split.names, found["train"]))
         there = {split: found[split] for split in splits if split in found}
         if not there:
             raise RequestError(
@@ -269,6 +294,25 @@ class Config:
                 f"it has {', '.join(found)}"
             )
         return there
+
+    def _refuse_other_splits(self, found: Mapping[str, Any]) -> None:
+        if self.split and (more := [name for name in self.split.names[1:] if name in found]):
+            raise RequestError(
+                f"data.split divides one file into {', '.join(self.split.names)}; {self.path} has "
+                f"{' and '.join(more)} files: leave data.split out, or name one file"
+            )
+
+    def noted(self, files: Mapping[str, Any]) -> dict[str, Any]:
+        """What files say that the section does not: how cells are divided, and how the rows."""
+        found: dict[str, Any] = {}
+        for file in files.values():
+            if not isinstance(file, Mapping) and (self.format or format_of(file)) == "csv":
+                found.setdefault("csv", dialect_of(file, self.csv)._asdict())
+        if self.split and (file := files.get("train")) is not None:
+            made = divided(file, self)
+            told = asdict(self.split) | {"rows": made.rows, "digest": made.digest}
+            found["split"] = {k: [*v] if k == "shares" else v for k, v in told.items()}
+        return found
 
     def has_header(self, split: str) -> bool:
         """Whether the first line of a split's file names its columns."""

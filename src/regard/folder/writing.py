@@ -32,6 +32,7 @@ def save_pretrained(
     metrics: Mapping[str, Any] | None = None,
     dtype: str = "float32",
     card: Mapping[str, str] | None = None,
+    noted: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write a model folder, whole or not at all; other files in the folder are left alone.
 
@@ -45,6 +46,7 @@ def save_pretrained(
         metrics: the scores, as `evaluate` gives them.
         dtype: of the saved weights; `float16` halves the file, `int8` makes it a quarter, with one
             step for each row of a matrix. All are read back as float32.
+        noted: what its files told beside the `data:` section, as `Data.noted` has it.
         card: words for the model card: `data`, `limits`, `licence`.
 
     Raises:
@@ -52,6 +54,7 @@ def save_pretrained(
     """
     folder = Path(folder)
     sections = _sections(recipe)
+    sections["data"] = {**sections["data"], **plain_value(dict(noted or {}))}
     weights, noted = pack(model, dtype)
     config = {
         "format": FORMAT,

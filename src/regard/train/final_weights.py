@@ -72,7 +72,7 @@ def finish(recipe: Recipe, folder: Path, built: "Built", work: Work) -> dict[str
     }
     writing.save_pretrained(
         folder, built.model, task=built.task.noted(section),
-        fields=built.data.fields, recipe=recipe, metrics=_finite(metrics),
+        fields=built.data.fields, recipe=recipe, metrics=_finite(metrics), noted=built.data.noted,
         dtype=built.settings.dtype,
     )  # fmt: skip
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)
