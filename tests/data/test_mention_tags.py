@@ -10,7 +10,7 @@ from regard.data.annotations.documents import Mention, RelationDocument
 from regard.data.annotations.tag_schemes import lenient_spans
 from regard.data.formats import pubtator, read, write_back
 from regard.data.formats.pubtator_tags import tagged
-from regard.data.text.tokenizer import plain_words, word_places
+from regard.data.text.plain_words import plain_words, word_places
 from regard.errors import RequestError
 from regard.metrics.spans import conlleval
 from tests.data.test_annotated import PUBTATOR

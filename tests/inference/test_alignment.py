@@ -13,7 +13,10 @@ from regard.attention import Attention, Dot, Lengths
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RequestError
 from regard.inference import alignment, unknown_words
+from regard.losses import guided_alignment
 from regard.protocols import BOS, EOS, UNK, Decoding, Encoded, Output, lengths_of
+from regard.tasks.prediction import Prediction
+from regard.views.word_pieces import WordPieces
 from tests.cli.run import run
 from tests.cli.toy import folder, layered
 from tests.folder import toy
@@ -218,3 +221,37 @@ def test_the_command_writes_links_behind_each_line_and_into_json(capsys, layered
     (tmp_path / "lexicon.tsv").write_text("a b\n")
     ran = run(capsys, "predict", layered, *texts, "--lexicon", str(tmp_path / "lexicon.tsv"))
     assert (ran.code, "lexicon.tsv:1" in ran.err) == (2, True)
+
+
+CHINESE = ["我爱你", "他说我爱你", "你们说工具", "工具好"]
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "characters", "segmented"])
+@pytest.mark.parametrize("segmenter", [None, "letters"])
+def test_text_without_blanks_is_linked_letter_by_letter(kind, segmenter):
+    segmenter = "letters" if kind == "segmented" else None if kind == "characters" else segmenter
+    tokenizer = Tokenizer.train(CHINESE * 5, kind, 60, segmenter=segmenter)
+    both = {"source": tokenizer, "target": tokenizer}
+    model = Mirror(len(tokenizer))
+    (found,) = alignment.align(model, TASK.predict(model, ["他说我爱你"], GREEDY, both), both)
+    words = [alignment.split_words(tokenizer, text) for text in (found.input, found.output)]
+    assert words[0] == [*"他说我爱你"]
+    assert sorted(words[1]) == sorted(words[0])
+    assert {i for i, _ in found.alignment} == {j for _, j in found.alignment} == {*range(5)}
+    pieces = WordPieces.of_text(tokenizer, tokenizer.encode("他说我爱你"))
+    assert "".join(pieces.texts[:-1]) == "他说我爱你"
+    own = [name for name in tokenizer.encode("他说我爱你").tokens if name != "▁"]
+    assert len(pieces.texts) - 1 == len(own)
+    for i, j in found.alignment:  # each is looked at by itself, in whatever piece it is
+        assert any(words[0][i] in piece and words[1][j] in piece for piece in pieces.texts)
+    gold = guided_alignment.piece_links([(1, 0)], tokenizer.encode("他说").words, [0])
+    assert len(gold) == 1
+
+
+def test_unknown_letters_are_replaced_without_a_blank():
+    both = {"source": Tokenizer.train(CHINESE * 5, "segmented", 60, segmenter="letters")}
+    both["target"] = Tokenizer.train(["我你"] * 5, "segmented", 60, segmenter="letters")
+    ids = both["target"].encode("我爱你").ids
+    one = Prediction("我爱你", "我你", ids=ids, alignment=((0, 0), (1, 1), (2, 2)))
+    assert unknown_words.replace_unknown([one], both)[0].output == "我爱你"
+    assert unknown_words.replace_unknown([one], both, {"爱": "ai"})[0].output == "我ai你"

@@ -5,7 +5,7 @@ from copy import copy
 from typing import Any, ClassVar
 
 from regard.data.pairs.sentence_features import PairFeatures
-from regard.data.text.tokenizer import plain_words
+from regard.data.text.plain_words import plain_words
 from regard.fields.base import Field, Report
 from regard.fields.columns import ArrayColumn
 

@@ -13,8 +13,9 @@ import torch
 from numpy.typing import NDArray
 
 from regard.data.ragged import RaggedIds
+from regard.data.text.segmented import chosen_kind
 from regard.data.text.tokenizer import SPACE, SPECIALS, Encoding, Tokenizer
-from regard.data.text.vocabulary_growth import grown
+from regard.data.text.vocabulary_growth import frequent, grown
 from regard.errors import RequestError, nearest
 from regard.fields.base import Bad, Field, Report
 from regard.fields.pretrained import Pretrained
@@ -25,7 +26,7 @@ __all__ = ["TextColumn", "TextField", "own_texts", "with_vocabularies"]
 
 SUBWORDS = ("bpe", "unigram", "characters")
 """Kinds whose tokens may be parts of words."""
-WORDS = ("words", "shapes", "wordpunct")
+WORDS = ("words", "shapes", "wordpunct", "segmented")
 """Kinds with one token for each word."""
 
 
@@ -92,7 +93,7 @@ class TextField(Field):
     """A text and its vocabulary.
 
     Args:
-        tokenizer: `bpe`, `unigram`, `words`, `shapes` or `characters`; see `data.text.tokenizer`.
+        tokenizer: one of `data.text.tokenizer.KINDS`, or "auto": as `configured` says.
         vocab_size: of the vocabulary.
         lowercase: letters are made small.
         min_count: words that are rarer in the training data are unknown (kinds with words).
@@ -130,7 +131,9 @@ class TextField(Field):
             )
         self.settings: dict[str, Any] = {
             "kind": tokenizer, "vocab_size": vocab_size, "lowercase": lowercase,
+            "segmenter": None,
         }  # fmt: skip
+        self.usual = "bpe" if tokenizer == "auto" else tokenizer
         self.min_count, self.characters, self.end = min_count, characters, end
         if cased and tokenizer != "words":
             raise RequestError(
@@ -161,10 +164,19 @@ class TextField(Field):
         return self._tokenizer
 
     def configured(self, settings: Mapping[str, Any]) -> "TextField":
-        """With other settings of the tokenizer: `kind`, `vocab_size`, `lowercase`, `min_count`."""
+        """With other settings of the tokenizer.
+
+        Kind "auto" is this field's own where texts are written with blanks, and where they are not
+        "segmented" in the place of words: that is decided where the vocabulary is learned.
+
+        Args:
+            settings: `kind`, `vocab_size`, `lowercase`, `min_count`, `segmenter`.
+        """
         made = copy(self)
         known = {key: value for key, value in settings.items() if key in self.settings}
         made.settings = {**self.settings, **known}
+        if made.settings["kind"] == "auto" != self.settings["kind"]:
+            made.usual = self.settings["kind"]
         made.min_count = settings.get("min_count", self.min_count)
         return made
 
@@ -211,8 +223,15 @@ class TextField(Field):
         """With a vocabulary of these texts."""
         texts = [self.written(value) for value in values]
         made = copy(self)
-        common = self._common(texts) if self.min_count > 1 else texts
-        made._tokenizer = Tokenizer.train(common, **self.settings)
+        if self.settings["kind"] == "auto":
+            made.settings = {**self.settings, "kind": chosen_kind(self.usual, texts)}
+        if made.settings["kind"] == "segmented":
+            made._tokenizer = frequent(
+                Tokenizer.train(texts, **made.settings), texts, self.min_count
+            )
+        else:
+            common = made._common(texts) if self.min_count > 1 else texts
+            made._tokenizer = Tokenizer.train(common, **made.settings)
         if self.pretrained is not None:  # its frequent words are known though training lacks them
             learned = made._tokenizer.vocabulary[len(SPECIALS) :]
             made.pretrained = self.pretrained.read(learned)

@@ -1,7 +1,8 @@
 """Words aligned by attention, and unknown ones replaced by what they are aligned to.
 
-The weight of target word j on source word i is the mean over the pieces of j of the sum over the
-pieces of i of what attention gave; it is linked to the word with the most. The weights are the mean
+Words are what `Tokenizer.units` has; those that one piece covers are linked together. The weight of
+target word j on source word i is the mean over the pieces of j of the sum over the pieces of i of
+what attention gave; it is linked to the word with the most. The weights are the mean
 over the heads of all attentions to the source, unless one is named: in a second, teacher-forced
 pass over what was decoded.
 """
@@ -17,6 +18,7 @@ from torch import Tensor
 
 from regard.data.batch import collate, plan
 from regard.data.ragged import RaggedIds
+from regard.data.text.segmented import units_of_groups
 from regard.data.text.tokenizer import Tokenizer, word_groups
 from regard.decode.eval_mode import frozen
 from regard.metrics.alignment import Link, hard_alignment
@@ -110,7 +112,8 @@ def _links(
     if not target or not source:
         return ()
     links = hard_alignment(word_weights(weights, target, source), row=row)
-    named = ((heard[source[i][0]], j) for i, j in links)
+    sides = units_of_groups(heard), units_of_groups(said)
+    named = ((i, j) for one, other in links for i in sides[0][one] for j in sides[1][other])
     return tuple(sorted(named, key=lambda link: (link[1], link[0])))
 
 
@@ -120,7 +123,5 @@ def _open(ids: Iterable[int]) -> list[int]:
 
 
 def split_words(tokenizer: Tokenizer, text: str) -> list[str]:
-    """The words that links count: letters where letters are pieces."""
-    if tokenizer.kind != "characters":
-        return text.split()
-    return [text[start:end] for start, end in tokenizer.encode(text).offsets]
+    """The words that links count, as `Tokenizer.units` has them."""
+    return [text[start:end] for start, end in tokenizer.units(text)]

@@ -1,14 +1,16 @@
 """Unknown words of an output, replaced by words of its source."""
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from regard.data.files.lines import lines as read_lines
 from regard.data.problems import Problems
+from regard.data.text.segmenters import has_no_blanks
 from regard.data.text.tokenizer import Tokenizer, word_groups
 from regard.errors import RequestError
-from regard.inference.alignment import _open, split_words
+from regard.inference.alignment import _open
 from regard.inference.alignment import align as align_words
 from regard.protocols import UNK
 from regard.tasks.loaded_model import LoadedModel
@@ -66,15 +68,18 @@ def replace_unknown(
     def spoken(one: Prediction) -> Prediction:
         if UNK not in one.ids or one.alignment is None:
             return one
-        words = split_words(tokenizers["source"], one.input)
-        links = {j: i for i, j in one.alignment}
+        units = tokenizers["source"].units(one.input)
+        links: defaultdict[int, list[int]] = defaultdict(list)
+        for i, j in one.alignment:
+            links[j].append(i)
         text, ids = "", _open(one.ids)
-        for j, group in enumerate(word_groups(tokenizers["target"].words(ids))):
+        words = tokenizers["target"].words(ids)
+        for group in word_groups(words):
             own = [ids[place] for place in group]
-            if UNK in own and j in links:
-                word = words[links[j]]
-                joint = "" if tokenizers["target"].kind == "characters" else " "
-                text += joint + (lexicon or {}).get(word, word)
+            if UNK in own and (there := links.get(words[group[0]])):
+                word = one.input[units[min(there)][0] : units[max(there)][1]]
+                word = (lexicon or {}).get(word, word)
+                text += _joint(text, word, tokenizers["target"].kind) + word
             else:
                 text += "".join(spelled[i] for i in own)
         return replace(one, output=text.strip(" "))
@@ -83,6 +88,12 @@ def replace_unknown(
         replace(spoken(p), alternatives=[spoken(other) for other in p.alternatives])
         for p in predictions
     ]
+
+
+def _joint(text: str, word: str, kind: str) -> str:
+    """A blank before a word, but next to letters of scripts that have none."""
+    none = kind == "characters" or has_no_blanks(word[:1]) or has_no_blanks(text[-1:])
+    return "" if none else " "
 
 
 def read_lexicon(path: str | Path) -> dict[str, str]:

@@ -25,7 +25,8 @@ from regard.data import sources
 from regard.data.batch import PairBatch
 from regard.data.files.lines import lines
 from regard.data.problems import Problems
-from regard.data.text.tokenizer import Tokenizer
+from regard.data.text.segmented import units_of_groups
+from regard.data.text.tokenizer import Tokenizer, word_groups
 from regard.errors import RequestError
 from regard.metrics.alignment import Link, read_links
 from regard.watching.source_attention import chosen, looked, looking
@@ -139,8 +140,9 @@ def piece_links(
     pieces: list[defaultdict[int, list[int]]] = []
     for words in (heard, said):
         places: defaultdict[int, list[int]] = defaultdict(list)
-        for place, word in enumerate(words):
-            places[word].append(place)
+        for group, units in zip(word_groups(words), units_of_groups(words), strict=True):
+            for word in units:
+                places[word] += group
         pieces.append(places)
     found: list[Any] = []
     for i, j in sorted(links):

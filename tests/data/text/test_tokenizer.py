@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.text.tokenizer import KINDS, SPECIALS, Tokenizer, plain_words, word_groups
+from regard.data.text.plain_words import plain_words
+from regard.data.text.tokenizer import KINDS, SPECIALS, Tokenizer, word_groups
 from regard.errors import RequestError
 
 TEXTS = [
@@ -24,8 +25,10 @@ LETTERS = sorted(set("".join(TEXTS)) - {" "})
 SUBWORDS = ("bpe", "unigram", "characters")
 
 
-def trained(kind: str, size: int = 300, **more: bool) -> Tokenizer:
+def trained(kind: str, size: int = 300, **more: bool | str) -> Tokenizer:
     # Every letter twice, alone and in words: what was seen can be written.
+    if kind == "segmented":
+        more["segmenter"] = "letters"  # installed everywhere
     return Tokenizer.train([*TEXTS, *TEXTS, *LETTERS, *LETTERS], kind=kind, vocab_size=size, **more)
 
 

@@ -29,7 +29,7 @@ from regard.data.formats import pubtator
 from regard.data.formats._column_blocks import Edit, tags_for
 from regard.data.formats.base import check_columns
 from regard.data.problems import Problems
-from regard.data.text.tokenizer import word_places
+from regard.data.text.plain_words import word_places
 from regard.errors import RequestError
 
 __all__ = ["COLUMNS", "TaggedDocument", "TaggedSentence", "edits", "read", "tagged"]

@@ -53,6 +53,11 @@ class BpeDropout:
                 f"BPE-dropout leaves out merges, and a tokenizer of kind {tokenizer.kind!r} has "
                 "none: data.tokenizer.kind must be bpe"
             )
+        if tokenizer.segmenter is not None:
+            raise RequestError(
+                "BPE-dropout cuts between blanks, and this tokenizer cuts words of a segmenter: "
+                "leave out data.tokenizer.segmenter or task.bpe_dropout"
+            )
         if not 0.0 <= dropout <= 1.0:
             raise RequestError(f"the dropout of merges is {dropout}; it must be from 0 to 1")
         self.dropout = dropout

@@ -4,6 +4,8 @@ Of kind "shapes" are words whose rare and unknown ones are read as what they loo
 of kind "wordpunct" words with punctuation and endings as n't and 's apart, as word vectors have it.
 Of kind "spaced" are words with the punctuation around them apart, and '▁' where a space was: a text
 is written out again as it was read, names and versions ("GNU/Linux", "3.11") in one piece.
+Of kind "segmented" are the same, but where a script has no blanks words are those that a segmenter
+finds (`data.text.segmenters`); subwords may be learned within such words, too.
 
 Subword kinds mark the start of a word with '▁', and keep punctuation and digits apart from letters,
 so that `decode(encode(text)) == text` for every text with single spaces whose characters were seen.
@@ -15,7 +17,7 @@ from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +25,17 @@ import numpy as np
 import tokenizers
 
 from regard.data.ragged import RaggedIds
-from regard.data.text.normal_form import Composed
-from regard.data.text.vocabulary_kinds import KINDS, SPACE, SPECIALS, normalizer
+from regard.data.text.normal_form import Composed, composed
+from regard.data.text.segmented import Seams, own_part, seamed, word_of_pieces
+from regard.data.text.segmenters import Segmenter, units, written_with_blanks
+from regard.data.text.vocabulary_kinds import (
+    KINDS,
+    SEGMENTED,
+    SPACE,
+    SPECIALS,
+    normalizer,
+    pieces_of,
+)
 from regard.data.text.word_shapes import is_shape, shape, with_shapes
 from regard.errors import RequestError, nearest
 from regard.protocols import EOS, UNK
@@ -37,13 +48,14 @@ __all__ = [
     "Encoding",
     "Tokenizer",
     "joined",
-    "plain_words",
     "word_groups",
-    "word_places",
 ]
 
 # Where Python's white space and the library's differ, or '▁' is in the text itself.
 _ODD = re.compile("[▁\x1c-\x1f]")
+
+OWN = "regard"
+"""The key of a `tokenizer.json` for what the library does not do."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +64,7 @@ class Encoding:
 
     Args:
         offsets: start and end of each piece in `text`, in characters; '▁' covers the space before.
-        words: index of the whitespace word of each piece (of the letter, where letters are pieces).
+        words: index of the word of each piece: of those `Tokenizer.units` gives, the last in it.
     """
 
     ids: list[int]
@@ -78,8 +90,8 @@ class Tokenizer:
         'Haus ein'
     """
 
-    def __init__(self, inner: tokenizers.Tokenizer) -> None:
-        self._inner = inner
+    def __init__(self, inner: tokenizers.Tokenizer, segmenter: Segmenter | None = None) -> None:
+        self._inner, self.segmenter = inner, segmenter
         layout = json.loads(inner.to_str())
         self.kind = _kind_of(layout)
         self.lowercase = "Lowercase" in json.dumps(layout["normalizer"])
@@ -99,11 +111,21 @@ class Tokenizer:
         kind: str = "bpe",
         vocab_size: int = 8000,
         lowercase: bool = False,
+        segmenter: str | Segmenter | None = None,
     ) -> "Tokenizer":
         """Learn a vocabulary of at most `vocab_size` tokens (specials among them) from texts.
 
+        Args:
+            texts: read once.
+            kind: one of `KINDS`.
+            vocab_size, lowercase: see the class.
+            segmenter: what finds words where blanks are not written: "auto" (by the scripts of the
+                texts), "letters", or names of `segmenters.SEGMENTERS`, "rjieba, pythainlp". Kind
+                "segmented" has "auto" where nothing is said, other kinds have none.
+
         Raises:
-            RequestError: an unknown kind, or a size without room for anything but the specials.
+            RequestError: an unknown kind, a size without room for anything but the specials, or a
+                segmenter that is not installed.
         """
         if kind not in KINDS:
             raise RequestError(f"unknown tokenizer kind {kind!r}: {nearest(kind, KINDS)}")
@@ -113,34 +135,57 @@ class Tokenizer:
                 f"tokenizer.vocab_size is {vocab_size}; it must be above {least} (specials)"
             )
         parts = KINDS[kind]
+        own, texts = own_part(kind, segmenter, texts)
         inner = tokenizers.Tokenizer(parts.model())
         inner.normalizer = normalizer(lowercase)
-        inner.pre_tokenizer = parts.pieces()
+        inner.pre_tokenizer = pieces_of(kind, segmented=own is not None)
         if decoder := parts.decoder():
             inner.decoder = decoder
         if kind == "shapes":
             texts = with_shapes(texts, lowercase=lowercase)
+        if own is not None:
+            texts = (seamed(composed(text), own).text for text in texts)
         inner.train_from_iterator(texts, parts.trainer(vocab_size))
         layout = json.loads(inner.to_str())
         # An 'added' token would be found inside a text: '</s>' in somebody's HTML must stay text.
         layout["added_tokens"] = []
         layout["model"]["vocab"] = parts.settle(layout["model"]["vocab"])
-        return cls.from_json(json.dumps(layout, ensure_ascii=False))
+        return cls.from_json(json.dumps(_with_names(layout, own), ensure_ascii=False))
 
     def encode(self, text: str) -> Encoding:
         """Cut a text into pieces, without BOS and EOS."""
         form = Composed(text)  # the library's places leave out the marks that it composes
-        raw = self._inner.encode(form.text, add_special_tokens=False)
+        seams = self._seamed(form.text)
+        raw = self._inner.encode(seams.text, add_special_tokens=False)
+        places = seams.to_plain(raw.offsets)
         ids = [
             i if i > UNK else self._unknown(form.text[start:end])
-            for i, (start, end) in zip(raw.ids, raw.offsets, strict=True)
+            for i, (start, end) in zip(raw.ids, places, strict=True)
         ]
         if self.kind == "characters":
             words = list(range(len(ids)))
         else:
-            words = _word_indices(form.text, raw.offsets)
-        offsets = [form.to_raw(*place) for place in raw.offsets]
+            words = word_of_pieces(form.text, places, self._divider)
+        offsets = [form.to_raw(*place) for place in places]
         return Encoding(ids, raw.tokens, offsets, words, text)
+
+    def units(self, text: str) -> list[tuple[int, int]]:
+        """Where the words of a text stand that links and axes count, whatever the pieces are.
+
+        Blanks divide them; where a script has none, words are those of the tokenizer's segmenter,
+        and of subwords without one letters with their marks, but where blanks divided the words of
+        the texts they were learned from. Of kind "characters" each letter is one.
+        """
+        if self.kind == "characters":
+            return list(self.encode(text).offsets)
+        form = Composed(text)
+        return [form.to_raw(*place) for place in units(form.text, self._divider)]
+
+    @cached_property
+    def _divider(self) -> Segmenter | None:
+        """What divides texts into units; None where blanks do."""
+        blanks = self.kind not in SEGMENTED or written_with_blanks(self.vocabulary, SPACE)
+        return self.segmenter or (None if blanks else Segmenter())
 
     def encode_all(self, texts: Sequence[str], at_once: int = 1 << 18) -> RaggedIds:
         """The ids of many texts, packed: the fast way to read a corpus.
@@ -162,8 +207,7 @@ class Tokenizer:
         numbers.default_factory = numbers.__len__  # a new word gets the next number
         index, counts = array("l"), array("l")
         for text in texts:
-            whole = self.kind == "characters" or _ODD.search(text)
-            words = [text] if whole else text.split()
+            words = [text] if self._is_whole(text) else text.split()
             index.extend(map(numbers.__getitem__, words))
             counts.append(len(words))
         distinct = self._distinct(list(numbers))
@@ -174,7 +218,17 @@ class Tokenizer:
     def _distinct(self, texts: list[str]) -> list[list[int]]:
         if self._shapes:  # unknown words are wanted, and the fast way does not say where they are
             return [self.encode(text).ids for text in texts]
+        if self.segmenter is not None:
+            texts = [self._seamed(composed(text)).text for text in texts]
         return [e.ids for e in self._inner.encode_batch_fast(texts, add_special_tokens=False)]
+
+    def _is_whole(self, text: str) -> bool:
+        """Whether a text is cut as a whole: its words are not cut as they would be alone."""
+        told = self.kind == "characters" or self.segmenter is not None
+        return told or _ODD.search(text) is not None
+
+    def _seamed(self, text: str) -> Seams:
+        return Seams(text) if self.segmenter is None else seamed(text, self.segmenter)
 
     def _unknown(self, word: str) -> int:
         """The id of what is in no vocabulary: that of its shape where there are shapes."""
@@ -185,20 +239,20 @@ class Tokenizer:
 
     def with_vocabulary(self, words: Sequence[str]) -> "Tokenizer":
         """The same way of cutting, with these words as ids from 4 on (kinds with words)."""
-        layout = json.loads(self._inner.to_str())
+        layout = json.loads(self.to_json())
         layout["model"]["vocab"] = {word: i for i, word in enumerate([*SPECIALS, *words])}
         return type(self).from_json(json.dumps(layout, ensure_ascii=False))
 
     def words_of(self, text: str) -> list[str]:
         """The tokens of a text as they are written in the vocabulary, unknown ones too."""
-        normal = self._inner.normalizer.normalize_str(text)
+        normal = self._inner.normalizer.normalize_str(self._seamed(composed(text)).text)
         return [token for token, _ in self._inner.pre_tokenizer.pre_tokenize_str(normal)]
 
     def words_of_all(self, texts: Iterable[str]) -> Iterator[list[str]]:
         """What `words_of` gives of many texts; each different word is cut only once."""
         known: dict[str, list[str]] = {}
         for text in texts:
-            if self.kind == "characters" or _ODD.search(text):
+            if self._is_whole(text):
                 yield self.words_of(text)
                 continue
             words = text.split()
@@ -231,11 +285,14 @@ class Tokenizer:
 
     def words(self, ids: Iterable[int]) -> list[int]:
         """The index of the word each id belongs to, as `Encoding.words` has it for a text."""
-        names = self.tokens(ids)
         if KINDS[self.kind].joint or self.kind == "characters":
-            return list(range(len(names)))
-        starts = np.cumsum([name.startswith(SPACE) for name in names], dtype=np.int64)
-        return [int(s - starts[0]) for s in starts]  # the first piece may lack its mark
+            return list(range(len(list(ids))))
+        spelled, text, places = self.spelled(), "", []
+        for i in ids:
+            told = spelled[i] or "x"  # an unknown token stands for letters
+            places.append((len(text), len(text) + len(told)))
+            text += told
+        return word_of_pieces(text, places, self._divider)
 
     def __len__(self) -> int:
         return len(self.vocabulary)
@@ -248,12 +305,20 @@ class Tokenizer:
 
     def to_json(self) -> str:
         """The whole tokenizer as the JSON of the `tokenizers` library (a `tokenizer.json`)."""
-        return self._inner.to_str(pretty=True)
+        if self.segmenter is None:
+            return self._inner.to_str(pretty=True)
+        layout = _with_names(json.loads(self._inner.to_str()), self.segmenter)
+        return json.dumps(layout, ensure_ascii=False, indent=2)
 
     @classmethod
     def from_json(cls, text: str) -> "Tokenizer":
         """The inverse of `to_json`."""
-        return cls(tokenizers.Tokenizer.from_str(text))
+        if f'"{OWN}"' not in text:
+            return cls(tokenizers.Tokenizer.from_str(text))
+        layout = json.loads(text)
+        names = layout.pop(OWN, {}).get("segmenter", [])
+        inner = tokenizers.Tokenizer.from_str(json.dumps(layout, ensure_ascii=False))
+        return cls(inner, Segmenter.from_names(names))
 
     def save(self, path: str | Path) -> None:
         """Write a `tokenizer.json`."""
@@ -282,27 +347,6 @@ def joined(tokens: Iterable[str], kind: str) -> str:
     return joint.join(tokens) if joint else "".join(tokens).replace(SPACE, " ").strip(" ")
 
 
-def plain_words(texts: Iterable[str]) -> list[list[str]]:
-    """The words of texts in small letters, punctuation apart, as kind "wordpunct" cuts them."""
-    plain = _plain()
-    return [plain.words_of(text) for text in texts]
-
-
-def word_places(text: str) -> list[tuple[int, int]]:
-    """Where the words of a text stand that kind "wordpunct" cuts: start and end in characters.
-
-    Example:
-        >>> word_places("It's 5 mg.")
-        [(0, 2), (2, 4), (5, 6), (7, 9), (9, 10)]
-    """
-    return list(_plain().encode(text).offsets)
-
-
-@cache
-def _plain() -> "Tokenizer":
-    return Tokenizer.train([], "wordpunct", lowercase=True)
-
-
 def word_groups(words: Sequence[int]) -> list[list[int]]:
     """The positions of the pieces of each word, in order: `[0, 0, 1]` gives `[[0, 1], [2]]`."""
     groups: list[list[int]] = []
@@ -314,17 +358,9 @@ def word_groups(words: Sequence[int]) -> list[list[int]]:
     return groups
 
 
-def _word_indices(text: str, offsets: Sequence[tuple[int, int]]) -> list[int]:
-    """The word of each piece: that of its last character; a space counts to the word after it."""
-    at: list[int] = []
-    word, inside = -1, False
-    for letter in text:
-        space = letter.isspace()
-        if not space and not inside:
-            word += 1
-        inside = not space
-        at.append(word + 1 if space else word)
-    return [max(at[max(end - 1, 0)], 0) if at else 0 for _, end in offsets]
+def _with_names(layout: dict[str, Any], segmenter: Segmenter | None) -> dict[str, Any]:
+    """With the names of what cuts texts: a key that the library refuses, which cannot do that."""
+    return layout if segmenter is None else {OWN: {"segmenter": segmenter.names}, **layout}
 
 
 def _kind_of(layout: dict[str, Any]) -> str:
@@ -340,6 +376,9 @@ def _kind_of(layout: dict[str, Any]) -> str:
         ("WordLevel", "Sequence WhitespaceSplit"): "wordpunct",
         ("WordLevel", "Sequence Metaspace Split"): "spaced",
         ("WordLevel", "Sequence Metaspace"): "characters",
+        ("BPE", "Sequence Metaspace Split"): "bpe",  # within the words of a segmenter
+        ("Unigram", "Sequence Metaspace Split"): "unigram",
+        ("WordLevel", "Sequence Metaspace Split Split"): "segmented",
     }
     try:
         return known[model, splitter]

@@ -17,8 +17,9 @@ from typing import Any
 from regard.data.text.tokenizer import Tokenizer
 from regard.data.text.vocabulary_kinds import SPECIALS
 from regard.data.text.word_shapes import with_shapes
+from regard.errors import RequestError
 
-__all__ = ["grown"]
+__all__ = ["frequent", "grown"]
 
 LEAST = 2
 """How often a pair must occur to become a piece, as where a vocabulary is learned."""
@@ -55,8 +56,25 @@ def grown(tokenizer: Tokenizer, texts: Sequence[str], most: int, min_count: int 
     return tokenizer.with_vocabulary([*known[len(SPECIALS) :], *new])
 
 
+def frequent(tokenizer: Tokenizer, texts: Iterable[str], min_count: int) -> Tokenizer:
+    """A tokenizer of a kind with words without those that texts have less often than `min_count`.
+
+    Raises:
+        RequestError: none is left.
+    """
+    if min_count <= 1:
+        return tokenizer
+    counts = Counter(word for words in tokenizer.words_of_all(texts) for word in words)
+    kept = [word for word in tokenizer.vocabulary[len(SPECIALS) :] if counts[word] >= min_count]
+    if not kept:
+        raise RequestError(f"no word of the training texts occurs {min_count} times")
+    return tokenizer.with_vocabulary(kept)
+
+
 def _with_pieces(tokenizer: Tokenizer, texts: Iterable[str], most: int) -> Tokenizer:
-    own = Tokenizer.train(texts, "unigram", most, lowercase=tokenizer.lowercase)
+    own = Tokenizer.train(
+        texts, "unigram", most, lowercase=tokenizer.lowercase, segmenter=tokenizer.segmenter
+    )
     learned = _layout(own)["model"]["vocab"]
     layout, there = _layout(tokenizer), set(tokenizer.vocabulary)
     layout["model"]["vocab"] += [piece for piece in learned if piece[0] not in there]

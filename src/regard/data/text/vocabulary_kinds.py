@@ -7,7 +7,18 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, tra
 
 from regard.protocols import UNK
 
-__all__ = ["KINDS", "SPACE", "SPECIALS", "VocabularyKind", "normalizer"]
+__all__ = [
+    "FIRST",
+    "KINDS",
+    "SEAM",
+    "SEGMENTED",
+    "SPACE",
+    "SPECIALS",
+    "VocabularyKind",
+    "normalizer",
+    "pieces_of",
+]
+
 
 SPECIALS = ("<pad>", "<s>", "</s>", "<unk>")
 """Ids 0 to 3 of every vocabulary, in the order of `protocols.PAD, BOS, EOS, UNK`."""
@@ -37,6 +48,12 @@ _OPENING = Regex(rf"^▁?[{_BEFORE}](?=.)")
 _CLOSING = Regex(rf"(?<=[^▁])[{_BEHIND}](?=[{_BEHIND}]*$)")
 
 
+# Where a segmenter found the border of a word; the second at the beginning of a text, where the
+# library puts a '▁' that no blank stands for. Neither is a character of any text.
+SEAM, FIRST = "\ufdd0", "\ufdd1"
+_SEAMS = Regex(f"^▁?{FIRST}|{SEAM}")
+
+
 class VocabularyKind(NamedTuple):
     """What a kind is made of, in the library's parts."""
 
@@ -48,9 +65,12 @@ class VocabularyKind(NamedTuple):
     joint: str  # what stands between two tokens when they are put together again
 
 
+def _apart() -> list[Any]:
+    return [pre_tokenizers.Split(_APART, "isolated")]
+
+
 def _subwords() -> Any:
-    split = pre_tokenizers.Split(_APART, "isolated")
-    return pre_tokenizers.Sequence([pre_tokenizers.Metaspace(SPACE, "always"), split])
+    return pre_tokenizers.Sequence([pre_tokenizers.Metaspace(SPACE, "always"), *_apart()])
 
 
 def _letters() -> Any:
@@ -63,10 +83,12 @@ def _punctuated() -> Any:
     return pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), split])
 
 
+def _around() -> list[Any]:
+    return [pre_tokenizers.Split(one, "isolated") for one in (_OPENING, _CLOSING)]
+
+
 def _spaces_kept() -> Any:
-    opening = pre_tokenizers.Split(_OPENING, "isolated")
-    closing = pre_tokenizers.Split(_CLOSING, "isolated")
-    return pre_tokenizers.Sequence([pre_tokenizers.Metaspace(SPACE, "always"), opening, closing])
+    return pre_tokenizers.Sequence([pre_tokenizers.Metaspace(SPACE, "always"), *_around()])
 
 
 def _bpe(size: int) -> Any:
@@ -142,9 +164,25 @@ KINDS: dict[str, VocabularyKind] = {
     "shapes": VocabularyKind(_word_level, _listed, _whitespace, _plain, _renumbered, " "),
     "wordpunct": VocabularyKind(_word_level, _listed, _punctuated, _plain, _renumbered, " "),
     "spaced": VocabularyKind(_word_level, _listed, _spaces_kept, _fused, _renumbered, ""),
+    "segmented": VocabularyKind(_word_level, _listed, _spaces_kept, _fused, _renumbered, ""),
     "characters": VocabularyKind(_word_level, _listed, _letters, _fused, _renumbered, ""),
 }
 """What a recipe may name as `tokenizer.kind`."""
+
+
+SEGMENTED: dict[str, Callable[[], list[Any]]] = {
+    "segmented": _around, "bpe": _apart, "unigram": _apart,
+}  # fmt: skip
+"""Kinds whose texts a segmenter may cut into words, and how words are cut after that."""
+
+
+def pieces_of(kind: str, *, segmented: bool) -> Any:
+    """How a kind cuts texts, at the borders (`SEAM`) that a segmenter found where there is one."""
+    if not segmented:
+        return KINDS[kind].pieces()
+    seams = pre_tokenizers.Split(_SEAMS, "removed")
+    steps = [pre_tokenizers.Metaspace(SPACE, "always"), seams, *SEGMENTED[kind]()]
+    return pre_tokenizers.Sequence(steps)
 
 
 def normalizer(lowercase: bool) -> Any:
