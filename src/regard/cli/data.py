@@ -63,6 +63,11 @@ def _page(report: dict[str, Any]) -> str:
             for x in report["leaks"]
         ]
         parts.append(_common.columns([head, *rows]))
+    parts += [
+        f"{one['share']:.0%} of the words of {one['split']} ({one['column']}) are not in train: "
+        f"{one['why']}"
+        for one in report["unseen"]
+    ]
     return "\n\n".join(parts)
 
 

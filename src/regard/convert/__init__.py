@@ -89,6 +89,13 @@ def export(
     if out.exists() and not force:
         raise RequestError(f"{out} exists; --force writes over it")
     loaded = loading.load(folder)
+    if target != "regard":
+        for own in loaded.tokenizers.values():
+            if own.segmenter is not None:
+                raise RequestError(
+                    f"{target}: its tokenizers do not cut words without blanks, as this model's do "
+                    f"({own.segmenter}); expected a model without data.tokenizer.segmenter"
+                )
     given = {key: value for key, value in options.items() if value is not None}
     known = inspect.signature(write).parameters
     for key in given:

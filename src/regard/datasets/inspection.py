@@ -20,6 +20,7 @@ from regard.data.passages import stories
 from regard.data.sources import SPLITS, find, splits
 from regard.datasets.leakage import _leaks
 from regard.datasets.statistics import Split
+from regard.datasets.unseen import unseen_words
 from regard.errors import RequestError
 
 __all__ = ["column_names", "inspect"]
@@ -64,6 +65,7 @@ def inspect(
         "path": str(place),
         "splits": {name: split.summary() for name, split in read_splits.items()},
         "leaks": _leaks(read_splits),
+        "unseen": unseen_words(read_splits),
     }
 
 

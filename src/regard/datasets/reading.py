@@ -10,6 +10,7 @@ from regard.datasets import encoding, stored, streamed
 from regard.datasets.data import Data
 from regard.datasets.rows import Rows, read
 from regard.datasets.section import Config
+from regard.datasets.unseen import say_unseen
 from regard.errors import RequestError
 from regard.fields import Field
 from regard.fields.sets import as_fields
@@ -51,6 +52,8 @@ def read_splits(
         kept = own
         if split not in columns:
             columns[split], kept = encoding.encode(own, section, known, split, problems)
+        if split != "train":
+            say_unseen(columns[split], kept, known, split)
         made[split] = task.dataset(columns[split], kept)
     train, dev, test = (made.get(split) for split in ("train", "dev", "test"))
     if {*files} == {"train"} and {*splits} >= {"train", "dev", "test"}:
@@ -79,5 +82,7 @@ def _read_streamed(
     task.extend(rows, section, known)
     made: dict[str, Dataset] = {}
     for split, one in rows.items():
-        made[split] = task.dataset(*encoding.encode(one, section, known, split, problems))
+        columns, kept = encoding.encode(one, section, known, split, problems)
+        say_unseen(columns, kept, known, split)
+        made[split] = task.dataset(columns, kept)
     return Data(train, made.get("dev"), made.get("test"), dict[str, Field](known), problems)

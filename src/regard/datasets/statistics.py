@@ -2,14 +2,17 @@
 
 import random
 from array import array
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import regex
 
 from regard.data import Problems, Row, read
+from regard.data.text.normal_form import composed
 
 __all__ = ["LABELS", "PERCENTILES", "SAMPLES", "ColumnSummary", "Split"]
 
@@ -24,17 +27,34 @@ LABELS = 0.5
 """A column with a smaller share of distinct values holds labels: equal ones are no leaks."""
 
 
+DIFFERENT = 2_000_000
+"""Different words that are counted; of a column with more nothing is said of words."""
+FIRST = 2_000
+"""Texts of a column that tell its script."""
+
+_WORD = regex.compile(r"[\p{L}\p{M}\p{N}]*\p{L}[\p{L}\p{M}\p{N}]*")
+
+
 class ColumnSummary:
-    """What is counted of one column, a row at a time, in 16 bytes and a hash each."""
+    """What is counted of one column, a row at a time: 16 bytes and a hash each, and its words."""
 
     def __init__(self) -> None:
         self.words, self.characters, self.hashes = array("i"), array("i"), array("q")
+        self.different: Counter[int] | None = Counter()
+        """How often each word is there, in small letters, by its hash; None for too many."""
+        self.first: list[str] = []
 
     def add(self, text: str) -> None:
         """Count one row's text."""
         self.words.append(len(text.split()))
         self.characters.append(len(text))
         self.hashes.append(hash(text.strip()))
+        if len(self.first) < FIRST:
+            self.first.append(text)
+        if self.different is not None:
+            self.different.update(map(hash, _WORD.findall(composed(text).lower())))
+            if len(self.different) > DIFFERENT:
+                self.different = None
 
     @property
     def distinct(self) -> int:

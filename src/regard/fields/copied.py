@@ -81,7 +81,7 @@ class CopiedField(TextField):
         target = fields[self.into]
         assert isinstance(target, TextField)
         own, other = self.tokenizer.kind, target.tokenizer.kind
-        whole = own in ("words", "wordpunct", "spaced", "characters")
+        whole = own in ("words", "wordpunct", "spaced", "segmented", "characters")
         if own != other or not (whole or self.dump() == target.dump()):
             raise RequestError(
                 f"data.tokenizer: words are copied between texts that are cut alike; expected one "

@@ -144,6 +144,10 @@ def _introduce(recipe: Recipe, built: Built, work: Work) -> None:
         f"{recipe.model['name']} with {count:,} parameters; {_said(built.data.train)}"
         + (f"; vocabulary {sizes}" if sizes else "")
     )
+    for key, own in built.data.tokenizers.items():
+        if own.segmenter is not None or "auto" in str(recipe.data.get("tokenizer")):
+            cut = f", words without blanks by {own.segmenter}" if own.segmenter else ""
+            work.log.say(f"data.tokenizer of {key}: {own.kind}{cut}")
     reasons = explain(built.model)
     if reasons:
         # Those that C may do are for the CPU.
