@@ -54,6 +54,33 @@ def documents(path, format=None):
     return [one for _, one in read(path, format, problems)], problems
 
 
+BIORED = """\
+9|t|Zorin cafe\u0301 C677T.
+9|a|Pain.
+9\t0\t5\tZorin\tChemical\tD1,D2
+9\t6\t10\tcaf\u00e9\tFood\tF1
+9\t12\t17\tC677T\tVariant\tc|SUB|C|677|T
+9\t19\t23\tPain\tDisease\tD3
+9\tAssociation\tD2\tD3\tNovel
+9\tBind\tD1\tc|SUB|C|677|T
+"""
+
+
+def test_biored_variants_and_offsets_of_the_other_normal_form_are_kept(tmp_path):
+    (one,), problems = documents(written(tmp_path, BIORED))
+    assert not len(problems)
+    assert [m.concepts for m in one.mentions] == [
+        ("D1", "D2"), ("F1",), ("c|SUB|C|677|T",), ("D3",)
+    ]  # fmt: skip
+    assert one.mentions[1].of(one.text) == "cafe\u0301"
+    assert one.relations == (
+        Relation("Association", "D2", "D3", note="Novel"), Relation("Bind", "D1", "c|SUB|C|677|T")
+    )  # fmt: skip
+    for format in ("pubtator", "jsonl"):
+        write([one], tmp_path / "out", format)
+        assert documents(tmp_path / "out", format)[0] == [one]
+
+
 def test_pubtator_is_read_as_it_is_written(tmp_path):
     (first, second), problems = documents(written(tmp_path, PUBTATOR))
     assert not len(problems)

@@ -213,3 +213,13 @@ def test_there_is_a_table_of_tasks():
         assert tasks.load(name).name == name
     with pytest.raises(RequestError, match="did you mean 'translation'"):
         tasks.load("translate")
+
+
+def test_an_empty_reference_is_scored_and_not_learned_from(tmp_path):
+    for split in ("train", "dev", "test"):
+        rows = "de\ten\nein Haus\ta house\nzwei\t\n\tthree\n" + "x\ty\n" * 3
+        (tmp_path / f"{split}.tsv").write_text(rows)
+    data = tasks.load("translation")().data(config(tmp_path))
+    assert [len(one) for one in (data.train, data.dev, data.test)] == [4, 5, 5]
+    assert data.test.references[1] == [""]
+    assert dict(data.problems.left_out) == {"empty": 4}

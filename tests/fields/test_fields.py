@@ -13,6 +13,7 @@ from regard.fields import (
     LabelField,
     LabelsField,
     NumberField,
+    OrdinalField,
     SpansField,
     StoryField,
     TagsField,
@@ -266,3 +267,21 @@ def test_a_table_of_columns():
     assert batch["text"].lengths.tolist() == [4, 2]
     assert (batch.index, batch.count) == ([0, 1], 2)
     assert batch.to("meta")["text"].values.device.type == "meta"
+
+
+def test_lists_stay_lists():
+    assert TagsField("text").listed(["B-X", "", "New York"]) == "B-X _ New_York"
+    several = LabelsField()
+    value = several.read(several.listed(["Paris, France", 'a "b"', "c"]), {})
+    assert value == ("Paris, France", 'a "b"', "c")
+    assert several.read(several.written(value), {}) == value
+    with pytest.raises(Bad, match="a list"):
+        LabelField().listed(["a"])
+
+
+def test_one_number_is_one_label():
+    field = OrdinalField()
+    values = [field.read(cell, {}) for cell in ("1", "1.0", "2.50", "1e0", "-0.5")]
+    assert values == ["1", "1", "2.5", "1", "-0.5"]
+    old = field.restored({"labels": ["1.0", "2.5"]})  # a folder from before
+    assert old.encode(["1", "2.5"], print, {}).values.tolist() == [0, 1]

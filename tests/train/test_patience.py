@@ -20,6 +20,9 @@ def validation(metric, *also):
         ({"per": 2.0}, {"per": 3.0}, (True, True)),
         ({"per": 3.0}, {"per": 3.0}, (False, False)),
         ({"per": math.nan}, {"per": 3.0}, (False, False)),
+        ({"per": 3.0, "loss": 1.0}, {"per": 3.0, "loss": 2.0}, (True, True)),  # the loss decides
+        ({"per": 3.0, "loss": 2.0}, {"per": 3.0, "loss": 2.0}, (False, False)),
+        ({"per": 3.1, "loss": 1.0}, {"per": 3.0, "loss": 2.0}, (False, False)),
     ],
 )
 def test_one_metric_must_be_better_than_it_ever_was(new, best, found):
@@ -51,3 +54,13 @@ def test_the_best_of_each_is_kept_apart():
     best = judge.bests({"accuracy": 79.0, "loss": 0.5}, best)
     best |= judge.bests({"accuracy": math.nan, "loss": 2.0}, best)
     assert best == {"accuracy": 80.0, "loss": 0.5}
+
+
+def test_patience_lasts_while_the_loss_falls_under_a_score_at_its_floor():
+    judge, best = validation("per"), {}
+    for loss in (3.0, 2.5, 2.0, 2.2):
+        new = {"per": 100.0, "loss": loss}
+        hopeful = judge.improved(new, best)[1]
+        best = {**best, **judge.bests(new, best)}
+        assert hopeful == (loss != 2.2)
+    assert best == {"per": 100.0, "loss": 2.0}

@@ -10,6 +10,7 @@ from typing import Any
 from regard.convert._checkpoint import Found, checkpoint_in, plain, same_sides
 from regard.convert._names import FAIRSEQ, assemble
 from regard.convert._vocabulary import ConvertedVocabulary, special
+from regard.data.files.packing import text_lines
 from regard.errors import RequestError, nearest
 
 __all__ = ["read"]
@@ -151,7 +152,7 @@ def _dictionaries(folder: Path, said: Mapping[str, Any]) -> list[list[str]]:
 def _tokens(path: Path) -> list[str]:
     """A dictionary: a token and its count a line, behind the four special ones."""
     names = list(FIRST)
-    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+    for number, line in enumerate(text_lines(path.read_bytes().decode("utf-8")), 1):
         token, _, count = line.removesuffix(" #fairseq:overwrite").rpartition(" ")
         if not count.isdigit():
             raise RequestError(f"{path}:{number}: expected a token and its count, got {line!r}")

@@ -9,6 +9,7 @@ import yaml
 from regard.convert._checkpoint import Found, checkpoint_in, plain, same_sides
 from regard.convert._names import JOEYNMT, assemble
 from regard.convert._vocabulary import ConvertedVocabulary, special
+from regard.data.files.packing import text_lines
 from regard.errors import RequestError, nearest
 
 __all__ = ["read"]
@@ -102,7 +103,7 @@ def _side(folder: Path, data: Mapping[str, Any], key: str, name: str) -> Convert
     file = folder / name if (folder / name).is_file() or not written else Path(written)
     if not file.is_file():
         raise RequestError(f"{folder} has no {name}, the vocabulary")
-    names = file.read_text("utf-8").splitlines()
+    names = text_lines(file.read_bytes().decode("utf-8"))
     said = data.get("special_symbols") or {}
     tokens = (
         ("pad", "<pad>"),

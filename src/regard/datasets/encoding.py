@@ -79,11 +79,16 @@ def encoded(
             problems.add(rows.file, rows.lines[at], what, f"{name}: {detail}", stays=True)
 
         columns[name] = own.encode(rows.values[name], report, fields, rows.values)
-    texts = [one for one in columns.values() if isinstance(one, (TextColumn, DocumentColumn))]
-    sizes = [one.tokens for one in texts]
+    texts = {
+        name: one for name, one in columns.items() if isinstance(one, (TextColumn, DocumentColumn))
+    }
+    sizes = [one.tokens for one in texts.values()]
     if sizes:
-        ends = [int(one.end) if isinstance(one, TextColumn) else 0 for one in texts]
-        columns, rows = _fitting(columns, rows, np.stack(sizes, 1), ends, config, split, problems)
+        ends = [int(one.end) if isinstance(one, TextColumn) else 0 for one in texts.values()]
+        scored = [split != "train" and fields[name].may_be_empty for name in texts]
+        columns, rows = _fitting(
+            columns, rows, np.stack(sizes, 1), ends, scored, config, split, problems
+        )
     problems.report(rows.file)
     return columns, rows
 
@@ -93,6 +98,7 @@ def _fitting(
     rows: Rows,
     sizes: NDArray[np.int64],
     ends: Sequence[int],
+    scored: Sequence[bool],
     config: Config,
     split: str,
     problems: Problems,
@@ -101,12 +107,13 @@ def _fitting(
 
     Args:
         sizes: tokens of each text of each example.
+        scored: of each text whether an example without a token of it stays, and is scored.
         ends: 1 for texts whose batches have EOS behind them, which counts; else 0.
     """
     longest: NDArray[np.int64] = (sizes + np.asarray(ends)).max(1)
     over = longest > config.max_length if split == "train" else np.zeros(len(longest), bool)
     # A text of control characters alone may come to no token at all.
-    void = (sizes == 0).any(1)
+    void = ((sizes == 0) & ~np.asarray(scored)).any(1)
     for i in np.flatnonzero(over | void).tolist():
         if void[i]:
             problems.add(rows.file, rows.lines[i], "empty", "no tokens")

@@ -62,6 +62,11 @@ class Field(ABC):
 
     # -- reading
 
+    @property
+    def may_be_empty(self) -> bool:
+        """Whether an empty cell of dev or test is a right output, which scores count."""
+        return False
+
     @abstractmethod
     def read(self, cell: str, row: Mapping[str, Any]) -> Any:
         """The value of a cell.

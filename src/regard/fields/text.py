@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from regard.data.ragged import RaggedIds
 from regard.data.text.segmented import chosen_kind
 from regard.data.text.tokenizer import SPACE, SPECIALS, Encoding, Tokenizer
-from regard.data.text.vocabulary_growth import frequent, grown
+from regard.data.text.vocabulary_growth import frequent, grown, longest_pieces
 from regard.errors import RequestError, nearest
 from regard.fields.base import Bad, Field, Report
 from regard.fields.pretrained import Pretrained
@@ -186,8 +186,7 @@ class TextField(Field):
         Raises:
             RequestError: its tokens are no words.
         """
-        kind = self.settings["kind"] if self._tokenizer is None else self._tokenizer.kind
-        if pretrained is not None and kind not in WORDS:
+        if pretrained is not None and (kind := self._kind) not in WORDS:
             raise RequestError(
                 f"data.vectors: they are of words; expected a tokenizer of words, got {kind!r}"
             )
@@ -207,10 +206,18 @@ class TextField(Field):
     # -- the field
 
     @property
+    def may_be_empty(self) -> bool:
+        """A text to write may be none: of silence, nothing is right."""
+        return self.target and self.end and not self.sentences
+
+    @property
     def lists(self) -> bool:
         """A list has words."""
-        kind = self.settings["kind"] if self._tokenizer is None else self._tokenizer.kind
-        return bool(kind == "words")
+        return self._kind == "words"
+
+    @property
+    def _kind(self) -> str:
+        return str(self.settings["kind"] if self._tokenizer is None else self._tokenizer.kind)
 
     def read(self, cell: str, row: Mapping[str, Any]) -> str:
         """The text without white space at its ends."""
@@ -287,7 +294,7 @@ class TextField(Field):
             return [()] * len(names)
         known = set(self.rows()["vocab_size"][len(SPECIALS) :])
         longest = max(map(len, known), default=0)
-        return [_cut(name, known, longest) for name in names]
+        return [longest_pieces(name, known, longest) for name in names]
 
     def sharing(self, other: "TextField") -> "TextField":
         """With the vocabulary of another text."""
@@ -335,9 +342,8 @@ class TextField(Field):
     def dump(self) -> str:
         """The tokenizer as JSON, with the letters where words come with them."""
         text = self.tokenizer.to_json()
-        if not self._letters:
-            return text
-        return json.dumps({"tokenizer": json.loads(text), "letters": list(self._letters)})
+        whole = {"tokenizer": json.loads(text), "letters": list(self._letters)}
+        return json.dumps(whole) if self._letters else text
 
     def load(self, text: str, file: str) -> "TextField":
         """With the vocabulary of its file."""
@@ -366,19 +372,6 @@ class TextField(Field):
         if not kept:
             raise RequestError(f"no word of the training texts occurs {self.min_count} times")
         return [" ".join(word for word in own if word in kept) for own in words]
-
-
-def _cut(name: str, known: set[str], longest: int) -> Sequence[str]:
-    """The longest of the known pieces, from the left; nothing where a letter is in none."""
-    found, at = [], 0
-    while at < len(name):
-        ends = range(min(len(name), at + longest), at, -1)
-        end = next((end for end in ends if name[at:end] in known), None)
-        if end is None:
-            return ()
-        found.append(name[at:end])
-        at = end
-    return found
 
 
 def own_texts(fields: Mapping[str, Field]) -> dict[str, TextField]:

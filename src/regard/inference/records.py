@@ -80,6 +80,12 @@ class Form:
             return _object({}, item, found)
         return _text(found, self.align)
 
+    def value(self, found: Prediction | None) -> str:
+        """What a column of outputs has; in the place of a named one what training reads there."""
+        if self.output and found and not self.align:
+            return " ".join(found.output.splitlines())
+        return _text(found, self.align)
+
     def places(self, known: Sequence[str], counted: bool = False) -> list[str | int]:
         """The keys or columns of the inputs, among those that are there.
 
@@ -154,7 +160,7 @@ class _Objects(Form):
     def written(self, item: Item, found: Prediction | None) -> str:
         if not self.output:
             return _object(item.kept or {}, item, found)
-        told = {self.output: _text(found, self.align)} if found and not found.refused else {}
+        told = {self.output: self.value(found)} if found and not found.refused else {}
         return json.dumps(plain_value({self.output: "", **item.kept, **told}), ensure_ascii=False)
 
 
@@ -209,7 +215,7 @@ class _Cells(Form):
 
     def written(self, item: Item, found: Prediction | None) -> str:
         cells = [*item.kept]
-        text = (self.output or "output") if item.heading else _text(found, self.align)
+        text = (self.output or "output") if item.heading else self.value(found)
         text = text if item.dialect.quote else text.replace("\t", " ")
         if item.at is None:
             cells.append(text)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from regard.data.files.packing import text_lines
 from regard.errors import RequestError
 from regard.metrics._tables import f1, precision, recall, scored
 from regard.metrics.multilabel import counts_of_sets
@@ -65,7 +66,7 @@ def read_tree(path: str | Path) -> dict[str, tuple[str, ...]]:
     """
     found: dict[str, tuple[str, ...]] = {}
     try:
-        told = Path(path).read_text(encoding="utf-8-sig").splitlines()
+        told = text_lines(Path(path).read_bytes().decode("utf-8-sig"))
     except (OSError, UnicodeDecodeError) as error:
         raise RequestError(f"{path}: the tree of concepts cannot be read: {error}") from None
     for number, line in enumerate(told, 1):

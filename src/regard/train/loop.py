@@ -287,7 +287,8 @@ class Work:
         if self.trained is not self.model:
             self.model.cpu()
         counted = {m: distributed.first(result[m], self.device) for m in self.validation.metrics}
-        p.losses.append(distributed.first(result["loss"], self.device))
+        counted.setdefault("loss", distributed.first(result["loss"], self.device))
+        p.losses.append(counted["loss"])
         best, hopeful = self.validation.improved(counted, p.bests)
         p.bests = {**p.bests, **self.validation.bests(counted, p.bests)}
         p.worse = 0 if hopeful else p.worse + 1

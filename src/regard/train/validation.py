@@ -89,10 +89,15 @@ class Validation:
     def improved(self, new: Mapping[str, float], best: Mapping[str, float]) -> tuple[bool, bool]:
         """(is this the best, does patience restart), by all deciding metrics.
 
-        A single metric must be better than its best value; several may equal theirs.
+        A single metric must be better than its best value, or equal it with a lower loss; several
+        may equal theirs.
         """
         if len(self.metrics) == 1:
-            better = self.better(new[self.metric], best.get(self.metric))
+            tied = new[self.metric] == best.get(self.metric)
+            if tied and "loss" in new and "loss" in best:
+                better = new["loss"] < best["loss"]
+            else:
+                better = self.better(new[self.metric], best.get(self.metric))
             return better, better
         good = [
             not math.isnan(new[m]) and self._no_worse(m, new[m], best.get(m)) for m in self.metrics
@@ -105,12 +110,15 @@ class Validation:
         return new <= best if name in self._lower else new >= best
 
     def bests(self, new: Mapping[str, float], best: Mapping[str, float]) -> dict[str, float]:
-        """The best value so far of each metric."""
-        return {
+        """The best value so far of each metric; of a single one also the loss that it came with."""
+        found = {
             name: (min if name in self._lower else max)(new[name], best.get(name, new[name]))
             for name in self.metrics
             if not math.isnan(new[name])
         }
+        if len(self.metrics) == 1 and "loss" in new and self.improved(new, best)[0]:
+            found["loss"] = new["loss"]
+        return found
 
     def better_of(self, new: Mapping[str, float], old: Mapping[str, float]) -> bool:
         """Whether a result is better than another; the loss breaks ties."""

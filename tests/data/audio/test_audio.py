@@ -109,3 +109,26 @@ def test_another_rate_is_the_same_sound(rate, wanted):
 def test_what_a_rate_cannot_hold_is_cut_off():
     found = resampled(tone(16_000, 1.0, 6_000.0)[:, 0].astype(np.float32), 16_000, 8_000)
     assert np.abs(found[400:-400]).max() < 0.01
+
+
+def test_numbers_of_sixteen_bits_in_floats_are_divided(tmp_path):
+    values = np.round(tone(16_000) * 32767)
+    soundfile.write(tmp_path / "a.wav", values.astype(np.float32), 16_000, subtype="FLOAT")
+    found, _ = samples(located(str(tmp_path / "a.wav")))
+    np.testing.assert_allclose(found, values[:, 0] / 32768, atol=1e-6)
+    soundfile.write(tmp_path / "b.wav", values * 2.1, 16_000, subtype="FLOAT")
+    with pytest.raises(SoundError, match="from -1 to 1 expected"):
+        samples(located(str(tmp_path / "b.wav")))
+
+
+def test_samples_that_were_not_announced_and_gsm(tmp_path):
+    made = written(tmp_path / "a.wav")
+    raw = bytearray((tmp_path / "a.wav").read_bytes())
+    at = raw.index(b"data") + 4
+    raw[at : at + 4] = bytes(4)
+    (tmp_path / "b.wav").write_bytes(raw)
+    np.testing.assert_array_equal(samples(located(str(tmp_path / "b.wav")))[0], samples(made)[0])
+    soundfile.write(tmp_path / "c.wav", tone(8_000)[:, 0], 8_000, subtype="GSM610")
+    found, rate = samples(located(str(tmp_path / "c.wav")))
+    assert rate == 8_000
+    assert np.corrcoef(found[:4_000], tone(8_000)[:, 0])[0, 1] > 0.9

@@ -86,10 +86,32 @@ def test_broken_squad_questions_are_reported(tmp_path):
     good = {"id": "q3", "question": "Who?", "answers": [{"text": "sons", "answer_start": 99}]}
     path.write_text(squad({"id": "q1", "answers": []}, {"id": "q2", "question": "Who?"}, good))
     (one,), problems = read(path)
-    assert one.starts == [-1]  # the text is not where it is said to be
+    assert one.starts == [19]  # where it is, whatever is said
     assert [str(p).rpartition(":question:")[2] for p in problems] == [
         "1: broken question (no text at 'question')", "2: broken question (q2: no answer)"
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("context", "answer", "told", "piece"),
+    [
+        ("The cat sat.", " cat", 3, (1, 1)),
+        ("concatenate the cat", "cat", None, (2, 2)),
+        ("concatenate the cat", "cat", 2, (2, 2)),
+        ("\U0001f600 the cat, a cat", "cat", 7, (2, 2)),  # counted in UTF-16: an emoji is two
+        ("\U0001f600\U0001f600 cat, cat", "cat", 10, (4, 4)),
+        ("cat a b c d cat", "cat", 11, (5, 5)),  # the nearest
+        ("cafe\u0301 noir, caf\u00e9", "caf\u00e9", 12, (3, 3)),  # in either normal form
+    ],
+)
+def test_answers_are_found_where_offsets_are_not_right(context, answer, told, piece, tmp_path):
+    asked = {"id": "q", "question": "?", "answers": [{"text": answer, "answer_start": told}]}
+    (tmp_path / "x.json").write_text(squad(asked, context=context))
+    row = {"document": context, "query": "?", "answers": [answer]}
+    (tmp_path / "x.jsonl").write_text(json.dumps(row | ({"starts": [told]} if told else {})))
+    for name in ("x.json", "x.jsonl"):
+        (one,), problems = read(tmp_path / name)
+        assert (one.span(), len(problems)) == (piece, 0)
 
 
 @pytest.mark.parametrize(

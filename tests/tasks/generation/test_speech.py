@@ -7,6 +7,7 @@ import torch
 import regard
 from regard import tasks
 from regard.errors import RequestError
+from regard.tasks.prediction import Prediction
 from tests.cli.run import run
 from tests.cli.toy import feed
 from tests.tasks.sounding import RATE, fitted, spoken, write
@@ -84,11 +85,12 @@ def test_samples_that_are_far_too_large_are_refused_alone(labeled, tmp_path):
     soundfile.write(tmp_path / "huge.wav", 1e30 * np.ones(RATE), RATE, subtype="FLOAT")
     soundfile.write(tmp_path / "whole.wav", 32768 * values, RATE, subtype="FLOAT")
     soundfile.write(tmp_path / "good.wav", values, RATE)
-    names = ["huge.wav", "whole.wav", "good.wav"]
+    soundfile.write(tmp_path / "gsm.wav", values, RATE, subtype="GSM610")
+    names = ["huge.wav", "whole.wav", "good.wav", "gsm.wav"]
     found = loaded.predict([str(tmp_path / name) for name in names])
     assert found[0].refused.endswith("a sample of 1e+30, from -1 to 1 expected)")
-    assert [one.output for one in found[1:]][1] == "ab"
-    assert not found[1].refused
+    assert [one.output for one in found[1:3]] == ["ab", "ab"]
+    assert not any(one.refused for one in found[1:])
 
 
 def test_lines_that_are_wrong_are_reported_by_file_and_line(data, tmp_path, caplog):
@@ -97,8 +99,14 @@ def test_lines_that_are_wrong_are_reported_by_file_and_line(data, tmp_path, capl
     table = place / "train.tsv"
     table.write_text(table.read_text() + "nowhere.flac\tabc\n", encoding="utf-8")
     task = tasks.load("speech")(rate=RATE, filters=16)
+    table = place / "test.tsv"
+    table.write_text(table.read_text() + "test0.flac\t\n", encoding="utf-8")  # silence
     made = task.data({"path": str(place)})
-    assert len(made.train) == 3
+    assert (len(made.train), len(made.test), made.test.references[-1]) == (3, 3, [""])
+    said = [Prediction("", one[0]) for one in made.test.references[:-1]]
+    scores = task.score([*said, Prediction("", "a b")], made.test)
+    words = sum(len(one.output.split()) for one in said)
+    assert scores["wer"].value == pytest.approx(100 * 2 / words)  # two words where none is right
     assert dict(made.problems.counts) == {"empty sound": 1, "no such sound": 1}
 
 

@@ -78,6 +78,10 @@ def test_a_tagger_is_trained_scored_saved_and_used(trained):
     found, empty, short = loaded.predict(["Dr Bo met and ||| X Y Y Y", " ", "saw ||| Y"])
     assert (found.output, empty.output, short.output) == ("B-PER I-PER O O", "", "O")
     assert found.tokens == found.output.split()
+    assert (found.line, empty.line, short.line) == ("[PER Dr Bo] met and", "", "saw")
+    assert found.as_json()["entities"] == [{"start": 0, "end": 5, "label": "PER", "text": "Dr Bo"}]
+    (wide,) = loaded.predict(["saw  Dr \u3000Bo ||| Y X Y"])
+    assert [(e["start"], e["end"]) for e in wide.as_json()["entities"]] == [(5, 11)]
     assert len(found.token_scores) == 4
     assert -0.5 < found.score <= 0  # of the whole path
     assert all(score <= 1e-6 for score in found.token_scores)
@@ -99,6 +103,8 @@ def test_a_data_file_comes_back_with_predicted_tags(trained, tmp_path, capsys):
     run(capsys, "predict", folder, "-i", str(source), "--into", str(target), *given)
     assert target.read_text() == "Dr X B-PER\nBo Y I-PER\nmet Y O\n\nsaw Y O\n"
     (tmp_path / "in.txt").write_text("Dr Bo met\n")
+    ran = run(capsys, "predict", folder, "-i", str(source), *given)
+    assert ran.out == "[PER Dr Bo] met\nsaw\n"
     for wrong, said in (
         (["-i", "-", "--into", str(target)], "expected --input with the data file"),
         (["-i", str(tmp_path / "in.txt"), *given], "expected --into"),

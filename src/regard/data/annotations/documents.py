@@ -57,12 +57,14 @@ class Relation:
 
     Args:
         probability: where a model found it; None where it is annotated.
+        note: what the file says of it beside this, kept for the writer.
     """
 
     type: str
     head: str
     tail: str
     probability: float | None = None
+    note: str = ""
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -157,6 +159,7 @@ def to_json(document: RelationDocument) -> dict[str, Any]:
             "head": one.head,
             "tail": one.tail,
             **({} if one.probability is None else {"probability": round(one.probability, 4)}),
+            **({"note": one.note} if one.note else {}),
         }
         for one in document.relations
     ]
@@ -220,7 +223,8 @@ def _relation(one: Any, number: int) -> Relation:
     keys = ("type", "head", "tail")
     if not isinstance(one, Mapping) or not all(isinstance(one.get(k), str) for k in keys):
         raise ValueError(f"relation {number + 1}: expected texts under 'type', 'head' and 'tail'")
-    return Relation(*(one[k] for k in keys))
+    kind, head, tail = (one[key] for key in keys)
+    return Relation(kind, head, tail, note=str(one.get("note", "")))
 
 
 def as_line(document: RelationDocument) -> str:

@@ -2,6 +2,7 @@
 
 import io
 import wave
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import gcd
 from typing import Any
@@ -18,8 +19,9 @@ Samples = NDArray[np.float32]
 
 SLOWEST, FASTEST = 4_000, 192_000
 """Samples a second."""
-LOUDEST = 1e6
-"""Of a sample. Sounds are from -1 to 1; numbers of 16 bits that were not divided, to 32,768."""
+LOUDEST, UNDIVIDED = 32_768.0, 16.0
+"""Of a sample. Sounds are from -1 to 1; where one is above `UNDIVIDED`, they are numbers of 16 bits
+that were not divided."""
 LONGEST = 4 * 3600
 """Seconds of a sound; longer ones are refused before they are decoded."""
 STREAMED = 0x7FFF0000
@@ -78,14 +80,14 @@ def samples(sound: Sound) -> tuple[Samples, int]:
     if not held:
         raise SoundError("empty sound", "0 bytes")
     try:
-        with library.SoundFile(io.BytesIO(held)) as opened:
+        with library.SoundFile(io.BytesIO(_with_size(held))) as opened:
             rate, count = opened.samplerate, len(opened)
             if not SLOWEST <= rate <= FASTEST:
                 raise SoundError("strange rate", f"{rate:,} samples a second")
             if count > LONGEST * rate:
                 raise SoundError("sound too long", f"more than {LONGEST // 3600} hours")
-            found = opened.read(dtype="float32", always_2d=True)
-    except library.LibsndfileError as error:
+            found = opened.read(count, dtype="float32", always_2d=True)  # GSM cannot seek
+    except (library.LibsndfileError, RuntimeError, ValueError) as error:  # of GSM: ValueError
         kind = "damaged sound" if _begins_as_sound(held) else "no sound"
         said = str(error).strip().removesuffix(".").rpartition(">: ")[2].removeprefix("Error : ")
         raise SoundError(kind, said or "libsndfile cannot read it") from None
@@ -99,6 +101,8 @@ def samples(sound: Sound) -> tuple[Samples, int]:
         raise SoundError("damaged sound", "samples that are no numbers")
     if (loudest := float(np.abs(found).max())) > LOUDEST:
         raise SoundError("damaged sound", f"a sample of {loudest:.3g}, from -1 to 1 expected")
+    if loudest > UNDIVIDED:
+        found = found / np.float32(LOUDEST)
     return np.ascontiguousarray(found.mean(1)), rate
 
 
@@ -154,19 +158,34 @@ def _library() -> Any:
     return soundfile
 
 
+def _with_size(held: bytes) -> bytes:
+    """A WAV file with all its samples announced: programs that write to a pipe announce none."""
+    for at, size in _chunks(held):
+        if held[at : at + 4] == b"data" and not size and at + 8 < len(held):
+            there = (len(held) - at - 8).to_bytes(4, "little")
+            return held[: at + 4] + there + held[at + 8 :]
+    return held
+
+
+def _chunks(held: bytes) -> Iterator[tuple[int, int]]:
+    """Where each chunk of a WAV file begins, and how many bytes it announces."""
+    at = 12
+    while held[:4] == b"RIFF" and held[8:12] == b"WAVE" and at + 8 <= len(held):
+        size = int.from_bytes(held[at + 4 : at + 8], "little")
+        yield at, size
+        at += 8 + size + size % 2
+
+
 def _cut_off(held: bytes) -> tuple[int, int] | None:
     """Of a WAV file that ends too soon: (bytes of samples that are there, that it announces).
 
     libsndfile reads what is there and says nothing. Programs that write to a pipe announce 0, or
     nearly as much as the field holds.
     """
-    at = 12
-    while held[:4] == b"RIFF" and held[8:12] == b"WAVE" and at + 8 <= len(held):
-        size = int.from_bytes(held[at + 4 : at + 8], "little")
+    for at, size in _chunks(held):
         there = len(held) - at - 8
         if held[at : at + 4] == b"data":
             return (there, size) if there < size < STREAMED else None
-        at += 8 + size + size % 2
     return None
 
 

@@ -26,6 +26,7 @@ __all__ = [
     "check",
     "reading",
     "regular",
+    "text_lines",
     "unpacked",
     "unreadable",
     "whole_bytes",
@@ -250,6 +251,20 @@ def whole_text(path: str | Path) -> str:
         return raw.decode("utf-16" if raw[:2] in _UTF16 else "utf-8-sig")
     except UnicodeDecodeError as error:
         raise RequestError(f"{path}: damaged or not UTF-8: {error}") from error
+
+
+def text_lines(text: str) -> list[str]:
+    r"""The lines of a text, cut at "\n" alone, with "\r" at their ends taken off.
+
+    `str.splitlines` also cuts at U+2028, U+0085, vertical tabs and separators, which vocabularies
+    and texts have as letters.
+
+    Example:
+        >>> text_lines("a\u2028b\r\nc\n")
+        ['a\u2028b', 'c']
+    """
+    found = [line.removesuffix("\r") for line in text.split("\n")]
+    return found if found[-1] else found[:-1]
 
 
 def regular(path: str | Path) -> Path:

@@ -6,7 +6,8 @@
     227508 <tab> CID <tab> D008750 <tab> D007022
 
 A blank line ends a document. Offsets count characters of title, one blank and abstract. A concept
-of `-1` or `-` is unknown; several are divided by `|`. A seventh column is kept as a note.
+of `-1` or `-` is unknown; several are divided by `|` or `,`. A further column of a mention or a
+relation (as BioRED has one) is kept as a note.
 """
 
 import re
@@ -16,6 +17,7 @@ from pathlib import Path
 from regard.data.annotations.documents import Mention, Relation, RelationDocument
 from regard.data.files.lines import lines
 from regard.data.problems import Problems
+from regard.data.text.normal_form import Composed, composed
 from regard.errors import RequestError
 
 __all__ = ["TEXT", "Block", "blocks", "documents", "of_block", "parse", "written"]
@@ -24,6 +26,8 @@ TEXT = re.compile(r"([^|\t\n]+)\|([a-z])\|")
 """How a line of text begins."""
 Block = list[tuple[int, str]]
 UNKNOWN = ("", "-", "-1")
+_VARIANT = re.compile(r"[a-z]?\|(?:SUB|DEL|INS|INDEL|DUP|FS|Allele|CNV)\|", re.IGNORECASE)
+"""How the name of a variant begins, as tmVar writes them: `c|SUB|C|677|T`."""
 
 
 def documents(path: str | Path, problems: Problems) -> Iterator[tuple[int, RelationDocument]]:
@@ -106,9 +110,10 @@ def of_block(file: str, block: Block, problems: Problems) -> Iterator[RelationDo
         try:
             if cells[0].strip() != name:
                 raise ValueError(f"it is of {cells[0][:20]!r}, and the document is {name!r}")
-            if len(cells) == 4:
-                kind, head, tail = (cell.strip() for cell in cells[1:])
-                relations.append((number, Relation(kind, head, tail)))
+            if len(cells) == 4 or (len(cells) == 5 and not cells[1].strip().isdecimal()):
+                kind, head, tail = (cell.strip() for cell in cells[1:4])
+                note = cells[4].strip() if len(cells) == 5 else ""
+                relations.append((number, Relation(kind, head, tail, note=note)))
             else:
                 mentions.append(_mention(cells, text))
         except ValueError as error:
@@ -132,10 +137,30 @@ def _mention(cells: list[str], text: str) -> Mention:
     if not start < end <= len(text):
         raise ValueError(f"{start} to {end} is no part of a text of {len(text)} characters")
     if text[start:end] != cells[3]:
+        start, end = _in_other_form(text, start, end, cells[3])
+    if text[start:end] != cells[3] and composed(text[start:end]) != composed(cells[3]):
         raise ValueError(f"{start} to {end} is {text[start:end]!r}, and the line says {cells[3]!r}")
     told = cells[5].strip() if len(cells) > 5 else ""
-    concepts = tuple(dict.fromkeys(c for c in told.split("|") if c not in UNKNOWN))
+    concepts = tuple(dict.fromkeys(c for c in _concepts(told) if c not in UNKNOWN))
     return Mention(((start, end),), cells[4].strip(), concepts, "\t".join(cells[6:]))
+
+
+def _concepts(told: str) -> list[str]:
+    """The concepts of a cell, between `|` or commas; `|` in the name of a variant is part of it."""
+    each = ([one] if _VARIANT.match(one) else one.split("|") for one in told.split(","))
+    return [concept for several in each for concept in several]
+
+
+def _written(concepts: Sequence[str]) -> str:
+    return ("," if any("|" in one for one in concepts) else "|").join(concepts)
+
+
+def _in_other_form(text: str, start: int, end: int, said: str) -> tuple[int, int]:
+    """A span whose places were counted in the text's other normal form, if it is one."""
+    form = Composed(text)
+    if form.changed and end <= len(form.text) and form.text[start:end] == composed(said):
+        return form.to_raw(start, end)
+    return start, end
 
 
 def _lines(one: RelationDocument) -> str:
@@ -155,8 +180,9 @@ def _lines(one: RelationDocument) -> str:
             )
         cells = [
             name, str(mention.start), str(mention.end), mention.of(one.text), mention.type,
-            "|".join(mention.concepts) or "-1", *([mention.note] if mention.note else []),
+            _written(mention.concepts) or "-1", *([mention.note] if mention.note else []),
         ]  # fmt: skip
         out.append("\t".join(cells))
-    out += ["\t".join([name, *relation.key]) for relation in one.relations]
+    for relation in one.relations:
+        out.append("\t".join([name, *relation.key, *filter(None, [relation.note])]))
     return "\n".join(out) + "\n"

@@ -17,6 +17,7 @@ from regard.data.files import registry
 from regard.data.files.records import objects
 from regard.data.files.row import Row
 from regard.data.formats.cbt import BLANK
+from regard.data.formats.squad import answer_start
 from regard.data.problems import Problems
 from regard.data.text.normal_form import Composed, composed
 from regard.data.text.words import INNER, LETTER
@@ -210,14 +211,22 @@ def question(
     starts = fields.get("starts") or []
     if isinstance(starts, str):
         starts = read_json(starts)
-    given_starts = bool(starts)
-    if not given_starts:
-        starts = [text.find(answer) for answer in answers]
-    if len(starts) != len(answers) or not all(isinstance(s, int) for s in starts):
+    if not starts:
+        starts = [None] * len(answers)
+    elif len(starts) != len(answers) or not all(isinstance(s, int) for s in starts):
         raise ValueError(f"expected a whole number for each of {len(answers)} answers at 'starts'")
     candidates = list(dict.fromkeys(_texts(fields, "candidates", "|")))
-    starts = [form.from_raw(start) if start >= 0 and given_starts else start for start in starts]
+    starts = [_start(form, a, s) for a, s in zip(answers, starts, strict=True)]
     return Question(text, places, words, answers, starts, candidates, given or query, file, line)
+
+
+def _start(form: Composed, answer: str, told: int | None) -> int:
+    """Where an answer begins in the composed text; see `squad.answer_start`."""
+    if told is not None and told < 0:
+        return -1
+    if told is not None and form.changed:
+        told = form.from_raw(told)
+    return answer_start(form.text, answer, told)
 
 
 def _texts(fields: Mapping[str, Any], name: str, between: str = "") -> list[str]:

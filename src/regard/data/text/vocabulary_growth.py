@@ -19,7 +19,7 @@ from regard.data.text.vocabulary_kinds import SPECIALS
 from regard.data.text.word_shapes import with_shapes
 from regard.errors import RequestError
 
-__all__ = ["frequent", "grown"]
+__all__ = ["frequent", "grown", "longest_pieces"]
 
 LEAST = 2
 """How often a pair must occur to become a piece, as where a vocabulary is learned."""
@@ -161,3 +161,16 @@ def _layout(tokenizer: Tokenizer) -> Any:
 
 def _made(layout: Any) -> Tokenizer:
     return Tokenizer.from_json(json.dumps(layout, ensure_ascii=False))
+
+
+def longest_pieces(name: str, known: set[str], longest: int) -> Sequence[str]:
+    """The longest of the known pieces, from the left; nothing where a letter is in none."""
+    found, at = [], 0
+    while at < len(name):
+        ends = range(min(len(name), at + longest), at, -1)
+        end = next((end for end in ends if name[at:end] in known), None)
+        if end is None:
+            return ()
+        found.append(name[at:end])
+        at = end
+    return found

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from regard.data.annotations.tag_schemes import repaired, spans_of
 from regard.data.text.tokenizer import Tokenizer
 from regard.fields import Field, PredicatesField
 from regard.tasks.inputs import BETWEEN
 from regard.tasks.prediction import Prediction
+from regard.tasks.tags.entities import bracketed
 
-__all__ = ["AskedText", "Propositions", "RolesPrediction", "bracketed", "words_of"]
+__all__ = ["AskedText", "Propositions", "RolesPrediction", "words_of"]
 
 _CUT = re.compile(
     r"(?:^|\s)(?:[.,;:?!]+|``|''|n['\u2019]t|['\u2019](?:s|re|ve|ll|d|m))(?=\s|$)", re.IGNORECASE
@@ -134,23 +134,6 @@ def words_of(text: str) -> list[str]:
         (['She', 'did', "n't", ',', 'Mr', '.', 'X', '.'], ['Mr.', 'X', 'left', '.'])
     """
     return text.split() if _CUT.search(text) else _cutter().words_of(text)
-
-
-def bracketed(words: Sequence[str], tags: Sequence[str], scheme: str) -> str:
-    """A text with the stretches that tags tell in brackets; without a scheme, the tags.
-
-    Example:
-        >>> bracketed("She gave it away".split(), "B-A0 B-V B-A1 O".split(), "bio")
-        '[A0 She] [V gave] [A1 it] away'
-    """
-    if not scheme:
-        return " ".join(tags)
-    found, reached = list[str](), 0
-    for start, end, label in spans_of(repaired(tags, scheme), scheme):
-        inside = " ".join([label, *words[start:end]]).strip()
-        found += [*words[reached:start], f"[{inside}]"]
-        reached = end
-    return " ".join([*found, *words[reached:]])
 
 
 def _merged(own: AskedText, parts: Sequence[Prediction], scheme: str) -> Prediction:

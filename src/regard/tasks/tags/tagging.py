@@ -39,6 +39,7 @@ from regard.tasks.objectives import balanced
 from regard.tasks.prediction import Prediction
 from regard.tasks.starting_vectors import FromVectors
 from regard.tasks.tags.decoding import CONSTRAINTS, decode_tags
+from regard.tasks.tags.entities import TagsPrediction
 from regard.tasks.tags.propositions import Propositions
 from regard.tasks.tags.scorers import SCORERS
 from regard.tasks.windows import TagsInWindows
@@ -330,13 +331,21 @@ class Tagging(FromVectors):
         logits, chain, lengths = self._scores(model, dataset.collate(indices))
         if self.outside and "O" in field.names:
             logits[..., field.names.index("O")] += self.outside
-        made = []
+        made: list[Prediction] = []
         found = self._decoded(logits, chain, lengths, field.names)
         for i, one in zip(indices, found, strict=True):
             sure = np.log(np.maximum(one.confidences, 1e-30)).tolist()
             tags = field.decode(one.tags)
             made.append(
-                Prediction(dataset.texts[i], tags, one.score, tags.split(), sure, ids=one.tags)
+                TagsPrediction(
+                    dataset.texts[i],
+                    tags,
+                    one.score,
+                    tags.split(),
+                    sure,
+                    ids=one.tags,
+                    scheme=self.scheme,
+                )
             )
         return made
 
