@@ -13,6 +13,7 @@ from regard.data.annotations.documents import (
     from_json,
     to_json,
 )
+from regard.data.formats import write_back
 from regard.data.formats.documents import blocks, document_of, read, write
 from regard.data.problems import Problems
 from regard.errors import RequestError
@@ -76,6 +77,9 @@ def test_biored_variants_and_offsets_of_the_other_normal_form_are_kept(tmp_path)
     assert one.relations == (
         Relation("Association", "D2", "D3", note="Novel"), Relation("Bind", "D1", "c|SUB|C|677|T")
     )  # fmt: skip
+    tags = {n: "B-Chemical B-Food B-Variant O" for n in (1,)} | {2: "B-Disease O"}
+    write_back(tmp_path / "in.pubtator", tmp_path / "back.pubtator", tags)
+    assert (tmp_path / "back.pubtator").read_text() == BIORED
     for format in ("pubtator", "jsonl"):
         write([one], tmp_path / "out", format)
         assert documents(tmp_path / "out", format)[0] == [one]

@@ -12,6 +12,7 @@ from regard.data.problems import Problems
 from regard.errors import RequestError
 from regard.inference.records import kind_of
 from tests.fuzz.seeds import COLUMNS, TEXTS
+from tests.repo.tree import TOP
 
 
 def test_every_format_is_read_through_the_table(tmp_path):
@@ -25,6 +26,15 @@ def test_every_format_is_read_through_the_table(tmp_path):
     assert len(endings) == len(set(endings))
     assert {"FORM", "UPOS"} < {*columns_of("conllu")}
     assert columns_of("csv") == ()
+
+
+def test_every_format_has_seeds_and_a_line_in_the_docs():
+    pages = (TOP / "docs" / "howto" / page for page in ("data.md", "images.md"))
+    said = "".join(page.read_text("utf-8") for page in pages).lower()
+    for name, one in FORMATS.items():
+        assert name in TEXTS or name in ("text-pairs", "npz", "folders", "tar"), name
+        told = (f"format: {name}", *one.endings, f"| {name} |" if name != "folders" else name)
+        assert any(text in said for text in told), name
 
 
 @pytest.mark.parametrize("packed", ["", ".gz", ".zst"])

@@ -20,7 +20,7 @@ from regard.data.problems import Problems
 from regard.data.text.normal_form import Composed, composed
 from regard.errors import RequestError
 
-__all__ = ["TEXT", "Block", "blocks", "documents", "of_block", "parse", "written"]
+__all__ = ["TEXT", "Block", "blocks", "documents", "of_block", "parse", "placed", "written"]
 
 TEXT = re.compile(r"([^|\t\n]+)\|([a-z])\|")
 """How a line of text begins."""
@@ -136,8 +136,7 @@ def _mention(cells: list[str], text: str) -> Mention:
     start, end = int(cells[1]), int(cells[2])
     if not start < end <= len(text):
         raise ValueError(f"{start} to {end} is no part of a text of {len(text)} characters")
-    if text[start:end] != cells[3]:
-        start, end = _in_other_form(text, start, end, cells[3])
+    start, end = placed(text, start, end, cells[3])
     if text[start:end] != cells[3] and composed(text[start:end]) != composed(cells[3]):
         raise ValueError(f"{start} to {end} is {text[start:end]!r}, and the line says {cells[3]!r}")
     told = cells[5].strip() if len(cells) > 5 else ""
@@ -155,12 +154,13 @@ def _written(concepts: Sequence[str]) -> str:
     return ("," if any("|" in one for one in concepts) else "|").join(concepts)
 
 
-def _in_other_form(text: str, start: int, end: int, said: str) -> tuple[int, int]:
-    """A span whose places were counted in the text's other normal form, if it is one."""
+def placed(text: str, start: int, end: int, said: str) -> tuple[int, int]:
+    """A span in places of the text; its own may count in the text's other normal form."""
+    if text[start:end] == said or text.isascii():
+        return start, end
     form = Composed(text)
-    if form.changed and end <= len(form.text) and form.text[start:end] == composed(said):
-        return form.to_raw(start, end)
-    return start, end
+    fits = form.changed and end <= len(form.text) and form.text[start:end] == composed(said)
+    return form.to_raw(start, end) if fits else (start, end)
 
 
 def _lines(one: RelationDocument) -> str:

@@ -155,7 +155,8 @@ def _rewritten(
         cells = line.split("\t")
         if number > last and len(cells) > 4 and cells[1].isdecimal() and cells[2].isdecimal():
             changed[number] = None
-            known.setdefault((int(cells[1]), int(cells[2]), cells[4].strip()), line)
+            place = pubtator.placed(document.text, int(cells[1]), int(cells[2]), cells[3])
+            known.setdefault((*place, cells[4].strip()), line)
     new = [texts[last]]
     for one in sorted(found, key=lambda m: (m.start, m.end)):
         text = document.text[one.start : one.end]
