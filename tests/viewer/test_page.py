@@ -457,3 +457,30 @@ def test_a_command_says_what_was_asked_for_and_nothing_else(tmp_path, page):
         page.page.click("#copy-python")
         page.page.wait_for_timeout(100)
         assert page.ask(copied).startswith("regard.tasks.loaded_model.view_of(regard.load(")
+
+
+def test_chinese_is_told_as_chinese_and_stands_upright(tmp_path, page):
+    columns = ["我们", "公园看书", "GNU"]
+    view = regard.view(np.eye(3), rows=["we", "see", "GNU"], columns=columns)
+    assert whole(view).count(b' lang="zh"') == 5
+    plain = regard.view(np.eye(3), rows=["we", "see", "GNU"], columns=["wir", "sehen", "GNU"])
+    assert whole(plain).count(b" lang=") == 1  # of the page itself
+    view.page(tmp_path / "x.html")
+    page.open(tmp_path / "x.html")
+    drawn = page.ask("""async () => {
+        const seen = [], real = CanvasRenderingContext2D.prototype.fillText;
+        CanvasRenderingContext2D.prototype.fillText = function (text, ...at) {
+          const { b, e, f } = this.getTransform();
+          seen.push([text, b === 0, e, f]); return real.call(this, text, ...at);
+        };
+        await viewNow().draw();
+        CanvasRenderingContext2D.prototype.fillText = real;
+        return seen;
+    }""")
+    across = {text: (x, y) for text, straight, x, y in drawn if straight}
+    places = [[across[letter] for letter in word] for word in columns[:2]]
+    for letters in places:  # of one word below each other, in its order, at its column
+        assert len({x for x, _ in letters}) == 1
+        assert [y for _, y in letters] == sorted(y for _, y in letters)
+    assert places[0][0][0] < places[1][0][0]
+    assert ("GNU", False) in [(text, straight) for text, straight, *_ in drawn]

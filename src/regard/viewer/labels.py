@@ -8,10 +8,12 @@ import unicodedata
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
+import regex
+
 from regard.views import Axis, Map, Panel, Run, View
 from regard.views.panel import LabeledSpan, TreeNode
 
-__all__ = ["visible", "with_visible_labels"]
+__all__ = ["language", "upright", "visible", "with_visible_labels"]
 
 BLANK = "␣"
 _LINES = "\n\t"
@@ -98,3 +100,45 @@ def _seen(value: Any, keep: str = "") -> Any:
                 changed[own.name] = new
         return replace(value, **changed) if changed else value
     return value
+
+
+_UPRIGHT = regex.compile(
+    r"(?:[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\u3001\u3002\uff01\uff0c\uff1a\uff1b\uff1f]"
+    r"\p{M}*)+"
+)
+
+
+def upright(label: str) -> str | None:
+    r"""Letters that are read from top to bottom, one in a line; None for other labels.
+
+    Chinese, Japanese and Korean letters stand upright where words of other scripts are turned.
+
+    Example:
+        >>> upright("公园"), upright("park")
+        ('公\n园', None)
+    """
+    if _UPRIGHT.fullmatch(label) is None:
+        return None
+    return "\n".join(regex.findall(r"\X", label))
+
+
+_LANGUAGES = (
+    ("ja", regex.compile(r"[\p{Hiragana}\p{Katakana}]")),
+    ("ko", regex.compile(r"\p{Hangul}")),
+    ("zh", regex.compile(r"\p{Han}")),
+    ("th", regex.compile(r"\p{Thai}")),
+    ("lo", regex.compile(r"\p{Lao}")),
+    ("my", regex.compile(r"\p{Myanmar}")),
+    ("km", regex.compile(r"\p{Khmer}")),
+)
+
+
+def language(*texts: str) -> str:
+    """The `lang` of texts whose script tells it, or "": browsers choose a font's letters by it.
+
+    Example:
+        >>> language("我爱你"), language("私は水を飲む", "water"), language("Wasser")
+        ('zh', 'ja', '')
+    """
+    whole = " ".join(texts)
+    return next((name for name, script in _LANGUAGES if script.search(whole)), "")

@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import zlib
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ import torch
 pytest.importorskip("matplotlib")
 
 from regard.errors import RequestError
+from regard.viewer.figure import sheet
 from regard.viewer.figure.subplots import COLUMN, PAGE, Subplot, alignment, check_format, grid
 from regard.viewer.palette import shade
 from regard.views.picture import Picture
@@ -218,3 +220,36 @@ def test_without_matplotlib_the_extra_is_named():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "pip install 'regard[view]'" in done.stdout
+
+
+@pytest.mark.parametrize("width", [None, 2.0])
+def test_letters_of_chinese_stand_upright_above_the_columns(width):
+    columns = ["我们", "GNU", "公园看看", "。", "กิน", "ガギ"]
+    figure = alignment(make(["we", "go"], columns), width=width)
+    labels = figure.axes[0].get_xticklabels()
+    assert [t.get_text() for t in labels] == [
+        "我\n们", "GNU", "公\n园\n看\n看", "。", "กิน", "ガ\nギ",
+    ]  # fmt: skip
+    assert [t.get_rotation() for t in labels] == [0, 90, 0, 0, 90, 0]
+    assert overflow(figure) < 0.02
+
+
+def test_a_font_that_was_just_installed_is_used(tmp_path, monkeypatch):
+    from matplotlib import font_manager, get_data_path
+
+    fonts = font_manager.fontManager
+    monkeypatch.setattr(fonts, "ttflist", list(fonts.ttflist))
+    fresh = tmp_path / "Fresh.ttf"
+    fresh.write_bytes((Path(get_data_path()) / "fonts/ttf/STIXGeneral.ttf").read_bytes())
+    (tmp_path / "broken.ttf").write_bytes(b"no font")
+    found = [str(fresh), str(tmp_path / "broken.ttf"), fonts.ttflist[0].fname]
+    monkeypatch.setattr(font_manager, "findSystemFonts", lambda: found)
+    monkeypatch.setattr(fonts, "ttflist", [f for f in fonts.ttflist if f.name != "STIXGeneral"])
+    monkeypatch.setattr(sheet, "_FONTS", ("Noto Sans CJK SC", "STIXGeneral"))
+    sheet.style.cache_clear()
+    try:
+        assert sheet.style()["font.family"] == ["DejaVu Sans", "STIXGeneral"]
+        assert fonts.findfont("STIXGeneral") == str(fresh)
+    finally:
+        sheet.style.cache_clear()
+        fonts._findfont_cached.cache_clear()

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.viewer.content import Shown
+from regard.viewer.labels import upright
 from regard.viewer.palette import GRID, HEADS, INK, MARK, STOPS, ink_on, shade, top_of
 from regard.views.numbers import in_cell
 
@@ -40,14 +41,19 @@ __all__ = [
 ]
 
 _FONTS = (
-    "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "Noto Sans JP", "Noto Sans KR",
-    "PingFang SC", "Hiragino Sans", "Microsoft YaHei", "WenQuanYi Zen Hei", "Arial Unicode MS",
-    "Noto Sans Devanagari", "Noto Sans Thai",
+    "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans CJK TC", "Noto Sans CJK KR",
+    "Noto Sans SC", "Noto Sans JP", "Noto Sans KR",
+    "Source Han Sans SC", "Noto Serif CJK SC", "WenQuanYi Micro Hei", "SimHei", "PingFang SC",
+    "Hiragino Sans", "Microsoft YaHei", "WenQuanYi Zen Hei", "Arial Unicode MS",
+    "Noto Sans Devanagari", "Noto Sans Thai", "Noto Sans Lao", "Noto Sans Myanmar",
+    "Noto Sans Khmer",
 )  # fmt: skip
 """For letters that DejaVu Sans, which comes with matplotlib, does not have; where installed."""
 
 _CELL, _SMALLEST = 0.18, 0.012  # inches: of a cell where there is room, and at least
 _TEXT, _TITLE = 8.0, 7.0  # points
+_SPACING = 1.05  # of lines of one letter
+_LINE = 1.3 / 72  # inches: of a letter below another, at a size of one point
 _EDGE, _GAP = 0.06, 0.05  # inches: around everything, and between words and cells
 _WIDEST, _GRID_WIDEST = 10.0, 6.9  # inches: of pictures that may be as wide as they like
 _BAR = 0.42  # inches: the colour bar with its numbers
@@ -67,14 +73,31 @@ def style() -> dict[str, Any]:
     from matplotlib import font_manager
 
     there = set(font_manager.get_font_names())
+    if not there.issuperset(_FONTS):
+        there |= _just_installed({one.fname for one in font_manager.fontManager.ttflist})
+    named = [name for one in _FONTS for name in (one, f"{one} Regular") if name in there]
     return {
-        "font.family": ["DejaVu Sans", *(name for name in _FONTS if name in there)],
+        "font.family": ["DejaVu Sans", *named],
         "pdf.fonttype": 42,  # TrueType outlines, embedded: what publishers ask for
         "ps.fonttype": 42,
         "svg.fonttype": "path",
         "svg.hashsalt": "regard",
         "axes.linewidth": 0.5,
     }
+
+
+def _just_installed(listed: set[str]) -> set[str]:
+    """Names of fonts that matplotlib's list, which it made once, does not have; they join it."""
+    from matplotlib import font_manager
+
+    found = set()
+    for file in set(font_manager.findSystemFonts()) - listed:
+        try:
+            font_manager.fontManager.addfont(file)
+        except (OSError, RuntimeError, ValueError):  # bitmaps, and what else it cannot draw
+            continue
+        found.add(font_manager.fontManager.ttflist[-1].name)
+    return found
 
 
 class Page:
@@ -106,16 +129,23 @@ class Page:
             text = fits
         self.text, self.cell, self.left, self.side = text, cell, left, side
         self.high = min(cell, _CELL)  # rows need not be as high as columns are wide
-        self.slant = 45 if cell >= 0.16 and self.across == 1 else 90
-        self.words = _longest(first.columns, text) * (0.71 if self.slant == 45 else 1.0) + 0.06
+        slanted = cell >= 0.16 and self.across == 1 and not any(map(upright, first.columns))
+        self.slant = 45 if slanted else 90
+        self.words = self._reach(first.columns)
         self.over = _overhang(first.columns, text, cell) if self.slant == 45 else 0.0
         cells = self.across * self.size[1] * cell + 0.1 * (self.across - 1)
         self.width = width or left + cells + max(side, self.over + _EDGE)
         if width is not None and self.over > side:  # slanted words would be cut off
             self.slant, self.over = 90, 0.0
-            self.words = _longest(first.columns, text) + 0.06
+            self.words = self._reach(first.columns)
         self.title = _wrap(title or "", self.width - 2 * _EDGE)
         self.above = _EDGE + 0.13 * len(self.title)
+
+    def _reach(self, columns: Sequence[str]) -> float:
+        """How high the words above the cells are, in inches."""
+        turned = _longest([word for word in columns if upright(word) is None], self.text)
+        letters = max((len(word) for word in columns if upright(word)), default=0)
+        return max(turned * (0.71 if self.slant == 45 else 1.0), letters * _LINE * self.text) + 0.06
 
     def draw(self, *, values: bool, mark: int | None) -> "Figure":
         """Put the panels and the bar on a figure."""
@@ -185,7 +215,13 @@ class Page:
         if above:
             slanted: dict[str, Any] = {"rotation": self.slant, "rotation_mode": "anchor"}
             at = "center" if self.slant == 90 else "baseline"
-            axes.set_xticklabels(list(panel.picture.columns), ha="left", va=at, **slanted, **style)
+            words = list(panel.picture.columns)
+            stacks = [upright(word) for word in words]
+            names = [stack or word for stack, word in zip(stacks, words, strict=True)]
+            labels = axes.set_xticklabels(names, ha="left", va=at, **slanted, **style)
+            for stack, label in zip(stacks, labels, strict=True):
+                if stack is not None:
+                    label.set(rotation=0, ha="center", va="bottom", linespacing=_SPACING)
         if left:
             axes.set_yticklabels(list(panel.picture.rows), **style)
         if panel.title:
@@ -217,7 +253,11 @@ def _longest(words: Sequence[str], points: float) -> float:
 def _overhang(words: Sequence[str], points: float, cell: float) -> float:
     """How far slanted words reach to the right of the last cell, in inches."""
     count = len(words)
-    reach = (_width(w, points) * 0.71 - (count - i - 0.5) * cell for i, w in enumerate(words))
+    reach = (
+        _width(w, points) * 0.71 - (count - i - 0.5) * cell
+        for i, w in enumerate(words)
+        if upright(w) is None
+    )
     return max(max(reach, default=0.0) + 0.05, 0.0)
 
 
@@ -278,6 +318,8 @@ def write(
     **more: Any,
 ) -> None:  # fmt: skip
     """A text, as small as its room wants."""
+    if more.get("rotation") == 90 and (stacked := upright(words)) is not None:
+        words, more = stacked, more | {"rotation": 0, "linespacing": _SPACING}
     wide = _width(words, size)
     fitted = size * min(1.0, room / wide) if wide else size
     style: dict[str, Any] = {"color": INK, "va": "center", "parse_math": False} | more

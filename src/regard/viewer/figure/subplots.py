@@ -191,6 +191,7 @@ def _quiet() -> Iterator[None]:
             missing = [str(w.message) for w in caught if "missing from" in str(w.message)]
     finally:
         if missing:
+            style.cache_clear()  # fonts are looked for again
             log.warning(
                 "no installed font has some of the letters (%d); a Noto font for their script, "
                 "once installed, is used by itself", len(set(missing)),

@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 from regard.viewer.head_measures import MEASURES
-from regard.viewer.labels import with_visible_labels
+from regard.viewer.labels import language, with_visible_labels
 from regard.viewer.page.panels import panels_html
 from regard.viewer.page.squeeze import squeeze
 from regard.viewer.seen_file.file import dump
@@ -90,7 +90,7 @@ def page(
         before = before.replace("default-src 'none';", "default-src 'none'; connect-src 'self';")
     for name, text in (
         ("@STYLE@", style()), ("@TEXTS@", json.dumps(texts)), ("@TITLE@", html.escape(view.title)),
-        ("@PANELS@", panels_html(view.runs)),
+        ("@LANG@", _lang(view)), ("@PANELS@", panels_html(view.runs)),
     ):  # fmt: skip
         before = before.replace(name, text)
     more = [SOUND] if sound else []
@@ -101,7 +101,8 @@ def page(
 def _plain(view: View) -> bytes:
     """A page of a view that has bars, tables and trees alone: nothing in it is to be drawn."""
     blocks = "".join(
-        f"<h2>{html.escape(run.input)}</h2><p>{html.escape(run.output)}</p>{panels_html([run])}"
+        f"<div{_lang(view)}><h2>{html.escape(run.input)}</h2><p>{html.escape(run.output)}</p>"
+        f"{panels_html([run])}</div>"
         for run in view.runs
     )
     head, _ = _file("page.html").split("<body>")
@@ -109,6 +110,13 @@ def _plain(view: View) -> bytes:
         head = head.replace(name, text)
     body = f'<body class="plain"><aside><h1>{html.escape(view.title)}</h1>{blocks}</aside></body>'
     return f"{head}{body}</html>\n".encode()
+
+
+def _lang(view: View) -> str:
+    """The attribute of what holds texts, where their script tells the language."""
+    texts = [text for run in view.runs for text in (run.input, run.output)]
+    found = language(*texts)
+    return f' lang="{found}"' if found else ""
 
 
 def _file(name: str) -> str:

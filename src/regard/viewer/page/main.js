@@ -282,6 +282,6 @@ function start() {
   openFile(textSource($("seen").textContent)).catch(fail);
 }
 // For people at a console, and tests.
-for (const [name, thing] of [["state", state], ["change", change], ["refresh", refresh], ["picture", picture], ["viewNow", viewNow], ["viewsNow", viewsNow], ["mapNow", mapNow], ["headsOn", headsOn]]) globalThis[name] = thing;
+Object.assign(globalThis, { "state": state, "change": change, "refresh": refresh, "picture": picture, "viewNow": viewNow, "viewsNow": viewsNow, "mapNow": mapNow, "headsOn": headsOn });
 Object.defineProperty(globalThis, "file", { get: () => file });
 start();

@@ -1,6 +1,8 @@
 // The alignment matrix: a row looks, a column is looked at. Labels stay where they are on scrolling.
 
 const VIEWS = [];
+// Chinese, Japanese and Korean letters stand one below the other; other words are turned.
+const UPRIGHT = /^[\p{sc=Han}、-ヿ가-힣！-？]+$/u;
 
 function layout(p, width, height) {
   const probe = $("canvas").getContext("2d");
@@ -62,28 +64,27 @@ function drawMatrix(pen, p, g, o) {
 function labels(pen, p, g, o, { firstRow, lastRow, firstCol, lastCol, column }) {
   const { cell, left, above, size } = g, colours = ink();
   pen.save();
-  pen.font = font(size); pen.textBaseline = "middle";
   // Where words do not fit, every n-th place has its number.
   const mine = p.map.pool ? -1 : state.row, its = p.map.pool ? -1 : state.col;
   const step = g.words ? 1 : [2, 5, 10, 20, 25, 50, 100, 200, 500, 1000, 5000].find((n) => n * cell >= 34) ?? 10000;
+  const colour = (chosen, dim) => (chosen ? colours.mark : dim ? colours.soft : colours.text);
   pen.beginPath(); pen.rect(0, above - 6, left, o.high); pen.clip();
-  pen.textAlign = "right";
   for (let r = firstRow; r < lastRow; r++) {
     if (r % step) continue;
-    pen.fillStyle = r === mine ? colours.mark : p.rows.dim[r] ? colours.soft : colours.text;
+    pencil(pen, "right", "middle", size, colour(r === mine, p.rows.dim[r]));
     pen.fillText(g.words ? fit(pen, p.rows.labels[r], left - 12) : r, left - 6, above + (r + 0.5) * cell - o.y);
   }
   pen.restore();
   pen.save();
-  pen.font = font(size); pen.textBaseline = "middle";
   pen.beginPath(); pen.rect(left - 8, 0, o.wide, above); pen.clip();
   for (let c = firstCol; c < lastCol; c++) {
-    if (column(c) % step) continue;
-    pen.fillStyle = column(c) === its ? colours.mark : p.cols.dim[column(c)] ? colours.soft : colours.text;
+    const at = column(c), word = p.cols.labels[at], turned = g.words && !UPRIGHT.test(word);
+    if (at % step) continue;
     pen.save();
+    pencil(pen, turned ? "left" : "center", turned ? "middle" : "bottom", size, colour(at === its, p.cols.dim[at]));
     pen.translate(left + (c + 0.5) * cell - o.x, above - 6);
-    if (g.words) { pen.rotate(-Math.PI / 2); pen.textAlign = "left"; pen.fillText(fit(pen, p.cols.labels[column(c)], above - 12), 0, 0); }
-    else { pen.textAlign = "center"; pen.textBaseline = "bottom"; pen.fillText(column(c), 0, 0); }
+    if (turned) pen.rotate(-Math.PI / 2);
+    for (const one of turned ? [fit(pen, word, above - 12)] : g.words ? [...word].reverse() : [at]) { pen.fillText(one, 0, 0); pen.translate(0, -size); }
     pen.restore();
   }
   pen.restore();
