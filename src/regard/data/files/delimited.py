@@ -3,6 +3,7 @@
 import csv
 import io
 import logging
+import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -33,6 +34,7 @@ log = logging.getLogger(__name__)
 
 SAMPLE = 50
 """Lines that tell the delimiter and the quotes of a file."""
+LONE = ("lone carriage return", "lines end with \\n or \\r\\n")
 MOST = 1000
 """Lines of one record: a quote that is never closed costs its own record, not the file."""
 
@@ -98,7 +100,7 @@ def records(given: Iterator[Line], dialect: Dialect) -> Iterator[CellRow]:
         if line.refused:
             yield CellRow(number, [], line.refused)
         elif "\r" in line.text:
-            yield CellRow(number, [], "lone carriage return", "lines end with \\n or \\r\\n")
+            yield CellRow(number, [], *LONE)
         else:
             yield CellRow(number, line.text.split(dialect.delimiter))
 
@@ -134,7 +136,7 @@ def _quoted(numbered: Iterator[tuple[int, Line]], dialect: Dialect) -> Iterator[
 def _said(error: str, dialect: Dialect) -> tuple[str, str]:
     """The kind and the particulars of what `csv` says."""
     if "new-line character" in error:
-        return "lone carriage return", "lines end with \\n or \\r\\n"
+        return LONE
     if "unexpected end" in error or "not closed" in error:
         return "broken quotes", f"{dialect.quote} is opened and not closed"
     return "broken quotes", error
@@ -235,29 +237,26 @@ def rows(
 ) -> Iterator[Row]:
     """The rows of a file of cells; what is wrong with one is reported, and it is left out."""
     file = str(path)
-    found = records(_reported(path, problems), dialect)
+    found = _cells(path, dialect, problems)
     heading: list[str] = []
     if header:
-        first = next(found, CellRow(1, [""]))
-        if first.what and first.what != _REPORTED:
-            raise RequestError(f"{file}:1: the heading line has a {first.what} ({first.detail})")
-        heading = first.cells or [""]
+        _, cells, what, detail = next(found, (1, [""], "", ""))
+        if what and what != _REPORTED:
+            raise RequestError(f"{file}:1: the heading line has a {what} ({detail})")
+        heading = cells or [""]
     places = {field: _place(file, field, column, heading) for field, column in columns.items()}
-    least = max(places.values(), default=-1) + 1
+    least, most = max(places.values(), default=-1) + 1, len(heading) or sys.maxsize
     for line, cells, what, detail in found:
         if what:
             if what != _REPORTED:
                 problems.add(file, line, what, detail)
-        elif not any(cell.strip() for cell in cells):
+        elif not any(map(str.strip, cells)):
             problems.add(file, line, "empty")
         elif len(cells) < least:
-            problems.add(
-                file, line, "lacks a column", f"{len(cells)} columns, at least {least} expected"
-            )
-        elif heading and any(cell.strip() for cell in cells[len(heading) :]):
-            problems.add(
-                file, line, "too many columns", f"{len(cells)} columns, {len(heading)} expected"
-            )
+            said = f"{len(cells)} columns, at least {least} expected"
+            problems.add(file, line, "lacks a column", said)
+        elif len(cells) > most and any(map(str.strip, cells[most:])):
+            problems.add(file, line, "too many columns", f"{len(cells)} columns, {most} expected")
         else:
             yield Row({field: cells[at] for field, at in places.items()}, file, line)
     problems.report(file)
@@ -266,10 +265,22 @@ def rows(
 _REPORTED = "reported"
 
 
-def _reported(path: str | Path, problems: Problems) -> Iterator[Line]:
-    """The lines of a file; of those that cannot be read, `lines` tells."""
-    for _, text in lines(path, problems):
-        yield Line("", _REPORTED) if text is None else Line(text)
+def _cells(
+    path: str | Path, dialect: Dialect, problems: Problems
+) -> Iterator[tuple[int, list[str], str, str]]:
+    """The records of a file; of lines that cannot be read, `lines` tells."""
+    given = lines(path, problems)
+    if dialect.quote:
+        whole = (Line("", _REPORTED) if text is None else Line(text) for _, text in given)
+        yield from records(whole, dialect)
+        return
+    for number, text in given:  # without an object for each line: training files are large
+        if text is None:
+            yield number, [], _REPORTED, ""
+        elif "\r" in text:
+            yield number, [], *LONE
+        else:
+            yield number, text.split(dialect.delimiter), "", ""
 
 
 def _place(file: str, field: str, column: Column, heading: list[str]) -> int:
