@@ -31,8 +31,8 @@ OutputColumn = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="With -o, the key of JSON lines or the column of TSV that an output takes, in place "
-        "of what is there.  [default: one more, output]",
+        help="With -o, the key of JSON lines or the column of TSV or CSV that an output takes, "
+        "in place of what is there.  [default: one more, output]",
     ),
 ]
 Workers = Annotated[

@@ -19,7 +19,7 @@ def data(
         str | None, typer.Option(help="field=column,…; every column where not given.")
     ] = None,
     format: Annotated[
-        str | None, typer.Option(help="tsv, jsonl, moses, conll, …; else by the name.")
+        str | None, typer.Option(help="csv, tsv, jsonl, moses, conll, …; else by the name.")
     ] = None,
     header: Annotated[bool, typer.Option(help="A TSV file's first line names the columns.")] = True,
     json: Json = False,

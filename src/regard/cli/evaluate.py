@@ -34,7 +34,8 @@ def evaluate(
     data: Annotated[
         str | None,
         typer.Option(
-            metavar="FILE", help="TSV with a heading line, JSONL, or as in training; a folder."
+            metavar="FILE",
+            help="CSV or TSV with a heading line, JSONL, or as in training; a folder.",
         ),
     ] = None,
     named: Columns = None,

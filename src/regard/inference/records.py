@@ -111,7 +111,8 @@ class Form:
             if not fits:
                 raise Unreadable(
                     f"there is no {column!r} among {', '.join(map(repr, known[:20])) or 'nothing'}"
-                    f"; --columns {self.inputs[0]}=NAME says what an input is under"
+                    f"; --columns {self.inputs[0]}=NAME says what an input is under, or its "
+                    "number where there is no heading line"
                 )
         return wanted
 

@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 SAMPLE = 50
 """Lines that tell the delimiter and the quotes of a file."""
-LONE = ("lone carriage return", "lines end with \\n or \\r\\n")
+LONE: tuple[str, str] = ("lone carriage return", "lines end with \\n or \\r\\n")
 MOST = 1000
 """Lines of one record: a quote that is never closed costs its own record, not the file."""
 
