@@ -117,8 +117,11 @@ def predict(
     With --align a line is followed by ||| and links i-j of input and output words, counted from 0;
     JSON has them as `alignment`.
 
-    With -o every file of --input becomes one of the same name in a folder: lines of text, JSON or
-    TSV, also .gz or .zst, each written whole or not at all. Run again, it goes on with what is
+    A file of rows (.csv, .tsv, .jsonl, .json, .conll …) is read as in training, each row's inputs
+    from their columns; .txt and files without a known ending are lines of text.
+
+    With -o every file of --input becomes one of the same name in a folder: lines of text, JSON, TSV
+    or CSV, also .gz or .zst, each written whole or not at all. Run again, it goes on with what is
     missing. Bad lines are told of in NAME.bad.jsonl.
 
     Examples:
