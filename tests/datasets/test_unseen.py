@@ -5,8 +5,11 @@ import logging
 import pytest
 
 from regard import tasks
+from regard.data.text.tokenizer import Tokenizer
 from regard.datasets.inspection import inspect
 from regard.errors import RequestError
+from regard.fields import TextField
+from regard.tasks.inputs import asked_of
 
 SAID = {
     "blanks": (
@@ -63,3 +66,17 @@ def test_kind_auto_is_the_tasks_own_or_segmented(tmp_path):
         tasks.load("classification")().data(
             {"path": str(tmp_path), "tokenizer": {"segmenter": "letters"}}, splits=["train"]
         )
+
+
+@pytest.mark.parametrize("name", ["translation", "classification"])
+def test_inputs_of_unknown_letters_are_told(name, caplog):
+    caplog.set_level(logging.WARNING)
+    kind = "bpe" if name == "translation" else "wordpunct"
+    own = TextField.with_tokenizer(Tokenizer.train(["ein haus steht da"] * 3, kind, 60))
+    texts = ["ein haus", "ein 好 haus", "我" * 3000 + " da", "steht da"]
+    if name == "translation":
+        tasks.load(name)().asked(texts, {"source": own, "target": own})
+    else:
+        asked_of(texts, {"text": own}, ("text",))
+    (said,) = [one.message for one in caplog.records]
+    assert said.startswith("1 of 4 inputs: half of the letters or more are unknown to the model")

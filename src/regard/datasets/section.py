@@ -72,7 +72,7 @@ def said(columns: Mapping[str, frozenset[str]]) -> str:
     return " and ".join(f"{column}: {' or '.join(sorted(one))}" for column, one in columns.items())
 
 
-TOKENIZER = ("kind", "vocab_size", "lowercase", "min_count", "segmenter")
+TOKENIZER = ("kind", "vocab_size", "lowercase", "min_count", "segmenter", "fold")
 
 
 def refuse_unknown(where: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
@@ -115,7 +115,7 @@ _KEYS = (
 )  # fmt: skip
 
 
-_OF_ONE = {"kind": str, "vocab_size": int, "lowercase": bool, "segmenter": str}
+_OF_ONE = {"kind": str, "vocab_size": int, "lowercase": bool, "segmenter": str, "fold": bool}
 
 
 TYPES: Mapping[str, Any] = {

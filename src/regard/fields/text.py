@@ -131,7 +131,7 @@ class TextField(Field):
             )
         self.settings: dict[str, Any] = {
             "kind": tokenizer, "vocab_size": vocab_size, "lowercase": lowercase,
-            "segmenter": None,
+            "segmenter": None, "fold": False,
         }  # fmt: skip
         self.usual = "bpe" if tokenizer == "auto" else tokenizer
         self.min_count, self.characters, self.end = min_count, characters, end
@@ -170,7 +170,7 @@ class TextField(Field):
         "segmented" in the place of words: that is decided where the vocabulary is learned.
 
         Args:
-            settings: `kind`, `vocab_size`, `lowercase`, `min_count`, `segmenter`.
+            settings: `kind`, `vocab_size`, `lowercase`, `min_count`, `segmenter`, `fold`.
         """
         made = copy(self)
         known = {key: value for key, value in settings.items() if key in self.settings}

@@ -1,15 +1,27 @@
 """What a task has read, and what it was asked."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
+
+import numpy as np
 
 from regard.data.dataset import Table
 from regard.data.storage.store import Joined, StoredTexts
-from regard.fields import Bad, Field
+from regard.fields import Bad, Field, TextField
+from regard.fields.text import TextColumn
+from regard.protocols import UNK
 from regard.tasks.prediction import Prediction
 
-__all__ = ["BETWEEN", "Asked", "asked_of", "cells_of", "row_of", "texts_of"]
+__all__ = ["BETWEEN", "Asked", "asked_of", "cells_of", "row_of", "telling_unknown", "texts_of"]
+
+log = logging.getLogger(__name__)
+
+UNKNOWN = 0.5
+"""From this share of unknown letters on an input is told of."""
+
+One = TypeVar("One")
 
 BETWEEN = "|||"
 """What stands between the inputs of an example that has several, where they are one text."""
@@ -83,11 +95,35 @@ def asked_of(texts: Sequence[str], fields: Mapping[str, Field], inputs: Sequence
         return Asked(None, places, refused)
     values.update({name: [None] * len(places) for name, one in fields.items() if one.derived})
     columns = {
-        name: fields[name].encode(own, lambda *_: None, fields, values)
+        name: telling_unknown(
+            fields[name].encode(own, lambda *_: None, fields, values), own, fields[name]
+        )
         for name, own in values.items()
     }
     kept = [texts[i] for i in places]
     return Asked(Table(columns, inputs, kept, [[] for _ in places]), places, refused)
+
+
+def telling_unknown(column: One, values: Sequence[Any], field: Field) -> One:
+    """The column; a warning says how many of its texts are mostly of letters that are unknown.
+
+    A run of unknown letters may be one token, however long: tokens do not show it.
+    """
+    if not isinstance(column, TextColumn) or not isinstance(field, TextField):
+        return column
+    found = []
+    owners = np.repeat(np.arange(len(column)), column.ids.sizes)
+    for place in np.unique(owners[column.ids.flat == UNK]).tolist():
+        text = " ".join(field.written(values[place]).split())
+        known = field.tokenizer.decode(column.ids[place].tolist())
+        if len(known) <= (1 - UNKNOWN) * len(text):
+            found.append(text)
+    if found:
+        log.warning(
+            "%d of %d inputs: half of the letters or more are unknown to the model, as in %r",
+            len(found), len(values), found[0][:40],
+        )  # fmt: skip
+    return column
 
 
 def row_of(text: str, inputs: Sequence[str], fields: Mapping[str, Field]) -> dict[str, Any]:

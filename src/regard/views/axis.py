@@ -8,7 +8,7 @@ import numpy as np
 
 from regard.data.images.images import png
 from regard.errors import RequestError, nearest
-from regard.views.word_pieces import MARKS, Named, from_pieces, from_tokenizer, special_places
+from regard.views.word_pieces import Named, from_pieces, from_tokenizer, is_marks, special_places
 
 __all__ = ["KINDS", "Axis", "axis_of", "picture_axis"]
 
@@ -68,7 +68,7 @@ class Axis:
     @property
     def delimiters(self) -> list[int]:
         """Special tokens, and pieces that are punctuation."""
-        marks = [i for i, p in enumerate(self.pieces) if set(p.lstrip("▁Ġ#")) <= MARKS and p]
+        marks = [i for i, p in enumerate(self.pieces) if p and is_marks(p.lstrip("▁Ġ#"))]
         return sorted({*self.special, *marks}) if self.kind == "text" else []
 
     def as_json(self) -> dict[str, Any]:

@@ -9,18 +9,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import regex
+
 from regard.data.text.tokenizer import SPACE, Encoding, Tokenizer, word_groups
 from regard.errors import RequestError
 from regard.protocols import EOS
 
 __all__ = [
-    "APART",
     "END",
-    "MARKS",
     "Named",
     "WordPieces",
     "from_pieces",
     "from_tokenizer",
+    "is_marks",
     "special_places",
 ]
 
@@ -28,8 +29,9 @@ __all__ = [
 END = "</s>"
 
 
-APART = frozenset(".,;:!?…\"'()[]«»„“”‚‘’¿¡、。，！？")
-"""Marks that stand by themselves on the axes where a piece of their own has them."""
+# Marks that stand by themselves on the axes where a piece of their own has them: of ASCII these,
+# of other scripts all punctuation but dashes and dots between letters.
+_APART = regex.compile(r"""(?V1)[.,;:!?"'()\[\][\p{P}--[\x00-\x7f\p{Pd}\p{Pc}·‧・]]]+""")
 
 
 @dataclass(frozen=True)
@@ -99,14 +101,18 @@ def _apart(groups: list[list[int]], pieces: Sequence[str]) -> list[list[int]]:
 
 
 def _is_mark(piece: str) -> bool:
-    text = piece.lstrip(SPACE)
-    return bool(text) and set(text) <= APART
+    return _APART.fullmatch(piece.lstrip(SPACE)) is not None
 
 
 SPECIAL = re.compile(r"\[[A-Z]+\d*\]|<[^<>\s]{1,24}>")
 
 
-MARKS = frozenset(".,;:!?…\"'()[]{}«»„“”‚‘’¿¡、。，！？·؛،؟-–—")
+_MARKS = regex.compile(r"""(?V1)[.,;:!?"'()\[\]{}\-[\p{P}--[\x00-\x7f]]]*""")
+
+
+def is_marks(text: str) -> bool:
+    """Whether there is nothing in a text but punctuation of any script."""
+    return _MARKS.fullmatch(text) is not None
 
 
 STARTS = ("▁", "Ġ")
@@ -215,7 +221,7 @@ def _of_encoding(encoding: Any, text: str | None) -> Named:
             and (words[i], sides[i]) == (words[i - 1], sides[i - 1])
             and offsets[i][0] <= offsets[i - 1][1]
             and not piece.startswith(STARTS)
-            and not any(set(_bare(one)) <= MARKS for one in (piece, pieces[i - 1]))
+            and not any(is_marks(_bare(one)) for one in (piece, pieces[i - 1]))
             and not (text is not None and text[slice(*offsets[i])][:1].isspace())
         )
         if goes_on:
@@ -254,7 +260,7 @@ def _groups(pieces: Sequence[str]) -> list[list[int]]:
         special = bool(SPECIAL.fullmatch(piece))
         goes_on = piece.startswith("##") or (starts and piece[:1] not in STARTS)
         goes_on = (goes_on and not apart) or (bool(groups) and pieces[i - 1].endswith("@@"))
-        mark = set(_bare(piece)) <= MARKS
+        mark = is_marks(_bare(piece))
         if goes_on and not special and not mark:
             groups[-1].append(i)
         else:

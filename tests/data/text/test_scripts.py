@@ -7,7 +7,9 @@ import unicodedata
 import pytest
 import regex
 
+from regard.data.pairs.concept_positions import sentence_ends
 from regard.data.passages.questions import question
+from regard.data.passages.stories import told
 from regard.data.text.markup import cut_out, finder
 from regard.data.text.normal_form import Composed, composed
 from regard.data.text.tokenizer import KINDS, Tokenizer
@@ -27,6 +29,8 @@ from regard.metrics import (
     span_f1,
     word_error_rate,
 )
+from regard.views import Axis
+from regard.views.word_pieces import from_pieces
 
 # A sentence with its marks, and its words as they are spoken.
 SCRIPTS = {
@@ -177,3 +181,24 @@ def test_what_is_kept_and_avoided_ends_with_its_marks():
     assert stand.times("#1\u0940 #1") == 1
     assert _ends("क", "क")
     assert not _ends("क", "की")
+
+
+def test_sentences_of_stories_and_documents_end_in_every_script():
+    assert told("玛丽回家了。鲍勃睡了。玛丽在哪里？") == (
+        ["玛丽回家了。", "鲍勃睡了。"],
+        "玛丽在哪里？",
+    )
+    assert told("वह घर गया। वह कहाँ है?") == (["वह घर गया।"], "वह कहाँ है?")
+    text = "阿司匹林。它会 3.5 毫克! 好。"
+    assert [text[:end] for end in sentence_ends(text)] == [
+        "阿司匹林。",
+        "阿司匹林。它会 3.5 毫克! ",
+    ]
+    assert sentence_ends("Zorin. Made 3.5 mg e.g. of x. (a)") == [7, 30]
+
+
+@pytest.mark.parametrize("mark", "。，！？、；：」』）》…।॥؟،؛։፣၊។")
+def test_marks_of_every_script_stand_alone_on_axes(mark):
+    made = from_pieces(["▁wort", mark, "▁ab", "-", "c"])
+    assert made.texts[:2] == ["wort", mark]
+    assert Axis(["▁wort", f"▁{mark}", "ab"], "text").delimiters == [1]

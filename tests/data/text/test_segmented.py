@@ -139,3 +139,19 @@ def test_what_cannot_be_cut_is_refused_in_one_sentence(monkeypatch):
 )
 def test_kind_auto_looks_at_the_script(usual, text, kind):
     assert chosen_kind(usual, [text]) == kind
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_has_no_width_is_dropped_where_it_is_asked(kind):
+    odd, plain = "Fens\u00adter\u200b ist\ufeff ＡＢ１ 好，", "Fenster ist AB1 好，"
+    texts = [plain, *plain] * 3
+    folding = Tokenizer.train(texts, kind, 80, fold=True, segmenter="letters")
+    folding = Tokenizer.from_json(folding.to_json())
+    found = folding.encode(odd)
+    assert found.ids == folding.encode(plain).ids == folding.encode_all([odd])[0].tolist()
+    assert folding.decode(found.ids) == plain
+    for (start, end), token in zip(found.offsets, found.tokens, strict=True):
+        kept = odd[start:end].translate(dict.fromkeys((0xAD, 0x200B, 0xFEFF)))
+        assert len(kept.strip()) == len(token.strip("▁"))
+    usual = Tokenizer.train(texts, kind, 80, segmenter="letters")
+    assert 3 in usual.encode(odd).ids

@@ -1,11 +1,11 @@
 """How often and where the two concepts of a pair are said in a document, in numbers of order 1."""
 
 import math
-import re
 from bisect import bisect_right
 from collections.abc import Sequence
 
 import numpy as np
+import regex
 from numpy.typing import NDArray
 
 from regard.data.annotations.documents import RelationDocument
@@ -34,11 +34,16 @@ PLACES = (
     "share of mentions of head to which no other tail is nearer",
 )
 """What the numbers of a pair are."""
-_END = re.compile(r"[.!?]\s+(?=[A-Z(\[\"'0-9])")
+_END = regex.compile(
+    r"""(?V1)[.!?]\s+(?=[A-Z\p{Lo}(\["'0-9])|[\p{Sentence_Terminal}--[.!?]]\s*(?=\S)"""
+)
 
 
 def sentence_ends(text: str) -> list[int]:
-    """Where sentences end: behind a stop and a blank, before a capital, a digit or a bracket."""
+    """Where sentences end: behind a stop and a blank, before a capital, a digit or a bracket.
+
+    Behind the full stops of other scripts nothing has to follow.
+    """
     return [found.end() for found in _END.finditer(text)]
 
 

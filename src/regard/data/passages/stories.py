@@ -12,6 +12,7 @@ from regard.data import sources
 from regard.data.files import registry
 from regard.data.problems import Problems
 from regard.data.text.normal_form import composed
+from regard.data.text.words import sentences as sentence_parts
 from regard.errors import RequestError
 from regard.protocols import PAD, UNK
 
@@ -34,7 +35,6 @@ SPLIT = {"valid": "dev", "val": "dev"}
 JOINT = "␣"
 """Stands for the space in an answer of several words, which is one word of the vocabulary."""
 
-_END = re.compile(r"(?<=[.?!])\s+")
 _NUMBER = re.compile(r"^\d+\s+(?=\S)")
 _MARKS = ".,;:!?\"'()[]"
 
@@ -85,12 +85,12 @@ def spoken(word: str) -> str:
 
 
 def sentences(text: str) -> list[str]:
-    """Sentences: they end with `.`, `?` or `!` before a space, or with their line.
+    """Sentences: they end with `.`, `?` or `!` before a space, with their script's, or their line.
 
     bAbI's numbers before them, and what stands behind a tab, are left out.
     """
     lines = (line.partition("\t")[0] for line in text.splitlines())
-    parts = (_NUMBER.sub("", part.strip()) for line in lines for part in _END.split(line))
+    parts = (_NUMBER.sub("", part.strip()) for line in lines for part in sentence_parts(line))
     return [part for part in parts if words_of(part)]
 
 

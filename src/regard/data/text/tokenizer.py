@@ -112,6 +112,7 @@ class Tokenizer:
         vocab_size: int = 8000,
         lowercase: bool = False,
         segmenter: str | Segmenter | None = None,
+        fold: bool = False,
     ) -> "Tokenizer":
         """Learn a vocabulary of at most `vocab_size` tokens (specials among them) from texts.
 
@@ -119,6 +120,7 @@ class Tokenizer:
             texts: read once.
             kind: one of `KINDS`.
             vocab_size, lowercase: see the class.
+            fold: what has no width is dropped, see `vocabulary_kinds.normalizer`.
             segmenter: what finds words where blanks are not written: "auto" (by the scripts of the
                 texts), "letters", or names of `segmenters.SEGMENTERS`, "rjieba, pythainlp". Kind
                 "segmented" has "auto" where nothing is said, other kinds have none.
@@ -137,7 +139,7 @@ class Tokenizer:
         parts = KINDS[kind]
         own, texts = own_part(kind, segmenter, texts)
         inner = tokenizers.Tokenizer(parts.model())
-        inner.normalizer = normalizer(lowercase)
+        inner.normalizer = normalizer(lowercase, fold)
         inner.pre_tokenizer = pieces_of(kind, segmented=own is not None)
         if decoder := parts.decoder():
             inner.decoder = decoder

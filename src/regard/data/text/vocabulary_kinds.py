@@ -185,9 +185,24 @@ def pieces_of(kind: str, *, segmented: bool) -> Any:
     return pre_tokenizers.Sequence(steps)
 
 
-def normalizer(lowercase: bool) -> Any:
-    """What is done to a text before it is cut: NFC, single spaces, small letters where asked."""
+# Full-width digits and letters are those of ASCII; what has no width is dropped.
+_WIDE = [*range(0xFF10, 0xFF1A), *range(0xFF21, 0xFF3B), *range(0xFF41, 0xFF5B)]
+_DROPPED = Regex("[\u00ad\u200b\u2060\ufeff]")
+
+
+def normalizer(lowercase: bool, fold: bool = False) -> Any:
+    """What is done to a text before it is cut: NFC, single spaces, small letters where asked.
+
+    Args:
+        lowercase: letters are made small.
+        fold: soft hyphens, zero-width spaces, word joiners and byte-order marks are dropped, and
+            full-width letters and digits become plain ones: a part of SentencePiece's rules, which
+            also change punctuation that Chinese is written with.
+    """
     steps = [normalizers.NFC(), _SPACES, normalizers.Strip()]
+    if fold:
+        wide = [normalizers.Replace(chr(c), chr(c - 0xFEE0)) for c in _WIDE]
+        steps = [normalizers.Replace(_DROPPED, ""), *wide, *steps]
     if lowercase:
         steps.append(normalizers.Lowercase())
     return normalizers.Sequence(steps)

@@ -38,7 +38,7 @@ from regard.tasks.base import Task
 from regard.tasks.generation.options import Spelling, check_wishes, wishes
 from regard.tasks.generation.pairs import PairDataset, as_source
 from regard.tasks.generation.resegmentation import Recut, recut
-from regard.tasks.inputs import Asked
+from regard.tasks.inputs import Asked, telling_unknown
 from regard.tasks.prediction import Prediction
 
 __all__ = ["Generation"]
@@ -229,8 +229,8 @@ class Generation(Task):
                 refused[place] = Prediction(texts[place], "", refused=said)
             else:
                 places.append(place)
-        rows = {"source": values}
-        column = field.encode(values, lambda *_: None, fields, rows)
+        column = field.encode(values, lambda *_: None, fields, {"source": values})
+        telling_unknown(column, values, field)
         nothing = RaggedIds.rows([[] for _ in values])
         kept = [texts[place] for place in places]
         made = self.whole(PairDataset(as_source(column), nothing, kept, [[] for _ in values]))
