@@ -88,3 +88,7 @@ def test_two_columns_of_one_name_are_asked_for_by_number(tmp_path):
     with pytest.raises(RequestError, match="columns 1 and 3 are both named 't', for 'text'"):
         texts(path, {"text": "t"})
     assert texts(path, {"text": 3, "label": "label"}) == [("3", "2")]
+    path.write_text('"a\nb",c\n1,2\n')
+    with pytest.raises(RequestError) as raised:
+        texts(path, {"text": "t"})
+    assert "\n" not in str(raised.value)

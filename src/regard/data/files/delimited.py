@@ -308,7 +308,8 @@ def _place(file: str, field: str, column: Column, heading: list[str]) -> int:
             f"not {column!r} for {field!r}"
         )
     names = ", ".join(repr(name) for name in heading)
+    known = [" ".join(name.split()) for name in heading]  # a cell may have line ends
     raise RequestError(
         f"{file}:1: there is no column {column!r} for {field!r}; the heading line has {names} "
-        f"({nearest(str(column), heading)}); for a file without heading line say header: false"
+        f"({nearest(str(column), known)}); for a file without heading line say header: false"
     )
