@@ -141,6 +141,14 @@ def test_kind_auto_looks_at_the_script(usual, text, kind):
     assert chosen_kind(usual, [text]) == kind
 
 
+def test_another_version_of_a_segmenter_is_told(caplog):
+    pytest.importorskip("rjieba")
+    assert Segmenter.from_names(["rjieba 0.0.1"]).words("我们去") == ["我们", "去"]
+    assert Segmenter.of("rjieba").words("我们去") == ["我们", "去"]
+    (said,) = [one.message for one in caplog.records]
+    assert said.endswith("was 0.0.1 in training: some words may be cut in another way")
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_has_no_width_is_dropped_where_it_is_asked(kind):
     odd, plain = "Fens\u00adter\u200b ist\ufeff ＡＢ１ 好，", "Fenster ist AB1 好，"

@@ -5,6 +5,7 @@ is cut into letters with their marks (Lao, Burmese and Khmer always). `docs/lang
 was measured of each. A tokenizer keeps names and versions beside its vocabulary.
 """
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ __all__ = [
     "units",
     "written_with_blanks",
 ]
+
+log = logging.getLogger(__name__)
 
 LETTERS = "letters"
 """What a recipe names as `segmenter` for letters with their marks, whatever is installed."""
@@ -157,8 +160,13 @@ class Segmenter:
     @cached_property
     def _cutters(self) -> dict[str, Callable[[str], Sequence[str]]]:
         found = {}
-        for name in self.libraries:
+        for name, made in zip(self.libraries, self.versions, strict=True):
             needs(name)
+            if (here := version(SEGMENTERS[name].package)) != made:
+                log.warning(
+                    "%s is %s here and was %s in training: some words may be cut in another way",
+                    name, here, made,
+                )  # fmt: skip
             found[SEGMENTERS[name].script] = _cutter(name)
         return found
 
