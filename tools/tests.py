@@ -21,11 +21,14 @@ ALONE = ("-n", "0", "--last-failed", "--last-failed-no-failures=none", "-x", "-r
 def run(words: Sequence[str], rerun: bool) -> int:
     """pytest's exit code: of the second run, where there is one."""
     pytest = [sys.executable, "-m", "pytest", "-q", *words]
-    code = subprocess.run(pytest, check=False).returncode
+    # Compiled modules are kept, also where the surroundings forbid it: pytest's rewriting of
+    # assertions and the checks of shapes take a third of the collection, in each process.
+    env = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    code = subprocess.run(pytest, check=False, env=env).returncode
     if code != FAILED or not rerun:
         return code
     print("tests: what failed runs once more, alone", flush=True)
-    code = subprocess.run([*pytest, *ALONE], check=False).returncode
+    code = subprocess.run([*pytest, *ALONE], check=False, env=env).returncode
     if code == 0:
         print("tests: all that failed passed when run again", flush=True)
     return code

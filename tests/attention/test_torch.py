@@ -26,9 +26,26 @@ def test_the_table_is_on_the_page():
     assert torch_features.table() in PAGE.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-@pytest.mark.parametrize("feature", [name for name in FEATURES if name not in SLOW])
+def cells(slow):
+    """Each part under each feature, in one of its two layers: the other layer is a slow test."""
+    names, numbers = [name for name in FEATURES if name not in SLOW], {}
+    for n, feature in enumerate(names):
+        for case in CASES:
+            part = numbers.setdefault(case.part, len(numbers))
+            other = (n + part) % 2 == (case.layer == "MultiHead")
+            alone = sum(one.part == case.part for one in CASES) == 1
+            if (other and not alone) is slow:
+                yield pytest.param(feature, case, id=f"{feature}-{case}")
+
+
+@pytest.mark.parametrize(("feature", "case"), cells(slow=False))
 def test_feature(feature, case):
+    FEATURES[feature](case)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("feature", "case"), cells(slow=True))
+def test_feature_in_the_other_layer(feature, case):
     FEATURES[feature](case)
 
 

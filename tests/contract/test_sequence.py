@@ -123,9 +123,9 @@ def test_beams_are_rearranged_with_all_they_carry(name, seed, grad):
         left, read = torch.arange(5), torch.full((5, 1, 1), BOS)
         for width in (3, 4, 2, 3, 3, 1, 2):
             logits, decoding = model.step(read[..., -1], decoding)
-            for slot in range(read.shape[1]):
-                forced = model(batch.source[left], read[:, slot], batch.lengths[left])
-                same(logits[:, slot], forced.logits[:, -1])
+            each = left.repeat_interleave(read.shape[1])
+            forced = model(batch.source[each], read.flatten(0, 1), batch.lengths[each])
+            same(logits.flatten(0, 1), forced.logits[:, -1])
             if len(left) > 2:  # one sentence leaves, the others change places
                 keep = torch.randperm(len(left), generator=generator)[1:]
                 decoding, read, left = decoding.rows(keep), read[keep], left[keep]
