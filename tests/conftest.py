@@ -10,8 +10,11 @@ import pytest
 from hypothesis import Phase, settings
 
 from tests.browser import chromium
+from tests.shapes import only_shapes
 
 __all__ = ["chromium"]
+
+only_shapes()
 
 settings.register_profile("regard", deadline=None, derandomize=True, print_blob=True)
 # For who asks only whether a test fails (tools/mutants.py): no smaller example is looked for.

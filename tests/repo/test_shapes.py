@@ -1,0 +1,80 @@
+"""The checks of shapes wrap each function that names a shape, and no other."""
+
+import importlib
+import sys
+
+import jaxtyping
+import pytest
+import torch
+
+from tests.shapes import only_shapes
+
+TOY = """
+from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from jaxtyping import Float, Int
+from torch import Tensor
+
+Rows = Float[Tensor, "n 3"]
+
+def bare(x: Float[Tensor, "n 3"]): return x
+def given_back(x) -> Float[Tensor, "n 3"]: return x
+def same(x: Float[Tensor, " n"], y: Float[Tensor, " n"]): return x
+def aliased(x: Rows): return x
+def quoted(x: "Float[Tensor, 'n 3']"): return x
+def optional(x: "Float[Tensor, 'n 3'] | None"): return x
+def inside(x: Sequence[Rows]): return x
+
+class Owner:
+    def __init__(self, x): self.x = x
+    def method(self, x: Rows): return x
+    @classmethod
+    def of_class(cls, x: Rows): return x
+    @staticmethod
+    def static(x: Rows): return x
+    @property
+    def prop(self) -> Rows: return self.x
+
+@dataclass
+class Kept:
+    x: Rows
+
+def without(x: int) -> str: return x
+"""
+RIGHT, WRONG = torch.ones(2, 3), torch.ones(2, 4)
+
+
+@pytest.fixture
+def toy(tmp_path, monkeypatch):
+    """A module that is imported as `make test` imports those of the package."""
+    (tmp_path / "toy_of_shapes.py").write_text(TOY)
+    monkeypatch.syspath_prepend(tmp_path)
+    if not hasattr(jaxtyping.jaxtyped, "whole"):  # these tests run without the hook, too
+        monkeypatch.setattr(jaxtyping, "jaxtyped", jaxtyping.jaxtyped)
+        only_shapes()
+    with jaxtyping.install_import_hook("toy_of_shapes", "beartype.beartype"):
+        yield importlib.import_module("toy_of_shapes")
+    del sys.modules["toy_of_shapes"]
+
+
+def calls(toy, x):
+    """Each form in which a function can name a shape."""
+    owner = toy.Owner(x)
+    yield from (toy.bare, toy.given_back, toy.aliased, toy.quoted, toy.optional, toy.Kept)
+    yield from (owner.method, toy.Owner.of_class, toy.Owner.static)
+    yield lambda x: toy.inside([x])
+    yield lambda x: owner.prop
+    yield lambda x: toy.same(x[:, 0], x[0] if x is WRONG else x[:, 0])
+
+
+def test_every_shape_is_checked(toy):
+    for call in calls(toy, RIGHT):
+        call(RIGHT)
+    for call in calls(toy, WRONG):
+        with pytest.raises((jaxtyping.TypeCheckError, TypeError)):
+            call(WRONG)
+
+
+def test_a_function_without_shapes_is_left_as_it_is(toy):
+    assert toy.without("no number") == "no number"
+    assert not hasattr(toy.without, "__wrapped__")
