@@ -5,6 +5,7 @@ import json
 import os
 import resource
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import pytest
@@ -63,6 +64,31 @@ def test_light_commands_import_nothing_heavy(words):
     )
     ran = run_alone(*words, python=("-c", code))
     assert (ran.code, ran.err) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["predict", "de-en-small", "Hallo"],
+        ["look", "de-en-small", "Hallo", "-o", "page.html"],
+        ["evaluate", "de-en-small", "--data", "two.jsonl"],
+        [],
+    ],
+    ids=["predict", "look", "evaluate", "load"],
+)
+def test_no_compiler_is_imported_where_nothing_is_trained(words, tmp_path, monkeypatch):
+    """PyTorch's compiler costs three seconds; the check of sizes on the meta device used it."""
+    monkeypatch.chdir(tmp_path)
+    code = "import sys, regard; regard.load('stories-small'); code = 0; "
+    if words:
+        code = "import sys; from regard.cli.app import main; code = main(sys.argv[1:]); "
+    Path("two.jsonl").write_text('{"de": "Hallo.", "en": "Hello."}\n', encoding="utf-8")
+    code += (
+        "heavy = {'torch._dynamo', 'torch._inductor', 'sympy', 'pytorch_lightning', 'matplotlib', "
+        "'transformers', 'pandas'}; sys.exit(code or ', '.join(heavy & set(sys.modules)) or 0)"
+    )
+    ran = run_alone(*words, python=("-c", code))
+    assert ran.code == 0, ran.err
 
 
 def test_no_command_imports_anything_heavy_for_its_help():

@@ -71,9 +71,33 @@ def build(name: str, data: Mapping[str, int], settings: Mapping[str, Any]) -> An
     return made(**data, **settings)
 
 
+_DRAWN = frozenset({
+    "normal_", "uniform_", "trunc_normal_", "random_", "bernoulli_", "exponential_",
+    "mul", "__mul__", "__rmul__", "div", "__truediv__",
+})  # fmt: skip
+"""Methods of a tensor and functions of `torch.nn.init` that draw or scale initial values."""
+
+
 def shape_of(model: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
     """The model with weights that have shapes and no values: nothing of their size is allocated."""
     import torch
+    from torch.overrides import TorchFunctionMode
 
-    with torch.random.fork_rng(devices=[]), torch.device("meta"):
+    class Undrawn(TorchFunctionMode):
+        """Neither draws nor scales initial values: on meta that would import PyTorch's compiler."""
+
+        def __torch_function__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            name = getattr(func, "__name__", "")
+            if name in _DRAWN:
+                into, *others = args or (kwargs["tensor"],)
+                meta = isinstance(into, torch.Tensor) and into.is_meta
+                if meta and not any(isinstance(other, torch.Tensor) for other in others):
+                    return into
+            if name in ("rand", "randn"):
+                func = torch.empty
+            return func(*args, **(kwargs or {}))
+
+    with torch.random.fork_rng(devices=[]), torch.device("meta"), Undrawn():
         return model(**arguments)

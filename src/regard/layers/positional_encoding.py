@@ -25,6 +25,8 @@ def sinusoid(length: int, dim: int, layout: str = "interleaved") -> Float[Tensor
     """
     if layout not in LAYOUTS:
         raise RequestError(f"no sinusoid layout is called {layout!r}; {nearest(layout, LAYOUTS)}")
+    if torch.get_default_device().type == "meta":  # a shape is all: `arange` imports the compiler
+        return torch.empty(length, dim)
     position = torch.arange(length, dtype=torch.float64)[:, None]
     half = (dim + 1) // 2
     index = torch.arange(half, dtype=torch.float64)
