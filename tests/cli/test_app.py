@@ -71,7 +71,7 @@ def test_light_commands_import_nothing_heavy(words):
     [
         ["predict", "de-en-small", "Hallo"],
         ["look", "de-en-small", "Hallo", "-o", "page.html"],
-        ["evaluate", "de-en-small", "--data", "two.jsonl"],
+        ["evaluate", "de-en-small", "--data", "two.jsonl", "--columns", "source=de,target=en"],
         [],
     ],
     ids=["predict", "look", "evaluate", "load"],

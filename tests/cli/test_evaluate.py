@@ -41,7 +41,7 @@ def files(tmp_path_factory, folder):
     (place / "folder").mkdir()
     (place / "folder" / "test.tsv").write_text(text)
     (place / "folder" / "dev.tsv").write_text("\n".join(lines[:2]))
-    (place / "broken.tsv").write_text(text + "3\tx\n" + "4\t\tdie Datei\n")
+    (place / "broken.tsv").write_text(text + "3\tx\n" + "4\tthe file\t\n")
     references = [en for _, en in rows]
     score = sacrebleu.corpus_bleu(outputs, [references]).score
     assert 0 < score < 100
