@@ -268,6 +268,27 @@ def test_levels_can_be_forced_down_and_come_back():
     assert native.level() == best
 
 
+def test_a_variable_forces_the_level_of_a_process():
+    if native.library() is None:
+        pytest.skip(native.missing())
+    code = """
+import os
+from regard import native
+print(native.level())
+with native.at_level("AVX-512"):
+    print(native.level())
+print(native.level())
+"""
+    for name, said in (("portable", "portable\n" * 3), ("AVX", "")):
+        done = subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, "REGARD_LEVEL": name}, text=True,
+            capture_output=True, check=False,
+        )  # fmt: skip
+        assert done.stdout == said
+        assert bool(done.returncode) is not bool(said)
+    assert "REGARD_LEVEL: expected one of portable, AVX2, AVX-512, got 'AVX'" in done.stderr
+
+
 def test_threads_are_few_for_little_work(monkeypatch):
     monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
     assert native.threads(10) == 1

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from regard.errors import RequestError
 from regard.native._build import BuildError, cached, shipped
 from regard.native.constant import constant
 
@@ -74,11 +75,30 @@ def at_level(name: str) -> Iterator[None]:
     if found is None:
         yield
         return
-    found.regard_set_level(_LEVELS.index(name))
+    found.regard_set_level(min(_LEVELS.index(name), _highest()))
     try:
         yield
     finally:
-        found.regard_set_level(len(_LEVELS) - 1)
+        found.regard_set_level(_highest())
+
+
+def _highest() -> int:
+    """The number of the highest level that may be used: `REGARD_LEVEL` names it.
+
+    Raises:
+        RequestError: no such level.
+    """
+    name = os.environ.get("REGARD_LEVEL") or _LEVELS[-1]
+    if name not in _LEVELS:
+        raise RequestError(f"REGARD_LEVEL: expected one of {', '.join(_LEVELS)}, got {name!r}")
+    return _LEVELS.index(name)
+
+
+def _opened(path: Path) -> CDLL:
+    found = CDLL(str(path))
+    if os.environ.get("REGARD_LEVEL"):
+        found.regard_set_level(_highest())
+    return found
 
 
 def threads(work: int) -> int:
@@ -93,12 +113,12 @@ def _found() -> tuple[CDLL | None, str | None]:
     path = shipped(FOLDER)
     if path is not None:
         try:
-            return CDLL(str(path)), None
+            return _opened(path), None
         except OSError:
             pass  # built for another C library: build one for this machine
     try:
         path, note = cached(FOLDER)
-        return CDLL(str(path)), note
+        return _opened(path), note
     except BuildError as error:
         return None, str(error)
     except OSError as error:
