@@ -235,6 +235,10 @@ def _best(values: Tensor, ids: Tensor, totals: Tensor, count: int, diversity: fl
         values and ids of the best of each slot (n, width, m), totals (n, width)
     """
     each = values.to(totals.dtype) + totals[..., None]
+    if each.shape[1] == 1 and not diversity:  # of one slot, they are in their order
+        sums = each[:, 0, :count]
+        tokens = ids[:, 0, :count]
+        return _Best(sums, tokens, torch.zeros_like(tokens), sums)
     keys = each
     if diversity and len(each[0]) > 1:
         keys = each - diversity * torch.arange(each.shape[-1], device=each.device)

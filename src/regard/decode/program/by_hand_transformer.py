@@ -27,6 +27,7 @@ from regard.attention import (
 from regard.attention.mask import take
 from regard.attention.recording import active, note
 from regard.decode.program.caches import PackedPast, PackedSource
+from regard.decode.program.embedding import placed
 from regard.decode.program.packed_weights import PackedLinear, Panels, known, plain
 from regard.errors import RequestError
 from regard.layers.feedforward import FeedForward
@@ -341,7 +342,7 @@ class PackedTransformer(Panels):
         sentences, width = tokens.shape
         rows = sentences * width
         place = decoding.step if past.starts is None else len(past.blocks) - past.starts[:, None]
-        x = model._embed(model.embed_target, tokens[..., None], place)[..., 0, :].contiguous()
+        x = placed(model, tokens, place)
         carried: dict[str, Any] = {}
         if model.follow:
             carried["place"] = words = decoding.carried["place"] + model.reads[tokens]
