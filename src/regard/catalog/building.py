@@ -92,7 +92,7 @@ def shape_of(model: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
             name = getattr(func, "__name__", "")
             if name in _DRAWN:
                 into, *others = args or (kwargs["tensor"],)
-                meta = isinstance(into, torch.Tensor) and into.is_meta
+                meta = isinstance(into, torch.Tensor) and into.is_meta and into.is_floating_point()
                 if meta and not any(isinstance(other, torch.Tensor) for other in others):
                     return into
             if name in ("rand", "randn"):
