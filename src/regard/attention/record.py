@@ -140,7 +140,7 @@ class Record:
         """
         inside = [all(own.get(loop) == turn for loop, turn in scope.items()) for own in self.scopes]
         if not any(inside) and self.scopes:
-            turns = ", ".join(str(own) for own in {str(own): own for own in self.scopes}.values())
+            turns = ", ".join(dict.fromkeys(map(str, self.scopes)))
             raise RequestError(f"{self.title}: no call within {dict(scope)}; there are {turns}")
 
         def some(whole: list[Any]) -> list[Any]:

@@ -342,8 +342,9 @@ class TextField(Field):
     def dump(self) -> str:
         """The tokenizer as JSON, with the letters where words come with them."""
         text = self.tokenizer.to_json()
-        whole = {"tokenizer": json.loads(text), "letters": list(self._letters)}
-        return json.dumps(whole) if self._letters else text
+        if not self._letters:
+            return text
+        return json.dumps({"tokenizer": json.loads(text), "letters": list(self._letters)})
 
     def load(self, text: str, file: str) -> "TextField":
         """With the vocabulary of its file."""

@@ -52,11 +52,8 @@ class Sdpa:
 
     def run(self, call: Call) -> Attended:
         """Reshape to (N, H, ·, D), fold the scale in, call the fused kernel."""
-        given, raw, value = call.tensors
-        prepared = call.prepared
-        query, key, scale = cast(DotLike, call.score).as_dot(
-            given, call.score.prepare(raw) if prepared is None else prepared
-        )
+        query, _, value = call.tensors
+        query, key, scale = cast(DotLike, call.score).as_dot(query, call.keys)
         dtype = value.dtype
         if query.dtype != dtype:
             both = torch.promote_types(query.dtype, dtype)

@@ -6,6 +6,7 @@ import io
 import stat
 import sys
 import zlib
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
@@ -141,12 +142,15 @@ def unpacked(raw: Any) -> io.BufferedReader:
     return io.BufferedReader(_Unpacking(raw), SIZE)
 
 
-class _Unpacking(io.RawIOBase):
-    """What frames hold; OSError where one is damaged or ends early."""
+class _Converted(io.RawIOBase):
+    """A file that is read as other bytes than it has, and closed with this one."""
 
     def __init__(self, raw: Any) -> None:
-        self.raw, self.frame, self.ready, self.fed = raw, zstd().decompressor(), b"", b""
-        self.begun = False
+        self.raw, self.ready = raw, b""
+
+    @abstractmethod
+    def more(self) -> bytes | None:
+        """The next bytes, which may be none yet; None at the end."""
 
     def readable(self) -> bool:
         return True
@@ -158,22 +162,37 @@ class _Unpacking(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         while not self.ready:
-            data = self.fed or self.raw.read(FED)
-            if not data:
-                if self.begun:
-                    raise OSError("it ends within a frame")
+            found = self.more()
+            if found is None:
                 return 0
-            if self.frame.eof:
-                self.frame = zstd().decompressor()
-            try:
-                self.ready = self.frame.decompress(data)
-            except zstd().error as error:
-                raise OSError(str(error)) from None
-            self.fed = self.frame.unused_data if self.frame.eof else b""
-            self.begun = not self.frame.eof
+            self.ready = found
         count = min(len(buffer), len(self.ready))
         buffer[:count], self.ready = self.ready[:count], self.ready[count:]
         return count
+
+
+class _Unpacking(_Converted):
+    """What frames hold; OSError where one is damaged or ends early."""
+
+    def __init__(self, raw: Any) -> None:
+        super().__init__(raw)
+        self.frame, self.fed, self.begun = zstd().decompressor(), b"", False
+
+    def more(self) -> bytes | None:
+        data = self.fed or self.raw.read(FED)
+        if not data:
+            if self.begun:
+                raise OSError("it ends within a frame")
+            return None
+        if self.frame.eof:
+            self.frame = zstd().decompressor()
+        try:
+            found: bytes = self.frame.decompress(data)
+        except zstd().error as error:
+            raise OSError(str(error)) from None
+        self.fed = self.frame.unused_data if self.frame.eof else b""
+        self.begun = not self.frame.eof
+        return found
 
 
 class _Zstd(NamedTuple):
@@ -300,34 +319,20 @@ _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 """The byte-order marks of UTF-16, which spreadsheets write."""
 
 
-class _AsUtf8(io.RawIOBase):
+class _AsUtf8(_Converted):
     """A file in UTF-16 as UTF-8; what is broken becomes bytes that are no UTF-8 either."""
 
     def __init__(self, raw: Any) -> None:
-        self.raw, self.ready = raw, b""
+        super().__init__(raw)
         self.decoder = codecs.getincrementaldecoder("utf-16")("surrogatepass")
 
-    def readable(self) -> bool:
-        return True
-
-    def close(self) -> None:
-        if not self.closed:
-            self.raw.close()
-        super().close()
-
-    def readinto(self, buffer: Any) -> int:
-        while not self.ready:
-            data = self.raw.read(SIZE)
-            try:
-                text = self.decoder.decode(data, final=not data)
-            except UnicodeDecodeError as error:
-                raise OSError(f"not UTF-16: {error.reason}") from None
-            self.ready = text.encode("utf-8", "surrogatepass")
-            if not data:
-                break
-        count = min(len(buffer), len(self.ready))
-        buffer[:count], self.ready = self.ready[:count], self.ready[count:]
-        return count
+    def more(self) -> bytes | None:
+        data = self.raw.read(SIZE)
+        try:
+            text = self.decoder.decode(data, final=not data)
+        except UnicodeDecodeError as error:
+            raise OSError(f"not UTF-16: {error.reason}") from None
+        return text.encode("utf-8", "surrogatepass") if data or text else None
 
 
 def as_utf8(file: Any) -> Any:

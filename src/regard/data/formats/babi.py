@@ -9,9 +9,8 @@ from pathlib import Path
 
 from regard.data.files.lines import lines
 from regard.data.files.row import Column, Row
-from regard.data.formats.base import check_columns, whole_number
+from regard.data.formats.base import check_columns, one_file, whole_number
 from regard.data.problems import Problems
-from regard.errors import RequestError
 
 __all__ = ["COLUMNS", "read"]
 
@@ -32,8 +31,7 @@ def read(
     Raises:
         RequestError: no such file, or a column that is none of `COLUMNS`.
     """
-    if isinstance(path, Mapping):
-        raise RequestError("a bAbI file is one file of stories; two files are format: moses")
+    path = one_file(path, "a bAbI file is one file of stories")
     check_columns(f"{path}: bAbI stories", columns, COLUMNS)
     file, facts, number, before = str(path), list[str](), 0, 0
     for line, text in lines(path, problems):

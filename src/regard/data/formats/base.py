@@ -1,11 +1,23 @@
 """Checks that readers of formats share."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from regard.data.files.row import Column
 from regard.errors import RequestError, nearest
 
-__all__ = ["check_columns", "whole_number"]
+__all__ = ["check_columns", "one_file", "whole_number"]
+
+
+def one_file(path: str | Path | Mapping[str, str | Path], what: str) -> str | Path:
+    """The path of a format that has all fields in one file.
+
+    Raises:
+        RequestError: there is a file for each field.
+    """
+    if isinstance(path, Mapping):
+        raise RequestError(f"{what}; two files are format: moses")
+    return path
 
 
 def check_columns(what: str, columns: Mapping[str, Column], known: Sequence[str]) -> None:

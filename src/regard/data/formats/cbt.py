@@ -14,7 +14,7 @@ from pathlib import Path
 
 from regard.data.files.lines import lines
 from regard.data.files.row import Column, Row
-from regard.data.formats.base import check_columns
+from regard.data.formats.base import check_columns, one_file
 from regard.data.problems import Problems
 from regard.errors import RequestError
 
@@ -40,8 +40,7 @@ def read(
     Raises:
         RequestError: a column that the format does not have, or not one question in the file.
     """
-    if isinstance(path, Mapping):
-        raise RequestError("a CBT file is one file; two files are format: moses")
+    path = one_file(path, "a CBT file is one file")
     check_columns("CBT files", columns, COLUMNS)
     file, story, found, number = str(path), list[str](), False, 0
     for number, text in lines(path, problems):

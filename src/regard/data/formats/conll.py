@@ -25,6 +25,7 @@ from regard.data.formats._column_blocks import (
     uneven,
     without_comments,
 )
+from regard.data.formats.base import one_file
 from regard.data.problems import Problems
 from regard.errors import RequestError, nearest
 
@@ -49,8 +50,7 @@ def read(
     Raises:
         RequestError: a column that the file does not have.
     """
-    if isinstance(path, Mapping):
-        raise RequestError("a CoNLL file is one file with columns; two files are format: moses")
+    path = one_file(path, "a CoNLL file is one file with columns")
     file = str(path)
     places: dict[str, int] = {}
     for words, heading in _sentences(path, problems):

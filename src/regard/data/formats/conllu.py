@@ -18,9 +18,8 @@ from pathlib import Path
 
 from regard.data.files.row import Column, Row
 from regard.data.formats._column_blocks import Edit, Word, blocks, edit_of, joined, uneven
-from regard.data.formats.base import check_columns
+from regard.data.formats.base import check_columns, one_file
 from regard.data.problems import Problems
-from regard.errors import RequestError
 
 __all__ = ["COLUMNS", "edits", "read"]
 
@@ -40,8 +39,7 @@ def read(
     Raises:
         RequestError: a column that is none of `COLUMNS` and no number from 1 to 10.
     """
-    if isinstance(path, Mapping):
-        raise RequestError("a CoNLL-U file is one file; two files are format: moses")
+    path = one_file(path, "a CoNLL-U file is one file")
     file = str(path)
     places = {field: _place(field, column) for field, column in columns.items()}
     for words in _sentences(path, problems):

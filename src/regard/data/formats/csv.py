@@ -9,8 +9,8 @@ from pathlib import Path
 
 from regard.data.files.delimited import dialect_of, rows
 from regard.data.files.row import Column, Row
+from regard.data.formats.base import one_file
 from regard.data.problems import Problems
-from regard.errors import RequestError
 
 __all__ = ["read"]
 
@@ -27,6 +27,5 @@ def read(
 
     A row is at the line where it begins. A quote that is not closed costs its own row.
     """
-    if isinstance(path, Mapping):
-        raise RequestError("a CSV file is one file with columns; two files are format: moses")
+    path = one_file(path, "a CSV file is one file with columns")
     yield from rows(path, columns, dialect_of(path, dialect), header, problems)

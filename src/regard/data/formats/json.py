@@ -6,6 +6,7 @@ from typing import Any
 
 from regard.data.files.records import whole_json
 from regard.data.files.row import Column, Row
+from regard.data.formats.base import one_file
 from regard.data.formats.jsonl import rows_of
 from regard.data.problems import Problems
 from regard.errors import RequestError
@@ -26,8 +27,7 @@ def read(
     Raises:
         RequestError: not JSON, no array, or a key that no object has.
     """
-    if isinstance(path, Mapping):
-        raise RequestError("a JSON file is one file with keys; two files are format: moses")
+    path = one_file(path, "a JSON file is one file with keys")
     file = f"{path}:object"
     for row in rows_of(file, objects(path, problems), columns, lists, problems):
         yield Row(row.fields, str(path), row.line)

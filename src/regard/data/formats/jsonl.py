@@ -9,6 +9,7 @@ from typing import Any
 from regard.data.files.lines import lines
 from regard.data.files.records import cells_of, objects
 from regard.data.files.row import Column, Row
+from regard.data.formats.base import one_file
 from regard.data.problems import Problems
 from regard.errors import RequestError, nearest
 from regard.system.plain_json import read_json
@@ -28,8 +29,7 @@ def read(
 
     A key that no line has is an error of the request, not of the lines.
     """
-    if isinstance(path, Mapping):
-        raise RequestError("a JSONL file is one file with keys; two files are format: moses")
+    path = one_file(path, "a JSONL file is one file with keys")
     yield from rows_of(str(path), objects(path, problems), columns, lists, problems)
     problems.report(str(path))
 

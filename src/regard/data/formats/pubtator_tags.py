@@ -27,10 +27,9 @@ from regard.data.annotations.tag_schemes import TagSpan, lenient_spans, tags_of
 from regard.data.files.row import Column, Row
 from regard.data.formats import pubtator
 from regard.data.formats._column_blocks import Edit, tags_for
-from regard.data.formats.base import check_columns
+from regard.data.formats.base import check_columns, one_file
 from regard.data.problems import Problems
 from regard.data.text.plain_words import word_places
-from regard.errors import RequestError
 
 __all__ = ["COLUMNS", "TaggedDocument", "TaggedSentence", "edits", "read", "tagged"]
 
@@ -95,8 +94,7 @@ def read(
     Raises:
         RequestError: a column that is none of `COLUMNS`.
     """
-    if isinstance(path, Mapping):
-        raise RequestError("a PubTator file is one file; two files are format: moses")
+    path = one_file(path, "a PubTator file is one file")
     check_columns("PubTator files", columns, COLUMNS)
     file, count = str(path), dict.fromkeys(_TOLD, 0)
     for _, lines, document in _documents(path, problems):

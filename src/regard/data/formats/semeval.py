@@ -16,7 +16,7 @@ from pathlib import Path
 
 from regard.data.files.row import Column, Row
 from regard.data.formats._column_blocks import blocks
-from regard.data.formats.base import check_columns
+from regard.data.formats.base import check_columns, one_file
 from regard.data.problems import Problems
 from regard.errors import RequestError
 
@@ -42,8 +42,7 @@ def read(
     Raises:
         RequestError: a column that the format does not have, or not one sentence in the file.
     """
-    if isinstance(path, Mapping):
-        raise RequestError("a SemEval file is one file; two files are format: moses")
+    path = one_file(path, "a SemEval file is one file")
     check_columns("SemEval files", columns, COLUMNS)
     file, last, found = str(path), 0, False
     for block in blocks(path, problems):

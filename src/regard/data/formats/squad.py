@@ -13,7 +13,7 @@ from typing import Any
 
 from regard.data.files.records import whole_json
 from regard.data.files.row import Column, Row
-from regard.data.formats.base import check_columns
+from regard.data.formats.base import check_columns, one_file
 from regard.data.problems import Problems
 from regard.errors import RequestError
 
@@ -36,8 +36,7 @@ def read(
     Raises:
         RequestError: not JSON (with the line), not SQuAD, or an unknown column.
     """
-    if isinstance(path, Mapping):
-        raise RequestError("a SQuAD file is one file; two files are format: moses")
+    path = one_file(path, "a SQuAD file is one file")
     check_columns("SQuAD files", columns, COLUMNS)
     file, number = str(path), 0
     for title, context, asked in _questions(file, whole_json(path)):

@@ -16,7 +16,7 @@ from pathlib import Path
 from regard.data.annotations.trees import Tree, cleaned
 from regard.data.files.lines import LONGEST, lines
 from regard.data.files.row import Column, Row
-from regard.data.formats.base import check_columns
+from regard.data.formats.base import check_columns, one_file
 from regard.data.problems import Problems
 from regard.errors import RequestError
 
@@ -40,8 +40,7 @@ def read(
     Raises:
         RequestError: a column that the format does not have, or not one tree in the file.
     """
-    if isinstance(path, Mapping):
-        raise RequestError("a file of trees is one file; two files are format: moses")
+    path = one_file(path, "a file of trees is one file")
     check_columns("trees", columns, COLUMNS)
     file, number, found = str(path), 0, False
     for number, text in _texts(path, problems):

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from regard.data.files.delimited import TSV, rows
 from regard.data.files.row import Column, Row
+from regard.data.formats.base import one_file
 from regard.data.problems import Problems
-from regard.errors import RequestError
 
 __all__ = ["read"]
 
@@ -19,6 +19,5 @@ def read(
     problems: Problems,
 ) -> Iterator[Row]:
     """Read a TSV file; columns that are not asked for are skipped. See `registry.read`."""
-    if isinstance(path, Mapping):
-        raise RequestError("a TSV file is one file with columns; two files are format: moses")
+    path = one_file(path, "a TSV file is one file with columns")
     yield from rows(path, columns, TSV, header, problems)

@@ -274,7 +274,7 @@ def _chosen(texts: Iterable[str]) -> list[str]:
 def _is_there(module: str) -> bool:
     try:
         return find_spec(module) is not None
-    except ValueError:  # a module without a specification is none of an installed package
+    except ValueError:  # imported without a specification: no installed package
         return False
 
 
