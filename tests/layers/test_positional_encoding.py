@@ -59,3 +59,16 @@ def test_learned_positions_end():
     torch.testing.assert_close(layer(torch.zeros(1, 2, 4), at=3)[0], layer.table[3:5])
     with pytest.raises(RequestError, match="end at 6, got position 7"):
         layer(torch.zeros(1, 2, 4), at=5)
+
+
+@pytest.mark.nohook
+def test_the_table_grows_inside_a_compiled_graph():
+    """No device is a value of a graph: what asks for one is not asked there."""
+    module = Sinusoid(6, length=4)
+    run = torch.compile(module, fullgraph=True, backend="eager", dynamic=True)
+    try:
+        for length in (3, 5, 40):
+            x = torch.randn(2, length, 6)
+            torch.testing.assert_close(run(x), x + sinusoid(length, 6), atol=1e-6, rtol=0)
+    finally:
+        torch._dynamo.reset()

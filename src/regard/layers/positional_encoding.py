@@ -25,8 +25,9 @@ def sinusoid(length: int, dim: int, layout: str = "interleaved") -> Float[Tensor
     """
     if layout not in LAYOUTS:
         raise RequestError(f"no sinusoid layout is called {layout!r}; {nearest(layout, LAYOUTS)}")
-    if torch.get_default_device().type == "meta":  # a shape is all: `arange` imports the compiler
-        return torch.empty(length, dim)
+    compiling = torch.compiler.is_compiling()  # no device is a graph's value
+    if not compiling and torch.get_default_device().type == "meta":
+        return torch.empty(length, dim)  # a shape is all, and `arange` imports the compiler
     position = torch.arange(length, dtype=torch.float64)[:, None]
     half = (dim + 1) // 2
     index = torch.arange(half, dtype=torch.float64)
