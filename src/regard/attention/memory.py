@@ -10,6 +10,7 @@ from torch import Tensor
 
 from regard.attention.mask import Dense, Lengths, Mask, as_mask
 from regard.errors import RequestError
+from regard.native.operation import operation
 
 __all__ = ["Memory", "memory_mask"]
 
@@ -81,6 +82,7 @@ class Memory:
         """The batch axes, without heads."""
         return self.key.shape[: -3 if self.heads else -2]
 
+    @operation("append")
     def append(self, key: Tensor, value: Tensor, prepared: Any = None) -> "Memory":
         """A new Memory with these keys appended; the old one stays unchanged.
 

@@ -27,12 +27,14 @@ from regard.attention.read import Read, WeightedSum
 from regard.attention.score import ScaledDot, Score
 from regard.attention.select import Select, Softmax
 from regard.errors import RequestError
+from regard.native.operation import operation
 
 __all__ = ["Attended", "attend"]
 
 _SCALED_DOT, _SOFTMAX, _WEIGHTED_SUM = ScaledDot(), Softmax(), WeightedSum()
 
 
+@operation("attend")
 def attend(
     query: Tensor,
     key: Tensor | Memory,

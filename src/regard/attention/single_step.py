@@ -25,6 +25,7 @@ from regard.attention.recording import record, unwatched
 from regard.attention.score import Additive
 from regard.attention.select import Softmax
 from regard.native.gemm import unhooked
+from regard.native.operation import is_recorded
 from regard.native.transforms import followed
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ _PLAIN = (Tensor, torch.nn.Parameter)
 
 def fast_step(layer: "Attention", query: Tensor, memory: Memory) -> Attended | None:
     """The attention of a step in one C call, or None where `attend` must compute it."""
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or is_recorded():
         return None
     seen, grad, watched = step_plan(layer, memory), torch.is_grad_enabled(), not unwatched()
     if (

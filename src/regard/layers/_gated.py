@@ -29,6 +29,7 @@ from torch import Tensor
 from regard.native import gated as c
 from regard.native.derivatives import once_differentiable
 from regard.native.gated import Saved, Unit
+from regard.native.operation import operation
 
 __all__ = ["affine", "recurrence", "tanh"]
 
@@ -36,6 +37,7 @@ STEPS = 4
 """The fewest steps that C runs: it packs the weights once a call."""
 
 
+@operation("recurrence")
 def recurrence(
     inputs: Tensor,
     state: Tensor | None,

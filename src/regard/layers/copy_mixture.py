@@ -14,12 +14,14 @@ from torch import Tensor
 from torch.nn.functional import linear, logsigmoid
 
 from regard.layers.deferred_logits import DeferredLogits, is_deferring
+from regard.native.operation import operation
 
 __all__ = ["DeferredMixture", "mixed_log_prob", "mixture", "target_log_prob"]
 
 PADDING = 0  # protocols.PAD, which is a floor above
 
 
+@operation("mixed_log_prob")
 def mixed_log_prob(
     logits: Float[Tensor, "batch time vocab"],
     weights: Float[Tensor, "batch time source"],

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.layers.dropout import dropout as drop
+from regard.native.operation import is_recorded
 
 __all__ = ["Embed"]
 
@@ -82,7 +83,7 @@ class Embed(nn.Module):
             vectors: `self(ids)`, if it was computed already.
         """
         vocabulary = self.weight.shape[0]
-        if ids.numel() <= vocabulary or (self.training and self.dropout):
+        if is_recorded() or ids.numel() <= vocabulary or (self.training and self.dropout):
             return change(self(ids) if vectors is None else vectors)
         every = torch.arange(vocabulary, device=ids.device)
         return F.embedding(ids, change(self(every)))

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 from regard.errors import RequestError
 from regard.layers.dropout import dropout_relu
+from regard.native.operation import operation
 
 __all__ = ["Experts", "Gates", "NoisyTopK", "squared_variation"]
 
@@ -133,6 +134,7 @@ class Experts(nn.Module):
             bound = (6.0 / (dim + hidden)) ** 0.5  # Glorot, for each expert
             nn.init.uniform_(weight, -bound, bound)
 
+    @operation("experts")
     def forward(
         self, x: Float[Tensor, "*batch dim"], real: Bool[Tensor, "*batch"] | None = None
     ) -> tuple[Float[Tensor, "*batch dim"], Float[Tensor, ""]]:

@@ -21,6 +21,7 @@ from regard.layers.dropout import dropout
 from regard.layers.layout import PackedLayout
 from regard.native.bfloat16 import has_bf16
 from regard.native.derivatives import once_differentiable
+from regard.native.operation import operation
 
 __all__ = ["LSTM", "lstm_cell"]
 
@@ -163,6 +164,7 @@ class LSTM(nn.Module):
         return [state[0] for state in above], [state[1] for state in above]
 
 
+@operation("lstm_cell")
 def lstm_cell(
     gates: Float[Tensor, "batch gates"], c: Float[Tensor, "batch hidden"]
 ) -> tuple[Float[Tensor, "batch hidden"], Float[Tensor, "batch hidden"]]:

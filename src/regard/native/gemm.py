@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from regard import native
 from regard.native.gate import Function
+from regard.native.operation import is_recorded
 from regard.native.transforms import followed
 
 __all__ = ["add_product", "is_faster", "linear", "product", "unhooked"]
@@ -99,6 +100,7 @@ def linear(layer: nn.Module, x: Tensor) -> Tensor:
     """
     if (
         type(layer) is nn.Linear
+        and not is_recorded()
         and type(x) in _PLAIN  # first: with dynamic shapes there is no number to compare
         and x.numel() >= ROWS * layer.in_features
         and x.dtype == torch.float32

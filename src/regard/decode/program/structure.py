@@ -16,7 +16,7 @@ from regard.attention.recording import unseen
 from regard.decode.eval_mode import frozen
 from regard.protocols import BOS, PAD
 
-__all__ = ["altered", "difference", "structure"]
+__all__ = ["altered", "difference", "hooked", "structure"]
 
 HOMES = ("regard.", "torch.nn.modules.")
 """Where classes come from that packed forms know; all others may compute anything."""
@@ -39,18 +39,27 @@ def altered(model: nn.Module) -> str | None:
         >>> altered(layer)
         'the model has a forward hook'
     """
-    every = nn.modules.module
-    if every._global_forward_hooks or every._global_forward_pre_hooks:
-        return "there is a forward hook on all modules"
+    why = hooked(model)
+    if why is not None:
+        return why
     for name, module in model.named_modules():
         kind, where = type(module), name or "the model"
         if not kind.__module__.startswith(HOMES):
             return f"{where} is a {kind.__name__}, which is not a module of PyTorch or regard"
-        if any(getattr(module, hooks) for hooks in HOOKS):
-            return f"{where} has a forward hook"
         for own, value in vars(module).items():
             if callable(value) and hasattr(kind, own):
                 return f"{kind.__name__}.{own} of {where} is patched"
+    return None
+
+
+def hooked(model: nn.Module) -> str | None:
+    """Which module has a forward hook, in a clause, or None: a recording would lose its effects."""
+    every = nn.modules.module
+    if every._global_forward_hooks or every._global_forward_pre_hooks:
+        return "there is a forward hook on all modules"
+    for name, module in model.named_modules():
+        if any(getattr(module, hooks) for hooks in HOOKS):
+            return f"{name or 'the model'} has a forward hook"
     return None
 
 

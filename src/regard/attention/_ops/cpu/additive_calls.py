@@ -5,6 +5,7 @@ from torch import Tensor
 
 from regard import native
 from regard.native.gate import Function, Struct
+from regard.native.operation import operation
 
 __all__ = [
     "MEMORY",
@@ -84,6 +85,7 @@ def width(dim: int) -> int:
     return (dim + 31) // 32 * 32 + 16
 
 
+@operation("pack")
 def pack(key: Tensor) -> Tensor:
     """Keys packed for the kernel: e^2k, padded with zeros, and the largest |k|.
 

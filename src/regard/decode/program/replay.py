@@ -1,0 +1,159 @@
+"""A program: the operations of a step, for any sizes. Here it is run by PyTorch.
+
+`run` calls the recorded operations one by one, and gives what `model.step` gives, bit for bit. It
+is no faster; it shows that the recording is right, and computes what C does not know.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.decode.program.recorder import Node, NotRecorded, inputs_of
+from regard.decode.program.sizes import Comparison
+from regard.decode.program.tree import Extent, Ref, fields_of, is_record, map_leaves
+from regard.protocols import Decoding
+
+__all__ = ["Program", "filled", "store"]
+
+
+@dataclass
+class Program:
+    """The nodes of a step, whose numbers may follow from sizes.
+
+    Args:
+        nodes, inputs, outputs, constants, shapes, dtypes: as of a `Recording`.
+        comparisons: which must come out as they did: else the model would take another way.
+    """
+
+    nodes: list[Node]
+    inputs: Any
+    outputs: Any
+    constants: dict[int, Tensor]
+    shapes: dict[int, Any]
+    dtypes: dict[int, torch.dtype]
+    comparisons: list[Comparison] = field(default_factory=list)
+
+    def with_nodes(self, nodes: list[Node]) -> "Program":
+        """The same with other nodes."""
+        return replace(self, nodes=nodes, constants=dict(self.constants))
+
+    def bind(self, tokens: Tensor, decoding: Decoding) -> tuple[dict[int, int], dict[int, Tensor]]:
+        """The size of each symbol, and the tensor of each input.
+
+        Raises:
+            NotRecorded: inputs of another structure, dtype or constant size, or sizes with which
+                the model would take another way.
+        """
+        binding = _Binding(self)
+        binding.match(self.inputs, inputs_of(tokens, decoding), "inputs")
+        binding.check()
+        return binding.sizes, binding.values
+
+    def run(self, tokens: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
+        """One step, as the model's.
+
+        Raises:
+            NotRecorded: the program is not for these inputs.
+        """
+        sizes, values = self.bind(tokens, decoding)
+        values.update(self.constants)
+        fill = filled(values, sizes)
+        for node in self.nodes:
+            out = node.function(*map_leaves(node.args, fill), **map_leaves(node.kwargs, fill))
+            store(node.out, out, values)
+        after = map_leaves(self.outputs, fill)
+        return after["logits"], Decoding(decoding.memories, after["carried"], decoding.step + 1)
+
+
+def filled(values: dict[int, Tensor], sizes: dict[int, int]) -> Callable[[Any], Any]:
+    """What makes a node's arguments of their leaves."""
+
+    def fill(leaf: Any) -> Any:
+        if isinstance(leaf, Ref):
+            return values[leaf.index]
+        return leaf.at(sizes) if isinstance(leaf, Extent) else leaf
+
+    return fill
+
+
+def store(out: Any, result: Any, values: dict[int, Tensor]) -> None:
+    """Keep the tensors of a result under the numbers that its tree has for them."""
+    if isinstance(out, Ref):
+        values[out.index] = result
+    elif isinstance(out, list | tuple):
+        for one, x in zip(out, result, strict=True):
+            store(one, x, values)
+    elif isinstance(out, dict):
+        for k, one in out.items():
+            store(one, result[k], values)
+    elif is_record(out):
+        for k in fields_of(out):
+            store(getattr(out, k), getattr(result, k), values)
+
+
+class _Binding:
+    """Matches the inputs of a step with those that a program was recorded with."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.sizes: dict[int, int] = {}
+        self.values: dict[int, Tensor] = {}
+        self._later: list[tuple[Extent, int, str]] = []
+
+    def match(self, known: Any, given: Any, where: str) -> None:
+        if isinstance(known, Ref):
+            self._match_tensor(known.index, given, where)
+        elif isinstance(known, Extent) or type(known) is int:
+            self._match_number(known, given, where)
+        elif type(known) is not type(given):
+            raise NotRecorded(f"{where} is a {type(given).__name__}")
+        elif isinstance(known, list | tuple):
+            if len(known) != len(given):
+                raise NotRecorded(f"{where} has {len(given)} parts")
+            for i, one in enumerate(known):
+                self.match(one, given[i], f"{where}[{i}]")
+        elif isinstance(known, dict):
+            if known.keys() != given.keys():
+                raise NotRecorded(f"{where} has {', '.join(map(str, given))}")
+            for k, one in known.items():
+                self.match(one, given[k], f"{where}.{k}")
+        elif is_record(known):
+            for k in fields_of(known):
+                self.match(getattr(known, k), getattr(given, k), f"{where}.{k}")
+        elif known is not given and known != given:
+            raise NotRecorded(f"{where} is {given!r}")
+
+    def _match_tensor(self, number: int, given: Any, where: str) -> None:
+        shape, dtype = self.program.shapes[number], self.program.dtypes[number]
+        if not isinstance(given, Tensor) or given.dtype != dtype or given.dim() != len(shape):
+            raise NotRecorded(f"{where} is another kind of value")
+        self.values[number] = given
+        for size, own in zip(shape, given.shape, strict=True):
+            self._match_number(size, own, f"the shape of {where}")
+
+    def _match_number(self, known: Any, given: Any, where: str) -> None:
+        if not isinstance(known, Extent):
+            if known != given:
+                raise NotRecorded(f"{where} has {given} in the place of {known}")
+        elif len(known.symbols) == 1 and known.a == 1:
+            (symbol,) = known.symbols
+            size = given - known.c
+            if self.sizes.setdefault(symbol, size) != size:
+                raise NotRecorded(f"{where} has {given} where other sizes differ")
+        else:
+            self._later.append((known, given, where))
+
+    def check(self) -> None:
+        """Numbers that follow from several sizes, and the comparisons."""
+        for known, given, where in self._later:
+            if known.at(self.sizes) != given:
+                raise NotRecorded(f"{where} has {given}, which does not follow from other sizes")
+        for one in self.program.comparisons:
+            left, right = (
+                x.at(self.sizes) if isinstance(x, Extent) else x for x in (one.left, one.right)
+            )
+            if not one.holds(left, right):
+                raise NotRecorded(f"the model takes another way where {one.name}({left}, {right})")

@@ -1,0 +1,112 @@
+"""Nested values of a recording: tensors become `Ref`s, numbers that follow sizes `Extent`s.
+
+Decodings, memories, masks and arguments of operations are trees of tuples, lists, dicts and
+dataclasses. A recording keeps their form, so that a replay gives a function what it was given.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+
+__all__ = [
+    "Extent", "Ref", "extents", "fields_of", "is_record", "map_leaves", "rebuilt", "refs",
+    "tensors",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Ref:
+    """A value of a recording, by its number."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class Extent:
+    r"""A number that follows from sizes: :math:`c + a \prod_k s_k`.
+
+    Args:
+        c, a: the two coefficients.
+        symbols: which sizes are multiplied, by their numbers, in order.
+    """
+
+    c: int
+    a: int
+    symbols: tuple[int, ...]
+
+    def at(self, sizes: Mapping[int, int]) -> int:
+        """The number, given the size of each symbol."""
+        product = self.a
+        for symbol in self.symbols:
+            product *= sizes[symbol]
+        return self.c + product
+
+
+def fields_of(x: Any) -> list[str]:
+    """The fields of a dataclass that make its value; those that begin with "_" are caches."""
+    return [field.name for field in dataclasses.fields(x) if field.name[0] != "_"]
+
+
+def _has_caches(x: Any) -> bool:
+    return any(f.name[0] == "_" and getattr(x, f.name) is not None for f in dataclasses.fields(x))
+
+
+def is_record(x: Any) -> bool:
+    """Whether a value is a dataclass whose fields are to be looked at."""
+    known = (Ref, Extent, type, nn.Module)
+    return dataclasses.is_dataclass(x) and not isinstance(x, known)
+
+
+def rebuilt(x: Any, values: Mapping[str, Any]) -> Any:
+    """A dataclass like `x` with other values, unchecked, and without caches."""
+    new = object.__new__(type(x))
+    for field in dataclasses.fields(x):
+        object.__setattr__(new, field.name, values.get(field.name))
+    return new
+
+
+def map_leaves(x: Any, change: Callable[[Any], Any]) -> Any:
+    """The same tree with every leaf changed."""
+    if isinstance(x, tuple) and hasattr(x, "_fields"):
+        return type(x)(*(map_leaves(v, change) for v in x))
+    if isinstance(x, list | tuple):  # a torch.Size becomes a tuple
+        each = [map_leaves(v, change) for v in x]
+        return each if isinstance(x, list) else tuple(each)
+    if isinstance(x, dict):
+        return {k: map_leaves(v, change) for k, v in x.items()}
+    if is_record(x):
+        old = {k: getattr(x, k) for k in fields_of(x)}
+        new = {k: map_leaves(v, change) for k, v in old.items()}
+        same = all(new[k] is v for k, v in old.items()) and not _has_caches(x)
+        return x if same else rebuilt(x, new)
+    return change(x)
+
+
+def _leaves(x: Any, kind: type) -> list[Any]:
+    every: list[Any] = []
+
+    def look(leaf: Any) -> Any:
+        if isinstance(leaf, kind):
+            every.append(leaf)
+        return leaf
+
+    map_leaves(x, look)
+    return every
+
+
+def refs(x: Any) -> list[int]:
+    """The numbers of all `Ref`s of a tree, in order."""
+    return [ref.index for ref in _leaves(x, Ref)]
+
+
+def tensors(x: Any) -> list[Tensor]:
+    """All tensors of a tree, in order."""
+    return _leaves(x, Tensor)
+
+
+def extents(x: Any) -> list[Extent]:
+    """All numbers of a tree that follow from sizes, in order."""
+    return _leaves(x, Extent)
