@@ -19,6 +19,7 @@ import torch
 from paired import machine, paired, row
 
 from regard.decode import Beam, Greedy
+from regard.models.following_transformer import FollowingTransformer
 from regard.models.transformer import Transformer
 from regard.protocols import BOS, EOS
 
@@ -73,13 +74,20 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--no-cache", action="store_true", help="measure that baseline too")
-    parser.add_argument("--positions", default="sinusoid", help="as `model.positions`")
-    parser.add_argument("--follow", action="store_true", help="as `model.follow`")
+    parser.add_argument("--positions", default="sinusoid", help="as `model.position.kind`")
+    parser.add_argument("--follow", action="store_true", help="as `following-transformer`")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     torch.manual_seed(1)
-    sizes = {"dim": 256, "heads": 4, "layers": 3, "ffn_dim": 1024, "positions": given.positions}
-    model = Transformer(8000, 8000, follow=given.follow, **sizes).eval()
+    kind = FollowingTransformer if given.follow else Transformer
+    sizes = {
+        "dim": 256,
+        "heads": 4,
+        "layers": 3,
+        "ffn_dim": 1024,
+        "position": {"kind": given.positions},
+    }
+    model = kind(8000, 8000, **sizes).eval()
     if given.follow:
         model.reads[::3] = 1  # every third symbol stands for a word
     for batch in (1, 32):

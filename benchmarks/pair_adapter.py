@@ -41,7 +41,7 @@ class Regard(Base):
         """The sizes of `common.SIZES`."""
         return Transformer(
             s.vocab, s.vocab, dim=s.d, heads=s.heads, layers=s.layers, ffn_dim=s.ffn,
-            dropout=s.dropout, attention_dropout=s.dropout, activation_dropout=s.dropout,
+            dropout=s.dropout, attention={"dropout": s.dropout}, activation_dropout=s.dropout,
         )  # fmt: skip
 
     def loss(self, batch):

@@ -133,11 +133,11 @@ def models(threads: int, repeats: int, window: int | None) -> None:
             sizes = {key: told[key] for key in ("dim", "layers", "ffn_dim")}
             model = Transformer(
                 told["words"], told["words"], heads=4, dropout=0.1, norm="pre",
-                positions="shaw", clip=CLIP, window=window, **sizes,
+                attention={"window": window}, position={"kind": "shaw", "clip": CLIP}, **sizes,
             )  # fmt: skip
             plain = Transformer(
-                told["words"], told["words"], heads=4, dropout=0.1, norm="pre", window=window,
-                **sizes,
+                told["words"], told["words"], heads=4, dropout=0.1, norm="pre",
+                attention={"window": window}, **sizes,
             )  # fmt: skip
             source, lengths, target = batch_of(told["length"], told["words"])
             start = torch.full((len(target), 1), BOS)

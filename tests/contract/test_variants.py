@@ -26,15 +26,24 @@ VARIANTS = {
         {"attention": "local-m", "reach": 4, "feed": False},
     ),
     "luong local-p": ("luong", {"attention": "local-p", "reach": 4}),
-    "transformer that follows": ("transformer", {"follow": True}),
-    "transformer in a window": ("transformer", {"window": 5}),
-    "transformer with relative positions": ("transformer", {"positions": "shaw", "clip": 2}),
+    "transformer that follows": ("following-transformer", {}),
+    "transformer in a window": ("transformer", {"attention": {"window": 5}}),
+    "transformer with relative positions": (
+        "transformer",
+        {"position": {"kind": "shaw", "clip": 2}},
+    ),
     "transformer with relative keys alone, shared": (
         "transformer",
-        {"positions": "shaw", "clip": 2, "relative": "keys", "relative_tables": "shared"},
+        {"position": {"kind": "shaw", "clip": 2, "relative": "keys", "tables": "shared"}},
     ),
-    "transformer with biases of offsets": ("transformer", {"positions": "bias", "clip": 2}),
-    "transformer with both": ("transformer", {"positions": "shaw", "clip": 2, "window": 4}),
+    "transformer with biases of offsets": (
+        "transformer",
+        {"position": {"kind": "bias", "clip": 2}},
+    ),
+    "transformer with both": (
+        "transformer",
+        {"position": {"kind": "shaw", "clip": 2}, "attention": {"window": 4}},
+    ),
 }
 CHECKS = [
     test_sequence.test_padding_changes_nothing,

@@ -11,8 +11,8 @@ from tests.folder import toy
 
 FORMS = {
     "post": ("transformer", {}),
-    "pre, halves": ("transformer", {"norm": "pre", "positions": "halves"}),
-    "learned": ("transformer", {"positions": "learned", "max_length": 30}),
+    "pre, halves": ("transformer", {"norm": "pre", "position": {"kind": "halves"}}),
+    "learned": ("transformer", {"position": {"kind": "learned", "max_length": 30}}),
     "two vocabularies": ("transformer", {"tied": "output"}),
     "untied": ("transformer", {"tied": "none", "decoder_layers": 1}),
     "swish": ("marian", {"positions": "halves", "first": 2, "scaled": False, "norm": "post"}),

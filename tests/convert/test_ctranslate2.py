@@ -99,18 +99,18 @@ def test_what_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("name", "changes"),
     [
-        {"window": 4},
-        {"positions": "shaw"},
-        {"positions": "bias"},
-        {"head_dim": 4},
-        {"follow": True},
+        ("transformer", {"attention": {"window": 4}}),
+        ("transformer", {"position": {"kind": "shaw"}}),
+        ("transformer", {"position": {"kind": "bias"}}),
+        ("transformer", {"attention": {"head_dim": 4}}),
+        ("following-transformer", {}),
     ],
     ids=str,
 )
-def test_attention_of_another_kind_is_refused(tmp_path, monkeypatch, changes):
-    monkeypatch.setitem(FORMS, "other", ("transformer", changes))
+def test_attention_of_another_kind_is_refused(tmp_path, monkeypatch, name, changes):
+    monkeypatch.setitem(FORMS, "other", (name, changes))
     make(tmp_path / "own", "other")
     with pytest.raises(RequestError, match=r"plain multi-head attention|heads of 4"):
         export(tmp_path / "own", "ctranslate2", tmp_path / "out")

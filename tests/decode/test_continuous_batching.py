@@ -18,8 +18,10 @@ from tests.decode.program.test_choosing import a_following, a_transformer, an_rn
 pytestmark = pytest.mark.skipif(native.library() is None, reason="no compiled library")
 VARIANTS = {
     "post": a_transformer,
-    "learned": lambda: a_transformer(positions="learned", norm="pre", heads=2, head_dim=16),
-    "shaw": lambda: a_transformer(positions="shaw", clip=3, window=9),
+    "learned": lambda: a_transformer(
+        norm="pre", heads=2, position={"kind": "learned"}, attention={"head_dim": 16}
+    ),
+    "shaw": lambda: a_transformer(position={"kind": "shaw", "clip": 3}, attention={"window": 9}),
     "follow": lambda: a_following(norm="pre"),
     "marian": lambda: biased(a_transformer(Marian, first=2, reads_end=False)),
 }

@@ -100,7 +100,7 @@ def test_ancestors_that_no_step_had(wrong):
 
 @pytest.mark.parametrize(("clip", "columns"), [(8, 16), (-1, 16), (4, -16), (4, 24)])
 def test_offsets_without_room_for_them_are_refused(clip, columns):
-    model, (source, lengths) = a_transformer(positions="shaw", clip=4), sources()
+    model, (source, lengths) = a_transformer(position={"kind": "shaw", "clip": 4}), sources()
     fast = packed(model)
     encoded = fast.encode(source, lengths)
     for plan in (fast._plan, fast._encoder):
@@ -113,7 +113,7 @@ def test_offsets_without_room_for_them_are_refused(clip, columns):
 
 @pytest.mark.parametrize("name", ["before", "behind"])
 def test_windows_of_less_than_nothing_are_refused(name):
-    model, (source, lengths) = a_transformer(window=3), sources()
+    model, (source, lengths) = a_transformer(attention={"window": 3}), sources()
     fast = packed(model)
     setattr(fast._encoder, name, -1)
     with pytest.raises(RuntimeError, match="a plan whose sizes do not fit"):

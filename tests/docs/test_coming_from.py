@@ -33,6 +33,9 @@ KEYS = sorted(
 def known():
     """Dotted keys of every section, from the constructors."""
     found = {f"model.{key}" for name in catalog.names() for key in defaults(catalog.load(name))}
+    for name in catalog.names():
+        for section, kind in getattr(catalog.load(name), "sections", {}).items():
+            found |= {f"model.{section}.{f.name}" for f in fields(kind)}
     for name in tasks.TASKS:
         task = tasks.load(name)
         found |= {f"task.{key}" for key in defaults(task)}

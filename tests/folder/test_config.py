@@ -11,9 +11,9 @@ import torch
 from regard import catalog, loading
 from regard.decode import Beam
 from regard.errors import RequestError
-from regard.folder import reading
+from regard.folder import reading, writing
 from regard.folder.config import _STEPS, upgrade
-from regard.models.transformer import Transformer
+from regard.models.transformer import PositionSettings, Transformer
 from tests.folder import toy
 
 
@@ -35,11 +35,14 @@ def test_readers_had_their_reset_gate_behind_the_product(name):
 
 def test_an_even_window_had_one_place_more():
     """Vaswani et al. (2017), section 4: r positions. It was r / 2 on either side, and the own."""
-    assert upgrade(config(name="transformer", window=4))["model"]["window"] == 5
-    assert upgrade(config(name="transformer", window=5))["model"]["window"] == 5
-    assert "window" not in upgrade(config(name="transformer"))["model"]
+    for said in (4, 5):
+        found = upgrade(config(name="transformer", window=said))["model"]
+        assert found == {"name": "transformer", "attention": {"window": 5}}
+    assert upgrade(config(name="transformer"))["model"] == {"name": "transformer"}
     torch.manual_seed(0)
-    layer = Transformer(9, 9, dim=8, heads=2, layers=1, ffn_dim=8, window=5).encoder[0]
+    layer = Transformer(9, 9, dim=8, heads=2, layers=1, ffn_dim=8, attention={"window": 5}).encoder[
+        0
+    ]
     mask = layer.self_attention.attention.mask
     assert mask.dense(9, 9, at=0, device=torch.device("cpu"))[4].sum() == 5
 
@@ -105,6 +108,34 @@ def test_a_shipped_folder_of_the_first_format_is_read(tmp_path):
     assert loaded.model.encoder[0].feedforward.into.out_features == 768
     text = "Die Datei wird gespeichert."
     assert loaded.translate(text) == loading.load("de-en-small").translate(text)
+
+
+def test_a_folder_of_format_3_has_the_settings_of_a_transformer_in_one_section(tmp_path):
+    """Its weights and answers are the same; `follow` was a switch."""
+    changes = {"position": {"kind": "shaw", "clip": 3}, "attention": {"window": 4, "dropout": 0.1}}
+    name, words = "following-transformer", toy.tokenizers(shared=True)
+    model = toy.model_of(name, words, **changes)
+    folder = writing.save_pretrained(
+        tmp_path / "old", model, task={"name": "parsing"}, fields=words,
+        recipe=toy.recipe(name, **changes),
+    )  # fmt: skip
+    expected = loading.load(folder)
+    config = expected.config["model"]
+    old = {k: v for k, v in config.items() if k not in changes} | {"name": "transformer"}
+    old |= {"positions": "shaw", "clip": 3, "window": 4, "attention_dropout": 0.1, "follow": True}
+    toy.edit(folder, format=3, model=old)
+    found = loading.load(folder)
+    assert found.config["model"] == config
+    assert type(found.model) is type(expected.model)
+    assert found.predict(["a dog"])[0].as_json() == expected.predict(["a dog"])[0].as_json()
+
+
+def test_keywords_of_earlier_versions_are_taken_and_named_anew():
+    with pytest.warns(DeprecationWarning, match=r"clip is now called position\.clip"):
+        old = Transformer(9, 9, dim=8, heads=2, layers=1, ffn_dim=8, clip=3, positions="shaw")
+    assert old.encoder[0].self_attention.attention.score.table.shape[1] == 7
+    with pytest.raises(RequestError, match=r"clip is now position\.clip, and there is a position"):
+        Transformer(9, 9, dim=8, heads=2, clip=3, position=PositionSettings(kind="shaw"))
 
 
 @pytest.mark.parametrize("name", ["transformer", "rnnsearch"])

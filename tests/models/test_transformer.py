@@ -11,19 +11,20 @@ from regard import watch
 from regard.errors import RequestError
 from regard.layers.feedforward import FeedForward
 from regard.layers.layout import BatchLayout
-from regard.models.transformer import Transformer
+from regard.models.following_transformer import FollowingTransformer
+from regard.models.transformer import AttentionSettings, PositionSettings, Transformer
 from regard.protocols import BOS, EOS, PAD
 
 
-def tiny(**changes):
+def tiny(kind=Transformer, **changes):
     torch.manual_seed(0)
     kwargs = {"dim": 8, "heads": 2, "layers": 2, "ffn_dim": 16, "dropout": 0.0} | changes
-    return Transformer(20, 20, **kwargs).double().eval()
+    return kind(20, 20, **kwargs).double().eval()
 
 
 def following(**changes):
     """It follows the words of its source: every second symbol of the target stands for one."""
-    model = tiny(follow=True, **changes)
+    model = tiny(FollowingTransformer, **changes)
     model.reads.copy_(torch.arange(20) % 2 == 0)
     return model
 
@@ -44,13 +45,13 @@ def core(**kwargs):
         ({}, 44_101_632),
         ({"heads": 1}, 44_101_632),
         ({"heads": 32}, 44_101_632),
-        ({"head_dim": 16, "value_head_dim": 64}, 37_023_744),
-        ({"head_dim": 32, "value_head_dim": 64}, 39_383_040),
+        ({"attention": {"head_dim": 16, "value_head_dim": 64}}, 37_023_744),
+        ({"attention": {"head_dim": 32, "value_head_dim": 64}}, 39_383_040),
         ({"layers": 2}, 14_700_544),
         ({"layers": 4}, 29_401_088),
         ({"layers": 8}, 58_802_176),
-        ({"dim": 256, "head_dim": 32}, 17_344_512),
-        ({"dim": 1024, "head_dim": 128}, 125_927_424),
+        ({"dim": 256, "attention": {"head_dim": 32}}, 17_344_512),
+        ({"dim": 1024, "attention": {"head_dim": 128}}, 125_927_424),
         ({"ffn_dim": 1024}, 31_506_432),
         ({"ffn_dim": 4096}, 69_292_032),
         ({"norm": "pre"}, 44_103_680),
@@ -159,7 +160,7 @@ def test_forward_is_the_papers_equations():
 @pytest.mark.parametrize("window", [None, 1, 3, 4])
 @pytest.mark.parametrize("positions", ["sinusoid", "shaw", "bias"])
 def test_variants_are_their_equations(positions, window):
-    model = tiny(positions=positions, clip=2, window=window)
+    model = tiny(attention={"window": window}, position={"kind": positions, "clip": 2})
     biases = [p for name, p in model.named_parameters() if name.endswith("position.table")]
     assert len(biases) == (4 if positions == "bias" else 0)
     for table in biases:
@@ -183,7 +184,8 @@ def test_following_is_its_equations():
 @pytest.mark.parametrize("relative", ["both", "keys", "values"])
 @pytest.mark.parametrize("tables", ["head", "shared"])
 def test_shaws_ablations_are_their_equations(relative, tables):
-    model = tiny(positions="shaw", clip=2, relative=relative, relative_tables=tables)
+    placed = PositionSettings(kind="shaw", clip=2, relative=relative, tables=tables)
+    model = tiny(position=placed)
     names = {name for name, _ in model.named_parameters() if name.endswith("table")}
     assert any("score" in name for name in names) == (relative != "values")
     assert any("read" in name for name in names) == (relative != "keys")
@@ -195,7 +197,7 @@ def test_shaws_ablations_are_their_equations(relative, tables):
 
 @pytest.mark.parametrize("r", [1, 2, 3, 4, 5, 6])
 def test_a_window_of_r_is_r_positions(r):
-    model = tiny(window=r)
+    model = tiny(attention=AttentionSettings(window=r))
     ids = torch.arange(4, 16)[None]
     with watch(model) as seen:
         model(ids, ids)
@@ -224,7 +226,7 @@ def test_the_vector_of_padding_is_learnt_as_an_output_alone_and_read_by_none(tie
 
 
 def test_check_d_windows_reach_as_far_as_they_are_stacked():
-    model, full = tiny(layers=3, window=3), tiny(layers=3)
+    model, full = tiny(layers=3, attention={"window": 3}), tiny(layers=3)
     x = torch.randn(1, 12, 8).double().requires_grad_()
     for count in (1, 2, 3):
         y = x
@@ -235,32 +237,32 @@ def test_check_d_windows_reach_as_far_as_they_are_stacked():
         assert reached == list(range(6 - count, 7 + count))
     full.load_state_dict(model.state_dict())
     ids, target = torch.tensor([[5, 6, 7, 8, EOS]]), torch.tensor([[BOS, 4, 5]])
-    wide = tiny(layers=3, window=10)  # r >= 2 n
+    wide = tiny(layers=3, attention={"window": 10})  # r >= 2 n
     wide.load_state_dict(model.state_dict())
     assert torch.equal(wide(ids, target).logits, full(ids, target).logits)
 
 
 @pytest.mark.parametrize(("change", "same"), [({"clip": 0}, True), ({"clip": 1}, False)])
 def test_relative_positions_that_tell_no_distance_apart_know_no_order(change, same):
-    model = tiny(positions="shaw", **change)
+    model = tiny(position=PositionSettings(kind="shaw", **change))
     ids, order = torch.tensor([[5, 6, 7, 8, EOS]]), torch.tensor([3, 0, 4, 1, 2])
     states, turned = model.encode(ids).states, model.encode(ids[:, order]).states
     assert torch.allclose(turned, states[:, order]) == same
 
 
 def test_parameters_of_relative_positions():
-    plain, own = core(), core(positions="shaw")
+    plain, own = core(), core(position={"kind": "shaw"})
     assert own - plain == 405_504  # 12 layers, keys and values, a table for each of 8 heads
-    assert core(positions="shaw", relative_tables="shared") - plain == 50_688
-    assert core(positions="shaw", relative="keys") - plain == 405_504 // 2
-    assert core(positions="bias") - plain == 12 * 8 * 33
+    assert core(position={"kind": "shaw", "tables": "shared"}) - plain == 50_688
+    assert core(position={"kind": "shaw", "relative": "keys"}) - plain == 405_504 // 2
+    assert core(position={"kind": "bias"}) - plain == 12 * 8 * 33
 
 
 def test_thing_8_the_default_is_post_norm_without_attention_or_activation_dropout():
     kinds = {type(m).__name__ for m in tiny().modules()}
     assert "PostNorm" in kinds
     assert "PreNorm" not in kinds
-    assert default("attention_dropout") == default("activation_dropout") == 0.0
+    assert AttentionSettings().dropout == default("activation_dropout") == 0.0
     # The output of a post-norm stack is normalized; that of a pre-norm one through its last norm.
     for norm in ("post", "pre"):
         states = tiny(norm=norm).encode(torch.tensor([[5, 6, 7, EOS]])).states
@@ -308,7 +310,7 @@ def test_one_matrix_is_shared_and_scaled_on_input_only():
 @pytest.mark.parametrize("norm", ["post", "pre"])
 @pytest.mark.parametrize("make", [tiny, following])
 def test_cached_steps_equal_teacher_forcing_and_follow_beams(make, positions, norm):
-    model = make(positions=positions, norm=norm, max_length=16, decoder_layers=1)
+    model = make(position={"kind": positions, "max_length": 16}, norm=norm, decoder_layers=1)
     source = torch.tensor([[5, 6, 7, 8, EOS], [9, 4, EOS, PAD, PAD]])
     target = torch.randint(4, 20, (2, 3, 6))  # (B, beam, T)
     target[..., 0] = BOS
@@ -334,12 +336,18 @@ def test_what_cannot_be_is_refused_with_a_sentence():
         Transformer(10, 12)
     with pytest.raises(RequestError, match="no norm is called 'pos'; did you mean 'post'"):
         Transformer(10, 10, norm="pos")
-    with pytest.raises(RequestError, match="no positions is called 'shaws'; did you mean 'shaw'"):
-        tiny(positions="shaws")
-    with pytest.raises(RequestError, match="window expected 1 position or more"):
-        tiny(window=0)
+    with pytest.raises(
+        RequestError, match=r"position\.kind: there is no 'shaws'; did you mean 'shaw'"
+    ):
+        tiny(position={"kind": "shaws"})
+    with pytest.raises(
+        RequestError, match=r"model\.attention\.window: expected 1 position or more"
+    ):
+        tiny(attention=AttentionSettings(window=0))
+    with pytest.raises(RequestError, match=r"model\.position: expected keys with values"):
+        tiny(position="shaw")
     with pytest.raises(RequestError, match="learned positions end at 4"):
-        tiny(positions="learned", max_length=4).encode(torch.full((1, 5), 7))
+        tiny(position={"kind": "learned", "max_length": 4}).encode(torch.full((1, 5), 7))
 
 
 @pytest.mark.slow
@@ -382,7 +390,7 @@ def test_relative_positions_hold_at_lengths_never_seen_and_sinusoids_do_not():
         torch.manual_seed(0)
         model = Transformer(
             14, 14, dim=64, heads=4, layers=2, decoder_layers=1, ffn_dim=128, dropout=0.0,
-            positions=positions, clip=4,
+            position={"kind": positions, "clip": 4},
         )  # fmt: skip
         read = torch.nn.Linear(64, 10)
         optimizer = torch.optim.Adam([*model.parameters(), *read.parameters()], lr=1e-3)
@@ -414,6 +422,9 @@ def test_relative_positions_hold_at_lengths_never_seen_and_sinusoids_do_not():
     assert min(relative[0], sinusoid[0]) > 0.95
 
 
+WINDOW = {"attention": {"window": 4}}
+
+
 def ragged():
     """Sources and targets with a third of padding."""
     torch.manual_seed(3)
@@ -423,7 +434,9 @@ def ragged():
     return source, target
 
 
-@pytest.mark.parametrize("changes", [{}, {"norm": "pre"}, {"window": 4}, {"positions": "learned"}])
+@pytest.mark.parametrize(
+    "changes", [{}, {"norm": "pre"}, WINDOW, {"position": {"kind": "learned"}}]
+)
 @pytest.mark.parametrize("make", [tiny, following])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_training_without_padding_is_training_with_it(dtype, make, changes, monkeypatch):
@@ -462,7 +475,7 @@ def test_padding_is_left_out_where_it_pays(monkeypatch):
     assert shapes(model.train()) == {(37,), (30,)}
     assert shapes(model.eval()) == {(6, 12), (6, 9)}
     assert shapes(model.train(), (source[:1], target[:1])) == {(1, 12), (1, 9)}  # none to leave out
-    assert shapes(tiny(positions="shaw").float().train()) == {(37,), (30,)}
-    assert shapes(tiny(window=4).float().train()) == {(37,), (30,)}
+    assert shapes(tiny(position={"kind": "shaw"}).float().train()) == {(37,), (30,)}
+    assert shapes(tiny(**WINDOW).float().train()) == {(37,), (30,)}
     with torch.no_grad():
         assert shapes(model) == {(6, 12), (6, 9)}

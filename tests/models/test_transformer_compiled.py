@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from regard.models.following_transformer import FollowingTransformer
 from regard.models.transformer import Transformer
 from regard.protocols import BOS, EOS, PAD
 
@@ -20,17 +21,21 @@ def batch(length, seed):
 @pytest.mark.slow
 @pytest.mark.nohook
 @pytest.mark.parametrize(
-    ("settings", "dynamic"),
+    ("kind", "settings", "dynamic"),
     [
-        ({}, None), ({}, True), ({"positions": "shaw"}, True), ({"positions": "bias"}, None),
-        ({"window": 2, "norm": "pre"}, True), ({"follow": True}, None),
+        (Transformer, {}, None),
+        (Transformer, {}, True),
+        (Transformer, {"position": {"kind": "shaw"}}, True),
+        (Transformer, {"position": {"kind": "bias"}}, None),
+        (Transformer, {"attention": {"window": 2}, "norm": "pre"}, True),
+        (FollowingTransformer, {}, None),
     ],
     ids=str,
-)  # fmt: skip
-def test_it_compiles_whole(settings, dynamic):
+)
+def test_it_compiles_whole(kind, settings, dynamic):
     """300 is more than a table of sinusoids has at first."""
     torch.manual_seed(0)
-    model = Transformer(SIZE, SIZE, dim=16, heads=2, layers=2, ffn_dim=16, dropout=0.0, **settings)
+    model = kind(SIZE, SIZE, dim=16, heads=2, layers=2, ffn_dim=16, dropout=0.0, **settings)
     run = torch.compile(model, fullgraph=True, backend="aot_eager", dynamic=dynamic)
     try:
         for length in (5, 7, 300):

@@ -296,6 +296,39 @@ def test_an_old_name_is_laid_over_as_the_new_one_is(file, changes, tiny, value, 
     assert (found.model["ffn_dim"], found.where("model.ffn_dim")) == (value, place)
 
 
+def test_old_settings_of_the_transformer_are_in_sections(file, caplog):
+    """A key of a section, and a switch that is another model today."""
+    today = TEXT.replace("ffn_dim: 16}", "ffn_dim: 16, position: {kind: shaw, clip: 3}}")
+    today = today.replace("name: transformer", "name: following-transformer")
+    plain = recipe.load(file).check().resolved()["model"]
+    assert plain["position"] == {
+        "kind": "sinusoid",
+        "max_length": 1024,
+        "clip": 16,
+        "relative": "both",
+        "tables": "head",
+    }
+    file.write_text(today)
+    expected = recipe.load(file, ["model.attention.window=4"], tiny=True).check()
+    file.write_text(TEXT.replace("ffn_dim: 16}", "ffn_dim: 16, positions: shaw, clip: 3}"))
+    found = recipe.load(file, ["model.window=4", "model.follow=true"], tiny=True).check()
+    assert found.resolved() == expected.resolved()
+    assert found.model["attention"] == {"window": 4}
+    assert found.where("model.position.kind") == "small.yaml:2"
+    assert caplog.messages == [
+        "small.yaml:2: model.positions is now called model.position.kind",
+        "small.yaml:2: model.clip is now called model.position.clip",
+        "command line: model.window is now called model.attention.window",
+        "command line: model.follow is now called model.name=following-transformer",
+    ]
+    off = recipe.load(file, ["model.follow=false"])
+    assert off.model["name"] == "transformer"
+    with pytest.raises(RequestError, match=r"line: PositionSettings has no setting 'klip'"):
+        recipe.load(file, ["model.position.klip=1"]).check()
+    with pytest.raises(RequestError, match=r"model\.attention\.dropout: expected a number .*1\.5"):
+        recipe.load(file, ["model.attention.dropout=1.5"]).check()
+
+
 def test_a_name_that_another_model_still_has_stays(file):
     file.write_text(OLD)
     other = recipe.load(file, ["model={name: rnnsearch, hidden: 5, embed: 4}"])

@@ -46,7 +46,7 @@ class Source:
 
 
 def read_class(target: str) -> Source:
-    """Read "module:Class".
+    """Read "module:Class"; a constructor that it does not write itself is that of its base.
 
     Raises:
         RegardError: the catalogue names a module or class that is not there.
@@ -62,14 +62,28 @@ def read_class(target: str) -> Source:
     found = classes[name]
     methods = [node for node in found.body if isinstance(node, ast.FunctionDef)]
     start = next((m for m in methods if m.name == "__init__"), None)
+    base = _imported_base(tree, found)
+    inherited = read_class(base) if start is None and base is not None else None
+    presets = {m.name: _sentence(m) for m in methods if _is_preset(m)}
     return Source(
         Path(spec.origin),
         found.lineno,
         ast.get_docstring(tree) or "",
         ast.get_docstring(found) or "",
-        _parameters(start.args) if start else [],
-        {m.name: _sentence(m) for m in methods if _is_preset(m)},
+        _parameters(start.args) if start else inherited.parameters if inherited else [],
+        {**(inherited.presets if inherited else {}), **presets},
     )
+
+
+def _imported_base(tree: ast.Module, found: ast.ClassDef) -> str | None:
+    """The base class that a module imports from another one of regard, as "module:Class"."""
+    names = {base.id for base in found.bases if isinstance(base, ast.Name)}
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("regard.models."):
+            for one in node.names:
+                if one.name in names:
+                    return f"{node.module}:{one.name}"
+    return None
 
 
 def _parameters(arguments: ast.arguments) -> list[Parameter]:

@@ -16,6 +16,7 @@ from regard.decode.program.structure import altered
 from regard.errors import RequestError
 from regard.layers.norm import PreNorm
 from regard.layers.positional_encoding import LearnedPositions
+from regard.models.following_transformer import FollowingTransformer
 from regard.models.transformer import Transformer
 
 __all__ = ["Anatomy", "anatomy"]
@@ -72,8 +73,8 @@ def anatomy(model: nn.Module) -> Anatomy:
     """
     if not isinstance(model, Transformer):
         raise RequestError(f"{NEEDED}; this is a {type(model).__name__}")
-    if model.follow:
-        raise RequestError(f"{NEEDED}; this one follows the words of its source (model.follow)")
+    if isinstance(model, FollowingTransformer):
+        raise RequestError(f"{NEEDED}; this one follows the words of its source")
     why = altered(model)
     if why is not None:
         raise RequestError(f"{NEEDED}; {why}, which weights do not say")

@@ -11,7 +11,7 @@ from regard.system.plain_json import read_object
 __all__ = ["CONFIG", "FORMAT", "read_config", "upgrade"]
 
 CONFIG = "config.json"
-FORMAT = 3
+FORMAT = 4
 """The folder format this version writes; earlier ones are read, later ones are refused."""
 
 Config = dict[str, Any]
@@ -70,4 +70,9 @@ def _from_2(config: Config) -> Config:
     return old_names.of_folder(config)
 
 
-_STEPS = (_from_1, _from_2)
+def _from_3(config: Config) -> Config:
+    """A Transformer has sections for attention and positions; one that follows has its own name."""
+    return {**config, "model": old_names.of_model(config["model"])}
+
+
+_STEPS = (_from_1, _from_2, _from_3)

@@ -27,7 +27,7 @@ from regard.errors import RequestError, nearest
 from regard.layers.dropout import dropout
 from regard.layers.feedforward import FeedForward
 from regard.layers.positional_encoding import LearnedPositions, Sinusoid
-from regard.models.transformer import Transformer
+from regard.models.transformer import AttentionSettings, Transformer
 from regard.protocols import lengths_of
 
 __all__ = ["ACTIVATIONS", "POSITIONS", "Marian"]
@@ -112,10 +112,10 @@ class Marian(Transformer):
             decoder_layers=decoder_layers,
             ffn_dim=ffn_dim,
             dropout=dropout,
-            attention_dropout=attention_dropout,
             activation_dropout=activation_dropout,
             norm=norm,
             tied=tied,
+            attention=AttentionSettings(dropout=attention_dropout),
         )
         self.scale = math.sqrt(dim) if scaled else 1.0
         self.first, self.reads_end = first, reads_end

@@ -7,16 +7,11 @@ r"""The Transformer. Vaswani et al., "Attention Is All You Need", NIPS 2017, arX
     input              : Dropout(E x * sqrt(d) + PE)                       3.4, 3.5, 5.4
     restricted         : position i looks at r of them centered on i       4, `window` r
 
-and instead of PE (Shaw, Uszkoreit and Vaswani 2018, arXiv 1803.02155; `positions: shaw`):
+and instead of PE (Shaw, Uszkoreit and Vaswani 2018, arXiv 1803.02155; `position: {kind: shaw}`):
 
     e_ij = q_i . (k_j + a^K_ij) / sqrt(d_k),  z_i = Σ_j α_ij (v_j + a^V_ij),
     a_ij = w[clip(j - i, -c, c)]           in self-attention, a table for each layer and head;
-                                           `relative` and `relative_tables` are its ablations
-
-and with `follow`, which is ours, for a parser (6.3) that is told the next word, as in `lstm_a`:
-
-    w_t   = Σ_{j<t} reads(y_j)             how many words have been written about
-    input : Dropout(E y_{t-1} sqrt(d) + PE) + Dropout(W_f h_{w_t})         h: the encoder's states
+                                           `relative` and `tables` are its ablations
 
 Shapes: source (B, S) and target (B, T) ids; states (B, S, D); logits (B, T, V).
 
@@ -29,81 +24,64 @@ authors' code feeds a zero vector). A window of even r has one position more bef
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, cast
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor, nn
 
-from regard.attention import (
-    Attention,
-    Causal,
-    Mask,
-    MultiHead,
-    Read,
-    RelativeBias,
-    RelativeKeys,
-    RelativeValues,
-    ScaledDot,
-    Score,
-    WeightedSum,
-    Window,
-)
-from regard.attention.mask import take
+from regard.attention import Causal, Mask, MultiHead, Window
 from regard.errors import RequestError, nearest
 from regard.layers.deferred_logits import project
 from regard.layers.dropout import dropout
 from regard.layers.feedforward import FeedForward
 from regard.layers.layout import BatchLayout
 from regard.layers.norm import PostNorm, PreNorm, Residual
-from regard.layers.positional_encoding import LearnedPositions, NoPositions, Sinusoid
+from regard.models._transformer_attention import (
+    AttentionSettings,
+    PositionSettings,
+    cross_attention,
+    self_attention,
+)
 from regard.protocols import PAD, Decoding, Encoded, Inputs, Output, ids_of, lengths_of
+from regard.settings.check import section_of
+from regard.settings.old_names import MODELS, renaming
 
-__all__ = ["Transformer"]
+__all__ = ["AttentionSettings", "PositionSettings", "Transformer"]
 
 ENOUGH = 0.97
 """Share of real positions below which leaving out the padding pays."""
 NORMS: dict[str, type[Residual]] = {"post": PostNorm, "pre": PreNorm}
-POSITIONS: Mapping[str, Callable[[int, int], nn.Module]] = {
-    "sinusoid": lambda dim, length: Sinusoid(dim),
-    "halves": lambda dim, length: Sinusoid(dim, layout="halves"),
-    "learned": LearnedPositions,
-    "shaw": lambda dim, length: NoPositions(),  # self-attention knows them
-    "bias": lambda dim, length: NoPositions(),
-    "none": lambda dim, length: NoPositions(),
-}
 
 
+@renaming(MODELS["transformer"])
 class Transformer(nn.Module):
     """Attention only: an encoder and a decoder of `layers` layers each.
 
     Args:
         source_vocab_size, target_vocab_size: sizes of the two vocabularies.
         dim: d_model.
-        heads: h; each has d_k = `head_dim` (dim / heads) and d_v = `value_head_dim` (d_k).
+        heads: h, of each attention.
         layers: N of the encoder, and of the decoder unless `decoder_layers` says otherwise.
         ffn_dim: d_ff, the width inside the feed-forward layer.
         dropout: on every sub-layer's output and on the embedded input.
-        attention_dropout, activation_dropout: on weights and inside the FFN; 0 in the paper.
+        activation_dropout: inside the feed-forward layer; 0 in the paper.
         norm: "post" as printed, or "pre".
-        positions: "sinusoid" as printed, "halves" as in the authors' code, "learned",
-            "none", or relative ones in self-attention: "shaw", or "bias" (a number for each offset
-            and head, as in T5, without its buckets).
-        max_length: layout of a learned position table.
-        clip: c, the largest distance that relative positions tell apart.
-        relative: what has relative vectors: "both" keys and values, or "keys" or "values" alone.
-        relative_tables: one for each "head", as in Shaw's base model, or "shared" by all of a layer
-            as in the big one.
-        window: r, how many positions self-attention may look at: its own, r // 2 before and
-            (r - 1) // 2 behind (in the decoder none behind); None: all.
         tied: one matrix for both embeddings and the output (needs one vocabulary), "output" for
             the decoder's embedding and output only, or "none".
-        follow: the decoder reads the state of the next word that it has not written about. `reads`
-            is 1 for symbols that stand for a word, 0 for others; the task fills it in.
+        attention: `AttentionSettings`, or its keys with values: `head_dim` (dim / heads),
+            `value_head_dim` (the same), `dropout` of weights (0), `window` (all positions).
+        position: `PositionSettings`, or its keys with values: `kind` (sinusoid, halves, learned,
+            none, shaw, bias), `max_length` of learned ones, `clip`, `relative` and `tables` of
+            relative ones.
     """
 
     normalized = False
-    reads: Tensor
+    follow = False
+    sections: ClassVar[Mapping[str, type]] = {
+        "attention": AttentionSettings,
+        "position": PositionSettings,
+    }
 
     def __init__(
         self,
@@ -115,22 +93,16 @@ class Transformer(nn.Module):
         layers: int = 6,
         decoder_layers: int | None = None,
         ffn_dim: int = 2048,
-        head_dim: int | None = None,
-        value_head_dim: int | None = None,
         dropout: float = 0.1,
-        attention_dropout: float = 0.0,
         activation_dropout: float = 0.0,
         norm: str = "post",
-        positions: str = "sinusoid",
-        max_length: int = 1024,
-        clip: int = 16,
-        relative: str = "both",
-        relative_tables: str = "head",
-        window: int | None = None,
         tied: str = "all",
-        follow: bool = False,
+        attention: AttentionSettings | Mapping[str, Any] | None = None,
+        position: PositionSettings | Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
+        attending = section_of(AttentionSettings, attention, "model.attention")
+        placing = section_of(PositionSettings, position, "model.position")
         if tied == "all" and source_vocab_size != target_vocab_size:
             raise RequestError(
                 f"tied='all' shares one embedding, so it expected one vocabulary; got "
@@ -139,15 +111,10 @@ class Transformer(nn.Module):
             )
         for given, name, known in (
             (norm, "norm", tuple(NORMS)),
-            (positions, "positions", tuple(POSITIONS)),
             (tied, "tied", ("all", "output", "none")),
-            (relative, "relative", ("both", "keys", "values")),
-            (relative_tables, "relative_tables", ("head", "shared")),
         ):
             if given not in known:
                 raise RequestError(f"no {name} is called {given!r}; {nearest(given, known)}")
-        if window is not None and window < 1:
-            raise RequestError(f"window expected 1 position or more, or null for all; got {window}")
         self.source_vocab_size, self.target_vocab_size = source_vocab_size, target_vocab_size
         self.dim, self.dropout = dim, dropout
 
@@ -166,37 +133,19 @@ class Transformer(nn.Module):
             self.output.weight = self.embed_target.weight
         else:
             nn.init.xavier_uniform_(self.output.weight)
-        self.position = POSITIONS[positions](dim, max_length)
-        self.follow = follow
-        if follow:
-            self.follower = nn.Linear(dim, dim, bias=False)  # W_f
-            self.register_buffer("reads", torch.zeros(target_vocab_size, dtype=torch.int64))
+        self.position = placing.added(dim)
+        self._add_decoder_input()
 
         # === Layers ===
+        window = attending.window
         before = None if window is None else window // 2
         behind = None if window is None else (window - 1) // 2
 
-        def multihead(inner: Attention) -> MultiHead:
-            return MultiHead(dim, heads, inner, head_dim=head_dim, value_head_dim=value_head_dim)
-
         def cross() -> MultiHead:
-            return multihead(Attention(read=WeightedSum(attention_dropout), role="cross"))
+            return cross_attention(dim, heads, attending)
 
         def own(mask: Mask | None, role: str) -> MultiHead:
-            if positions != "shaw":
-                read: Read = WeightedSum(attention_dropout)
-                bias = RelativeBias(clip, heads) if positions == "bias" else None
-                return multihead(Attention(position=bias, read=read, mask=mask, role=role))
-            size = dim // heads if head_dim is None else head_dim
-            wide = size if value_head_dim is None else value_head_dim
-            own_heads = heads if relative_tables == "head" else None
-            score: Score = ScaledDot()
-            read = WeightedSum(attention_dropout)
-            if relative != "values":
-                score = RelativeKeys(size, clip, heads=own_heads)
-            if relative != "keys":
-                read = RelativeValues(wide, clip, heads=own_heads, dropout=attention_dropout)
-            return multihead(Attention(score, read=read, mask=mask, role=role))
+            return self_attention(dim, heads, attending, placing, mask=mask, role=role)
 
         def feedforward() -> FeedForward:
             return FeedForward(dim, ffn_dim, activation_dropout)
@@ -219,6 +168,9 @@ class Transformer(nn.Module):
         )
         self.encoder_norm = nn.LayerNorm(dim, eps=1e-6) if final else nn.Identity()
         self.decoder_norm = nn.LayerNorm(dim, eps=1e-6) if final else nn.Identity()
+
+    def _add_decoder_input(self) -> None:
+        """Make what a subclass adds to the decoder's input; initialized before the layers are."""
 
     @classmethod
     def base(cls, vocabulary: int = 37_000, **changes: Any) -> "Transformer":
@@ -247,34 +199,23 @@ class Transformer(nn.Module):
         ragged = self._trains_ragged(theirs, own, sizes)
         memory, layout = BatchLayout(theirs, sizes[0], ragged), BatchLayout(own, sizes[1], ragged)
         states = self._read(source, memory)
-        x = self._embed(self.embed_target, target_in, 0)
-        if self.follow:
-            places = self.reads[target_in].cumsum(1)
-            x = x + self._following(places, memory.pad(states), theirs - 1)
-        x = layout.unpad(x)
+        x = layout.unpad(self._decoder_input(target_in, states, memory))
         for layer in self.decoder:
             x = layer(x, layout, states, memory)
         return Output(project(self.output, layout.pad(self.decoder_norm(x))), {})
 
     def start(self, encoded: Encoded) -> Decoding:
-        """Project the encoder's states once for each decoder layer; no word is written about."""
+        """Project the encoder's states once for each decoder layer."""
         mask = BatchLayout(encoded.lengths, encoded.states.shape[1]).mask
         memories: dict[str, Any] = {
             str(i): layer.cross_attention.remember(encoded.states, mask=mask)
             for i, layer in enumerate(self._decoder())
         }
-        if not self.follow:
-            return Decoding(memories)
-        memories |= {"states": encoded.states, "last": encoded.lengths - 1}
-        return Decoding(memories, {"place": torch.zeros_like(encoded.lengths)[:, None]})
+        return Decoding(memories)
 
     def step(self, tokens: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
         """One token a hypothesis: (B, beam) to logits (B, beam, V); caches (B, beam, H, t, D)."""
-        x = self._embed(self.embed_target, tokens[..., None], decoding.step)[..., 0, :]
-        past = {}
-        if self.follow:
-            past["place"] = place = decoding.carried["place"] + self.reads[tokens]
-            x = x + self._following(place, decoding.memories["states"], decoding.memories["last"])
+        x, past = self._step_input(tokens, decoding)
         for i, layer in enumerate(self._decoder()):
             key = str(i)
             x, past[key] = layer.step(x, decoding.memories[key], decoding.carried.get(key))
@@ -292,10 +233,13 @@ class Transformer(nn.Module):
         states: Tensor = self.encoder_norm(x)
         return states
 
-    def _following(self, places: Tensor, states: Tensor, last: Tensor) -> Tensor:
-        """W_f of the next words' states: places (B, Q), states (B, S, D), to (B, Q, D)."""
-        next_words = take(states, torch.minimum(places, last[:, None]))
-        return dropout(self.follower(next_words), self.dropout, self.training)
+    def _decoder_input(self, target_in: Tensor, states: Tensor, memory: BatchLayout) -> Tensor:
+        """The decoder's input for all positions at once: (B, T, D)."""
+        return self._embed(self.embed_target, target_in, 0)
+
+    def _step_input(self, tokens: Tensor, decoding: Decoding) -> tuple[Tensor, dict[str, Any]]:
+        """The input of one step (B, beam, D), and what of it is carried to the next."""
+        return self._embed(self.embed_target, tokens[..., None], decoding.step)[..., 0, :], {}
 
     def _trains_ragged(self, source: Tensor, target: Tensor, sizes: tuple[int, int]) -> bool:
         """Whether to train without padding: where there is enough, and attention can do it."""

@@ -205,6 +205,8 @@ def load(
     for key, value in pairs.items():
         written = [key, *(f"{key}.{inner}" for inner in _keys(value))]
         layers.lay({key: value}, dict.fromkeys(written, "command line"))
+    for switch, models in old_names.SWITCHES.items():
+        layers.choose("model", switch, models)
     for section, value in layers.values.items():
         if section not in SECTIONS:
             raise RequestError(

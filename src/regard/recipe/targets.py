@@ -33,7 +33,9 @@ def targets(recipe: Any) -> Targets:
     found: Targets = {}
     model = _name(recipe, "model", recipe.model, catalog.names())
     made = catalog.load(model)
-    found["model"] = made, given_by_data(made)
+    inside: Mapping[str, Callable[..., Any]] = getattr(made, "sections", {})
+    found["model"] = made, (*given_by_data(made), *inside)
+    found |= {f"model.{key}": (kind, ()) for key, kind in inside.items()}
     found["task"] = tasks.load(_name(recipe, "task", recipe.task, tasks.TASKS)), ()
     sections = ("batch", "validate", "checkpoint", "watch", "weight_noise", "optimizer", "schedule")
     found["train"] = Training, sections

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import is_dataclass
 from functools import lru_cache
 from types import UnionType
-from typing import Any, Union, get_args, get_type_hints
+from typing import Any, TypeVar, Union, get_args, get_type_hints
 
 from regard.errors import RequestError, nearest
 from regard.settings.ranges import within
@@ -19,9 +19,11 @@ __all__ = [
     "given_by_data",
     "hints_of",
     "optional_of_data",
+    "section_of",
     "settings_of",
 ]
 
+T = TypeVar("T")
 Where = Callable[[str], str]
 
 
@@ -218,9 +220,21 @@ def _expected(hint: Any) -> str:
 
 def settings_of(kind: type[Any], given: Mapping[str, Any] | None, name: str) -> Any:
     """Settings of one kind from a recipe's keys; None where there are none."""
-    if given is None:
-        return None
-    return kind(**check(given, kind, section=f"task.{name}", where=lambda key: "", extra=()))
+    return None if given is None else section_of(kind, given, f"task.{name}")
+
+
+def section_of(kind: type[T], given: T | Mapping[str, Any] | None, section: str) -> T:
+    """Settings of one kind: as they are, from a section's keys, or the defaults for None.
+
+    Raises:
+        RequestError: a key or a value that `kind` does not take; or neither settings nor keys.
+    """
+    if isinstance(given, kind):
+        return given
+    if given is not None and not isinstance(given, Mapping):
+        expected = f"keys with values or {kind.__name__}"
+        raise RequestError(f"{section}: expected {expected}, got {given!r}")
+    return kind(**check(given or {}, kind, section=section, where=lambda key: "", extra=()))
 
 
 def arguments_of(section: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,22 +9,54 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+from regard.errors import RequestError
+
 __all__ = [
-    "ASKED", "DECODER", "MODELS", "SECTIONS", "SIZES", "TOKENIZER", "deprecated", "of_folder",
-    "of_recipe", "renamed", "renaming",
-]  # fmt: skip
+    "ASKED",
+    "DECODER",
+    "MODELS",
+    "SECTIONS",
+    "SIZES",
+    "SWITCHES",
+    "TOKENIZER",
+    "deprecated",
+    "of_folder",
+    "of_model",
+    "of_recipe",
+    "renamed",
+    "renaming",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 Names = Mapping[str, str]
 
 _FEED_FORWARD: Names = {"hidden": "ffn_dim", "hidden_dropout": "activation_dropout"}
 
+_TRANSFORMER: Names = {
+    **_FEED_FORWARD,
+    "head_dim": "attention.head_dim",
+    "value_head_dim": "attention.value_head_dim",
+    "attention_dropout": "attention.dropout",
+    "window": "attention.window",
+    "positions": "position.kind",
+    "max_length": "position.max_length",
+    "clip": "position.clip",
+    "relative": "position.relative",
+    "relative_tables": "position.tables",
+}
+
 MODELS: Mapping[str, Names] = {
-    "transformer": _FEED_FORWARD,
+    "transformer": _TRANSFORMER,
+    "following-transformer": _TRANSFORMER,
     "marian": _FEED_FORWARD,
     "moe": {"expert_hidden": "ffn_dim"},
 }
-"""Model -> old name of a setting -> the name of today."""
+"""Model -> old name of a setting -> the name of today; a dotted one is inside a section."""
+
+SWITCHES: Mapping[str, Mapping[Any, str]] = {
+    "follow": {False: "transformer", True: "following-transformer"}
+}
+"""Old switch of a model -> its value -> the model of today, where one of them is built."""
 
 DECODER: Names = {
     "coverage": "coverage_penalty",
@@ -75,14 +107,35 @@ def renamed(
         warn: is told of each old name that is there, and of its new one.
 
     Example:
-        >>> renamed({"dim": 8, "hidden": 16}, MODELS["transformer"])
-        {'dim': 8, 'ffn_dim': 16}
+        >>> renamed({"dim": 8, "hidden": 16, "clip": 4}, MODELS["transformer"])
+        {'dim': 8, 'ffn_dim': 16, 'position': {'clip': 4}}
     """
     for key in values if warn else ():
         if warn and key in names:
             warn(key, names[key])
-    found = {names.get(key, key): value for key, value in values.items()}
+    inside = {key: names[key] for key in values if "." in names.get(key, "")}
+    found = {names.get(key, key): value for key, value in values.items() if key not in inside}
     found.pop("", None)
+    for key, new in inside.items():
+        section, _, name = new.partition(".")
+        held = found.get(section) or {}
+        if not isinstance(held, Mapping) or name in held:
+            raise RequestError(f"{key} is now {new}, and there is a {section} too: expected one")
+        found[section] = {**held, name: values[key]}
+    return found
+
+
+def of_model(model: Mapping[str, Any]) -> dict[str, Any]:
+    """A model's section of a folder under the names of today.
+
+    Example:
+        >>> of_model({"name": "transformer", "positions": "shaw", "follow": True})
+        {'name': 'following-transformer', 'position': {'kind': 'shaw'}}
+    """
+    found = renamed(model, MODELS.get(str(model["name"]), {}))
+    for key, models in SWITCHES.items():
+        if key in found and found["name"] in models.values():
+            found["name"] = models[found.pop(key)]
     return found
 
 
@@ -120,9 +173,7 @@ def deprecated(old: str, new: str) -> None:
 def of_folder(config: Mapping[str, Any]) -> dict[str, Any]:
     """A folder's configuration under the names of today."""
     found, model = dict(config), config["model"]
-    name = str(model["name"])
-    names = {**SIZES.get(name, _VOCABULARIES), **MODELS.get(name, {})}
-    found["model"] = renamed(model, names)
+    found["model"] = of_model(renamed(model, SIZES.get(str(model["name"]), _VOCABULARIES)))
     found["decode"] = renamed(config["decode"], DECODER)
     data = config.get("data")
     if isinstance(data, Mapping) and isinstance(data.get("tokenizer"), Mapping):
@@ -137,10 +188,8 @@ def of_folder(config: Mapping[str, Any]) -> dict[str, Any]:
 def of_recipe(model: Any) -> dict[str, str]:
     """Old dotted key -> today's, in a recipe with this model."""
     tokenizers = ("data.tokenizer", "data.tokenizer.source", "data.tokenizer.target")
-    sections = {
-        "model": MODELS.get(str(model), {}), "decode": DECODER,
-        **dict.fromkeys(tokenizers, TOKENIZER),
-    }  # fmt: skip
+    sections = {"model": MODELS.get(str(model), {}), "decode": DECODER}
+    sections |= dict.fromkeys(tokenizers, TOKENIZER)
     return SECTIONS | {
         f"{section}.{old}": f"{section}.{new}"
         for section, names in sections.items()

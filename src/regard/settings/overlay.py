@@ -94,6 +94,22 @@ class Layered:
         else:
             here[path[-1]] = deepcopy(value)
 
+    def choose(self, section: str, key: str, names: Mapping[Any, str]) -> None:
+        """Replace an old switch of a section by the `name` of what its value chose.
+
+        Args:
+            section: the section with a `name`.
+            key: the switch.
+            names: value of the switch -> name; other names keep a setting called like that.
+        """
+        inside, dotted = self.values.get(section), f"{section}.{key}"
+        if isinstance(inside, dict) and inside.get("name") in names.values() and key in inside:
+            if not isinstance(inside[key], bool):
+                return  # the check will say that there is no such setting
+            inside["name"] = names[inside.pop(key)]
+            self._renamed[dotted] = self.origin[f"{section}.name"] = self.origin.pop(dotted)
+            self.old[dotted] = f"{section}.name={inside['name']}"
+
     def warn_of_old_names(self) -> None:
         """Say once of each old name that was met what it is called today."""
         for key, place in self._renamed.items():

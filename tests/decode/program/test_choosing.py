@@ -20,6 +20,7 @@ from regard.decode.program.choosing import (
 from regard.decode.top import leading, log_probabilities, top
 from regard.errors import RequestError
 from regard.layers.rnn import Gated
+from regard.models.following_transformer import FollowingTransformer
 from regard.models.marian import Marian
 from regard.models.rnnsearch import RNNencdec, RNNsearch
 from regard.models.transformer import Transformer
@@ -57,11 +58,11 @@ def an_rnnsearch(**changes):
 
 
 def a_relative(**changes):
-    return a_transformer(positions="shaw", clip=4, window=6, **changes)
+    return a_transformer(position={"kind": "shaw", "clip": 4}, attention={"window": 6}, **changes)
 
 
 def a_following(**changes):
-    model = a_transformer(follow=True, **changes)
+    model = a_transformer(FollowingTransformer, **changes)
     model.reads[::3] = 1  # which symbols stand for a word
     return model
 
@@ -74,19 +75,29 @@ VARIANTS = {
     ),
     "rnnsearch-keep": lambda: keeping(biased(an_rnnsearch())),
     "post": a_transformer,
-    "pre": lambda: a_transformer(norm="pre", positions="halves", tied="none"),
-    "learned": lambda: a_transformer(positions="learned", heads=2, head_dim=16, decoder_layers=1),
-    "shaw": lambda: a_transformer(positions="shaw", clip=3, norm="pre"),
-    "shaw-shared": lambda: a_transformer(positions="shaw", clip=9, relative_tables="shared"),
-    "shaw-keys": lambda: a_transformer(positions="shaw", clip=40, relative="keys", heads=2),
-    "shaw-values": lambda: a_transformer(positions="shaw", clip=1, relative="values", heads=1),
-    "bias": lambda: biased(a_transformer(positions="bias", clip=3)),
-    "bias-window": lambda: biased(a_transformer(positions="bias", clip=40, window=7, norm="pre")),
-    "window": lambda: a_transformer(window=4),
-    "shaw-window": lambda: a_transformer(positions="shaw", clip=2, window=7, norm="pre"),
+    "pre": lambda: a_transformer(norm="pre", tied="none", position={"kind": "halves"}),
+    "learned": lambda: a_transformer(
+        heads=2, decoder_layers=1, position={"kind": "learned"}, attention={"head_dim": 16}
+    ),
+    "shaw": lambda: a_transformer(norm="pre", position={"kind": "shaw", "clip": 3}),
+    "shaw-shared": lambda: a_transformer(position={"kind": "shaw", "clip": 9, "tables": "shared"}),
+    "shaw-keys": lambda: a_transformer(
+        heads=2, position={"kind": "shaw", "clip": 40, "relative": "keys"}
+    ),
+    "shaw-values": lambda: a_transformer(
+        heads=1, position={"kind": "shaw", "clip": 1, "relative": "values"}
+    ),
+    "bias": lambda: biased(a_transformer(position={"kind": "bias", "clip": 3})),
+    "bias-window": lambda: biased(
+        a_transformer(norm="pre", position={"kind": "bias", "clip": 40}, attention={"window": 7})
+    ),
+    "window": lambda: a_transformer(attention={"window": 4}),
+    "shaw-window": lambda: a_transformer(
+        norm="pre", position={"kind": "shaw", "clip": 2}, attention={"window": 7}
+    ),
     "follow": a_following,
-    "shaw-follow": lambda: a_following(positions="shaw", clip=5, norm="pre"),
-    "itself": lambda: a_transformer(window=1),
+    "shaw-follow": lambda: a_following(norm="pre", position={"kind": "shaw", "clip": 5}),
+    "itself": lambda: a_transformer(attention={"window": 1}),
     "marian": lambda: biased(a_transformer(Marian, first=2)),
     "marian-relu": lambda: biased(a_transformer(Marian, activation="relu", reads_end=False)),
 }
@@ -364,10 +375,10 @@ def test_what_cannot_be_packed_runs_as_it_is_and_says_why():
     sharp, embedded = an_rnnsearch(), an_rnnsearch()
     sharp.attention.select = Sharpen(2.0)
     embedded.embed_target.scale = 2.0
-    masked, wide = a_transformer(window=4), a_transformer(window=4)
+    masked, wide = a_transformer(attention={"window": 4}), a_transformer(attention={"window": 4})
     masked.encoder[0].self_attention.attention.mask = Causal(2)
     wide.decoder[0].self_attention.attention.mask = Causal(3)
-    ahead, endless = a_transformer(), a_transformer(window=4)
+    ahead, endless = a_transformer(), a_transformer(attention={"window": 4})
     for layer in ahead.decoder:
         layer.self_attention.attention.mask = Causal(None, 3)
     for layer in endless.decoder:

@@ -11,12 +11,12 @@ from regard.models.transformer import Transformer
 @pytest.mark.parametrize("at", [0, 7, 30, 300, torch.tensor([3, 0])], ids=str)
 @pytest.mark.parametrize(
     ("kind", "settings"),
-    [(Marian, {}), (Transformer, {}), (Transformer, {"positions": "learned"}),
-     (Transformer, {"positions": "shaw"})],
+    [(Marian, {}), (Transformer, {}), (Transformer, {"position": {"kind": "learned"}}),
+     (Transformer, {"position": {"kind": "shaw"}})],
     ids=str,
 )  # fmt: skip
 def test_a_word_at_its_position(kind, settings, at):
-    if settings.get("positions") == "learned" and isinstance(at, int):
+    if settings.get("position") == {"kind": "learned"} and isinstance(at, int):
         at = min(at, 20)
     torch.manual_seed(0)
     model = kind(30, 30, dim=24, heads=2, layers=1, ffn_dim=16, **settings).eval()

@@ -27,6 +27,7 @@ from regard.decode.program.by_hand_transformer import PackedTransformer
 from regard.decode.program.packed_weights import PRECISIONS, Panels
 from regard.decode.program.structure import altered, difference, structure
 from regard.errors import RequestError
+from regard.models.following_transformer import FollowingTransformer
 from regard.models.marian import Marian
 from regard.models.rnnsearch import RNNsearch
 from regard.models.transformer import Transformer
@@ -36,6 +37,7 @@ __all__ = ["PRECISIONS", "PackedRecurrent", "PackedTransformer", "packed", "unsu
 
 _KINDS: dict[type, tuple[str, Any, Any]] = {
     Transformer: ("regard_transformer_step", by_hand_transformer, PackedTransformer),
+    FollowingTransformer: ("regard_transformer_step", by_hand_transformer, PackedTransformer),
     Marian: ("regard_transformer_step", by_hand_transformer, PackedTransformer),
     RNNsearch: ("regard_recurrent_step", by_hand_recurrent, PackedRecurrent),
 }
