@@ -9,10 +9,12 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from regard import loading
+from regard import catalog, loading
+from regard.catalog.building import undrawn
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RequestError
 from regard.folder import reading
+from regard.settings.check import given_by_data
 from tests.folder import toy
 
 
@@ -331,3 +333,26 @@ def test_swapped_weights_are_noticed_also_without_a_sum_to_compare_with(tmp_path
     toy.edit(folder, weights__sha256=None)
     with pytest.raises(RequestError, match="notes no weights"):
         loading.load(folder)
+
+
+@pytest.mark.parametrize("name", ["transformer", "rnnsearch", "ram", "gat"])
+def test_what_is_filled_later_is_not_drawn(name):
+    """Drawn weights are zeros; what is computed, and the caller's random numbers, stay."""
+    made, before = catalog.load(name), torch.get_rng_state()
+    arguments = {**dict.fromkeys(given_by_data(made), 12), **catalog.entry(name).tiny}
+    empty = undrawn(made, arguments)
+    assert torch.equal(torch.get_rng_state(), before)
+    whole = made(**arguments)
+    assert not torch.equal(torch.get_rng_state(), before)
+    drawn = 0
+    for (where, found), (_, wanted) in zip(
+        [*empty.named_parameters(), *empty.named_buffers()],
+        [*whole.named_parameters(), *whole.named_buffers()],
+        strict=True,
+    ):
+        assert found.shape == wanted.shape
+        assert found.requires_grad == wanted.requires_grad
+        zeros = not found.any()
+        drawn += zeros and bool(wanted.any())
+        assert zeros or torch.equal(found, wanted), where
+    assert drawn

@@ -54,3 +54,27 @@ def test_help_is_quick():
     command = [sys.executable, "-m", "regard", "--help"]
     cpu_seconds(command)  # byte code is written at the first run
     assert min(cpu_seconds(command) for _ in range(5)) <= 0.3
+
+
+def test_operators_are_registered_without_a_look_at_every_module():
+    """PyTorch asks `inspect` for the caller's file, which then looks up those of all modules."""
+    code = """
+import inspect, torch
+before = len(inspect.modulesbyfile)
+from regard.attention._kernels.dispatch import table
+table()
+print(len(inspect.modulesbyfile) - before)
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert 4 <= int(ran.stdout) <= 40
+
+
+@pytest.mark.slow
+def test_a_prediction_costs_at_most_a_second_beyond_torch():
+    """Whatever else runs: the two in turns, the least of three."""
+    torch = [sys.executable, "-c", "import torch"]
+    predict = [sys.executable, "-m", "regard", "predict", "de-en-small", "Hallo."]
+    cpu_seconds(predict)  # byte code, and the C kernels where there is no wheel
+    both = [(cpu_seconds(torch), cpu_seconds(predict)) for _ in range(3)]
+    least = [min(each) for each in zip(*both, strict=True)]
+    assert least[1] - least[0] <= 1.0

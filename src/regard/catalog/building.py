@@ -15,7 +15,7 @@ from regard.catalog.tagging import TAGGING
 from regard.errors import RequestError, nearest
 from regard.settings.check import given_by_data, optional_of_data
 
-__all__ = ["AXES", "ENTRIES", "Entry", "build", "entry", "load", "names", "shape_of"]
+__all__ = ["AXES", "ENTRIES", "Entry", "build", "entry", "load", "names", "shape_of", "undrawn"]
 
 ENTRIES: tuple[Entry, ...] = tuple(
     sorted(
@@ -73,31 +73,44 @@ def build(name: str, data: Mapping[str, int], settings: Mapping[str, Any]) -> An
 
 _DRAWN = frozenset({
     "normal_", "uniform_", "trunc_normal_", "random_", "bernoulli_", "exponential_",
-    "mul", "__mul__", "__rmul__", "div", "__truediv__",
+    "kaiming_uniform_", "kaiming_normal_", "xavier_uniform_", "xavier_normal_", "orthogonal_",
 })  # fmt: skip
-"""Methods of a tensor and functions of `torch.nn.init` that draw or scale initial values."""
+"""Methods of a tensor and functions of `torch.nn.init` that draw initial values."""
+_SCALED = frozenset({"mul", "__mul__", "__rmul__", "div", "__truediv__"})
+"""Those that scale them."""
 
 
 def shape_of(model: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
     """The model with weights that have shapes and no values: nothing of their size is allocated."""
     import torch
+
+    with torch.device("meta"):
+        return undrawn(model, arguments)
+
+
+def undrawn(model: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+    """The model with zeros where initial values would be drawn, for weights that are read later."""
+    import torch
     from torch.overrides import TorchFunctionMode
 
     class Undrawn(TorchFunctionMode):
-        """Neither draws nor scales initial values: on meta that would import PyTorch's compiler."""
+        """On meta it does not scale either: both would import PyTorch's compiler."""
 
         def __torch_function__(
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
-            name = getattr(func, "__name__", "")
-            if name in _DRAWN:
+            name, kwargs = getattr(func, "__name__", ""), kwargs or {}
+            if name in _DRAWN or name in _SCALED:
                 into, *others = args or (kwargs["tensor"],)
-                meta = isinstance(into, torch.Tensor) and into.is_meta and into.is_floating_point()
-                if meta and not any(isinstance(other, torch.Tensor) for other in others):
-                    return into
-            if name in ("rand", "randn"):
+                if isinstance(into, torch.Tensor) and into.is_floating_point():
+                    if into.is_meta and not any(isinstance(o, torch.Tensor) for o in others):
+                        return into
+                    if name in _DRAWN and kwargs.get("generator") is None:
+                        with torch.no_grad():
+                            return into.zero_()
+            if name in ("rand", "randn") and torch.get_default_device().type == "meta":
                 func = torch.empty
-            return func(*args, **(kwargs or {}))
+            return func(*args, **kwargs)
 
-    with torch.random.fork_rng(devices=[]), torch.device("meta"), Undrawn():
+    with torch.random.fork_rng(devices=[]), Undrawn():
         return model(**arguments)

@@ -8,6 +8,7 @@ import typer
 
 from regard.cli._common import say
 from regard.errors import RequestError
+from regard.system.heap import uncollected
 
 if TYPE_CHECKING:
     from regard.folder.loaded import Loaded
@@ -88,13 +89,14 @@ def open_folder(
     Raises:
         RequestError: no such folder, no such setting, or no such device.
     """
-    from regard.loading import opened
+    with uncollected():
+        from regard.loading import opened
 
-    if threads is not None:
-        import torch
+        if threads is not None:
+            import torch
 
-        torch.set_num_threads(threads)
-    return opened(folder, changes, n_best, others, graph, device, say)
+            torch.set_num_threads(threads)
+        return opened(folder, changes, n_best, others, graph, device, say)
 
 
 def split_of(split: str | None, data: str | None) -> str:

@@ -10,11 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
 
 from regard import catalog, decode, tasks
-from regard.catalog.building import shape_of
+from regard.catalog.building import shape_of, undrawn
 from regard.errors import RequestError, nearest
 from regard.fields import Field
 from regard.fields.saved import NAMES, read_fields
@@ -106,8 +105,7 @@ def _build(spec: Mapping[str, Any], folder: Path, noted: Mapping[str, Any]) -> n
     try:
         shaped = shape_of(made, keywords)
         tensors = weights.fitting(shaped.state_dict(), folder, noted)
-        with torch.random.fork_rng(devices=[]):  # loading must not move the caller's random numbers
-            model: nn.Module = made(**keywords)
+        model: nn.Module = undrawn(made, keywords)  # leaves the caller's random numbers alone
     except RequestError:
         raise
     except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:

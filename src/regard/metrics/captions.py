@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
-from sacrebleu.metrics.bleu import BLEU
 
 from regard.errors import RequestError
 from regard.metrics.overlap import longest_common_subsequence
@@ -27,6 +26,8 @@ def caption_bleu(hypotheses: Sequence[str], references: References, order: int =
         references: the right caption of each, or several.
         order: 1 to 4.
     """
+    from sacrebleu.metrics.bleu import BLEU
+
     if not 1 <= order <= 4:
         raise RequestError(f"caption_bleu: order is {order}; it must be from 1 to 4")
     hypotheses, found = comparable(hypotheses, references)

@@ -14,9 +14,10 @@ How to add a function:
    types, shapes, strides and status. `native.unavailable_reason("regard_x")` says why the function
    is not available (None: it is), also while a graph is compiled. C checks the contents of tensors
    (ids, lengths, offsets) before it uses them as addresses.
-3. PyTorch: `data_ptr()` does not work while a graph is traced, so wrap the call as an operator:
+3. PyTorch: `data_ptr()` does not work while a graph is traced, so wrap the call as an operator
+   (`regard.native.operators`):
 
-       @torch.library.custom_op("regard::x", mutates_args=())
+       @custom_op("regard::x", mutates_args=())
        def x(a: Tensor) -> Tensor:
            out = torch.empty(a.shape)
            X(a.contiguous(), out, native.threads(a.numel()))

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from regard import native
 from regard.native.derivatives import double_backward_wanted
 from regard.native.gate import Function
+from regard.native.operators import custom_op
 from regard.native.transforms import followed
 
 __all__ = ["BITS", "FEW", "drawn", "dropout", "dropout_add", "dropout_relu"]
@@ -111,7 +112,7 @@ def _drop(x: Tensor, onto: Tensor | None, seed: Tensor, threshold: int, relu: bo
     return out
 
 
-@torch.library.custom_op("regard::dropout", mutates_args=(), device_types="cpu")
+@custom_op("regard::dropout", mutates_args=(), device_types="cpu")
 def _dropout(x: Tensor, onto: Tensor | None, seed: Tensor, threshold: int) -> Tensor:
     return _drop(x, onto, seed, threshold, False)
 
@@ -135,7 +136,7 @@ def _gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
 _dropout.register_autograd(_gradients, setup_context=_save)
 
 
-@torch.library.custom_op("regard::dropout_relu", mutates_args=(), device_types="cpu")
+@custom_op("regard::dropout_relu", mutates_args=(), device_types="cpu")
 def _dropout_relu(x: Tensor, seed: Tensor, threshold: int) -> Tensor:
     return _drop(x, None, seed, threshold, True)
 
@@ -145,7 +146,7 @@ def _(x: Tensor, seed: Tensor, threshold: int) -> Tensor:
     return x.new_empty(x.shape)
 
 
-@torch.library.custom_op("regard::passed", mutates_args=(), device_types="cpu")
+@custom_op("regard::passed", mutates_args=(), device_types="cpu")
 def _passed(grad: Tensor, out: Tensor, threshold: int) -> Tensor:
     into = torch.empty(out.shape, dtype=out.dtype)
     grad, out = grad.contiguous(), out.contiguous()

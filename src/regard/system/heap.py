@@ -1,4 +1,4 @@
-"""Ask the C library to keep freed memory instead of handing it back to the kernel.
+"""Freed memory that is kept, and objects that the garbage collector need not look at.
 
 A training step on the CPU frees and asks again for the same large tensors; glibc returns each to
 the kernel and pays a page fault for every 4 KiB when it comes back. Keeping it is worth 1.4x in
@@ -6,10 +6,13 @@ bf16 training of a small Transformer here (`benchmarks/malloc.py`). It changes n
 """
 
 import ctypes
+import gc
 import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-__all__ = ["hand_back", "keep_freed_memory"]
+__all__ = ["hand_back", "keep_freed_memory", "uncollected"]
 
 logger = logging.getLogger(__name__)
 
@@ -44,3 +47,22 @@ def hand_back() -> bool:
         return bool(ctypes.CDLL(None).malloc_trim(0))
     except (OSError, AttributeError):
         return False
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """No garbage collection in the block, and none of what is there at its end.
+
+    For imports and the reading of a model: they make a million objects that stay, and the collector
+    looks at them again and again (0.3 s of a command's start). Only the first block of a process
+    does this, and none where the collector is off: what is frozen is never freed.
+    """
+    if not gc.isenabled() or gc.get_freeze_count():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()

@@ -113,7 +113,7 @@ def telling_unknown(column: One, values: Sequence[Any], field: Field) -> One:
         return column
     found = []
     owners = np.repeat(np.arange(len(column)), column.ids.sizes)
-    for place in np.unique(owners[column.ids.flat == UNK]).tolist():
+    for place in sorted(set(owners[column.ids.flat == UNK].tolist())):  # np.unique loads numpy.ma
         text = " ".join(field.written(values[place]).split())
         known = field.tokenizer.decode(column.ids[place].tolist())
         if len(known) <= (1 - UNKNOWN) * len(text):

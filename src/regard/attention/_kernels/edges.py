@@ -25,6 +25,7 @@ from regard.attention.select import Softmax
 from regard.native.constant import constant
 from regard.native.derivatives import double_backward, double_backward_wanted
 from regard.native.gate import Function
+from regard.native.operators import custom_op
 
 __all__ = ["EdgeWise"]
 
@@ -130,7 +131,7 @@ def _beside(x: Tensor, batch: torch.Size, heads: int) -> Tensor:
     return x.reshape(rows, heads, *x.shape[-2:]).transpose(1, 2).contiguous()
 
 
-@torch.library.custom_op("regard::edges", mutates_args=())
+@custom_op("regard::edges", mutates_args=())
 def _forward(
     left: Tensor,
     right: Tensor,
@@ -192,7 +193,7 @@ def _(
     )
 
 
-@torch.library.custom_op("regard::edges_backward", mutates_args=())
+@custom_op("regard::edges_backward", mutates_args=())
 def _backward(
     grad: Tensor,
     context: Tensor,

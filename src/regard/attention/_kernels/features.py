@@ -31,6 +31,7 @@ from regard.attention.select import FeatureSoftmax
 from regard.native.derivatives import double_backward, double_backward_wanted
 from regard.native.gate import Function, Struct
 from regard.native.gemm import linear
+from regard.native.operators import custom_op
 
 __all__ = ["FeatureWise", "feature_attention"]
 
@@ -184,7 +185,7 @@ def _on_gpu(
     return triton.feature_attention(query, key, value, start, stop, mask, scale, bound)
 
 
-@torch.library.custom_op("regard::features", mutates_args=())
+@custom_op("regard::features", mutates_args=())
 def _forward(
     query: Tensor,
     key: Tensor,
@@ -222,7 +223,7 @@ def _(
     return query.new_empty(query.shape), query.new_empty(query.shape)
 
 
-@torch.library.custom_op("regard::features_backward", mutates_args=())
+@custom_op("regard::features_backward", mutates_args=())
 def _backward(
     grad: Tensor,
     query: Tensor,

@@ -24,6 +24,7 @@ from regard.native.constant import constant
 from regard.native.derivatives import double_backward, double_backward_wanted
 from regard.native.dropout import dropout
 from regard.native.gate import Function
+from regard.native.operators import custom_op
 
 __all__ = ["Local"]
 
@@ -206,7 +207,7 @@ def _block(query: Tensor, center: Tensor, plan: _Plan) -> Tensor:
     return torch.matmul(weights.to(value.dtype)[..., None, :], windows)[..., 0, :]
 
 
-@torch.library.custom_op("regard::local", mutates_args=())
+@custom_op("regard::local", mutates_args=())
 def _forward(
     query: Tensor,
     key: Tensor,
@@ -243,7 +244,7 @@ def _(
     return value.new_empty(query.shape[0], query.shape[1], value.shape[2])
 
 
-@torch.library.custom_op("regard::local_backward", mutates_args=())
+@custom_op("regard::local_backward", mutates_args=())
 def _backward(
     grad: Tensor,
     query: Tensor,

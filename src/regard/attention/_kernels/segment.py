@@ -25,6 +25,7 @@ from regard.attention.select import Softmax
 from regard.native.csr import compressed
 from regard.native.derivatives import double_backward, double_backward_wanted
 from regard.native.dropout import dropout
+from regard.native.operators import custom_op
 from regard.native.transforms import followed
 
 __all__ = [
@@ -224,7 +225,7 @@ class _Dot(torch.autograd.Function):
         return of_query, of_key, None, None, None, None, None
 
 
-@torch.library.custom_op("regard::edge_sum", mutates_args=())
+@custom_op("regard::edge_sum", mutates_args=())
 def _sum(weights: Tensor, value: Tensor, offsets: Tensor, columns: Tensor) -> Tensor:
     """(B, E), (B, K, D) to (B, Q, D), as a product with a sparse matrix for each row of B."""
     shape = (len(offsets) - 1, value.shape[1])
@@ -240,7 +241,7 @@ def _(weights: Tensor, value: Tensor, offsets: Tensor, columns: Tensor) -> Tenso
     return value.new_empty(value.shape[0], offsets.shape[0] - 1, value.shape[2])
 
 
-@torch.library.custom_op("regard::edge_dot", mutates_args=())
+@custom_op("regard::edge_dot", mutates_args=())
 def _dot(query: Tensor, key: Tensor, targets: Tensor, sources: Tensor) -> Tensor:
     """(B, Q, D), (B, K, D) to (B, E), gathered block by block."""
     out = query.new_empty(len(query), len(targets))

@@ -15,6 +15,7 @@ from torch import Tensor
 from regard import native
 from regard.native.derivatives import double_backward_wanted
 from regard.native.gate import Function
+from regard.native.operators import custom_op
 from regard.native.transforms import followed
 
 __all__ = ["halves"]
@@ -56,7 +57,7 @@ def _fits(x: Tensor, vector: Tensor) -> bool:
     )
 
 
-@torch.library.custom_op("regard::halves", mutates_args=(), device_types="cpu")
+@custom_op("regard::halves", mutates_args=(), device_types="cpu")
 def _halves(x: Tensor, vector: Tensor) -> Tensor:
     """(N, H, D) and (H, D) to (N, H)."""
     x, vector = x.contiguous(), vector.contiguous()
@@ -70,7 +71,7 @@ def _(x: Tensor, vector: Tensor) -> Tensor:
     return x.new_empty(x.shape[:2])
 
 
-@torch.library.custom_op("regard::halves_backward", mutates_args=(), device_types="cpu")
+@custom_op("regard::halves_backward", mutates_args=(), device_types="cpu")
 def _backward(grad: Tensor, x: Tensor, vector: Tensor) -> tuple[Tensor, Tensor]:
     """Gradients of x and of the vectors."""
     grad, x, vector = grad.contiguous(), x.contiguous(), vector.contiguous()

@@ -2,17 +2,17 @@
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from regard.attention._ops.cpu import additive_calls as calls
 from regard.attention._ops.cpu.additive_grad import attend_again, scores_again
 from regard.native.derivatives import double_backward, double_backward_wanted
+from regard.native.operators import custom_op
 
 __all__ = ["attend", "scores"]
 
 
-@torch.library.custom_op("regard::additive_scores", mutates_args=(), device_types="cpu")
+@custom_op("regard::additive_scores", mutates_args=(), device_types="cpu")
 def scores(query: Tensor, key: Tensor, packed: Tensor | None, v: Tensor, heads: int) -> Tensor:
     return calls.scores(query, key, packed, v, heads)
 
@@ -22,7 +22,7 @@ def _(query: Tensor, key: Tensor, packed: Tensor | None, v: Tensor, heads: int) 
     return query.new_empty(query.shape[0], query.shape[1], key.shape[1])
 
 
-@torch.library.custom_op("regard::additive_scores_backward", mutates_args=(), device_types="cpu")
+@custom_op("regard::additive_scores_backward", mutates_args=(), device_types="cpu")
 def scores_backward(
     query: Tensor, key: Tensor, packed: Tensor | None, v: Tensor, grad: Tensor, heads: int
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -53,7 +53,7 @@ def _scores_grad(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
 scores.register_autograd(_scores_grad, setup_context=_save_scores)
 
 
-@torch.library.custom_op("regard::additive_attend", mutates_args=(), device_types="cpu")
+@custom_op("regard::additive_attend", mutates_args=(), device_types="cpu")
 def attend(
     query: Tensor, key: Tensor, packed: Tensor | None, v: Tensor, value: Tensor,
     mask: Tensor | None, lengths: Tensor | None, scale: float, heads: int, keep: bool,
@@ -76,7 +76,7 @@ def _(
     return context, weights, query.new_empty(batch, queries)
 
 
-@torch.library.custom_op("regard::additive_attend_backward", mutates_args=(), device_types="cpu")
+@custom_op("regard::additive_attend_backward", mutates_args=(), device_types="cpu")
 def attend_backward(
     query: Tensor, key: Tensor, packed: Tensor | None, v: Tensor, value: Tensor,
     mask: Tensor | None, lengths: Tensor | None, scale: float, heads: int,

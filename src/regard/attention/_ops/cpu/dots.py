@@ -11,6 +11,7 @@ from regard.attention._ops import eager
 from regard.native.derivatives import double_backward, double_backward_wanted
 from regard.native.dropout import BITS, drawn
 from regard.native.gate import Function, Struct
+from regard.native.operators import custom_op
 
 __all__ = ["CALL", "Near", "dots"]
 
@@ -138,7 +139,7 @@ def _keep(threshold: int) -> float:
     return 1.0 / (1.0 - threshold / BITS)
 
 
-@torch.library.custom_op("regard::dots", mutates_args=(), device_types="cpu")
+@custom_op("regard::dots", mutates_args=(), device_types="cpu")
 def _forward(
     query: Tensor, key: Tensor, value: Tensor, near_keys: Tensor | None, near_values: Tensor | None,
     near_biases: Tensor | None, spans: Tensor, seed: Tensor, queries: int, keys: int, scale: float,
@@ -170,7 +171,7 @@ def _(
     return context, query.new_empty(*query.shape[:2], 2, dtype=torch.float32)
 
 
-@torch.library.custom_op("regard::dots_backward", mutates_args=(), device_types="cpu")
+@custom_op("regard::dots_backward", mutates_args=(), device_types="cpu")
 def _backward(
     query: Tensor, key: Tensor, value: Tensor, near_keys: Tensor | None, near_values: Tensor | None,
     near_biases: Tensor | None, spans: Tensor, seed: Tensor, kept: Tensor, grad: Tensor,

@@ -38,6 +38,7 @@ from regard.attention._ops.triton._math import (
     squash,
 )
 from regard.native.derivatives import double_backward, double_backward_wanted
+from regard.native.operators import custom_op
 
 __all__ = ["additive_scores"]
 
@@ -282,7 +283,7 @@ class _Scores(torch.autograd.Function):
         return _differentiate(_run_backward, ctx, *grads)
 
 
-@torch.library.custom_op("regard::triton_additive", mutates_args=())
+@custom_op("regard::triton_additive", mutates_args=())
 def _scores(query: Tensor, key: Tensor, v: Tensor) -> Tensor:
     return _run_forward(query, key, v)
 
@@ -292,7 +293,7 @@ def _(query: Tensor, key: Tensor, v: Tensor) -> Tensor:
     return query.new_empty(query.shape[0], query.shape[1], key.shape[1], dtype=torch.float32)
 
 
-@torch.library.custom_op("regard::triton_additive_backward", mutates_args=())
+@custom_op("regard::triton_additive_backward", mutates_args=())
 def _gradients(
     grad: Tensor, query: Tensor, key: Tensor, v: Tensor, for_query: bool, for_key: bool, for_v: bool
 ) -> tuple[Tensor, Tensor, Tensor]:

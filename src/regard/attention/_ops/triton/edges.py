@@ -27,6 +27,7 @@ from torch import Tensor
 from regard.attention._ops import eager
 from regard.attention._ops.triton._math import cover, power
 from regard.native.derivatives import double_backward, double_backward_wanted
+from regard.native.operators import custom_op
 
 __all__ = ["edge_attention"]
 
@@ -260,7 +261,7 @@ class _Contexts(torch.autograd.Function):
         return _differentiate(_run_backward, ctx, *grads)
 
 
-@torch.library.custom_op("regard::triton_edges", mutates_args=())
+@custom_op("regard::triton_edges", mutates_args=())
 def _contexts(
     left: Tensor,
     right: Tensor,
@@ -296,7 +297,7 @@ def _(
     return value.new_empty(*left.shape, value.shape[-1]), pack
 
 
-@torch.library.custom_op("regard::triton_edges_backward", mutates_args=())
+@custom_op("regard::triton_edges_backward", mutates_args=())
 def _gradients(
     grad: Tensor,
     context: Tensor,

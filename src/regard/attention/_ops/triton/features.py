@@ -20,6 +20,7 @@ from regard.attention._ops.triton._features import contexts, gradients
 from regard.attention._ops.triton._launch import launch
 from regard.attention._ops.triton._math import cover, fast, power
 from regard.native.derivatives import double_backward, double_backward_wanted
+from regard.native.operators import custom_op
 
 __all__ = ["MOST", "feature_attention"]
 
@@ -129,7 +130,7 @@ class _Contexts(torch.autograd.Function):
         return _differentiate(_run_backward, ctx, *grads)
 
 
-@torch.library.custom_op("regard::triton_features", mutates_args=())
+@custom_op("regard::triton_features", mutates_args=())
 def _contexts(
     query: Tensor,
     key: Tensor,
@@ -158,7 +159,7 @@ def _(
     return context, torch.empty_like(context)
 
 
-@torch.library.custom_op("regard::triton_features_backward", mutates_args=())
+@custom_op("regard::triton_features_backward", mutates_args=())
 def _gradients(
     grad: Tensor,
     context: Tensor,
