@@ -38,8 +38,17 @@ def refuse(call: Call) -> None:
         return
     with torch.no_grad():
         for problem in (
-            _kinds, _tensors, _batch, _heads, _places, _mask, _state, _alike, _parts, _inference,
-        ):  # fmt: skip
+            _kinds,
+            _tensors,
+            _batch,
+            _heads,
+            _places,
+            _mask,
+            _state,
+            _alike,
+            _parts,
+            _inference,
+        ):
             reason = problem(call)
             if reason is not None:
                 raise RequestError(reason)

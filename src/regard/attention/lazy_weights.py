@@ -65,9 +65,11 @@ class LazyWeights:
         call = self._call
         query, _, _ = call.tensors
         part = replace(
-            call, query=query[..., start:stop, :], at=call.at + start,
+            call,
+            query=query[..., start:stop, :],
+            at=call.at + start,
             mask=_cut(call.mask, start, stop, query.shape[-2]),
-        )  # fmt: skip
+        )
         return weights_of(part).expand(*self.shape[:-2], stop - start, self.shape[-1])
 
     @torch.no_grad()

@@ -76,10 +76,8 @@ class Attention(Declaring):
         super().__init__()
         self.declare(role, batch_axes)
         mask = as_mask(mask) if isinstance(mask, Tensor) else mask
-        check_kinds(
-            type(self).__name__, score=score, position=position, mask=mask, select=select,
-            read=read, carry=carry,
-        )  # fmt: skip
+        parts = {"score": score, "position": position, "mask": mask}
+        check_kinds(type(self).__name__, **parts, select=select, read=read, carry=carry)
         self.score = ScaledDot() if score is None else score
         self.position = position
         self.mask = mask
@@ -349,9 +347,11 @@ class MultiHead(Declaring):
         always = self.attention.mask
         parts = {**self.attention.parts, "mask": _joined(always, mask), "name": self, **given}
         context = attend_ragged(
-            heads(self.query, query), heads(self.key, key), heads(self.value, value),
+            heads(self.query, query),
+            heads(self.key, key),
+            heads(self.value, value),
             **{name: part for name, part in parts.items() if part is not None},
-        )  # fmt: skip
+        )
         return Attended(linear(self.out, context.tensor.flatten(-2)))
 
     def _check_own_mask(self, batch_axes: int) -> None:

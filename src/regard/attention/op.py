@@ -121,9 +121,20 @@ def attend(
             key = prepared if ready is key else key  # as in a memory
             position = None
         call = Call(
-            score, select, read, position, mask, carry,
-            query, key, value, prepared, state, at, need_weights,
-        )  # fmt: skip
+            score,
+            select,
+            read,
+            position,
+            mask,
+            carry,
+            query,
+            key,
+            value,
+            prepared,
+            state,
+            at,
+            need_weights,
+        )
         kernel = choose(call)
         attended = kernel.run(call)
         if wanted():
@@ -132,10 +143,23 @@ def attend(
             attended = attended._replace(context=read.rescale(attended.context, _counts(call)))
     except RAW:  # a try costs nothing where nothing is wrong
         at = 0 if at is None else at
-        refuse(Call(
-            score, select, read, position, mask, carry,
-            query, key, value, prepared, state, at, need_weights,
-        ))  # fmt: skip
+        refuse(
+            Call(
+                score,
+                select,
+                read,
+                position,
+                mask,
+                carry,
+                query,
+                key,
+                value,
+                prepared,
+                state,
+                at,
+                need_weights,
+            )
+        )
         raise
     if recording.active():
         recording.record(call, attended, name)

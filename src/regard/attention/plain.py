@@ -25,9 +25,17 @@ from regard.native.constant import constant
 from regard.native.gemm import unhooked
 
 __all__ = [
-    "Altered", "PlainForm", "altered", "changed", "exactly", "is_causal", "is_itself",
-    "overridden", "plain_form", "untouched",
-]  # fmt: skip
+    "Altered",
+    "PlainForm",
+    "altered",
+    "changed",
+    "exactly",
+    "is_causal",
+    "is_itself",
+    "overridden",
+    "plain_form",
+    "untouched",
+]
 
 M = TypeVar("M", bound=Mask)
 FORMS = ("as_dot", "additive", "stream")
@@ -41,11 +49,13 @@ METHODS = {
     "carry": ("start", "features", "adjust", "update"),
 }
 """Methods of each part that some kernel does not call."""
-HARMLESS = (
-    "__init__", "__post_init__", "__doc__", "__module__", "__qualname__", "__repr__", "__str__",
-    "__eq__", "__hash__", "__reduce__", "__getstate__", "__setstate__", "__deepcopy__", "__copy__",
-    "__replace__", "extra_repr", "reset_parameters", "to", "device",
-)  # fmt: skip
+HARMLESS = tuple(
+    """
+    __init__ __post_init__ __doc__ __module__ __qualname__ __repr__ __str__ __eq__ __hash__
+    __reduce__ __getstate__ __setstate__ __deepcopy__ __copy__ __replace__ extra_repr
+    reset_parameters to device
+    """.split()
+)
 """Methods that no result of an attention depends on."""
 CALLING = ("__call__", "__getattr__", "__getattribute__")
 _PATCHED = {role: frozenset(names) for role, names in METHODS.items()}
@@ -111,12 +121,16 @@ def plain_form(attention: Any) -> PlainForm | Altered:
     if why is not None:
         return Altered(why)
     return PlainForm(
-        type(call.score), type(call.select), type(call.read), type(call.position),
-        type(call.mask), type(call.carry),
+        type(call.score),
+        type(call.select),
+        type(call.read),
+        type(call.position),
+        type(call.mask),
+        type(call.carry),
         temperature=getattr(call.select, "temperature", 1.0),
         scaled=getattr(call.read, "scale", None) is not None,
         heads=getattr(call.score, "heads", 1) or 1,
-    )  # fmt: skip
+    )
 
 
 def altered(call: Call) -> str | None:
@@ -146,13 +160,23 @@ def untouched(score: Any, read: Any) -> bool:
     try:
         one, two = score.__dict__, read.__dict__
         return not (
-            one["_forward_hooks"] or one["_forward_pre_hooks"]
-            or one["_backward_hooks"] or one["_backward_pre_hooks"]
-            or two["_forward_hooks"] or two["_forward_pre_hooks"]
-            or two["_backward_hooks"] or two["_backward_pre_hooks"]
-            or _FORWARD or _FORWARD_PRE or _BACKWARD or _BACKWARD_PRE
-            or "forward" in one or "forward" in two or "prepare" in one or "shown" in one
-        )  # fmt: skip
+            one["_forward_hooks"]
+            or one["_forward_pre_hooks"]
+            or one["_backward_hooks"]
+            or one["_backward_pre_hooks"]
+            or two["_forward_hooks"]
+            or two["_forward_pre_hooks"]
+            or two["_backward_hooks"]
+            or two["_backward_pre_hooks"]
+            or _FORWARD
+            or _FORWARD_PRE
+            or _BACKWARD
+            or _BACKWARD_PRE
+            or "forward" in one
+            or "forward" in two
+            or "prepare" in one
+            or "shown" in one
+        )
     except (AttributeError, KeyError):
         return False
 

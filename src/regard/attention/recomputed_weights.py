@@ -76,9 +76,11 @@ def _product(call: Call, mask: Mask | None) -> Tensor | None:
     if bias is None:
         return None
     scores = torch.baddbmm(
-        bias, query.reshape(-1, queries, width), key.reshape(-1, keys, width).transpose(1, 2),
+        bias,
+        query.reshape(-1, queries, width),
+        key.reshape(-1, keys, width).transpose(1, 2),
         alpha=scale / call.select.temperature,
-    )  # fmt: skip
+    )
     return torch.softmax(scores, -1).view(*batch, queries, keys)
 
 

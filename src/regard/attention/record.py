@@ -147,10 +147,15 @@ class Record:
             return [one for one, there in zip(whole, inside, strict=False) if there]
 
         return replace(
-            self, kept=some(self.kept), scopes=some(self.scopes), rows=some(self.rows),
-            edges=some(self.edges), sources=some(self.sources), facts=some(self.facts),
+            self,
+            kept=some(self.kept),
+            scopes=some(self.scopes),
+            rows=some(self.rows),
+            edges=some(self.edges),
+            sources=some(self.sources),
+            facts=some(self.facts),
             meaning=some(self.meaning),
-        )  # fmt: skip
+        )
 
     @property
     def weights(self) -> Tensor:

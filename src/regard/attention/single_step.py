@@ -119,9 +119,19 @@ class _StepPlan:
     def as_call(self, query: Tensor, memory: Memory) -> Call:
         """The step as `attend` would call it."""
         return Call(
-            self.score, self.select, self.read, None, memory.mask, None, query, memory.key,
-            memory.value, memory.prepared, None, memory.value.shape[-2] - query.shape[-2],
-        )  # fmt: skip
+            self.score,
+            self.select,
+            self.read,
+            None,
+            memory.mask,
+            None,
+            query,
+            memory.key,
+            memory.value,
+            memory.prepared,
+            None,
+            memory.value.shape[-2] - query.shape[-2],
+        )
 
     def _is_supported(self, v: Any) -> bool:
         """Whether C supports what may change between two steps."""

@@ -48,8 +48,10 @@ class Answering:
             self.loaded, unknown, own.lexicon, own.attention, own.head, own.align
         )
         wishes = {
-            "prefix": own.prefix, "force_words": [*own.force_words], "bad_words": [*own.bad_words],
-        }  # fmt: skip
+            "prefix": own.prefix,
+            "force_words": [*own.force_words],
+            "bad_words": [*own.bad_words],
+        }
         self._wishes = {name: value for name, value in wishes.items() if value}
         self.loaded.task.check_options(self._wishes)
 

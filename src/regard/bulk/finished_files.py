@@ -85,9 +85,12 @@ class Notes:
             RegardError: the disk is full.
         """
         note = {
-            "shard": str(shard.source), **asdict(made), "models": [list(m) for m in self.models],
-            "settings": self.settings, "regard": __version__,
-        }  # fmt: skip
+            "shard": str(shard.source),
+            **asdict(made),
+            "models": [list(m) for m in self.models],
+            "settings": self.settings,
+            "regard": __version__,
+        }
         text = json.dumps(note, indent=1, ensure_ascii=False) + "\n"
         replace_file(self._path(shard.name), lambda path: path.write_text(text, "utf-8"))
 
@@ -129,9 +132,11 @@ class Notes:
             )  # one line, whatever is said
             if not other or (fresh and name in mine):
                 continue
-            again = "-o another folder" if name not in mine else (
-                "--fresh makes all shards again, -o another folder keeps both"
-            )  # fmt: skip
+            again = (
+                "-o another folder"
+                if name not in mine
+                else ("--fresh makes all shards again, -o another folder keeps both")
+            )
             raise RequestError(f"{self.out / name} was made with {other}: {again}")
         if not fresh and not self.folder.is_dir():
             for one in shards:

@@ -135,10 +135,13 @@ class _Hand(threading.Thread):
 
     def _opened(self) -> "subprocess.Popen[str]":
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "regard.bulk.worker"], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, text=True, encoding="utf-8",
+            [sys.executable, "-m", "regard.bulk.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
             env={**os.environ, **environment(self.job.order.threads)},
-        )  # fmt: skip
+        )
         if self.stopped:  # meanwhile
             self.process.kill()
         self._tell(json.dumps(self.job.plain()))

@@ -61,9 +61,10 @@ def _made(
             f"least {job.order.threads} for one process"
         )
     kind = ray.remote(
-        num_cpus=job.order.threads, scheduling_strategy="SPREAD",
+        num_cpus=job.order.threads,
+        scheduling_strategy="SPREAD",
         runtime_env={"env_vars": environment(job.order.threads)},
-    )(_Actor)  # fmt: skip
+    )(_Actor)
     todo = deque((shard, 1) for shard in shards)
     wanted = (job.plain(), os.getcwd())
     idle = [kind.remote(*wanted) for _ in range(min(job.workers, cores, len(shards)))]

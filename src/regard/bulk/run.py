@@ -55,10 +55,15 @@ class BulkSummary:
     def as_json(self) -> dict[str, Any]:
         """Plain values."""
         return {
-            "shards": self.shards, "made": self.made, "there": self.there, "failed": self.failed,
-            "lines": self.lines, "bad": self.bad, "seconds": round(self.seconds, 3),
+            "shards": self.shards,
+            "made": self.made,
+            "there": self.there,
+            "failed": self.failed,
+            "lines": self.lines,
+            "bad": self.bad,
+            "seconds": round(self.seconds, 3),
             "lines_per_second": round(self.rate, 1),
-        }  # fmt: skip
+        }
 
     def __str__(self) -> str:
         if self.there == self.shards:
@@ -143,10 +148,12 @@ def _anywhere(order: Order) -> Order:
         return name if name is None or not Path(name).exists() else str(Path(name).absolute())
 
     return replace(
-        order, folder=str(whole(order.folder)),
+        order,
+        folder=str(whole(order.folder)),
         others=tuple(str(whole(one)) for one in order.others),
-        graph=whole(order.graph), lexicon=whole(order.lexicon),
-    )  # fmt: skip
+        graph=whole(order.graph),
+        lexicon=whole(order.lexicon),
+    )
 
 
 def _engine(name: str, workers: int) -> Engine:

@@ -36,9 +36,15 @@ def make(shard: Shard, model: Answering, told: Callable[[int], None] = lambda li
     began, before = time.monotonic(), shard.stamp()
     own, loaded = model.order, model.loaded
     form = form_of(
-        shard.form, loaded.task, loaded.config, dict(own.columns), as_json=own.as_json,
-        align=own.align, output=own.output_column or "", fields=loaded.fields,
-    )  # fmt: skip
+        shard.form,
+        loaded.task,
+        loaded.config,
+        dict(own.columns),
+        as_json=own.as_json,
+        align=own.align,
+        output=own.output_column or "",
+        fields=loaded.fields,
+    )
     counts = [0, 0]
 
     def write(bad: Path) -> None:
@@ -63,9 +69,14 @@ def make(shard: Shard, model: Answering, told: Callable[[int], None] = lambda li
 
 
 def _answered(
-    chunk: list[Item], form: Form, model: Answering, out: Any, side: BufferedIOBase, shard: Shard,
+    chunk: list[Item],
+    form: Form,
+    model: Answering,
+    out: Any,
+    side: BufferedIOBase,
+    shard: Shard,
     number: int,
-) -> int:  # fmt: skip
+) -> int:
     """Write what these lines give; how many of them are bad."""
     good = [item.text for item in chunk if not item.refused and not item.heading]
     found = iter(model(good) if good else ())

@@ -74,9 +74,11 @@ def found(pattern: str, out: Path) -> list[Shard]:
     """
     if os.path.isdir(pattern):
         pattern = os.path.join(glob.escape(pattern), "*")
-    paths = [Path(pattern)] if os.path.isfile(pattern) else sorted(
-        Path(p) for p in glob.glob(pattern, recursive=True) if os.path.isfile(p)
-    )  # fmt: skip
+    paths = (
+        [Path(pattern)]
+        if os.path.isfile(pattern)
+        else sorted(Path(p) for p in glob.glob(pattern, recursive=True) if os.path.isfile(p))
+    )
     if not paths:
         raise RequestError(
             f"--input {pattern}: there is no such file; expected a folder, a file, or a pattern in "

@@ -71,10 +71,12 @@ def build(name: str, data: Mapping[str, int], settings: Mapping[str, Any]) -> An
     return made(**data, **settings)
 
 
-_DRAWN = frozenset({
-    "normal_", "uniform_", "trunc_normal_", "random_", "bernoulli_", "exponential_",
-    "kaiming_uniform_", "kaiming_normal_", "xavier_uniform_", "xavier_normal_", "orthogonal_",
-})  # fmt: skip
+_DRAWN = frozenset(
+    """
+    normal_ uniform_ trunc_normal_ random_ bernoulli_ exponential_
+    kaiming_uniform_ kaiming_normal_ xavier_uniform_ xavier_normal_ orthogonal_
+    """.split()
+)
 """Methods of a tensor and functions of `torch.nn.init` that draw initial values."""
 _SCALED = frozenset({"mul", "__mul__", "__rmul__", "div", "__truediv__"})
 """Those that scale them."""

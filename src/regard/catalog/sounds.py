@@ -23,8 +23,14 @@ SOUNDS: tuple[Entry, ...] = (
             **SOFT,
         },
         tiny={
-            "hidden": 8, "layers": 2, "state": 12, "align": 8, "maxout": 6, "filters": 3,
-            "width": 5, "scale": None,
+            "hidden": 8,
+            "layers": 2,
+            "state": 12,
+            "align": 8,
+            "maxout": 6,
+            "filters": 3,
+            "width": 5,
+            "scale": None,
         },
     ),
     Entry(
@@ -39,4 +45,4 @@ SOUNDS: tuple[Entry, ...] = (
         axes={**NO_ATTENTION, "body": "bidirectional GRU (reset before)", "parallel": "yes"},
         tiny={"hidden": 8, "layers": 2},
     ),
-)  # fmt: skip
+)

@@ -53,9 +53,14 @@ def _bar(what: str, total: int | None) -> Any:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     bar = Progress(
-        TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-        console=Console(stderr=True), refresh_per_second=2, transient=True,
-    )  # fmt: skip
+        TextColumn(what),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        refresh_per_second=2,
+        transient=True,
+    )
     bar.start()
     return bar, bar.add_task("", total=total)
 

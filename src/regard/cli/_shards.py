@@ -10,9 +10,15 @@ from regard.cli._progress import Count
 from regard.errors import RequestError
 
 __all__ = [
-    "Engine", "Fresh", "Output", "OutputColumn", "Workers", "predict_files",
-    "refuse_with_into", "refuse_without_output",
-]  # fmt: skip
+    "Engine",
+    "Fresh",
+    "Output",
+    "OutputColumn",
+    "Workers",
+    "predict_files",
+    "refuse_with_into",
+    "refuse_without_output",
+]
 
 Output = Annotated[
     str | None,
@@ -93,9 +99,14 @@ def predict_files(
     count = Count("lines", quiet=False)
     try:
         summary = predict_shards(
-            Order(**order), pattern, out, workers=1 if workers is None else workers,
-            engine=engine or "local", fresh=fresh, told=count.add,
-        )  # fmt: skip
+            Order(**order),
+            pattern,
+            out,
+            workers=1 if workers is None else workers,
+            engine=engine or "local",
+            fresh=fresh,
+            told=count.add,
+        )
     finally:
         count.close()
     say(str(summary))

@@ -80,9 +80,13 @@ def compare(
     root = output or Path("runs/compare")
     folders = {target: model_folders(target) for target in named}
     training = {
-        "changes": changes, "--vary": vary, "--seeds": seeds, "-o": output, "--tiny": tiny,
+        "changes": changes,
+        "--vary": vary,
+        "--seeds": seeds,
+        "-o": output,
+        "--tiny": tiny,
         "--engine": engine,
-    }  # fmt: skip
+    }
     unused = [name for name, value in training.items() if value]
     if unused and all(folders.values()):
         raise RequestError(
@@ -97,9 +101,13 @@ def compare(
         seeds_of(seeds)  # refused before anything is trained
     if engine == "ray":
         _train_on_ray(
-            [target for target in named if not folders[target]], changes, variations(vary or []),
-            seeds, root, tiny,
-        )  # fmt: skip
+            [target for target in named if not folders[target]],
+            changes,
+            variations(vary or []),
+            seeds,
+            root,
+            tiny,
+        )
     for target in named:
         if folders[target]:
             systems.append(System(target, folders[target]))
@@ -109,9 +117,13 @@ def compare(
                 for varied in variations(vary or [])
             ]
     result = compare_systems(
-        systems, data=data, columns=named_columns(sides), split=split_of(split, data),
-        metrics=metric or (), samples=samples,
-    )  # fmt: skip
+        systems,
+        data=data,
+        columns=named_columns(sides),
+        split=split_of(split, data),
+        metrics=metric or (),
+        samples=samples,
+    )
     if as_json:
         emit(result)
     else:

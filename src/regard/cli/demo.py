@@ -43,9 +43,17 @@ READERS = {
 """By the name of a shipped model: what it finds, and a text that was written for this demo."""
 SAMPLES = ("mt-gnome-de", "mt-bible-de")
 WORDS = (
-    "archipelago", "chinchilla", "encyclopaedia", "honeysuckles", "lemonade",
-    "metallurgy", "philosophy", "pyramids", "quixotic", "tapestry",
-)  # fmt: skip
+    "archipelago",
+    "chinchilla",
+    "encyclopaedia",
+    "honeysuckles",
+    "lemonade",
+    "metallurgy",
+    "philosophy",
+    "pyramids",
+    "quixotic",
+    "tapestry",
+)
 """Of the test split; no form of them is in the training split."""
 SENTENCES = (
     "Das Fenster wird geschlossen.",
@@ -98,9 +106,12 @@ def demo(
     took = round(time.monotonic() - started, 1)
     show(f"done in {took:.0f} s; next: regard look {pronouncer.folder} attention")
     result = {
-        "pronunciation": spoken, "translation": translated, "review": review, "found": found,
+        "pronunciation": spoken,
+        "translation": translated,
+        "review": review,
+        "found": found,
         "pictures": pictures,
-    }  # fmt: skip
+    }
     if as_json:
         emit({**result, "seconds": took})
 

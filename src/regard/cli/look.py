@@ -132,12 +132,29 @@ def look(
     inches = _width(width)
     chosen = {"show": show, "kind": kind, "layer": layer, "head": "" if head == "mean" else head}
     refuse_unused(
-        folder, output, serve=serve, as_json=as_json, port=port, width=width,
-        of_file={"show": show, "hypothesis": hypothesis != 1, **chosen, "step": step is not None,
-                 "pieces": pieces, "values": values},
-        of_model={"target": target is not None, "measure": measure != "weights", "why": why,
-                  "set": changes, "threads": threads is not None, "graph": graph is not None},
-    )  # fmt: skip
+        folder,
+        output,
+        serve=serve,
+        as_json=as_json,
+        port=port,
+        width=width,
+        of_file={
+            "show": show,
+            "hypothesis": hypothesis != 1,
+            **chosen,
+            "step": step is not None,
+            "pieces": pieces,
+            "values": values,
+        },
+        of_model={
+            "target": target is not None,
+            "measure": measure != "weights",
+            "why": why,
+            "set": changes,
+            "threads": threads is not None,
+            "graph": graph is not None,
+        },
+    )
     every = page or serve or bool(show)
     options = ViewOptions(target, measure, None if every else hypothesis, why, folder)
     if folder.startswith("hf:"):
@@ -153,8 +170,17 @@ def look(
         source = _of_folder(folder, loaded, options)
     if serve or (page and output is not None):
         view = source(inputs or [])
-        state = opening(view, hypothesis=hypothesis, show=show, kind=kind, layer=layer, head=head,
-                        row=step, words=not pieces, values=values)  # fmt: skip
+        state = opening(
+            view,
+            hypothesis=hypothesis,
+            show=show,
+            kind=kind,
+            layer=layer,
+            head=head,
+            row=step,
+            words=not pieces,
+            values=values,
+        )
         if serve:
             serve_view(view, port or 0, state)
         elif output is not None:
@@ -167,8 +193,7 @@ def look(
         if output is not None and len(inputs or []) > 1:
             path = output.with_stem(f"{output.stem}-{number}")
         if path is not None:
-            put_figure(view, run, panels, path, words=not pieces, values=values,
-                       width=inches)  # fmt: skip
+            put_figure(view, run, panels, path, words=not pieces, values=values, width=inches)
         if as_json:
             named = any(chosen.values()) or step is not None or pieces
             found = values_of(view, view.runs[run], panels, words=not pieces, weights=named)

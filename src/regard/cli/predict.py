@@ -149,14 +149,31 @@ def predict(
         if n_best != 1 and not as_json:
             raise RequestError(f"--n-best {n_best}: alternatives are in JSON alone; add --json")
         predict_files(
-            input, output, texts=texts, engine=engine, workers=workers, fresh=fresh, folder=folder,
-            others=tuple(others or ()), changes=tuple(changes or ()), graph=graph, n_best=n_best,
-            prefix=prefix, force_words=tuple(_under_old_name("must", must, force_words) or ()),
+            input,
+            output,
+            texts=texts,
+            engine=engine,
+            workers=workers,
+            fresh=fresh,
+            folder=folder,
+            others=tuple(others or ()),
+            changes=tuple(changes or ()),
+            graph=graph,
+            n_best=n_best,
+            prefix=prefix,
+            force_words=tuple(_under_old_name("must", must, force_words) or ()),
             bad_words=tuple(_under_old_name("never", never, bad_words) or ()),
-            align=align, replace_unknown=replace_unknown, lexicon=lexicon, attention=attention,
-            head=head, as_json=as_json, columns=tuple(named_columns(named).items()),
-            threads=threads or 1, device=device, output_column=output_column,
-        )  # fmt: skip
+            align=align,
+            replace_unknown=replace_unknown,
+            lexicon=lexicon,
+            attention=attention,
+            head=head,
+            as_json=as_json,
+            columns=tuple(named_columns(named).items()),
+            threads=threads or 1,
+            device=device,
+            output_column=output_column,
+        )
         return
     refuse_without_output(
         engine=engine, workers=workers, fresh=fresh, **{"output-column": output_column}
@@ -165,10 +182,20 @@ def predict(
         raise RequestError("give texts or --input, not both")
     if into is not None:
         refuse_with_into(
-            TEXT=texts, json=as_json, n_best=n_best != 1, prefix=prefix, force_words=force_words,
-            bad_words=bad_words, must=must, never=never, align=align, lexicon=lexicon,
-            replace_unknown=replace_unknown, attention=attention, head=head,
-        )  # fmt: skip
+            TEXT=texts,
+            json=as_json,
+            n_best=n_best != 1,
+            prefix=prefix,
+            force_words=force_words,
+            bad_words=bad_words,
+            must=must,
+            never=never,
+            align=align,
+            lexicon=lexicon,
+            replace_unknown=replace_unknown,
+            attention=attention,
+            head=head,
+        )
     loaded = open_folder(folder, changes, n_best, threads, others, graph, device)
     if n_best > 1 and not as_json:
         say(f"--n-best {n_best}: alternatives are only shown with --json")
@@ -183,10 +210,16 @@ def predict(
     given = inputs_of(loaded, texts, input, named_columns(named))
     with counted(loaded, "lines", quiet=sys.stdout.isatty()) as watched:
         total, refused = _predict(
-            watched, given, words, prefix=prefix, as_json=as_json, align=align, keep=keep or (),
+            watched,
+            given,
+            words,
+            prefix=prefix,
+            as_json=as_json,
+            align=align,
+            keep=keep or (),
             force_words=_under_old_name("must", must, force_words),
             bad_words=_under_old_name("never", never, bad_words),
-        )  # fmt: skip
+        )
     if refused:
         say(f"{refused} of {total} lines were refused and gave an empty line")
         if refused == total:

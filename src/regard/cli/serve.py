@@ -112,18 +112,37 @@ def serve(
     from regard.serve.settings import Limits, Settings, bound, named
 
     limits = Limits(
-        body=max_body, texts=max_texts, tokens=max_tokens, queue=max_queue, wait=max_wait,
-        seconds=max_seconds, concurrency=max_concurrency, streams=max_streams, beam=max_beam,
+        body=max_body,
+        texts=max_texts,
+        tokens=max_tokens,
+        queue=max_queue,
+        wait=max_wait,
+        seconds=max_seconds,
+        concurrency=max_concurrency,
+        streams=max_streams,
+        beam=max_beam,
         output=max_output,
-    )  # fmt: skip
+    )
     names = tuple(host_name or ())
     hosts = () if "*" in names or (not names and host not in LOCAL) else (*LOCAL, *names)
     settings = Settings(
-        models=named(folders), host=host, port=port, limits=limits, changes=tuple(changes or ()),
-        batch_tokens=batch_tokens, join=join, wait=wait_ms / 1000, threads=threads, device=there,
+        models=named(folders),
+        host=host,
+        port=port,
+        limits=limits,
+        changes=tuple(changes or ()),
+        batch_tokens=batch_tokens,
+        join=join,
+        wait=wait_ms / 1000,
+        threads=threads,
+        device=there,
         keys=_keys(keys),
-        hosts=hosts, proxy=tuple(proxy or ()), reload=reload, grace=grace, log_texts=log_texts,
-    )  # fmt: skip
+        hosts=hosts,
+        proxy=tuple(proxy or ()),
+        reload=reload,
+        grace=grace,
+        log_texts=log_texts,
+    )
     level = logging.DEBUG if show_traces() else logging.getLogger("regard").level
     try:
         listening = bound(settings)

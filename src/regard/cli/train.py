@@ -64,9 +64,12 @@ def train(
     from regard import recipe as recipes
 
     training = {
-        "-o": output, "--seeds": seeds, "--fresh": fresh, "--force": force,
+        "-o": output,
+        "--seeds": seeds,
+        "--fresh": fresh,
+        "--force": force,
         "--processes": processes > 1,
-    }  # fmt: skip
+    }
     unused = [name for name, value in training.items() if value]
     if (show or dry) and unused:
         raise RequestError(

@@ -58,10 +58,13 @@ def convert(path: str | Path, origin: str, folder: str | Path) -> Path:
     model = {"name": "marian", **found.spec}
     task = {"name": "translation"}
     return writing.save_pretrained(
-        folder, found.model, task=task, fields=found.tokenizers,
+        folder,
+        found.model,
+        task=task,
+        fields=found.tokenizers,
         recipe={"model": model, "task": task, "decode": found.decode},
         card={"data": f"Converted from {found.origin}, {Path(path).name}."},
-    )  # fmt: skip
+    )
 
 
 def export(

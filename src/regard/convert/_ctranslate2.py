@@ -65,9 +65,14 @@ def write(loaded: "Loaded", out: Path, quantization: str | None = None) -> None:
     spec.save(str(out))
     size = getattr(loaded.decoder, "beam_size", 1)
     manual(
-        loaded, out, "ctranslate2", size=size, length=loaded.decoder.length_penalty,
-        positions=positions, limit=_limit(loaded, positions),
-    )  # fmt: skip
+        loaded,
+        out,
+        "ctranslate2",
+        size=size,
+        length=loaded.decoder.length_penalty,
+        positions=positions,
+        limit=_limit(loaded, positions),
+    )
 
 
 def _limit(loaded: "Loaded", positions: int) -> str:

@@ -80,9 +80,13 @@ def read(path: Path) -> Found:
     except RequestError as error:
         raise RequestError(f"{file}: {error}") from error
     decode = {
-        "name": "beam", "beam_size": 5, "length_penalty": 1.0, "patience": 1.0, "max_ratio": 0.0,
+        "name": "beam",
+        "beam_size": 5,
+        "length_penalty": 1.0,
+        "patience": 1.0,
+        "max_ratio": 0.0,
         "max_extra": 201,
-    }  # fmt: skip
+    }
     return Found(model, spec, same_sides(source, target), decode, "a fairseq checkpoint")
 
 

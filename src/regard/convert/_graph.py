@@ -144,9 +144,11 @@ class OnnxGraph:
         kept = [numpy_helper.from_array(array, name) for name, array in self.constants.items()]
         graph = helper.make_graph(self.nodes, name, self.inputs, self.outputs, kept)
         whole = helper.make_model(
-            graph, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="regard",
+            graph,
+            opset_imports=[helper.make_opsetid("", OPSET)],
+            producer_name="regard",
             ir_version=IR,
-        )  # fmt: skip
+        )
         checker.check_model(whole)
         return whole
 

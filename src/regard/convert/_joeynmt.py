@@ -50,9 +50,12 @@ def read(path: Path) -> Found:
     testing = config.get("testing") or {}
     alpha = float(testing.get("beam_alpha", -1))
     decode = {
-        "name": "beam", "beam_size": int(testing.get("beam_size", 5)), "penalty": "gnmt",
-        "length_penalty": max(alpha, 0.0), "max_ratio": 1.5,
-    }  # fmt: skip
+        "name": "beam",
+        "beam_size": int(testing.get("beam_size", 5)),
+        "penalty": "gnmt",
+        "length_penalty": max(alpha, 0.0),
+        "max_ratio": 1.5,
+    }
     return Found(built, spec, same_sides(source, target), decode, "a JoeyNMT checkpoint")
 
 

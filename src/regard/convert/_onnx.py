@@ -37,9 +37,17 @@ def _transformer(loaded: "Loaded", out: Path) -> None:
         (out / f"{name}.onnx").write_bytes(graph(made, positions).SerializeToString())
     end = f" + [{EOS}]" if made.reads_end else ""
     manual(
-        loaded, out, "onnx", heads=made.heads, head=made.dim // made.heads, bos=BOS, eos=EOS,
-        layers=made.decoder_layers, positions=positions, end=end,
-    )  # fmt: skip
+        loaded,
+        out,
+        "onnx",
+        heads=made.heads,
+        head=made.dim // made.heads,
+        bos=BOS,
+        eos=EOS,
+        layers=made.decoder_layers,
+        positions=positions,
+        end=end,
+    )
 
 
 OF_TASKS: Mapping[str, Callable[["Loaded", Path], None]] = {"tagging": write_tagger}

@@ -81,10 +81,18 @@ def _layout(
         [name, scores.get(name, FOREIGN * len(name))] for name in side.names
     ]
     layout["added_tokens"] = [
-        {"id": i, "content": name, "single_word": False, "lstrip": False, "rstrip": True,
-         "normalized": False, "special": False}
-        for i, name in enumerate(side.names) if name.startswith(">>") and name.endswith("<<")
-    ]  # fmt: skip
+        {
+            "id": i,
+            "content": name,
+            "single_word": False,
+            "lstrip": False,
+            "rstrip": True,
+            "normalized": False,
+            "special": False,
+        }
+        for i, name in enumerate(side.names)
+        if name.startswith(">>") and name.endswith("<<")
+    ]
     return layout
 
 

@@ -83,19 +83,21 @@ class TaggerGraph(OnnxGraph):
         count = self.put("Cast", lengths, to=6)  # 32-bit
         self.nodes.append(
             helper.make_node(
-                "LSTM", [x, *stacked, count], [states, last], name=path,
-                hidden_size=sides[0][1].hidden_size, direction="bidirectional",
+                "LSTM",
+                [x, *stacked, count],
+                [states, last],
+                name=path,
+                hidden_size=sides[0][1].hidden_size,
+                direction="bidirectional",
             )
-        )  # fmt: skip
+        )
         return states, last
 
     def read(self, path: str, lstm: BiLSTM, x: str) -> tuple[str, str]:
         """The states (B, T, H) of both directions over the words: x (B, T, D)."""
         states, _ = self.lstm(path, lstm, self.put("Transpose", x, perm=[1, 0, 2]), self.lengths)
         turned = self.put("Transpose", states, perm=[2, 0, 1, 3])  # (B, T, 2, H)
-        one, two = (
-            self.put("Gather", turned, self.constant(side), axis=2) for side in (0, 1)
-        )  # fmt: skip
+        one, two = (self.put("Gather", turned, self.constant(side), axis=2) for side in (0, 1))
         return one, two
 
     def emit(self, path: str, layer: nn.Linear, x: str, tags: int) -> None:

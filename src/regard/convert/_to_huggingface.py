@@ -149,9 +149,14 @@ def _swollen(made: Anatomy) -> dict[str, Tensor]:
     state = {name: tensor.detach().float() for name, tensor in made.model.state_dict().items()}
     if c == 1.0:
         return state
-    ends = {"encoder": "", "decoder": ""} if made.pre_norm else {
-        side: f"{list(made.layers_of(side))[-1][0]}.feedforward_residual.norm." for side in PLACES
-    }  # fmt: skip
+    ends = (
+        {"encoder": "", "decoder": ""}
+        if made.pre_norm
+        else {
+            side: f"{list(made.layers_of(side))[-1][0]}.feedforward_residual.norm."
+            for side in PLACES
+        }
+    )
     last = "decoder_norm." if made.pre_norm else ends["decoder"]
     for name in state:
         if name.startswith("embed_") or (name == "output.weight" and made.tied != "none"):
@@ -178,10 +183,17 @@ def _factor(name: str, pre_norm: bool, end: str, c: float) -> float:
 def _tokenizer(own: Tokenizer, out: Path, positions: int, ends: bool) -> None:
     layout = json.loads(own.to_json())
     specials = [
-        {"id": i, "content": name, "single_word": False, "lstrip": False, "rstrip": False,
-         "normalized": False, "special": True}
+        {
+            "id": i,
+            "content": name,
+            "single_word": False,
+            "lstrip": False,
+            "rstrip": False,
+            "normalized": False,
+            "special": True,
+        }
         for i, name in enumerate(SPECIALS)
-    ]  # fmt: skip
+    ]
     layout["added_tokens"] = [*specials, *(t for t in layout["added_tokens"] if t["id"] > 3)]
     if ends:
         end = {"SpecialToken": {"id": SPECIALS[EOS], "type_id": 0}}

@@ -33,7 +33,7 @@ def load_foreign(folder: Path) -> "Loaded":
         "task": {"name": "translation"},
         "decode": found.decode,
         "data": {},
-    }  # fmt: skip
+    }
     task, decoder = tasks.load("translation")(), decode.build(found.decode)
     fields = as_fields(found.tokenizers, task.fields())
     return Loaded(found.model, task, fields, decoder, config, folder)

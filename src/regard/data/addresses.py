@@ -16,8 +16,15 @@ from regard.data.sources import find, places
 from regard.errors import RegardError, RequestError
 
 __all__ = [
-    "URL", "FileError", "Somewhere", "address_of", "content", "is_file", "only_bytes", "place_of",
-]  # fmt: skip
+    "URL",
+    "FileError",
+    "Somewhere",
+    "address_of",
+    "content",
+    "is_file",
+    "only_bytes",
+    "place_of",
+]
 
 URL = "data:"
 HOLDERS = (".npz", ".tar")

@@ -70,8 +70,11 @@ def plan(
         log.warning(
             "%d of %d examples are longer than the budget of %d tokens a batch (the longest: %d); "
             "each has a batch of its own",
-            over, count, tokens, int(longest.max()),
-        )  # fmt: skip
+            over,
+            count,
+            tokens,
+            int(longest.max()),
+        )
     if shuffle:
         batches = [batches[i] for i in random.permutation(len(batches))]
     return batches

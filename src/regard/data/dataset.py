@@ -147,7 +147,10 @@ class Table:
         """Some of the examples, in that order."""
         at = np.asarray(indices, np.int64)
         return Table(
-            {name: column.take(at) for name, column in self.columns.items()}, self.inputs,
-            [self.texts[i] for i in indices], [self.references[i] for i in indices], self.target,
+            {name: column.take(at) for name, column in self.columns.items()},
+            self.inputs,
+            [self.texts[i] for i in indices],
+            [self.references[i] for i in indices],
+            self.target,
             {name: [several[i] for i in indices] for name, several in self.extras.items()},
-        )  # fmt: skip
+        )

@@ -19,8 +19,9 @@ def _files(config: Mapping[str, Any], splits: Sequence[str]) -> list[tuple[str, 
             named = {splits[0] if len(splits) == 1 else "train": config["path"], **named}
     found = [
         (s, named[s] if isinstance(named[s], (list, tuple)) else [named[s]])
-        for s in splits if s in named
-    ]  # fmt: skip
+        for s in splits
+        if s in named
+    ]
     if not found:
         raise RequestError(
             f"data names no {' or '.join(splits)} file: give data.path, or "

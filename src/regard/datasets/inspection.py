@@ -111,9 +111,10 @@ def column_names(file: Path, format: str | None, header: bool) -> dict[str, str 
         if not found:
             raise RequestError(f"{file}: expected a JSON object a line, there is none")
         return {
-            name: name for name, value in found[0].items()
+            name: name
+            for name, value in found[0].items()
             if isinstance(value, str) or all(_is_cell(one.get(name)) for one in found)
-        }  # fmt: skip
+        }
     if chosen == "npz":
         return npz_names(file)
     if chosen == "conll":

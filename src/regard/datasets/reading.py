@@ -59,8 +59,9 @@ def read_splits(
     if {*files} == {"train"} and {*splits} >= {"train", "dev", "test"}:
         log.warning(
             "%s is for training alone, nothing will be scored; data.split: [0.8, 0.1, 0.1] divides "
-            "a file", files["train"],
-        )  # fmt: skip
+            "a file",
+            files["train"],
+        )
     noted = section.noted(files)
     return Data(train, dev, test, dict[str, Field](known), problems, noted=noted)
 

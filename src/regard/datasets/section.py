@@ -109,10 +109,12 @@ def tokenizers(
     return {**fields, **made}, bool(one_for_all)
 
 
-_KEYS = (
-    "path", "columns", "tokenizer", "max_length", "header", "format", "limit", "where", "vectors",
-    "store", "sample", "stream", "csv", "split",
-)  # fmt: skip
+_KEYS = tuple(
+    """
+    path columns tokenizer max_length header format limit where vectors store sample stream csv
+    split
+    """.split()
+)
 
 
 _OF_ONE = {"kind": str, "vocab_size": int, "lowercase": bool, "segmenter": str, "fold": bool}

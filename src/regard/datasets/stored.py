@@ -218,15 +218,26 @@ def _made(
     texts = {name: own for name, own in config.fields.items() if isinstance(own, TextField)}
     endless = [name for name, own in texts.items() if not own.end]
     store = building.build(
-        place, rows(), other.tokenizers, config.max_length, left_out, _processes(), told,
-        written, partial(other.arrays, report=unknown), endless,
-    )  # fmt: skip
+        place,
+        rows(),
+        other.tokenizers,
+        config.max_length,
+        left_out,
+        _processes(),
+        told,
+        written,
+        partial(other.arrays, report=unknown),
+        endless,
+    )
     problems.report(file)
     tokens, seconds = sum(store.facts["tokens"].values()), time.monotonic() - began
     log.info(
         "data.store: %s rows with %s tokens in %s, in %.0f s",
-        f"{len(store):,}", f"{tokens:,}", place, seconds,
-    )  # fmt: skip
+        f"{len(store):,}",
+        f"{tokens:,}",
+        place,
+        seconds,
+    )
     return store
 
 

@@ -144,9 +144,11 @@ def sampled(config: section.Config, files: list[File], read: Read) -> list[Any]:
         raise RequestError("data.stream: there is no row to learn from in the files")
     log.info(
         "%s are learned from %s rows: the first %s of each of %s",
-        encoding.learned_of(config), f"{len(items):,}", f"{each:,}",
+        encoding.learned_of(config),
+        f"{len(items):,}",
+        f"{each:,}",
         f"{len(chosen):,} file{'s' * (len(chosen) > 1)}",
-    )  # fmt: skip
+    )
     return items
 
 

@@ -50,8 +50,11 @@ def say_unseen(
             texts = [own.written(value) for value in islice(rows.values[name], LOOKED_AT)]
             log.warning(
                 "%.0f %% of the tokens of %s (%s) were never seen: %s",
-                100 * share, split, name, _why(own.tokenizer, texts),
-            )  # fmt: skip
+                100 * share,
+                split,
+                name,
+                _why(own.tokenizer, texts),
+            )
 
 
 def _why(tokenizer: Tokenizer, texts: Sequence[str]) -> str:

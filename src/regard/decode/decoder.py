@@ -201,9 +201,16 @@ class Decoder(ABC):
         ]
         table = _table(starts).to(source.device) if any(starts) else None
         return Request(
-            engine, decoding, limits, table, source, asked.lengths, [*own, *asked.rules],
-            wanted if any(wanted) else None, encoded.lengths,
-        )  # fmt: skip
+            engine,
+            decoding,
+            limits,
+            table,
+            source,
+            asked.lengths,
+            [*own, *asked.rules],
+            wanted if any(wanted) else None,
+            encoded.lengths,
+        )
 
     @abstractmethod
     def search(self, request: Request) -> Iterator[SoFar]:
@@ -230,8 +237,10 @@ def _say_raised(least: int, most: int) -> None:
     """Say once for each pair that `min_length` is above what an output may have."""
     log.warning(
         "decode.min_length is %d, and max_ratio and max_extra allow %d tokens: the limit is raised "
-        "to min_length, and models write badly beyond it", least, most,
-    )  # fmt: skip
+        "to min_length, and models write badly beyond it",
+        least,
+        most,
+    )
 
 
 def check(holds: bool, key: str, expected: str, value: object) -> None:

@@ -263,9 +263,14 @@ def rounds(
         quality = [np.concatenate(pair) for pair in zip(quality, good, strict=True)]
         some = [row for row, own in enumerate(quality) if len(own)]
         weights, _ = tune(
-            [features[row] for row in some], [quality[row] for row in some], weights,
-            fixed=fixed, bounds=bounds, restarts=restarts, seed=seed + number,
-        )  # fmt: skip
+            [features[row] for row in some],
+            [quality[row] for row in some],
+            weights,
+            fixed=fixed,
+            bounds=bounds,
+            restarts=restarts,
+            seed=seed + number,
+        )
     return best, reached
 
 

@@ -11,9 +11,16 @@ __all__ = ["leading", "top"]
 COLUMN = 16
 MOST = 64
 _BEST = Function(
-    "regard_best", "r", "n", "first: long", "c", "logits: f32 [r n]", "values: f32 [r c] out",
-    "ids: i64 [r c] out", "threads: threads",
-)  # fmt: skip
+    "regard_best",
+    "r",
+    "n",
+    "first: long",
+    "c",
+    "logits: f32 [r n]",
+    "values: f32 [r c] out",
+    "ids: i64 [r c] out",
+    "threads: threads",
+)
 
 
 def leading(logits: Tensor, first: int, count: int, normalized: bool) -> tuple[Tensor, Tensor]:

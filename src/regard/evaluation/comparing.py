@@ -116,9 +116,12 @@ def compare(
     signature = {name: first.scores[name][0].signature for name in wanted}
     number = len(first.references)
     return {
-        "systems": rows, "signature": signature, "examples": number, "samples": samples,
+        "systems": rows,
+        "signature": signature,
+        "examples": number,
+        "samples": samples,
         "covers": COVERS,
-    }  # fmt: skip
+    }
 
 
 def _answered(
@@ -214,9 +217,9 @@ def markdown(result: Mapping[str, Any]) -> str:
         cells += [_cell(row["metrics"][name]) for name in names]
         lines.append(f"| {row['system']} | " + " | ".join(cells) + " |")
     said = f"{result['examples']:,} examples; 95 % intervals of {result['samples']:,} samples"
-    return "\n".join([
-        *lines, "", f"{said}; differences are to the first, p is two-sided.", f"{COVERS}.",
-    ])  # fmt: skip
+    return "\n".join(
+        [*lines, "", f"{said}; differences are to the first, p is two-sided.", f"{COVERS}."]
+    )
 
 
 def _cell(told: Mapping[str, Any]) -> str:

@@ -65,11 +65,13 @@ class AnnotatedColumn:
         """Some of the documents."""
         at = indices.tolist()
         return AnnotatedColumn(
-            self.ids.take(indices), self.places.take(indices), self.entities.take(indices),
+            self.ids.take(indices),
+            self.places.take(indices),
+            self.entities.take(indices),
             self.pairs.take(indices),
             None if self.features is None else [self.features[i] for i in at],
             None if self.cues is None else [self.cues[i] for i in at],
-        )  # fmt: skip
+        )
 
     def collate(self, indices: NDArray[np.int64]) -> Inputs:
         """Ids (B, T), and what `RelationClassifier` reads as extras."""
@@ -157,10 +159,13 @@ class AnnotatedField(TextField):
             if self.num_cues:
                 cues.append(RaggedIds.rows(pair_cues(one, asked, self.num_cues)))
         return AnnotatedColumn(
-            RaggedIds.rows(ids), RaggedIds.rows(places), RaggedIds.rows(entities),
-            RaggedIds.rows(pairs), features if self.described else None,
+            RaggedIds.rows(ids),
+            RaggedIds.rows(places),
+            RaggedIds.rows(entities),
+            RaggedIds.rows(pairs),
+            features if self.described else None,
             cues if self.num_cues else None,
-        )  # fmt: skip
+        )
 
 
 def places_of(mention: Mention, pieces: Encoding) -> list[int]:

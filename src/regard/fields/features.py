@@ -69,9 +69,11 @@ class FeaturesField(Field):
     def state(self) -> dict[str, Any]:
         """Kinds, frequencies, means and deviations."""
         return {
-            "kinds": self.kinds, "mean": self.mean, "deviation": self.deviation,
+            "kinds": self.kinds,
+            "mean": self.mean,
+            "deviation": self.deviation,
             "learned": self._made.state(),
-        }  # fmt: skip
+        }
 
     def restored(self, state: Mapping[str, Any]) -> "FeaturesField":
         """With what was saved."""

@@ -248,9 +248,11 @@ def _paths(graph: Paths | Mapping[str, Paths]) -> list[tuple[str, str]]:
 
 @lru_cache(maxsize=4)
 def _read(
-    files: tuple[tuple[str, str, str, int], ...], loops: bool, undirected: bool,
+    files: tuple[tuple[str, str, str, int], ...],
+    loops: bool,
+    undirected: bool,
     normalize: bool | str,
-) -> GraphData:  # fmt: skip
+) -> GraphData:
     graphs = []
     for split, _, file, _ in files:
         graph = graph_files.read(Path(file))

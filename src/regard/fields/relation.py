@@ -103,10 +103,11 @@ class RelationField(Field):
                 if pair in labels:
                     if labels[pair] not in (0, index.get(relation.type, -1)):
                         report(
-                            number, "several relations of a pair",
+                            number,
+                            "several relations of a pair",
                             f"{pair[0]} and {pair[1]}: {relation.type!r} is learned, one before it"
                             " is not",
-                        )  # fmt: skip
+                        )
                     labels[pair] = index.get(relation.type, -1)
             found.append(list(labels.values()))
         return RelationColumn(RaggedIds.rows(found))

@@ -130,9 +130,12 @@ class TextField(Field):
                 f"characters: they are of words; expected a tokenizer of words, got {tokenizer!r}"
             )
         self.settings: dict[str, Any] = {
-            "kind": tokenizer, "vocab_size": vocab_size, "lowercase": lowercase,
-            "segmenter": None, "fold": False,
-        }  # fmt: skip
+            "kind": tokenizer,
+            "vocab_size": vocab_size,
+            "lowercase": lowercase,
+            "segmenter": None,
+            "fold": False,
+        }
         self.usual = "bpe" if tokenizer == "auto" else tokenizer
         self.min_count, self.characters, self.end = min_count, characters, end
         if cased and tokenizer != "words":

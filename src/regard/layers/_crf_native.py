@@ -24,27 +24,54 @@ MOST_TAGS = 1 << 12
 def _declared(kind: str, suffix: str) -> tuple[Function, Function, Function]:
     """Sum, gradient, best path."""
     chain = (
-        f"emissions: {kind} [b t c]", f"moves: {kind} [c c]", f"start: {kind} [c]",
-        f"end: {kind} [c]", "lengths: i64 [b]",
-    )  # fmt: skip
+        f"emissions: {kind} [b t c]",
+        f"moves: {kind} [c c]",
+        f"start: {kind} [c]",
+        f"end: {kind} [c]",
+        "lengths: i64 [b]",
+    )
     return (
         Function(
-            f"regard_chain_forward{suffix}", "b", "t", "c", "p: long", *chain,
-            f"total: {kind} [b] out", "safe: bool [b] out", f"ahead: {kind}? [b t p] out",
-            f"scales: {kind}? [b t] out", "threads: threads",
-        ),
-        Function(
-            f"regard_chain_backward{suffix}", "b", "t", "c", "p", *chain,
-            f"ahead: {kind} [b t p]", f"scales: {kind} [b t]", f"grad: {kind} [b]",
-            f"of_emissions: {kind} [b t c] out", f"of_moves: {kind} [c c] out",
-            f"of_start: {kind} [c] out", f"of_end: {kind} [c] out", "safe: bool [b] out",
+            f"regard_chain_forward{suffix}",
+            "b",
+            "t",
+            "c",
+            "p: long",
+            *chain,
+            f"total: {kind} [b] out",
+            "safe: bool [b] out",
+            f"ahead: {kind}? [b t p] out",
+            f"scales: {kind}? [b t] out",
             "threads: threads",
         ),
         Function(
-            f"regard_chain_best{suffix}", "b", "t", "c", *chain, "path: i64 [b t] out",
-            f"total: {kind} [b] out", "threads: threads",
+            f"regard_chain_backward{suffix}",
+            "b",
+            "t",
+            "c",
+            "p",
+            *chain,
+            f"ahead: {kind} [b t p]",
+            f"scales: {kind} [b t]",
+            f"grad: {kind} [b]",
+            f"of_emissions: {kind} [b t c] out",
+            f"of_moves: {kind} [c c] out",
+            f"of_start: {kind} [c] out",
+            f"of_end: {kind} [c] out",
+            "safe: bool [b] out",
+            "threads: threads",
         ),
-    )  # fmt: skip
+        Function(
+            f"regard_chain_best{suffix}",
+            "b",
+            "t",
+            "c",
+            *chain,
+            "path: i64 [b t] out",
+            f"total: {kind} [b] out",
+            "threads: threads",
+        ),
+    )
 
 
 _FUNCTIONS = {torch.float32: _declared("f32", ""), torch.float64: _declared("f64", "_double")}
@@ -115,9 +142,17 @@ class _Total(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, emissions: Tensor, moves: Tensor, start: Tensor, end: Tensor, lengths: Tensor,
-        found: Tensor, ahead: Tensor, scales: Tensor, plain: Plain,
-    ) -> Tensor:  # fmt: skip
+        ctx: Any,
+        emissions: Tensor,
+        moves: Tensor,
+        start: Tensor,
+        end: Tensor,
+        lengths: Tensor,
+        found: Tensor,
+        ahead: Tensor,
+        scales: Tensor,
+        plain: Plain,
+    ) -> Tensor:
         ctx.save_for_backward(emissions, moves, start, end, lengths, ahead, scales)
         ctx.plain = plain
         return found.clone()

@@ -87,6 +87,11 @@ class BatchNorm(nn.Module):
     ) -> Float[Tensor, "batch size high wide"]:
         """The maps, each channel normalized."""
         return F.batch_norm(
-            x, self.running_mean, self.running_var, self.weight, self.bias, self.training,
+            x,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            self.training,
             self.momentum,
-        )  # fmt: skip
+        )

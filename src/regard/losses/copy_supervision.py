@@ -71,9 +71,11 @@ class Pointing:
         return here & (own | names[target.masked_fill(own, PAD)])
 
     def loss(
-        self, copying: Float[Tensor, "batch time"], wanted: Bool[Tensor, "batch time"],
+        self,
+        copying: Float[Tensor, "batch time"],
+        wanted: Bool[Tensor, "batch time"],
         target: Int[Tensor, "batch time"],
-    ) -> Float[Tensor, ""]:  # fmt: skip
+    ) -> Float[Tensor, ""]:
         """What the switch is charged: a sum over real places.
 
         Args:

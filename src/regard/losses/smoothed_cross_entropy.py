@@ -21,9 +21,18 @@ _CHUNK = 1 << 18
 _BYTES = 1 << 25
 """Of logits that are there at once where they were put off."""
 _ENTROPY = Function(
-    "regard_entropy", "r", "n", "logits: real [r n] out", "gold: i64 [r]", "a: float", "b: float",
-    "losses: f32 [r] out", "half logits", "write: int", "threads: threads",
-)  # fmt: skip
+    "regard_entropy",
+    "r",
+    "n",
+    "logits: real [r n] out",
+    "gold: i64 [r]",
+    "a: float",
+    "b: float",
+    "losses: f32 [r] out",
+    "half logits",
+    "write: int",
+    "threads: threads",
+)
 
 
 def smoothed_cross_entropy(
@@ -123,9 +132,14 @@ class _Projected(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, states: Tensor, weight: Tensor, bias: Tensor | None, gold: Tensor,
-        smoothing: float, write: bool,
-    ) -> Tensor:  # fmt: skip
+        ctx: Any,
+        states: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        gold: Tensor,
+        smoothing: float,
+        write: bool,
+    ) -> Tensor:
         device, dtype = states.device.type, states.dtype
         if torch.is_autocast_enabled(device):
             dtype = torch.get_autocast_dtype(device)

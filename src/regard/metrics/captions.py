@@ -100,9 +100,11 @@ def cider_d(hypotheses: Sequence[str], references: References) -> Score:
             total += near * sum(_similar(mine[0][n], own[0][n]) for n in range(4)) / 4
         each.append(10 * total / len(several))
     return Score(
-        "cider", float(np.mean(each)), signature(form="CIDEr-D", sigma=6, tok="blanks"),
+        "cider",
+        float(np.mean(each)),
+        signature(form="CIDEr-D", sigma=6, tok="blanks"),
         {"each": each},
-    )  # fmt: skip
+    )
 
 
 def _counts(words: Sequence[str]) -> Counter[tuple[str, ...]]:

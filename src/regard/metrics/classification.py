@@ -28,9 +28,12 @@ def accuracy(outputs: Sequence[str], references: Sequence[str]) -> Score:
     each = np.array([a == b for a, b in zip(outputs, references, strict=True)])
     right = int(each.sum())
     return Score(
-        "accuracy", 100 * right / len(outputs), signature(metric="accuracy"),
-        {"right": right, "total": len(outputs)}, Sums.percent(each),
-    )  # fmt: skip
+        "accuracy",
+        100 * right / len(outputs),
+        signature(metric="accuracy"),
+        {"right": right, "total": len(outputs)},
+        Sums.percent(each),
+    )
 
 
 def macro_f1(outputs: Sequence[str], references: Sequence[str]) -> Score:

@@ -203,6 +203,14 @@ def _compared(test: _Counted, gold: _Counted) -> list[int]:
     whole = len(test.brackets) == len(gold.brackets) == match
     right = sum(a == b for a, b in zip(test.tags, gold.tags, strict=True))
     return [
-        len(gold.brackets), len(test.brackets), match, whole, crossing, crossing == 0,
-        crossing <= 2, len(gold.words), right, 1,
-    ]  # fmt: skip
+        len(gold.brackets),
+        len(test.brackets),
+        match,
+        whole,
+        crossing,
+        crossing == 0,
+        crossing <= 2,
+        len(gold.words),
+        right,
+        1,
+    ]

@@ -102,8 +102,10 @@ def _mean(
             + (" and irrelevant ones" if questions == "both" else "")
         )
     parts: dict[str, Any] = {
-        "questions": len(each), "left_out": len(ranked) - len(each), "answers": len(found)
-    }  # fmt: skip
+        "questions": len(each),
+        "left_out": len(ranked) - len(each),
+        "answers": len(found),
+    }
     marks = signature(metric=name, questions=questions, ties="later-first")
     return Score(name, float(100 * each.mean()), marks, parts, Sums.percent(each))
 

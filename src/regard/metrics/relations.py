@@ -49,11 +49,14 @@ def relation_scores(
     found = {"f1": f1, "precision": precision, "recall": recall}
     return {
         prefix + name: scored(
-            prefix + name, Sums(sums, of),
-            signature(metric=f"relation_{prefix}{name}", level="document"), parts, 0,
+            prefix + name,
+            Sums(sums, of),
+            signature(metric=f"relation_{prefix}{name}", level="document"),
+            parts,
+            0,
         )
         for name, of in found.items()
-    }  # fmt: skip
+    }
 
 
 def read_tree(path: str | Path) -> dict[str, tuple[str, ...]]:

@@ -105,11 +105,16 @@ def srl_eval(
     same_number(outputs, references)
     counts, roles, excluded = _counted(outputs, references)
     parts = {
-        **dict(zip(("right", "excess", "missed", "propositions", "perfect"),
-                   counts.sum(0).tolist(), strict=True)),
+        **dict(
+            zip(
+                ("right", "excess", "missed", "propositions", "perfect"),
+                counts.sum(0).tolist(),
+                strict=True,
+            )
+        ),
         "roles": rates(roles),
         "excluded": rates(excluded),
-    }  # fmt: skip
+    }
     told = signature(metric="srl-eval", excluded="+".join(EXCLUDED), predicates=predicates)
     # right and missed with both sides exchanged: what is said, right and not
     other = _counted(references, outputs)[0] if predicates == "found" else counts[:, [0, 2, 1]]

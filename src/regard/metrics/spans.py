@@ -117,9 +117,12 @@ def _scored(
         for label in said | there
     }
     parts = {
-        "right": right.total(), "said": said.total(), "there": there.total(),
-        "words": int(counts[:, 4].sum()), "types": rates(types),
-    }  # fmt: skip
+        "right": right.total(),
+        "said": said.total(),
+        "there": there.total(),
+        "words": int(counts[:, 4].sum()),
+        "types": rates(types),
+    }
     found = {"f1": f1, "precision": precision, "recall": recall, "accuracy": _accuracy}
     return {
         name: scored(name, Sums(counts, of), told, parts, samples) for name, of in found.items()

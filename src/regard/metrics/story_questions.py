@@ -54,15 +54,19 @@ def task_errors(
             "error", sum(errors.values()) / len(errors), signature(metric="error", **marks), errors
         ),
         "failed": Score(
-            "failed", float(len(failed)), signature(metric="failed", above="5%", **marks),
+            "failed",
+            float(len(failed)),
+            signature(metric="failed", above="5%", **marks),
             {"failed": failed},
         ),
-    }  # fmt: skip
+    }
     if len(errors) > 1:
         for task, error in errors.items():
             wrong, total = counts[task]
             found[f"error.{task}"] = Score(
-                f"error.{task}", error, signature(metric="error", task=task, answers="exact"),
+                f"error.{task}",
+                error,
+                signature(metric="error", task=task, answers="exact"),
                 {"wrong": wrong, "total": total},
-            )  # fmt: skip
+            )
     return found

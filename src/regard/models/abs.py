@@ -107,9 +107,15 @@ class ABS(nn.Module):
         self.embed = Embed(target_vocab_size, embed, dropout=dropout)  # E
         self.hidden = nn.Linear(window * embed, hidden, bias=code)  # U
         self.encoder: _Encoder = ENCODERS[encoder](
-            source_vocab_size, target_vocab_size, source_embed,
-            window=window, reach=reach, layers=layers, code=code, dropout=dropout,
-        )  # fmt: skip
+            source_vocab_size,
+            target_vocab_size,
+            source_embed,
+            window=window,
+            reach=reach,
+            layers=layers,
+            code=code,
+            dropout=dropout,
+        )
         self.output = nn.Linear(hidden + self.encoder.size, target_vocab_size, bias=code)  # [V W]
 
     def encode(self, source: Tensor | Inputs, lengths: Tensor | None = None) -> Encoded:

@@ -180,9 +180,16 @@ class AttentionViaAttention(SentenceClassifier):
         dropout: float = 0.2,
     ) -> None:
         encoder = TwoLevels(
-            vocab_size, num_characters, embed=embed, hidden=hidden, attention=attention,
-            characters=characters, filters=filters, levels=levels, dropout=dropout,
-        )  # fmt: skip
+            vocab_size,
+            num_characters,
+            embed=embed,
+            hidden=hidden,
+            attention=attention,
+            characters=characters,
+            filters=filters,
+            levels=levels,
+            dropout=dropout,
+        )
         head = Head(encoder.size, num_classes, ffn_dim=ffn_dim, dropout=dropout)
         super().__init__(encoder, head)
         self.num_characters = num_characters

@@ -127,7 +127,10 @@ class BiLSTMPair(SentencePair):
     ) -> None:
         encoder = PooledBiLSTM(vocab_size, embed, hidden, pool, dropout)
         head = Head(
-            self.joined(encoder.size, compare, num_features), num_classes, ffn_dim=ffn_dim,
-            activation=activation, dropout=dropout,
-        )  # fmt: skip
+            self.joined(encoder.size, compare, num_features),
+            num_classes,
+            ffn_dim=ffn_dim,
+            activation=activation,
+            dropout=dropout,
+        )
         super().__init__(encoder, head, compare=compare, num_features=num_features)

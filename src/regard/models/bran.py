@@ -167,11 +167,14 @@ class BRAN(nn.Module):
         self.position = LearnedPositions(dim, max_length)
         self.blocks = nn.ModuleList(
             DocumentBlock(
-                dim, ATTENTIONS[attention](dim, heads, attention_dropout),
-                Convolutions(dim, widths, dropout), connection, dropout,
+                dim,
+                ATTENTIONS[attention](dim, heads, attention_dropout),
+                Convolutions(dim, widths, dropout),
+                connection,
+                dropout,
             )
             for _ in range(blocks)
-        )  # fmt: skip
+        )
         self.head, self.tail = (
             nn.Sequential(nn.Linear(dim, dim), nn.ReLU(), nn.Linear(dim, dim)) for _ in range(2)
         )
@@ -218,8 +221,9 @@ class BRAN(nn.Module):
         sizes = there.sum(1)
         weight = drop(
             torch.ones(len(flat), device=cues.device, dtype=self.cues.weight.dtype),
-            self.cue_dropout, self.training,
-        )  # fmt: skip
+            self.cue_dropout,
+            self.training,
+        )
         found: Tensor = self.cues(flat, sizes.cumsum(0) - sizes, per_sample_weights=weight)
         return found
 

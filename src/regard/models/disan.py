@@ -92,8 +92,11 @@ class DiSA(nn.Module):
         self.map = nn.Linear(inputs, size)  # W^h
         self.attention = Attention(
             score=FeatureAdditive(size, size, size, scale=scale),
-            mask=DIRECTIONS[direction](), select=FeatureSoftmax(), read=FeatureSum(), role="self",
-        )  # fmt: skip
+            mask=DIRECTIONS[direction](),
+            select=FeatureSoftmax(),
+            read=FeatureSum(),
+            role="self",
+        )
         self.gate_sum = nn.Linear(size, size, bias=False)  # W^f1
         self.gate_map = nn.Linear(size, size)  # W^f2
         _start(self.map, self.gate_sum, self.gate_map)
@@ -241,9 +244,12 @@ class DiSANPair(SentencePair):
     ) -> None:
         encoder = DiSANEncoder(vocab_size, embed, hidden, directions, scale, dropout)
         head = Head(
-            self.joined(encoder.size, compare, num_features), num_classes, ffn_dim=ffn_dim,
-            activation=activation, dropout=dropout,
-        )  # fmt: skip
+            self.joined(encoder.size, compare, num_features),
+            num_classes,
+            ffn_dim=ffn_dim,
+            activation=activation,
+            dropout=dropout,
+        )
         super().__init__(encoder, head, compare=compare, num_features=num_features)
 
 

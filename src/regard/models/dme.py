@@ -223,9 +223,18 @@ class DME(SentenceClassifier):
         dropout: float = 0.2,
     ) -> None:
         encoder = DMESentence(
-            vocab_size, num_characters, embed=embed, more=more, characters=characters,
-            filters=filters, dim=dim, mix=mix, attention=attention, hidden=hidden, dropout=dropout,
-        )  # fmt: skip
+            vocab_size,
+            num_characters,
+            embed=embed,
+            more=more,
+            characters=characters,
+            filters=filters,
+            dim=dim,
+            mix=mix,
+            attention=attention,
+            hidden=hidden,
+            dropout=dropout,
+        )
         super().__init__(encoder, Head(2 * hidden, num_classes, ffn_dim=ffn_dim, dropout=dropout))
         self.num_characters = num_characters
 
@@ -263,9 +272,18 @@ class DMEPair(SentencePair):
         dropout: float = 0.2,
     ) -> None:
         encoder = DMESentence(
-            vocab_size, num_characters, embed=embed, more=more, characters=characters,
-            filters=filters, dim=dim, mix=mix, attention=attention, hidden=hidden, dropout=dropout,
-        )  # fmt: skip
+            vocab_size,
+            num_characters,
+            embed=embed,
+            more=more,
+            characters=characters,
+            filters=filters,
+            dim=dim,
+            mix=mix,
+            attention=attention,
+            hidden=hidden,
+            dropout=dropout,
+        )
         size = self.joined(2 * hidden, "distance-product", num_features)
         head = Head(size, num_classes, ffn_dim=ffn_dim, layers=2, dropout=dropout)
         super().__init__(encoder, head, num_features=num_features)

@@ -92,9 +92,11 @@ class GraphAttention(nn.Module):
         self.project = SparseLinear(inputs, heads * hidden, dropout=dropout)
         part = SCORES[score](hidden, heads, slope) if isinstance(score, str) else score
         self.attention = Attention(
-            score=part, read=WeightedSum(dropout=attention_dropout), role="edge",
+            score=part,
+            read=WeightedSum(dropout=attention_dropout),
+            role="edge",
             batch_axes=("head",),
-        )  # fmt: skip
+        )
         self.attention.expected_mask = _NO_EDGES
         self.bias = nn.Parameter(torch.zeros(hidden if average else heads * hidden))
         self.skip = nn.Linear(inputs, len(self.bias)) if skip else None  # V, b
@@ -164,9 +166,12 @@ class GAT(nn.Module):
         self.in_features, self.num_classes = in_features, num_classes
         inputs = [in_features, *(heads * size for size in sizes)]
         layer = partial(
-            GraphAttention, dropout=dropout, attention_dropout=attention_dropout, slope=slope,
+            GraphAttention,
+            dropout=dropout,
+            attention_dropout=attention_dropout,
+            slope=slope,
             score=score,
-        )  # fmt: skip
+        )
         self.hidden = nn.ModuleList(
             layer(before, size, heads, skip=skip and i > 0)
             for i, (before, size) in enumerate(zip(inputs, sizes, strict=False))

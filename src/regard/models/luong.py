@@ -131,9 +131,10 @@ class Luong(nn.Module):
         self.encoder = LSTM(embed, hidden, layers, dropout=dropout)
         self.decoder = LSTM(embed + hidden if feed else embed, hidden, layers, dropout=dropout)
         self.attention = Attention(
-            SCORES[score](hidden, max_length), select=SELECTS[attention](hidden, reach),
+            SCORES[score](hidden, max_length),
+            select=SELECTS[attention](hidden, reach),
             role="cross",
-        )  # fmt: skip
+        )
         self.combine = nn.Linear(2 * hidden, hidden, bias=False)  # W_c
         self.output = nn.Linear(hidden, target_vocab_size, bias=False)  # W_s
         for weight in self.parameters():

@@ -171,8 +171,11 @@ class MemN2N(nn.Module):
             )
         self.vocab_size, self.num_answers, self.dim = vocab_size, num_answers, dim
         self.encoding, self.longest, self.noise, self.activation = (
-            encoding, longest, noise, activation,
-        )  # fmt: skip
+            encoding,
+            longest,
+            noise,
+            activation,
+        )
         self.wiring = TYINGS[tying](hops)
         times = 1 + max(self.wiring.values)
         tables = max(times, 1 + self.wiring.question)

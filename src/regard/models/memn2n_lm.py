@@ -68,9 +68,12 @@ class MemN2NLM(nn.Module):
         self.keys = nn.Embedding(vocab_size, dim)  # A
         self.values = nn.Embedding(vocab_size, dim)  # C
         self.attention = Attention(
-            score=Dot(), position=_KeyTimes(memory, dim), read=_ValueTimes(memory, dim),
-            mask=Window(left=memory - 1, right=0), role="hop",
-        )  # fmt: skip
+            score=Dot(),
+            position=_KeyTimes(memory, dim),
+            read=_ValueTimes(memory, dim),
+            mask=Window(left=memory - 1, right=0),
+            role="hop",
+        )
         self.between = nn.Linear(dim, dim, bias=False)  # H
         self.out = nn.Linear(dim, vocab_size, bias=False)  # W
         for parameter in self.parameters():

@@ -167,9 +167,11 @@ class Paulus(nn.Module):
         (h,), (c,) = self.decoder.step(self.decoder.project(word), [h], [c])
         h, c = (x.unflatten(0, tokens.shape) for x in (h, c))  # (B, beam, 2H)
         found = self.attention(
-            h, decoding.memories["source"], state=decoding.carried["temporal"],
+            h,
+            decoding.memories["source"],
+            state=decoding.carried["temporal"],
             need_weights=bool(given),
-        )  # fmt: skip
+        )
         before: Memory | None = decoding.carried["written"]
         written = []
         if self.self_attention is not None:

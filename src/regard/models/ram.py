@@ -206,9 +206,11 @@ class RAM(nn.Module):
     ) -> None:
         super().__init__()
         for name, value, known in (
-            ("first", first, FIRST), ("squash", squash, SQUASH), ("gradient", gradient, GRADIENT),
+            ("first", first, FIRST),
+            ("squash", squash, SQUASH),
+            ("gradient", gradient, GRADIENT),
             ("policy", policy, ("learned", "random")),
-        ):  # fmt: skip
+        ):
             if value not in known:
                 raise RequestError(f"RAM: {name} has no {value!r}: {nearest(value, known)}")
         if min(side, scales, glimpses, paths) < 1 or sigma <= 0:

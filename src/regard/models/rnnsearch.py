@@ -119,9 +119,16 @@ class RNNsearch(_GatedDecoder):
         scale: float | None = 0.01,
     ) -> None:
         super().__init__(
-            source_vocab_size, target_vocab_size, embed=embed, hidden=hidden, maxout=maxout,
-            context=2 * hidden, reset=reset, dropout=dropout, scale=scale,
-        )  # fmt: skip
+            source_vocab_size,
+            target_vocab_size,
+            embed=embed,
+            hidden=hidden,
+            maxout=maxout,
+            context=2 * hidden,
+            reset=reset,
+            dropout=dropout,
+            scale=scale,
+        )
         self.encoder = BiGRU(embed, hidden, reset=reset, update="take")
         score = Additive(hidden, 2 * hidden, align)  # W_a, U_a, v_a
         self.attention = Attention(score=score, role="cross")
@@ -194,9 +201,16 @@ class RNNencdec(_GatedDecoder):
         scale: float | None = 0.01,
     ) -> None:
         super().__init__(
-            source_vocab_size, target_vocab_size, embed=embed, hidden=hidden, maxout=maxout,
-            context=hidden, reset=reset, dropout=dropout, scale=scale,
-        )  # fmt: skip
+            source_vocab_size,
+            target_vocab_size,
+            embed=embed,
+            hidden=hidden,
+            maxout=maxout,
+            context=hidden,
+            reset=reset,
+            dropout=dropout,
+            scale=scale,
+        )
         self.encoder = GRU(embed, hidden, reset=reset, update="take")
         self._initialize()
 

@@ -293,10 +293,18 @@ class SelfAttentivePair(nn.Module):
         super().__init__()
         self.num_features = num_features
         self.sentence = SelfAttentive(
-            vocab_size, num_classes, embed=embed, hidden=hidden, attention=attention, hops=hops,
-            ffn_dim=ffn_dim, penalty=penalty, reduction=reduction, dropout=dropout,
+            vocab_size,
+            num_classes,
+            embed=embed,
+            hidden=hidden,
+            attention=attention,
+            hops=hops,
+            ffn_dim=ffn_dim,
+            penalty=penalty,
+            reduction=reduction,
+            dropout=dropout,
             score_dropout=score_dropout,
-        )  # fmt: skip
+        )
         if num_features:
             self.sentence.output = nn.Linear(ffn_dim + num_features, num_classes)
         self.gate = GatedEncoder(hops, 2 * hidden)

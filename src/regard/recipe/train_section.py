@@ -209,9 +209,12 @@ class Training:
     def of(cls, section: Mapping[str, Any]) -> "Training":
         """The settings of a recipe's `train` section, which was checked before."""
         nested = {
-            "batch": BatchSettings, "validate": Validate, "checkpoint": Checkpoint,
-            "weight_noise": NoiseSettings, "watch": WatchSettings,
-        }  # fmt: skip
+            "batch": BatchSettings,
+            "validate": Validate,
+            "checkpoint": Checkpoint,
+            "weight_noise": NoiseSettings,
+            "watch": WatchSettings,
+        }
         known = {f.name for f in fields(cls)}
         made: dict[str, Any] = {}
         for key, value in section.items():

@@ -39,13 +39,14 @@ ERROR = {
     "content": {
         "application/json": {
             "schema": {
-                "type": "object", "properties": {"error": {"type": "string"}},
+                "type": "object",
+                "properties": {"error": {"type": "string"}},
                 "required": ["error"],
             },
             "example": {"error": "no model is called 'de-em': did you mean 'de-en'?"},
         }
     }
-}  # fmt: skip
+}
 REFUSALS: dict[int | str, dict[str, Any]] = {
     401: {"description": "No known key", **ERROR},
     404: {"description": "No such model", **ERROR},
@@ -100,9 +101,13 @@ def build(settings: Settings, models: Models | None = None) -> FastAPI:
             await asyncio.to_thread(service.close)
 
     app = FastAPI(
-        title="regard", version=__version__, lifespan=running, docs_url=None, redoc_url=None,
+        title="regard",
+        version=__version__,
+        lifespan=running,
+        docs_url=None,
+        redoc_url=None,
         description="Models with attention: answers, scores, alignments, and what they looked at.",
-    )  # fmt: skip
+    )
     app.state.service = service
     app.add_middleware(
         Guard, settings=settings, gate=service.gate, metrics=service.metrics
@@ -147,8 +152,12 @@ def _add_state(app: FastAPI, service: Service) -> None:
             raise Refusal(503, "the server is stopping", 1)
         return _Json({"status": "ready"})
 
-    @app.get("/metrics", summary="For Prometheus", response_class=PlainTextResponse,
-             responses={401: REFUSALS[401]})  # fmt: skip
+    @app.get(
+        "/metrics",
+        summary="For Prometheus",
+        response_class=PlainTextResponse,
+        responses={401: REFUSALS[401]},
+    )
     async def metrics() -> Response:
         """Counts, times and sizes, for Prometheus."""
         return Response(service.metrics.text(), media_type=KIND)
@@ -173,9 +182,12 @@ def _add_predict(app: FastAPI, service: Service) -> None:
         shapes.PredictBody, "application/x-ndjson", *FILES, inputs=_tried(service)
     )
 
-    @app.post("/predict", summary="Answer inputs",
-              responses=_answers("application/json", "application/x-ndjson"),
-              openapi_extra={"requestBody": described})  # fmt: skip
+    @app.post(
+        "/predict",
+        summary="Answer inputs",
+        responses=_answers("application/json", "application/x-ndjson"),
+        openapi_extra={"requestBody": described},
+    )
     async def predict(request: Request) -> Response:
         """The outputs for one or several inputs, in order."""
         if kind_of(request) == "lines":
@@ -191,9 +203,13 @@ def _add_predict(app: FastAPI, service: Service) -> None:
 
     streamed = shapes.request_body(shapes.StreamBody, *FILES, inputs=_tried(service, writes=True))
 
-    @app.post("/stream", summary="Answer an input step by step",
-              responses=_answers("text/event-stream"), response_class=StreamingResponse,
-              openapi_extra={"requestBody": streamed})  # fmt: skip
+    @app.post(
+        "/stream",
+        summary="Answer an input step by step",
+        responses=_answers("text/event-stream"),
+        response_class=StreamingResponse,
+        openapi_extra={"requestBody": streamed},
+    )
     async def stream(request: Request) -> Response:
         """The output so far after each step of the decoder, as server-sent events."""
         began = time.monotonic()
@@ -206,8 +222,12 @@ def _add_predict(app: FastAPI, service: Service) -> None:
 
 
 def _add_others(app: FastAPI, service: Service) -> None:
-    @app.post("/score", summary="Judge outputs", responses=REFUSALS,
-              openapi_extra={"requestBody": shapes.request_body(shapes.ScoreBody)})  # fmt: skip
+    @app.post(
+        "/score",
+        summary="Judge outputs",
+        responses=REFUSALS,
+        openapi_extra={"requestBody": shapes.request_body(shapes.ScoreBody)},
+    )
     async def score(request: Request) -> Response:
         """How likely given outputs are."""
         asked = await read(request, shapes.ScoreBody, service.settings.limits)
@@ -216,8 +236,12 @@ def _add_others(app: FastAPI, service: Service) -> None:
         jobs = await _off(texts, lambda: service.scoring(served, asked.pairs))
         return _Json({"model": served.name, "scores": await service.answers(request, jobs)})
 
-    @app.post("/align", summary="Align words", responses=REFUSALS,
-              openapi_extra={"requestBody": shapes.request_body(shapes.AlignBody)})  # fmt: skip
+    @app.post(
+        "/align",
+        summary="Align words",
+        responses=REFUSALS,
+        openapi_extra={"requestBody": shapes.request_body(shapes.AlignBody)},
+    )
     async def align(request: Request) -> Response:
         """Which input word each output word comes from."""
         asked = await read(request, shapes.AlignBody, service.settings.limits)
@@ -237,9 +261,12 @@ def _add_others(app: FastAPI, service: Service) -> None:
 
     looked = shapes.request_body(shapes.LookBody, *FILES, inputs=_tried(service))
 
-    @app.post("/look", summary="See what a model looked at",
-              responses=_answers("application/json", "image/svg+xml", "text/html"),
-              openapi_extra={"requestBody": looked})  # fmt: skip
+    @app.post(
+        "/look",
+        summary="See what a model looked at",
+        responses=_answers("application/json", "image/svg+xml", "text/html"),
+        openapi_extra={"requestBody": looked},
+    )
     async def look(request: Request) -> Response:
         """What a model looked at: JSON, SVG, or the viewer's page."""
         asked = await read(request, shapes.LookBody, service.settings.limits, "input")

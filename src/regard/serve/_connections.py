@@ -49,8 +49,10 @@ def room() -> int:
     if found < FEW:
         log.warning(
             "%d files may be open at once (ulimit -n), so about %d connections: raise it for more",
-            most, found, extra={"about": {"connections": found}},
-        )  # fmt: skip
+            most,
+            found,
+            extra={"about": {"connections": found}},
+        )
     return found
 
 
@@ -134,6 +136,9 @@ class Keeper:
         if over > 0 and now - self._said >= 1.0:
             self._said = now
             about = {"connections": len(every), "ended": self.ended}
-            log.warning("connections that only wait are ended: more than %d came", self.most,
-                        extra={"about": about})  # fmt: skip
+            log.warning(
+                "connections that only wait are ended: more than %d came",
+                self.most,
+                extra={"about": about},
+            )
         return ended

@@ -154,9 +154,11 @@ class Guard:
         self.metrics.seconds.labels(route).observe(seconds)
         level = logging.DEBUG if route in ("/health", "/ready", "/metrics") else logging.INFO
         kept = {"method": scope["method"], "route": route, "status": status or 499}
-        requests.log(level, "request", extra={"about": {
-            **about, **kept, "ms": round(seconds * 1000, 1), "client": client,
-        }})  # fmt: skip
+        requests.log(
+            level,
+            "request",
+            extra={"about": {**about, **kept, "ms": round(seconds * 1000, 1), "client": client}},
+        )
 
 
 class _Body:

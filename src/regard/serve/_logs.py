@@ -20,9 +20,11 @@ class JsonLines(logging.Formatter):
         """As one line."""
         seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         found: dict[str, Any] = {
-            "time": f"{seconds}.{int(record.msecs):03d}Z", "level": record.levelname.lower(),
-            "process": os.getpid(), "message": record.getMessage(),
-        }  # fmt: skip
+            "time": f"{seconds}.{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "process": os.getpid(),
+            "message": record.getMessage(),
+        }
         found.update(getattr(record, "about", {}))
         if record.exc_info:
             found["trace"] = self.formatException(record.exc_info)

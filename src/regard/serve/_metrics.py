@@ -32,9 +32,12 @@ class Metrics:
             "regard_requests", "Requests answered", ["route", "model", "status"], registry=own
         )
         self.seconds = Histogram(
-            "regard_request_seconds", "From the first byte of a request to the last of its answer",
-            ["route"], buckets=TIMES, registry=own,
-        )  # fmt: skip
+            "regard_request_seconds",
+            "From the first byte of a request to the last of its answer",
+            ["route"],
+            buckets=TIMES,
+            registry=own,
+        )
         self.waited = Histogram(
             "regard_queue_seconds", "How long texts waited", buckets=TIMES, registry=own
         )
@@ -55,9 +58,11 @@ class Metrics:
             "regard_queue_texts", "Texts that wait", registry=own, multiprocess_mode="livesum"
         )
         self.active = Gauge(
-            "regard_active_requests", "Requests being answered", registry=own,
+            "regard_active_requests",
+            "Requests being answered",
+            registry=own,
             multiprocess_mode="livesum",
-        )  # fmt: skip
+        )
         self.reloads = Counter("regard_reloads", "Folders loaded again", ["model"], registry=own)
 
     def answered(self, jobs: Sequence[Job], seconds: float, together: int) -> None:

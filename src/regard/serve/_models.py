@@ -70,14 +70,19 @@ class Served:
         """What `/models` says."""
         config, task = self.loaded.config, self.loaded.task
         return {
-            "name": self.name, "task": task.name,
+            "name": self.name,
+            "task": task.name,
             "architecture": config.get("model", {}).get("name", type(self.loaded.model).__name__),
-            "parameters": self.parameters, "inputs": self.inputs, "reads_files": task.reads_files,
-            "writes": self.writes, "options": sorted(task.options),
+            "parameters": self.parameters,
+            "inputs": self.inputs,
+            "reads_files": task.reads_files,
+            "writes": self.writes,
+            "options": sorted(task.options),
             "decode": config.get("decode") if self.writes else None,
             "examples": self.examples,
-            "revision": self.revision, "error": self.error or None,
-        }  # fmt: skip
+            "revision": self.revision,
+            "error": self.error or None,
+        }
 
 
 class Models:

@@ -95,9 +95,12 @@ class Predicting:
         }
         with only_bytes(), waiting(self._waiting(jobs, over)):
             predict = partial(
-                loaded.task.predict, loaded.model, decoder=decoder, fields=loaded.fields,
+                loaded.task.predict,
+                loaded.model,
+                decoder=decoder,
+                fields=loaded.fields,
                 tokens=self.tokens,
-            )  # fmt: skip
+            )
             texts = [job.text for job in jobs]
             if self.keep:
                 found = keeping(loaded, texts, self.keep, predict, **asked)
@@ -173,9 +176,13 @@ class Scoring:
         loaded = self.served.loaded
         with only_bytes():
             found = likelihoods(
-                loaded.task, loaded.model, [(job.text, job.own) for job in jobs], loaded.decoder,
-                loaded.fields, tokens=self.tokens,
-            )  # fmt: skip
+                loaded.task,
+                loaded.model,
+                [(job.text, job.own) for job in jobs],
+                loaded.decoder,
+                loaded.fields,
+                tokens=self.tokens,
+            )
         if self.align:
             found = aligned(self.served, found, self.attention, self.head)
         made = [plain(self.served, one, self.align) for one in found]
@@ -227,9 +234,14 @@ class Looking:
             return [view.html().encode()]
         run = run_of(view, self.hypothesis)
         panels = choose(
-            view, run, show=self.show, kind=self.kind, layer=self.layer, head=self.head,
+            view,
+            run,
+            show=self.show,
+            kind=self.kind,
+            layer=self.layer,
+            head=self.head,
             row=self.step,
-        )  # fmt: skip
+        )
         if self.format == "svg":
             return [_svg(view, run, panels, self.words)]
         found = values_of(view, view.runs[run], panels, words=self.words)

@@ -28,8 +28,9 @@ def _load(path: Path) -> None:
     told = json.loads(path.read_text("utf-8"))
     settings = Settings(
         models=tuple((name, folder) for name, folder in told["models"]),
-        changes=tuple(told["changes"]), shared=Path(told["shared"]),
-    )  # fmt: skip
+        changes=tuple(told["changes"]),
+        shared=Path(told["shared"]),
+    )
     for one in Models(settings):
         LOADED[one.name] = one
         with suppress(Exception):  # what is no input of it says so

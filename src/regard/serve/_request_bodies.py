@@ -176,9 +176,12 @@ def _scalar(value: str) -> Any:
 
 async def _form(request: Request, limits: Limits) -> tuple[dict[str, Any], list[str]]:
     parser = MultiPartParser(
-        request.headers, request.stream(), max_files=limits.texts, max_fields=FIELDS,
+        request.headers,
+        request.stream(),
+        max_files=limits.texts,
+        max_fields=FIELDS,
         max_part_size=limits.body,
-    )  # fmt: skip
+    )
     parser.spool_max_size = limits.body + 1  # bytes of a request are never written to a disk
     try:
         form = await parser.parse()

@@ -6,9 +6,16 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 __all__ = [
-    "AlignBody", "AskedBody", "LineBody", "LookBody", "PairBody", "PredictBody", "ScoreBody",
-    "StreamBody", "request_body",
-]  # fmt: skip
+    "AlignBody",
+    "AskedBody",
+    "LineBody",
+    "LookBody",
+    "PairBody",
+    "PredictBody",
+    "ScoreBody",
+    "StreamBody",
+    "request_body",
+]
 
 Kind = Literal["urls", "placeholders", "tags", "all"]
 """What `keep` names: no regular expressions, which could take for ever."""
@@ -138,8 +145,9 @@ def request_body(
     examples = schema.pop("examples", [])
     first = {"example": examples[0]} if examples else {}
     if first and inputs:
-        first = {"examples": {name: {"value": value} for name, value in _asking(
-            examples[0], inputs)}}  # fmt: skip
+        first = {
+            "examples": {name: {"value": value} for name, value in _asking(examples[0], inputs)}
+        }
     content: dict[str, Any] = {"application/json": {"schema": schema, **first}}
     for kind in more:
         binary = {"type": "string", "format": "binary"}

@@ -46,10 +46,14 @@ class Service:
         self.gate, self.metrics = Gate(), Metrics()
         limits = settings.limits
         self.batcher = Batcher(
-            settings.batch_tokens, settings.wait, limits.queue, limits.wait, settings.join,
+            settings.batch_tokens,
+            settings.wait,
+            limits.queue,
+            limits.wait,
+            settings.join,
             prepare=self._prepare,
             noted=self._note,
-        )  # fmt: skip
+        )
         self.streams = Streams(limits.streams, self._prepare)
 
     def _note(self, jobs: Sequence[Job], seconds: float, together: int) -> None:
@@ -80,9 +84,15 @@ class Service:
             if align:
                 raise RequestError("keep: expected without align")
         work = Predicting(
-            served, asked.n_best, tuple(sorted(asked.decode.items())), frozenset(*wishes[:1]),
-            align, tokens=self.settings.batch_tokens, keep=keep, **more,
-        )  # fmt: skip
+            served,
+            asked.n_best,
+            tuple(sorted(asked.decode.items())),
+            frozenset(*wishes[:1]),
+            align,
+            tokens=self.settings.batch_tokens,
+            keep=keep,
+            **more,
+        )
         return self._jobs(served, work, texts, wishes)
 
     def scoring(self, served: Served, pairs: Sequence[shapes.PairBody], **more: Any) -> list[Job]:
@@ -143,9 +153,13 @@ class Service:
         return [{**own, "prefix": one} for one in each]
 
     def _jobs(
-        self, served: Served, work: TextWork, texts: Sequence[str], own: Sequence[Any],
+        self,
+        served: Served,
+        work: TextWork,
+        texts: Sequence[str],
+        own: Sequence[Any],
         key: str = "inputs",
-    ) -> list[Job]:  # fmt: skip
+    ) -> list[Job]:
         limits = self.settings.limits
         if not texts:
             raise Refusal(422, f"{key}: expected one or more, got none")
@@ -167,10 +181,15 @@ class Service:
             )
         deadline = time.monotonic() + limits.seconds
         return [
-            Job(text, max(size, served.size(one)) if isinstance(one, str) else size, work, deadline,
-                one)
+            Job(
+                text,
+                max(size, served.size(one)) if isinstance(one, str) else size,
+                work,
+                deadline,
+                one,
+            )
             for text, size, one in zip(texts, sizes, own, strict=True)
-        ]  # fmt: skip
+        ]
 
     # -- answers
 

@@ -79,9 +79,11 @@ class Server(uvicorn.Server):
 
 
 def serve(
-    settings: Settings, sockets: list[socket.socket], models: Models | None = None,
+    settings: Settings,
+    sockets: list[socket.socket],
+    models: Models | None = None,
     level: int = logging.INFO,
-) -> None:  # fmt: skip
+) -> None:
     """Serve until a signal comes."""
     start_logging(level)
     app = build(settings, models)
@@ -89,10 +91,17 @@ def serve(
     if settings.proxy:
         options = {"forwarded_allow_ips": ",".join(settings.proxy)}
     config = uvicorn.Config(
-        app, log_config=None, access_log=False, server_header=False, timeout_keep_alive=30,
-        proxy_headers=bool(settings.proxy), backlog=AT_ONCE, lifespan="on",
-        timeout_graceful_shutdown=max(1, round(settings.limits.seconds)), **options,
-    )  # fmt: skip
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=30,
+        proxy_headers=bool(settings.proxy),
+        backlog=AT_ONCE,
+        lifespan="on",
+        timeout_graceful_shutdown=max(1, round(settings.limits.seconds)),
+        **options,
+    )
     server = Server(config, settings, app.state.service.gate)
     server.run(sockets=sockets)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -57,9 +57,11 @@ def _written(settings: Settings, folder: Path) -> str:
     """The settings in a file, without keys, for the server that forks."""
     path = folder / "preload.json"
     told = {
-        "models": settings.models, "changes": settings.changes, "threads": settings.threads,
+        "models": settings.models,
+        "changes": settings.changes,
+        "threads": settings.threads,
         "shared": str(settings.shared),
-    }  # fmt: skip
+    }
     path.write_text(json.dumps(told), "utf-8")
     return str(path)
 
@@ -86,8 +88,11 @@ class _Supervisor:
         self, settings: Settings, listening: socket.socket, context: Any, level: int
     ) -> None:
         self.settings, self.listening, self.context, self.level = (
-            settings, listening, context, level,
-        )  # fmt: skip
+            settings,
+            listening,
+            context,
+            level,
+        )
         self.stopping = threading.Event()
         self.ready = context.Event()
 

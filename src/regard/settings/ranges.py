@@ -57,24 +57,38 @@ TOKENS = Range(0, 100_000)
 RANGES: Mapping[str, Mapping[str, Range]] = {
     "model": {
         **dict.fromkeys(
-            ("in_features", "num_answers", "num_auxiliary", "num_classes", "num_names",
-             "num_pointers", "num_relations", "num_tags", "source_dim", "source_vocab_size",
-             "target_vocab_size", "vocab_size"),
+            """
+            in_features num_answers num_auxiliary num_classes num_names num_pointers num_relations
+            num_tags source_dim source_vocab_size target_vocab_size vocab_size
+            """.split(),
             Range(1, 100_000_000),
         ),
         **dict.fromkeys(
-            ("align", "dim", "embed", "ffn_dim", "head_dim", "hidden", "maxout",
-             "pruned", "rank", "value_head_dim", "filters", "dim_filters", "width", "widths",
-             "character", "character_hidden", "characters", "context", "feature", "mark", "more",
-             "slices", "source_embed", "state"), WIDTH,
+            """
+            align dim embed ffn_dim head_dim hidden maxout pruned rank value_head_dim filters
+            dim_filters width widths character character_hidden characters context feature mark
+            more slices source_embed state
+            """.split(),
+            WIDTH,
         ),
         **dict.fromkeys(("blocks", "decoder_layers", "hops", "layers", "sets"), LAYERS),
         **dict.fromkeys(("heads", "output_heads"), HEADS),
         **dict.fromkeys(("experts", "k"), WIDTH),
         **dict.fromkeys(
-            ("attention_dropout", "activation_dropout", "dropout", "embed_dropout", "noise",
-             "lstm_dropout", "output_dropout", "score_dropout", "word_dropout", "concept_dropout",
-             "cue_dropout"), SHARE,
+            (
+                "attention_dropout",
+                "activation_dropout",
+                "dropout",
+                "embed_dropout",
+                "noise",
+                "lstm_dropout",
+                "output_dropout",
+                "score_dropout",
+                "word_dropout",
+                "concept_dropout",
+                "cue_dropout",
+            ),
+            SHARE,
         ),
         **dict.fromkeys(("length", "longest", "max_length", "memory"), LENGTH),
         **dict.fromkeys(("clip", "window"), LENGTH),
@@ -90,13 +104,35 @@ RANGES: Mapping[str, Mapping[str, Range]] = {
         "expected": Range(0, 1),
         "sigma": POSITIVE,
         **dict.fromkeys(
-            ("distances", "extra", "feature_columns", "first", "linear", "num_cues",
-             "num_features", "reach", "regions", "keep", "motion"),
+            (
+                "distances",
+                "extra",
+                "feature_columns",
+                "first",
+                "linear",
+                "num_cues",
+                "num_features",
+                "reach",
+                "regions",
+                "keep",
+                "motion",
+            ),
             Range(0, 1_000_000),
         ),
         **dict.fromkeys(
-            ("balance", "coverage", "ctc", "doubly", "entropy", "max_norm", "penalty",
-             "reinforce", "slope", "diversity", "margin"),
+            (
+                "balance",
+                "coverage",
+                "ctc",
+                "doubly",
+                "entropy",
+                "max_norm",
+                "penalty",
+                "reinforce",
+                "slope",
+                "diversity",
+                "margin",
+            ),
             FACTOR,
         ),
         "alpha": FACTOR,
@@ -149,11 +185,7 @@ RANGES: Mapping[str, Mapping[str, Range]] = {
         "weight": Range(0, 1),
     },
     "task.pointing": {"others": FACTOR, "weight": FACTOR},
-    "task.self_critical": {
-        "after": COUNT,
-        "max_length": Range(1, 100_000),
-        "weight": Range(0, 1),
-    },
+    "task.self_critical": {"after": COUNT, "max_length": Range(1, 100_000), "weight": Range(0, 1)},
     "decode": {
         "beam_size": Range(1, 1000),
         "n_best": Range(1, 100_000),
@@ -190,7 +222,7 @@ RANGES: Mapping[str, Mapping[str, Range]] = {
     "data.vectors": {"most": COUNT},
     "data.stream": {"buffer": SOME, "lanes": Range(1, 10_000)},
     "data.tokenizer": {"min_count": SOME, "vocab_size": Range(5, 100_000_000)},
-}  # fmt: skip
+}
 """Section -> setting -> what its numbers may be, those in a list or under keys too."""
 
 

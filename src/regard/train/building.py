@@ -99,10 +99,16 @@ def validation_of(recipe: Recipe, built: Built) -> Validation | None:
             at, near = recipe.where("train.validate.metric"), nearest(metric, known)
             raise RequestError(f"{at}: train.validate.metric: there is no {metric!r} here: {near}")
     return Validation(
-        tasks.load(recipe.task["name"])(**plain), built.data.dev, decode.build({"name": "greedy"}),
-        built.data.fields, limit=s.examples, metric=metrics[0], lower=set(task.lower_is_better),
-        tokens=s.tokens, also=metrics[1:],
-    )  # fmt: skip
+        tasks.load(recipe.task["name"])(**plain),
+        built.data.dev,
+        decode.build({"name": "greedy"}),
+        built.data.fields,
+        limit=s.examples,
+        metric=metrics[0],
+        lower=set(task.lower_is_better),
+        tokens=s.tokens,
+        also=metrics[1:],
+    )
 
 
 def watching_of(recipe: Recipe, built: Built, folder: Path) -> Watching | None:
@@ -110,10 +116,14 @@ def watching_of(recipe: Recipe, built: Built, folder: Path) -> Watching | None:
     if not built.settings.watch.every:
         return None
     return Watching(
-        built.settings.watch, tasks.load(recipe.task["name"])(**arguments_of(recipe.task)),
-        built.data, {"model": recipe.model, "decode": recipe.decode}, folder,
-        where=f"{recipe.where('train.watch')}: train.watch", say=_talk.info,
-    )  # fmt: skip
+        built.settings.watch,
+        tasks.load(recipe.task["name"])(**arguments_of(recipe.task)),
+        built.data,
+        {"model": recipe.model, "decode": recipe.decode},
+        folder,
+        where=f"{recipe.where('train.watch')}: train.watch",
+        say=_talk.info,
+    )
 
 
 def _fields(task: Any, folder: Path) -> dict[str, Field] | None:

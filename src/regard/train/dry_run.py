@@ -117,7 +117,10 @@ def _judged(recipe: Recipe, built: Built, device: torch.device) -> list[str]:
         return []
     built.model.eval()
     found = built.task.predict(
-        built.model, last, decode.build(recipe.decode), built.data.fields,
+        built.model,
+        last,
+        decode.build(recipe.decode),
+        built.data.fields,
         tokens=built.settings.validate.tokens,
-    )  # fmt: skip
+    )
     return list(built.task.score(found, last))

@@ -139,11 +139,24 @@ def micros_of(
                 f"train.batch.tokens ({-(-step // more)} gives {more}, and another curve)"
             )
         return LaneStream(
-            train, tokens=tokens, seed=seed, accumulate=accumulate, rank=rank, world=world,
-            start=start, numbered=whole is not None,
+            train,
+            tokens=tokens,
+            seed=seed,
+            accumulate=accumulate,
+            rank=rank,
+            world=world,
+            start=start,
+            numbered=whole is not None,
             together=_alone if world == 1 else distributed.aside(),
-        )  # fmt: skip
+        )
     return Stream(
-        train, plan, tokens=tokens, seed=seed, accumulate=accumulate, rank=rank, world=world,
-        start=start, whole=whole,
-    )  # fmt: skip
+        train,
+        plan,
+        tokens=tokens,
+        seed=seed,
+        accumulate=accumulate,
+        rank=rank,
+        world=world,
+        start=start,
+        whole=whole,
+    )

@@ -44,9 +44,12 @@ def finish(recipe: Recipe, folder: Path, built: "Built", work: Work) -> dict[str
     built.model.eval()
     section = dict(recipe.task)
     if found := built.task.settled(
-        built.model, built.data.dev, decode.build(recipe.decode), built.data.fields,
+        built.model,
+        built.data.dev,
+        decode.build(recipe.decode),
+        built.data.fields,
         built.settings.validate.tokens,
-    ):  # fmt: skip
+    ):
         section |= found
         told = {key: value for key, value in section.items() if key != "name"}
         built = built._replace(task=tasks.load(section["name"])(**told))
@@ -71,10 +74,15 @@ def finish(recipe: Recipe, folder: Path, built: "Built", work: Work) -> dict[str
         "machine": platform.machine(),
     }
     writing.save_pretrained(
-        folder, built.model, task=built.task.noted(section),
-        fields=built.data.fields, recipe=recipe, metrics=_finite(metrics), noted=built.data.noted,
+        folder,
+        built.model,
+        task=built.task.noted(section),
+        fields=built.data.fields,
+        recipe=recipe,
+        metrics=_finite(metrics),
+        noted=built.data.noted,
         dtype=built.settings.dtype,
-    )  # fmt: skip
+    )
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)
     scores = "  ".join(f"{key} {value:.2f}" for key, value in metrics["metrics"].items())
     _talk.info("%s: %s (weights: %s)", folder, scores or "no test data", name)
@@ -133,9 +141,12 @@ def evaluate(recipe: Recipe, built: "Built", work: Work, test: Any) -> dict[str,
     started = time.monotonic()
     work.model.eval()
     found = built.task.predict(
-        work.model, test, decode.build(recipe.decode), built.data.fields,
+        work.model,
+        test,
+        decode.build(recipe.decode),
+        built.data.fields,
         tokens=built.settings.validate.tokens,
-    )  # fmt: skip
+    )
     scores = built.task.score(found, test)
     seconds = time.monotonic() - started
     measured = {
@@ -156,9 +167,12 @@ def _low_precisions(recipe: Recipe, built: "Built", work: Work, test: Any) -> di
     found = {}
     for precision in choosing.PRECISIONS[1:]:
         outputs = built.task.predict(
-            work.model, test, decode.build({**recipe.decode, "precision": precision}),
-            built.data.fields, tokens=built.settings.validate.tokens,
-        )  # fmt: skip
+            work.model,
+            test,
+            decode.build({**recipe.decode, "precision": precision}),
+            built.data.fields,
+            tokens=built.settings.validate.tokens,
+        )
         scores = built.task.score(outputs, test)
         found[precision] = {name: float(score.value) for name, score in scores.items()}
     return found

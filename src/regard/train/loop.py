@@ -299,9 +299,13 @@ class Work:
                     self.folder / "checkpoints" / "best.safetensors", weights_of(self.model)
                 )
         self.log.write(
-            step=p.step, dev=result, best=p.best, seconds=round(time.monotonic() - started, 2),
-            wall=round(p.wall, 2), cpu=round(p.cpu, 2),
-        )  # fmt: skip
+            step=p.step,
+            dev=result,
+            best=p.best,
+            seconds=round(time.monotonic() - started, 2),
+            wall=round(p.wall, 2),
+            cpu=round(p.cpu, 2),
+        )
         every, log = self.settings.validate.every, self.settings.log
         if p.done or every * 10 >= log or _due(p.step, log):
             said = "  ".join(f"{name} {number:.3f}" for name, number in result.items())

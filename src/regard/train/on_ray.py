@@ -41,9 +41,11 @@ def fit_cells(cells: Sequence[Cell]) -> None:
         running = {}
         for cell in cells:
             task = ray.remote(
-                num_cpus=cell.threads, max_retries=1, scheduling_strategy="SPREAD",
+                num_cpus=cell.threads,
+                max_retries=1,
+                scheduling_strategy="SPREAD",
                 runtime_env={"env_vars": environment(cell.threads)},
-            )(_fit)  # fmt: skip
+            )(_fit)
             running[task.remote(cell, os.getcwd())] = cell
         left = list(running)
         while left:

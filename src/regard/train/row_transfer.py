@@ -102,10 +102,11 @@ def beginning(
             )
     made = copy(task)
     grown = {
-        name: own if chosen[name] == "replace"
+        name: own
+        if chosen[name] == "replace"
         else own.onto(old[name], extends=chosen[name] == "extend")
         for name, own in declared.items()
-    }  # fmt: skip
+    }
     made.fields = lambda: dict(grown)
     return made
 
@@ -177,9 +178,13 @@ def rows_of(
 
 @torch.no_grad()
 def taken_over(
-    model: nn.Module, start: Any, sizes: Mapping[str, int], settings: Mapping[str, Any],
-    found: Mapping[str, Change], where: str,
-) -> None:  # fmt: skip
+    model: nn.Module,
+    start: Any,
+    sizes: Mapping[str, int],
+    settings: Mapping[str, Any],
+    found: Mapping[str, Change],
+    where: str,
+) -> None:
     """Give a model the weights of another one, row by row where rows have names.
 
     Args:

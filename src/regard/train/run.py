@@ -96,10 +96,16 @@ def _fit(recipe: Recipe, folder: Path, progress: bool) -> dict[str, Any]:
         _note(recipe, folder, built.data.fields)
     optimizer = optimizers.build(settings.optimizer, built.model.parameters())
     work = Work(
-        folder, built.model, built.task, optimizer, schedules.build(settings.schedule),
-        built.settings, validation_of(recipe, built),
-        watching=watching_of(recipe, built, folder), bar=progress,
-    )  # fmt: skip
+        folder,
+        built.model,
+        built.task,
+        optimizer,
+        schedules.build(settings.schedule),
+        built.settings,
+        validation_of(recipe, built),
+        watching=watching_of(recipe, built, folder),
+        bar=progress,
+    )
     try:
         _introduce(recipe, built, work)
         if not work.progress.done:

@@ -79,8 +79,10 @@ def fit_seeds(
     recipe = load(name, overrides, tiny=tiny)
     root = folder or default_folder(recipe)
     jobs = min(jobs or at_once(recipe), len(seeds))
-    work = [(name, (*overrides, f"train.seed={seed}"), root / f"seed-{seed}", tiny, fresh, force)
-            for seed in seeds]  # fmt: skip
+    work = [
+        (name, (*overrides, f"train.seed={seed}"), root / f"seed-{seed}", tiny, fresh, force)
+        for seed in seeds
+    ]
     each: dict[int, Mapping[str, float]] = {}
     if jobs == 1:
         for seed, one in zip(seeds, work, strict=True):

@@ -64,9 +64,14 @@ class Validation:
         model.eval()
         with torch.no_grad(), precision():
             total, count, scores = self.task.judge(
-                model, self.dev, self.sample, self.decoder, self.fields, tokens=self.tokens,
+                model,
+                self.dev,
+                self.sample,
+                self.decoder,
+                self.fields,
+                tokens=self.tokens,
                 device=device,
-            )  # fmt: skip
+            )
         model.train(training)
         loss = total / max(count, 1)
         return {"loss": loss, "perplexity": math.exp(min(loss, 100.0)), **scores}

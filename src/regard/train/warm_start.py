@@ -64,9 +64,12 @@ class Beginning:
         return task.data(config, None)
 
     def fill(
-        self, model: nn.Module, sizes: Mapping[str, int], settings: Mapping[str, Any],
+        self,
+        model: nn.Module,
+        sizes: Mapping[str, int],
+        settings: Mapping[str, Any],
         fields: Mapping[str, Field],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Give the new model its weights, and say what became of the vocabularies.
 
         Args:

@@ -92,9 +92,13 @@ class Watching:
         except RequestError as error:
             raise RequestError(f"{self.where}: {error}") from None
         self._inspector = Inspector(
-            inputs, every=self.settings.every, look=self._look, to=self.folder / FILE, most=MOST,
+            inputs,
+            every=self.settings.every,
+            look=self._look,
+            to=self.folder / FILE,
+            most=MOST,
             names=[f"{i}: {_short(text)}" for i, (text, _) in enumerate(inputs, 1)],
-        )  # fmt: skip
+        )
         if step and (self.folder / FILE).is_file():
             try:
                 same = self._inspector.go_on(read(self.folder / FILE), step)

@@ -22,9 +22,10 @@ SIZES = {
 }
 """What matrices of other measures than weights show; a page has their signs and scales too."""
 OWN = {
-    "encoder": "encoder self-attention", "decoder": "decoder self-attention",
+    "encoder": "encoder self-attention",
+    "decoder": "decoder self-attention",
     "self": "self-attention",
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -91,9 +92,15 @@ def shown(
         columns = [columns[i] for i in panel.columns]
         weights = [w[:, list(panel.columns)] for w in weights]
     return Shown(
-        rows, columns, weights, [_name(one, head) for head in wanted], view.axes[one.rows],
-        view.axes[one.columns], one.extra, one.rows == one.columns,
-    )  # fmt: skip
+        rows,
+        columns,
+        weights,
+        [_name(one, head) for head in wanted],
+        view.axes[one.rows],
+        view.axes[one.columns],
+        one.extra,
+        one.rows == one.columns,
+    )
 
 
 def hops_of(view: View, run: Run, panel: MapPanel, *, words: bool = True) -> Shown:
@@ -102,8 +109,11 @@ def hops_of(view: View, run: Run, panel: MapPanel, *, words: bool = True) -> Sho
     Its one matrix is turned: `rows` are the facts, `columns` the hops.
     """
     first = view.maps[panel.map]
-    same = [m for m in run.maps if (view.maps[m].rows, view.maps[m].columns)
-            == (first.rows, first.columns)] or [panel.map]  # fmt: skip
+    same = [
+        m
+        for m in run.maps
+        if (view.maps[m].rows, view.maps[m].columns) == (first.rows, first.columns)
+    ] or [panel.map]
     place = (panel.row or 1) - 1
     found = shown(view, panel, words=words)
     each = []
@@ -114,9 +124,7 @@ def hops_of(view: View, run: Run, panel: MapPanel, *, words: bool = True) -> Sho
         f"hop {view.maps[m].scope['hop'] + 1}" if "hop" in view.maps[m].scope else view.maps[m].name
         for m in same
     ]
-    return Shown(
-        found.columns, names, [np.stack(each, 1)], [""], found.axis, found.row_axis
-    )  # fmt: skip
+    return Shown(found.columns, names, [np.stack(each, 1)], [""], found.axis, found.row_axis)
 
 
 def neighbors_of(view: View, panel: MapPanel) -> tuple[str, list[tuple[str, list[float]]]]:

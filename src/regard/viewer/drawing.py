@@ -51,12 +51,17 @@ if TYPE_CHECKING:
 __all__ = ["SHOWS", "draw", "figure"]
 
 SHOWS: Mapping[str, tuple[Any, float]] = {
-    "lines": (lines.lines, COLUMN), "arcs": (lines.arcs, COLUMN), "text": (text.text, COLUMN),
-    "curves": (curves.curves, COLUMN), "pointer": (pointer.pointer, COLUMN),
-    "features": (features.features, COLUMN), "image": (image.image, PAGE),
-    "sound": (sound.sound, COLUMN), "graph": (graph.graph, COLUMN),
+    "lines": (lines.lines, COLUMN),
+    "arcs": (lines.arcs, COLUMN),
+    "text": (text.text, COLUMN),
+    "curves": (curves.curves, COLUMN),
+    "pointer": (pointer.pointer, COLUMN),
+    "features": (features.features, COLUMN),
+    "image": (image.image, PAGE),
+    "sound": (sound.sound, COLUMN),
+    "graph": (graph.graph, COLUMN),
     "compare": (compare.compare, PAGE),
-}  # fmt: skip
+}
 """What draws each view, and its width where none is given."""
 
 MATRICES = ("matrix", "heads", "hops")
@@ -110,9 +115,16 @@ def figure(
         panel = replace(panel, other=(_map(view, run_2, attention_2), head_2))
     mark = row if show == "matrix" else None
     return draw(
-        view, view.runs[run], [panel], path, words=words, width=width, values=values,
-        title=title or "", mark=mark,
-    )  # fmt: skip
+        view,
+        view.runs[run],
+        [panel],
+        path,
+        words=words,
+        width=width,
+        values=values,
+        title=title or "",
+        mark=mark,
+    )
 
 
 def draw(
@@ -164,9 +176,9 @@ def draw(
         elif said is None:
             said = title_of(view, run, first, heads=False)
         with _quiet(), _matplotlib().rc_context(style()):
-            return _saved(_map_figure(
-                view, run, maps, said, _inches(width), words=words, values=values
-            ), path)  # fmt: skip
+            return _saved(
+                _map_figure(view, run, maps, said, _inches(width), words=words, values=values), path
+            )
     said = title if title is not None else " · ".join(t for t in (run.title, first.title) if t)
     inches = _inches(width) or COLUMN
     with _quiet(), _matplotlib().rc_context(style()):
@@ -194,9 +206,15 @@ def _saved(made: "Figure", path: str | Path | None) -> "Figure":
 
 
 def _map_figure(
-    view: View, run: Run, panels: Sequence[MapPanel], title: str, width: float | None, *,
-    words: bool, values: bool,
-) -> "Figure":  # fmt: skip
+    view: View,
+    run: Run,
+    panels: Sequence[MapPanel],
+    title: str,
+    width: float | None,
+    *,
+    words: bool,
+    values: bool,
+) -> "Figure":
     panel = panels[0]
     if panel.kind == "neighbors":
         named = [(names_of(view, p, layer=True), p) for p in panels]
@@ -260,9 +278,13 @@ def _matrices(
     if len(pictures) == 1:
         said = title_of(view, run, first) if title is None else title
         return draw_alignment(
-            pictures[0][2], path, title=said, width=width, values=values or first.kind == "hops",
+            pictures[0][2],
+            path,
+            title=said,
+            width=width,
+            values=values or first.kind == "hops",
             mark=None if mark is None else mark - 1,
-        )  # fmt: skip
+        )
     layers = {panel.map for panel, _ in matrices}
     if title is None:
         title = run.title or title_of(view, run, first, heads=False, layer=len(layers) == 1)

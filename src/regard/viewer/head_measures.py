@@ -62,9 +62,13 @@ def measures(
 
 
 def _sums(
-    weights: Floats, start: int, rows: int, delimiters: list[int], links: dict[int, list[int]],
+    weights: Floats,
+    start: int,
+    rows: int,
+    delimiters: list[int],
+    links: dict[int, list[int]],
     own: bool,
-) -> dict[str, NDArray[Any]]:  # fmt: skip
+) -> dict[str, NDArray[Any]]:
     """Of a block of rows, (H,) each; "some" counts rows."""
     count, columns = weights.shape[1:]
     size = np.abs(weights)

@@ -72,9 +72,10 @@ def with_visible_labels(one: One) -> One:
 
 
 _OTHERS = {
-    Run: ("result", "maps", "folder"), Map: ("load", "tile", "extra", "links"),
+    Run: ("result", "maps", "folder"),
+    Map: ("load", "tile", "extra", "links"),
     Axis: ("image", "audio", "groups", "edges", "sections", "special"),
-}  # fmt: skip
+}
 """Fields without texts to draw."""
 
 

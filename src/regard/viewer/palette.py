@@ -10,9 +10,7 @@ STOPS = ("#ffffff", "#bdd5ef", "#7eacde", "#4381c7", "#1a57a1", "#0a2f61")
 LESS = ("#ffffff", "#fbd3a8", "#f4a35c", "#dd7420", "#a84c08", "#6b2c02")
 """Below zero in differences: one other hue, told apart from blue by every kind of eye."""
 
-HEADS = (
-    "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8a7a00", "#6a51a3",
-)  # fmt: skip
+HEADS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8a7a00", "#6a51a3")
 """Okabe and Ito's colours, for heads; they come again after eight."""
 
 INK, GRID, MARK = "#1a1a1a", "#e3e3e3", "#c2410c"

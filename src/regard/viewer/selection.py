@@ -84,9 +84,15 @@ def values_of(
     if run.result and not weights:
         return dict(run.result)
     made: dict[str, Any] = {
-        "input": run.input, "output": run.output, "score": run.score, "hypothesis": run.number,
-        "of": run.of, "rows": [], "columns": [], "pictures": [],
-    }  # fmt: skip
+        "input": run.input,
+        "output": run.output,
+        "score": run.score,
+        "hypothesis": run.number,
+        "of": run.of,
+        "rows": [],
+        "columns": [],
+        "pictures": [],
+    }
     for panel in panels:
         if not isinstance(panel, MapPanel):
             continue
@@ -99,11 +105,15 @@ def values_of(
         for number, values in zip(heads, found.weights, strict=True):
             own = relative(one, values)
             own = own if panel.row is None else own[panel.row - 1 : panel.row]
-            made["pictures"].append({
-                "attention": one.name, "layer": one.layer, "show": panel.kind,
-                "head": MEAN if number is None else number,
-                "weights": [[round(float(w), 5) for w in line] for line in own],
-            })  # fmt: skip
+            made["pictures"].append(
+                {
+                    "attention": one.name,
+                    "layer": one.layer,
+                    "show": panel.kind,
+                    "head": MEAN if number is None else number,
+                    "weights": [[round(float(w), 5) for w in line] for line in own],
+                }
+            )
     return made | run.result
 
 

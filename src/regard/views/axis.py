@@ -125,5 +125,11 @@ def picture_axis(pixels: np.ndarray, grid: Sequence[int]) -> Axis:
     """The regions of a picture (H, W, C) that lie in a grid, row by row, with the picture."""
     high, wide = (int(side) for side in grid)
     names = [f"{x + 1}, {y + 1}" for y in range(high) for x in range(wide)]
-    return Axis(names, "image", groups=[[i] for i in range(len(names))], texts=names,
-                grid=(high, wide), image=png(pixels))  # fmt: skip
+    return Axis(
+        names,
+        "image",
+        groups=[[i] for i in range(len(names))],
+        texts=names,
+        grid=(high, wide),
+        image=png(pixels),
+    )

@@ -41,9 +41,12 @@ OF_VALUES: Mapping[str, str] = {
     "shaded": "words shaded by a number each",
 }
 KINDS: Mapping[str, str] = {
-    **OF_MAPS, **OF_VALUES, "table": "rows of text", "tree": "labels with others below them",
+    **OF_MAPS,
+    **OF_VALUES,
+    "table": "rows of text",
+    "tree": "labels with others below them",
     "spans": "a text with named stretches below it, and arcs from the word they belong to",
-}  # fmt: skip
+}
 """Every kind of panel, and what it shows."""
 
 

@@ -140,8 +140,9 @@ class View:
     def __post_init__(self) -> None:
         for one in self.maps:
             for axis, side, size in (
-                ("rows", one.rows, one.shape[1]), ("columns", one.columns, one.shape[2])
-            ):  # fmt: skip
+                ("rows", one.rows, one.shape[1]),
+                ("columns", one.columns, one.shape[2]),
+            ):
                 if not 0 <= side < len(self.axes) or len(self.axes[side]) != size:
                     raise RequestError(
                         f"{one.name}: its {size} {axis} have no labels of that number"
@@ -178,9 +179,8 @@ class View:
         maps = [replace(o, rows=o.rows + s, columns=o.columns + s) for o in other.maps]
         runs = [_moved(r, {i: i + m for i in r.maps}) for r in other.runs]
         return replace(
-            self, axes=[*self.axes, *other.axes], maps=[*self.maps, *maps],
-            runs=[*self.runs, *runs],
-        )  # fmt: skip
+            self, axes=[*self.axes, *other.axes], maps=[*self.maps, *maps], runs=[*self.runs, *runs]
+        )
 
     def __repr__(self) -> str:
         heads = sum(one.shape[0] for one in self.maps)

@@ -183,14 +183,21 @@ class Inspector:
             def load(head: int, kept: Any = kept) -> Any:
                 return kept[head].astype(np.float32)
 
-            self._maps.append(replace(
-                one, rows=sides[one.rows], columns=sides[one.columns], load=load, tile=None
-            ))  # fmt: skip
+            self._maps.append(
+                replace(one, rows=sides[one.rows], columns=sides[one.columns], load=load, tile=None)
+            )
         maps = list(range(first, len(self._maps)))
-        self._runs.append(Run(
-            maps, label=f"step {step:,}", input=self._names[place], output=given.output,
-            model=given.model, score=given.score, step=step,
-        ))  # fmt: skip
+        self._runs.append(
+            Run(
+                maps,
+                label=f"step {step:,}",
+                input=self._names[place],
+                output=given.output,
+                model=given.model,
+                score=given.score,
+                step=step,
+            )
+        )
 
     def _thin(self) -> None:
         """Let steps go until the rest fits."""

@@ -211,5 +211,6 @@ class _Edited(_Changed):
 
 
 _FOREIGN: dict[Any, Callable[[], _Changed]] = {
-    uniform: lambda: _Even(_Given()), permuted: lambda: _Permuted(_Given()),
-}  # fmt: skip
+    uniform: lambda: _Even(_Given()),
+    permuted: lambda: _Permuted(_Given()),
+}

@@ -54,9 +54,13 @@ class _Gradient(Attached, Watched):
             raise RequestError("backward: nothing was seen inside the block")
         total = score.reshape(())
         gradients(self.asked, total)
-        slopes = torch.autograd.grad(
-            total, [w for _, _, w in self._own], allow_unused=True, retain_graph=True
-        ) if self._own else ()  # fmt: skip
+        slopes = (
+            torch.autograd.grad(
+                total, [w for _, _, w in self._own], allow_unused=True, retain_graph=True
+            )
+            if self._own
+            else ()
+        )
         for (name, step, weights), slope in zip(self._own, slopes, strict=True):
             moved = torch.zeros_like(weights) if slope is None else weights * slope
             self[name].kept[step] = moved.detach()

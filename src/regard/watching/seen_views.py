@@ -150,16 +150,20 @@ def of_seen(
             _, r, c = weights.shape
             given = second if second is not None else first if r == c else None
             tiled = isinstance(weights, _TiledWeights)
-            maps.append(Map(
-                name, sides.of(first if first is not None or r != c else given, r, written),
-                sides.of(given, c, written and record.role != "cross"), weights.shape,
-                weights.load if tiled else weights.__getitem__,
-                kind="features" if record.features else record.role or name or "attention",
-                what=getattr(seen, "what", "weights"),
-                layer=turn if len(parts) > 1 else layers[record.role] if record.role else 0,
-                scope=scope,
-                tile=weights.tile if tiled else None,
-            ))  # fmt: skip
+            maps.append(
+                Map(
+                    name,
+                    sides.of(first if first is not None or r != c else given, r, written),
+                    sides.of(given, c, written and record.role != "cross"),
+                    weights.shape,
+                    weights.load if tiled else weights.__getitem__,
+                    kind="features" if record.features else record.role or name or "attention",
+                    what=getattr(seen, "what", "weights"),
+                    layer=turn if len(parts) > 1 else layers[record.role] if record.role else 0,
+                    scope=scope,
+                    tile=weights.tile if tiled else None,
+                )
+            )
     if not maps:
         if refused is not None:
             raise refused
@@ -231,16 +235,25 @@ def _edge_maps(
         one = weights[row] if "example" in shape else weights
         one = (one if record.heads else one[None]).float().cpu()
         own = EdgeWeights(
-            edges.targets.cpu(), edges.sources.cpu(), one.numpy(), nodes=edges.queries,
+            edges.targets.cpu(),
+            edges.sources.cpu(),
+            one.numpy(),
+            nodes=edges.queries,
             keys=sources or None,
-        )  # fmt: skip
+        )
         places = sides.nodes(own, rows, columns)
         counts = len(sides.axes[places[0]]), len(sides.axes[places[1]])
         several = len(record.kept) > 1
-        made.append(edge_map(
-            record.name or "edges", places, counts, own, layer=turn if several else layer,
-            scope={"call": turn} if several else {},
-        ))  # fmt: skip
+        made.append(
+            edge_map(
+                record.name or "edges",
+                places,
+                counts,
+                own,
+                layer=turn if several else layer,
+                scope={"call": turn} if several else {},
+            )
+        )
     return made
 
 

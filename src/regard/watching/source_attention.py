@@ -47,8 +47,9 @@ def chosen(model: nn.Module, attention: str | None = None) -> list[str]:
     """
     there = of_source(model)
     if not there:
-        raise RequestError("this model looks at no source while it writes: nothing says what its "
-                           "words come from")  # fmt: skip
+        raise RequestError(
+            "this model looks at no source while it writes: nothing says what its words come from"
+        )
     found = [name for name in there if attention is None or fnmatch(name, attention)]
     if not found:
         raise RequestError(

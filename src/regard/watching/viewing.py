@@ -86,10 +86,20 @@ def view(
     for (k, n), array in layers.items():
         r, c = sides.of(k, array.shape[1], array.shape[2])
         name = f"{k}.{n}" if len(layers) > 1 else k
-        maps.append(Map.of(
-            name, r, c, array, kind=k, layer=n, what=what, heads=list(heads), links=list(links),
-            extra={key: [float(v) for v in values] for key, values in (extra or {}).items()},
-        ))  # fmt: skip
+        maps.append(
+            Map.of(
+                name,
+                r,
+                c,
+                array,
+                kind=k,
+                layer=n,
+                what=what,
+                heads=list(heads),
+                links=list(links),
+                extra={key: [float(v) for v in values] for key, values in (extra or {}).items()},
+            )
+        )
     run = Run(list(range(len(maps))), input=sides.text(), output=output)
     return DrawableView(sides.made, maps, [run], title=title)
 

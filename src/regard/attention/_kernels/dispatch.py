@@ -32,9 +32,21 @@ def table() -> tuple[Kernel, ...]:
     from regard.attention._kernels.window import Windowed
 
     return (
-        Dots(), Sdpa(), Located(), Streaming(), Flex(), Windowed(), Relative(), Euclidean(),
-        Local(), EdgeWise(), Segment(), FeatureWise(), Reference(), Chunks(),
-    )  # fmt: skip
+        Dots(),
+        Sdpa(),
+        Located(),
+        Streaming(),
+        Flex(),
+        Windowed(),
+        Relative(),
+        Euclidean(),
+        Local(),
+        EdgeWise(),
+        Segment(),
+        FeatureWise(),
+        Reference(),
+        Chunks(),
+    )
 
 
 @contextmanager

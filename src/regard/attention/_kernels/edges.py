@@ -30,18 +30,48 @@ from regard.native.operators import custom_op
 __all__ = ["EdgeWise"]
 
 _FORWARD = Function(
-    "regard_edges_forward", "b", "q", "k", "h", "d", "e", "left: f32 [b q h]",
-    "right: f32 [b k h]", "value: f32 [b k h d]", "offsets: i64 [{q + 1}]", "sources: i32 [e]",
-    "slope: float", "rate: float", "seed: i64 [1]", "context: f32 [b q h d] out",
-    "stats: f32 [b q 2 h] out", "threads: threads",
-)  # fmt: skip
+    "regard_edges_forward",
+    "b",
+    "q",
+    "k",
+    "h",
+    "d",
+    "e",
+    "left: f32 [b q h]",
+    "right: f32 [b k h]",
+    "value: f32 [b k h d]",
+    "offsets: i64 [{q + 1}]",
+    "sources: i32 [e]",
+    "slope: float",
+    "rate: float",
+    "seed: i64 [1]",
+    "context: f32 [b q h d] out",
+    "stats: f32 [b q 2 h] out",
+    "threads: threads",
+)
 _BACKWARD = Function(
-    "regard_edges_backward", "b", "q", "k", "h", "d", "e", "right: f32 [b k h]",
-    "value: f32 [b k h d]", "offsets: i64 [{k + 1}]", "targets: i32 [e]", "places: i32 [e]",
-    "slope: float", "rate: float", "seed: i64 [1]", "grad: f32 [b q h d]", "pack: f32 [b q 4 h]",
-    "of_left: f32 [threads b q h] out", "of_right: f32 [b k h] out",
-    "of_value: f32 [b k h d] out", "threads: threads",
-)  # fmt: skip
+    "regard_edges_backward",
+    "b",
+    "q",
+    "k",
+    "h",
+    "d",
+    "e",
+    "right: f32 [b k h]",
+    "value: f32 [b k h d]",
+    "offsets: i64 [{k + 1}]",
+    "targets: i32 [e]",
+    "places: i32 [e]",
+    "slope: float",
+    "rate: float",
+    "seed: i64 [1]",
+    "grad: f32 [b q h d]",
+    "pack: f32 [b q 4 h]",
+    "of_left: f32 [threads b q h] out",
+    "of_right: f32 [b k h] out",
+    "of_value: f32 [b k h d] out",
+    "threads: threads",
+)
 
 
 class EdgeWise:
@@ -159,9 +189,18 @@ def _forward(
     context = value.new_empty(batch, queries, heads, dim)
     stats = value.new_empty(batch, queries, 2, heads)
     _FORWARD(
-        left, right, value, offsets, sources, slope, rate, seed, context, stats,
+        left,
+        right,
+        value,
+        offsets,
+        sources,
+        slope,
+        rate,
+        seed,
+        context,
+        stats,
         native.threads(batch * edges * heads * (dim + 16)),
-    )  # fmt: skip
+    )
     return context[..., :size].contiguous(), stats
 
 
@@ -221,9 +260,21 @@ def _backward(
     of_left = left.new_zeros(threads, batch, queries, heads)
     of_right, of_value = torch.empty_like(right), torch.empty_like(value)
     _BACKWARD(
-        right, value, back, targets, places, slope, rate, seed, grad, pack, of_left, of_right,
-        of_value, threads,
-    )  # fmt: skip
+        right,
+        value,
+        back,
+        targets,
+        places,
+        slope,
+        rate,
+        seed,
+        grad,
+        pack,
+        of_left,
+        of_right,
+        of_value,
+        threads,
+    )
     return of_left.sum(0), of_right, of_value[..., :size].contiguous()
 
 

@@ -36,18 +36,41 @@ from regard.native.operators import custom_op
 __all__ = ["FeatureWise", "feature_attention"]
 
 _CALL = Struct(
-    "features_call", "batch = b", "queries = q", "keys = k", "features = d",
-    "query: f32 [b q d] last", "key: f32 [b k d] last", "value: f32 [b k d] last",
-    "query_batch = stride query 0", "query_row = stride query 1", "key_batch = stride key 0",
-    "key_row = stride key 1", "value_batch = stride value 0", "value_row = stride value 1",
-    "start: i32? [b q] any", "stop: i32? [b q] any", "start_batch = stride start 0",
-    "start_row = stride start 1", "stop_batch = stride stop 0", "stop_row = stride stop 1",
-    "mask: bool? [b q k] any", "mask_batch = stride mask 0", "mask_row = stride mask 1",
-    "mask_key = stride mask 2", "context: f32 [b q d] out", "total: f32 [b q d] out",
-    "grad: f32? [b q d]", "grad_query: f32? [b q d] out", "grad_key: f32? [b k d] out",
-    "grad_value: f32? [b k d] out", "scale: double", "bound: double", "backward: long",
+    "features_call",
+    "batch = b",
+    "queries = q",
+    "keys = k",
+    "features = d",
+    "query: f32 [b q d] last",
+    "key: f32 [b k d] last",
+    "value: f32 [b k d] last",
+    "query_batch = stride query 0",
+    "query_row = stride query 1",
+    "key_batch = stride key 0",
+    "key_row = stride key 1",
+    "value_batch = stride value 0",
+    "value_row = stride value 1",
+    "start: i32? [b q] any",
+    "stop: i32? [b q] any",
+    "start_batch = stride start 0",
+    "start_row = stride start 1",
+    "stop_batch = stride stop 0",
+    "stop_row = stride stop 1",
+    "mask: bool? [b q k] any",
+    "mask_batch = stride mask 0",
+    "mask_row = stride mask 1",
+    "mask_key = stride mask 2",
+    "context: f32 [b q d] out",
+    "total: f32 [b q d] out",
+    "grad: f32? [b q d]",
+    "grad_query: f32? [b q d] out",
+    "grad_key: f32? [b k d] out",
+    "grad_value: f32? [b k d] out",
+    "scale: double",
+    "bound: double",
+    "backward: long",
     "failed: long",
-)  # fmt: skip
+)
 _WORK = Function("regard_features", "call: struct features_call", "threads: threads")
 BOUND = 20.0
 """The largest |score| whose exponentials are summed as they are: e^-40 keeps all its digits."""
@@ -202,9 +225,23 @@ def _forward(
     query, key, value = _rows(query), _rows(key), _rows(value)
     context, total = query.new_empty(query.shape), query.new_empty(query.shape)
     call = _CALL(
-        query, key, value, start, stop, mask, context, total, None, None, None, None, scale, bound,
-        0, 0,
-    )  # fmt: skip
+        query,
+        key,
+        value,
+        start,
+        stop,
+        mask,
+        context,
+        total,
+        None,
+        None,
+        None,
+        None,
+        scale,
+        bound,
+        0,
+        0,
+    )
     _run(call)
     return context, total
 

@@ -41,9 +41,14 @@ NARROW = 16
 EAGER = 1 << 26
 """Pairs up to which a mask's blocks are found by looking at all pairs, uncompiled."""
 SMALL = {
-    "BLOCK_M": 64, "BLOCK_N": 64, "num_stages": 2,
-    "BLOCK_M1": 32, "BLOCK_N1": 64, "BLOCK_M2": 64, "BLOCK_N2": 32,
-}  # fmt: skip
+    "BLOCK_M": 64,
+    "BLOCK_N": 64,
+    "num_stages": 2,
+    "BLOCK_M1": 32,
+    "BLOCK_N1": 64,
+    "BLOCK_M2": 64,
+    "BLOCK_N2": 32,
+}
 """Tiles with a bias: of the tiles that FlexAttention takes itself, the biases that are read ahead
 do not fit into an H100's shared memory."""
 
@@ -108,9 +113,14 @@ class Flex:
         flex = _function(query.is_cuda)
         try:
             context = flex(
-                query, key, value, score_mod=bias, block_mask=blocks,
-                scale=scale / select.temperature, kernel_options=None if bias is None else SMALL,
-            )  # fmt: skip
+                query,
+                key,
+                value,
+                score_mod=bias,
+                block_mask=blocks,
+                scale=scale / select.temperature,
+                kernel_options=None if bias is None else SMALL,
+            )
         except Exception as error:
             if forced() == self.name or not _of_compiler(error):
                 raise

@@ -31,17 +31,33 @@ __all__ = ["Local"]
 BLOCK = 1 << 21  # numbers gathered at once: 8 MiB in fp32
 FEW = 16  # windows of Additive pay where the keys are at least so many times as many
 _SHAPES = (
-    "b", "q", "k", "d", "e", "reach: long", "scale: float", "sigma: float", "query: f32 [b q d]",
-    "key: f32 [b k d]", "value: f32 [b k e]", "center: f32 [b q]", "kept: bool? [b k]",
-)  # fmt: skip
+    "b",
+    "q",
+    "k",
+    "d",
+    "e",
+    "reach: long",
+    "scale: float",
+    "sigma: float",
+    "query: f32 [b q d]",
+    "key: f32 [b k d]",
+    "value: f32 [b k e]",
+    "center: f32 [b q]",
+    "kept: bool? [b k]",
+)
 _FORWARD = Function(
     "regard_local_forward", *_SHAPES, "context: f32 [b q e] out", "threads: threads"
 )
 _BACKWARD = Function(
-    "regard_local_backward", *_SHAPES, "grad: f32 [b q e]", "of_query: f32 [b q d] out",
-    "of_key: f32 [b k d] out", "of_value: f32 [b k e] out", "of_center: f32 [b q] out",
+    "regard_local_backward",
+    *_SHAPES,
+    "grad: f32 [b q e]",
+    "of_query: f32 [b q d] out",
+    "of_key: f32 [b k d] out",
+    "of_value: f32 [b k e] out",
+    "of_center: f32 [b q] out",
     "threads: threads",
-)  # fmt: skip
+)
 
 
 class Local:
@@ -302,9 +318,15 @@ def _gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
 
 
 def _once_more(
-    query: Tensor, key: Tensor, value: Tensor, center: Tensor, kept: Tensor | None,
-    reach: int, scale: float, sigma: float,
-) -> Tensor:  # fmt: skip
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    center: Tensor,
+    kept: Tensor | None,
+    reach: int,
+    scale: float,
+    sigma: float,
+) -> Tensor:
     """The same in PyTorch's own operators, for second derivatives."""
     return _block(query, center, _Plan(key, value, kept, None, reach, scale, sigma, 0.0))
 

@@ -69,9 +69,7 @@ class Located:
 
     def run(self, call: Call) -> Attended:
         """Project the query, and call C."""
-        score, carry, select = (
-            cast(Additive, call.score), call.carry, cast(Softmax, call.select)
-        )  # fmt: skip
+        score, carry, select = (cast(Additive, call.score), call.carry, cast(Softmax, call.select))
         query, key, value = call.tensors
         assert carry is not None
         assert score.features is not None
@@ -88,9 +86,14 @@ class Located:
                 mask = call.mask.dense(*sizes, at=call.at, device=query.device)
                 mask = mask.expand(len(query), *sizes)
         rest = (
-            score.v, _filters(score), score.features.weight, state.value, mask, lengths,
+            score.v,
+            _filters(score),
+            score.features.weight,
+            state.value,
+            mask,
+            lengths,
             1.0 / select.temperature,
-        )  # fmt: skip
+        )
         if holder is not None and _learns(score.query, query, keys, value):
             context, weights = located.step(query, score.query.weight, keys, holder, value, *rest)  # type: ignore[arg-type]
         else:

@@ -54,9 +54,16 @@ def _numbers(call: Call) -> Tensor:
 
 
 def attend_skewed(
-    query: Tensor, key: Tensor, value: Tensor, *, bias: Tensor | None, slopes: Tensor | None,
-    heads: int, scale: float, at: int,
-) -> Tensor:  # fmt: skip
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    bias: Tensor | None,
+    slopes: Tensor | None,
+    heads: int,
+    scale: float,
+    at: int,
+) -> Tensor:
     """Attention of rows with a bias per clipped offset, or a penalty per unit of distance.
 
     Shapes:

@@ -100,9 +100,17 @@ def _attend(call: Call) -> Attended:
             mask = call.mask.dense(*sizes, at=call.at, device=query.device)
     need_weights = call.need_weights or carry is not None
     context, weights = native.attend(
-        form.query, form.key, form.v, value, packed=form.packed, mask=mask, lengths=lengths,
-        scale=1.0 / call.select.temperature, heads=form.heads, need_weights=need_weights,
-    )  # fmt: skip
+        form.query,
+        form.key,
+        form.v,
+        value,
+        packed=form.packed,
+        mask=mask,
+        lengths=lengths,
+        scale=1.0 / call.select.temperature,
+        heads=form.heads,
+        need_weights=need_weights,
+    )
     low = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else value.dtype
     if low != torch.float32:
         context = context.to(low)

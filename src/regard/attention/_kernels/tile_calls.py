@@ -92,9 +92,15 @@ def _run(call: Call, low: bool) -> Attended:
     sizes = batch.numel() and queries and count and query.shape[-1] == value.shape[-1]
     if not low and sizes and supports_skewed(call):
         context = attend_skewed(
-            query, key, value, bias=terms.bias, slopes=terms.slopes, heads=terms.heads,
-            scale=scale / temperature, at=call.at,
-        )  # fmt: skip
+            query,
+            key,
+            value,
+            bias=terms.bias,
+            slopes=terms.slopes,
+            heads=terms.heads,
+            scale=scale / temperature,
+            at=call.at,
+        )
     else:
         region = Region(call.mask, batch, queries, count, call.at, query.device)
         dropout = read.dropout if read.training else 0.0

@@ -57,9 +57,14 @@ class Terms:
 
 
 def attend_by_tiles(
-    query: Tensor, key: Tensor, value: Tensor, terms: Terms, scale: float, region: Region,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    terms: Terms,
+    scale: float,
+    region: Region,
     dropout: float = 0.0,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Softmax attention of rows, with dropout of the weights.
 
     Shapes:
@@ -67,9 +72,19 @@ def attend_by_tiles(
     """
     drop = (dropout, int(torch.randint(1 << 62, (1,)))) if dropout else None
     context: Tensor = _Tiles.apply(  # type: ignore[no-untyped-call]
-        query, key, value, terms.keys, terms.values, terms.bias, terms.slopes,
-        scale, region, terms.heads, terms.inverse, drop,
-    )  # fmt: skip
+        query,
+        key,
+        value,
+        terms.keys,
+        terms.values,
+        terms.bias,
+        terms.slopes,
+        scale,
+        region,
+        terms.heads,
+        terms.inverse,
+        drop,
+    )
     return context
 
 
@@ -247,11 +262,15 @@ class _Tiles(torch.autograd.Function):
             if work.inverse is not None:
                 assert tile.near is not None
                 inverse_backward(
-                    back, work.scratch(3, tuple(weights.shape)), tile.near, tile.query, tile.key,
+                    back,
+                    work.scratch(3, tuple(weights.shape)),
+                    tile.near,
+                    tile.query,
+                    tile.key,
                     work.inverse,
                     None if query is None else query[tile.rows, tile.queries],
                     None if key is None else key[tile.rows, tile.keys],
-                )  # fmt: skip
+                )
             if query is not None:
                 query[tile.rows, tile.queries] += torch.bmm(back, tile.key).mul_(work.scale)
             if key is not None:

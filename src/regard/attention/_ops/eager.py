@@ -58,9 +58,15 @@ def additive_scores(query: Tensor, key: Tensor, v: Tensor, heads: int = 1) -> Te
 
 
 def additive_attend(
-    query: Tensor, key: Tensor, v: Tensor, value: Tensor, mask: Tensor | None,
-    lengths: Tensor | None, scale: float, heads: int,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+    query: Tensor,
+    key: Tensor,
+    v: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    lengths: Tensor | None,
+    scale: float,
+    heads: int,
+) -> tuple[Tensor, Tensor]:
     """Context and weights of the perceptron score; mask (B, Q, K), lengths (B,)."""
     scores = additive_scores(query, key, v, heads) * scale
     if lengths is not None:
@@ -73,9 +79,17 @@ def additive_attend(
 
 
 def located_attend(
-    query: Tensor, key: Tensor, value: Tensor, v: Tensor, filters: Tensor, project: Tensor,
-    before: Tensor, mask: Tensor | None, lengths: Tensor | None, scale: float,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    v: Tensor,
+    filters: Tensor,
+    project: Tensor,
+    before: Tensor,
+    mask: Tensor | None,
+    lengths: Tensor | None,
+    scale: float,
+) -> tuple[Tensor, Tensor]:
     """Context and weights of the hybrid score; shapes as `cpu.located.attend`."""
     half = filters.shape[1] // 2
     signal = F.pad(before, (half, half)).unfold(-1, filters.shape[1], 1)  # (B, Q, K, width)
@@ -89,10 +103,20 @@ def located_attend(
 
 
 def dots(
-    query: Tensor, key: Tensor, value: Tensor, near_keys: Tensor | None, near_values: Tensor | None,
-    near_biases: Tensor | None, spans: Tensor, seed: Tensor, queries: int, keys: int, scale: float,
-    threshold: int, clip: int,
-) -> Tensor:  # fmt: skip
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    near_keys: Tensor | None,
+    near_values: Tensor | None,
+    near_biases: Tensor | None,
+    spans: Tensor,
+    seed: Tensor,
+    queries: int,
+    keys: int,
+    scale: float,
+    threshold: int,
+    clip: int,
+) -> Tensor:
     """Attention within spans of rows; arguments and shapes as the operator `regard::dots`."""
     first_query, count, first_key, length, shift, at, since = spans[:, :, None]
     i, j = torch.arange(queries), torch.arange(keys)
@@ -143,9 +167,18 @@ def _kept(shape: torch.Size, seed: int, threshold: int) -> Tensor:
 
 
 def edges(
-    left: Tensor, right: Tensor, value: Tensor, seed: Tensor, offsets: Tensor, sources: Tensor,
-    back: Tensor | None, towards: Tensor | None, places: Tensor | None, slope: float, rate: float,
-) -> Tensor:  # fmt: skip
+    left: Tensor,
+    right: Tensor,
+    value: Tensor,
+    seed: Tensor,
+    offsets: Tensor,
+    sources: Tensor,
+    back: Tensor | None,
+    towards: Tensor | None,
+    places: Tensor | None,
+    slope: float,
+    rate: float,
+) -> Tensor:
     """Graph attention over edges; arguments and shapes as the operator `regard::edges`."""
     left, right, value = _wide(left, right, value)
     batch, queries, heads = left.shape
@@ -204,9 +237,15 @@ def edge_additive(
 
 
 def features(
-    query: Tensor, key: Tensor, value: Tensor, start: Tensor | None, stop: Tensor | None,
-    mask: Tensor | None, scale: float, bound: float,
-) -> Tensor:  # fmt: skip
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    start: Tensor | None,
+    stop: Tensor | None,
+    mask: Tensor | None,
+    scale: float,
+    bound: float,
+) -> Tensor:
     """Feature-wise attention; arguments and shapes as the operator `regard::features`."""
     query, key, value = _wide(query, key, value)
     scores = bound * torch.tanh((query[:, :, None] + key[:, None]) / scale)  # (B, Q, K, D)
@@ -222,10 +261,20 @@ def features(
 
 
 def tiles(
-    query: Tensor, key: Tensor, value: Tensor, relative: Tensor | None, values: Tensor | None,
-    bias: Tensor | None, slopes: Tensor | None, sees: Tensor, factors: Tensor | None,
-    at: int, scale: float, heads: int, inverse: float | None,
-) -> Tensor:  # fmt: skip
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    relative: Tensor | None,
+    values: Tensor | None,
+    bias: Tensor | None,
+    slopes: Tensor | None,
+    sees: Tensor,
+    factors: Tensor | None,
+    at: int,
+    scale: float,
+    heads: int,
+    inverse: float | None,
+) -> Tensor:
     """As `attend_by_tiles`; sees and factors (row, Q, K): the mask and the dropout factors."""
     head = torch.arange(len(query), device=query.device) % heads
     offset = torch.arange(key.shape[1], device=query.device)

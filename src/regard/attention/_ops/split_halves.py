@@ -21,13 +21,27 @@ from regard.native.transforms import followed
 __all__ = ["halves"]
 
 _FORWARD = Function(
-    "regard_halves", "n", "h", "d", "x: f32 [n h d]", "vector: f32 [h d]", "out: f32 [n h] out",
+    "regard_halves",
+    "n",
+    "h",
+    "d",
+    "x: f32 [n h d]",
+    "vector: f32 [h d]",
+    "out: f32 [n h] out",
     "threads: threads",
-)  # fmt: skip
+)
 _BACKWARD = Function(
-    "regard_halves_grad", "n", "h", "d", "x: f32 [n h d]", "vector: f32 [h d]", "grad: f32 [n h]",
-    "of_x: f32 [n h d] out", "of_vector: f32 [threads h d] out", "threads: threads",
-)  # fmt: skip
+    "regard_halves_grad",
+    "n",
+    "h",
+    "d",
+    "x: f32 [n h d]",
+    "vector: f32 [h d]",
+    "grad: f32 [n h]",
+    "of_x: f32 [n h d] out",
+    "of_vector: f32 [threads h d] out",
+    "threads: threads",
+)
 FEW = 1 << 15
 """Numbers below which a call costs more than it saves."""
 

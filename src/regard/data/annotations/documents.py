@@ -164,9 +164,12 @@ def to_json(document: RelationDocument) -> dict[str, Any]:
         for one in document.relations
     ]
     return {
-        "id": document.id, "text": document.text, "passages": list(document.passages),
-        "mentions": mentions, "relations": relations,
-    }  # fmt: skip
+        "id": document.id,
+        "text": document.text,
+        "passages": list(document.passages),
+        "mentions": mentions,
+        "relations": relations,
+    }
 
 
 def check_relations(document: RelationDocument) -> None:

@@ -114,12 +114,26 @@ def features_of(words: Sequence[str]) -> list[tuple[str, ...]]:
             capital = "all" if len(written) > 1 and written.isupper() else "first"
         capital += "^" if at == 0 else ""
         end2, end3 = word[-2:], word[-3:]
-        found.append((
-            f"w {word}", f"w-1 {before}", f"w-2 {before2}", f"w+1 {after}", f"w+2 {after2}",
-            f"2 {end2}", f"3 {end3}", f"4< {word[:4]}", f"3-1 {before[-3:]}", f"3+1 {after[-3:]}",
-            f"c {capital}", f"c2 {capital} {end2}",
-            f"w-1w {before} {word}", f"ww+1 {word} {after}", f"w-1w+1 {before} {after}",
-            f"w-1,3 {before} {end3}", f"3,w+1 {end3} {after}",
-            f"222 {before[-2:]} {end2} {after[-2:]}",
-        ))  # fmt: skip
+        found.append(
+            (
+                f"w {word}",
+                f"w-1 {before}",
+                f"w-2 {before2}",
+                f"w+1 {after}",
+                f"w+2 {after2}",
+                f"2 {end2}",
+                f"3 {end3}",
+                f"4< {word[:4]}",
+                f"3-1 {before[-3:]}",
+                f"3+1 {after[-3:]}",
+                f"c {capital}",
+                f"c2 {capital} {end2}",
+                f"w-1w {before} {word}",
+                f"ww+1 {word} {after}",
+                f"w-1w+1 {before} {after}",
+                f"w-1,3 {before} {end3}",
+                f"3,w+1 {end3} {after}",
+                f"222 {before[-2:]} {end2} {after[-2:]}",
+            )
+        )
     return found

@@ -77,16 +77,21 @@ _IOB2 = {"O": "*", "B": "*", "I": "="}
 
 SCHEMES: Mapping[str, TagScheme] = {
     "iob1": TagScheme(
-        "iob1", "I", "I", "I", "I",
-        {"O": {"O": "*", "I": "*"}, "I": _IOB1, "B": _IOB1}, "OIB", touching="B",
+        "iob1",
+        "I",
+        "I",
+        "I",
+        "I",
+        {"O": {"O": "*", "I": "*"}, "I": _IOB1, "B": _IOB1},
+        "OIB",
+        touching="B",
     ),
     "iob2": TagScheme(
-        "iob2", "B", "I", "I", "B",
-        {"O": {"O": "*", "B": "*"}, "B": _IOB2, "I": _IOB2}, "OBI",
+        "iob2", "B", "I", "I", "B", {"O": {"O": "*", "B": "*"}, "B": _IOB2, "I": _IOB2}, "OBI"
     ),
     "iobes": TagScheme("iobes", "B", "I", "E", "S", _closed("B", "I", "E", "S"), "OES"),
     "bilou": TagScheme("bilou", "B", "I", "L", "U", _closed("B", "I", "L", "U"), "OLU"),
-}  # fmt: skip
+}
 """The schemes by name."""
 
 _ALSO = {"bio": "iob2", "iob": "iob1", "bioes": "iobes", "bilu": "bilou"}

@@ -62,9 +62,12 @@ class Dialect(NamedTuple):
     def reader(self, given: Iterable[str]) -> Iterator[list[str]]:
         """The records of some lines, by Python's `csv`."""
         return csv.reader(
-            given, delimiter=self.delimiter, quotechar=self.quote, strict=True,
+            given,
+            delimiter=self.delimiter,
+            quotechar=self.quote,
+            strict=True,
             escapechar=self.escape or None,
-        )  # fmt: skip
+        )
 
 
 CSV, TSV = Dialect(), Dialect("\t", "")
@@ -153,9 +156,13 @@ def written(cells: Sequence[str], dialect: Dialect) -> str:
         return dialect.delimiter.join(cells)
     out = io.StringIO()
     csv.writer(
-        out, delimiter=dialect.delimiter, quotechar=dialect.quote, lineterminator="",
-        doublequote=not dialect.escape, escapechar=dialect.escape or None,
-    ).writerow(cells)  # fmt: skip
+        out,
+        delimiter=dialect.delimiter,
+        quotechar=dialect.quote,
+        lineterminator="",
+        doublequote=not dialect.escape,
+        escapechar=dialect.escape or None,
+    ).writerow(cells)
     return out.getvalue()
 
 

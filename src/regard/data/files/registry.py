@@ -79,13 +79,18 @@ FORMATS: Mapping[str, FileFormat] = {one.name: one for one in _ROWS}
 _ENDINGS = {ending: one.name for one in _ROWS for ending in one.endings}
 
 _UNREAD = {
-    ".xlsx": "save the sheet as CSV", ".xls": "save the sheet as CSV",
-    ".ods": "save the sheet as CSV", ".parquet": "write it as CSV or JSON lines",
-    ".arrow": "write it as CSV or JSON lines", ".feather": "write it as CSV or JSON lines",
-    ".pkl": "write it as CSV or JSON lines", ".bz2": "pack it as .gz or .zst",
-    ".xz": "pack it as .gz or .zst", ".zip": "unpack it, or pack it as .gz or .zst",
+    ".xlsx": "save the sheet as CSV",
+    ".xls": "save the sheet as CSV",
+    ".ods": "save the sheet as CSV",
+    ".parquet": "write it as CSV or JSON lines",
+    ".arrow": "write it as CSV or JSON lines",
+    ".feather": "write it as CSV or JSON lines",
+    ".pkl": "write it as CSV or JSON lines",
+    ".bz2": "pack it as .gz or .zst",
+    ".xz": "pack it as .gz or .zst",
+    ".zip": "unpack it, or pack it as .gz or .zst",
     ".tgz": "unpack it",
-}  # fmt: skip
+}
 """Files of data that nothing here reads, and what to do."""
 
 

@@ -80,9 +80,11 @@ def _question(story: list[str], rest: str) -> tuple[dict[str, str], str]:
     query, answer, *others = (part.strip() for part in rest.split("\t"))
     candidates = [c for c in (others[-1] if others else "").split("|") if c]
     fields = {
-        "document": "\n".join(story), "query": query, "answer": answer,
+        "document": "\n".join(story),
+        "query": query,
+        "answer": answer,
         "candidates": "|".join(candidates),
-    }  # fmt: skip
+    }
     if not story:
         return fields, "no sentence before it"
     if BLANK not in query.split():

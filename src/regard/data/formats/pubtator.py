@@ -179,9 +179,14 @@ def _lines(one: RelationDocument) -> str:
                 "PubTator have none; write JSON lines or BioC"
             )
         cells = [
-            name, str(mention.start), str(mention.end), mention.of(one.text), mention.type,
-            _written(mention.concepts) or "-1", *([mention.note] if mention.note else []),
-        ]  # fmt: skip
+            name,
+            str(mention.start),
+            str(mention.end),
+            mention.of(one.text),
+            mention.type,
+            _written(mention.concepts) or "-1",
+            *([mention.note] if mention.note else []),
+        ]
         out.append("\t".join(cells))
     for relation in one.relations:
         out.append("\t".join([name, *relation.key, *filter(None, [relation.note])]))

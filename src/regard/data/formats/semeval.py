@@ -50,26 +50,32 @@ def read(
         match = _SENTENCE.fullmatch(block[0].text)
         if match is None:
             problems.add(
-                file, number, "not SemEval",
+                file,
+                number,
+                "not SemEval",
                 f"expected a number, a tab and a sentence: {block[0].text[:40]!r}",
-            )  # fmt: skip
+            )
             continue
         rest = [one.text.strip() for one in block[1:]]
         comments = [line for line in rest if line.startswith(_COMMENT)]
         relations = [line for line in rest if not line.startswith(_COMMENT)]
         if len(relations) != 1:
             problems.add(
-                file, number, "no relation" if not relations else "several relations",
+                file,
+                number,
+                "no relation" if not relations else "several relations",
                 "expected one line with it between the sentence and the comment",
-            )  # fmt: skip
+            )
             continue
         text = match[2].strip()
         if len(text) > 1 and text[0] == text[-1] == '"':
             text = text[1:-1].strip()
         cells = {
-            "text": text, "relation": relations[0], "number": match[1],
+            "text": text,
+            "relation": relations[0],
+            "number": match[1],
             "comment": " ".join(line.removeprefix(_COMMENT).strip() for line in comments),
-        }  # fmt: skip
+        }
         found = True
         yield Row({field: cells[str(column)] for field, column in columns.items()}, file, number)
     problems.report(file)

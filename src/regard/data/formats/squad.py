@@ -78,10 +78,14 @@ def _fields(title: str, context: Any, asked: Any) -> tuple[dict[str, str], str]:
         return {}, f"{name}: no answer"
     places = [answer_start(context, a["text"], a.get("answer_start")) for a in own]
     return {
-        "id": name, "title": title, "document": context, "query": asked["question"],
-        "answer": texts[0], "answers": json.dumps(texts, ensure_ascii=False),
+        "id": name,
+        "title": title,
+        "document": context,
+        "query": asked["question"],
+        "answer": texts[0],
+        "answers": json.dumps(texts, ensure_ascii=False),
         "starts": json.dumps(places),
-    }, ""  # fmt: skip
+    }, ""
 
 
 def answer_start(text: str, answer: str, told: object = None) -> int:

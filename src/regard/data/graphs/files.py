@@ -96,18 +96,22 @@ def write_folder(graph: Graph, path: Path) -> None:
     arrays: dict[str, Any] = {"offsets": rows.offsets, "sources": rows.sources, "y": graph.labels}
     if isinstance(graph.features, SparseRows):
         arrays |= {
-            "x_row": graph.features.row, "x_col": graph.features.column,
+            "x_row": graph.features.row,
+            "x_col": graph.features.column,
             "x_val": graph.features.value,
-        }  # fmt: skip
+        }
     else:
         arrays["x"] = graph.features
     arrays |= {INDICES[split]: index for split, index in graph.splits.items()}
     for name, array in arrays.items():
         np.save(path / f"{name}.npy", array)
     about = {
-        "nodes": len(graph), "features": graph.features.shape[1], "looped": rows.looped,
-        "names": list(graph.names), "ids": list(graph.nodes),
-    }  # fmt: skip
+        "nodes": len(graph),
+        "features": graph.features.shape[1],
+        "looped": rows.looped,
+        "names": list(graph.names),
+        "ids": list(graph.nodes),
+    }
     (path / "graph.json").write_text(json.dumps(about), encoding="utf-8")
 
 
@@ -154,10 +158,14 @@ def _ppi(path: Path) -> Graph:
             place = np.full(len(of), -1)
             place[nodes] = np.arange(len(nodes))
             inside = place[pairs][:, (place[pairs] >= 0).all(0)]
-            graphs.append(Graph(
-                inside, SparseRows.of(x[nodes]), y[nodes].astype(np.uint8),
-                {split: np.arange(len(nodes))},
-            ))  # fmt: skip
+            graphs.append(
+                Graph(
+                    inside,
+                    SparseRows.of(x[nodes]),
+                    y[nodes].astype(np.uint8),
+                    {split: np.arange(len(nodes))},
+                )
+            )
             titles.append(f"{name}-{one}")
     return Graph.join(graphs, titles)
 

@@ -222,9 +222,11 @@ class Graph:
         starts = np.cumsum([0, *(len(graph) for graph in graphs[:-1])]).tolist()
         placed = list(zip(starts, graphs, strict=True))
         parts = [
-            graph.features if isinstance(graph.features, SparseRows)
-            else SparseRows.of(graph.features) for graph in graphs
-        ]  # fmt: skip
+            graph.features
+            if isinstance(graph.features, SparseRows)
+            else SparseRows.of(graph.features)
+            for graph in graphs
+        ]
         features = SparseRows(
             np.concatenate([part.row + s for s, part in zip(starts, parts, strict=True)]),
             np.concatenate([part.column for part in parts]),
@@ -237,12 +239,17 @@ class Graph:
             if any(split in graph.splits for graph in graphs)
         }
         return cls(
-            np.concatenate([graph.rows.pairs() + s for s, graph in placed], 1), features,
-            np.concatenate([graph.labels for graph in graphs]), splits,
-            max((graph.names for graph in graphs), key=len), starts, titles or [""] * len(graphs),
+            np.concatenate([graph.rows.pairs() + s for s, graph in placed], 1),
+            features,
+            np.concatenate([graph.labels for graph in graphs]),
+            splits,
+            max((graph.names for graph in graphs), key=len),
+            starts,
+            titles or [""] * len(graphs),
             [g.called(i) for g in graphs for i in range(len(g))]
-            if any(graph.nodes for graph in graphs) else (),
-        )  # fmt: skip
+            if any(graph.nodes for graph in graphs)
+            else (),
+        )
 
     @classmethod
     def of(cls, data: Any) -> "Graph":

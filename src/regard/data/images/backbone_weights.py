@@ -160,5 +160,7 @@ def _vgg(tensors: Mapping[str, Tensor]) -> tuple[nn.Module, Weights] | None:
 
 
 READERS: tuple[Callable[[Mapping[str, Tensor]], tuple[nn.Module, Weights] | None], ...] = (
-    _resnet, _own_vgg, _vgg,
-)  # fmt: skip
+    _resnet,
+    _own_vgg,
+    _vgg,
+)

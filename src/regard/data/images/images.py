@@ -19,9 +19,17 @@ from regard.data.formats.base import whole_number
 from regard.errors import RequestError
 
 __all__ = [
-    "FORMATS", "PictureError", "PictureSource", "colored", "converted", "located", "pillow",
-    "pixels", "png", "resized",
-]  # fmt: skip
+    "FORMATS",
+    "PictureError",
+    "PictureSource",
+    "colored",
+    "converted",
+    "located",
+    "pillow",
+    "pixels",
+    "png",
+    "resized",
+]
 
 Pixels = NDArray[np.uint8]
 

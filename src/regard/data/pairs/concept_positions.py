@@ -70,9 +70,7 @@ def pair_places(
         return made
     text = document.text
     ends = sentence_ends(text)
-    starts = {
-        name: np.array([m.start for m in own]) for name, own in document.concepts.items()
-    }  # fmt: skip
+    starts = {name: np.array([m.start for m in own]) for name, own in document.concepts.items()}
     sentences = {
         name: np.array([bisect_right(ends, place) for place in own]) for name, own in starts.items()
     }
@@ -88,14 +86,25 @@ def pair_places(
         gap = int(np.abs(hs[:, None] - ts).min())
         titles = float(hs.min() == 0), float(ts.min() == 0)
         row[:] = (
-            math.log(len(h)), math.log(len(t)), len(h) / most[0], len(t) / most[1],
-            math.log(len(heads)), math.log(len(tails)),
-            math.log1p(float(apart.min())) / 5, math.log1p(len(np.intersect1d(hs, ts))),
-            gap == 0, gap == 1, *titles, min(titles),
-            h.min() / len(text), t.min() / len(text), h.max() / len(text), t.max() / len(text),
+            math.log(len(h)),
+            math.log(len(t)),
+            len(h) / most[0],
+            len(t) / most[1],
+            math.log(len(heads)),
+            math.log(len(tails)),
+            math.log1p(float(apart.min())) / 5,
+            math.log1p(len(np.intersect1d(hs, ts))),
+            gap == 0,
+            gap == 1,
+            *titles,
+            min(titles),
+            h.min() / len(text),
+            t.min() / len(text),
+            h.max() / len(text),
+            t.max() / len(text),
             float((apart.min(0) <= nearest[0][tail]).mean()),
             float((apart.min(1) <= nearest[1][head]).mean()),
-        )  # fmt: skip
+        )
     return made
 
 

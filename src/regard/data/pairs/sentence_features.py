@@ -52,10 +52,11 @@ from regard.errors import RequestError, nearest
 
 __all__ = ["NEGATIONS", "PairFeatures"]
 
-NEGATIONS = frozenset({
-    "cannot", "n't", "neither", "never", "no", "nobody", "none", "nor", "not", "nothing",
-    "nowhere", "without",
-})  # fmt: skip
+NEGATIONS = frozenset(
+    """
+    cannot n't neither never no nobody none nor not nothing nowhere without
+    """.split()
+)
 """Words of negation, beside those that end in "n't"."""
 
 Pairs = Sequence[tuple[list[str], list[str]]]
@@ -191,8 +192,11 @@ def _lengths(read: _Read, counts: _Counts) -> list[Floats]:
     a, b = read.split(read.lengths)
     longer = np.maximum(a, b)
     return [
-        np.log1p(a) / 4, np.log1p(b) / 4, _ratio(np.minimum(a, b), longer), _ratio(a - b, longer),
-    ]  # fmt: skip
+        np.log1p(a) / 4,
+        np.log1p(b) / 4,
+        _ratio(np.minimum(a, b), longer),
+        _ratio(a - b, longer),
+    ]
 
 
 def _overlap(read: _Read, counts: _Counts) -> list[Floats]:

@@ -9,11 +9,12 @@ from regard.data.text.wordnet import RELATIONS, WordNet
 
 __all__ = ["related"]
 
-FUNCTION = frozenset({
-    "a", "an", "the", "is", "are", "be", "being", "am", "of", "in", "on", "at", "to", "by", "with",
-    "and", "or", "there", "it", "its", "his", "her", "their", "he", "she", "they", "that", "this",
-    "which", "who", "for", "from", "into", "some",
-})  # fmt: skip
+FUNCTION = frozenset(
+    """
+    a an the is are be being am of in on at to by with and or there it its his her their he she
+    they that this which who for from into some
+    """.split()
+)
 """Words that the relations of WordNet leave out."""
 
 

@@ -26,9 +26,11 @@ from regard.system.plain_json import read_json
 
 __all__ = ["Question", "blocks", "format_of", "parse", "read"]
 
-FIELDS = {"cbt": ("document", "query", "answer", "candidates"),
-          "squad": ("document", "query", "answers", "starts"),
-          "jsonl": ("document", "query", "answer", "answers", "starts", "candidates")}  # fmt: skip
+FIELDS = {
+    "cbt": ("document", "query", "answer", "candidates"),
+    "squad": ("document", "query", "answers", "starts"),
+    "jsonl": ("document", "query", "answer", "answers", "starts", "candidates"),
+}
 """What is read from each format."""
 
 _NEEDED = ("document", "query")
@@ -98,9 +100,12 @@ def format_of(path: str | Path) -> str:
 
 
 def read(
-    path: Path, problems: Problems, *, format: str | None = None,
+    path: Path,
+    problems: Problems,
+    *,
+    format: str | None = None,
     columns: Mapping[str, str | int] | None = None,
-) -> Iterator[Question]:  # fmt: skip
+) -> Iterator[Question]:
     """The questions of a file; what is broken is reported with its line and left out.
 
     Raises:
@@ -177,9 +182,13 @@ def blocks(given: Iterator[str]) -> Iterator[str]:
 
 
 def question(
-    fields: Mapping[str, Any], *, tokenized: bool = False, given: str = "", file: str = "",
+    fields: Mapping[str, Any],
+    *,
+    tokenized: bool = False,
+    given: str = "",
+    file: str = "",
     line: int = 0,
-) -> Question:  # fmt: skip
+) -> Question:
     """A question of named fields.
 
     Args:

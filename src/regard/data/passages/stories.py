@@ -139,10 +139,13 @@ def files(path: str, tasks: Sequence[str] | None, size: str) -> dict[str, list[t
         found["train"] = found.get("train", []) + found["train-10k"]
     found.pop("train-10k", None)
     return {
-        split: [(task, file) for _, task, file in sorted(several, key=lambda one: one[0])
-                if tasks is None or task in tasks]
+        split: [
+            (task, file)
+            for _, task, file in sorted(several, key=lambda one: one[0])
+            if tasks is None or task in tasks
+        ]
         for split, several in found.items()
-    }  # fmt: skip
+    }
 
 
 def read(
@@ -157,9 +160,14 @@ def read(
         facts = f["story"].split("\n") if is_babi else sentences(f["story"])
         number = f.get("number", str(row.line))
         yield StoryQuestion(
-            [fact for fact in facts if fact], f["question"], f["answer"],
-            f.get("task") or task, number, row.file, row.line,
-        )  # fmt: skip
+            [fact for fact in facts if fact],
+            f["question"],
+            f["answer"],
+            f.get("task") or task,
+            number,
+            row.file,
+            row.line,
+        )
 
 
 @dataclass

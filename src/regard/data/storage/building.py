@@ -278,10 +278,13 @@ def _joined(folder: Path, parts: list[Path], names: list[str], left_out: LeftOut
         _join(folder, parts, key, kind, (rows, *shape))
     _join(folder, parts, "lines", np.dtype(np.int64), (rows,))
     facts = {
-        "fields": names, "rows": rows, "left_out": counts,
+        "fields": names,
+        "rows": rows,
+        "left_out": counts,
         "tokens": {name: sizes[f"{name}.starts"] for name in ragged if name in names},
-        "ragged": ragged, "dense": [key.removesuffix(".dense") for key in shapes],
-    }  # fmt: skip
+        "ragged": ragged,
+        "dense": [key.removesuffix(".dense") for key in shapes],
+    }
     text = json.dumps(facts, indent=1) + "\n"
     replace_file(folder / DONE, lambda path: path.write_text(text, "utf-8"))
     for path in parts:

@@ -194,8 +194,11 @@ class Store:
         }
         self.lines: NDArray[np.int64] = _array(folder / "lines.npy")
         sized: list[Sized] = [
-            *self.ids.values(), *self.texts.values(), *self.dense.values(), self.lines,
-        ]  # fmt: skip
+            *self.ids.values(),
+            *self.texts.values(),
+            *self.dense.values(),
+            self.lines,
+        ]
         rows = [len(one) for one in sized]
         if set(rows) != {len(self)}:
             raise RequestError(

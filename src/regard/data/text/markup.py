@@ -155,8 +155,9 @@ def cut_out(text: str, find: Find, sign: Callable[[int], str]) -> Kept:
         elif i in pairs.values():
             first = next(one for one, other in pairs.items() if other == i)
             inside = open_.pop()
-            open_[-1].append(Span(starts[first], len(made), found[first][0], match[0], (False,) * 2,
-                                  inside))  # fmt: skip
+            open_[-1].append(
+                Span(starts[first], len(made), found[first][0], match[0], (False,) * 2, inside)
+            )
         elif _TAG.fullmatch(match[0]):
             spaces = not made or made[-1].isspace(), not behind or behind.isspace()
             if not any(spaces):
@@ -272,9 +273,13 @@ def gap(offset: int, words: Sequence[tuple[int, int]], links: Sequence[int | Non
 
 
 def _places(
-    spans: Sequence[Span], kept: Kept, links: Sequence[int | None], units: Sequence[_Unit],
-    first: int, end: int,
-) -> list[_Placed]:  # fmt: skip
+    spans: Sequence[Span],
+    kept: Kept,
+    links: Sequence[int | None],
+    units: Sequence[_Unit],
+    first: int,
+    end: int,
+) -> list[_Placed]:
     """Where spans go, between two places of the output."""
     words, placed = kept.words, list[_Placed]()
     free = [True] * len(units)
@@ -298,9 +303,13 @@ def _places(
 
 
 def _best(
-    own: set[int], links: Sequence[int | None], units: Sequence[_Unit], free: Sequence[bool],
-    first: int, end: int,
-) -> tuple[int, int]:  # fmt: skip
+    own: set[int],
+    links: Sequence[int | None],
+    units: Sequence[_Unit],
+    free: Sequence[bool],
+    first: int,
+    end: int,
+) -> tuple[int, int]:
     """The run of whole words with the best count; where no word comes from inside, a likely one."""
     found, best = (end, end), 0
     run, began = 0, first

@@ -165,8 +165,10 @@ class Segmenter:
             if (here := version(SEGMENTERS[name].package)) != made:
                 log.warning(
                     "%s is %s here and was %s in training: some words may be cut in another way",
-                    name, here, made,
-                )  # fmt: skip
+                    name,
+                    here,
+                    made,
+                )
             found[SEGMENTERS[name].script] = _cutter(name)
         return found
 

@@ -171,8 +171,10 @@ KINDS: dict[str, VocabularyKind] = {
 
 
 SEGMENTED: dict[str, Callable[[], list[Any]]] = {
-    "segmented": _around, "bpe": _apart, "unigram": _apart,
-}  # fmt: skip
+    "segmented": _around,
+    "bpe": _apart,
+    "unigram": _apart,
+}
 """Kinds whose texts a segmenter may cut into words, and how words are cut after that."""
 
 

@@ -16,14 +16,13 @@ __all__ = ["RARE", "is_shape", "shape", "with_shapes"]
 RARE = 3
 """Words seen less often than this are read as their shape."""
 
-_ENDINGS = (
-    "ability", "ation", "ition", "ities", "ments", "ions", "able", "ible", "ings", "less", "ment",
-    "ness", "ship", "sion", "tion", "ance", "ence", "ally", "ical", "ages", "ants", "ents", "ists",
-    "ful", "ing", "ion", "ism", "ist", "ity", "ive", "ize", "ous", "ant", "ent", "est", "age",
-    "ers", "ors", "ies", "als", "ics", "ase", "ate", "ine", "ish", "ily", "ary", "ory",
-    "al", "an", "ed", "en", "er", "es", "ic", "ly", "or", "ss", "us", "is", "th", "a", "e", "o",
-    "s", "y",
-)  # fmt: skip
+_ENDINGS = tuple(
+    """
+    ability ation ition ities ments ions able ible ings less ment ness ship sion tion ance ence
+    ally ical ages ants ents ists ful ing ion ism ist ity ive ize ous ant ent est age ers ors ies
+    als ics ase ate ine ish ily ary ory al an ed en er es ic ly or ss us is th a e o s y
+    """.split()
+)
 _SHAPE = re.compile(r"\?(?:num|mark|(?:all|cap|low|mix)-?#?:[a-z]*)")
 _NUMBER = re.compile(r"[+-]?[\d.,:/%-]*\d[\d.,:/%-]*")
 

@@ -29,16 +29,28 @@ _SYSTEM = ("/usr/share/wordnet", "/usr/local/share/wordnet")
 _PARTS = {"noun": "n", "verb": "v", "adj": "a", "adv": "r"}
 _ENDINGS = {
     "n": (
-        ("s", ""), ("ses", "s"), ("xes", "x"), ("zes", "z"), ("ches", "ch"), ("shes", "sh"),
-        ("men", "man"), ("ies", "y"),
+        ("s", ""),
+        ("ses", "s"),
+        ("xes", "x"),
+        ("zes", "z"),
+        ("ches", "ch"),
+        ("shes", "sh"),
+        ("men", "man"),
+        ("ies", "y"),
     ),
     "v": (
-        ("s", ""), ("ies", "y"), ("es", "e"), ("es", ""), ("ed", "e"), ("ed", ""), ("ing", "e"),
+        ("s", ""),
+        ("ies", "y"),
+        ("es", "e"),
+        ("es", ""),
+        ("ed", "e"),
+        ("ed", ""),
+        ("ing", "e"),
         ("ing", ""),
     ),
     "a": (("er", ""), ("est", ""), ("er", "e"), ("est", "e")),
     "r": (),
-}  # fmt: skip
+}
 """The rules of detachment of morphy(7WN)."""
 _SENSES, _OPPOSED, _STEPS = 4, 6, 4
 """The senses of a word that count, those for antonyms, and the steps upwards."""
@@ -177,9 +189,11 @@ class WordNet:
     def state(self) -> dict[str, Any]:
         """Plain values for JSON."""
         return {
-            "senses": self.senses, "above": self.above, "against": self.against,
+            "senses": self.senses,
+            "above": self.above,
+            "against": self.against,
             "irregular": self.irregular,
-        }  # fmt: skip
+        }
 
     @classmethod
     def restored(cls, state: Mapping[str, Any]) -> "WordNet":

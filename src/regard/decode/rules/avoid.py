@@ -61,9 +61,10 @@ class Avoid:
                 text = " " + "".join(pieces)  # a text begins like a word
                 banned = [i for phrase in own for i in self._completing(phrase, text)]
                 banned += [
-                    i for i, word in enumerate(words, known)
+                    i
+                    for i, word in enumerate(words, known)
                     if any(_completes(phrase, text, word) for phrase in own)
-                ]  # fmt: skip
+                ]
                 scores[row, slot, banned] = -math.inf
         return scores
 
@@ -78,9 +79,7 @@ class Avoid:
     def _beginning(self, rest: str) -> list[int]:
         """The ids that write the rest of a phrase and end its last word."""
         if rest not in self._ends:
-            self._ends[rest] = [
-                i for i, piece in enumerate(self.spelled) if _ends(rest, piece)
-            ]  # fmt: skip
+            self._ends[rest] = [i for i, piece in enumerate(self.spelled) if _ends(rest, piece)]
         return self._ends[rest]
 
     def _having(self, phrase: str) -> list[int]:

@@ -74,9 +74,13 @@ class Must:
         return scores
 
     def share(
-        self, best: tuple[Tensor, Tensor, Tensor], scores: Tensor, totals: Tensor, read: Tensor,
+        self,
+        best: tuple[Tensor, Tensor, Tensor],
+        scores: Tensor,
+        totals: Tensor,
+        read: Tensor,
         rows: Tensor,
-    ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Put the continuations that the banks choose in place of the likeliest ones.
 
         Shapes:
@@ -87,8 +91,9 @@ class Must:
             if not self.phrases[sentence]:
                 continue
             written = read[row].tolist()
-            found = zip(best[0][row].tolist(), best[1][row].tolist(), best[2][row].tolist(),
-                        strict=True)  # fmt: skip
+            found = zip(
+                best[0][row].tolist(), best[1][row].tolist(), best[2][row].tolist(), strict=True
+            )
             taken = {(parent, token): total for total, token, parent in found}
             for parent, token in self._wanted(sentence, written, scores[row]):
                 gained = float(scores[row, parent, token]) + float(totals[row, parent])

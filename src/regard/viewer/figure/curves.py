@@ -42,8 +42,9 @@ def draw_curves(
         down = -(-len(panels) // across)
         figure = Figure(
             figsize=(COLUMN if across == 1 else PAGE, 2.1 * down + 0.16 * len(runs)),
-            dpi=300, layout="constrained",
-        )  # fmt: skip
+            dpi=300,
+            layout="constrained",
+        )
         every = figure.subplots(down, across, squeeze=False).flatten()
         for axes, panel in zip(every, panels, strict=False):
             _panel(axes, panel, runs, by)
@@ -71,10 +72,14 @@ def _panel(axes: "Axes", panel: Sequence[Curve], runs: Sequence[str], by: str) -
     names = list(dict.fromkeys(curve.name for curve in panel))
     for curve in panel:
         axes.plot(
-            curve.x, curve.y, STROKES[names.index(curve.name) % len(STROKES)],
-            color=_color(runs.index(curve.run)), linewidth=1.0,
-            marker="o" if len(curve.x) < 2 else None, markersize=3,
-        )  # fmt: skip
+            curve.x,
+            curve.y,
+            STROKES[names.index(curve.name) % len(STROKES)],
+            color=_color(runs.index(curve.run)),
+            linewidth=1.0,
+            marker="o" if len(curve.x) < 2 else None,
+            markersize=3,
+        )
     if len(names) > 1:
         for name, stroke in zip(names, STROKES * len(names), strict=False):
             axes.plot([], [], stroke, color=INK, linewidth=1.0, label=name)

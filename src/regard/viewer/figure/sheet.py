@@ -41,13 +41,28 @@ __all__ = [
 ]
 
 _FONTS = (
-    "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans CJK TC", "Noto Sans CJK KR",
-    "Noto Sans SC", "Noto Sans JP", "Noto Sans KR",
-    "Source Han Sans SC", "Noto Serif CJK SC", "WenQuanYi Micro Hei", "SimHei", "PingFang SC",
-    "Hiragino Sans", "Microsoft YaHei", "WenQuanYi Zen Hei", "Arial Unicode MS",
-    "Noto Sans Devanagari", "Noto Sans Thai", "Noto Sans Lao", "Noto Sans Myanmar",
+    "Noto Sans CJK SC",
+    "Noto Sans CJK JP",
+    "Noto Sans CJK TC",
+    "Noto Sans CJK KR",
+    "Noto Sans SC",
+    "Noto Sans JP",
+    "Noto Sans KR",
+    "Source Han Sans SC",
+    "Noto Serif CJK SC",
+    "WenQuanYi Micro Hei",
+    "SimHei",
+    "PingFang SC",
+    "Hiragino Sans",
+    "Microsoft YaHei",
+    "WenQuanYi Zen Hei",
+    "Arial Unicode MS",
+    "Noto Sans Devanagari",
+    "Noto Sans Thai",
+    "Noto Sans Lao",
+    "Noto Sans Myanmar",
     "Noto Sans Khmer",
-)  # fmt: skip
+)
 """For letters that DejaVu Sans, which comes with matplotlib, does not have; where installed."""
 
 _CELL, _SMALLEST = 0.18, 0.012  # inches: of a cell where there is room, and at least
@@ -155,8 +170,14 @@ class Page:
         heights = [self.words + self.panel_title] + [self.panel_title + 0.1] * (len(self.rows) - 1)
         total = max(self.above + sum(heights) + len(self.rows) * tall + _EDGE, 0.7)
         figure = Figure(figsize=(self.width, total), dpi=300)
-        top = top_of([float(p.picture.weights.max()) for row in self.rows for p in row
-                      if p.picture.weights.numel()])  # fmt: skip
+        top = top_of(
+            [
+                float(p.picture.weights.max())
+                for row in self.rows
+                for p in row
+                if p.picture.weights.numel()
+            ]
+        )
         wide, y = self.size[1] * self.cell, self.above
         for r, row in enumerate(self.rows):
             y += heights[r]
@@ -171,9 +192,14 @@ class Page:
             self._bar(figure, mesh, top, total)
         for i, line in enumerate(self.title):
             figure.text(
-                _EDGE / self.width, 1 - (_EDGE / 2 + 0.13 * i) / total, line,
-                fontsize=_TITLE, color=INK, va="top", parse_math=False,
-            )  # fmt: skip
+                _EDGE / self.width,
+                1 - (_EDGE / 2 + 0.13 * i) / total,
+                line,
+                fontsize=_TITLE,
+                color=INK,
+                va="top",
+                parse_math=False,
+            )
         return figure
 
     def _cells(
@@ -184,10 +210,13 @@ class Page:
 
         lined = self.cell > 0.06
         mesh = axes.pcolormesh(
-            picture.weights.double().cpu().numpy(), vmin=0, vmax=top,
+            picture.weights.double().cpu().numpy(),
+            vmin=0,
+            vmax=top,
             cmap=LinearSegmentedColormap.from_list("regard", STOPS),
-            edgecolors=GRID if lined else "face", linewidth=0.3 if lined else 0.0,
-        )  # fmt: skip
+            edgecolors=GRID if lined else "face",
+            linewidth=0.3 if lined else 0.0,
+        )
         axes.set_ylim(self.size[0], 0)
         axes.set_xlim(0, self.size[1])
         if values:
@@ -195,9 +224,14 @@ class Page:
             for i, row in enumerate(picture.weights.tolist()):
                 for j, weight in enumerate(row):
                     axes.text(
-                        j + 0.5, i + 0.52, in_cell(weight), fontsize=size,
-                        ha="center", va="center", color=ink_on(weight, top),
-                    )  # fmt: skip
+                        j + 0.5,
+                        i + 0.52,
+                        in_cell(weight),
+                        fontsize=size,
+                        ha="center",
+                        va="center",
+                        color=ink_on(weight, top),
+                    )
         if mark is not None:
             frame = Rectangle((0, mark), self.size[1], 1, fill=False, edgecolor=MARK, linewidth=1.0)
             frame.set_clip_on(False)
@@ -227,10 +261,18 @@ class Page:
         if panel.title:
             lift = (self.words if above else 0.0) * 72
             axes.annotate(
-                panel.title, (0.5, 1), (0, lift + 2), xycoords="axes fraction",
-                textcoords="offset points", fontsize=_TITLE, color=INK, ha="center", va="bottom",
-                parse_math=False, annotation_clip=False,
-            )  # fmt: skip
+                panel.title,
+                (0.5, 1),
+                (0, lift + 2),
+                xycoords="axes fraction",
+                textcoords="offset points",
+                fontsize=_TITLE,
+                color=INK,
+                ha="center",
+                va="bottom",
+                parse_math=False,
+                annotation_clip=False,
+            )
 
     def _bar(self, figure: "Figure", mesh: Any, top: float, total: float) -> None:
         first = figure.axes[0].get_position()
@@ -314,9 +356,15 @@ def paper(width: float, height: float, title: str) -> tuple["Figure", "Axes"]:
 
 
 def write(
-    axes: "Axes", x: float, y: float, words: str, size: float = TEXT, *, room: float = 99.0,
+    axes: "Axes",
+    x: float,
+    y: float,
+    words: str,
+    size: float = TEXT,
+    *,
+    room: float = 99.0,
     **more: Any,
-) -> None:  # fmt: skip
+) -> None:
     """A text, as small as its room wants."""
     if more.get("rotation") == 90 and (stacked := upright(words)) is not None:
         words, more = stacked, more | {"rotation": 0, "linespacing": _SPACING}

@@ -194,5 +194,6 @@ def _quiet() -> Iterator[None]:
             style.cache_clear()  # fonts are looked for again
             log.warning(
                 "no installed font has some of the letters (%d); a Noto font for their script, "
-                "once installed, is used by itself", len(set(missing)),
-            )  # fmt: skip
+                "once installed, is used by itself",
+                len(set(missing)),
+            )

@@ -19,9 +19,20 @@ from regard.views import WHATS, View
 __all__ = ["SCRIPTS", "page", "script", "style"]
 
 SCRIPTS = (
-    "read.js", "numbers.js", "state.js", "draw.js", "save.js", "matrix.js", "tiles.js", "lines.js",
-    "heads.js", "text.js", "compare.js", "tasks.js", "main.js",
-)  # fmt: skip
+    "read.js",
+    "numbers.js",
+    "state.js",
+    "draw.js",
+    "save.js",
+    "matrix.js",
+    "tiles.js",
+    "lines.js",
+    "heads.js",
+    "text.js",
+    "compare.js",
+    "tasks.js",
+    "main.js",
+)
 """In the order they are put together."""
 PRECISION = 25
 """Steps of each row's largest that pages keep of large heads: 12 × 12 heads of 512 × 512 weights of
@@ -89,9 +100,12 @@ def page(
     if live:
         before = before.replace("default-src 'none';", "default-src 'none'; connect-src 'self';")
     for name, text in (
-        ("@STYLE@", style()), ("@TEXTS@", json.dumps(texts)), ("@TITLE@", html.escape(view.title)),
-        ("@LANG@", _lang(view)), ("@PANELS@", panels_html(view.runs)),
-    ):  # fmt: skip
+        ("@STYLE@", style()),
+        ("@TEXTS@", json.dumps(texts)),
+        ("@TITLE@", html.escape(view.title)),
+        ("@LANG@", _lang(view)),
+        ("@PANELS@", panels_html(view.runs)),
+    ):
         before = before.replace(name, text)
     more = [SOUND] if sound else []
     more += [STEPS] if any(run.step is not None for run in view.runs) else []

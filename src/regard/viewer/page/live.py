@@ -41,9 +41,11 @@ class Live:
     def __init__(self, view: View, port: int = 0, **options: Any) -> None:
         content = page(view, live=True, **options)
         self._secret = secrets.token_urlsafe(9)
-        handler = type("_Bound", (_Handler,), {
-            "view": view, "content": content, "secret": self._secret, "lock": threading.Lock(),
-        })  # fmt: skip
+        handler = type(
+            "_Bound",
+            (_Handler,),
+            {"view": view, "content": content, "secret": self._secret, "lock": threading.Lock()},
+        )
         try:
             self._server = ThreadingHTTPServer(("127.0.0.1", port), handler)
         except (OSError, OverflowError) as error:

@@ -16,18 +16,20 @@ from typing import NamedTuple
 __all__ = ["squeeze"]
 
 OWN = frozenset(
-    ["above", "column", "firstCol", "firstRow", "fits", "high", "lastCol", "lastRow", "many",
-     "pixels", "probe", "wide"]
-)  # fmt: skip
+    """
+    above column firstCol firstRow fits high lastCol lastRow many pixels probe wide
+    """.split()
+)
 """Names of fields that are the script's own: neither a file nor a browser has them."""
 _WORDS = {"const": "let", "true": "!0", "false": "!1", "undefined": "void 0"}
 """What says the same in fewer letters; nothing is assigned to that was a `const`."""
 _RESERVED = frozenset(
-    ["as", "async", "await", "break", "case", "catch", "class", "const", "constructor", "continue",
-     "default", "do", "else", "extends", "false", "finally", "for", "function", "get", "if", "in",
-     "is", "let", "new", "null", "of", "return", "set", "static", "switch", "this", "throw", "true",
-     "try", "typeof", "undefined", "var", "void", "while", "yield"]
-)  # fmt: skip
+    """
+    as async await break case catch class const constructor continue default do else extends false
+    finally for function get if in is let new null of return set static switch this throw true try
+    typeof undefined var void while yield
+    """.split()
+)
 _TOKEN = re.compile(
     r"""
     (?P<comment>//[^\n]*)

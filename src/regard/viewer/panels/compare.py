@@ -28,10 +28,12 @@ def terminal_compare(place: TerminalSurface, panel: MapPanel) -> Text:
     m, head = panel.other or (panel.map, 1)
     second = MapPanel("matrix", map=m, heads=() if head is None else (head,))
     first = replace(panel, kind="matrix", other=None)
-    return Text("\n\n").join([
-        Text("A  ").append_text(terminal_matrix(place, first)),
-        Text("B  ").append_text(terminal_matrix(place, second)),
-    ])  # fmt: skip
+    return Text("\n\n").join(
+        [
+            Text("A  ").append_text(terminal_matrix(place, first)),
+            Text("B  ").append_text(terminal_matrix(place, second)),
+        ]
+    )
 
 
 def compare(
@@ -57,11 +59,25 @@ def compare(
         x += left
         cells(axes, weights, (x, above), cell, limit, values=values)
         wide = cell * weights.shape[1]
-        write(axes, x, above + cell * len(weights) + 0.12, f"{name}, up to {limit:g}", SMALL,
-              room=max(wide, 0.8))  # fmt: skip
+        write(
+            axes,
+            x,
+            above + cell * len(weights) + 0.12,
+            f"{name}, up to {limit:g}",
+            SMALL,
+            room=max(wide, 0.8),
+        )
         for i, word in enumerate(one.columns):
-            write(axes, x + (i + 0.5) * cell, above - 0.03, word, size, rotation=90, ha="center",
-                  va="bottom")  # fmt: skip
+            write(
+                axes,
+                x + (i + 0.5) * cell,
+                above - 0.03,
+                word,
+                size,
+                rotation=90,
+                ha="center",
+                va="bottom",
+            )
         for i, word in enumerate(one.rows if left else []):
             mine: dict[str, Any] = {"color": MARK} if i == row else {}
             write(axes, x - 0.04, above + (i + 0.5) * cell, word, size, ha="right", **mine)

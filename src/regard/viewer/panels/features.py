@@ -38,12 +38,27 @@ def features(
     high = float(np.clip(0.03 * len(strip), 0.8, 4))
     made, axes = paper(width, above + high + 0.25, title)
     x = np.linspace(EDGE, width - EDGE, strip.shape[1] + 1)
-    axes.pcolormesh(x, above + np.linspace(0, high, len(strip) + 1), strip, vmin=0,
-                    vmax=shown.top, cmap=_blues(), rasterized=strip.size > 20_000)  # fmt: skip
+    axes.pcolormesh(
+        x,
+        above + np.linspace(0, high, len(strip) + 1),
+        strip,
+        vmin=0,
+        vmax=shown.top,
+        cmap=_blues(),
+        rasterized=strip.size > 20_000,
+    )
     for i, word in enumerate(shown.columns):
         style: dict[str, Any] = {"color": MARK} if i == at and shown.own else {}
-        write(axes, (x[i] + x[i + 1]) / 2, above - 0.03, word, rotation=90, ha="center",
-              va="bottom", **style)  # fmt: skip
+        write(
+            axes,
+            (x[i] + x[i + 1]) / 2,
+            above - 0.03,
+            word,
+            rotation=90,
+            ha="center",
+            va="bottom",
+            **style,
+        )
     told = f"“{shown.rows[at]}”, {len(strip)} features; white 0, dark {shown.top:g}"
     write(axes, EDGE, above + high + 0.12, told, SMALL, color=SOFT, room=width - 2 * EDGE)
     return made
@@ -62,7 +77,8 @@ def terminal_features(place: TerminalSurface, panel: MapPanel) -> Text:
     bands = np.array_split(np.arange(len(strip)), min(len(strip), BANDS))
     picture = Picture(
         [f"{b[0] + 1}" if len(b) == 1 else f"{b[0] + 1}–{b[-1] + 1}" for b in bands],
-        found.columns, torch.from_numpy(np.stack([strip[b].max(0) for b in bands])),
-    )  # fmt: skip
+        found.columns,
+        torch.from_numpy(np.stack([strip[b].max(0) for b in bands])),
+    )
     title = f"“{clean(found.rows[at])}”, {len(strip)} features"
     return draw(picture, width=place.width, colour=place.colour, values=place.values, title=title)

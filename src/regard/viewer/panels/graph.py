@@ -102,11 +102,11 @@ def graph_lines(place: TerminalSurface, panel: MapPanel) -> Text:
     pairs.sort(key=lambda pair: (-float(weights[pair]), pair))
     left = max((cell_len(clean(w)) for w in found.rows), default=0)
     lines = [
-        Text(f"{right(found.rows[r], left)} → ").append_text(
-            place.number(float(weights[r, c]), found.top, 3)
-        ).append(f" {clean(found.columns[c])}")
+        Text(f"{right(found.rows[r], left)} → ")
+        .append_text(place.number(float(weights[r, c]), found.top, 3))
+        .append(f" {clean(found.columns[c])}")
         for r, c in pairs[:MOST]
-    ]  # fmt: skip
+    ]
     if len(pairs) > MOST:
         lines.append(Text(f"{'…':>{left}} and {len(pairs) - MOST} more"))
     return titled(place, panel, lines)
@@ -146,11 +146,18 @@ def graph(
     for i, label in enumerate(shown.columns):
         v = float(weights[i, i] if row is None else weights[row, i])
         edge = MARK if i == row else INK
-        axes.plot(x[i], y[i], "o", markersize=3 if small else 10, color=shaded(v, shown.top),
-                  markeredgecolor=edge, markeredgewidth=0.5, zorder=3)  # fmt: skip
+        axes.plot(
+            x[i],
+            y[i],
+            "o",
+            markersize=3 if small else 10,
+            color=shaded(v, shown.top),
+            markeredgecolor=edge,
+            markeredgewidth=0.5,
+            zorder=3,
+        )
         if not small:
-            write(axes, x[i], y[i], label, 5.0, ha="center", zorder=4,
-                  color=ink_on(v, shown.top))  # fmt: skip
+            write(axes, x[i], y[i], label, 5.0, ha="center", zorder=4, color=ink_on(v, shown.top))
     return made
 
 

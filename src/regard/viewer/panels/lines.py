@@ -68,11 +68,14 @@ def lines(
         pairs = [(r, c) for r in some for c in np.flatnonzero(np.abs(weights[r]) > 0.03)]
         strength = np.array([min(abs(float(weights[p])) / shown.top, 1.0) for p in pairs])
         shift = (k - (len(shown.weights) - 1) / 2) * 0.012
-        axes.add_collection(LineCollection(
-            [[(left + 0.06, y[r] + shift), (right - 0.06, y[c] + shift)] for r, c in pairs],
-            colors=[to_rgba(colour_of(shown, k), v) for v in strength],
-            linewidths=0.3 + 2.2 * strength, capstyle="round",
-        ))  # fmt: skip
+        axes.add_collection(
+            LineCollection(
+                [[(left + 0.06, y[r] + shift), (right - 0.06, y[c] + shift)] for r, c in pairs],
+                colors=[to_rgba(colour_of(shown, k), v) for v in strength],
+                linewidths=0.3 + 2.2 * strength,
+                capstyle="round",
+            )
+        )
         if row is not None and values:
             for r, c in pairs[: 3 * count]:
                 write(axes, right - 0.08, y[c], decimal(weights[r, c]), 5.0, ha="right")
@@ -114,11 +117,18 @@ def arcs(
                 strength = min(abs(float(weights[r, c])) / shown.top, 1.0)
                 ahead, span = r < c, abs(x[c] - x[r])
                 base = reach if ahead else reach + band
-                axes.add_patch(Arc(
-                    ((x[r] + x[c]) / 2, base), span, 2 * min(span / 2, reach * 0.97),
-                    theta1=180 if ahead else 0, theta2=360 if ahead else 180,
-                    color=colour_of(shown, k), alpha=strength, linewidth=0.3 + 2 * strength,
-                ))  # fmt: skip
+                axes.add_patch(
+                    Arc(
+                        ((x[r] + x[c]) / 2, base),
+                        span,
+                        2 * min(span / 2, reach * 0.97),
+                        theta1=180 if ahead else 0,
+                        theta2=360 if ahead else 180,
+                        color=colour_of(shown, k),
+                        alpha=strength,
+                        linewidth=0.3 + 2 * strength,
+                    )
+                )
     for i, word in enumerate(shown.columns):
         mine: dict[str, Any] = {"color": MARK, "weight": "bold"} if i == row else {}
         turn = 0 if upright else 90

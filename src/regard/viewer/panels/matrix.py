@@ -44,8 +44,17 @@ def terminal_matrix(place: TerminalSurface, panel: MapPanel) -> Text:
             weights, rows = weights[panel.row - 1 : panel.row], rows[panel.row - 1 : panel.row]
         picture = Picture(rows, found.columns, torch.from_numpy(np.array(weights)))
         title = names_of(place.view, own, layer=True) if own.title else title_for(place, own)
-        made.append(draw(picture, width=place.width, colour=place.colour, values=place.values,
-                         title=title or None, label=place.label, head=place.head))  # fmt: skip
+        made.append(
+            draw(
+                picture,
+                width=place.width,
+                colour=place.colour,
+                values=place.values,
+                title=title or None,
+                label=place.label,
+                head=place.head,
+            )
+        )
     return Text("\n\n").join(made)
 
 
@@ -72,13 +81,28 @@ def stacked(
     made, axes = paper(width, sum(each), title)
     y = 0.0
     for (name, one), head, high in zip(pictures, above, each, strict=True):
-        write(axes, left, y + 0.1, f"{name}, up to {one.top:g}" if name else f"up to {one.top:g}",
-              SMALL, color=SOFT, room=width - left)  # fmt: skip
+        write(
+            axes,
+            left,
+            y + 0.1,
+            f"{name}, up to {one.top:g}" if name else f"up to {one.top:g}",
+            SMALL,
+            color=SOFT,
+            room=width - left,
+        )
         top = y + 0.2 + head
         cells(axes, one.weights[0], (left, top), cell, one.top, values=values)
         for i, word in enumerate(one.columns):
-            write(axes, left + (i + 0.5) * cell, top - 0.03, word, size, rotation=90, ha="center",
-                  va="bottom")  # fmt: skip
+            write(
+                axes,
+                left + (i + 0.5) * cell,
+                top - 0.03,
+                word,
+                size,
+                rotation=90,
+                ha="center",
+                va="bottom",
+            )
         for i, word in enumerate(one.rows):
             write(axes, left - EDGE, top + (i + 0.5) * cell, word, size, ha="right")
         y += high
@@ -86,19 +110,37 @@ def stacked(
 
 
 def cells(
-    axes: "Axes", weights: Floats, at: tuple[float, float], size: float, top: float, *,
+    axes: "Axes",
+    weights: Floats,
+    at: tuple[float, float],
+    size: float,
+    top: float,
+    *,
     values: bool = False,
-) -> None:  # fmt: skip
+) -> None:
     """A matrix of cells, from white to blue, and to orange below zero."""
     from matplotlib.colors import LinearSegmentedColormap
 
     colours = LinearSegmentedColormap.from_list("signed", [*LESS[::-1], *STOPS[1:]])
     rows, columns = weights.shape
     axes.pcolormesh(
-        at[0] + size * np.arange(columns + 1), at[1] + size * np.arange(rows + 1), weights,
-        vmin=-top, vmax=top, cmap=colours, edgecolors=GRID, linewidth=0.2,
-    )  # fmt: skip
+        at[0] + size * np.arange(columns + 1),
+        at[1] + size * np.arange(rows + 1),
+        weights,
+        vmin=-top,
+        vmax=top,
+        cmap=colours,
+        edgecolors=GRID,
+        linewidth=0.2,
+    )
     for i, j in np.ndindex(weights.shape) if values else ():
         v = float(weights[i, j])
-        write(axes, at[0] + (j + 0.5) * size, at[1] + (i + 0.5) * size, in_cell(v), size * 72 * 0.4,
-              ha="center", color=ink_on(abs(v), top))  # fmt: skip
+        write(
+            axes,
+            at[0] + (j + 0.5) * size,
+            at[1] + (i + 0.5) * size,
+            in_cell(v),
+            size * 72 * 0.4,
+            ha="center",
+            color=ink_on(abs(v), top),
+        )

@@ -72,9 +72,8 @@ def pointer(
         write(axes, EDGE, y, word, color=MARK if i == row else INK)
         axes.add_patch(Rectangle((left, y - 0.06), bar * share, 0.12, color=shaded(0.8), lw=0))
         axes.add_patch(
-            Rectangle((left + bar * share, y - 0.06), bar * (1 - share), 0.12, color=COPIED,
-                      lw=0)
-        )  # fmt: skip
+            Rectangle((left + bar * share, y - 0.06), bar * (1 - share), 0.12, color=COPIED, lw=0)
+        )
         weights = shown.weights[0][i]
         best = [c for c in np.argsort(-weights, kind="stable")[:3] if weights[c] > 0.01]
         told = " · ".join(f"{shown.columns[c]} {decimal(weights[c])}" for c in best)

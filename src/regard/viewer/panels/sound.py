@@ -57,11 +57,22 @@ def sound(
     if photo is not None:
         axes.imshow(photo, extent=(left, right, above, 0.02), aspect="auto")
     y, x = above + EDGE, np.linspace(left, right, weights.shape[1] + 1)
-    axes.pcolormesh(x, y + step * np.arange(len(shown.rows) + 1), weights, vmin=0, vmax=shown.top,
-                    cmap=_blues(), rasterized=weights.size > 20_000)  # fmt: skip
+    axes.pcolormesh(
+        x,
+        y + step * np.arange(len(shown.rows) + 1),
+        weights,
+        vmin=0,
+        vmax=shown.top,
+        cmap=_blues(),
+        rasterized=weights.size > 20_000,
+    )
     best = weights.argmax(1)
-    axes.plot((x[best] + x[best + 1]) / 2, y + step * (np.arange(len(best)) + 0.5), color=MARK,
-              linewidth=1)  # fmt: skip
+    axes.plot(
+        (x[best] + x[best + 1]) / 2,
+        y + step * (np.arange(len(best)) + 0.5),
+        color=MARK,
+        linewidth=1,
+    )
     for i, word in enumerate(shown.rows):
         style: dict[str, Any] = {"color": MARK} if i == row else {}
         write(axes, left - EDGE, y + step * (i + 0.5), word, ha="right", **style)
@@ -72,7 +83,8 @@ def sound(
             if shown.axis.seconds
             else f"{part * long:.0f}"
         )
-        write(axes, left + part * (right - left), y + high + 0.12, said, 6.0, ha="center",
-              color=SOFT)  # fmt: skip
+        write(
+            axes, left + part * (right - left), y + high + 0.12, said, 6.0, ha="center", color=SOFT
+        )
     axes.set(xlim=(0, width), ylim=(above + EDGE + high + 0.3, axes.get_ylim()[1]))
     return made

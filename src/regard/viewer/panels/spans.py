@@ -170,8 +170,12 @@ def _put(axes: "Axes", laid: _Laid, top: float, labels: Sequence[str], width: fl
             colour = HEADS[labels.index(one.label) % len(HEADS)]
             a, b = left[first], left[last - 1] + wide[last - 1]
             below = y + _LINE / 2 + level * _LEVEL
-            axes.plot([a, a, b, b], [below - 0.04, below, below, below - 0.04], color=colour,
-                      linewidth=0.9)  # fmt: skip
+            axes.plot(
+                [a, a, b, b],
+                [below - 0.04, below, below, below - 0.04],
+                color=colour,
+                linewidth=0.9,
+            )
             name = _said(one) if first == one.start else "…"
             write(axes, (a + b) / 2, below + 0.09, name, SMALL, ha="center", color=colour)
             at = panel.anchor
@@ -180,8 +184,17 @@ def _put(axes: "Axes", laid: _Laid, top: float, labels: Sequence[str], width: fl
             here = left[at] + wide[at] / 2
             middle, reach = (here + (a + b) / 2) / 2, abs((a + b) / 2 - here)
             tall = min(2 * (_ARCS - 0.08), 0.2 + 0.25 * reach)
-            axes.add_patch(Arc((middle, y - _LINE / 2 + 0.02), reach, tall, theta1=180, theta2=360,
-                               color=colour, linewidth=0.9))  # fmt: skip
+            axes.add_patch(
+                Arc(
+                    (middle, y - _LINE / 2 + 0.02),
+                    reach,
+                    tall,
+                    theta1=180,
+                    theta2=360,
+                    color=colour,
+                    linewidth=0.9,
+                )
+            )
     if panel.note:
         foot = top + len(laid.lines) * laid.line + _LINE / 2
         write(axes, EDGE, foot, panel.note, SMALL, color=SOFT, room=width - 2 * EDGE)
@@ -210,10 +223,13 @@ def spans_html(panel: SpansPanel) -> str:
         marks = []
         for level in range(count):
             own = next(
-                (s for s, at in zip(panel.spans, levels, strict=True)
-                 if at == level and s.start <= i < s.end),
+                (
+                    s
+                    for s, at in zip(panel.spans, levels, strict=True)
+                    if at == level and s.start <= i < s.end
+                ),
                 None,
-            )  # fmt: skip
+            )
             if own is None:
                 marks.append("<i></i>")
                 continue

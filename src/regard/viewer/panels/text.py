@@ -33,22 +33,33 @@ def text(
 ) -> "Figure":
     """Words shaded by what a row looks at, or all rows on average; a bar before each sentence."""
     said = "" if row is None or shown.own else f"“{shown.rows[row]}”"
-    return texts([("", shown, row)], width, " · ".join(p for p in (title, said) if p),
-                 values=values)  # fmt: skip
+    return texts(
+        [("", shown, row)], width, " · ".join(p for p in (title, said) if p), values=values
+    )
 
 
 def texts(
-    panels: Sequence[tuple[str, Shown, int | None]], width: float, title: str, *,
+    panels: Sequence[tuple[str, Shown, int | None]],
+    width: float,
+    title: str,
+    *,
     values: bool = False,
-) -> "Figure":  # fmt: skip
+) -> "Figure":
     """The same of several, one below the other, each under its name; rows are counted from 0."""
     laid = [
-        (name, _laid(
-            shown.columns, shown.row(row), width, starts=set(shown.axis.sections),
-            chosen=row if shown.own else None, values=values,
-        ))
+        (
+            name,
+            _laid(
+                shown.columns,
+                shown.row(row),
+                width,
+                starts=set(shown.axis.sections),
+                chosen=row if shown.own else None,
+                values=values,
+            ),
+        )
         for name, shown, row in panels
-    ]  # fmt: skip
+    ]
     return _stack(laid, width, title)
 
 
@@ -77,9 +88,14 @@ class _Laid:
 
 
 def _laid(
-    words: Sequence[str], weights: Floats, width: float, *, starts: Set[int] = frozenset(),
-    chosen: int | None = None, values: bool = False,
-) -> _Laid:  # fmt: skip
+    words: Sequence[str],
+    weights: Floats,
+    width: float,
+    *,
+    starts: Set[int] = frozenset(),
+    chosen: int | None = None,
+    values: bool = False,
+) -> _Laid:
     """Where each word goes.
 
     Args:

@@ -180,9 +180,15 @@ def unpacked_size(code: str, rows: int, columns: int, entries: int) -> int:
 
 
 def unpack(
-    blob: bytes, code: str, shape: tuple[int, int], scale: Floats, entries: int, what: str,
-    steps: int = 0, fine: int = 0,
-) -> Floats:  # fmt: skip
+    blob: bytes,
+    code: str,
+    shape: tuple[int, int],
+    scale: Floats,
+    entries: int,
+    what: str,
+    steps: int = 0,
+    fine: int = 0,
+) -> Floats:
     """The weights of one head: (R, C).
 
     Args:

@@ -14,7 +14,7 @@ import json
 import re
 import struct
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +29,6 @@ from regard.viewer.head_measures import measures, redundancy, thumbnails
 from regard.viewer.labels import visible
 from regard.viewer.overview import overview, wants_overview
 from regard.viewer.seen_file.codec import (
-    CODES,
     HALF_MOST,
     LARGE,
     CompressedHead,
@@ -39,13 +38,12 @@ from regard.viewer.seen_file.codec import (
     keep_top,
     pack,
     pack_few,
-    unpack,
-    unpacked_size,
 )
+from regard.viewer.seen_file.contents import RATIO, view_of
 from regard.viewer.seen_file.few_steps import LEAST as COARSEST
 from regard.viewer.seen_file.few_steps import MOST as FINEST
-from regard.viewer.seen_file.panels import panel_of, row_of
-from regard.views import WHATS, Axis, Map, Run, View
+from regard.viewer.seen_file.panels import row_of
+from regard.views import View
 
 __all__ = ["MAGIC", "dump", "parse", "read"]
 
@@ -57,7 +55,6 @@ PRECISE = 200
 """The precision of code u8."""
 OVERVIEW = 4
 """Of an overview's weights only every so-manieth step is used: off by at most s / 100."""
-_RATIO = 1040  # deflate makes nothing smaller than 1 : 1032
 _MOST = 1 << 28  # bytes of a header, unpacked
 
 
@@ -106,9 +103,12 @@ def dump(
     for group in _alike(view, maps):
         _add_redundancy(view, maps, group)
     head = {
-        "title": view.title, "source": view.source, "sides": sides, "maps": maps,
+        "title": view.title,
+        "source": view.source,
+        "sides": sides,
+        "maps": maps,
         "runs": [row_of(run, view.maps) for run in view.runs],
-    }  # fmt: skip
+    }
     return assemble(head, blobs.parts)
 
 
@@ -159,24 +159,33 @@ def _pack_map(
             chosen = "few" if one.pool == (1, 1) else chosen
     every = 1 if one.pool == (1, 1) else OVERVIEW
     heads = [
-        keep_top(w, top_k) if chosen == "top"
-        else pack_few(w, precision) if chosen == "few"
+        keep_top(w, top_k)
+        if chosen == "top"
+        else pack_few(w, precision)
+        if chosen == "few"
         else pack(w, chosen, every)
         for w in weights
-    ]  # fmt: skip
+    ]
     own = one.rows == one.columns
     large = chosen != "top" and rows * columns > LARGE
     whole = one.pool == (1, 1)
     side = view.axes[one.columns]
     row = {
-        "name": one.name, "kind": one.kind, "layer": one.layer, "what": one.what,
-        "rows": one.rows, "columns": one.columns, "shape": list(one.shape), "code": chosen,
+        "name": one.name,
+        "kind": one.kind,
+        "layer": one.layer,
+        "what": one.what,
+        "rows": one.rows,
+        "columns": one.columns,
+        "shape": list(one.shape),
+        "code": chosen,
         "max": [float(f"{w.max(initial=0.0):.6g}") for w in np.abs(weights)],
-        "measures": measures(
-            [(0, weights)], (rows, columns), side.delimiters, one.links, own
-        ) if whole else {},
-        "_packed": heads, "_thumbs": thumbnails(weights, THUMB) if large else None,
-    }  # fmt: skip
+        "measures": measures([(0, weights)], (rows, columns), side.delimiters, one.links, own)
+        if whole
+        else {},
+        "_packed": heads,
+        "_thumbs": thumbnails(weights, THUMB) if large else None,
+    }
     for name in ("heads", "scope", "extra", "links"):
         if value := getattr(one, name):
             row[name] = value
@@ -269,7 +278,7 @@ def parse(content: bytes) -> DrawableView:
     if content[:8] != MAGIC or len(content) < START:
         raise RequestError(f"this .seen file is of version {content[6:8].hex()}; known: 0100")
     packed, size, check = struct.unpack_from("<III", content, 8)
-    if packed > len(content) - START or size > min(packed * _RATIO + 64, _MOST):
+    if packed > len(content) - START or size > min(packed * RATIO + 64, _MOST):
         raise RequestError("the header says it is larger than the file allows: cut off or damaged")
     if zlib.crc32(memoryview(content)[START:]) != check:
         raise RequestError("the file is damaged or cut off: its check sum is another")
@@ -279,91 +288,4 @@ def parse(content: bytes) -> DrawableView:
     except ValueError:
         raise RequestError("the header is damaged: not JSON") from None
     body = memoryview(content)[START + packed :]
-    return _view(Checked(head, "the header"), body)
-
-
-def _view(head: Any, body: memoryview) -> DrawableView:
-    sides = []
-    for row in head.rows("sides"):
-        sides.append(Axis(
-            row.strings("pieces"), row.text("kind"), row.nested("groups"), row.strings("texts"),
-            row.whole("special"), row.pair("grid"),
-            _file_of(row, "image", body), row.number("seconds"),
-            row.pairs("edges"), row.whole("sections"), _file_of(row, "audio", body),
-        ))  # fmt: skip
-    maps = [_map(row, body) for row in head.rows("maps")]
-    runs = [
-        Run(
-            row.whole("maps"), row.text("label"), row.text("input"), row.text("output"),
-            row.text("model"), row.text("folder"), row.number("score"), row.count("number"),
-            row.count("of"), row.text("title"), [panel_of(one) for one in row.rows("panels")],
-            step=None if row.get("step") is None else row.count("step"),
-            target=row.text("target"),
-        )
-        for row in head.rows("runs")
-    ]  # fmt: skip
-    return DrawableView(sides, maps, runs, head.text("title"), head.text("source"))
-
-
-def _file_of(row: Any, name: str, body: memoryview) -> bytes | None:
-    """The bytes of a picture or a sound, where the side has them."""
-    if row.get(name) is None:
-        return None
-    start, size = row.place(name, len(body))
-    return bytes(body[start : start + size])
-
-
-def _map(row: Any, body: memoryview) -> Map:
-    shape = heads, *_ = row.shape("shape")
-    pool = row.pair("pool") or (1, 1)
-    row.claim(all(1 <= f < 1 << 20 for f in pool), "pool")
-    rows, columns = -(-shape[1] // pool[0]), -(-shape[2] // pool[1])
-    code, name = row.one_of("code", CODES), row.text("name")
-    places = row.places("blobs", len(body), heads)
-    entries = row.whole("entries") or [0] * heads
-    row.claim(len(entries) == heads and all(e >= 0 for e in entries), "entries")
-    for place, kept in zip(places, entries, strict=True):
-        size = unpacked_size(code, rows, columns, kept)
-        row.claim(kept <= rows * columns and size <= place[1] * _RATIO + 64, "shape")
-        # A kept head may be far larger than its bytes; an honest one never beyond this.
-        row.claim(rows * columns <= 1 << 31, "shape")
-    scale = [0, 0] if code == "f16" else row.place("scale", len(body))
-    steps = row.count("steps"), row.whole("fine") or [0] * heads
-    if code == "few":
-        row.claim(COARSEST <= steps[0] <= FINEST, "steps")
-        row.claim(len(steps[1]) == heads and all(1 <= f <= 255 for f in steps[1]), "fine")
-    wide = "f2" if code == "f16" else row.one_of("scales", ("f2", "f4"))
-    row.claim(code == "f16" or int(wide[1]) * heads * rows <= scale[1] * _RATIO + 64, "scale")
-    return Map(
-        name, row.count("rows"), row.count("columns"), shape,
-        _loader(body, places, scale, wide, code, (heads, rows, columns), entries, name, steps),
-        row.text("kind"), row.count("layer"), row.one_of("what", tuple(WHATS)),
-        row.strings("heads"), row.counts("scope"), row.numbers("extra"), row.pairs("links"),
-        pool=pool,
-    )  # fmt: skip
-
-
-def _loader(
-    body: memoryview, places: list[list[int]], scale: list[int], wide: str, code: str,
-    shape: tuple[int, int, int], entries: list[int], name: str, steps: tuple[int, list[int]],
-) -> Callable[[int], Floats]:  # fmt: skip
-    heads, rows, columns = shape
-
-    def load(head: int) -> Floats:
-        if not 0 <= head < heads:
-            raise IndexError(head)
-        scales = np.zeros(0, np.float32)
-        if code != "f16":
-            at, length = scale
-            raw = inflate(
-                bytes(body[at : at + length]), int(wide[1]) * heads * rows, f"{name}: the scale"
-            )
-            scales = np.frombuffer(raw, "<" + wide).reshape(heads, rows)[head].astype(np.float32)
-        at, length = places[head]
-        blob = bytes(body[at : at + length])
-        return unpack(
-            blob, code, (rows, columns), scales, entries[head], f"{name}, head {head + 1}",
-            steps[0], steps[1][head],
-        )  # fmt: skip
-
-    return load
+    return view_of(Checked(head, "the header"), body)

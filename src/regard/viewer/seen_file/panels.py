@@ -100,10 +100,16 @@ def panel_of(row: Checked) -> Panel:
     if kind in MapPanel.known():
         other = row.pair("other")
         return MapPanel(
-            kind, title, note, row.count("map"), tuple(row.whole("heads")),
-            row.count("row") or None, tuple(row.whole("rows")), tuple(row.whole("columns")),
+            kind,
+            title,
+            note,
+            row.count("map"),
+            tuple(row.whole("heads")),
+            row.count("row") or None,
+            tuple(row.whole("rows")),
+            tuple(row.whole("columns")),
             None if other is None else (other[0], other[1] or None),
-        )  # fmt: skip
+        )
     if kind in ValuesPanel.known():
         labels, values = row.strings("labels"), row.floats("values")
         row.claim(len(labels) == len(values), "values")

@@ -84,15 +84,19 @@ def draw(
             lines += _downwards(columns[here], cell, label)
             for i, both in enumerate(pairs):
                 upper, *lower = (row[here] for row in weights[2 * i : 2 * i + 2])
-                lines.append(Text(_right(both, label) + "  ").append_text(
-                    _halves(upper, lower[0] if lower else None, cell, top)
-                ))  # fmt: skip
+                lines.append(
+                    Text(_right(both, label) + "  ").append_text(
+                        _halves(upper, lower[0] if lower else None, cell, top)
+                    )
+                )
             continue
         lines += _header(columns[here], cell, label, width) if head else []
         for word, row in zip(rows, weights, strict=True):
-            lines.append(Text(_right(word, label) + "  ").append_text(
-                _cells(row[here], cell, top, colour=colour, values=values)
-            ))  # fmt: skip
+            lines.append(
+                Text(_right(word, label) + "  ").append_text(
+                    _cells(row[here], cell, top, colour=colour, values=values)
+                )
+            )
     if top < 1:
         lines.append(Text(f"{'':{label}}  darkest = {top:g}", style="dim"))
     return Text("\n").join(lines)

@@ -12,6 +12,4 @@ from regard.watching.foreign.changed import changing
 from regard.watching.foreign.interceptor import intercepting, is_foreign
 from regard.watching.foreign.norms_and_gradients import GradientAsked, NormsAsked, gradients
 
-__all__ = [
-    "GradientAsked", "NormsAsked", "changing", "gradients", "intercepting", "is_foreign",
-]  # fmt: skip
+__all__ = ["GradientAsked", "NormsAsked", "changing", "gradients", "intercepting", "is_foreign"]

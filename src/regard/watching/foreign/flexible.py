@@ -56,8 +56,11 @@ def flexible(args: Sequence[Any], result: Any) -> Fused:
     of_scores, of_mask = (*buffers, (), ())[:2]
     allows = blocks[-1]
     products = Flexible(
-        query.detach(), key.detach(), value.detach(), scale=scale,
+        query.detach(),
+        key.detach(),
+        value.detach(),
+        scale=scale,
         change=lambda score, *at: change(score, *at, *of_scores),
         allows=lambda *at: allows(*at, *of_mask),
-    )  # fmt: skip
+    )
     return Fused(products, result[0])

@@ -54,9 +54,13 @@ def product(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: A
     mask = given.get("attn_mask", given.get("attn_bias"))
     output = result[0] if isinstance(result, tuple | list) else result
     products = Products(
-        given["query"].detach(), given["key"].detach(), given["value"].detach(), mask,
-        bool(given.get("is_causal")), given.get("scale"),
-    )  # fmt: skip
+        given["query"].detach(),
+        given["key"].detach(),
+        given["value"].detach(),
+        mask,
+        bool(given.get("is_causal")),
+        given.get("scale"),
+    )
     return Fused(products, output, float(given.get("dropout_p") or 0.0))
 
 

@@ -24,9 +24,11 @@ __all__ = ["GradientAsked", "NormsAsked", "gradients"]
 
 _aten = torch.ops.aten
 _LINEAR: dict[Any, tuple[int, int]] = {
-    _aten.addmm.default: (1, 2), _aten.mm.default: (0, 1), _aten.linear.default: (0, 1),
+    _aten.addmm.default: (1, 2),
+    _aten.mm.default: (0, 1),
+    _aten.linear.default: (0, 1),
     _aten.matmul.default: (0, 1),
-}  # fmt: skip
+}
 """Products with a matrix: which argument is multiplied, and which is the matrix."""
 
 

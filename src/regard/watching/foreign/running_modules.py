@@ -27,11 +27,22 @@ _PAIRS = (
 _LATENTS = ("hidden_states", "inputs")
 """Both at once, as Perceiver has them: the first looks at the second."""
 _OTHER_SIDE = (
-    "key_value_states", "encoder_hidden_states", "encoder_hidden_state", "context", "memory",
-)  # fmt: skip
+    "key_value_states",
+    "encoder_hidden_states",
+    "encoder_hidden_state",
+    "context",
+    "memory",
+)
 _OWN_SIDE = (
-    "hidden_states", "hidden_state", "x", "input", "inputs", "src", "input_tensor", "query_states",
-)  # fmt: skip
+    "hidden_states",
+    "hidden_state",
+    "x",
+    "input",
+    "inputs",
+    "src",
+    "input_tensor",
+    "query_states",
+)
 
 
 @dataclass

@@ -254,13 +254,33 @@ _NOISE = _known("bernoulli_.float", "bernoulli_.Tensor")
 _ADDED = _known("baddbmm", "addmm")
 _PRODUCTS = _known("bmm", "mm", "matmul", "einsum") | _ADDED
 _CHANGES = _known(
-    "mul.Tensor", "mul.Scalar", "div.Tensor", "div.Scalar", "masked_fill.Scalar",
-    "masked_fill.Tensor", "where.self", "where.ScalarOther", "nan_to_num",
-)  # fmt: skip
+    "mul.Tensor",
+    "mul.Scalar",
+    "div.Tensor",
+    "div.Scalar",
+    "masked_fill.Scalar",
+    "masked_fill.Tensor",
+    "where.self",
+    "where.ScalarOther",
+    "nan_to_num",
+)
 FORMS = _CHANGES | _known(
-    "_to_copy", "to.dtype", "clone", "contiguous", "reshape", "_unsafe_view", "native_dropout",
-    "dropout", "type_as", "constant_pad_nd", "expand", "detach", "flatten.using_ints",
-    "permute", "transpose.int", "_reshape_copy",
-)  # fmt: skip
+    "_to_copy",
+    "to.dtype",
+    "clone",
+    "contiguous",
+    "reshape",
+    "_unsafe_view",
+    "native_dropout",
+    "dropout",
+    "type_as",
+    "constant_pad_nd",
+    "expand",
+    "detach",
+    "flatten.using_ints",
+    "permute",
+    "transpose.int",
+    "_reshape_copy",
+)
 _OVERWRITES = frozenset({"aten::mul_", "aten::div_", "aten::masked_fill_", "aten::nan_to_num_"})
 _OVERWRITES_BY_DROPOUT = frozenset({"aten::mul_", "aten::dropout_"})

@@ -17,9 +17,14 @@ if TYPE_CHECKING:
     from regard.watching.huggingface.folder import TransformersFolder
 
 __all__ = [
-    "classified_picture", "classified_sound", "over_picture", "read_picture", "read_sound",
-    "spelled", "transcribed",
-]  # fmt: skip
+    "classified_picture",
+    "classified_sound",
+    "over_picture",
+    "read_picture",
+    "read_sound",
+    "spelled",
+    "transcribed",
+]
 
 
 def read_picture(
@@ -39,9 +44,10 @@ def read_picture(
     grid = (values.shape[2] // patch, values.shape[3] // patch)
     seen = _as_seen(one, values[0])
     return FolderInput(
-        {"pixel_values": values}, {"self": (None, None)},
+        {"pixel_values": values},
+        {"self": (None, None)},
         arrange=lambda view: over_picture(view, grid, seen),
-    )  # fmt: skip
+    )
 
 
 def classified_picture(

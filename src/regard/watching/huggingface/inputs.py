@@ -77,12 +77,12 @@ def looked(one: "TransformersFolder", reading: FolderInput, options: ViewOptions
     whole, found = effects(one.model, lambda: asked_of(one.model(**reading.inputs)))
     run = view.runs[0]
     result = {
-        "input": run.input, "output": run.output, "log_prob": whole,
+        "input": run.input,
+        "output": run.output,
+        "log_prob": whole,
         "effects": [asdict(effect) for effect in found],
-    }  # fmt: skip
-    return replace(view, runs=[
-        replace(run, panels=[effects_table(whole, found)], result=result)
-    ])  # fmt: skip
+    }
+    return replace(view, runs=[replace(run, panels=[effects_table(whole, found)], result=result)])
 
 
 def _label(seen: "Watched", axes: Mapping[str, tuple[Axis | None, Axis | None]]) -> None:
@@ -92,8 +92,10 @@ def _label(seen: "Watched", axes: Mapping[str, tuple[Axis | None, Axis | None]])
         rows, columns = axes.get(record.role, usual)
         shape = record.kept[0].shape
         sizes = (sum(step.shape[-2] for step in record.kept), shape[-1])
-        fit = [s if s is not None and len(s) == n else None
-               for s, n in zip((rows, columns), sizes, strict=True)]  # fmt: skip
+        fit = [
+            s if s is not None and len(s) == n else None
+            for s, n in zip((rows, columns), sizes, strict=True)
+        ]
         seen.label(name, rows=fit[0], columns=fit[1])
 
 

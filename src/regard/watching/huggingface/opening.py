@@ -25,20 +25,29 @@ PREFIX = "hf:"
 TABLES: Sequence[tuple[str, str, Reader]] = (
     ("MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES", "AutoModelForSpeechSeq2Seq", transcribed),
     ("MODEL_FOR_CTC_MAPPING_NAMES", "AutoModelForCTC", spelled),
-    ("MODEL_FOR_AUDIO_CLASSIFICATION_MAPPING_NAMES", "AutoModelForAudioClassification",
-     classified_sound),
-    ("MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES", "AutoModelForImageClassification",
-     classified_picture),
+    (
+        "MODEL_FOR_AUDIO_CLASSIFICATION_MAPPING_NAMES",
+        "AutoModelForAudioClassification",
+        classified_sound,
+    ),
+    (
+        "MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES",
+        "AutoModelForImageClassification",
+        classified_picture,
+    ),
     ("MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES", "AutoModelForSeq2SeqLM", translated),
     ("MODEL_FOR_CAUSAL_LM_MAPPING_NAMES", "AutoModelForCausalLM", written),
     ("MODEL_FOR_MASKED_LM_MAPPING_NAMES", "AutoModelForMaskedLM", filled),
-    ("MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES", "AutoModelForSequenceClassification",
-     classified),
+    (
+        "MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES",
+        "AutoModelForSequenceClassification",
+        classified,
+    ),
     ("MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES", "AutoModel", read),
     ("MODEL_FOR_QUESTION_ANSWERING_MAPPING_NAMES", "AutoModel", read),
     ("MODEL_FOR_MULTIPLE_CHOICE_MAPPING_NAMES", "AutoModel", read),
     ("MODEL_MAPPING_NAMES", "AutoModel", read),
-)  # fmt: skip
+)
 """Tables of transformers, the class that loads their models, and how these are looked at."""
 PICTURES, SOUNDS = (read_picture, classified_picture), (read_sound, classified_sound, spelled)
 

@@ -13,9 +13,18 @@ if TYPE_CHECKING:
     from regard.watching.huggingface.folder import TransformersFolder
 
 __all__ = [
-    "LONGEST", "check_places", "classified", "filled", "forced", "greedy", "no_writing", "read",
-    "start_of", "translated", "written",
-]  # fmt: skip
+    "LONGEST",
+    "check_places",
+    "classified",
+    "filled",
+    "forced",
+    "greedy",
+    "no_writing",
+    "read",
+    "start_of",
+    "translated",
+    "written",
+]
 
 log = logging.getLogger(__name__)
 
@@ -60,8 +69,9 @@ def filled(
     if mask is None:
         log.warning(
             "%s: its tokenizer has no mask token, so nothing is filled in: the text is read as it "
-            "is; a mask token is named in tokenizer_config.json (mask_token)", one.folder,
-        )  # fmt: skip
+            "is; a mask token is named in tokenizer_config.json (mask_token)",
+            one.folder,
+        )
     masked = torch.zeros_like(ids[0], dtype=torch.bool) if mask is None else ids[0] == mask
 
     def said(output: Any) -> str:
@@ -169,9 +179,13 @@ def greedy(one: "TransformersFolder", longest: int, **inputs: Any) -> Any:
         inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
     with torch.no_grad(), quiet():
         return one.model.generate(
-            **inputs, max_new_tokens=longest, do_sample=False, num_beams=1,
-            num_return_sequences=1, return_dict_in_generate=False,
-        )  # fmt: skip
+            **inputs,
+            max_new_tokens=longest,
+            do_sample=False,
+            num_beams=1,
+            num_return_sequences=1,
+            return_dict_in_generate=False,
+        )
 
 
 def no_writing(one: "TransformersFolder", longest: int | None) -> None:

@@ -15,6 +15,8 @@ def part(axis: Axis, start: int, stop: int) -> Axis:
 
     kept = [(within(g), t) for g, t in zip(axis.groups, axis.texts, strict=True) if within(g)]
     return Axis(
-        axis.pieces[start:stop], groups=[g for g, _ in kept], texts=[t for _, t in kept],
+        axis.pieces[start:stop],
+        groups=[g for g, _ in kept],
+        texts=[t for _, t in kept],
         special=within(axis.special),
-    )  # fmt: skip
+    )

@@ -71,9 +71,11 @@ def node_axes(
         keys = max(layer.keys or 0 for layer in layers)
         return Axis(_names(nodes, rows), "nodes"), Axis(_names(keys, columns), "nodes")
     joined = {
-        (int(t), int(s)) for layer in layers
-        for t, s in zip(layer.targets, layer.sources, strict=True) if t != s
-    }  # fmt: skip
+        (int(t), int(s))
+        for layer in layers
+        for t, s in zip(layer.targets, layer.sources, strict=True)
+        if t != s
+    }
     return Axis(_names(nodes, rows), "nodes", edges=sorted(joined)), None
 
 

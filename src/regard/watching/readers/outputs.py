@@ -15,13 +15,17 @@ __all__ = ["Layers", "array_of", "graph_of", "is_array", "read"]
 Floats = NDArray[np.float32]
 
 NAMES = {
-    "encoder": "encoder_attentions", "decoder": "decoder_attentions", "cross": "cross_attentions",
+    "encoder": "encoder_attentions",
+    "decoder": "decoder_attentions",
+    "cross": "cross_attentions",
     "self": "attentions",
-}  # fmt: skip
+}
 """What outputs of Hugging Face models call them."""
 TUPLES: Mapping[int, Sequence[str]] = {
-    1: ("self",), 2: ("self", "cross"), 3: ("decoder", "cross", "encoder"),
-}  # fmt: skip
+    1: ("self",),
+    2: ("self", "cross"),
+    3: ("decoder", "cross", "encoder"),
+}
 """What is what in an output that is a plain tuple, by how many of its entries are attentions."""
 FORMS = (
     "weights as an array of 2 to 4 axes, layers of them, steps of layers as generate gives them, "

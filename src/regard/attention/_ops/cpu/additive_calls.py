@@ -17,53 +17,121 @@ __all__ = [
     "scores_backward",
     "unsupported_reason",
     "width",
-]  # fmt: skip
+]
 
 _WIDTH = "{(d + 31) // 32 * 32 + 16}"
 _KEYS = (
-    "query: f32 [b q d]", "key: f32 [b k d] rows", "stride key 0",
-    f"packed: f32? [b k {_WIDTH}] rows", "stride packed 0", "v: f32 ({heads * d})",
-)  # fmt: skip
+    "query: f32 [b q d]",
+    "key: f32 [b k d] rows",
+    "stride key 0",
+    f"packed: f32? [b k {_WIDTH}] rows",
+    "stride packed 0",
+    "v: f32 ({heads * d})",
+)
 _MEMORY = (
-    "value: f32 [b k e] rows", "stride value 0", "mask: bool? [b q k] any", "stride mask 0",
-    "stride mask 1", "stride mask 2", "lengths: i64? [b]", "scale: float",
-)  # fmt: skip
+    "value: f32 [b k e] rows",
+    "stride value 0",
+    "mask: bool? [b q k] any",
+    "stride mask 0",
+    "stride mask 1",
+    "stride mask 2",
+    "lengths: i64? [b]",
+    "scale: float",
+)
 _PACK = Function(
-    "regard_additive_pack", "key: f32 [n d]", f"packed: f32 [n {_WIDTH}] out", "n", "d",
+    "regard_additive_pack",
+    "key: f32 [n d]",
+    f"packed: f32 [n {_WIDTH}] out",
+    "n",
+    "d",
     "threads: threads",
-)  # fmt: skip
+)
 _SCORES = Function(
-    "regard_additive_scores", *_KEYS, "scores: f32 [b q k] out", "b", "q", "k", "d", "heads: long",
+    "regard_additive_scores",
+    *_KEYS,
+    "scores: f32 [b q k] out",
+    "b",
+    "q",
+    "k",
+    "d",
+    "heads: long",
     "threads: threads",
-)  # fmt: skip
+)
 _SCORES_BACKWARD = Function(
-    "regard_additive_scores_backward", *_KEYS, "grad: f32 [b q k]", "grad_query: f32 [b q d] out",
-    "grad_key: f32 [b k d] out", "grad_v: f32 ({heads * d}) out", "b", "q", "k", "d", "heads: long",
-    "add: int", "threads: threads",
-)  # fmt: skip
+    "regard_additive_scores_backward",
+    *_KEYS,
+    "grad: f32 [b q k]",
+    "grad_query: f32 [b q d] out",
+    "grad_key: f32 [b k d] out",
+    "grad_v: f32 ({heads * d}) out",
+    "b",
+    "q",
+    "k",
+    "d",
+    "heads: long",
+    "add: int",
+    "threads: threads",
+)
 _ATTEND = Function(
-    "regard_additive_attend", *_KEYS, *_MEMORY, "context: f32 [b q e] out",
-    "weights: f32? [b q k] out", "lse: f32? [b q] out", "b", "q", "k", "d", "e", "heads: long",
+    "regard_additive_attend",
+    *_KEYS,
+    *_MEMORY,
+    "context: f32 [b q e] out",
+    "weights: f32? [b q k] out",
+    "lse: f32? [b q] out",
+    "b",
+    "q",
+    "k",
+    "d",
+    "e",
+    "heads: long",
     "threads: threads",
-)  # fmt: skip
+)
 _ATTEND_BACKWARD = Function(
-    "regard_additive_attend_backward", *_KEYS, *_MEMORY, "weights: f32? [b q k]", "lse: f32? [b q]",
-    "grad: f32 [b q e]", "grad_weights: f32? [b q k]", "grad_query: f32 [b q d] out",
-    "grad_key: f32 [b k d] out", "grad_v: f32 ({heads * d}) out", "grad_value: f32? [b k e] out",
-    "b", "q", "k", "d", "e", "heads: long", "add: int", "threads: threads",
-)  # fmt: skip
-MEMORY = Struct(
-    "additive_memory", "key: f32 [b k d] rows", "key_batch = stride key 0",
-    f"packed: f32 [b k {_WIDTH}] rows", "packed_batch = stride packed 0", "value: f32 [b k e] rows",
-    "value_batch = stride value 0", "lengths: i64? [b]", "batch = b", "keys = k", "dim = d",
-    "value_dim = e",
-)  # fmt: skip
-STEP = Function(
-    "regard_additive_step", "memory: struct additive_memory",
-    "query: f32 [{memory.batch} q {memory.dim}]", "v: f32 [{memory.dim}]",
-    "context: f32 [{memory.batch} q {memory.value_dim}] out", "q", "scale: float",
+    "regard_additive_attend_backward",
+    *_KEYS,
+    *_MEMORY,
+    "weights: f32? [b q k]",
+    "lse: f32? [b q]",
+    "grad: f32 [b q e]",
+    "grad_weights: f32? [b q k]",
+    "grad_query: f32 [b q d] out",
+    "grad_key: f32 [b k d] out",
+    "grad_v: f32 ({heads * d}) out",
+    "grad_value: f32? [b k e] out",
+    "b",
+    "q",
+    "k",
+    "d",
+    "e",
+    "heads: long",
+    "add: int",
     "threads: threads",
-)  # fmt: skip
+)
+MEMORY = Struct(
+    "additive_memory",
+    "key: f32 [b k d] rows",
+    "key_batch = stride key 0",
+    f"packed: f32 [b k {_WIDTH}] rows",
+    "packed_batch = stride packed 0",
+    "value: f32 [b k e] rows",
+    "value_batch = stride value 0",
+    "lengths: i64? [b]",
+    "batch = b",
+    "keys = k",
+    "dim = d",
+    "value_dim = e",
+)
+STEP = Function(
+    "regard_additive_step",
+    "memory: struct additive_memory",
+    "query: f32 [{memory.batch} q {memory.dim}]",
+    "v: f32 [{memory.dim}]",
+    "context: f32 [{memory.batch} q {memory.value_dim}] out",
+    "q",
+    "scale: float",
+    "threads: threads",
+)
 _FLOATS = (torch.float32, torch.bfloat16, torch.float16)
 
 
@@ -133,9 +201,18 @@ def scores_backward(
 
 
 def attend(
-    query: Tensor, key: Tensor, packed: Tensor | None, v: Tensor, value: Tensor,
-    mask: Tensor | None, lengths: Tensor | None, scale: float, heads: int, keep: bool, lse: bool,
-) -> tuple[Tensor, Tensor | None, Tensor | None]:  # fmt: skip
+    query: Tensor,
+    key: Tensor,
+    packed: Tensor | None,
+    v: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    lengths: Tensor | None,
+    scale: float,
+    heads: int,
+    keep: bool,
+    lse: bool,
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
     (batch, queries, dim), (_, keys, value_dim) = query.shape, value.shape
     context = query.new_empty(batch, queries, value_dim)
     weights = query.new_empty(batch, queries, keys) if keep else None
@@ -144,18 +221,40 @@ def attend(
     key, value, packed = _rows(key), _rows(value), None if packed is None else _rows(packed)
     lengths = None if lengths is None else lengths.contiguous()
     _ATTEND(
-        query, key, packed, v, value, mask, lengths, scale, context, weights, sums, heads,
+        query,
+        key,
+        packed,
+        v,
+        value,
+        mask,
+        lengths,
+        scale,
+        context,
+        weights,
+        sums,
+        heads,
         _threads(batch * queries * keys * dim),
-    )  # fmt: skip
+    )
     return context, weights, sums
 
 
 def attend_backward(
-    query: Tensor, key: Tensor, packed: Tensor | None, v: Tensor, value: Tensor,
-    mask: Tensor | None, lengths: Tensor | None, scale: float, heads: int,
-    weights: Tensor | None, lse: Tensor | None, grad: Tensor, grad_weights: Tensor | None,
-    into: tuple[Tensor, bool] | None = None, onto_v: Tensor | None = None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    query: Tensor,
+    key: Tensor,
+    packed: Tensor | None,
+    v: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    lengths: Tensor | None,
+    scale: float,
+    heads: int,
+    weights: Tensor | None,
+    lse: Tensor | None,
+    grad: Tensor,
+    grad_weights: Tensor | None,
+    into: tuple[Tensor, bool] | None = None,
+    onto_v: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of query, key, v and value.
 
     With `into` the gradient of the key is written to its tensor, or added if its flag is set; the
@@ -171,8 +270,22 @@ def attend_backward(
     key, value, packed = _rows(key), _rows(value), None if packed is None else _rows(packed)
     lengths = None if lengths is None else lengths.contiguous()
     _ATTEND_BACKWARD(
-        query, key, packed, v, value, mask, lengths, scale, weights, lse, grad, grad_weights,
-        *grads[:3], grad_value if into is None else None, heads, add,
+        query,
+        key,
+        packed,
+        v,
+        value,
+        mask,
+        lengths,
+        scale,
+        weights,
+        lse,
+        grad,
+        grad_weights,
+        *grads[:3],
+        grad_value if into is None else None,
+        heads,
+        add,
         _threads(batch * queries * keys * dim),
-    )  # fmt: skip
+    )
     return grads

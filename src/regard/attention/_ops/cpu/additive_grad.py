@@ -23,16 +23,28 @@ def scores_again(query: Tensor, key: Tensor, _: Tensor | None, v: Tensor, heads:
 
 
 def attend_again(
-    query: Tensor, key: Tensor, _: Tensor | None, v: Tensor, value: Tensor,
-    mask: Tensor | None, lengths: Tensor | None, scale: float, heads: int,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+    query: Tensor,
+    key: Tensor,
+    _: Tensor | None,
+    v: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    lengths: Tensor | None,
+    scale: float,
+    heads: int,
+) -> tuple[Tensor, Tensor]:
     return eager.additive_attend(query, key, v, value, mask, lengths, scale, heads)
 
 
 def _step(
-    query: Tensor, key: Tensor, value: Tensor, weight: Tensor, v: Tensor, lengths: Tensor | None,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    weight: Tensor,
+    v: Tensor,
+    lengths: Tensor | None,
     scale: float,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     return eager.additive_attend(query @ weight.mT, key, v, value, None, lengths, scale, 1)[0]
 
 
@@ -172,9 +184,15 @@ def shared(packed: Tensor, *tensors: Tensor) -> SharedNode:
 
 
 def step(
-    query: Tensor, weight: Tensor, v: Tensor, key: Tensor, packed: Tensor, value: Tensor,
-    lengths: Tensor | None, scale: float,
-) -> Tensor:  # fmt: skip
+    query: Tensor,
+    weight: Tensor,
+    v: Tensor,
+    key: Tensor,
+    packed: Tensor,
+    value: Tensor,
+    lengths: Tensor | None,
+    scale: float,
+) -> Tensor:
     """One training step over a memory, including the projection, as one autograd node.
 
     Shapes:
@@ -212,9 +230,22 @@ class _Step(torch.autograd.Function):
             sums.v = v.new_zeros(v.shape)
         sums.value.add(weights, grad)
         (back, *_) = calls.attend_backward(
-            projected, key, packed, v, value, None, lengths, scale, 1, weights, None, grad, None,
-            into, sums.v,
-        )  # fmt: skip
+            projected,
+            key,
+            packed,
+            v,
+            value,
+            None,
+            lengths,
+            scale,
+            1,
+            weights,
+            None,
+            grad,
+            None,
+            into,
+            sums.v,
+        )
         if ctx.needs_input_grad[3]:
             sums.weight.add(back, query)
         reached = (back[:, 0] @ weight)[:, None] if ctx.needs_input_grad[0] else None
@@ -250,9 +281,21 @@ class AttendFunction(torch.autograd.Function):
             into = ctx.sums.open(key)
             ctx.sums.value.add(weights, grad)
         made = calls.attend_backward(
-            query, key, packed, v, value, mask, lengths, scale, heads, weights, lse, grad,
-            grads[1], into,
-        )  # fmt: skip
+            query,
+            key,
+            packed,
+            v,
+            value,
+            mask,
+            lengths,
+            scale,
+            heads,
+            weights,
+            lse,
+            grad,
+            grads[1],
+            into,
+        )
         if into is not None:
             return made[0], None, None, made[2], None, None, None, None, None, None, None
         return made[0], made[1], None, made[2], made[3], None, None, None, None, None, None

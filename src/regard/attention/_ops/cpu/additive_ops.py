@@ -55,9 +55,17 @@ scores.register_autograd(_scores_grad, setup_context=_save_scores)
 
 @custom_op("regard::additive_attend", mutates_args=(), device_types="cpu")
 def attend(
-    query: Tensor, key: Tensor, packed: Tensor | None, v: Tensor, value: Tensor,
-    mask: Tensor | None, lengths: Tensor | None, scale: float, heads: int, keep: bool,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    query: Tensor,
+    key: Tensor,
+    packed: Tensor | None,
+    v: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    lengths: Tensor | None,
+    scale: float,
+    heads: int,
+    keep: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
     context, weights, lse = calls.attend(
         query, key, packed, v, value, mask, lengths, scale, heads, keep, True
     )
@@ -67,9 +75,17 @@ def attend(
 
 @attend.register_fake
 def _(
-    query: Tensor, key: Tensor, packed: Tensor | None, v: Tensor, value: Tensor,
-    mask: Tensor | None, lengths: Tensor | None, scale: float, heads: int, keep: bool,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    query: Tensor,
+    key: Tensor,
+    packed: Tensor | None,
+    v: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    lengths: Tensor | None,
+    scale: float,
+    heads: int,
+    keep: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
     batch, queries = query.shape[:2]
     weights = query.new_empty(batch, queries, key.shape[1]) if keep else query.new_empty(0)
     context = query.new_empty(batch, queries, value.shape[2])
@@ -78,10 +94,20 @@ def _(
 
 @custom_op("regard::additive_attend_backward", mutates_args=(), device_types="cpu")
 def attend_backward(
-    query: Tensor, key: Tensor, packed: Tensor | None, v: Tensor, value: Tensor,
-    mask: Tensor | None, lengths: Tensor | None, scale: float, heads: int,
-    weights: Tensor | None, lse: Tensor | None, grad: Tensor, grad_weights: Tensor | None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    query: Tensor,
+    key: Tensor,
+    packed: Tensor | None,
+    v: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    lengths: Tensor | None,
+    scale: float,
+    heads: int,
+    weights: Tensor | None,
+    lse: Tensor | None,
+    grad: Tensor,
+    grad_weights: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return calls.attend_backward(
         query, key, packed, v, value, mask, lengths, scale, heads, weights, lse, grad, grad_weights
     )
@@ -89,10 +115,20 @@ def attend_backward(
 
 @attend_backward.register_fake
 def _(
-    query: Tensor, key: Tensor, packed: Tensor | None, v: Tensor, value: Tensor,
-    mask: Tensor | None, lengths: Tensor | None, scale: float, heads: int,
-    weights: Tensor | None, lse: Tensor | None, grad: Tensor, grad_weights: Tensor | None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    query: Tensor,
+    key: Tensor,
+    packed: Tensor | None,
+    v: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    lengths: Tensor | None,
+    scale: float,
+    heads: int,
+    weights: Tensor | None,
+    lse: Tensor | None,
+    grad: Tensor,
+    grad_weights: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     shapes = (query.shape, key.shape, v.shape, value.shape)
     return tuple(query.new_empty(shape) for shape in shapes)  # type: ignore[return-value]
 

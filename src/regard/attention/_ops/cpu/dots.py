@@ -17,20 +17,46 @@ __all__ = ["CALL", "Near", "dots"]
 
 CALL = "regard_dots"
 _TABLE = Struct(
-    "dots_table", "q: real [n h d] last", "k: real [m h d] last", "v: real [m h w] last",
-    "o: real? [n h w] out", "kept: f32 [n h 2] out", "go: real? [n h w]", "gq: real? [n h d] out",
-    "gk: real? [m h d] out", "gv: real? [m h w] out", "spans: i64 [7 s]", "sequences = s",
-    "heads = h", "dim = d", "width = w", "most_queries: long", "most_keys: long", "queries = n",
-    "keys = m", "q_row = stride q 0", "q_head = stride q 1", "k_row = stride k 0",
-    "k_head = stride k 1", "v_row = stride v 0", "v_head = stride v 1", "seed: long",
-    "threshold: long", "half = half q", "clip: long", "columns: long", "parts: long",
-    "near_k: f32? [h columns {(d + 15) // 16 * 16}]", "near_kt: f32? [h d columns]",
-    "near_v: f32? [h columns {(w + 15) // 16 * 16}]", "near_vt: f32? [h w columns]",
+    "dots_table",
+    "q: real [n h d] last",
+    "k: real [m h d] last",
+    "v: real [m h w] last",
+    "o: real? [n h w] out",
+    "kept: f32 [n h 2] out",
+    "go: real? [n h w]",
+    "gq: real? [n h d] out",
+    "gk: real? [m h d] out",
+    "gv: real? [m h w] out",
+    "spans: i64 [7 s]",
+    "sequences = s",
+    "heads = h",
+    "dim = d",
+    "width = w",
+    "most_queries: long",
+    "most_keys: long",
+    "queries = n",
+    "keys = m",
+    "q_row = stride q 0",
+    "q_head = stride q 1",
+    "k_row = stride k 0",
+    "k_head = stride k 1",
+    "v_row = stride v 0",
+    "v_head = stride v 1",
+    "seed: long",
+    "threshold: long",
+    "half = half q",
+    "clip: long",
+    "columns: long",
+    "parts: long",
+    "near_k: f32? [h columns {(d + 15) // 16 * 16}]",
+    "near_kt: f32? [h d columns]",
+    "near_v: f32? [h columns {(w + 15) // 16 * 16}]",
+    "near_vt: f32? [h w columns]",
     "near_b: f32? [h columns]",
     "gnear_k: f32? [parts h columns {(d + 15) // 16 * 16}] out",
     "gnear_v: f32? [parts h columns {(w + 15) // 16 * 16}] out",
     "gnear_b: f32? [parts h columns] out",
-)  # fmt: skip
+)
 _DOTS = Function(
     CALL, "table: struct dots_table", "scale: float", "keep: float", "threads: threads"
 )
@@ -114,9 +140,14 @@ class _Tables(NamedTuple):
 
     @classmethod
     def of(
-        cls, keys: Tensor | None, values: Tensor | None, biases: Tensor | None, clip: int,
-        sizes: tuple[int, int], threads: int,
-    ) -> "_Tables":  # fmt: skip
+        cls,
+        keys: Tensor | None,
+        values: Tensor | None,
+        biases: Tensor | None,
+        clip: int,
+        sizes: tuple[int, int],
+        threads: int,
+    ) -> "_Tables":
         columns = next((x.shape[1] for x in (keys, values, biases) if x is not None), 0)
         turned = [
             None if x is None else x.transpose(1, 2)[:, :size].contiguous()
@@ -141,10 +172,20 @@ def _keep(threshold: int) -> float:
 
 @custom_op("regard::dots", mutates_args=(), device_types="cpu")
 def _forward(
-    query: Tensor, key: Tensor, value: Tensor, near_keys: Tensor | None, near_values: Tensor | None,
-    near_biases: Tensor | None, spans: Tensor, seed: Tensor, queries: int, keys: int, scale: float,
-    threshold: int, clip: int,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    near_keys: Tensor | None,
+    near_values: Tensor | None,
+    near_biases: Tensor | None,
+    spans: Tensor,
+    seed: Tensor,
+    queries: int,
+    keys: int,
+    scale: float,
+    threshold: int,
+    clip: int,
+) -> tuple[Tensor, Tensor]:
     query, key, value, spans = _dense(query), _dense(key), _dense(value), spans.contiguous()
     whole = int(spans[1].sum()) == len(query)
     shape = *query.shape[:2], value.shape[2]
@@ -154,29 +195,67 @@ def _forward(
     sizes = query.shape[2], value.shape[2]
     near = _Tables.of(near_keys, near_values, near_biases, clip, sizes, threads)
     table = _TABLE(
-        query, key, value, context, kept, None, None, None, None, spans, queries, keys, int(seed),
-        threshold, *near, None, None, None,
-    )  # fmt: skip
+        query,
+        key,
+        value,
+        context,
+        kept,
+        None,
+        None,
+        None,
+        None,
+        spans,
+        queries,
+        keys,
+        int(seed),
+        threshold,
+        *near,
+        None,
+        None,
+        None,
+    )
     _DOTS(table, scale, _keep(threshold), threads)
     return context, kept
 
 
 @_forward.register_fake
 def _(
-    query: Tensor, key: Tensor, value: Tensor, near_keys: Tensor | None, near_values: Tensor | None,
-    near_biases: Tensor | None, spans: Tensor, seed: Tensor, queries: int, keys: int, scale: float,
-    threshold: int, clip: int,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    near_keys: Tensor | None,
+    near_values: Tensor | None,
+    near_biases: Tensor | None,
+    spans: Tensor,
+    seed: Tensor,
+    queries: int,
+    keys: int,
+    scale: float,
+    threshold: int,
+    clip: int,
+) -> tuple[Tensor, Tensor]:
     context = query.new_empty(*query.shape[:2], value.shape[2])
     return context, query.new_empty(*query.shape[:2], 2, dtype=torch.float32)
 
 
 @custom_op("regard::dots_backward", mutates_args=(), device_types="cpu")
 def _backward(
-    query: Tensor, key: Tensor, value: Tensor, near_keys: Tensor | None, near_values: Tensor | None,
-    near_biases: Tensor | None, spans: Tensor, seed: Tensor, kept: Tensor, grad: Tensor,
-    queries: int, keys: int, scale: float, threshold: int, clip: int,
-) -> list[Tensor]:  # fmt: skip
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    near_keys: Tensor | None,
+    near_values: Tensor | None,
+    near_biases: Tensor | None,
+    spans: Tensor,
+    seed: Tensor,
+    kept: Tensor,
+    grad: Tensor,
+    queries: int,
+    keys: int,
+    scale: float,
+    threshold: int,
+    clip: int,
+) -> list[Tensor]:
     query, key, value, spans = _dense(query), _dense(key), _dense(value), spans.contiguous()
     grad = grad.contiguous()
     made = []
@@ -188,19 +267,43 @@ def _backward(
     near = _Tables.of(near_keys, near_values, near_biases, clip, sizes, threads)
     learned = near.gradients()
     table = _TABLE(
-        query, key, value, None, kept, grad, *made, spans, queries, keys, int(seed), threshold,
-        *near, *learned,
-    )  # fmt: skip
+        query,
+        key,
+        value,
+        None,
+        kept,
+        grad,
+        *made,
+        spans,
+        queries,
+        keys,
+        int(seed),
+        threshold,
+        *near,
+        *learned,
+    )
     _DOTS(table, scale, _keep(threshold), threads)
     return [*made, *(x.sum(0) for x in learned if x is not None)]
 
 
 @_backward.register_fake
 def _(
-    query: Tensor, key: Tensor, value: Tensor, near_keys: Tensor | None, near_values: Tensor | None,
-    near_biases: Tensor | None, spans: Tensor, seed: Tensor, kept: Tensor, grad: Tensor,
-    queries: int, keys: int, scale: float, threshold: int, clip: int,
-) -> list[Tensor]:  # fmt: skip
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    near_keys: Tensor | None,
+    near_values: Tensor | None,
+    near_biases: Tensor | None,
+    spans: Tensor,
+    seed: Tensor,
+    kept: Tensor,
+    grad: Tensor,
+    queries: int,
+    keys: int,
+    scale: float,
+    threshold: int,
+    clip: int,
+) -> list[Tensor]:
     every = (query, key, value, near_keys, near_values, near_biases)
     return [x.new_empty(x.shape) for x in every if x is not None]
 

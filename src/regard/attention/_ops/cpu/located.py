@@ -17,17 +17,43 @@ FILTERS = 16
 """The most filters that C has room for."""
 
 _CALL = Struct(
-    "located_call", "batch = b", "queries = q", "keys = k", "dim = d", "value_dim = e",
-    "filters = m", "width = w", "query: f32 [b q d]", "key: f32 [b k d] rows",
-    "value: f32 [b k e] rows", "v: f32 [d]", "filter: f32 [m w]", "project: f32 [d m]",
-    "before: f32 [b q k]", "key_batch = stride key 0", "value_batch = stride value 0",
-    "mask: bool? [b q k] any", "mask_batch = stride mask 0", "mask_query = stride mask 1",
-    "mask_key = stride mask 2", "lengths: i64? [b]", "context: f32? [b q e] out",
-    "weights: f32 [b q k] out", "grad: f32? [b q e]", "grad_weights: f32? [b q k]",
-    "grad_query: f32? [b q d] out", "grad_key: f32? [b k d] out", "grad_v: f32? [d] out",
-    "grad_filter: f32? [m w] out", "grad_project: f32? [d m] out",
-    "grad_before: f32? [b q k] out", "scale: double", "add: long", "parts: address", "failed: long",
-)  # fmt: skip
+    "located_call",
+    "batch = b",
+    "queries = q",
+    "keys = k",
+    "dim = d",
+    "value_dim = e",
+    "filters = m",
+    "width = w",
+    "query: f32 [b q d]",
+    "key: f32 [b k d] rows",
+    "value: f32 [b k e] rows",
+    "v: f32 [d]",
+    "filter: f32 [m w]",
+    "project: f32 [d m]",
+    "before: f32 [b q k]",
+    "key_batch = stride key 0",
+    "value_batch = stride value 0",
+    "mask: bool? [b q k] any",
+    "mask_batch = stride mask 0",
+    "mask_query = stride mask 1",
+    "mask_key = stride mask 2",
+    "lengths: i64? [b]",
+    "context: f32? [b q e] out",
+    "weights: f32 [b q k] out",
+    "grad: f32? [b q e]",
+    "grad_weights: f32? [b q k]",
+    "grad_query: f32? [b q d] out",
+    "grad_key: f32? [b k d] out",
+    "grad_v: f32? [d] out",
+    "grad_filter: f32? [m w] out",
+    "grad_project: f32? [d m] out",
+    "grad_before: f32? [b q k] out",
+    "scale: double",
+    "add: long",
+    "parts: address",
+    "failed: long",
+)
 _FORWARD = Function("regard_located", "call: struct located_call", "threads: threads")
 _BACKWARD = Function("regard_located_backward", "call: struct located_call", "threads: threads")
 
@@ -38,9 +64,17 @@ def missing() -> str | None:
 
 
 def attend(
-    query: Tensor, key: Tensor, value: Tensor, v: Tensor, filters: Tensor, project: Tensor,
-    before: Tensor, mask: Tensor | None, lengths: Tensor | None, scale: float,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    v: Tensor,
+    filters: Tensor,
+    project: Tensor,
+    before: Tensor,
+    mask: Tensor | None,
+    lengths: Tensor | None,
+    scale: float,
+) -> tuple[Tensor, Tensor]:
     """Context and weights.
 
     Shapes:
@@ -55,10 +89,19 @@ def attend(
 
 
 def step(
-    query: Tensor, weight: Tensor, key: Tensor, holder: Tensor, value: Tensor, v: Tensor,
-    filters: Tensor, project: Tensor, before: Tensor, mask: Tensor | None, lengths: Tensor | None,
+    query: Tensor,
+    weight: Tensor,
+    key: Tensor,
+    holder: Tensor,
+    value: Tensor,
+    v: Tensor,
+    filters: Tensor,
+    project: Tensor,
+    before: Tensor,
+    mask: Tensor | None,
+    lengths: Tensor | None,
     scale: float,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+) -> tuple[Tensor, Tensor]:
     """One training step over a memory, including the projection of the query, as one node.
 
     The gradients of keys, values, v and the projection are gathered over all steps.
@@ -87,9 +130,23 @@ def _forward(*inputs: Any) -> tuple[Tensor, Tensor]:
     context = query.new_empty(*query.shape[:2], value.shape[2])
     weights = query.new_empty(before.shape)
     call = _CALL(
-        query, key, value, v, filters, project, before, mask, lengths, context, weights,
-        *[None] * 8, scale, 0, None, 0,
-    )  # fmt: skip
+        query,
+        key,
+        value,
+        v,
+        filters,
+        project,
+        before,
+        mask,
+        lengths,
+        context,
+        weights,
+        *[None] * 8,
+        scale,
+        0,
+        None,
+        0,
+    )
     _FORWARD(call, native.threads(before.numel() * query.shape[2]))
     return context, weights
 
@@ -99,19 +156,42 @@ def _laid_out(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 
 def _backward(
-    inputs: tuple[Any, ...], weights: Tensor, grad: Tensor, more: Tensor | None, into: Tensor,
-    add: bool, early: bool,
-) -> tuple[Tensor | None, ...]:  # fmt: skip
+    inputs: tuple[Any, ...],
+    weights: Tensor,
+    grad: Tensor,
+    more: Tensor | None,
+    into: Tensor,
+    add: bool,
+    early: bool,
+) -> tuple[Tensor | None, ...]:
     """Gradients of query, v, filters, project, and of `before` if that is wanted early."""
     query, key, value, v, filters, project, before = _laid_out(*inputs[:7])
     mask, lengths, scale = inputs[7:]
     made = [query.new_empty(x.shape) for x in (query, v, filters, project)]
     back = query.new_empty(before.shape) if early else None
     call = _CALL(
-        query, key, value, v, filters, project, before, mask, lengths, None, weights,
-        grad.contiguous(), None if more is None else more.contiguous(), made[0], into, *made[1:],
-        back, scale, int(add), None, 0,
-    )  # fmt: skip
+        query,
+        key,
+        value,
+        v,
+        filters,
+        project,
+        before,
+        mask,
+        lengths,
+        None,
+        weights,
+        grad.contiguous(),
+        None if more is None else more.contiguous(),
+        made[0],
+        into,
+        *made[1:],
+        back,
+        scale,
+        int(add),
+        None,
+        0,
+    )
     _BACKWARD(call, native.threads(3 * before.numel() * query.shape[2]))
     return *made, back
 
@@ -164,9 +244,14 @@ class _Step(torch.autograd.Function):
             grad = query.new_zeros(*query.shape[:2], tensors[1].shape[2])
         into, add = sums.open(tensors[0])
         back, v, *rest = _backward(
-            (projected, *tensors, ctx.scale), weights, grad, more, into, add,
+            (projected, *tensors, ctx.scale),
+            weights,
+            grad,
+            more,
+            into,
+            add,
             ctx.needs_input_grad[7],
-        )  # fmt: skip
+        )
         sums.v = v if sums.v is None else sums.v.add_(v)
         sums.value.add(weights, grad)
         if ctx.needs_input_grad[1]:

@@ -27,7 +27,6 @@ from regard.attention._ops.triton._math import (
     NEAR,
     PLAIN,
     cover,
-    exponential,
     fast,
     mode,
     power,
@@ -37,43 +36,28 @@ from regard.attention._ops.triton._math import (
     splits,
     squash,
 )
+from regard.attention._ops.triton._transposed import transposed
 from regard.native.derivatives import double_backward, double_backward_wanted
 from regard.native.operators import custom_op
 
 __all__ = ["additive_scores"]
 
 
-@kernel
-def _turn(
-    q, k, turned_q, turned_k, exp_q, exp_k, q_n, q_t, q_d, k_n, k_t, k_d, Q, K, D,
-    BT: tl.constexpr, BD: tl.constexpr,
-):  # fmt: skip
-    """Both inputs (N, T, D) as (N, D, T) in fp32, and their e^{2x}."""
-    if tl.program_id(2) == 0:
-        _turn_tile(q, turned_q, exp_q, q_n, q_t, q_d, Q, D, BT, BD)
-    else:
-        _turn_tile(k, turned_k, exp_k, k_n, k_t, k_d, K, D, BT, BD)
-
-
-@triton.jit
-def _turn_tile(x, out, exp_out, x_n, x_t, x_d, T, D, BT: tl.constexpr, BD: tl.constexpr):
-    columns = tl.cdiv(D, BD)
-    n = (tl.program_id(0) // columns).to(tl.int64)
-    t = tl.program_id(1).to(tl.int64) * BT + tl.arange(0, BT)
-    d = (tl.program_id(0) % columns).to(tl.int64) * BD + tl.arange(0, BD)
-    inside = (t < T)[:, None] & (d < D)[None, :]
-    y = tl.load(x + n * x_n + t[:, None] * x_t + d[None, :] * x_d, mask=inside, other=0.0)
-    y = tl.trans(y.to(tl.float32))
-    at, inside = n * D * T + d[:, None] * T + t[None, :], (d < D)[:, None] & (t < T)[None, :]
-    tl.store(out + at, y, mask=inside)
-    tl.store(exp_out + at, exponential(2.0 * y), mask=inside)
-
-
 @triton.jit
 def _walk_features(
-    q, k, v, Q, K, D, seen_q, seen_k, BQ: tl.constexpr, BK: tl.constexpr,
-    MODE: tl.constexpr, FAST: tl.constexpr,
-):  # fmt: skip
+    q,
+    k,
+    v,
+    Q,
+    K,
+    D,
+    seen_q,
+    seen_k,
+    BQ: tl.constexpr,
+    BK: tl.constexpr,
+    MODE: tl.constexpr,
+    FAST: tl.constexpr,
+):
     """A tile of scores; q and k point at feature 0, of exponentials where FACTORED."""
     scores = tl.zeros((BQ, BK), tl.float32)
     for _ in range(D):
@@ -92,9 +76,8 @@ def _walk_features(
 
 @kernel
 def _forward(
-    q, k, exp_q, exp_k, v, out, Q, K, D, H,
-    BQ: tl.constexpr, BK: tl.constexpr, FAST: tl.constexpr,
-):  # fmt: skip
+    q, k, exp_q, exp_k, v, out, Q, K, D, H, BQ: tl.constexpr, BK: tl.constexpr, FAST: tl.constexpr
+):
     """A tile of scores; inputs lie as (N, D, T): a feature of neighbors is read at once."""
     tiles = tl.cdiv(Q, BQ)
     n = (tl.program_id(0) // tiles).to(tl.int64)
@@ -108,7 +91,7 @@ def _forward(
     if m == FACTORED:
         scores = _walk_features(
             exp_q + at_q, exp_k + at_k, v, Q, K, D, seen_q, seen_k, BQ, BK, FACTORED, FAST
-        )  # fmt: skip
+        )
     elif m == NEAR:
         scores = _walk_features(q + at_q, k + at_k, v, Q, K, D, seen_q, seen_k, BQ, BK, NEAR, FAST)
     else:
@@ -119,9 +102,20 @@ def _forward(
 
 @triton.jit
 def _walk_others(
-    own, other, grad, D, step, count, seen, seen_d, BT: tl.constexpr, BD: tl.constexpr,
-    MODE: tl.constexpr, FAST: tl.constexpr, WITH_V: tl.constexpr,
-):  # fmt: skip
+    own,
+    other,
+    grad,
+    D,
+    step,
+    count,
+    seen,
+    seen_d,
+    BT: tl.constexpr,
+    BD: tl.constexpr,
+    MODE: tl.constexpr,
+    FAST: tl.constexpr,
+    WITH_V: tl.constexpr,
+):
     """Sums over the other input's rows of grad tanh' / 4 and, WITH_V, of grad tanh."""
     slopes = tl.zeros((BT, BD), tl.float32)
     levels = tl.zeros((BT, BD), tl.float32)
@@ -141,9 +135,25 @@ def _walk_others(
 
 @triton.jit
 def _tile(
-    own, other, v, grad, out, out_v, T, S, D, H, next_own, next_other, share, tiles,
-    BT: tl.constexpr, BD: tl.constexpr, FAST: tl.constexpr, WITH_V: tl.constexpr,
-):  # fmt: skip
+    own,
+    other,
+    v,
+    grad,
+    out,
+    out_v,
+    T,
+    S,
+    D,
+    H,
+    next_own,
+    next_other,
+    share,
+    tiles,
+    BT: tl.constexpr,
+    BD: tl.constexpr,
+    FAST: tl.constexpr,
+    WITH_V: tl.constexpr,
+):
     """A tile of one input's gradient (`own`, T rows), from `share` of the other's S rows.
 
     A number of the scores' gradient lies `next_own` before that of the next row of this input,
@@ -169,9 +179,8 @@ def _tile(
     m = mode(reach)
     if m == FACTORED:
         slopes, levels = _walk_others(
-            raised(y), theirs, g, D, next_other, count, seen, seen_d, BT, BD,
-            FACTORED, FAST, WITH_V,
-        )  # fmt: skip
+            raised(y), theirs, g, D, next_other, count, seen, seen_d, BT, BD, FACTORED, FAST, WITH_V
+        )
     elif m == NEAR:
         slopes, levels = _walk_others(
             y, theirs, g, D, next_other, count, seen, seen_d, BT, BD, NEAR, FAST, WITH_V
@@ -190,10 +199,26 @@ def _tile(
 
 @kernel
 def _backward(
-    q, k, v, grad, out_q, out_k, out_v, Q, K, D, H, share_q, share_k, tiles,
-    BT: tl.constexpr, BD: tl.constexpr, FAST: tl.constexpr,
-    OF_Q: tl.constexpr, OF_K: tl.constexpr,
-):  # fmt: skip
+    q,
+    k,
+    v,
+    grad,
+    out_q,
+    out_k,
+    out_v,
+    Q,
+    K,
+    D,
+    H,
+    share_q,
+    share_k,
+    tiles,
+    BT: tl.constexpr,
+    BD: tl.constexpr,
+    FAST: tl.constexpr,
+    OF_Q: tl.constexpr,
+    OF_K: tl.constexpr,
+):
     """Both inputs' gradients, a tile of one each program; `tiles` cover the longer one."""
     if tl.program_id(2) % 2 == 0:
         if OF_Q:
@@ -216,7 +241,7 @@ def _run_forward(query: Tensor, key: Tensor, v: Tensor) -> Tensor:
     given = query, key, turned[0], turned_key[0], turned[1], turned_key[1]
     grid = batch * cover(dim, 32), cover(max(queries, keys), 32), 2
     rest = *query.stride(), *key.stride(), queries, keys, dim
-    launch(_turn, grid, (*given, *rest), (32, 32))
+    launch(transposed, grid, (*given, *rest), (32, 32))
     tall, wide = min(16, power(queries)), min(64, power(keys))
     grid = batch * cover(queries, tall), cover(keys, wide), 1
     read = *given[2:], v.contiguous(), out, queries, keys, dim, v.numel() // dim

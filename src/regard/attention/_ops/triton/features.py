@@ -61,9 +61,14 @@ def feature_attention(
 
 
 def _rest(
-    query: Tensor, key: Tensor, start: Tensor, stop: Tensor, mask: Tensor | None,
-    scale: float, bound: float,
-) -> tuple[tuple[int, int], tuple[Any, ...], tuple[Any, ...]]:  # fmt: skip
+    query: Tensor,
+    key: Tensor,
+    start: Tensor,
+    stop: Tensor,
+    mask: Tensor | None,
+    scale: float,
+    bound: float,
+) -> tuple[tuple[int, int], tuple[Any, ...], tuple[Any, ...]]:
     """Tiles and columns, the arguments after the tensors, and the constants."""
     (_, queries, dim), keys = query.shape, key.shape[1]
     wide = min(64, power(dim))
@@ -76,9 +81,15 @@ def _rest(
 
 
 def _run_forward(
-    query: Tensor, key: Tensor, value: Tensor, start: Tensor, stop: Tensor, mask: Tensor | None,
-    scale: float, bound: float,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    start: Tensor,
+    stop: Tensor,
+    mask: Tensor | None,
+    scale: float,
+    bound: float,
+) -> tuple[Tensor, Tensor]:
     """Context and the sum of each row's weights, in fp32: the backward pass needs its digits."""
     context = value.new_empty(query.shape, dtype=torch.float32)
     total = torch.empty_like(context)
@@ -93,9 +104,18 @@ def _run_forward(
 
 
 def _run_backward(
-    grad: Tensor, context: Tensor, total: Tensor, query: Tensor, key: Tensor, value: Tensor,
-    start: Tensor, stop: Tensor, mask: Tensor | None, scale: float, bound: float,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    grad: Tensor,
+    context: Tensor,
+    total: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    start: Tensor,
+    stop: Tensor,
+    mask: Tensor | None,
+    scale: float,
+    bound: float,
+) -> tuple[Tensor, Tensor, Tensor]:
     if context.numel() == 0 or key.shape[1] == 0:
         return query.new_zeros(query.shape), key.new_zeros(key.shape), value.new_zeros(value.shape)
     query, key, value, grad = (x.contiguous() for x in (query, key, value, grad))
