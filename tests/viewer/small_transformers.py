@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-WORDS = ("[PAD] [UNK] [CLS] [SEP] [MASK] the cat ##s sat on mat . dog ' Die Katze über").split()  # noqa: SIM905
+WORDS = ("[PAD] [UNK] [CLS] [SEP] [MASK] the cat ##s sat on mat . dog ' Die Katze über").split()
 SMALL: dict[str, Any] = {
     "vocab_size": len(WORDS), "pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3,
 }  # fmt: skip
