@@ -271,7 +271,7 @@ def test_files_of_others_are_not_written_over(folder, corpus, tmp_path):
 @pytest.mark.parametrize("name", ["a.json", "a.conll.gz", "a.txt.bz2", "a.parquet"])
 def test_what_is_no_shard_is_refused(name, folder, corpus, tmp_path):
     (corpus / name).touch()
-    with pytest.raises(RequestError, match="no shard of lines; expected"):
+    with pytest.raises(RequestError, match="unsupported file type; expected"):
         made(folder, corpus, tmp_path / "o")
 
 

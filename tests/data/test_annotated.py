@@ -262,7 +262,7 @@ def test_one_input_is_told_from_another():
 
 
 def test_an_input_that_only_begins_as_json_says_so():
-    with pytest.raises(ValueError, match="it begins as JSON and is none: Expecting"):
+    with pytest.raises(ValueError, match="it begins as JSON but is not valid: Expecting"):
         document_of("{broken")
 
 

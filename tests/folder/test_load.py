@@ -108,7 +108,7 @@ WRONG = {
     "a weight missing": (lambda f: unsound(f, initial__bias=None), "initial.bias is missing"),
     "a weight too many": (
         lambda f: unsound(f, initial__bia=torch.ones(3)),
-        "initial.bia is none of the model's weights; did you mean 'initial.bias'?",
+        "initial.bia is not one of the model's weights; did you mean 'initial.bias'?",
     ),
     "a wrong shape": (
         lambda f: unsound(f, initial__bias=torch.ones(5)),

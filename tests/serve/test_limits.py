@@ -186,7 +186,7 @@ def test_models(small):
     answer = small.post("/align", {"model": "movie-reviews-small", "inputs": "a film"})
     assert "align" in refused(answer, 422)
     both = {"model": "de-en-small", "inputs": "a", "pairs": []}
-    assert "one of both" in refused(small.post("/align", both), 422)
+    assert "exactly one of inputs and pairs" in refused(small.post("/align", both), 422)
 
 
 def test_looks_that_cannot_be(small):

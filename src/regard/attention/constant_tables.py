@@ -1,7 +1,7 @@
 """Tables that are computed, not learned, and in no `state_dict`: they are never left unset.
 
 A module that is built on the meta device, or moved by `to_empty`, has no numbers until they are
-loaded. A table outside of the `state_dict` is not loaded, so it is computed anew.
+loaded. A table outside of the `state_dict` is not loaded, so it is computed again.
 """
 
 from abc import abstractmethod
@@ -20,7 +20,7 @@ class ConstantTables(nn.Module):
     """A module whose buffers that are not persistent hold constants, as its `constant` says.
 
     They follow `.to`, `.half()` and the like with the values that they have. Where those are lost
-    (a meta device, `to_empty`), they are computed anew. `load_state_dict(assign=True)` on meta has
+    (a meta device, `to_empty`), they are computed again. `load_state_dict(assign=True)` on meta has
     no device to say, so they are then on the default one.
     """
 

@@ -43,7 +43,7 @@ _BATCH: Mapping[str, tuple[str, ...]] = {
 
 
 class Declaring(nn.Module):
-    """A module that declares its role and its batch axes; `Attention` and `MultiHead` are ones."""
+    """A module that declares its role and its batch axes; `Attention` and `MultiHead` have them."""
 
     head_axis: ClassVar[bool] = False
     """Do weights have an axis of heads before that of the queries?"""

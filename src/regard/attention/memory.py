@@ -128,7 +128,7 @@ class Memory:
         if room is None or room.kinds != kinds or room.capacity < new or room.frozen:
             capacity = max(2 * old, new, 16)
             if room is not None:
-                room.used = new  # the old chain ends here, whoever holds it
+                room.used = new  # the old chain ends here, whatever holds it
             room = _Room(old, kinds, _each(kinds, lambda i: _grown(olds[i], capacity)))
         for i in set(kinds):
             room.buffers[i][..., old:new, :] = news[i]

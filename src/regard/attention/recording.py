@@ -149,7 +149,7 @@ class Seen(Mapping[str, Record]):
         """
         record = self._records[name]
         runs = list(dict.fromkeys(id(axes.run) if axes.run else 0 for axes in record.meaning))
-        if runs != [0]:  # each step of a run is a call of the model, whoever calls the run
+        if runs != [0]:  # each step of a run is a call of the model, whatever calls the run
             met = Counter[tuple[int, int]]()
             for n, axes in enumerate(record.meaning[-len(turns) :]):
                 if axes.run is not None:
@@ -202,7 +202,7 @@ class Seen(Mapping[str, Record]):
     def label(
         self, only: str = "*", *, rows: Any = None, columns: Any = None, role: str | None = None
     ) -> "Seen":
-        """Say what is on the axes, for pages and files; the last that fits a name holds.
+        """Say what is on the axes, for pages and files; the last matching pattern wins.
 
         Args:
             only: which attentions, as in `watch`.
@@ -321,7 +321,7 @@ def record(call: Call, attended: Attended, owner: object) -> None:
 
 
 def wants_calls() -> bool:
-    """Whether a watcher wants more of a call than its weights; such have to see the call itself."""
+    """Whether a watcher wants more of a call than its weights; these need the full call."""
     return any(seen.tiles or type(seen).meet is not Seen.meet for seen in _watchers.get())
 
 

@@ -142,7 +142,7 @@ class _Hand(threading.Thread):
             encoding="utf-8",
             env={**os.environ, **environment(self.job.order.threads)},
         )
-        if self.stopped:  # meanwhile
+        if self.stopped:  # while this waited
             self.process.kill()
         self._tell(json.dumps(self.job.plain()))
         raise_said(self._said())

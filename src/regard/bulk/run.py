@@ -172,7 +172,7 @@ def _engine(name: str, workers: int) -> Engine:
 
 @contextmanager
 def _alone(out: Path) -> Iterator[None]:
-    """Nobody else writes this folder meanwhile; it can be written."""
+    """Locks the output folder, and checks that it can be written."""
     try:
         with locked(out, name=LOCK, does="writes"):
             yield

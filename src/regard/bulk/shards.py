@@ -94,10 +94,10 @@ def _shard(path: Path, out: Path) -> Shard:
     packing.check(suffix)
     form = kind_of(path)
     if form == TEXT:
-        refuse_unread(unpacked_name(path), "no shard of lines; ")
+        refuse_unread(unpacked_name(path), "unsupported file type; ")
     elif not FORMATS[form].lines:
         known = ", ".join(FORMATS[name].endings[0] for name in FORMATS if FORMATS[name].lines)
-        raise RequestError(f"{path}: no shard of lines; expected {known} or lines of text")
+        raise RequestError(f"{path}: unsupported file type; expected {known} or lines of text")
     return Shard(path, out / path.name, form, suffix)
 
 

@@ -72,7 +72,7 @@ TAGGING: tuple[Entry, ...] = (
         axes={
             "score": "linear in the state of a gated unit over tensor products with two prototypes",
             "select": "softmax",
-            "query": "learned; prototypes are made anew in each layer",
+            "query": "learned; prototypes are made again in each layer",
             "body": "GRU (reset before)",
             "parallel": "no",
             "sequences": "self",

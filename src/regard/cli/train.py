@@ -34,7 +34,7 @@ def train(
         bool, typer.Option("--force", help="Train even where another process trains there.")
     ] = False,
     processes: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Train in so many processes of this machine.")
+        int, typer.Option(min=1, metavar="N", help="Train in this many processes of this machine.")
     ] = 1,
     dry: Annotated[
         bool,

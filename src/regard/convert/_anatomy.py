@@ -66,7 +66,7 @@ class Anatomy:
 
 
 def anatomy(model: nn.Module) -> Anatomy:
-    """Look at a model, and refuse one that is more than the words of `Anatomy` can say.
+    """Describe a plain Transformer, and reject any other model.
 
     Raises:
         RequestError: another model, or an attention, a norm or a head size of another kind.

@@ -76,7 +76,7 @@ def write(loaded: "Loaded", out: Path, quantization: str | None = None) -> None:
 
 
 def _limit(loaded: "Loaded", positions: int) -> str:
-    """How long an output may be, as Python counts it from `pieces`; EOS is none of them there."""
+    """How long an output may be, as Python counts it from `pieces`, which have no EOS."""
     decoder = loaded.decoder
     source = "len(pieces)" if getattr(loaded.model, "reads_end", True) else "(len(pieces) + 1)"
     grown = f"math.ceil({decoder.max_ratio} * {source}) + {decoder.max_extra - 1}"

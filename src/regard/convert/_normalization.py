@@ -1,7 +1,7 @@
 """SentencePiece's rules for letters, looked through before they are used.
 
-A charsmap is a number of bytes, a double array of so many (Darts) and texts that end in zeros. The
-Rust library that follows it trusts every number in it and would end the process.
+A charsmap is a number of bytes, a double array of that size (Darts) and texts that end in zeros.
+The Rust library that follows it trusts every number in it and would end the process.
 """
 
 import numpy as np

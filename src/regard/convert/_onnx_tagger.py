@@ -63,7 +63,7 @@ def _tags(loaded: "Loaded") -> dict[str, Any]:
 
 
 def _features(loaded: "Loaded") -> list[dict[str, Any]]:
-    """Of each further column the ids of its values, and that of a value that nobody knows."""
+    """Of each further column the ids of its values, and that of an unknown value."""
     found, first = [], 1
     for name in loaded.task.features:  # type: ignore[attr-defined]
         own: Any = loaded.fields[name]

@@ -144,7 +144,7 @@ def content(place: str, inside: str = "") -> bytes:
     """The bytes of a file, or of a member of an archive, which is read in place.
 
     Raises:
-        RequestError: the archive is none, or has no such member.
+        RequestError: it is not an archive, or has no such member.
     """
     if place.startswith(URL):
         try:

@@ -37,9 +37,9 @@ def plan(
         sizes: tokens of each side, EOS among them.
         tokens: the budget.
         seed: of the shuffling.
-        epoch: which pass over the data; each is shuffled anew.
+        epoch: which pass over the data; each is shuffled again.
         shuffle: without it the order follows from the sizes alone.
-        rows: at most so many examples a batch.
+        rows: at most this many examples a batch.
 
     Shapes:
         sizes (n, sides).

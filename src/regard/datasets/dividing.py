@@ -147,7 +147,7 @@ def divided(path: Any, config: Any) -> Divided:
         raise RequestError(
             f"{_name(stamps)} has other rows than in the training ({found.rows:,} now, "
             f"{config.split.rows:,} then), so that its splits are others: `regard evaluate --data "
-            "FILE` scores a whole file; to train anew, take data.split.digest out of the recipe"
+            "FILE` scores a whole file; to train again, take data.split.digest out of the recipe"
         )
     return found
 

@@ -104,7 +104,7 @@ def _held_out(rows: list[StoryQuestion]) -> tuple[list[StoryQuestion], list[Stor
 
 
 def _limited(rows: list[StoryQuestion], limit: int | None) -> list[StoryQuestion]:
-    """At most so many of each task, spread evenly."""
+    """At most this many of each task, spread evenly."""
     if limit is None:
         return rows
     groups = _by_task(rows).values()

@@ -178,7 +178,7 @@ class Config:
         fields: the task's, as the section wants their tokenizers.
         shared: one vocabulary for all texts.
         max_length: longer training examples, in tokens of any text, are left out.
-        limit: at most so many rows of a split, spread evenly over it.
+        limit: at most this many rows of a split, spread evenly over it.
         where: of each split, only rows whose column (not a field) has one of these values.
         store: the folder that keeps the ids of training splits on disk; "": they are in memory. See
             `regard.datasets.stored`.

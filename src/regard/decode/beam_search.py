@@ -111,7 +111,7 @@ class BeamSearch:
             self._covered.rows(index)
 
     def widen(self) -> None:
-        """Give each sentence all slots of the beam before the first step; all but one are dead."""
+        """Pad each sentence to `beam_size` slots before the first step; extra ones score -inf."""
         if self.tokens.shape[1] < self.beam.beam_size:
             short = self.beam.beam_size - self.tokens.shape[1]
             self.tokens = self.tokens.repeat(1, 1 + short)

@@ -169,7 +169,7 @@ class Decoder(ABC):
     ) -> Iterator[list[list[Hypothesis]]]:
         search: Iterator[SoFar] | None = None
         while len(asked.source):
-            # Nothing is left set while somebody else's code runs: each step sets it up anew.
+            # Nothing is left set while somebody else's code runs: each step sets it up again.
             with frozen(model), torch.inference_mode():
                 if search is None:
                     search = self.search(self._request(model, asked))
@@ -190,7 +190,7 @@ class Decoder(ABC):
         engine: Generator = packed(model, self.precision)
         encoded = engine.encode(asked.inputs, asked.lengths)
         decoding = engine.start(encoded)
-        # A picture has no length of its own: it has so many regions.
+        # A picture has no length of its own: it has this many regions.
         sizes = encoded.lengths if source.dim() == PICTURE else asked.lengths
         usual = max(map(self.limit, sizes.tolist()), default=self.min_length)
         if self.min_length > usual:

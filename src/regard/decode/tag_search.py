@@ -52,7 +52,7 @@ class TagPath(NamedTuple):
 
 
 class _Effect(NamedTuple):
-    """What beginning a span means: labels are numbers, -1 is none."""
+    """What beginning a span means: labels are numbers, -1 stands for no span."""
 
     label: int = -1
     is_core: bool = False

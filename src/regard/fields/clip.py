@@ -100,7 +100,7 @@ class ClipField(ImageField):
 
     Args:
         size, channels, fit, normalize: of each frame, as `ImageField` has them.
-        frames: at most so many are read, equally far from each other.
+        frames: at most this many are read, equally far from each other.
         scene: how clips are made of the still pictures of data; a clip that a user gives is read as
             it is.
         target, of: see `Field`.

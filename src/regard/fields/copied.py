@@ -48,8 +48,8 @@ class CopiedField(TextField):
     Args:
         into: the field that is written. It cuts texts as this one does; where tokens are parts of
             words, both have one vocabulary, and no word is unknown.
-        most: only so many tokens of a text are read; 0 for all.
-        copies: whether batches have them; without them the field is a text of at most so many.
+        most: only this many tokens of a text are read; 0 for all.
+        copies: whether batches have them; without them the field is a text of at most this many.
         settings: see `TextField`.
     """
 

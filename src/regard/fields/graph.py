@@ -68,7 +68,7 @@ class GraphData:
         """What a model of `depth` layers reads to answer for some nodes: ids, features, edges.
 
         Args:
-            fanout: at most so many neighbors in each layer, the last layer first, drawn by
+            fanout: at most this many neighbors in each layer, the last layer first, drawn by
                 PyTorch's generator.
         """
         random = None

@@ -24,7 +24,7 @@ class Pretrained:
 
     Args:
         path: the file; see `data.text.word_vectors`. Looked up as data are.
-        most: so many words from its beginning are known to the model though training lacks them;
+        most: this many words from its beginning are known to the model though training lacks them;
             files of vectors begin with the most frequent words.
         tune: whether training changes the vectors.
         normalize: bring every vector to length 1.

@@ -36,7 +36,7 @@ def read_fields(fields: Mapping[str, Field], folder: Path) -> dict[str, Field]:
 
     Raises:
         FileNotFoundError: a field has no file.
-        RequestError: a file is none of such a field.
+        RequestError: a file is not one of such a field.
     """
     shared = folder / "tokenizer.json"
     found: dict[str, Field] = dict(fields)

@@ -95,7 +95,7 @@ class SpansField(Field):
         """The first and the last token that each span touches."""
         text = fields[self._text]
         if not isinstance(text, TextField):
-            raise RequestError(f"spans are pieces of a text; {self.of!r} is none")
+            raise RequestError(f"spans are pieces of a text; {self.of!r} is not a text")
         found = []
         for i, value in enumerate(values):
             places = text.cut(rows[self._text][i]).offsets if value else []

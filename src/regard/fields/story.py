@@ -78,7 +78,7 @@ class StoryField(TextField):
     """Sentences that follow each other: the facts that a question is about.
 
     Args:
-        facts: so many of the last sentences are kept.
+        facts: this many of the last sentences are kept.
         target, of: see `Field`.
     """
 

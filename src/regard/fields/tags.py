@@ -54,7 +54,7 @@ class TagsField(Field):
             refuses tags that are not valid in it, such as an I- tag of `bio` that continues
             nothing; "" takes any tags.
         learned_as: the scheme that a model learns, where it is another one: tags are converted
-            before, and back when they are decoded, so that nobody else sees it.
+            before, and back when they are decoded, so that no other code sees it.
     """
 
     kind: ClassVar[str] = "tags"

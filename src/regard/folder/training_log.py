@@ -158,7 +158,7 @@ def bars(
 
 
 def _part(values: NDArray[np.floating], low: float, high: float, parts: int) -> NDArray[np.intp]:
-    """Which of so many equal parts between low and high each value is in."""
+    """Which of this many equal parts between low and high each value is in."""
     share = (values - low) / (high - low) if high > low else np.zeros_like(values)
     return np.clip((share * parts).astype(np.intp), 0, parts - 1)
 

@@ -173,7 +173,7 @@ def _differences(wanted: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> I
     if missing:
         yield f"{missing[0]} is missing" + (f" and {len(missing) - 1} more" if missing[1:] else "")
     if extra:
-        yield f"{extra[0]} is none of the model's weights; {nearest(extra[0], wanted)}"
+        yield f"{extra[0]} is not one of the model's weights; {nearest(extra[0], wanted)}"
     for name, tensor in wanted.items():
         if given[name].shape != tensor.shape:
             yield f"{name} has shape {tuple(given[name].shape)}, expected {tuple(tensor.shape)}"

@@ -93,7 +93,7 @@ def target_log_prob(
 class DeferredMixture(NamedTuple):
     """A mixture that is not added up yet: the arguments of `mixed_log_prob`.
 
-    Where its logits were put off themselves, they are made for real targets alone.
+    Where its logits were deferred themselves, they are made for real targets alone.
     """
 
     logits: Tensor | DeferredLogits
@@ -108,7 +108,7 @@ class DeferredMixture(NamedTuple):
         return mixed_log_prob(logits, *self[1:])
 
     def of(self, target: Tensor) -> Tensor:
-        """The log-probabilities of `target` (B, T); 0 for padding where logits were put off."""
+        """The log-probabilities of `target` (B, T); 0 for padding where logits were deferred."""
         parts = self.weights, self.switch, self.copies, target
         if isinstance(self.logits, Tensor):
             return target_log_prob(self.logits, *parts)

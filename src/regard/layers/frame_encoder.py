@@ -20,7 +20,7 @@ class FrameEncoder(nn.Module):
         inputs: D, numbers of a frame.
         hidden: H, units of each direction.
         layers: how many.
-        join: so many neighboring frames are read as one, side by side; the end is filled with
+        join: this many neighboring frames are read as one, side by side; the end is filled with
             zeros. 1: each frame by itself.
         dropout: on the states of each layer.
 

@@ -77,7 +77,7 @@ class TapeLSTM(nn.Module):
         hidden: H.
 
     Shapes:
-        x (B, T, inputs) to h and c, (B, T, H) each; what is behind the end is rubbish
+        x (B, T, inputs) to h and c, (B, T, H) each; positions past the end are undefined
     """
 
     def __init__(self, inputs: int, hidden: int) -> None:
@@ -109,7 +109,7 @@ class TapeLSTM(nn.Module):
         summary: Float[Tensor, "*batch hidden"],
         live: Bool[Tensor, " batch"] | None = None,
     ) -> Tape:
-        """The tape with a slot more; where a step is none of a word, the summary stays."""
+        """The tape with one more slot; rows without a word keep their summary."""
         if live is not None:
             summary = torch.where(live[:, None], summary, tape.summary)
         key, value = h.unsqueeze(-2), torch.cat([h, c], -1).unsqueeze(-2)

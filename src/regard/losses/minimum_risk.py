@@ -5,7 +5,7 @@ r"""Minimum risk training: the expected loss of what the model would write.
 S(x) are different outputs drawn from the model, and the right one; Δ is 1 minus a sentence's BLEU
 over tokens. Shen, Cheng, He, He, Wu, Sun and Liu (2016), "Minimum Risk Training for Neural Machine
 Translation", eq. 9-13. The training loss is (1 - w) cross-entropy + w R, where R is charged as
-often as the sentences have words, so that a step takes down its mean over sentences.
+often as the sentences have words, so that a step lowers its mean over sentences.
 """
 
 import math

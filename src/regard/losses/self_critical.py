@@ -57,7 +57,7 @@ class Rewards:
         self.count += len(greedy)
 
     def means(self) -> dict[str, float]:
-        """The means, and start anew; nothing where nothing was counted."""
+        """The means, and reset; nothing where nothing was counted."""
         found = {name: round(value / self.count, 5) for name, value in self.sums.items()}
         self.sums, self.count = {}, 0
         return found
@@ -155,7 +155,7 @@ def charged(
 
 
 def _each(logits: Any, out: Tensor, normalized: bool) -> Tensor:
-    """The log-probability of every token (B, T); what is put off is never made for all words."""
+    """The log-probability of every token (B, T); what is deferred is never made for all words."""
     if isinstance(logits, DeferredMixture):
         return logits.of(out)
     if isinstance(logits, DeferredLogits):
@@ -170,7 +170,7 @@ def write_both(model: Any, source: Tensor | Inputs, lengths: Tensor | None, limi
     """Write greedily, and draw, in one batch that has every source twice.
 
     Args:
-        model: a `Generator`; it is in eval mode meanwhile.
+        model: a `Generator`; it is put in eval mode for the call.
         source: what it reads, and its lengths.
         lengths: of the sources.
         limit: the most tokens, EOS counted.

@@ -19,7 +19,7 @@ __all__ = ["smoothed_cross_entropy", "weights_whole"]
 _CHUNK = 1 << 18
 """Numbers worked on at once on a CPU: what stays in its cache."""
 _BYTES = 1 << 25
-"""Of logits that are there at once where they were put off."""
+"""Of logits that are there at once where they were deferred."""
 _ENTROPY = Function(
     "regard_entropy",
     "r",
@@ -49,7 +49,7 @@ def smoothed_cross_entropy(
 
     The constant entropy of q is not subtracted (tensor2tensor subtracts it). Rows whose target is
     PAD count nothing. Beside the logits, only their gradient is ever as large as they are. Logits
-    that were put off (`layers.deferred_logits`) are made for real tokens alone, some rows at a
+    that were deferred (`layers.deferred_logits`) are made for real tokens alone, some rows at a
     time, and with them all gradients: there are never more than 32 MiB of them.
 
     Args:

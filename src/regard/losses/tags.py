@@ -56,7 +56,7 @@ def tag_loss(
     total = log_partition(logits, chain, lengths)
     if bool((known | ~inside).all()):
         return (total - path_score(logits, chain, right, lengths)).sum()
-    # Tags that nobody knows: all paths that agree with those that are known.
+    # Unknown tags: all paths that agree with those that are known.
     others = torch.full_like(logits, FORBIDDEN).scatter_(2, right[..., None], 0.0)
     return (total - log_partition(logits + others * known[..., None], chain, lengths)).sum()
 

@@ -71,7 +71,7 @@ def directed_f1(outputs: Sequence[str], references: Sequence[str], other: str = 
     evaluation that takes directionality into account (scorer 1.2).
 
     Args:
-        other: the label of what is none of the relations; it has no direction.
+        other: the label of what is not one of the relations; it has no direction.
 
     Raises:
         RequestError: nothing to score, or unequal numbers.

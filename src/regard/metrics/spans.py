@@ -8,7 +8,7 @@ A span is right if its first word, its last word and its label are.
   alike. A span begins at B and S, behind O, E and S, and where the label changes, so an I that
   continues nothing begins one. It does not know BILOU.
 * `seqeval_strict`, the package seqeval with `mode="strict"`, goes by a table of each scheme: in
-  IOB2 such an I is no span, in IOBES and BILOU a span without its end is none.
+  IOB2 such an I is no span, in IOBES and BILOU a span without its end is not one.
 
 Valid tags in IOB2, IOBES or BILOU have the same spans by both rules; in IOB1 they differ (see
 `seqeval_strict`). Source: Tjong Kim Sang and De Meulder (2003); Nakayama (2018), seqeval.

@@ -94,7 +94,7 @@ class ARSG(nn.Module):
         filters, width: of F, in joined frames; the width is odd.
         select: "softmax" or "smooth".
         sharpen: β, where the model is used, not where it learns.
-        keep: only so many frames have weight, where the model is used; 0: all.
+        keep: only this many frames have weight, where the model is used; 0: all.
         reach: only frames so near to the middle of the last weights are looked at, where the model
             is used; 0: all.
         dropout: on the encoder's states, on word vectors and on the readout; 0 in the paper.

@@ -60,7 +60,7 @@ class LSTMNLanguage(nn.Module):
         self.out = nn.Linear(hidden, vocab_size)
 
     def forward(self, tokens: Int[Tensor, "batch token"], last: int | None = None) -> Output:
-        """Score the word behind every token, or behind the `last` so many alone: logits (B, T, V).
+        """Score the word behind every token, or behind the `last` ones alone: logits (B, T, V).
 
         Padding is never looked at.
         """
@@ -71,7 +71,7 @@ class LSTMNLanguage(nn.Module):
         return Output(linear(self.out, self._drop(x)), {})
 
     def start(self, batch: int) -> Decoding:
-        """The decoding before the first token of so many texts."""
+        """The decoding before the first token of this many texts."""
         made = {}
         for k, layer in enumerate(self.layers):
             assert isinstance(layer, TapeLSTM)

@@ -124,7 +124,7 @@ class MemN2N(nn.Module):
             `position-released` (as in the authors' code).
         longest: J of `position-released`.
         memory: how many times are told apart.
-        noise: random noise: up to so many blanks a fact are strewn among the times in training.
+        noise: random noise: up to this many blanks a fact are strewn among the times in training.
         activation: f after each hop: `linear`, or `relu` (RN*).
         match: give answers that are named in the facts or the question vectors of their own.
         scale: standard deviation of the first weights.

@@ -84,14 +84,14 @@ class MemN2NLM(nn.Module):
         self.attention.select = Identity() if on else Softmax()
 
     def forward(self, tokens: Int[Tensor, "batch token"], last: int | None = None) -> Output:
-        """Score the word behind every token, or behind the `last` so many alone: logits (B, T, V).
+        """Score the word behind every token, or behind the `last` ones alone: logits (B, T, V).
 
         Padding on the left is never looked at.
         """
         return Output(self._after(tokens, tokens.shape[1] if last is None else last), {})
 
     def start(self, batch: int) -> Decoding:
-        """The decoding before the first token of so many texts."""
+        """The decoding before the first token of this many texts."""
         device = self.keys.weight.device
         return Decoding({}, {"window": torch.zeros(batch, 1, 0, dtype=torch.long, device=device)})
 

@@ -242,7 +242,7 @@ class _Same:
     value: Tensor
 
     def rows(self, index: Tensor) -> "_Same":
-        """The same, whoever leaves."""
+        """The same after any of them has left."""
         return self
 
 

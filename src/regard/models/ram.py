@@ -181,7 +181,7 @@ class RAM(nn.Module):
         gradient: one of `GRADIENT`.
         policy: "learned", or "random": every location is drawn evenly, but a first one in the
             middle stays there; to compare with.
-        paths: at test time, so many ways of looking are averaged.
+        paths: at test time, this many ways of looking are averaged.
     """
 
     normalized = False
@@ -272,7 +272,7 @@ class RAM(nn.Module):
         return Output(self.answer(state), extra)
 
     def _numbers(self, picture: Tensor, one: bool) -> Tensor:
-        """What decides where is looked: in training drawn anew, else always the same."""
+        """What decides where is looked: in training drawn again, else always the same."""
         places = self.glimpses if self.policy == "random" else int(self.first == "random")
         if self.training:
             noise = torch.randn(

@@ -90,7 +90,7 @@ class GivenRegions(nn.Module):
             RequestError: always.
         """
         raise RequestError(
-            f"model.encoder is none: expected regions (batch, regions, {self.size}), got pictures; "
+            f"model.encoder=none: expected regions (batch, regions, {self.size}), got pictures; "
             "give task.backbone, or another model.encoder"
         )
 
@@ -303,7 +303,7 @@ class _Looks:
 @torch.no_grad()
 def _mean_log_likelihood(logits: Any, target_in: Tensor) -> Tensor:
     """The mean log-probability of the words of each caption and of its end: (B,)."""
-    if not isinstance(logits, Tensor):  # put off until the loss; here they are needed now
+    if not isinstance(logits, Tensor):  # deferred until the loss; here they are needed now
         logits = F.linear(logits.states, logits.weight, logits.bias)
     wide = torch.promote_types(logits.dtype, torch.float32)
     logs = logits.log_softmax(-1, dtype=wide)

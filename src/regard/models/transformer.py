@@ -18,7 +18,7 @@ Shapes: source (B, S) and target (B, T) ids; states (B, S, D); logits (B, T, V).
 **Departs from the paper**: dropout of the feed-forward layer and of the attention weights,
 pre-norm, other positions, windows and untied embeddings are parts that can be asked for; the
 defaults are the paper's. The authors' code embeds padding as zero. Here its vector starts at zero
-and stays there, but for a matrix that is tied to the output: as an output its row is learnt. No
+and stays there, but for a matrix that is tied to the output: as an output its row is learned. No
 logit of a real position depends on it. The decoder's first input is an explicit start symbol (the
 authors' code feeds a zero vector). A window of even r has one position more before than behind.
 """

@@ -180,7 +180,7 @@ def _object(
     """The object file of one source, compiled or cached; or None and the reason.
 
     Raises:
-        _Stopped: nobody knows whether it compiles.
+        _Stopped: it is unknown whether it compiles.
     """
     read = _read_with(source)
     key = hashlib.sha256(repr((compiler, _flags(), os.stat(compiler[0]).st_mtime_ns)).encode())

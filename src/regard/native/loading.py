@@ -126,6 +126,6 @@ def _found() -> tuple[CDLL | None, str | None]:
 
 
 def forget() -> None:
-    """Clear the caches: the next call finds the library anew."""
+    """Clear the caches: the next call finds the library again."""
     _found.cache_clear()
     raw.cache_clear()

@@ -186,14 +186,14 @@ class LanguageModel(Protocol):
     normalized: bool
 
     def __call__(self, tokens: Tensor, last: int | None = None) -> Output:
-        """Score the token behind each of (B, T), or of the `last` so many: logits (B, last, V).
+        """Score the token behind each of (B, T), or of the `last` ones: logits (B, last, V).
 
         Padding on the left is never looked at.
         """
         ...
 
     def start(self, batch: int) -> Decoding:
-        """The decoding before the first token of so many texts, one hypothesis each."""
+        """The decoding before the first token of this many texts, one hypothesis each."""
         ...
 
     def step(self, tokens: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:

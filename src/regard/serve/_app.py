@@ -247,7 +247,7 @@ def _add_others(app: FastAPI, service: Service) -> None:
         asked = await read(request, shapes.AlignBody, service.settings.limits)
         served = service.served(request, asked.model)
         if (asked.inputs is None) == (asked.pairs is None):
-            raise Refusal(422, "expected inputs, or pairs of inputs and outputs: one of both")
+            raise Refusal(422, "expected exactly one of inputs and pairs of inputs and outputs")
         named = {"align": True, "attention": asked.attention, "head": asked.head}
         if asked.pairs is not None:
             pairs = asked.pairs

@@ -1,8 +1,8 @@
 """Connections: how many there can be, and an end for those that only wait.
 
-A connection costs a file of the process, of which the system allows so many (`ulimit -n`). Nobody
-but the server ends a connection whose other side is silent: a client that sends half a request, one
-that never reads its answer, one that has vanished without a word.
+A connection costs a file of the process, of which the system allows a limited number (`ulimit -n`).
+Nobody but the server ends a connection whose other side is silent: a client that sends half a
+request, one that never reads its answer, one that has vanished without a word.
 """
 
 import asyncio
@@ -65,7 +65,7 @@ class _Rest:
 
 
 class Keeper:
-    """Ends connections that only wait: after so many seconds, or when they take up all room.
+    """Ends connections that only wait: after this many seconds, or when they take up all room.
 
     A connection waits while no request of it is being answered: it has sent nothing, or a part of
     the head of a request, or has not read its last answer to the end. The one that has waited
@@ -110,7 +110,7 @@ class Keeper:
     def look(self, now: float) -> int:
         """End those that have waited too long, and say how many."""
         resting = []
-        # Made anew each time: what is kept of a connection would keep it when it is gone.
+        # Made again each time: what is kept of a connection would keep it when it is gone.
         before, self._resting = self._resting, {}
         every = [*self.connections]
         for one in every:

@@ -44,7 +44,7 @@ class ServerError(RegardError):
 
 
 def busy(sentence: str, seconds: float = 1.0) -> Refusal:
-    """429: come again after so many seconds."""
+    """429: come again after this many seconds."""
     return Refusal(429, sentence, max(1, round(seconds)))
 
 

@@ -2,7 +2,7 @@
 
 A step of a decoder for n texts takes a + b n seconds, by the line through the last steps: b is what
 a step of one text costs the others. A text takes as many steps as those before it did. What is
-answered a batch at a time takes so many seconds a token.
+answered a batch at a time takes this many seconds a token.
 """
 
 __all__ = ["Pace"]
@@ -52,7 +52,7 @@ class Pace:
         return min(max(slope, 0.2 * t / n), t / n)  # other work on the machine bends the line
 
     def lost(self, texts: int) -> float:
-        """Seconds that a text loses to so many others, if others take the places of those that end.
+        """Seconds that a text loses to `texts` others, if others take the places of those that end.
 
         They do while texts come as fast as they are answered. Where fewer come, it is less.
         """

@@ -102,7 +102,7 @@ def one_of(content: bytes, shape: type[Shape]) -> Shape:
     """A request of JSON.
 
     Raises:
-        Refusal: 422, it is none of that shape.
+        Refusal: 422, it has another shape.
     """
     try:
         return shape.model_validate_json(content or b" ", strict=True)

@@ -19,7 +19,7 @@ BEHIND = 64
 
 
 class Streams:
-    """The threads that stream, at most so many at once."""
+    """The threads that stream, at most this many at once."""
 
     def __init__(self, most: int, prepare: Callable[[], None] = lambda: None) -> None:
         self.most, self.count = most, 0

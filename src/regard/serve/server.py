@@ -68,7 +68,7 @@ class Server(uvicorn.Server):
         self._ending = asyncio.ensure_future(self._drain())
 
     async def _drain(self) -> None:
-        """Answer what was taken; what comes meanwhile gets 503."""
+        """Answer what was taken; new requests get 503."""
         log.info("stopping", extra={"about": {"active": self.gate.active}})
         await asyncio.sleep(self.settings.grace)
         loop = asyncio.get_running_loop()

@@ -30,13 +30,13 @@ log = logging.getLogger(__name__)
 
 METHOD = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
 AGAIN = 1.0
-"""Seconds before a process that died is started anew."""
+"""Seconds before a process that died is restarted."""
 
 
 def serve_together(
     settings: Settings, listening: socket.socket, count: int, level: int = logging.INFO
 ) -> int:
-    """Serve with so many processes until a signal comes; one that dies is started anew.
+    """Serve with this many processes until a signal comes; one that dies is restarted.
 
     Returns:
         The exit code: not 0 where no process could begin.

@@ -166,7 +166,7 @@ def renaming(names: Names) -> Callable[[F], F]:
 
 
 def deprecated(old: str, new: str) -> None:
-    """Warn the caller of whoever asks about a name."""
+    """Warn the code that used the old name."""
     warnings.warn(f"{old} is now called {new}", DeprecationWarning, stacklevel=4)
 
 

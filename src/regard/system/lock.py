@@ -49,7 +49,7 @@ def locked(
         yield
     finally:
         if file is not None:
-            path.unlink(missing_ok=True)  # before the lock is let go: nobody else's file
+            path.unlink(missing_ok=True)  # before the lock is released: no other process's file
             file.close()
         if made:
             with suppress(OSError):  # where nothing was written

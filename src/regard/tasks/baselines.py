@@ -95,7 +95,7 @@ def lead(text: str, sentences: int = 3, words: int = 0) -> str:
 
 
 def oracle(text: str, references: Sequence[str], sentences: int = 3) -> str:
-    """At most so many sentences of a text that the references have most in common with.
+    """At most this many sentences of a text that the references have most in common with.
 
     The sentence that adds most to the sum of the F1 of words and of pairs of words is taken, one
     after the other, until none adds anything (Nallapati, Zhai and Zhou 2017, section 3.1). It knows

@@ -77,8 +77,9 @@ class RelationVote(nn.Module):
     .. math:: z = \frac{1}{m} \sum_i \log \mathrm{softmax}(z_i) + (0, s_i, ..., s_i), \quad
         s_i = \mathrm{logit}(t_1) - \mathrm{logit}(t_i)
 
-    The first class is none. A pair that every model gives the probability of its own threshold has
-    the probability of the first model's threshold, which is the one that the task asks for.
+    The first class stands for no relation. A pair that every model gives the probability of its own
+    threshold has the probability of the first model's threshold, which is the one that the task
+    asks for.
 
     Args:
         models: `RelationClassifier`s over one vocabulary and the same relations.

@@ -16,7 +16,7 @@ class Phase:
     """A part of a training in which a model is in another mode.
 
     Which phase an update belongs to follows from its place and from what checkpoints keep. When a
-    phase ends, the schedule of the learning rate starts anew, and no score of the phase counts as
+    phase ends, the schedule of the learning rate restarts, and no score of the phase counts as
     the best so far. A score that does not improve ends the phase where it would end the training
     (`train.validate.patience`).
 
@@ -36,7 +36,7 @@ class Phase:
 
 
 def linear_start(model: nn.Module, epochs: float) -> Sequence[Phase]:
-    """The phase of so many passes over the data; none where they are 0.
+    """The phase of this many passes over the data; none where they are 0.
 
     Raises:
         RequestError: the model has no softmaxes to take out.
@@ -45,8 +45,8 @@ def linear_start(model: nn.Module, epochs: float) -> Sequence[Phase]:
         return ()
     if not isinstance(model, StartsLinear):
         raise RequestError(
-            "task.linear_start is for models whose inner softmaxes can be taken out (memn2n); "
-            f"{type(model).__name__} is none"
+            "task.linear_start is for models whose inner softmaxes can be taken out (memn2n), not "
+            f"for {type(model).__name__}"
         )
     ended = "the linear start ends; the softmaxes are in from now on"
     return (Phase("linear start", _linear, epochs=epochs, ended=ended),)

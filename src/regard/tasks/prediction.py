@@ -62,7 +62,7 @@ class Prediction:
         return 0.0 if self.score is None else min(math.exp(self.score), 1.0)
 
     def probability_of(self, output: str) -> float:
-        """Of this output: the prediction's own, or that of an alternative; 0 where it is none."""
+        """Of this output: the prediction's own, or that of an alternative; 0 of another."""
         for one in (self, *self.alternatives):
             if one.output == output:
                 return one.probability

@@ -39,7 +39,7 @@ class FromVectors(Task):
         """Read the splits, and in training the word vectors that the model starts from.
 
         Raises:
-            RequestError: see `Task.data`; or the file of vectors is not there or is none.
+            RequestError: see `Task.data`; or the file of vectors is missing or not one.
         """
         found = super().data(config, fields, splits)
         fresh = fields is None and not config.get("store")  # a store keeps none

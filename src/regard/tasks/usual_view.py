@@ -48,7 +48,7 @@ def watched(
     `self`, `word`), and on the other one where it looks at itself; every other place is numbered.
 
     Raises:
-        RequestError: an input is empty or refused, or an option is asked for that nobody knows.
+        RequestError: an input is empty or refused, or an option is unknown.
     """
     options.only(task=loaded.task.name)
     axes: list[Axis] = []

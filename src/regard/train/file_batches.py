@@ -67,7 +67,7 @@ class LaneStream:
         if self.start.marks and self.start.files != self.stamp:
             raise RequestError(
                 "data.stream: the files are not those that this training began with (their names "
-                "or sizes changed); give it the same files, or train anew with --fresh"
+                "or sizes changed); give it the same files, or train again with --fresh"
             )
 
     def __iter__(self) -> Iterator[Micro]:

@@ -117,7 +117,7 @@ def changes(
     """For each argument of the model whose rows have names, where they come from.
 
     Raises:
-        RequestError: what was to be kept or extended was learned anew.
+        RequestError: what was to be kept or extended was learned again.
     """
     before, after = task.rows(old), task.rows(new)
     found: dict[str, Change] = {}

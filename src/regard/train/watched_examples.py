@@ -1,7 +1,7 @@
 """Attention of a few examples while a recipe is trained: `train.watch`, kept in `watch.seen`.
 
 Each look is at a copy of the model, with random numbers put back, through the task's own view: what
-`regard look` would show. The training goes on as if nobody had looked.
+`regard look` would show. The training goes on as if no one had looked.
 """
 
 import copy
@@ -29,9 +29,9 @@ __all__ = ["FILE", "MOST", "Watching"]
 
 FILE = "watch.seen"
 MOST = 32_000_000
-"""Bytes of weights in the file, before it is compressed: steps are let go where there are more."""
+"""Bytes of weights in the file, before it is compressed: steps are dropped where there are more."""
 TRIED = 8
-"""Of the data, so many examples are tried for each that is asked for, until enough can be shown."""
+"""Examples of the data that are tried for each that is asked for, until enough can be shown."""
 
 
 class Watching:
@@ -106,7 +106,7 @@ class Watching:
             except RequestError as error:
                 why = str(error)
             if why:
-                self.say(f"{self.where}: {FILE} is begun anew: {why}")
+                self.say(f"{self.where}: {FILE} is started again: {why}")
         self.step(model, step)
 
     def step(self, model: nn.Module, step: int, *, last: bool = False) -> None:

@@ -54,7 +54,7 @@ def overview(view: View, one: Map) -> tuple[Map, dict[str, list[float]]]:
             if not np.isfinite(block).all():
                 raise RequestError(f"{one.name}: weights to be kept must be finite numbers")
             if (block < 0).any():
-                raise RequestError(f"{one.name}: of so many weights, only an overview of sizes")
+                raise RequestError(f"{one.name}: only an overview of sizes for a map this large")
             cells[:, start // f : -(-some.stop // f)] = pooled(block, f)
             yield start, block
 

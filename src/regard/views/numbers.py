@@ -46,7 +46,7 @@ def in_cell(value: float) -> str:
 
 
 def significant(value: float, digits: int = 3) -> str:
-    """A number with so many significant digits, for values of any size.
+    """A number with this many significant digits, for values of any size.
 
     Example:
         >>> significant(0.5), significant(-1234.5), significant(1e-7)

@@ -27,7 +27,7 @@ class Picture:
         """One row alone, counted from 1.
 
         Raises:
-            RequestError: there are not so many.
+            RequestError: there are fewer.
         """
         if not 1 <= number <= len(self.rows):
             raise RequestError(f"there is no step {number}: the picture has 1 to {len(self.rows)}")

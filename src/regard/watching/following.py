@@ -1,4 +1,4 @@
-"""In a notebook: attention followed while a model runs, by a display that is written anew."""
+"""In a notebook: attention followed while a model runs, by a display that is written again."""
 
 import html
 import time
@@ -55,7 +55,7 @@ class Following:
             self.show()
 
     def show(self) -> None:
-        """Write the display anew."""
+        """Write the display again."""
         if self._handle is not None:  # outside of a notebook there is none
             self._handle.update(_Html(self.html()))
 
@@ -74,7 +74,7 @@ class Following:
         self.show()
 
     def names(self, count: int) -> list[str]:
-        """Labels of so many places."""
+        """Labels of this many places."""
         if self._tokenizer is None or len(self._ids) < count:
             return [str(i + 1) for i in range(count)]
         return [str(one) for one in self._tokenizer.convert_ids_to_tokens(self._ids[:count])]

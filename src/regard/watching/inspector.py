@@ -27,7 +27,7 @@ class Inspector:
     """Keeps the attention of a few examples at chosen steps of a training.
 
     The model is run on each example in evaluation mode, without gradients; its mode and all random
-    numbers are afterwards as they were, so that the training goes on as if nobody had looked.
+    numbers are afterwards as they were, so that the training goes on as if no one had looked.
 
     Args:
         examples: what the model is called with for each: a mapping of keyword arguments (as a
@@ -41,9 +41,9 @@ class Inspector:
         run: calls the model for an example, where that is more than calling it.
         look: gives the view of an example, in place of calling the model and watching it; of
             several runs the first is kept.
-        to: a .seen or .html file, written anew after each step that is kept.
+        to: a .seen or .html file, written again after each step that is kept.
         most: bytes of the weights of all steps, as halves. Where there would be more, every second
-            step that `every` names is let go, and no more of those are kept.
+            step that `every` names is dropped, and no more of those are kept.
 
     Raises:
         RequestError: no examples, not as many labels or names, or a file of another kind.
@@ -125,7 +125,7 @@ class Inspector:
         self.steps.append(step)
         self._thin()
         if self.to is not None:
-            # Halves come back as they were: a file that is read again and gone on with is the same.
+            # Halves come back as they were: a file that is read again and continued is the same.
             view = self.view()
             view.save(self.to, code="f16") if self.to.suffix == ".seen" else view.page(self.to)
 
@@ -134,7 +134,7 @@ class Inspector:
 
         Args:
             kept: what `regard.viewer.read` gives of the file.
-            last: steps behind this one are let go: they will come again.
+            last: steps behind this one are dropped: they will come again.
 
         Returns:
             Whether it is of these examples; else nothing is taken over.

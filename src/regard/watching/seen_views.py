@@ -190,7 +190,7 @@ class _Sides:
         self._known: dict[Any, int] = {}
 
     def of(self, given: Any, count: int, written: bool = False) -> int:
-        """The place of an axis with so many labels.
+        """The place of an axis with this many labels.
 
         Args:
             written: by `generate`, whose last tokens were never read: their labels may be there.

@@ -105,7 +105,7 @@ def view(
 
 
 def _seen(given: Any) -> "Seen | None":
-    """What a recorder saw: whoever has one has loaded its module."""
+    """What a recorder saw: a caller with one has loaded its module."""
     home = sys.modules.get("regard.attention")
     return given if home is not None and isinstance(given, home.Seen) else None
 

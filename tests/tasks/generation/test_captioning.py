@@ -95,7 +95,7 @@ def test_an_encoder_of_its_own_reads_no_regions(data, tmp_path):
     with pytest.raises(RequestError, match=r"got regions of 5.*model.encoder=none"):
         fitted(data, tmp_path, sizes, backbone=backbone)
     (tmp_path / "none").mkdir()
-    with pytest.raises(RequestError, match=r"model.encoder is none.*task.backbone"):
+    with pytest.raises(RequestError, match=r"model.encoder=none.*task.backbone"):
         fitted(data, tmp_path / "none")
 
 

@@ -255,7 +255,7 @@ def _make(
 
 @lru_cache(maxsize=1024)
 def _number(value: int, device: torch.device) -> Tensor:
-    """A number that a function of the pair may read: a Python int compiles anew for each value."""
+    """A number that a function of the pair may read: a Python int compiles again for each value."""
     return torch.tensor(value, device=device)
 
 

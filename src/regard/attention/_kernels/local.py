@@ -29,7 +29,7 @@ from regard.native.operators import custom_op
 __all__ = ["Local"]
 
 BLOCK = 1 << 21  # numbers gathered at once: 8 MiB in fp32
-FEW = 16  # windows of Additive pay where the keys are at least so many times as many
+FEW = 16  # windows of Additive pay where there are at least this many times as many keys
 _SHAPES = (
     "b",
     "q",

@@ -10,7 +10,7 @@ from regard.attention.plain import exactly
 
 __all__ = ["Windowed"]
 
-FEW = 6  # a window pays where the keys are at least so many times as many
+FEW = 6  # a window pays where there are at least this many times as many keys
 SHORT = 512  # keys; to look how long documents are would take longer than all pairs
 
 

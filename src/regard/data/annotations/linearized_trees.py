@@ -42,7 +42,7 @@ def _symbols(tree: Tree, tags: bool) -> Iterator[str]:
 
 
 def rebuilt(symbols: Iterable[str], words: Sequence[str]) -> tuple[Tree, bool]:
-    """The tree of a sequence of symbols, repaired where it is none, and whether it was one.
+    """The tree of a sequence of symbols, repaired where it is not valid, and whether it was one.
 
     Whatever the symbols, the tree has exactly these words:
 

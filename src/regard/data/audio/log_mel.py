@@ -52,7 +52,7 @@ def log_mel(
 
 
 def frame_count(size: int, rate: int) -> int:
-    """Frames of so many samples: every one that begins a whole hop before the end, at least one."""
+    """Frames of `size` samples: every one that begins a whole hop before the end, at least one."""
     window, hop = round(WINDOW * rate), round(HOP * rate)
     return max(1 + math.ceil((size - window) / hop), 1)
 

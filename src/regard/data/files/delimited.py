@@ -217,7 +217,7 @@ def dialect_of(path: str | Path, given: Mapping[str, str] | None = None) -> Dial
     try:
         found = Path(path).stat()
     except OSError:
-        return CSV  # whoever reads the file says what is wrong
+        return CSV  # its reader says what is wrong
     return _dialect_of(
         str(path), (found.st_mtime_ns, found.st_size), tuple(sorted((given or {}).items()))
     )

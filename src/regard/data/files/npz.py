@@ -19,14 +19,14 @@ IMAGES = "images"
 """The array that a number alone is a place in, where an address names none."""
 INFLATED, SMALL = 200, 1 << 28
 """How many times larger than itself a file may become when it is unpacked, if it becomes more than
-so many bytes; deflate can make it up to 1,032 times."""
+this many bytes; deflate can make it up to 1,032 times."""
 
 
 def arrays(path: str) -> dict[str, NDArray[Any]]:
     """The arrays of an `.npz` file, kept for the next who asks; pickled objects are refused.
 
     Raises:
-        RequestError: it is none.
+        RequestError: it is not an archive of arrays.
     """
     return _arrays(path, stamp(path))
 
@@ -50,7 +50,7 @@ def plain_arrays(file: str | Path | io.BufferedReader) -> dict[str, NDArray[Any]
 
     Raises:
         ValueError: what is wrong with it: no archive, pickled objects, an array whose header claims
-            more than is there, text that is none, a file that was made to fill the memory.
+            more than is there, text in no encoding, a file that was made to fill the memory.
     """
     try:
         with ZipFile(file) as archive:
@@ -85,5 +85,5 @@ def _array(archive: ZipFile, member: ZipInfo) -> NDArray[Any]:
     if dtype.kind == "U":  # four bytes a character, and any number may stand in them
         numbers = np.ascontiguousarray(found).reshape(-1).view("=u4" if dtype.isnative else ">u4")
         if ((numbers > 0x10FFFF) | ((numbers >= 0xD800) & (numbers < 0xE000))).any():
-            raise ValueError(f"{member.filename} has text that is none")
+            raise ValueError(f"{member.filename} has text in no encoding")
     return found

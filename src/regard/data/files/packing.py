@@ -232,8 +232,8 @@ def zstd() -> _Zstd:
 
 INFLATED, SMALL = 100, 1 << 26
 """How many times larger than itself a gzip file that is read at once may become, if it becomes more
-than so many bytes: texts become 3 to 10 times as large, a file that was made to fill the memory up
-to 1,032 times."""
+than this many bytes: texts become 3 to 10 times as large, a file that was made to fill the memory
+up to 1,032 times."""
 
 
 def whole_bytes(path: str | Path) -> bytes:

@@ -29,7 +29,7 @@ def read(
     """Read a file of stories, a row for each question; `header` has no meaning here.
 
     Raises:
-        RequestError: no such file, or a column that is none of `COLUMNS`.
+        RequestError: no such file, or a column that is not in `COLUMNS`.
     """
     path = one_file(path, "a bAbI file is one file of stories")
     check_columns(f"{path}: bAbI stories", columns, COLUMNS)

@@ -88,7 +88,7 @@ def _root(raw: bytes, file: str) -> ElementTree.Element:
         ) from None
     except AssertionError:
         raise RequestError(f"{file}: not XML: elements are not closed") from None
-    except (LookupError, ValueError) as error:  # an encoding that is none
+    except (LookupError, ValueError) as error:  # an unknown encoding
         if isinstance(error, RequestError):
             raise
         raise RequestError(f"{file}: not XML: {error}") from None

@@ -92,5 +92,5 @@ def _question(story: list[str], rest: str) -> tuple[dict[str, str], str]:
     if not answer:
         return fields, "no answer"
     if candidates and answer not in candidates:
-        return fields, f"the answer {answer!r} is none of the candidates"
+        return fields, f"the answer {answer!r} is not one of the candidates"
     return fields, ""

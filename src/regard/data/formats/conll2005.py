@@ -94,7 +94,7 @@ def read(
     predicate whose brackets do not match. Sentences without a predicate give no row.
 
     Raises:
-        RequestError: a column that is none of `COLUMNS`, or words of a file without words.
+        RequestError: a column that is not in `COLUMNS`, or words of a file without words.
     """
     if isinstance(path, Mapping):
         raise RequestError("a CoNLL-2005 file is one file; join words and props with `paste` first")
@@ -182,7 +182,7 @@ def _changed(
     try:
         if tags == tags_of(flat(phrases_of(old)), len(words)):
             return [None] * len(words)
-    except RequestError:  # brackets that do not match: written anew
+    except RequestError:  # brackets that do not match: written again
         pass
     try:
         made = start_end_of(lenient_spans(tags), len(words))

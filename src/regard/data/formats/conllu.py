@@ -37,7 +37,7 @@ def read(
     """Read sentences, each with the line of its first word; `header` has no meaning here.
 
     Raises:
-        RequestError: a column that is none of `COLUMNS` and no number from 1 to 10.
+        RequestError: a column that is not in `COLUMNS` and no number from 1 to 10.
     """
     path = one_file(path, "a CoNLL-U file is one file")
     file = str(path)

@@ -88,7 +88,7 @@ def document_of(text: str) -> tuple[str, RelationDocument]:
         try:
             read = read_json(text)
         except ValueError as error:
-            raise ValueError(f"it begins as JSON and is none: {error}") from None
+            raise ValueError(f"it begins as JSON but is not valid: {error}") from None
         return "jsonl", from_json(read)
     if pubtator.TEXT.match(text.lstrip("\n")):
         return "pubtator", pubtator.parse(text.strip("\n").split("\n"))

@@ -35,7 +35,7 @@ def read(
 
 
 def objects(path: str | Path, problems: Problems) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects of an array with their numbers, from 1; what is none is reported.
+    """The objects of an array with their numbers, from 1; other values are reported.
 
     Raises:
         RequestError: the file is no array.

@@ -92,7 +92,7 @@ def read(
     """Read the sentences of a PubTator file; `header` has no meaning here.
 
     Raises:
-        RequestError: a column that is none of `COLUMNS`.
+        RequestError: a column that is not in `COLUMNS`.
     """
     path = one_file(path, "a PubTator file is one file")
     check_columns("PubTator files", columns, COLUMNS)

@@ -44,7 +44,8 @@ def read(
     folder = Path(str(path))
     if isinstance(path, Mapping) or not folder.is_dir():
         raise RequestError(
-            f"data.format=text-pairs reads a folder of name.txt and name.summary; {path} is none"
+            f"data.format=text-pairs reads a folder of name.txt and name.summary; {path} is not "
+            "a folder"
         )
     texts = {one.stem: one for one in folder.glob("*.txt")}
     summaries = {one.stem: one for one in folder.glob(f"*{SUMMARY}")}

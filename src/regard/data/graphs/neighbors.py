@@ -105,7 +105,7 @@ class Compressed:
             nodes: asked about, each once.
             depth: how many layers.
             loops: every node looks at itself too.
-            fanout: at most so many neighbors in each layer, the last layer first (Hamilton et al.
+            fanout: at most this many neighbors in each layer, the last layer first (Hamilton et al.
                 2017, GraphSAGE, algorithm 2); all of them where not given.
             random: draws them.
 

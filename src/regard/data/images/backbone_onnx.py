@@ -117,7 +117,7 @@ def _last_maps(model: Any, outputs: list[str], file: str) -> str:
 
 
 def _is_maps(sizes: list[int]) -> bool:
-    """Whether a tensor is maps of more than one place; a size of 0 is one that nobody knows."""
+    """Whether a tensor is maps of more than one place; a size of 0 is unknown."""
     return len(sizes) == 4 and 1 not in (sizes[2], sizes[3])
 
 

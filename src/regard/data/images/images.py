@@ -215,7 +215,7 @@ def _of_array(picture: PictureSource) -> Pixels:
 
 
 def colored(values: Pixels, channels: int) -> Pixels:
-    """Pixels with so many channels: gray as ITU-R 601 weighs the colors."""
+    """Pixels with this many channels: gray as ITU-R 601 weighs the colors."""
     if values.shape[-1] == channels:
         return values
     if channels == 3:

@@ -325,7 +325,7 @@ class PairFeatures:
         return sum(len(self.KINDS[kind](read, _Counts())) for kind in self.kinds)
 
     def learn(self, pairs: Pairs) -> "PairFeatures":
-        """Count the words and n-grams of the training pairs anew; gives itself.
+        """Count the words and n-grams of the training pairs again; gives itself.
 
         A sentence that occurs in several pairs counts once.
         """

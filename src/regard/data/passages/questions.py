@@ -49,7 +49,7 @@ class Question:
         text: the document.
         places: start and end of each of its words in `text`: (words, 2).
         query: its words.
-        answers: every right answer, the trained one first; none where nobody knows.
+        answers: every right answer, the trained one first; none where unknown.
         starts: where each answer begins in `text`; -1 for one that is no piece of it.
         candidates: what may be answered; none: anything in the document.
         given: what a user gave, or the query.
@@ -109,7 +109,7 @@ def read(
     """The questions of a file; what is broken is reported with its line and left out.
 
     Raises:
-        RequestError: no such file, format or column, or a file that is none of its format.
+        RequestError: no such file, format or column, or a file of another format.
     """
     chosen = format or format_of(path)
     if chosen not in FIELDS:
@@ -133,7 +133,7 @@ def parse(text: str) -> Question:
     """One input: a JSON object, a question of a CBT file, or `document ||| query ||| a | b`.
 
     Raises:
-        ValueError: it is none of these, or something is missing.
+        ValueError: it is not one of these, or something is missing.
     """
     stripped = text.strip()
     if stripped.startswith("{"):

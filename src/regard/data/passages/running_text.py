@@ -69,7 +69,7 @@ def lines(
         format: a key of `FORMATS`; told from the name where not given.
         column: of rows, where the text is; it may have several lines.
         header: whether the first line of a TSV file names its columns.
-        limit: only the first so many lines of the file, or rows.
+        limit: only this many lines from the beginning of the file, or rows.
 
     Raises:
         RequestError: no such file, format or column.

@@ -1,6 +1,6 @@
 """Making a store of a corpus on disk: parts, which several processes encode, then one whole.
 
-Each part is written whole, so that a store that was begun is gone on with.
+Each part is written whole, so that a store that was begun is continued.
 """
 
 import json

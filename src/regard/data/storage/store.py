@@ -211,7 +211,7 @@ class Store:
 
 
 def _facts(path: Path) -> dict[str, Any]:
-    """What `store.json` says; ValueError where it is none."""
+    """What `store.json` says; ValueError where it is not such a file."""
     found = read_json(path.read_text("utf-8"))
     for kind in ("fields", "ragged", "dense"):
         names = found.get(kind) if isinstance(found, dict) else None
@@ -233,7 +233,7 @@ _DENSE = "biuf"
 
 
 def _array(path: Path) -> NDArray[Any]:
-    """A row of numbers in a file, mapped; ValueError where it is none of a store."""
+    """A row of numbers in a file, mapped; ValueError where it is not one of a store."""
     found: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     middle = path.name.split(".")[-2]
     if middle == "dense":

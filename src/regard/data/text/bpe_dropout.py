@@ -1,7 +1,7 @@
 """BPE-dropout: a word cut into other pieces each time it is read, so that a model learns its parts.
 
 Byte-pair encoding joins letters by a list of merges, the first of the list first. Here each merge
-that could be done is left out with probability p, at each step anew; with p = 0 the pieces are the
+that could be done is left out with probability p, at each step again; with p = 0 the pieces are the
 usual ones, with p = 1 they are letters (Provilkov, Emelianenko and Voita 2020, "BPE-Dropout: Simple
 and Effective Subword Regularization", Algorithm 1).
 """
@@ -24,13 +24,13 @@ from regard.protocols import UNK
 __all__ = ["BpeDropout"]
 
 KNOWN = 1_000_000
-"""Words whose number of merges is kept; then they are counted anew."""
+"""Words whose number of merges is kept; then they are counted again."""
 ALL = 1 << 30
 """More merges than any word has."""
 
 
 class BpeDropout:
-    """Cuts token ids anew, at random.
+    """Cuts token ids again, at random.
 
     Args:
         tokenizer: of kind "bpe".

@@ -110,7 +110,7 @@ def words_of(
     Args:
         text: the source, which is cut as the target is.
         target: the vocabulary that is written.
-        most: only so many tokens of the source are read.
+        most: only this many tokens of the source are read.
     """
     found = target.encode(text)
     names = target.words_of(text) if UNK in found.ids else []

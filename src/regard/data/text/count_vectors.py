@@ -35,7 +35,7 @@ def count_vectors(
         vocabulary: how many ids have vectors.
         dim: of a vector; at most the contexts are that many.
         window: how far apart two words may stand; at distance k they count 1 / k.
-        contexts: so many of the most frequent words are counted as context.
+        contexts: this many of the most frequent words are counted as context.
         seed: of the randomized decomposition.
     """
     rows = [np.asarray(text, np.int64) for text in texts]

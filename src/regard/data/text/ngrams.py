@@ -4,7 +4,7 @@ r"""Counts of n-grams with Witten-Bell smoothing: what word comes next, without 
     P(w \mid h) = \frac{c(h w) + t(h) P(w \mid h')}{c(h) + t(h)}
 
 c counts, t(h) is how many different words followed h, h' is h without its first word; the end of
-the recursion is one in so many words. Source: Witten and Bell (1991), method C; Chen and Goodman
+the recursion is one in effect. Source: Witten and Bell (1991), method C; Chen and Goodman
 (1998), section 2.5.
 """
 

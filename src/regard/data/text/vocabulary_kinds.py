@@ -133,7 +133,7 @@ def _plain() -> Any:
 
 
 def _renumbered(ids: dict[str, int]) -> dict[str, int]:
-    """Ids without holes: a word of the text that looks like a special token is none of its own."""
+    """Ids without holes: a word of the text that looks like a special token has none of its own."""
     names = sorted(ids, key=ids.__getitem__)
     listed = [*SPECIALS, *(name for name in names if name not in SPECIALS)]
     return {name: i for i, name in enumerate(listed)}

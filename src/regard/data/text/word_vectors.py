@@ -56,11 +56,11 @@ def read_word_vectors(
     Args:
         path: of any of the formats above.
         wanted: words to keep, wherever they stand.
-        most: so many words from the beginning are kept, too. All words if both are None.
+        most: this many words from the beginning are kept, too. All words if both are None.
 
     Raises:
         RequestError: there is no such file, or it is no file of word vectors: a line of another
-            dimension, a number that is none, an end that comes too early.
+            dimension, a cell that is not a number, an end that comes too early.
     """
     if path.is_dir():
         raise RequestError(f"expected a file of word vectors, got the folder {path}")

@@ -48,7 +48,7 @@ class PackedSource:
         return PackedSource(at, keys, lengths, owner, self.held, self.widest)
 
     def joined(self, other: "PackedSource") -> "PackedSource":
-        """With the sentences of another behind; tensors that none is in any more are let go."""
+        """With the sentences of another behind; blocks without active hypotheses are freed."""
         layers = self.at.shape[1]
         used = self.owner.unique().tolist()
         owner = torch.searchsorted(torch.tensor(used, dtype=torch.int64), self.owner)
@@ -100,9 +100,9 @@ class PackedPast:
         return replace(self, ancestors=self.ancestors.index_select(0, index), starts=starts)
 
     def joined(self, count: int) -> "PackedPast":
-        """With so many sentences behind that begin with the next step.
+        """With this many sentences behind that begin with the next step.
 
-        Blocks before the first step of all are let go.
+        Blocks before the first step of all are freed.
         """
         known, now = self.ancestors, len(self.blocks)
         if known is None:

@@ -49,10 +49,10 @@ _CHECKED: "WeakKeyDictionary[nn.Module, tuple[Any, str | None]]" = WeakKeyDictio
 def packed(model: Any, precision: str = "float32") -> Any:
     """The model packed for decoding, or the model itself where it cannot be and need not be.
 
-    Packed weights are kept as long as the model is, and made anew when its weights have changed:
-    each call reads all of them to see that (`native.fingerprint`: 2.4 ms for 7.6 million). Whoever
-    decodes single sentences, and knows that nobody trains the model, keeps what this gives and
-    hands it to the decoder in the model's place. Of an `Ensemble` every model is packed by itself.
+    Packed weights are kept as long as the model is, and made again when its weights have changed:
+    each call reads all of them to see that (`native.fingerprint`: 2.4 ms for 7.6 million). To
+    decode single sentences with a model that is not trained, keep the result and pass it to the
+    decoder in the model's place. Of an `Ensemble` every model is packed by itself.
 
     Raises:
         RequestError: for a precision other than float32 of what cannot be packed, or another than

@@ -52,7 +52,7 @@ def known(ids: Tensor, words: int, name: str) -> Tensor:
     """Ids as C reads them.
 
     Raises:
-        RequestError: one is negative, or not in a vocabulary of so many words.
+        RequestError: one is negative, or not in a vocabulary of this many words.
     """
     low, high = (int(x) for x in ids.aminmax()) if ids.numel() else (0, 0)
     if ids.numel() and (low < 0 or high >= words):

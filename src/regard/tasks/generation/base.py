@@ -200,7 +200,7 @@ class Generation(Task):
         if self.risk and step >= self.risk.after:
             weight = self.risk.weight
             total = (1.0 - weight) * total + weight * self.risk.loss(model, batch, step)
-        # A mean over the tokens there are, as many as were counted before they were cut anew.
+        # A mean over the tokens there are, as many as were counted before they were cut again.
         return (total * (count / batch.count) if self._recut else total), count
 
     def measured(self) -> Mapping[str, float]:

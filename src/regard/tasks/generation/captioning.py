@@ -27,7 +27,7 @@ class Captioning(Generation):
         plain: captions are learned and written in small letters without punctuation.
         size, channels, fit, normalize: how pictures are read; see `ImageField`.
         vary: how pictures are changed in training, as `{copies: 10, turn: 10, seed: 1}`: in each
-            pass there are so many changed ones of each; see `data.images.augment`.
+            pass there are this many changed ones of each; see `data.images.augment`.
         backbone: a network in a file whose regions are read in place of the picture, as `{path:
             resnet18.onnx, cache: features}`; see `data.images.backbones`. It is not trained. The
             model's `encoder` is "none" then.

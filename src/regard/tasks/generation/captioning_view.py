@@ -15,7 +15,7 @@ def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> Vi
     """Caption each picture, watched: a map of words and regions for each attention.
 
     Raises:
-        RequestError: an input is empty or no picture, or an option is asked for that nobody knows.
+        RequestError: an input is empty or no picture, or an option is unknown.
     """
     return view_of(loaded, inputs, options, "picture", "image", _regions)
 

@@ -33,7 +33,7 @@ def recut(own: "Recut | None", batch: PairBatch) -> PairBatch:
 
 @dataclass(frozen=True)
 class Recut:
-    """Cuts the sources and targets of a batch anew, at random.
+    """Cuts the sources and targets of a batch again, at random.
 
     Args:
         sides: what cuts each side; of `source` and `target`, those that are in subwords.

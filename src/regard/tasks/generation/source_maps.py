@@ -52,7 +52,7 @@ def view_of(
         write: what is written of one input, and the weights.
 
     Raises:
-        RequestError: an input is empty or cannot be used, or an option is given that nobody knows.
+        RequestError: an input is empty or cannot be used, or an option is unknown.
     """
     options.only(task=loaded.task.name)
     axes: list[Axis] = []

@@ -26,7 +26,7 @@ def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> Vi
     Of a model without attention it is the probability of each symbol in its frame.
 
     Raises:
-        RequestError: an input is empty or no sound, or an option is asked for that nobody knows.
+        RequestError: an input is empty or no sound, or an option is unknown.
     """
     write = attended if isinstance(loaded.model, Generator) else _framed
     return view_of(loaded, inputs, options, "sound", "sound", _frames, write)

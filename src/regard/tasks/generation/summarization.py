@@ -41,18 +41,18 @@ class Summarization(Generation):
         smoothing: label smoothing ε of the training loss.
         max_source: inputs of more tokens than this, EOS counted, are refused; `read_source` comes
             first.
-        read_source: only so many tokens of a text are read, in training and in use; 0 for all.
+        read_source: only this many tokens of a text are read, in training and in use; 0 for all.
         copying: words that the target's vocabulary lacks and the text has are words of the example:
             they are learned and written out exactly. Only models that copy can do it.
-        coverage_after: so many passes over the data are made without coverage at first, as the
+        coverage_after: this many passes over the data are made without coverage at first, as the
             paper's (most of its training); 0 for none. Then the learning rate's schedule starts
-            anew.
+            again.
         stemmer, tokenize: of ROUGE; both are in its signature.
         lead_sentences, lead_words: how much of a text's beginning is scored as `lead_…`, 0 for all.
         oracle_sentences: how many of a text's sentences are scored as `oracle_…`.
         extraction: weights of what a summary takes over from its text (ABS+), by the names of
             `decode.rules.extractive.FEATURES`; None: what is decoded depends on the model alone.
-        tune_extraction: those weights are found on so many texts of dev when a training ends, for
+        tune_extraction: those weights are found on this many texts of dev when a training ends, for
             the mean of ROUGE-1, 2 and L; 0: they stay as they are.
         guided, scheduled, risk, pointing, self_critical: see `Generation`.
     """

@@ -24,7 +24,7 @@ class Video(Captioning):
 
     Args:
         plain, size, channels, fit, normalize, smoothing, scheduled: see `Captioning`.
-        frames: at most so many are read of a clip, equally far from each other.
+        frames: at most this many are read of a clip, equally far from each other.
         scene: how clips are made of still pictures: `{size: 32, frames: 12, seed: 1, copies: 2}`;
             see `data.images.synthetic_video`. Their captions then say how they move.
         shuffle: frames stand in an order that says nothing: what a model has of the time is the

@@ -20,7 +20,7 @@ def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> Vi
     """Caption each clip, watched: a map of words and frames for each attention.
 
     Raises:
-        RequestError: an input is empty or no clip, or an option is asked for that nobody knows.
+        RequestError: an input is empty or no clip, or an option is unknown.
     """
     return view_of(loaded, inputs, options, "clip", "image", _strip)
 

@@ -47,7 +47,7 @@ def why(
 ) -> tuple[str, float, list[Effect]]:
     """The output, its log-probability, and the effect of each change, the largest first.
 
-    The changes are made to a copy of the model, so that others may use it meanwhile.
+    The changes are made to a copy of the model, so that others may use it at the same time.
 
     Args:
         target: the output to score; the model's best where None.

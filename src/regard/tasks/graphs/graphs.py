@@ -44,7 +44,7 @@ class Graphs(Task):
             features as they are; `standard`; `none`. true is `l1`, false `none`.
         loops: every node looks at itself too.
         undirected: an edge that is listed in one direction counts in both.
-        neighbors: at most so many in each layer while training, the last layer first, drawn anew
+        neighbors: at most this many in each layer while training, the last layer first, drawn again
             at each step (Hamilton et al. 2017); all where not given. For large graphs, with
             `train.batch.tokens` nodes a step.
         files: what a trained folder notes of each of the graph's files; see `noted`.

@@ -20,7 +20,7 @@ class NodeBatch:
     """The nodes that are asked about, in their graph.
 
     Args:
-        fanout: at most so many neighbors in each layer while training.
+        fanout: at most this many neighbors in each layer while training.
 
     Shapes:
         nodes (n,)

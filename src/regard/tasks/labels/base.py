@@ -63,7 +63,7 @@ class Labeling(FromVectors):
         features: of a pair, kinds of `data.pairs.sentence_features`.
         sentences: how texts are cut into sentences, for models of documents.
         characters: models read the characters of every word too.
-        window: a text of more words is read in windows of so many, that overlap by half: its loss
+        window: a text of more words is read in windows of this many, that overlap by half: its loss
             is the mean of their losses, its answer comes from the mean of their probabilities, of
             which the temperature is fitted. For tasks with one text; 0: none.
     """

@@ -26,7 +26,7 @@ def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> Vi
     """Predict each picture, watched: where each glimpse was, and the answers.
 
     Raises:
-        RequestError: an input is empty or no picture, or an option is asked for that nobody knows.
+        RequestError: an input is empty or no picture, or an option is unknown.
     """
     options.only(task=loaded.task.name)
     axes: list[Axis] = []
@@ -78,7 +78,7 @@ def _kind(record: Record) -> str:
 
 
 def _trail(locations: Tensor | None, count: int) -> dict[str, list[float]]:
-    """Places from 0 to 1 of so many looks, where the model says them."""
+    """Places from 0 to 1 of this many looks, where the model says them."""
     if locations is None or locations.shape[1] != count:
         return {}
     x, y = ((locations[0].float().cpu() + 1) / 2).T.tolist()

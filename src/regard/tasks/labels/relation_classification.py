@@ -15,7 +15,7 @@ class RelationClassification(Labeling):
     """The relation between two marked places of a sentence, and its direction.
 
     A text is `The <e1>fire</e1> was caused by <e2>lightning</e2>.`, its label
-    `Cause-Effect(e2,e1)`: the lightning is the cause. `Other` is none of the relations.
+    `Cause-Effect(e2,e1)`: the lightning is the cause. `Other` is not one of the relations.
 
     Args:
         settings: see `Labeling`.

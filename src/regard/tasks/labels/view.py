@@ -45,7 +45,7 @@ def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> Vi
     """Predict each input, watched: every attention over its texts, and the answers.
 
     Raises:
-        RequestError: an input is empty or refused, or an option is asked for that nobody knows.
+        RequestError: an input is empty or refused, or an option is unknown.
     """
     options.only(task=loaded.task.name)
     made = _Made(loaded, options)

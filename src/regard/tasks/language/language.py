@@ -67,8 +67,7 @@ class Language(Task):
     Args:
         context: words before a stretch that are read with it: at least as many as a model with a
             memory of the last words looks at.
-        block: training examples are stretches of so many tokens, and longer lines are judged by so
-            many at a time.
+        block: tokens of a training example; longer lines are scored in blocks of this size.
         linear_start: passes over the data at first without the softmaxes inside the model.
     """
 
@@ -170,7 +169,7 @@ class Language(Task):
         )
 
     def model_arguments(self, fields: Mapping[str, Any]) -> dict[str, int]:
-        """One vocabulary: what is read is what is foretold."""
+        """One vocabulary: what is read is what is predicted."""
         words = tokenizers_of(as_fields(fields, self.fields()))["text"]
         return {"vocab_size": len(words)}
 

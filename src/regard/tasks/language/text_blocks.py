@@ -1,4 +1,4 @@
-"""Stretches of running text as a trainer sees examples: what is foretold, and what goes before."""
+"""Blocks of running text as training examples: what is predicted, and its context."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ __all__ = ["TextBlockBatch", "TextBlocks"]
 
 @dataclass(frozen=True)
 class TextBlockBatch:
-    """Stretches of one step.
+    """Blocks of one step.
 
     Shapes:
         tokens (B, C + T - 1): C that go before each stretch, and the stretch but its last;
@@ -85,7 +85,7 @@ class TextBlocks:
         return len(self.sizes)
 
     def count(self, indices: Sequence[int]) -> int:
-        """Everything in a stretch is foretold."""
+        """Everything in a stretch is predicted."""
         return int(self.sizes[list(indices), 0].sum())
 
     def collate(self, indices: Sequence[int]) -> TextBlockBatch:

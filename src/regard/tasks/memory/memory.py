@@ -74,7 +74,7 @@ class MemoryQA(Task):
     """Answering questions about stories, one class for each answer (a list is a class too).
 
     Args:
-        facts: so many of a story's last facts are kept, 50 in the paper.
+        facts: this many of a story's last facts are kept, 50 in the paper.
         linear_start: passes over the data at first without the softmaxes inside the model.
     """
 
@@ -116,7 +116,7 @@ class MemoryQA(Task):
         Args:
             config: `path` (a folder, or one file), or `train`, `dev`, `test` (a file each);
                 `tasks`: numbers of bAbI tasks, all where not given; `size`: `1k` or `10k`;
-                `format` and `columns` of files that are not bAbI text; `limit`: at most so many
+                `format` and `columns` of files that are not bAbI text; `limit`: at most this many
                 training questions of each task.
             fields: those of a trained model; a word unknown to them says nothing.
 

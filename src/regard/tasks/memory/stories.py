@@ -89,7 +89,7 @@ class StoryDataset:
         self.references, self.tasks = references, tasks
         self.given: list[str] | None = None
         """Each story with its question as a user gave it: then it is shown what was looked at."""
-        self.sizes = np.ones((len(question), 2), np.int64)  # a batch is so many questions
+        self.sizes = np.ones((len(question), 2), np.int64)  # a batch is this many questions
 
     @property
     def texts(self) -> list[str]:

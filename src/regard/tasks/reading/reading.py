@@ -124,8 +124,8 @@ class Reading(Task):
         Each split is a file or a list of files, which are pooled; `{file: …, only: [1, 100]}` and
         `without: [1, 100]` take or leave questions by their number in the file. Training questions
         whose answer is not in the document are reported and left out; dev and test stay whole.
-        `last_words` cuts training documents to so many words, for speed; questions that lose their
-        answer by it are left out too.
+        `last_words` cuts training documents to their last words, for speed; questions that lose
+        their answer by it are left out too.
 
         Raises:
             RequestError: unknown keys, no such file, or nothing to read in one.
@@ -248,7 +248,7 @@ class Reading(Task):
         return questions.blocks(lines)
 
     def asked(self, texts: Sequence[str], fields: Mapping[str, Field]) -> Asked:
-        """Questions as `questions.parse` takes them; what is none says why in `refused`."""
+        """Questions as `questions.parse` takes them; `refused` says why a text is not one."""
         asked = [self._asked(text) for text in texts]
         good = [one for one in asked if isinstance(one, questions.Question)]
         made = QuestionDataset(good, self.words(fields), self.pointers) if good else None
@@ -284,7 +284,7 @@ class Reading(Task):
         return found
 
     def _asked(self, text: str) -> questions.Question | str:
-        """The question, or why it is none."""
+        """The question, or why it is not one."""
         if not text.strip():
             return ""
         try:

@@ -125,9 +125,9 @@ class Relations(FromVectors):
 
         Args:
             config: `path`, or `train`, `dev`, `test` (a file or several, whose documents are
-                pooled); `dev: {share: 0.15, seed: 1}` holds out so many of the training documents;
-                `format` of the files; `tokenizer`; `limit` and `max_length` (of training);
-                `vectors` of words (`fields.pretrained`).
+                pooled); `dev: {share: 0.15, seed: 1}` holds out this share of the training
+                documents; `format` of the files; `tokenizer`; `limit` and `max_length` (of
+                training); `vectors` of words (`fields.pretrained`).
             fields: those of a trained model.
 
         Raises:

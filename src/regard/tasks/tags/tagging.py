@@ -80,8 +80,8 @@ class Tagging(FromVectors):
         tune_outside: `outside` is chosen on dev after training, for the greatest F1.
         temperature: scores are divided by it before they are probabilities; fitted on dev after
             training, and kept in the model folder.
-        window: a text of more words is read in windows of so many, that overlap by half; each word
-            has its scores from the window around it. 0: texts are read whole.
+        window: a text of more words is read in windows of this size, that overlap by half; each
+            word has its scores from the window around it. 0: texts are read whole.
     """
 
     name: ClassVar[str] = "tagging"

@@ -38,7 +38,7 @@ def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> Vi
 
     Raises:
         RequestError: an input is empty or refused, has no predicate, is read in windows, or an
-            option is asked for that nobody knows.
+            option is unknown.
     """
     if not loaded.task.marks or loaded.task.features:
         seen = _watched(loaded, inputs, options, [])

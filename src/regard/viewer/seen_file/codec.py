@@ -39,7 +39,7 @@ __all__ = [
 LEVELS, SIGNED = 200, 100
 """Steps of a row; fewer than a byte has, for they take a tenth less room and no eye sees more."""
 LARGE, MEAN = 1 << 15, 22
-"""A large head's mean stays below so many used steps: no numbers of that mean hold more than
+"""A large head's mean stays below this many used steps: no numbers of that mean hold more than
 log2(e · 22.5) = 5.93 bits each, so that any 144 heads of 512 × 512 fit 38 MB."""
 HALF_MOST = 60_000.0
 _BLOCK = 5  # zlib's Z_BLOCK, which Python does not name
@@ -118,7 +118,7 @@ def pack(weights: Floats, code: str, every: int = 1) -> CompressedHead:
 
 
 def pack_few(weights: Floats, steps: int) -> CompressedHead:
-    """One head in so many steps.
+    """One head in this many steps.
 
     Shapes:
         weights (R, C)

@@ -52,7 +52,7 @@ class Few:
             are, in 1/255 of half a step), where each row's weights begin, and where they end (the
             difference from the row above, i32, in four planes of bytes each), min(l, 15) of each
             weight by context, two in a byte, the first in its larger half, then the bytes of
-            large ones, row by row; cut where deflate should count anew how often bytes come.
+            large ones, row by row; cut where deflate should count again how often bytes come.
         large: how many are large.
         fine: the steps of large ones.
         off: the largest difference to what was given.
@@ -65,7 +65,7 @@ class Few:
 
 
 def few_of(weights: Floats, scale: Floats, steps: int) -> Few:
-    """One head in so many steps.
+    """One head in this many steps.
 
     Args:
         scale: the largest of each row, or a little more (R,).

@@ -54,7 +54,7 @@ THUMB = 32
 PRECISE = 200
 """The precision of code u8."""
 OVERVIEW = 4
-"""Of an overview's weights only every so-manieth step is used: off by at most s / 100."""
+"""Of an overview's weights only every n-th step is used: off by at most s / 100."""
 _MOST = 1 << 28  # bytes of a header, unpacked
 
 

@@ -159,7 +159,7 @@ class Interceptor(TorchDispatchMode):
         kwargs = kwargs or {}
         whole = isinstance(func, torch._ops.OpOverload) or is_flexible(func)
         if not whole or _beside.busy or torch._C._current_graph_task_id() != -1:
-            return func(*args, **kwargs)  # a backward pass looks at nothing anew
+            return func(*args, **kwargs)  # a backward pass looks at nothing again
         here = None
         try:
             here = self._before(func, args)

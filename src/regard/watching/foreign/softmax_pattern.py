@@ -2,7 +2,7 @@
 
 Every tensor that comes out of a softmax over its last axis is followed, by the memory it lies in,
 through views, casts, masks and dropout until a product sums over that axis. Then it was attention.
-A product with a parameter is none: that is a mixture of embeddings.
+A product with a parameter does not count: that is a mixture of embeddings.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -197,7 +197,7 @@ _MOST = 64
 
 
 def place_of(tensor: Tensor) -> int:
-    """The memory a tensor lies in: views of it have the same, whoever made them."""
+    """The memory a tensor lies in: views of it have the same, whatever made them."""
     return int(tensor.untyped_storage()._cdata)
 
 

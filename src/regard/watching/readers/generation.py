@@ -2,7 +2,7 @@
 
 A causal decoder's weights depend on what stands before a token alone. So the row of a token is
 found by its prefix, whatever the run did in between: it reordered beams, tried candidates and threw
-them away, or read everything anew at each step.
+them away, or read everything again at each step.
 """
 
 from collections.abc import Iterable
@@ -88,7 +88,7 @@ class ModelCall:
     sizes: tuple[tuple[int, int], ...] = ()
 
     def column(self, keys: int, layer: int | None) -> int | None:
-        """The place of the first of so many keys; None where this is not known."""
+        """The place of the first of this many keys; None where this is not known."""
         if keys == self.ids.shape[1]:
             return 0  # all tokens there are
         if layer is not None and layer < len(self.sizes):

@@ -12,7 +12,7 @@ from regard.views import Axis, Map, axis_of
 __all__ = ["MOST", "EdgeWeights", "edge_map", "node_axes"]
 
 MOST = 5000
-"""Nodes that a view has room for: one head of so many takes 100 MB while it is drawn."""
+"""Nodes that a view has room for: one head of this many takes 100 MB while it is drawn."""
 
 Floats = NDArray[np.float32]
 

@@ -50,7 +50,7 @@ def array_of(value: Any) -> Floats:
     """As an array of float32.
 
     Raises:
-        RequestError: it is none of numbers.
+        RequestError: it is not of numbers.
     """
     try:
         if hasattr(value, "detach"):
@@ -202,7 +202,7 @@ def _together(
 
     Of a hypothesis of a beam the row is followed that wrote each token. What looks at itself with
     fewer columns than were read by then has a window: its columns are the newest. Steps that read
-    all tokens anew (without a cache) have their newest row taken.
+    all tokens again (without a cache) have their newest row taken.
     """
     rows = [row] * len(steps) if path is None else list(path)
     made: dict[int, Floats] = {}
