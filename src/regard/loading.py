@@ -12,6 +12,7 @@ from regard.folder.reading import find, from_pretrained
 from regard.settings import old_names
 from regard.settings.overlay import override
 from regard.system.devices import device_named
+from regard.tasks.abilities import reading_graphs
 
 __all__ = ["load", "opened"]
 
@@ -63,7 +64,7 @@ def opened(
             raise RequestError(f"--set task.{next(iter(task))}: {error}") from error
         loaded = replace(loaded, task=made, fields=made.reread(loaded.fields))
     if graph is not None:
-        loaded = replace(loaded, task=loaded.task.on(graph))
+        loaded = replace(loaded, task=reading_graphs(loaded.task).on(graph))
     return loaded.to(there).with_decoder(n_best, **decode)
 
 

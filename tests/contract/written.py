@@ -83,5 +83,5 @@ def check_coverage(model, given):
 def check_limits(model, given, states):
     """So many tokens for each row as its states allow, and one more."""
     decoder = decode.build({"name": "greedy", "max_ratio": 1.0, "max_extra": 1})
-    asked = decode.request.Sources.of(given, None, None, None, ())
+    asked = decode.search_batch.Sources.of(given, None, None, None, ())
     assert decoder._request(model, asked).limits == [n + 1 for n in states]

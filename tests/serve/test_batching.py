@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from regard.decode.program.choosing import PackedTransformer
+from regard.decode.request import DecodingRequest
 from regard.models.transformer import Transformer
 from regard.serve._batcher import Batcher
 from regard.serve._errors import Refusal
@@ -234,7 +235,7 @@ def test_who_is_done_is_answered_before_the_batch(models):
     served = models["de-en-small"]
     work = Predicting(served, n_best=2, wishes=frozenset({"prefix"}))
     every = [
-        Job(text, 9, work, time.monotonic() + 60, {"prefix": ""})
+        Job(text, 9, work, time.monotonic() + 60, DecodingRequest())
         for text in ("Guten Morgen.", "", "Das Fenster wird geschlossen und die Datei geöffnet.")
     ]
     seen = []

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from safetensors import SafetensorError
 
@@ -47,15 +46,9 @@ class Answering:
         self._change = changing(
             self.loaded, unknown, own.lexicon, own.attention, own.head, own.align
         )
-        wishes = {
-            "prefix": own.prefix,
-            "force_words": [*own.force_words],
-            "bad_words": [*own.bad_words],
-        }
-        self._wishes = {name: value for name, value in wishes.items() if value}
-        self.loaded.task.check_options(self._wishes)
+        self._request = own.request
+        self.loaded.task.check_options(sorted(self._request.names))
 
     def __call__(self, texts: Sequence[str]) -> list[Prediction]:
         """A prediction for each text."""
-        each: dict[str, Any] = {name: [own] * len(texts) for name, own in self._wishes.items()}
-        return self._change(self.loaded.predict([*texts], **each))
+        return self._change(self.loaded.predict([*texts], requests=self._request))

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from regard.data.files.lines import CHUNK
+from regard.decode.request import DecodingRequest
 from regard.errors import RequestError
 
 __all__ = ["Order"]
@@ -47,6 +48,12 @@ class Order:
     output_column: str | None = None
     threads: int = 1
     device: str = "cpu"
+
+    @property
+    def request(self) -> DecodingRequest:
+        """What every output must be."""
+        told = ("prefix", "force_words", "bad_words")
+        return DecodingRequest.of({name: getattr(self, name) for name in told})
 
     def plain(self) -> dict[str, Any]:
         """As JSON can hold it; `Order.of` reads it."""

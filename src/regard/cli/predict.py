@@ -1,7 +1,7 @@
 """`regard predict`: any task's model on lines of text, as a filter or on the words given."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -36,6 +36,7 @@ from regard.errors import RequestError
 from regard.settings.old_names import ASKED
 
 if TYPE_CHECKING:
+    from regard.decode.request import DecodingRequest
     from regard.folder.loaded import Loaded
     from regard.tasks import Prediction
 
@@ -202,24 +203,23 @@ def predict(
     if into is not None:
         _put_back(loaded, input, into, named)
         return
+    from regard.decode.request import DecodingRequest
     from regard.inference.unknown_words import changing
 
     words = changing(
         loaded, replace_unknown or lexicon is not None, lexicon, attention, head, align
     )
+    request = DecodingRequest.of(
+        {
+            "prefix": prefix,
+            "keep": keep,
+            "force_words": _under_old_name("must", must, force_words),
+            "bad_words": _under_old_name("never", never, bad_words),
+        }
+    )
     given = inputs_of(loaded, texts, input, named_columns(named))
     with counted(loaded, "lines", quiet=sys.stdout.isatty()) as watched:
-        total, refused = _predict(
-            watched,
-            given,
-            words,
-            prefix=prefix,
-            as_json=as_json,
-            align=align,
-            keep=keep or (),
-            force_words=_under_old_name("must", must, force_words),
-            bad_words=_under_old_name("never", never, bad_words),
-        )
+        total, refused = _predict(watched, given, words, request, as_json=as_json, align=align)
     if refused:
         say(f"{refused} of {total} lines were refused and gave an empty line")
         if refused == total:
@@ -229,11 +229,13 @@ def predict(
 def _put_back(loaded: "Loaded", source: str | None, target: str, named: str | None) -> None:
     """Predict a data file into another one of its form."""
     from regard.evaluation.scoring import scored
+    from regard.tasks.abilities import writing_back
 
     if source is None or source == "-":
         raise RequestError("--into: expected --input with the data file that is written again")
+    task = writing_back(loaded.task)
     found = scored(loaded, source, named_columns(named))
-    new, old = loaded.task.put_back(source, target, found.predictions, found.examples, found.config)
+    new, old = task.put_back(source, target, found.predictions, found.examples, found.config)
     say(f"{target}: {new} rows have predictions, {old} keep what they had")
 
 
@@ -241,21 +243,16 @@ def _predict(
     loaded: "Loaded",
     given: Iterator[Line],
     words: Callable[[list["Prediction"]], list["Prediction"]],
+    request: "DecodingRequest",
     *,
-    prefix: str | None,
-    force_words: list[str] | None,
-    bad_words: list[str] | None,
     as_json: bool,
     align: bool,
-    keep: Sequence[str],
 ) -> tuple[int, int]:
     """Write what each line gives; count the lines, and those that were refused."""
     refused = total = 0
     for lines in _chunks(given):
         good = [line.text for line in lines if not line.refused]
-        asked = {"prefix": prefix, "force_words": force_words, "bad_words": bad_words}
-        each = {key: [own] * len(good) for key, own in asked.items() if own}
-        found = iter(words(loaded.predict(good, keep=keep, **each)))  # type: ignore[arg-type]
+        found = iter(words(loaded.predict(good, requests=request)))
         for line in lines:
             prediction = None if line.refused else next(found)
             reason = line.refused or (prediction.refused if prediction else "")

@@ -6,8 +6,6 @@ from typing import Any
 import numpy as np
 
 from regard.data import sources
-from regard.data.batch import some
-from regard.data.passages.stories import StoryQuestion
 from regard.errors import RequestError, nearest
 
 __all__ = ["HELD_OUT", "files_of_splits", "held_out"]
@@ -85,34 +83,3 @@ def held_out(told: Mapping[str, Any], count: int) -> tuple[list[int], list[int]]
         )
     order = np.random.Generator(np.random.PCG64(int(told.get("seed", 1)))).permutation(count)
     return sorted(order[size:].tolist()), sorted(order[:size].tolist())
-
-
-STORY_SHARE = 0.1
-"""Share of the training questions that are dev where there are no dev files, as in the paper."""
-
-
-def _held_out(rows: list[StoryQuestion]) -> tuple[list[StoryQuestion], list[StoryQuestion]]:
-    """The last tenth of each task is dev, no story in both."""
-    train, dev = [], []
-    for several in _by_task(rows).values():
-        cut = round(len(several) * (1 - STORY_SHARE))
-        while 0 < cut < len(several) and several[cut].number == several[cut - 1].number:
-            cut += 1
-        train += several[:cut]
-        dev += several[cut:]
-    return train, dev
-
-
-def _limited(rows: list[StoryQuestion], limit: int | None) -> list[StoryQuestion]:
-    """At most this many of each task, spread evenly."""
-    if limit is None:
-        return rows
-    groups = _by_task(rows).values()
-    return [several[i] for several in groups for i in some(len(several), limit)]
-
-
-def _by_task(rows: Sequence[StoryQuestion]) -> dict[str, list[StoryQuestion]]:
-    found: dict[str, list[StoryQuestion]] = {}
-    for row in rows:
-        found.setdefault(row.task, []).append(row)
-    return found

@@ -1,6 +1,6 @@
 """The `data:` section: its keys, types and selections of rows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -10,7 +10,7 @@ from regard.data.files.registry import format_of
 from regard.data.sources import SPLITS
 from regard.datasets.dividing import Shares, divided
 from regard.errors import RequestError, nearest
-from regard.fields import Field, TextField
+from regard.fields import Field, KeyField, TextField
 from regard.fields.pretrained import Pretrained
 from regard.fields.text import own_texts
 
@@ -20,6 +20,7 @@ __all__ = [
     "TYPES",
     "Config",
     "Where",
+    "limit_of",
     "refuse_unknown",
     "said",
     "tokenizers",
@@ -145,6 +146,15 @@ def types(fields: Mapping[str, Field]) -> Mapping[str, Any]:
     return {**TYPES, "tokenizer": {**TYPES["tokenizer"], **texts}}
 
 
+def limit_of(config: Mapping[str, Any], split: str) -> int | None:
+    """How many rows of a split `data.limit` leaves: one number is of the training split."""
+    told = config.get("limit")
+    limits = {"train": told} if isinstance(told, int) else dict(told or {})
+    refuse_unknown("data.limit", limits, tuple(sources.SPLITS))
+    found: int | None = limits.get(split)
+    return found
+
+
 def _shares(config: Mapping[str, Any]) -> Shares | None:
     if config.get("split") is None:
         return None
@@ -165,6 +175,14 @@ def _dialect(told: Mapping[str, str]) -> dict[str, str]:
         if len(value) != 1 and not (key == "escape" and not value):
             raise RequestError(f"data.csv.{key}: expected one character, got {value!r}")
     return dict(told)
+
+
+def _columns(
+    fields: Mapping[str, Field], found: dict[str, str | int], told: Collection[str]
+) -> dict[str, str | int]:
+    """The columns; a key of the field that it is `of` stands in its column where none is told."""
+    own = {n: f.of for n, f in fields.items() if isinstance(f, KeyField) and n not in told}
+    return {**found, **{name: found[of] for name, of in own.items() if of is not None}}
 
 
 @dataclass(frozen=True)
@@ -229,6 +247,7 @@ class Config:
         refuse_unknown("data", config, (*_KEYS, *sources.SPLITS))
         named = config.get("columns") or {}
         read = tuple(name for name, one in fields.items() if not one.derived)
+        usual = {name: name for name in read} | dict(columns or {})
         refuse_unknown("data.columns", named, read)
         limit = config.get("limit")
         limits = {"train": limit} if isinstance(limit, int) else dict(limit or {})
@@ -247,7 +266,7 @@ class Config:
         return cls(
             path=config.get("path"),
             given={s: config[s] for s in sources.SPLITS if config.get(s)},
-            columns={**{name: name for name in read}, **(columns or {}), **named},
+            columns=_columns(fields, {**usual, **named}, {*named, *(columns or {})}),
             header=config.get("header", header),
             format=config.get("format"),
             fields=configured,

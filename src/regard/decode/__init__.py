@@ -5,9 +5,9 @@
     for found in decoder.steps(model, source): # the same after each step, with what is found so far
 
 `greedy` and `sample` follow hypotheses one by one (`single_path`), `beam` lets them compete; what
-they share (limits, forced prefixes) is in `decoder` and `request`; what may not come or must come
-is in `rules/`. All speak to `encode`, `start` and `step` alone, and an `Ensemble` of models is
-one model to them.
+they share (limits, forced prefixes) is in `decoder` and `search_batch`; what may not come or must
+come is in `rules/`; what a user asks of one output is a `request.DecodingRequest`. All speak to
+`encode`, `start` and `step` alone, and an `Ensemble` of models is one model to them.
 """
 
 import warnings

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 from regard.decode.beam_search import BeamSearch
 from regard.decode.decoder import Decoder, check
-from regard.decode.request import Request, SoFar, waited_for
+from regard.decode.search_batch import SearchBatch, SoFar, waited_for
 from regard.settings.old_names import DECODER, renaming
 
 __all__ = ["Beam"]
@@ -74,7 +74,7 @@ class Beam(Decoder):
             check(getattr(self, key) >= 0, key, "a number from 0 up", getattr(self, key))
         check(self.bound in BOUNDS, "bound", " or ".join(BOUNDS), self.bound)
 
-    def search(self, request: Request) -> Iterator[SoFar]:
+    def search(self, request: SearchBatch) -> Iterator[SoFar]:
         """Search all sentences of the batch at once."""
         batch, search = waited_for(), BeamSearch(self, request)
         for _ in range(max(request.limits)):

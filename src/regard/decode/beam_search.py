@@ -22,8 +22,8 @@ from regard.decode.coverage import Covered
 from regard.decode.history import End, History
 from regard.decode.hypothesis import Hypothesis
 from regard.decode.program.packed_weights import Panels
-from regard.decode.request import IMPOSSIBLE, Request, SoFar, forced, within_vocabulary
 from regard.decode.rules.forced_words import Must
+from regard.decode.search_batch import IMPOSSIBLE, SearchBatch, SoFar, forced, within_vocabulary
 from regard.decode.top import leading, log_probabilities, top
 from regard.protocols import EOS, PAD, Decoding
 
@@ -42,7 +42,7 @@ class BeamSearch:
         first: their numbers are `first`, `first` + 1, …
     """
 
-    def __init__(self, beam: "Beam", request: Request, first: int = 0) -> None:
+    def __init__(self, beam: "Beam", request: SearchBatch, first: int = 0) -> None:
         self.beam, self.request = beam, request
         self.decoding = request.decoding
         self.tokens, self.totals = request.begin()

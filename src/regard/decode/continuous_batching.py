@@ -26,7 +26,7 @@ from regard.decode.decoder import Decoder
 from regard.decode.eval_mode import frozen
 from regard.decode.hypothesis import Hypothesis
 from regard.decode.program import choosing as packing
-from regard.decode.request import Sources
+from regard.decode.search_batch import Sources
 from regard.errors import RequestError
 from regard.protocols import Decoding, Generator, Inputs
 

@@ -20,7 +20,7 @@ from regard.decode.program.packed_weights import Panels
 from regard.errors import RequestError
 
 if TYPE_CHECKING:
-    from regard.decode.request import Request
+    from regard.decode.search_batch import SearchBatch
 
 __all__ = ["LEAST", "Covered"]
 
@@ -40,7 +40,7 @@ class Covered:
         self.spent: Tensor | None = None
 
     @classmethod
-    def of(cls, request: "Request") -> "Covered":
+    def of(cls, request: "SearchBatch") -> "Covered":
         """Nothing looked at so far."""
         # What a packed model looks at is told under the names of the model's own attentions.
         engine: Any = request.model

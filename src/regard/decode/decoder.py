@@ -15,15 +15,15 @@ from regard.decode.eval_mode import frozen
 from regard.decode.hypothesis import Hypothesis
 from regard.decode.penalties import PENALTIES
 from regard.decode.program.choosing import PRECISIONS, packed
-from regard.decode.request import (
-    Request,
+from regard.decode.rules.avoid import Phrases, Rule
+from regard.decode.rules.repetition import no_repeat_ngram, repetition_penalty
+from regard.decode.search_batch import (
+    SearchBatch,
     SoFar,
     Sources,
     _table,
     waited_for,
 )
-from regard.decode.rules.avoid import Phrases, Rule
-from regard.decode.rules.repetition import no_repeat_ngram, repetition_penalty
 from regard.errors import RequestError, nearest
 from regard.protocols import Generator, Inputs
 from regard.settings import old_names
@@ -181,7 +181,7 @@ class Decoder(ABC):
             if end is not None and time.monotonic() >= end:
                 return
 
-    def _request(self, model: Generator, asked: "Sources") -> Request:
+    def _request(self, model: Generator, asked: "Sources") -> SearchBatch:
         """Read the sources, in inference mode and with the model in eval mode."""
         source, starts, wanted = asked.source, asked.starts, asked.wanted
         own = [no_repeat_ngram(self.no_repeat_ngram)] if self.no_repeat_ngram else []
@@ -200,7 +200,7 @@ class Decoder(ABC):
             for n, start, words in zip(sizes.tolist(), starts, wanted, strict=True)
         ]
         table = _table(starts).to(source.device) if any(starts) else None
-        return Request(
+        return SearchBatch(
             engine,
             decoding,
             limits,
@@ -213,7 +213,7 @@ class Decoder(ABC):
         )
 
     @abstractmethod
-    def search(self, request: Request) -> Iterator[SoFar]:
+    def search(self, request: SearchBatch) -> Iterator[SoFar]:
         """Go one step after the other; each item gives what is found so far, if it is called.
 
         The last one gives the result. Resumed in inference mode, with the model in eval mode.

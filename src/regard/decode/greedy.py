@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from regard.decode.decoder import Decoder
-from regard.decode.request import Request, SoFar
+from regard.decode.search_batch import SearchBatch, SoFar
 from regard.decode.single_path import walk
 from regard.decode.top import top
 from regard.settings.old_names import DECODER, renaming
@@ -19,7 +19,7 @@ __all__ = ["Greedy"]
 class Greedy(Decoder):
     """Take the likeliest token at every step: y_t = argmax p(y | y_<t, x)."""
 
-    def search(self, request: Request) -> Iterator[SoFar]:
+    def search(self, request: SearchBatch) -> Iterator[SoFar]:
         """Follow one hypothesis a sentence."""
 
         def likeliest(scores: Tensor, step: int, rows: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.decode.decoder import Decoder, check
-from regard.decode.request import Request, SoFar
+from regard.decode.search_batch import SearchBatch, SoFar
 from regard.decode.single_path import walk
 from regard.decode.top import top
 from regard.settings.old_names import DECODER, renaming
@@ -50,7 +50,7 @@ class Sample(Decoder):
         check(0 < self.top_p <= 1, "top_p", "a number above 0 and up to 1", self.top_p)
         check(self.n_best >= 1, "n_best", "1 or more", self.n_best)
 
-    def search(self, request: Request) -> Iterator[SoFar]:
+    def search(self, request: SearchBatch) -> Iterator[SoFar]:
         """Follow `n_best` samples a sentence."""
         source = request.source
         numbers = torch.zeros(len(source), self.n_best, max(request.limits), dtype=torch.float64)

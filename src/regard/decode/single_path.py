@@ -11,7 +11,14 @@ from regard.attention import rows_of
 from regard.decode.decoder import Decoder
 from regard.decode.history import End, History
 from regard.decode.hypothesis import Hypothesis
-from regard.decode.request import IMPOSSIBLE, Request, SoFar, forced, waited_for, within_vocabulary
+from regard.decode.search_batch import (
+    IMPOSSIBLE,
+    SearchBatch,
+    SoFar,
+    forced,
+    waited_for,
+    within_vocabulary,
+)
 from regard.decode.top import log_probabilities
 from regard.errors import RequestError
 from regard.protocols import EOS, PAD
@@ -21,7 +28,7 @@ __all__ = ["walk"]
 Choose = Callable[[Tensor, int, Tensor], Tensor]
 
 
-def walk(decoder: Decoder, request: Request, choose: Choose, width: int = 1) -> Iterator[SoFar]:
+def walk(decoder: Decoder, request: SearchBatch, choose: Choose, width: int = 1) -> Iterator[SoFar]:
     """Follow `width` hypotheses a sentence to their ends; those that the limit cut come last.
 
     Args:

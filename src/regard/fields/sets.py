@@ -8,7 +8,7 @@ from regard.errors import RequestError, nearest
 from regard.fields import Field, TextField
 from regard.fields.text import with_vocabularies
 
-__all__ = ["as_fields", "sides", "tokenizers_of"]
+__all__ = ["as_fields", "sides", "tokenizers_of", "with_vectors"]
 
 
 def as_fields(given: Mapping[str, Any], declared: Mapping[str, Field]) -> dict[str, Field]:
@@ -42,3 +42,19 @@ def sides(fields: Mapping[str, Field]) -> tuple[list[str], list[str]]:
     return [n for n, f in fields.items() if not f.target and not f.derived], [
         n for n, f in fields.items() if f.target
     ]
+
+
+def with_vectors(fields: Mapping[str, Field], told: Mapping[str, Field]) -> dict[str, Field]:
+    """Fields of a trained model with the word vectors that a `data:` section names.
+
+    A trained vocabulary stays, and no file of a model folder has the vectors: they are read again.
+
+    Args:
+        told: the fields as the section has them, whose texts say which vectors.
+    """
+    found = dict(fields)
+    for name, own in fields.items():
+        one = told.get(name)
+        if isinstance(own, TextField) and isinstance(one, TextField) and own.pretrained is None:
+            found[name] = own.trained_from(one.pretrained) if one.pretrained else own
+    return found

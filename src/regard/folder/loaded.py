@@ -12,12 +12,14 @@ from torch import nn
 
 from regard import decode
 from regard.data.text.tokenizer import Tokenizer
+from regard.decode.request import DecodingRequest, by_name, each_of
 from regard.errors import RequestError
 from regard.fields import Field
 from regard.fields.sets import tokenizers_of
 from regard.settings import old_names
 from regard.settings.old_names import renaming
 from regard.tasks import Prediction, Task
+from regard.tasks.abilities import ReadsOtherFields, combining, streaming
 
 __all__ = ["Loaded"]
 
@@ -58,6 +60,7 @@ class Loaded:
         force_words: Sequence[Sequence[str]] | None = None,
         bad_words: Sequence[Sequence[str]] | None = None,
         keep: Sequence[str] = (),
+        requests: DecodingRequest | Sequence[DecodingRequest] | None = None,
         **overrides: Any,
     ) -> list[Prediction]:
         """Predict each text, in input order; an empty text gives an empty output.
@@ -70,6 +73,7 @@ class Loaded:
                 not have.
             keep: what stays as it is, each once: "urls", "placeholders", "tags", "all", or regular
                 expressions; see `inference.placeholders`.
+            requests: all of these in one, for all texts or one for each.
             overrides: keys of the decoder for this call, as `beam_size=1` or `length_penalty=0.6`.
 
         Raises:
@@ -77,10 +81,18 @@ class Loaded:
         """
         if isinstance(texts, str):
             raise RequestError("predict expects a list of texts, got one string: write [text]")
-        if isinstance(prefix, str):
-            prefix = [prefix] * len(texts)
         wishes = {"prefix": prefix, "force_words": force_words, "bad_words": bad_words}
         asked: dict[str, Any] = {name: own for name, own in wishes.items() if own is not None}
+        if requests is not None:
+            if asked or keep:
+                name = next(iter(asked), "keep")
+                raise RequestError(f"{name}: expected in requests, or without them")
+            each = each_of(requests, len(texts))
+            asked, keep = by_name(each), each[0].keep if each else ()
+            if any(one.keep != keep for one in each):
+                raise RequestError("keep: expected the same for all inputs of a call")
+        if isinstance(prefix, str):
+            asked["prefix"] = [prefix] * len(texts)
         used = self.with_decoder(n_best, **overrides)
         if not keep:
             return self.task.predict(self.model, list(texts), used.decoder, self.fields, **asked)
@@ -108,7 +120,8 @@ class Loaded:
         """
         own = {key: asked.pop(key) for key in self.task.options & asked.keys()}
         decoder = self.with_decoder(**asked).decoder
-        return self.task.stream(self.model, text, decoder, self.fields, deadline=deadline, **own)
+        task = streaming(self.task)
+        return task.stream(self.model, text, decoder, self.fields, deadline=deadline, **own)
 
     @overload
     def translate(self, text: str, **overrides: Any) -> str: ...
@@ -153,9 +166,8 @@ class Loaded:
         if not others:
             return self
         models = [self.model, *map(self._joining, others)]
-        return replace(
-            self, model=self.task.together(models, [self.task, *(one.task for one in others)])
-        )
+        tasks = [self.task, *(one.task for one in others)]
+        return replace(self, model=combining(self.task).together(models, tasks))
 
     def _joining(self, other: "Loaded") -> nn.Module:
         """The model of another, to be put beside this one's."""
@@ -169,7 +181,9 @@ class Loaded:
             if _alike(self.fields.get(name), other.fields.get(name)):
                 continue
             told = other.fields.get(name) or self.fields[name]
-            model = None if told.target else other.task.of_texts(other.model, other.fields)
+            model = None
+            if isinstance(other.task, ReadsOtherFields) and not told.target:
+                model = other.task.of_texts(other.model, other.fields)
             if model is None:
                 what = f"{name} tokenizer" if name in self.tokenizers else f"field {name!r}"
                 raise RequestError(

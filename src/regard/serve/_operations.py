@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.addresses import URL, only_bytes
-from regard.decode.request import Waiting, ending_when, waiting
+from regard.decode.request import by_name
+from regard.decode.search_batch import Waiting, ending_when, waiting
 from regard.errors import RequestError
 from regard.inference import alignment as words
 from regard.inference.joining import RunningTexts, running_texts
@@ -56,7 +57,7 @@ def check_decode(served: Served, n_best: int, decode: Mapping[str, Any], limits:
 class Predicting:
     """Texts answered as `loaded.predict` answers them, and perhaps their words aligned.
 
-    A job's `own` are `prefix`, `force_words` and `bad_words` of its text.
+    A job's `own` is the `DecodingRequest` of its text.
     """
 
     served: Served
@@ -90,9 +91,7 @@ class Predicting:
         """As `Prediction.as_json` gives them."""
         loaded = self.served.loaded
         decoder = loaded.with_decoder(self.n_best, **dict(self.decode)).decoder
-        asked: dict[str, Any] = {
-            name: [job.own.get(name) or _NONE[name] for job in jobs] for name in self.wishes
-        }
+        asked = by_name([job.own for job in jobs])
         with only_bytes(), waiting(self._waiting(jobs, over)):
             predict = partial(
                 loaded.task.predict,
@@ -149,7 +148,6 @@ class _Running:
         return {name: plain(self.served, one) for name, one in found.items()}
 
 
-_NONE: Mapping[str, Any] = {"prefix": "", "force_words": (), "bad_words": ()}
 """What a text asks for that asks for nothing."""
 
 

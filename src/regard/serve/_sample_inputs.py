@@ -86,14 +86,12 @@ def examples_of(loaded: Loaded, size: Callable[[str], int]) -> list[list[str]]:
     else:
         given = EXAMPLES.get(task.name, ())
     texts = [as_input(task.name, cells) for cells in given]
-    # Where the model finds predicates by itself, a text needs no number of one.
-    finds = getattr(loaded.fields.get("predicates"), "finder", None) is not None
     try:
-        refused = task.asked(texts, loaded.fields).refused if texts else []
+        asked = task.asked(texts, loaded.fields) if texts else None
     except RequestError:  # its data are of another kind
         return []
-    pairs = zip(given, refused, strict=True)
-    return [[*cells] for cells, one in pairs if not one.refused or (finds and len(cells) == 1)]
+    answers = [] if asked is None else asked.answers(asked.refused)
+    return [[*cells] for cells, one in zip(given, answers, strict=True) if not one.refused]
 
 
 def _sentences(loaded: Loaded, size: Callable[[str], int]) -> Sequence[str]:

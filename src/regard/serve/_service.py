@@ -10,6 +10,7 @@ import torch
 from starlette.requests import Request
 
 from regard.data.addresses import URL
+from regard.decode.request import DecodingRequest, by_name
 from regard.errors import RequestError
 from regard.inference.placeholders import signs
 from regard.serve import _schemas as shapes
@@ -75,25 +76,17 @@ class Service:
     ) -> list[Job]:
         """A job for each text."""
         check_decode(served, asked.n_best, asked.decode, self.settings.limits)
-        wishes = self._wishes(served, asked, len(texts))
+        own = self._requests(served, asked, len(texts))
         align = bool(more.pop("align", False))
-        keep = tuple(getattr(asked, "keep", ()))
+        keep = own[0].keep if own else ()
         if keep:
-            served.loaded.task.check_options(["keep"], decoding=True)
             signs(served.loaded.tokenizers)
             if align:
                 raise RequestError("keep: expected without align")
-        work = Predicting(
-            served,
-            asked.n_best,
-            tuple(sorted(asked.decode.items())),
-            frozenset(*wishes[:1]),
-            align,
-            tokens=self.settings.batch_tokens,
-            keep=keep,
-            **more,
-        )
-        return self._jobs(served, work, texts, wishes)
+        settings, names = tuple(sorted(asked.decode.items())), own[0].names if own else frozenset()
+        more |= {"tokens": self.settings.batch_tokens, "keep": keep}
+        work = Predicting(served, asked.n_best, settings, names, align, **more)
+        return self._jobs(served, work, texts, own)
 
     def scoring(self, served: Served, pairs: Sequence[shapes.PairBody], **more: Any) -> list[Job]:
         """A job for each pair."""
@@ -118,9 +111,9 @@ class Service:
         """The steps of an output."""
         served = self.served(request, asked.model)
         check_decode(served, asked.n_best, asked.decode, self.settings.limits)
-        own = self._wishes(served, asked, 1)[0]
+        wanted = self._requests(served, asked, 1)
         self._jobs(served, Scoring(served), [asked.input], [None], "input")  # checks it
-        own = {name: value for name, value in own.items() if value}
+        own = {name: one for name, (one,) in by_name(wanted).items()}
         width = {"n_best": asked.n_best} if asked.n_best > 1 else {}
         told = {**own, **asked.decode, **width}
         return self.streams.open(served, asked.input, told, self.settings.limits.seconds)
@@ -131,26 +124,24 @@ class Service:
         noting(request.scope, model=found.name)
         return found
 
-    def _wishes(self, served: Served, asked: Any, count: int) -> list[dict[str, Any]]:
+    def _requests(self, served: Served, asked: Any, count: int) -> list[DecodingRequest]:
         """What is asked of each output."""
         prefix = asked.prefix
         if isinstance(prefix, list) and len(prefix) != count:
             raise Refusal(
                 422, f"prefix: expected one for each of {count} inputs, got {len(prefix)}"
             )
-        common = {"force_words": asked.force_words, "bad_words": asked.bad_words}
-        own = {name: tuple(value) for name, value in common.items() if value}
-        for name, value in own.items():
-            for phrase in value:
-                _writable(phrase, name)
-        if prefix is not None:
-            for one in [prefix] if isinstance(prefix, str) else prefix:
-                _writable(one, "prefix")
-        served.loaded.task.check_options([*own, *(["prefix"] if prefix is not None else [])])
-        if prefix is None:
-            return [own] * count
-        each = [prefix] * count if isinstance(prefix, str) else prefix
-        return [{**own, "prefix": one} for one in each]
+        each = prefix if isinstance(prefix, list) else [prefix] * count
+        common = {name: getattr(asked, name, None) for name in ("force_words", "bad_words", "keep")}
+        made = [DecodingRequest.of({**common, "prefix": one}) for one in each]
+        for name, own in {"prefix": each, **common}.items():
+            for one in own or ():
+                _writable(one or "", name)
+        task, names = served.loaded.task, frozenset().union(*(one.names for one in made))
+        task.check_options(sorted(names - {"keep"} | ({"prefix"} if prefix is not None else set())))
+        if "keep" in names:
+            task.check_options(["keep"], decoding=True)
+        return made
 
     def _jobs(
         self,

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
-from typing import Any, ClassVar
+from typing import Any, ClassVar, final
 
 import torch
 from torch import Tensor, nn
@@ -12,15 +12,16 @@ from regard.data.batch import plan
 from regard.data.dataset import Column, Dataset, Table
 from regard.datasets import section
 from regard.datasets.data import Data
-from regard.datasets.reading import read_splits
 from regard.datasets.rows import Rows
-from regard.decode.request import for_inputs
+from regard.datasets.split_reader import SplitReader
+from regard.datasets.table_reader import TableReader
 from regard.errors import RequestError
 from regard.fields import Field, KeyField
 from regard.fields.sets import as_fields, sides
 from regard.metrics import Score
 from regard.protocols import Constrained
 from regard.settings.check import check_keys
+from regard.tasks import judging, predicting
 from regard.tasks.inputs import Asked, asked_of, texts_of
 from regard.tasks.phases import Phase
 from regard.tasks.prediction import Prediction
@@ -42,6 +43,8 @@ class Task(ABC):
     viewed: ClassVar[str] = "usual_view"
     """The module of `regard.tasks` that makes its view."""
     lower_is_better: ClassVar[frozenset[str]] = frozenset({"loss", "perplexity", "per", "wer"})
+    reader: ClassVar[type[SplitReader[Any, Any]]] = TableReader
+    """What reads the splits of its data."""
     columns: ClassVar[Mapping[str, str | int]] = {}
     """The column of a field that is not called as the field is, where a recipe names none."""
     max_length: ClassVar[int] = 256
@@ -83,6 +86,7 @@ class Task(ABC):
         """
         check_keys(config, self.data_types, section="data", where=where)
 
+    @final
     def data(
         self,
         config: Mapping[str, Any],
@@ -91,16 +95,25 @@ class Task(ABC):
     ) -> Data:
         """Read the splits, leaving out (and reporting) lines that are empty, too long or broken.
 
+        Every task takes this way; `reader` names what is particular to its files.
+
         Args:
-            config: the keys of `section.Config`.
+            config: the `data:` section of a recipe.
             fields: those of a trained model; learned from the training split where not given.
             splits: which of train, dev and test to read.
 
         Raises:
-            RequestError: see `corpus`.
+            RequestError: an unknown key, no such file, or a split without an example.
         """
         self.check_data(config)
-        return read_splits(self, config, fields, splits)
+        return self.reader(self, config).data(fields, splits)
+
+    def check_fields(self, fields: Mapping[str, Field]) -> None:  # noqa: B027
+        """Refuse fields that the task cannot use, as learned from the data; by default none.
+
+        Raises:
+            RequestError: what is missing.
+        """
 
     def examples(
         self, values: Mapping[str, Any], *, training: bool
@@ -175,7 +188,7 @@ class Task(ABC):
         """Change weights after an update: what the model itself keeps within limits."""
         return model.constrain() if isinstance(model, Constrained) else None
 
-    @torch.no_grad()
+    @final
     def judge(
         self,
         model: nn.Module,
@@ -192,16 +205,18 @@ class Task(ABC):
         Args:
             sample: examples of dev that are predicted; None: no scores.
         """
-        total, count = 0.0, 0
-        for indices in plan(dev.sizes, tokens=tokens, shuffle=False, rows=self.most):
-            part, size = self.loss(model, dev.collate(indices).to(device))
-            total += float(part)
-            count += int(size)
-        if sample is None or not len(sample):
-            return total, count, {}
-        found = self.predict(model, sample, decoder, fields, tokens=tokens)
-        scores = self.score(found, sample)
-        return total, count, {name: float(score.value) for name, score in scores.items()}
+        return judging.judge(self, model, dev, sample, decoder, fields, tokens, device)
+
+    def tally(self, dev: Any, sample: Any) -> judging.Tally | None:
+        """What counts the scores of `sample` while the loss on dev is computed.
+
+        None: they need predictions, which is the default.
+        """
+        return None
+
+    def as_judged(self, model: nn.Module, sample: Any, tokens: int) -> "Task":
+        """This task with the settings that are best on what it is judged by; by default itself."""
+        return self
 
     def settled(
         self, model: Any, dev: Any, decoder: Any, fields: Mapping[str, Field], tokens: int
@@ -226,6 +241,7 @@ class Task(ABC):
         """All examples of a data set, as what is asked."""
         return Asked(dataset, range(len(dataset)), [Prediction("", "")] * len(dataset))
 
+    @final
     def predict(
         self,
         model: nn.Module,
@@ -250,54 +266,19 @@ class Task(ABC):
         Raises:
             RequestError: something is asked that this task cannot do.
         """
+        return predicting.predict(self, model, texts, decoder, fields, tokens, asked)
+
+    def checked(
+        self, asked: dict[str, Any], texts: Sequence[str], fields: Mapping[str, Field]
+    ) -> dict[str, Any]:
+        """What is asked of the outputs of some inputs, without what is None.
+
+        Raises:
+            RequestError: the task cannot do it.
+        """
         wanted = {name: value for name, value in asked.items() if value is not None}
         self.check_options(wanted)
-        known = as_fields(fields, self.fields())
-        given = self.asked(list(texts), known) if isinstance(texts, Sequence) else self.whole(texts)
-        found = list(given.refused)
-        if given.dataset is None:
-            return found
-        with torch.no_grad():
-            for indices in self.batches(given.dataset, tokens):
-                places = [given.places[i] for i in indices]
-                at = {n: [several[place] for place in places] for n, several in wanted.items()}
-                with for_inputs(places):
-                    made = self.outputs(model, given.dataset, indices, decoder, known, **at)
-                for place, prediction in zip(places, made, strict=True):
-                    found[place] = prediction
-        return found
-
-    def stream(
-        self,
-        model: nn.Module,
-        text: str,
-        decoder: Any,
-        fields: Mapping[str, Any],
-        *,
-        deadline: float | None = None,
-        **asked: Any,
-    ) -> Iterator[Prediction]:
-        """Predict one text step by step; see `Generation.stream`.
-
-        Raises:
-            RequestError: the task writes no text.
-        """
-        raise RequestError(f"stream: the task {self.name} cannot use it: it writes no text")
-
-    def together(self, models: Sequence[nn.Module], tasks: Sequence["Task"]) -> nn.Module:
-        """One model of several, that gives the mean of their probabilities.
-
-        Args:
-            tasks: of each model, this one first.
-
-        Raises:
-            RequestError: the task has no such models.
-        """
-        raise RequestError(f"models of the task {self.name} do not go together")
-
-    def of_texts(self, model: nn.Module, fields: Mapping[str, Field]) -> nn.Module | None:
-        """A model for `together` that reads texts by `fields` of its own; None: there is none."""
-        return None
+        return wanted
 
     def check_options(self, names: Iterable[str], *, decoding: bool = False) -> None:
         """Refuse options that this task cannot use.
@@ -350,27 +331,6 @@ class Task(ABC):
     def score(self, predictions: Sequence[Prediction], examples: Any) -> dict[str, Score]:
         """The official scores of predictions for these examples."""
 
-    def put_back(
-        self,
-        source: str,
-        target: str,
-        predictions: Sequence[Prediction],
-        examples: Any,
-        config: Mapping[str, Any],
-    ) -> tuple[int, int]:
-        """Write a data file again with predictions in place of its own outputs.
-
-        Args:
-            examples: what was read of the source by `config`, its `data:` section.
-
-        Returns:
-            How many rows have a prediction, and how many keep what they had.
-
-        Raises:
-            RequestError: the task or the file's format has no writer.
-        """
-        raise RequestError(f"--into: the task {self.name} puts no outputs back into files")
-
     def scores(self, examples: Any) -> list[str]:
         """The names of its scores; found by scoring a reference."""
         one = examples.subset([0])
@@ -390,11 +350,3 @@ class Task(ABC):
     def reread(self, fields: dict[str, Field]) -> dict[str, Field]:
         """Fields of a folder whose task this one stands for (`--set`); by default as they are."""
         return fields
-
-    def on(self, graph: str) -> "Task":
-        """This task for the nodes of another graph.
-
-        Raises:
-            RequestError: it has no graph.
-        """
-        raise RequestError(f"--graph: the task {self.name} has no graph")

@@ -1,7 +1,7 @@
 """What a task has read, and what it was asked."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -36,11 +36,22 @@ class Asked:
         places: which input each of its examples is.
         refused: a prediction for each input, which says why it has no answer or is empty; replaced
             by the answer where there is one.
+        merged: makes the predictions of the inputs, where an input comes to several examples, none
+            or many; `places` and `refused` are then of the examples.
     """
 
     dataset: Any
     places: Sequence[int]
     refused: list[Prediction]
+    merged: Callable[[Sequence[Prediction]], list[Prediction]] | None = None
+
+    def answers(self, found: Sequence[Prediction]) -> Sequence[Prediction]:
+        """The predictions of the inputs.
+
+        Args:
+            found: as `refused`, with answers in the places of those that there are.
+        """
+        return found if self.merged is None else self.merged(found)
 
 
 def texts_of(

@@ -1,16 +1,14 @@
 """Tasks whose models may start from word vectors that were learned elsewhere."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import torch
 from torch import nn
 
-from regard.datasets import section
 from regard.datasets.data import Data
 from regard.errors import RequestError
-from regard.fields import Field, TextField
+from regard.fields import TextField
 from regard.tasks.base import Task
 
 __all__ = ["FromVectors"]
@@ -29,32 +27,6 @@ class FromVectors(Task):
     def data_types(self) -> Mapping[str, Any]:
         """Of each key of `data:` its type."""
         return {**super().data_types, "vectors": VECTORS}
-
-    def data(
-        self,
-        config: Mapping[str, Any],
-        fields: Mapping[str, Any] | None = None,
-        splits: Sequence[str] = ("train", "dev", "test"),
-    ) -> Data:
-        """Read the splits, and in training the word vectors that the model starts from.
-
-        Raises:
-            RequestError: see `Task.data`; or the file of vectors is missing or not one.
-        """
-        found = super().data(config, fields, splits)
-        fresh = fields is None and not config.get("store")  # a store keeps none
-        if fresh or found.train is None or not config.get("vectors"):
-            return found
-        told = section.Config.of(config, self.fields()).fields  # continued: they are in no file
-        again: dict[str, Field] = {}
-        for name, own in found.fields.items():
-            if isinstance(own, TextField):
-                wanted = told[name]
-                assert isinstance(wanted, TextField)
-                assert wanted.pretrained is not None
-                own = own.trained_from(wanted.pretrained)
-            again[name] = own
-        return replace(found, fields=again)
 
     @torch.no_grad()
     def prepare(self, model: nn.Module, data: Data) -> None:

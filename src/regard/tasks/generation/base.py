@@ -11,15 +11,14 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.batch import PairBatch, plan
-from regard.data.dataset import Dataset
 from regard.data.ragged import RaggedIds
 from regard.data.storage.store import StoredTexts
 from regard.data.text.tokenizer import Tokenizer
 from regard.datasets import section
 from regard.datasets.rows import Rows
 from regard.decode.ensemble import Ensemble
-from regard.decode.request import telling
 from regard.decode.rules.avoid import Rule
+from regard.decode.search_batch import telling
 from regard.errors import RequestError
 from regard.fields import Bad, Field, TextField
 from regard.fields.sets import as_fields, tokenizers_of
@@ -261,37 +260,17 @@ class Generation(Task):
         found = plan(sizes[decoded, None], tokens=tokens, shuffle=False, rows=self.most)
         return [decoded[batch].tolist() for batch in found]
 
-    def predict(
-        self,
-        model: nn.Module,
-        texts: Sequence[str] | Dataset,
-        decoder: Any,
-        fields: Mapping[str, Any],
-        *,
-        tokens: int = 4096,
-        **asked: Any,
-    ) -> list[Prediction]:
-        """Predict each text, in input order; inputs of like length are decoded together.
+    def checked(
+        self, asked: dict[str, Any], texts: Sequence[str], fields: Mapping[str, Field]
+    ) -> dict[str, Any]:
+        """`prefix`, `force_words` and `bad_words` of each text.
 
-        An empty text gives an empty output; one of more than `max_source` tokens, or for which
-        nothing fits what is asked, gives an empty output and says so in `refused`.
-
-        Args:
-            model: a `Generator`; it stays where it is and in the mode it is in.
-            texts: one input each; a `PairDataset` has its sources in ids already.
-            decoder: called as `decoder(model, source, lengths)`, and with `prefix`, `force_words`
-                and `rules` where something is asked.
-            fields: `source` and `target`.
-            tokens: the most padded source tokens decoded at once.
-            asked: `prefix`: for each text, what its output must begin with. `force_words`,
-                `bad_words`: for each text, words or phrases that its output must and must not have,
-                tokenized; `bad_words` holds for any tokenization of the output.
+        `prefix` is what its output must begin with; the others are words or phrases that its output
+        must and must not have, tokenized; `bad_words` holds for any tokenization of the output.
         """
-        asked = renamed(asked, ASKED, deprecated)
-        known = as_fields(fields, self.fields())
-        found = texts if isinstance(texts, Sequence) else texts.texts
-        check_wishes(len(found), asked, lambda number: self.spelling(found[number], known))
-        return super().predict(model, texts, decoder, known, tokens=tokens, **asked)
+        told = renamed(asked, ASKED, deprecated)
+        check_wishes(len(texts), told, lambda number: self.spelling(texts[number], fields))
+        return super().checked(told, texts, fields)
 
     def together(self, models: Sequence[nn.Module], tasks: Sequence[Task]) -> nn.Module:
         """The mean of the probabilities of the next token."""
@@ -337,12 +316,10 @@ class Generation(Task):
             deadline: seconds after which no further step begins.
             asked: as `predict` takes it, for one text.
         """
-        wanted = renamed(asked, ASKED, deprecated)
-        self.check_options(wanted)
         known = as_fields(fields, self.fields())
         target = self.spelling(text, known)
-        each = {name: [value] for name, value in wanted.items() if value is not None}
-        check_wishes(1, each, lambda _: target)
+        told = {name: value if value is None else [value] for name, value in asked.items()}
+        each = self.checked(told, [text], known)
         given = self.asked([text], known)
         if not self.batches(given.dataset, self.max_source):
             return iter(given.refused)

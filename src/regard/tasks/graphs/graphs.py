@@ -10,19 +10,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.data.batch import chunks, plan
+from regard.data.batch import chunks
 from regard.data.graphs.graph import BETWEEN
-from regard.data.problems import Problems
-from regard.datasets.data import Data
-from regard.errors import RequestError, nearest
+from regard.datasets.split_reader import SplitReader
 from regard.fields import Field
 from regard.fields.graph import GraphData, GraphField, Paths
 from regard.metrics import Score, accuracy
-from regard.metrics.multilabel import f1_of_counts, micro_f1
+from regard.metrics.multilabel import micro_f1
 from regard.system.devices import device_of
 from regard.tasks.base import Task
 from regard.tasks.graphs.node_answers import NodePrediction, looked_at
-from regard.tasks.graphs.nodes import NodeDataset, WholeGraphs
+from regard.tasks.graphs.nodes import NodeDataset
+from regard.tasks.graphs.reader import GraphReader
+from regard.tasks.graphs.tally import NodeTally
 from regard.tasks.inputs import Asked
 from regard.tasks.prediction import Prediction
 
@@ -53,6 +53,7 @@ class Graphs(Task):
     name: ClassVar[str] = "graphs"
     metric: ClassVar[str] = "accuracy"
     viewed: ClassVar[str] = "graphs.view"
+    reader: ClassVar[type[SplitReader[Any, Any]]] = GraphReader
 
     def __init__(
         self,
@@ -75,34 +76,6 @@ class Graphs(Task):
         """Of each key of `data:` its type."""
         return {"path": str | list[str] | dict[str, str | list[str]]}
 
-    def data(
-        self,
-        config: Mapping[str, Any],
-        fields: Mapping[str, Any] | None = None,
-        splits: Sequence[str] = ("train", "dev", "test"),
-    ) -> Data:
-        """Read the graphs and their splits.
-
-        Raises:
-            RequestError: an unknown key, no such file, or a file that is no graph.
-        """
-        self.check_data(config)
-        for key in config:
-            if key not in ("path",):
-                raise RequestError(f"data: graphs have no {key!r}: {nearest(key, ('path',))}")
-        world = self.graph.world(config.get("path"))
-        known = world.graph.splits
-        kinds = {
-            "train": WholeGraphs if len(world.graph.starts) > 1 else NodeDataset,
-            "dev": NodeDataset,
-            "test": NodeDataset,
-        }
-        train, dev, test = (
-            kind(world, known[split], self.neighbors) if split in known else None
-            for split, kind in kinds.items()
-        )
-        return Data(train, dev, test, self.fields(), Problems(), world.sizes)
-
     def model_arguments(self, fields: Mapping[str, Any]) -> dict[str, int]:
         """Features and classes, from the graph."""
         return self.graph.arguments()
@@ -118,29 +91,10 @@ class Graphs(Task):
         each = F.binary_cross_entropy_with_logits(logits.float(), labels.float(), reduction="sum")
         return each / max(labels.shape[1], 1)
 
-    @torch.no_grad()
-    def judge(
-        self, model: nn.Module, dev: NodeDataset, sample: NodeDataset | None, decoder: Any,
-        fields: Mapping[str, Any], *, tokens: int, device: torch.device,
-    ) -> tuple[float, int, dict[str, float]]:  # fmt: skip
-        """Loss, nodes and scores from one pass over dev; scores are of the nodes in `sample`."""
-        total, counts = 0.0, np.zeros(5, np.int64)
-        scored = None if sample is None or len(sample) == len(dev) else sample.index
-        for indices in plan(dev.sizes, tokens=tokens, shuffle=False):
-            batch = dev.collate(indices).to(device)
-            logits, labels = batch.logits(model), batch.labels
-            total += float(self.of_logits(logits, labels))
-            if scored is not None:
-                kept = torch.from_numpy(np.isin(batch.nodes, scored)).to(device)
-                logits, labels = logits[kept], labels[kept]
-            counts += _counts(logits, labels)
-        right, asked, *sets = counts.tolist()
-        if sample is None or not asked:
-            return total, len(dev), {}
-        scores = {"accuracy": 100 * right / asked}
-        if dev.world.graph.several:
-            scores["micro_f1"] = f1_of_counts(*sets)
-        return total, len(dev), scores
+    def tally(self, dev: NodeDataset, sample: NodeDataset) -> NodeTally:
+        """Loss and scores come from one pass over dev; scores are of the nodes in `sample`."""
+        kept = None if len(sample) == len(dev) else sample.index
+        return NodeTally(self.of_logits, kept, several=dev.world.graph.several)
 
     def asked(self, texts: Sequence[str], fields: Mapping[str, Field]) -> Asked:
         """Nodes by name, as the data has them, else by number.
@@ -255,18 +209,6 @@ def _chosen(logits: Tensor, several: bool) -> tuple[list[list[int]], list[float]
     scores = torch.log_softmax(logits.double(), -1)
     best = torch.sort(scores, stable=True, dim=-1, descending=True)
     return best.indices[:, :1].tolist(), best.values[:, 0].tolist()
-
-
-def _counts(logits: Tensor, labels: Tensor) -> list[int]:
-    """Nodes that are right, nodes; of their classes the right, the false, and the missed."""
-    if labels.dim() == 1:
-        return [int((logits.argmax(-1) == labels).sum()), len(labels), 0, 0, 0]
-    said, true = logits > 0, labels.bool()
-    right, both = (said == true).all(-1), said & true
-    return [
-        int(right.sum()), len(labels), int(both.sum()), int((said & ~true).sum()),
-        int((true & ~said).sum()),
-    ]  # fmt: skip
 
 
 def _split(text: str) -> set[str]:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from regard.datasets.data import Data
 from regard.errors import RequestError, nearest
 from regard.fields import Field, KeyField
 from regard.metrics import (
@@ -77,32 +76,21 @@ class Similarity(Labeling):
     def fields(self) -> dict[str, Field]:
         """Two texts and what is learned of them; for ranks the group of each pair."""
         found = super().fields()
-        return {**found, "group": KeyField()} if self.kind == "rank" else found
+        return {**found, "group": KeyField(of="a")} if self.kind == "rank" else found
 
-    def data(
-        self,
-        config: Mapping[str, Any],
-        fields: Mapping[str, Any] | None = None,
-        splits: Sequence[str] = ("train", "dev", "test"),
-    ) -> Data:
-        """Read the splits; see `Labeling.data`.
+    def check_fields(self, fields: Mapping[str, Field]) -> None:
+        """See that there are pairs with the label `positive`.
 
         Raises:
-            RequestError: see there; or training has no pair with the label `positive`.
+            RequestError: training has none.
         """
-        if self.kind == "rank":
-            columns = dict(config.get("columns") or {})
-            columns.setdefault("group", columns.get("a", "a"))
-            config = {**config, "columns": columns}
-        found = super().data(config, fields, splits)
         if self.kind != "grade":
-            names = found.fields[self.target].names  # type: ignore[attr-defined]
+            names = fields[self.target].names  # type: ignore[attr-defined]
             if self.positive not in names:
                 raise RequestError(
                     f"task.positive: there is no label {self.positive!r} in the training data: "
                     f"{nearest(self.positive, names)}"
                 )
-        return found
 
     def scores(self, examples: Any) -> list[str]:
         """The names of its scores; those of ranks cannot be found on one example."""

@@ -3,18 +3,15 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from regard.data.passages import running_text
-from regard.data.problems import Problems, Silent
-from regard.data.text.tokenizer import Tokenizer
-from regard.datasets import section, streamed
 from regard.datasets.data import Data
-from regard.errors import RequestError, nearest
+from regard.datasets.split_reader import SplitReader
+from regard.errors import RequestError
 from regard.fields import Field, TextField
 from regard.fields.sets import as_fields, tokenizers_of
 from regard.losses.smoothed_cross_entropy import smoothed_cross_entropy
@@ -23,16 +20,13 @@ from regard.protocols import UNK
 from regard.system.devices import device_of
 from regard.tasks.base import Task
 from regard.tasks.inputs import Asked
+from regard.tasks.language.reader import RunningTextReader
 from regard.tasks.language.text_blocks import TextBlockBatch, TextBlocks
 from regard.tasks.phases import Phase, linear_start
 from regard.tasks.prediction import Prediction
 
 __all__ = ["Language", "ScoredText"]
 
-KEYS = (
-    "path", "format", "columns", "header", "limit", "tokenizer", "train", "dev", "test", "stream",
-    "sample",
-)  # fmt: skip
 NEXT = 5
 """Words that are named as the likeliest behind a text."""
 
@@ -74,6 +68,7 @@ class Language(Task):
     name: ClassVar[str] = "language"
     metric: ClassVar[str] = "perplexity"
     viewed: ClassVar[str] = "language.view"
+    reader: ClassVar[type[SplitReader[Any, Any]]] = RunningTextReader
     most = None
 
     def __init__(self, context: int = 100, block: int = 64, linear_start: float = 0.0) -> None:
@@ -85,88 +80,6 @@ class Language(Task):
     def fields(self) -> dict[str, Field]:
         """Running text."""
         return {"text": TextField("words", 10_000)}
-
-    def data(
-        self,
-        config: Mapping[str, Any],
-        fields: Mapping[str, Any] | None = None,
-        splits: Sequence[str] = ("train", "dev", "test"),
-    ) -> Data:
-        """Read texts: every line ends in EOS, and lines follow each other as they stand.
-
-        Args:
-            config: `path`, or `train`, `dev`, `test`: plain text, JSONL or TSV (`columns: {text:
-                NAME}`), or trees; `format` where the name does not tell it; `limit`: the first so
-                many lines (rows) of the training text, or of each split; `tokenizer`: `kind`
-                (words), `vocab_size` (10,000), `lowercase`, `min_count`; `stream`: the training
-                text is read from many files, a buffer of lines at a time (see `streamed`), and no
-                stretch goes over the end of a buffer; `sample`: lines that the vocabulary is then
-                learned from.
-            fields: those of a trained model.
-
-        Raises:
-            RequestError: an unknown key, nothing there, or a text without a line.
-        """
-        self.check_data(config)
-        for key in config:
-            if key not in KEYS:
-                raise RequestError(f"data has no key {key!r}: {nearest(str(key), KEYS)}")
-        declared = self.fields()
-        column = (config.get("columns") or {}).get("text")
-        found = section.Config.of(config, declared)
-        text = found.fields["text"]
-        assert isinstance(text, TextField)
-        lines_of = partial(
-            running_text.lines, format=found.format, column=column, header=found.header
-        )
-        streaming = bool(found.stream) and "train" in splits
-        others = [s for s in splits if s != "train"] if found.stream.get("files") else splits
-        there = found.path is not None or any(split in found.given for split in others)
-        files = found.files(others) if there and others else {}
-        train_files = streamed.files_of(found.stream, files.pop("train", None)) if streaming else []
-        read = {
-            split: partial(lines_of, path, limit=found.limit.get(split))
-            for split, path in files.items()
-        }
-        if fields is None and streaming:
-            some = streamed.sampled(found, train_files, lines_of)
-            fields = {"text": running_text.vocabulary(lambda: some, text.settings, text.min_count)}
-        if fields is None:
-            if "train" not in read:
-                raise RequestError("there is no training file to learn the vocabulary from")
-            if str(read["train"].args[0]) == "-":
-                raise RequestError("a training text is read twice: give a file, not '-'")
-            least = text.min_count
-            words = running_text.vocabulary(lambda: read["train"](Silent()), text.settings, least)
-            if least > 1 and len(words) == UNK + 1:
-                file = read["train"].args[0]
-                raise RequestError(f"{file}: no word of it occurs {least} times (min_count)")
-            fields = {"text": words}
-        known = as_fields(fields, declared)
-        tokenizer = tokenizers_of(known)["text"]
-        problems, made = Problems(), dict[str, Any]()
-        if streaming:
-            made["train"] = streamed.source(
-                found, train_files, lines_of, partial(self._stretches, tokenizer)
-            )
-        for split, lines in read.items():
-            encoded = running_text.encode(lines(problems), tokenizer, keep=split != "train")
-            problems.report(str(lines.args[0]))
-            if not len(encoded.words):
-                told = f": {dict(problems.counts)}" if len(problems) else ""
-                raise RequestError(f"{lines.args[0]} has no line of text{told}")
-            if split == "train":
-                made[split] = TextBlocks.blocks(encoded, self.block, self.context)
-            else:
-                made[split] = TextBlocks.of_lines(encoded, self.context)
-        train, dev, test = (made.get(split) for split in ("train", "dev", "test"))
-        return Data(train, dev, test, known, problems)
-
-    def _stretches(self, tokenizer: Tokenizer, lines: list[Any], problems: Problems) -> TextBlocks:
-        """Lines of files that are read in parts, as stretches."""
-        return TextBlocks.blocks(
-            running_text.encode(lines, tokenizer, keep=False), self.block, self.context
-        )
 
     def model_arguments(self, fields: Mapping[str, Any]) -> dict[str, int]:
         """One vocabulary: what is read is what is predicted."""

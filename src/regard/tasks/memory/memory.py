@@ -15,22 +15,20 @@ from regard.data import sources
 from regard.data.batch import chunks
 from regard.data.passages import stories
 from regard.data.passages.stories import StoryQuestion
-from regard.data.problems import Problems
 from regard.data.text.tokenizer import Tokenizer
 from regard.datasets import section
-from regard.datasets.data import Data
-from regard.datasets.held_out import _held_out, _limited
-from regard.errors import RequestError, nearest
+from regard.datasets.split_reader import SplitReader
+from regard.errors import RequestError
 from regard.fields import Field, StoryField, TextField
 from regard.fields.sets import as_fields, tokenizers_of
 from regard.fields.story import SentenceTable
-from regard.fields.text import with_vocabularies
 from regard.metrics import Score
 from regard.metrics.story_questions import task_errors
 from regard.protocols import UNK
 from regard.system.devices import device_of
 from regard.tasks import inputs
 from regard.tasks.base import Task
+from regard.tasks.memory.reader import StoryReader
 from regard.tasks.memory.stories import StoryDataset
 from regard.tasks.phases import Phase, linear_start
 from regard.tasks.prediction import Prediction
@@ -39,9 +37,6 @@ from regard.watching.watcher import watch
 __all__ = ["Answer", "MemoryQA"]
 
 log = logging.getLogger(__name__)
-
-KEYS = ("path", "tasks", "size", "format", "columns", "limit", "train", "dev", "test")
-COLUMNS = {name: name for name in ("story", "question", "answer")}
 
 NONE = "no sentence: expected facts and a question, as 'Ann went home. Where is Ann?'"
 
@@ -74,13 +69,14 @@ class MemoryQA(Task):
     """Answering questions about stories, one class for each answer (a list is a class too).
 
     Args:
-        facts: this many of a story's last facts are kept, 50 in the paper.
+        facts: so many of a story's last facts are kept, 50 in the paper.
         linear_start: passes over the data at first without the softmaxes inside the model.
     """
 
     name: ClassVar[str] = "memory"
     metric: ClassVar[str] = "error"
     viewed: ClassVar[str] = "memory.view"
+    reader: ClassVar[type[SplitReader[Any, Any]]] = StoryReader
     lower_is_better: ClassVar[frozenset[str]] = Task.lower_is_better | {"error", "failed"}
 
     def __init__(self, facts: int = 50, linear_start: float = 0.0) -> None:
@@ -104,46 +100,6 @@ class MemoryQA(Task):
             "size": str | int,
             "tasks": str | list[str | int],
         }
-
-    def data(
-        self,
-        config: Mapping[str, Any],
-        fields: Mapping[str, Any] | None = None,
-        splits: Sequence[str] = ("train", "dev", "test"),
-    ) -> Data:
-        """Read stories.
-
-        Args:
-            config: `path` (a folder, or one file), or `train`, `dev`, `test` (a file each);
-                `tasks`: numbers of bAbI tasks, all where not given; `size`: `1k` or `10k`;
-                `format` and `columns` of files that are not bAbI text; `limit`: at most this many
-                training questions of each task.
-            fields: those of a trained model; a word unknown to them says nothing.
-
-        Raises:
-            RequestError: an unknown key, nothing there, or a split without a question.
-        """
-        self.check_data(config)
-        problems = Problems()
-        found = {
-            split: [q for task, file in several for q in self._read(task, file, config, problems)]
-            for split, several in self._files(config, splits).items()
-        }
-        if "train" in found:
-            if "dev" not in found and "dev" in splits:
-                found["train"], found["dev"] = _held_out(found["train"])
-            found["train"] = _limited(found["train"], config.get("limit"))
-        declared = self.fields()
-        if fields is None:
-            if "train" not in found:
-                raise RequestError("there is no training file to learn the vocabulary from")
-            story = declared["story"].learn(_lines(found["train"]))
-            known = with_vocabularies({**declared, "story": story})
-        else:
-            known = as_fields(fields, declared)
-        made = self._questions(found, known)
-        train, dev, test = (made.get(split) for split in ("train", "dev", "test"))
-        return Data(train, dev, test, known, problems)
 
     def model_arguments(self, fields: Mapping[str, Any]) -> dict[str, int]:
         """One vocabulary: of facts and questions, and of answers."""
@@ -188,7 +144,7 @@ class MemoryQA(Task):
         places = [i for i, (_, question) in enumerate(asked) if question]
         if not rows:
             return inputs.Asked(None, places, refused)
-        made = self._questions({"test": rows}, fields)["test"]
+        made = self.questions({"test": rows}, fields)["test"]
         made.given = [texts[i] for i in places]
         return inputs.Asked(made, places, refused)
 
@@ -231,48 +187,7 @@ class MemoryQA(Task):
         right = [r[0] for r in examples.references]
         return task_errors([p.output for p in predictions], right, examples.tasks)
 
-    # -- parts of reading
-
-    def _files(self, config: Mapping[str, Any], splits: Sequence[str]) -> dict[str, Any]:
-        for key in config:
-            if key not in KEYS:
-                raise RequestError(f"data: stories have no {key!r}: {nearest(key, KEYS)}")
-        size = str(config.get("size") or "1k")
-        if size not in ("1k", "10k"):
-            raise RequestError(f"data.size is {size!r}; expected 1k or 10k")
-        numbers = config.get("tasks")
-        tasks = None if numbers in (None, "all") else [_task(number) for number in numbers]
-        found: dict[str, Any] = {}
-        if config.get("path"):
-            place = sources.find(config["path"])
-            if place.is_dir():
-                found = stories.files(str(place), tasks, size)
-            else:
-                found[splits[0] if len(splits) == 1 else "train"] = [("", place)]
-        for split in ("train", "dev", "test"):
-            if config.get(split):
-                found[split] = [("", sources.find(config[split]))]
-        if not found:
-            raise RequestError("data.path is not given: a folder of stories, or a file")
-        there = {split: found[split] for split in splits if split in found}
-        if not there:
-            raise RequestError(
-                f"{config.get('path')} has no {' or '.join(splits)} split; it has "
-                f"{', '.join(found)}"
-            )
-        return there
-
-    def _read(self, task: str, file: Any, config: Mapping[str, Any], problems: Problems) -> Any:
-        match = stories.NAME.fullmatch(file.name)
-        task = task or (match[1] if match else file.name.partition(".")[0])
-        columns = {**COLUMNS, **(config.get("columns") or {})}
-        found = list(stories.read(file, task, columns, config.get("format"), problems))
-        if not found:
-            told = f": {dict(problems.counts)}" if len(problems) else ""
-            raise RequestError(f"{file} has no question{told}")
-        return found
-
-    def _questions(
+    def questions(
         self, found: Mapping[str, Sequence[StoryQuestion]], fields: Mapping[str, Field]
     ) -> dict[str, "StoryDataset"]:
         """All splits on one sheet of sentences."""
@@ -322,17 +237,6 @@ def _answer(
         text, names[0], values[0], names[:1], values[:1], others, ids=ids[:1], facts=facts,
         looks=looks,
     )  # fmt: skip
-
-
-def _task(number: Any) -> str:
-    return f"qa{number}" if str(number).isdecimal() else str(number)
-
-
-def _lines(rows: Sequence[StoryQuestion]) -> list[str]:
-    """Every distinct text of some questions, as words: what a vocabulary is learned from."""
-    facts = dict.fromkeys(sentence for q in rows for sentence in (*q.facts, q.question))
-    answers = dict.fromkeys(stories.answer_word(q.answer) for q in rows)
-    return [*(" ".join(stories.words_of(text)) for text in facts), *answers]
 
 
 def _tell_unknown(rows: Sequence[StoryQuestion], words: Tokenizer) -> None:

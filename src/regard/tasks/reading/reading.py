@@ -5,10 +5,8 @@ probability is the sum of what the model gives to its places (Kadlec et al. 2016
 the most probable pair of a first and a last place, not too far apart.
 """
 
-import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,14 +14,12 @@ import torch
 from torch import Tensor, nn
 
 from regard.data import sources
-from regard.data.batch import some
 from regard.data.formats.cbt import BLANK
 from regard.data.passages import questions
-from regard.data.problems import Problems
 from regard.data.text.count_vectors import count_vectors
 from regard.datasets import section
 from regard.datasets.data import Data
-from regard.datasets.files import _files, _ranged
+from regard.datasets.split_reader import SplitReader
 from regard.errors import RequestError, nearest
 from regard.fields import Field, SpansField, TextField
 from regard.fields.sets import as_fields, tokenizers_of
@@ -40,17 +36,11 @@ from regard.tasks.reading.questions import (
     QuestionDataset,
     ReaderVocabulary,
     sizes_of,
-    vocabulary,
 )
+from regard.tasks.reading.reader import ENTRY, QuestionReader
 
 __all__ = ["Reading"]
 
-log = logging.getLogger(__name__)
-
-_KEYS = ("path", "columns", "format", "tokenizer", "limit", "last_words", *sources.SPLITS)
-_TOKENIZER = ("vocab_size", "lowercase", "kind")
-_FILE = ("file", "only", "without")
-_ENTRY = str | dict[str, Any]
 _COUNTED = 1_500_000
 """Words that word vectors are counted over, about."""
 _POINTERS = {"word": 1, "span": 2}
@@ -76,6 +66,7 @@ class Reading(Task):
     name: ClassVar[str] = "reading"
     metric: ClassVar[str] = "accuracy"
     viewed: ClassVar[str] = "reading.view"
+    reader: ClassVar[type[SplitReader[Any, Any]]] = QuestionReader
 
     def __init__(
         self,
@@ -110,88 +101,8 @@ class Reading(Task):
     @property
     def data_types(self) -> Mapping[str, Any]:
         """Of each key of `data:` its type."""
-        entries = dict.fromkeys(sources.SPLITS, _ENTRY | list[_ENTRY])
+        entries = dict.fromkeys(sources.SPLITS, ENTRY | list[ENTRY])
         return {**section.TYPES, **entries, "last_words": int}
-
-    def data(
-        self,
-        config: Mapping[str, Any],
-        fields: Mapping[str, Any] | None = None,
-        splits: Sequence[str] = ("train", "dev", "test"),
-    ) -> Data:
-        """Read the splits.
-
-        Each split is a file or a list of files, which are pooled; `{file: …, only: [1, 100]}` and
-        `without: [1, 100]` take or leave questions by their number in the file. Training questions
-        whose answer is not in the document are reported and left out; dev and test stay whole.
-        `last_words` cuts training documents to their last words, for speed; questions that lose
-        their answer by it are left out too.
-
-        Raises:
-            RequestError: unknown keys, no such file, or nothing to read in one.
-        """
-        self.check_data(config)
-        section.refuse_unknown("data", config, _KEYS)
-        section.refuse_unknown("data.tokenizer", config.get("tokenizer") or {}, _TOKENIZER)
-        problems = Problems()
-        seen: dict[Any, list[questions.Question]] = {}  # a file may be in two splits
-        read = {
-            split: self._read(config, split, files, problems, seen)
-            for split, files in _files(config, splits)
-        }
-        declared = self.fields()
-        if fields is None:
-            if "train" not in read:
-                raise RequestError("there is no training file to learn the vocabulary from")
-            words = vocabulary(read["train"], config.get("tokenizer") or {})
-            fields = {"document": words}
-        known = as_fields(fields, declared)
-        ids = self.words(known)
-        made = {split: QuestionDataset(found, ids, self.pointers) for split, found in read.items()}
-        if "train" in made:
-            made["train"] = _answerable(made["train"], problems)
-        for split in set(made) - {"train"}:
-            if absent := len(made[split].absent):
-                log.warning(
-                    "%s: %d of %d answers are not in their document: they count as questions, not "
-                    "in the loss", split, absent, len(made[split]),
-                )  # fmt: skip
-        return Data(
-            made.get("train"), made.get("dev"), made.get("test"), known, problems,
-            sizes_of(ids, self.pointers),
-        )  # fmt: skip
-
-    def _read(
-        self,
-        config: Mapping[str, Any],
-        split: str,
-        files: Sequence[Any],
-        problems: Problems,
-        known: dict[Any, list[questions.Question]],
-    ) -> list[questions.Question]:
-        found: list[questions.Question] = []
-        for entry in files:
-            told = {"file": entry} if not isinstance(entry, Mapping) else dict(entry)
-            section.refuse_unknown(f"data.{split}", told, _FILE)
-            path = sources.find(told.get("file", ""))
-            if path not in known:
-                named = {key: config.get(key) for key in ("format", "columns")}
-                known[path] = list(questions.read(path, problems, **named))
-            found += _ranged(known[path], told, f"data.{split}: {told.get('file')}")
-        for one in found:
-            if not one.answers:
-                problems.add(one.file, one.line, "no answer")
-        found = [one for one in found if one.answers]
-        if split == "train" and (last := config.get("last_words")):
-            found = [replace(one, places=one.places[-int(last) :]) for one in found]
-        limits = config.get("limit") or {}
-        limit = {"train": limits}.get(split) if isinstance(limits, int) else limits.get(split)
-        if limit is not None and limit < len(found):
-            found = [found[i] for i in some(len(found), limit)]
-        if not found:
-            told_problems = f": {dict(problems.counts)}" if len(problems) else ""
-            raise RequestError(f"the {split} split has no usable question{told_problems}")
-        return found
 
     def words(self, fields: Mapping[str, Any]) -> ReaderVocabulary:
         """What makes ids of the words of a document and its query."""
@@ -248,7 +159,7 @@ class Reading(Task):
         return questions.blocks(lines)
 
     def asked(self, texts: Sequence[str], fields: Mapping[str, Field]) -> Asked:
-        """Questions as `questions.parse` takes them; `refused` says why a text is not one."""
+        """Questions as `questions.parse` takes them; what is none says why in `refused`."""
         asked = [self._asked(text) for text in texts]
         good = [one for one in asked if isinstance(one, questions.Question)]
         made = QuestionDataset(good, self.words(fields), self.pointers) if good else None
@@ -284,7 +195,7 @@ class Reading(Task):
         return found
 
     def _asked(self, text: str) -> questions.Question | str:
-        """The question, or why it is not one."""
+        """The question, or why it is none."""
         if not text.strip():
             return ""
         try:
@@ -345,19 +256,3 @@ class Reading(Task):
             return {**found, **(baselines.of_words(asked) if asked else {})}
         found = {"em": exact_match(outputs, right), "f1": span_f1(outputs, right)}
         return {**found, **(baselines.of_spans(asked) if asked else {})}
-
-
-def _answerable(train: QuestionDataset, problems: Problems) -> QuestionDataset:
-    """Training questions whose answer is in the document; the others are reported."""
-    absent = train.absent.tolist()
-    if not absent:
-        return train
-    for i in absent:
-        one = train.questions[i]
-        answer = one.answers[0] if one.answers else ""
-        problems.add(one.file, one.line, "answer not in the document", repr(answer))
-    for file in {train.questions[i].file for i in absent}:
-        problems.report(file)
-    if len(absent) == len(train):
-        raise RequestError("no training question has its answer in its document")
-    return train.subset(sorted(set(range(len(train))) - set(absent)))

@@ -12,20 +12,18 @@ from torch.nn import functional as F
 
 from regard.data import sources
 from regard.data.annotations.documents import Relation
-from regard.data.batch import some
 from regard.data.dataset import Table
-from regard.data.formats.documents import blocks, document_of, read
+from regard.data.formats.documents import blocks, document_of
 from regard.data.pairs.concept_positions import PLACES
 from regard.data.problems import Problems
-from regard.datasets import held_out, section
+from regard.datasets import section
 from regard.datasets.data import Data
 from regard.datasets.rows import Rows
+from regard.datasets.split_reader import SplitReader
 from regard.errors import RequestError, nearest
 from regard.fields import Field
 from regard.fields.annotated import AnnotatedField, NamesField
-from regard.fields.pretrained import Pretrained
 from regard.fields.relation import RelationField
-from regard.fields.sets import as_fields
 from regard.fields.tags import IGNORED
 from regard.metrics import Score
 from regard.metrics.relations import read_tree, relation_scores, without_hypernyms
@@ -44,14 +42,12 @@ from regard.tasks.relations.answers import (
     keys_of,
     leave_out_hypernyms,
 )
+from regard.tasks.relations.reader import DocumentReader
 from regard.tasks.relations.sampling import SAMPLINGS
 from regard.tasks.relations.threshold import best_threshold
 from regard.tasks.starting_vectors import VECTORS, FromVectors
 
 __all__ = ["Relations"]
-
-_KEYS = ("path", "format", "tokenizer", "limit", "max_length", "vectors", *sources.SPLITS)
-_TOKENIZER = ("kind", "vocab_size", "lowercase", "min_count")
 
 
 class Relations(FromVectors):
@@ -74,6 +70,7 @@ class Relations(FromVectors):
     name: ClassVar[str] = "relations"
     metric: ClassVar[str] = "f1"
     viewed: ClassVar[str] = "relations.view"
+    reader: ClassVar[type[SplitReader[Any, Any]]] = DocumentReader
     max_length: ClassVar[int] = 5000
     texts: ClassVar[tuple[str, ...]] = ("document",)
 
@@ -115,89 +112,23 @@ class Relations(FromVectors):
         files["dev"] |= dict[str, float | int]
         return {**section.TYPES, **files, "vectors": VECTORS}
 
-    def data(
-        self,
-        config: Mapping[str, Any],
-        fields: Mapping[str, Any] | None = None,
-        splits: Sequence[str] = ("train", "dev", "test"),
-    ) -> Data:
-        """Read annotated documents.
-
-        Args:
-            config: `path`, or `train`, `dev`, `test` (a file or several, whose documents are
-                pooled); `dev: {share: 0.15, seed: 1}` holds out this share of the training
-                documents; `format` of the files; `tokenizer`; `limit` and `max_length` (of
-                training); `vectors` of words (`fields.pretrained`).
-            fields: those of a trained model.
-
-        Raises:
-            RequestError: an unknown key, nothing there, or a split without a document.
-        """
-        self.check_data(config)
-        section.refuse_unknown("data", config, _KEYS)
-        told = config.get("tokenizer") or {}
-        section.refuse_unknown("data.tokenizer", told, _TOKENIZER)
-        problems = Problems()
-        share = config.get("dev") if isinstance(config.get("dev"), Mapping) else None
-        wanted = {*splits, "train"} if share is not None and "dev" in splits else set(splits)
-        files = held_out.files_of_splits(config, [s for s in sources.SPLITS if s in wanted])
-        rows = {
-            split: self._read(split, several, config, problems) for split, several in files.items()
-        }
-        if share is not None and "train" in rows:
-            kept, out = held_out.held_out(share, len(rows["train"]))
-            rows["dev"], rows["train"] = rows["train"].pick(out), rows["train"].pick(kept)
-        declared = self.fields()
-        vectors = Pretrained.of(config["vectors"]) if config.get("vectors") else None
-        if fields is None:
-            if "train" not in rows:
-                raise RequestError("there is no training file to learn the fields from")
-            documents = rows["train"].values["document"]
-            text = declared["document"]
-            assert isinstance(text, AnnotatedField)
-            text = text.configured(told).starting_from(vectors)
-            known: dict[str, Field] = {"document": text.learn(documents)}
-            known |= {n: declared[n].learn(documents) for n in ("names", "relation")}
-        else:
-            known = as_fields(fields, declared)
-            text = known["document"]
-            if vectors is not None and "train" in splits and isinstance(text, AnnotatedField):
-                known["document"] = text.trained_from(vectors)
-        made = {
-            split: self._table(own, known, split, config, problems)
-            for split, own in rows.items()
-            if split in splits
-        }
-        train, dev, test = (made.get(split) for split in ("train", "dev", "test"))
-        return Data(train, dev, test, known, problems)
-
-    def _read(
-        self, split: str, files: Sequence[Any], config: Mapping[str, Any], problems: Problems
-    ) -> Rows:
-        found = Rows(values={"document": []}, extras={"file": []})
-        for path in files:
-            for line, one in read(path, config.get("format"), problems):
-                found.values["document"].append(one)
-                found.lines.append(line)
-                found.extras["file"].append(str(path))  # type: ignore[attr-defined]
-        found.references = [[""]] * len(found)
-        limits = config.get("limit") or {}
-        limit = {"train": limits}.get(split) if isinstance(limits, int) else limits.get(split)
-        if limit is not None:
-            found = found.pick(some(len(found), limit))
-        if not len(found):
-            counted = f": {dict(problems.counts)}" if len(problems) else ""
-            raise RequestError(f"the {split} split has no usable document{counted}")
-        return found
-
-    def _table(
+    def table(
         self,
         rows: Rows,
         fields: Mapping[str, Field],
-        split: str,
-        config: Mapping[str, Any],
         problems: Problems,
+        *,
+        split: str,
+        longest: int | None = None,
     ) -> Table:
+        """Documents in columns; those too long to learn from or without a piece are left out.
+
+        Args:
+            longest: pieces of a training document, `max_length` where not given.
+
+        Raises:
+            RequestError: none is left.
+        """
         documents = rows.values["document"]
         places = list(zip(rows.extras["file"], rows.lines, strict=True)) if rows.extras else []
 
@@ -214,7 +145,7 @@ class Relations(FromVectors):
         if not places:
             return made
         sizes = columns["document"].sizes
-        longest = config.get("max_length") or self.max_length
+        longest = longest or self.max_length
         over = (sizes > longest) & (split == "train")
         for at in np.flatnonzero(over | (sizes == 0)).tolist():
             detail = f"{sizes[at]} pieces, at most {longest}" if over[at] else "no pieces"
@@ -260,28 +191,9 @@ class Relations(FromVectors):
             total = total + self.names * named
         return total * batch.count, batch.count
 
-    @torch.no_grad()
-    def judge(
-        self,
-        model: nn.Module,
-        dev: Any,
-        sample: Any,
-        decoder: Any,
-        fields: Mapping[str, Any],
-        *,
-        tokens: int,
-        device: torch.device,
-    ) -> tuple[float, int, dict[str, float]]:
-        """The loss, and the scores with the threshold that is best on the sample."""
-        total, count, _ = super().judge(
-            model, dev, None, decoder, fields, tokens=tokens, device=device
-        )
-        if sample is None or not len(sample):
-            return total, count, {}
-        asked = self._with_threshold(best_threshold(*self._candidates(model, sample, tokens)))
-        found = asked.predict(model, sample, decoder, fields, tokens=tokens)
-        scores = asked.score(found, sample)
-        return total, count, {name: float(score.value) for name, score in scores.items()}
+    def as_judged(self, model: nn.Module, sample: Any, tokens: int) -> "Relations":
+        """With the threshold that is best on the sample."""
+        return self._with_threshold(best_threshold(*self._candidates(model, sample, tokens)))
 
     @torch.no_grad()
     def settled(
@@ -329,7 +241,7 @@ class Relations(FromVectors):
             places.append(place)
         if not places:
             return Asked(None, places, refused)
-        made = self._table(Rows(values={"document": documents}), fields, "test", {}, Problems())
+        made = self.table(Rows(values={"document": documents}), fields, Problems(), split="test")
         made.texts = [texts[i] for i in places]
         made.extras["format"] = formats
         return Asked(made, places, refused)
@@ -383,7 +295,7 @@ class Relations(FromVectors):
             pieces = text.cut(documents[n].text)
             named = tuple(names.mentions(own[: len(pieces)], pieces))
             documents[n] = replace(documents[n], mentions=named)
-        made = self._table(Rows(values={"document": documents}), fields, "test", {}, Problems())
+        made = self.table(Rows(values={"document": documents}), fields, Problems(), split="test")
         made.texts = several.texts
         return made
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,7 +25,6 @@ from regard.fields import (
     TextField,
     WordFeatureField,
 )
-from regard.fields.sets import as_fields
 from regard.fields.tags import IGNORED, TagColumn
 from regard.fields.word_features import WordColumn
 from regard.layers.crf import Chain
@@ -35,6 +35,7 @@ from regard.protocols import Inputs, Output
 from regard.system.devices import device_of
 from regard.tasks.base import Task
 from regard.tasks.ensembles import TagVote
+from regard.tasks.inputs import Asked
 from regard.tasks.objectives import balanced
 from regard.tasks.prediction import Prediction
 from regard.tasks.starting_vectors import FromVectors
@@ -290,22 +291,13 @@ class Tagging(FromVectors):
 
     # -- predicting
 
-    def predict(
-        self,
-        model: nn.Module,
-        texts: Sequence[str] | Dataset,
-        decoder: Any,
-        fields: Mapping[str, Any],
-        *,
-        tokens: int = 4096,
-        **asked: Any,
-    ) -> list[Prediction]:
-        """Tag each input; of a text without marks the roles of all predicates that are found."""
-        if not isinstance(texts, Sequence) or not self.marks or self.features:
-            return super().predict(model, texts, decoder, fields, tokens=tokens, **asked)
-        every = Propositions.of(texts, as_fields(fields, self.fields())["predicates"])
-        found = super().predict(model, every.marked, decoder, fields, tokens=tokens, **asked)
-        return every.merged(found, self.scheme)
+    def asked(self, texts: Sequence[str], fields: Mapping[str, Field]) -> Asked:
+        """As of every task; of a text without marks every predicate that is found is an example."""
+        if not self.marks or self.features:
+            return super().asked(texts, fields)
+        every = Propositions.of(texts, fields["predicates"])
+        given = super().asked(every.marked, fields)
+        return replace(given, merged=partial(every.merged, scheme=self.scheme))
 
     def batches(self, dataset: Any, tokens: int) -> list[list[int]]:
         """Which examples are answered together; one longer than the budget is alone."""
