@@ -28,6 +28,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention import Attention, Dot, Lengths
+from regard.catalog.parts import Chosen, chosen
 from regard.layers.bilstm import BiLSTM
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
@@ -46,10 +47,17 @@ class AttendedBLSTM(nn.Module):
         hidden: LSTM cells of one direction.
         embed_dropout: on word vectors.
         lstm_dropout: on the states H.
+        attention: parts in the place of the paper's.
     """
 
     def __init__(
-        self, vocab_size: int, embed: int, hidden: int, embed_dropout: float, lstm_dropout: float
+        self,
+        vocab_size: int,
+        embed: int,
+        hidden: int,
+        embed_dropout: float,
+        lstm_dropout: float,
+        attention: Chosen | None = None,
     ) -> None:
         super().__init__()
         self.embed_dropout, self.lstm_dropout, self.size = embed_dropout, lstm_dropout, hidden
@@ -57,7 +65,8 @@ class AttendedBLSTM(nn.Module):
         self.lstm = BiLSTM(embed, hidden, bias=True)
         self.query = nn.Parameter(torch.empty(hidden))  # w
         nn.init.uniform_(self.query, -(hidden**-0.5), hidden**-0.5)
-        self.attention = Attention(score=Dot(), role="word")
+        own = Attention(score=Dot(), role="word")
+        self.attention = chosen(own, attention, query=hidden, key=hidden, hidden=hidden)
 
     def forward(self, source: Inputs) -> Float[Tensor, "batch hidden"]:
         """Read each sentence."""
@@ -82,6 +91,8 @@ class AttBLSTM(SentenceClassifier):
         embed_dropout: on word vectors.
         lstm_dropout: on the states.
         dropout: on s, before the output.
+        attention: parts in the place of the paper's, as `{score: general, select: sparsemax}`; see
+            `catalog.parts`.
     """
 
     def __init__(
@@ -94,6 +105,7 @@ class AttBLSTM(SentenceClassifier):
         embed_dropout: float = 0.3,
         lstm_dropout: float = 0.3,
         dropout: float = 0.5,
+        attention: Chosen | None = None,
     ) -> None:
-        encoder = AttendedBLSTM(vocab_size, embed, hidden, embed_dropout, lstm_dropout)
+        encoder = AttendedBLSTM(vocab_size, embed, hidden, embed_dropout, lstm_dropout, attention)
         super().__init__(encoder, Head(encoder.size, num_classes, dropout=dropout))

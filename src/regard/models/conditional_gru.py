@@ -34,6 +34,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import Additive, Attention, Lengths, Memory
+from regard.catalog.parts import Chosen, chosen
 from regard.layers.deferred_logits import project
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
@@ -54,6 +55,8 @@ class ConditionalGRU(nn.Module):
         dropout: on word vectors, annotations and t.
         scale: standard deviation of the matrices at the start; square ones are orthogonal, as in
             the code, and biases zero. None is Glorot's start, for small models.
+        attention: parts in the place of the paper's, as `{score: general, select: sparsemax}`; see
+            `catalog.parts`.
     """
 
     normalized = False
@@ -68,6 +71,7 @@ class ConditionalGRU(nn.Module):
         align: int | None = None,
         dropout: float = 0.0,
         scale: float | None = 0.01,
+        attention: Chosen | None = None,
     ) -> None:
         super().__init__()
         self.source_vocab_size, self.target_vocab_size = source_vocab_size, target_vocab_size
@@ -78,8 +82,10 @@ class ConditionalGRU(nn.Module):
         self.initial = nn.Linear(2 * hidden, hidden)  # W_s
         self.word = nn.Linear(embed, 3 * hidden)  # GRU_1
         self.first = Gated(hidden, reset="after")
-        score = Additive(hidden, 2 * hidden, 2 * hidden if align is None else align, bias=True)
-        self.attention = Attention(score=score, role="cross")  # W_a, U_a, b_a, v
+        align = 2 * hidden if align is None else align
+        own = Attention(Additive(hidden, 2 * hidden, align, bias=True), role="cross")
+        sizes = {"query": hidden, "key": 2 * hidden, "hidden": align}
+        self.attention = chosen(own, attention, **sizes)  # W_a, U_a, b_a, v
         self.context = nn.Linear(2 * hidden, 3 * hidden, bias=False)  # GRU_2
         self.second = Gated(hidden, reset="after")
         self.bias = nn.Parameter(torch.zeros(3 * hidden))  # of GRU_2: r, z, and n with U s

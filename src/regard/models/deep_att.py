@@ -28,6 +28,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention import Additive, Attention, Lengths, Memory
+from regard.catalog.parts import Chosen, chosen
 from regard.layers.deferred_logits import project
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
@@ -49,6 +50,8 @@ class DeepAtt(nn.Module):
         decoder_layers: of the decoder.
         align: size of the alignment perceptron.
         dropout: on the input of every f block.
+        attention: parts in the place of the paper's, as `{score: general, select: sparsemax}`; see
+            `catalog.parts`.
     """
 
     normalized = False
@@ -64,6 +67,7 @@ class DeepAtt(nn.Module):
         decoder_layers: int = 7,
         align: int = 512,
         dropout: float = 0.1,
+        attention: Chosen | None = None,
     ) -> None:
         super().__init__()
         self.source_vocab_size, self.target_vocab_size = source_vocab_size, target_vocab_size
@@ -76,7 +80,8 @@ class DeepAtt(nn.Module):
             for _ in range(2)
         )
         self.summary = nn.Linear(10 * hidden, context, bias=False)  # W_e
-        self.attention = Attention(score=Additive(hidden, context, align), role="cross")
+        own = Attention(score=Additive(hidden, context, align), role="cross")
+        self.attention = chosen(own, attention, query=hidden, key=context, hidden=align)
         self.word = nn.Linear(embed, 4 * hidden)  # W_f^1, in two parts
         self.context = nn.Linear(context, 4 * hidden, bias=False)
         self.first = nn.Parameter(torch.empty(4 * hidden, hidden))  # U^1

@@ -28,6 +28,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention import Additive, Attention, Lengths, Memory
+from regard.catalog.parts import Chosen, chosen
 from regard.layers.bilstm import BiLSTM
 from regard.layers.deferred_logits import project
 from regard.layers.dropout import dropout
@@ -53,6 +54,8 @@ class GNMT(nn.Module):
         align: size of the alignment perceptron.
         dropout: on the input of every layer; the paper has 0.2 for French, 0.3 for German.
         scale: all parameters start between -scale and scale.
+        attention: parts in the place of the paper's, as `{score: general, select: sparsemax}`; see
+            `catalog.parts`.
     """
 
     normalized = False
@@ -69,6 +72,7 @@ class GNMT(nn.Module):
         align: int = 1024,
         dropout: float = 0.2,
         scale: float = 0.04,
+        attention: Chosen | None = None,
     ) -> None:
         super().__init__()
         self.source_vocab_size, self.target_vocab_size = source_vocab_size, target_vocab_size
@@ -79,7 +83,8 @@ class GNMT(nn.Module):
         self.encoder = nn.ModuleList(
             LSTM(hidden if i else 2 * hidden, hidden, bias=True) for i in range(layers - 1)
         )
-        self.attention = Attention(score=Additive(hidden, hidden, align), role="cross")
+        own = Attention(score=Additive(hidden, hidden, align), role="cross")
+        self.attention = chosen(own, attention, query=hidden, key=hidden, hidden=align)
         self.first = LSTM(embed + hidden, hidden, bias=True)
         self.decoder = nn.ModuleList(
             LSTM(2 * hidden, hidden, bias=True)

@@ -35,6 +35,7 @@ from torch import Tensor, nn
 
 from regard.attention import Additive, Attention, Lengths
 from regard.attention.mask import take
+from regard.catalog.parts import Chosen, chosen
 from regard.errors import RequestError, nearest
 from regard.layers.bilstm import BiLSTM
 from regard.layers.deferred_logits import project
@@ -64,6 +65,8 @@ class LSTMA(nn.Module):
         feed: what was attended to is read at the next step (as printed); steps then wait for each
             other.
         dropout: on vectors, between layers and before the output.
+        attention: parts in the place of the paper's, as `{score: general, select: sparsemax}`; see
+            `catalog.parts`.
     """
 
     normalized = False
@@ -85,6 +88,7 @@ class LSTMA(nn.Module):
         readout: str = "deep",
         feed: bool = False,
         dropout: float = 0.0,
+        attention: Chosen | None = None,
     ) -> None:
         super().__init__()
         deep = layers if decoder_layers is None else decoder_layers
@@ -119,9 +123,8 @@ class LSTMA(nn.Module):
         seen = self.size if follow else 0
         fed = self.size if feed else 0
         self.decoder = LSTM(embed + seen + fed, hidden, deep, bias=True, dropout=dropout)
-        self.attention = Attention(
-            score=Additive(hidden, self.size, align), role="cross"
-        )  # W_2, W_1, v
+        own = Attention(score=Additive(hidden, self.size, align), role="cross")  # W_2, W_1, v
+        self.attention = chosen(own, attention, query=hidden, key=self.size, hidden=align)
         wide = hidden + self.size + seen
         self.combine = nn.Linear(wide, hidden) if readout == "deep" else None  # W_c
         self.output = nn.Linear(wide if self.combine is None else hidden, target_vocab_size)  # W_o

@@ -55,6 +55,7 @@ from regard.attention import (
     Softmax,
     attend,
 )
+from regard.catalog.parts import Chosen, chosen
 from regard.errors import RequestError, nearest
 from regard.layers.deferred_logits import project
 from regard.layers.dropout import dropout
@@ -92,7 +93,9 @@ class Luong(nn.Module):
         hidden: H, cells of a layer.
         layers: of the encoder, and of the decoder.
         score: "dot", "general", "concat" or "location".
-        attention: "global", or within a window: "local-m" (monotonic), "local-p" (predictive).
+        attention: "global", or within a window: "local-m" (monotonic), "local-p" (predictive); or
+            parts in the place of these, as `{score: additive, select: sparsemax}`; see
+            `catalog.parts`.
         reach: D of the window.
         feed: input feeding: h~ of the step before is part of layer 1's input.
         reverse: read the source's words from last to first.
@@ -111,7 +114,7 @@ class Luong(nn.Module):
         hidden: int = 1000,
         layers: int = 4,
         score: str = "general",
-        attention: str = "global",
+        attention: str | Chosen = "global",
         reach: int = 10,
         feed: bool = True,
         reverse: bool = True,
@@ -119,6 +122,8 @@ class Luong(nn.Module):
         dropout: float = 0.2,
     ) -> None:
         super().__init__()
+        told = {} if isinstance(attention, str) else attention
+        attention = attention if isinstance(attention, str) else "global"
         for given, what, known in ((score, "score", SCORES), (attention, "attention", SELECTS)):
             if given not in known:
                 raise RequestError(
@@ -130,11 +135,10 @@ class Luong(nn.Module):
         self.embed_target = Embed(target_vocab_size, embed, dropout=dropout)
         self.encoder = LSTM(embed, hidden, layers, dropout=dropout)
         self.decoder = LSTM(embed + hidden if feed else embed, hidden, layers, dropout=dropout)
-        self.attention = Attention(
-            SCORES[score](hidden, max_length),
-            select=SELECTS[attention](hidden, reach),
-            role="cross",
-        )
+        select = SELECTS[attention](hidden, reach)
+        own = Attention(SCORES[score](hidden, max_length), select=select, role="cross")
+        sizes = {"query": hidden, "key": hidden, "hidden": hidden, "positions": max_length}
+        self.attention = chosen(own, told, **sizes)
         self.combine = nn.Linear(2 * hidden, hidden, bias=False)  # W_c
         self.output = nn.Linear(hidden, target_vocab_size, bias=False)  # W_s
         for weight in self.parameters():

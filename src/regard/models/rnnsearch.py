@@ -31,6 +31,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import Additive, Attention, Lengths, Memory
+from regard.catalog.parts import Chosen, chosen
 from regard.layers.deferred_logits import project
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
@@ -103,6 +104,8 @@ class RNNsearch(_GatedDecoder):
         dropout: on word vectors, annotations and maxout units; 0 in the paper.
         scale: standard deviation of the matrices at the start (not the recurrent ones). None is
             Glorot's start, attention included: for small models, which the paper's holds up long.
+        attention: parts in the place of the paper's, as `{score: general, select: sparsemax}`; see
+            `catalog.parts`.
     """
 
     def __init__(
@@ -117,6 +120,7 @@ class RNNsearch(_GatedDecoder):
         reset: str = "before",
         dropout: float = 0.0,
         scale: float | None = 0.01,
+        attention: Chosen | None = None,
     ) -> None:
         super().__init__(
             source_vocab_size,
@@ -131,9 +135,10 @@ class RNNsearch(_GatedDecoder):
         )
         self.encoder = BiGRU(embed, hidden, reset=reset, update="take")
         score = Additive(hidden, 2 * hidden, align)  # W_a, U_a, v_a
-        self.attention = Attention(score=score, role="cross")
+        own = Attention(score=score, role="cross")
+        self.attention = chosen(own, attention, query=hidden, key=2 * hidden, hidden=align)
         self._initialize()
-        if scale is not None:
+        if scale is not None and self.attention is own:
             for weight in (*score.query.parameters(), *score.key.parameters()):
                 nn.init.normal_(weight, std=0.001)
             nn.init.zeros_(score.v)  # so attention starts exactly uniform

@@ -39,6 +39,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention import Additive, Attended, Attention, Memory, Score, Uniform
+from regard.catalog.parts import Chosen, chosen
 from regard.errors import RequestError, nearest
 from regard.layers.deferred_logits import project
 from regard.layers.dropout import dropout
@@ -113,7 +114,8 @@ class ShowAttendTell(nn.Module):
         embed: size of a word vector.
         hidden: H, cells of the LSTM.
         align: units of the score; 0: as many as a region has numbers.
-        attention: "soft", "hard", or "none": every region counts the same.
+        attention: "soft", "hard", or "none": every region counts the same; or soft attention's
+            parts, as `{score: general, select: sparsemax}`; see `catalog.parts`.
         gate: β, with soft attention.
         doubly: λ of the doubly stochastic penalty, with soft attention.
         reinforce: λ_r, with hard attention.
@@ -136,7 +138,7 @@ class ShowAttendTell(nn.Module):
         embed: int = 512,
         hidden: int = 1800,
         align: int = 0,
-        attention: str = "soft",
+        attention: str | Chosen = "soft",
         gate: bool = True,
         doubly: float = 1.0,
         reinforce: float = 0.1,
@@ -150,6 +152,8 @@ class ShowAttendTell(nn.Module):
             raise RequestError(
                 f"no encoder of ShowAttendTell is called {encoder!r}; {nearest(encoder, ENCODERS)}"
             )
+        told = {} if isinstance(attention, str) else attention
+        attention = attention if isinstance(attention, str) else "soft"
         if attention not in SCORES:
             raise RequestError(
                 f"no attention of ShowAttendTell is called {attention!r}; "
@@ -163,7 +167,9 @@ class ShowAttendTell(nn.Module):
         self.features, self.size = features, features.size
         size = features.size
         self.initial_cell, self.initial = nn.Linear(size, hidden), nn.Linear(size, hidden)
-        self.attention = Attention(SCORES[attention](hidden, size, align or size), role="cross")
+        align = align or size
+        own = Attention(SCORES[attention](hidden, size, align), role="cross")
+        self.attention = chosen(own, told, query=hidden, key=size, hidden=align)
         self.gate = nn.Linear(hidden, 1) if gate and attention == "soft" else None
         self.embed_target = Embed(target_vocab_size, embed, dropout=dropout)
         self.decoder = LSTM(embed + size, hidden, bias=True)

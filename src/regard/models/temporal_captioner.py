@@ -34,6 +34,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention import Additive, Attention, Lengths, Memory, Score, Uniform
+from regard.catalog.parts import Chosen, chosen
 from regard.errors import RequestError, nearest
 from regard.layers.deferred_logits import project
 from regard.layers.dropout import dropout
@@ -65,7 +66,8 @@ class TemporalCaptioner(nn.Module):
         embed: size of a word vector.
         hidden: H, cells of the LSTM.
         align: units of the score.
-        attention: "temporal", or "mean": every frame counts the same.
+        attention: "temporal", or "mean": every frame counts the same; or temporal attention's
+            parts, as `{score: general, select: sparsemax}`; see `catalog.parts`.
         dropout: on frames, on word vectors and around the tanh of the output.
         scale: standard deviation of the matrices at the start; None: Glorot's.
     """
@@ -84,11 +86,13 @@ class TemporalCaptioner(nn.Module):
         embed: int = 468,
         hidden: int = 3518,
         align: int = 256,
-        attention: str = "temporal",
+        attention: str | Chosen = "temporal",
         dropout: float = 0.5,
         scale: float | None = 0.01,
     ) -> None:
         super().__init__()
+        told = {} if isinstance(attention, str) else attention
+        attention = attention if isinstance(attention, str) else "temporal"
         if attention not in SCORES:
             raise RequestError(
                 f"no attention of TemporalCaptioner is called {attention!r}; "
@@ -104,7 +108,8 @@ class TemporalCaptioner(nn.Module):
             self.motion = nn.Conv3d(widths[-1], motion, window, padding=(1, 0, 0))
         self.size = size = widths[-1] + motion
         self.initial_cell, self.initial = nn.Linear(size, hidden), nn.Linear(size, hidden)
-        self.attention = Attention(SCORES[attention](hidden, size, align), role="cross")
+        own = Attention(SCORES[attention](hidden, size, align), role="cross")
+        self.attention = chosen(own, told, query=hidden, key=size, hidden=align)
         self.embed_target = Embed(target_vocab_size, embed, dropout=dropout)
         self.decoder = LSTM(embed + size, hidden, bias=True)
         self.readout = nn.Linear(hidden + size + embed, embed)

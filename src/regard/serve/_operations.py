@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.addresses import URL, only_bytes
-from regard.decode.request import by_name
+from regard.decode.request import DecodingRequest, by_name
 from regard.decode.search_batch import Waiting, ending_when, waiting
 from regard.errors import RequestError
 from regard.inference import alignment as words
@@ -91,7 +91,7 @@ class Predicting:
         """As `Prediction.as_json` gives them."""
         loaded = self.served.loaded
         decoder = loaded.with_decoder(self.n_best, **dict(self.decode)).decoder
-        asked = by_name([job.own for job in jobs])
+        asked = by_name([job.own or DecodingRequest() for job in jobs])
         with only_bytes(), waiting(self._waiting(jobs, over)):
             predict = partial(
                 loaded.task.predict,
