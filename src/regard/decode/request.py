@@ -49,7 +49,7 @@ class DecodingRequest:
 def each_of(
     requests: DecodingRequest | Sequence[DecodingRequest] | None, count: int
 ) -> list[DecodingRequest]:
-    """A request for each of so many inputs.
+    """A request for each input; `count` is their number.
 
     Raises:
         RequestError: there are more or fewer.

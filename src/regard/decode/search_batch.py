@@ -247,7 +247,7 @@ def waiting(who: Waiting) -> Iterator[None]:
 def ending_when(over: Callable[[], bool]) -> Iterator[None]:
     """Within this, in this thread, a call of a decoder ends as by a deadline once `over()` is true.
 
-    Asked after each step. For servers: whoever wanted the outputs may have left.
+    Asked after each step. For servers: the client may have disconnected.
     """
     with waiting(Waiting(over)):
         yield

@@ -31,7 +31,7 @@ class RunningTextReader(SplitReader[Any, Any]):
     """Reads texts: every line ends in EOS, and lines follow each other as they stand.
 
     `data:` has `path`, or `train`, `dev`, `test`: plain text, JSONL, CSV or TSV (`columns: {text:
-    NAME}`), or trees; `format` where the name does not tell it; `limit`: the first so many lines
+    NAME}`), or trees; `format` where the name does not tell it; `limit`: the first lines
     (rows) of the training text, or of each split; `tokenizer`: `kind` (words), `vocab_size`
     (10,000), `lowercase`, `min_count`; `stream`: the training text is read from many files, a
     buffer of lines at a time (see `streamed`), and no stretch goes over the end of a buffer;
@@ -80,7 +80,7 @@ class RunningTextReader(SplitReader[Any, Any]):
     def dataset(
         self, split: str, read: Any, fields: Mapping[str, Field], problems: Problems
     ) -> Dataset:
-        """Stretches of the training text; the lines of dev and test."""
+        """Text blocks of the training text; the lines of dev and test."""
         words, block, context = tokenizers_of(fields)["text"], self.task.block, self.task.context
         if isinstance(read, StreamedFiles):
             make = partial(self._stretches, words)

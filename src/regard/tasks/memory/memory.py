@@ -69,7 +69,7 @@ class MemoryQA(Task):
     """Answering questions about stories, one class for each answer (a list is a class too).
 
     Args:
-        facts: so many of a story's last facts are kept, 50 in the paper.
+        facts: this many of a story's last facts are kept, 50 in the paper.
         linear_start: passes over the data at first without the softmaxes inside the model.
     """
 

@@ -31,7 +31,7 @@ class StoryReader(SplitReader[list[tuple[str, Path]], Stories]):
 
     `data:` has `path` (a folder, or one file), or `train`, `dev`, `test` (a file each); `tasks`:
     numbers of bAbI tasks, all where not given; `size`: `1k` or `10k`; `format` and `columns` of
-    files that are not bAbI text; `limit`: at most so many training questions of each task. A word
+    files that are not bAbI text; `limit`: the most training questions of each task. A word
     unknown to a trained model says nothing.
     """
 
@@ -134,7 +134,7 @@ def _held_out(rows: Stories) -> tuple[Stories, Stories]:
 
 
 def _limited(rows: Stories, limit: int | None) -> Stories:
-    """At most so many of each task, spread evenly."""
+    """At most this many of each task, spread evenly."""
     if limit is None:
         return rows
     groups = _by_task(rows).values()

@@ -35,8 +35,8 @@ class QuestionReader(SplitReader[list[Any], Questions]):
     Each split is a file or a list of files, which are pooled; `{file: …, only: [1, 100]}` and
     `without: [1, 100]` take or leave questions by their number in the file. Training questions
     whose answer is not in the document are reported and left out; dev and test stay whole.
-    `last_words` cuts training documents to so many words, for speed; questions that lose their
-    answer by it are left out too.
+    `last_words` cuts training documents to their last words, for speed; questions that lose
+    their answer by it are left out too.
     """
 
     learned = "the vocabulary"

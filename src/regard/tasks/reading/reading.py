@@ -159,7 +159,7 @@ class Reading(Task):
         return questions.blocks(lines)
 
     def asked(self, texts: Sequence[str], fields: Mapping[str, Field]) -> Asked:
-        """Questions as `questions.parse` takes them; what is none says why in `refused`."""
+        """Questions as `questions.parse` takes them; `refused` says why a text is not one."""
         asked = [self._asked(text) for text in texts]
         good = [one for one in asked if isinstance(one, questions.Question)]
         made = QuestionDataset(good, self.words(fields), self.pointers) if good else None
@@ -195,7 +195,7 @@ class Reading(Task):
         return found
 
     def _asked(self, text: str) -> questions.Question | str:
-        """The question, or why it is none."""
+        """The question, or why it is not one."""
         if not text.strip():
             return ""
         try:

@@ -27,7 +27,7 @@ class DocumentReader(SplitReader[list[Any], Rows]):
     """Reads annotated documents.
 
     `data:` has `path`, or `train`, `dev`, `test` (a file or several, whose documents are pooled);
-    `dev: {share: 0.15, seed: 1}` holds out so many of the training documents; `format` of the
+    `dev: {share: 0.15, seed: 1}` holds out this share of the training documents; `format` of the
     files; `tokenizer`; `limit` and `max_length` (of training); `vectors` of words
     (`fields.pretrained`).
     """
