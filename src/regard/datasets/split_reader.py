@@ -1,4 +1,4 @@
-"""From a checked `data:` section to the splits of a task: the same steps for every format of files."""
+"""From a checked `data:` section to the splits of a task: the same steps for every format."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
