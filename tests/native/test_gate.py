@@ -12,6 +12,7 @@ import torch
 
 import regard.attention._ops.cpu.located  # declares what is looked for
 import regard.decode.program.choosing
+import regard.decode.program.instructions
 import regard.losses.smoothed_cross_entropy
 from regard import native
 from regard.attention._kernels import edges, features, local
@@ -24,6 +25,7 @@ from regard.native.gate import BrokenContract, Function, Struct
 
 USERS = (
     regard.decode.program.choosing,
+    regard.decode.program.instructions,
     regard.losses.smoothed_cross_entropy,
     _crf_native,
     edges,

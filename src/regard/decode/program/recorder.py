@@ -31,10 +31,24 @@ from regard.protocols import Decoding
 
 __all__ = ["Node", "NotRecorded", "Recording", "inputs_of", "record"]
 
-ESCAPES = frozenset((
-    "tolist", "numpy", "data_ptr", "item", "untyped_storage", "storage", "_typed_storage",
-    "__array__", "__dlpack__", "__bool__", "__int__", "__float__", "__index__", "__complex__",
-))  # fmt: skip
+ESCAPES = frozenset(
+    (
+        "tolist",
+        "numpy",
+        "data_ptr",
+        "item",
+        "untyped_storage",
+        "storage",
+        "_typed_storage",
+        "__array__",
+        "__dlpack__",
+        "__bool__",
+        "__int__",
+        "__float__",
+        "__index__",
+        "__complex__",
+    )
+)
 """Methods of a tensor that give its values or its address to Python."""
 UNREPEATABLE = {
     torch.Tag.nondeterministic_seeded: "draws random numbers",

@@ -16,7 +16,7 @@ from regard.decode.program.sizes import Comparison
 from regard.decode.program.tree import Extent, Ref, fields_of, is_record, map_leaves
 from regard.protocols import Decoding
 
-__all__ = ["Program", "filled", "store"]
+__all__ = ["Binding", "Program", "filled", "store"]
 
 
 @dataclass
@@ -26,6 +26,8 @@ class Program:
     Args:
         nodes, inputs, outputs, constants, shapes, dtypes: as of a `Recording`.
         comparisons: which must come out as they did: else the model would take another way.
+        fixed: inputs that were the same tensor in all recordings, as `start` makes of weights; a
+            replay refuses another one.
     """
 
     nodes: list[Node]
@@ -35,6 +37,7 @@ class Program:
     shapes: dict[int, Any]
     dtypes: dict[int, torch.dtype]
     comparisons: list[Comparison] = field(default_factory=list)
+    fixed: dict[int, Tensor] = field(default_factory=dict)
 
     def with_nodes(self, nodes: list[Node]) -> "Program":
         """The same with other nodes."""
@@ -47,7 +50,7 @@ class Program:
             NotRecorded: inputs of another structure, dtype or constant size, or sizes with which
                 the model would take another way.
         """
-        binding = _Binding(self)
+        binding = Binding(self)
         binding.match(self.inputs, inputs_of(tokens, decoding), "inputs")
         binding.check()
         return binding.sizes, binding.values
@@ -94,16 +97,22 @@ def store(out: Any, result: Any, values: dict[int, Tensor]) -> None:
             store(getattr(out, k), getattr(result, k), values)
 
 
-class _Binding:
-    """Matches the inputs of a step with those that a program was recorded with."""
+class Binding:
+    """Matches the inputs of a step with those that a program was recorded with.
 
-    def __init__(self, program: Program) -> None:
+    Args:
+        program: the program.
+        known: sizes that were found before, in a part of the inputs.
+    """
+
+    def __init__(self, program: Program, known: "Binding | None" = None) -> None:
         self.program = program
-        self.sizes: dict[int, int] = {}
+        self.sizes: dict[int, int] = {} if known is None else dict(known.sizes)
         self.values: dict[int, Tensor] = {}
-        self._later: list[tuple[Extent, int, str]] = []
+        self._later: list[tuple[Extent, int, str]] = [] if known is None else [*known._later]
 
     def match(self, known: Any, given: Any, where: str) -> None:
+        """Match one tree; tensors are kept in `values`, sizes in `sizes`."""
         if isinstance(known, Ref):
             self._match_tensor(known.index, given, where)
         elif isinstance(known, Extent) or type(known) is int:
@@ -130,6 +139,9 @@ class _Binding:
         shape, dtype = self.program.shapes[number], self.program.dtypes[number]
         if not isinstance(given, Tensor) or given.dtype != dtype or given.dim() != len(shape):
             raise NotRecorded(f"{where} is another kind of value")
+        fixed = self.program.fixed.get(number)
+        if fixed is not None and given is not fixed and not torch.equal(given, fixed):
+            raise NotRecorded(f"{where} was the same in every recording")
         self.values[number] = given
         for size, own in zip(shape, given.shape, strict=True):
             self._match_number(size, own, f"the shape of {where}")

@@ -12,9 +12,16 @@ from typing import Any
 from torch import Tensor, nn
 
 __all__ = [
-    "Extent", "Ref", "extents", "fields_of", "is_record", "map_leaves", "rebuilt", "refs",
+    "Extent",
+    "Ref",
+    "extents",
+    "fields_of",
+    "is_record",
+    "map_leaves",
+    "rebuilt",
+    "refs",
     "tensors",
-]  # fmt: skip
+]
 
 
 @dataclass(frozen=True)

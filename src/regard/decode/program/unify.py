@@ -16,7 +16,7 @@ from regard.decode.program.recorder import Node, NotRecorded, Recording, record
 from regard.decode.program.replay import Program
 from regard.decode.program.sizes import FIXED, Comparison, WatchedSize
 from regard.decode.program.structure import hooked
-from regard.decode.program.tree import Extent, Ref, fields_of, is_record, rebuilt, refs
+from regard.decode.program.tree import Extent, Ref, fields_of, is_record, rebuilt, refs, tensors
 from regard.protocols import Decoding
 
 __all__ = ["recorded", "unify"]
@@ -44,7 +44,14 @@ def recorded(model: Any, probes: Sequence[tuple[Tensor, Decoding]]) -> Program:
     why = hooked(model) if isinstance(model, nn.Module) else None
     if why is not None:
         raise NotRecorded(why)
-    return unify([record(model, tokens, decoding) for tokens, decoding in probes])
+    memories = [tensors(dict(decoding.memories)) for _, decoding in probes]
+    program = unify([record(model, tokens, decoding) for tokens, decoding in probes])
+    for number, (first, *others) in zip(
+        refs(program.inputs["memories"]), zip(*memories, strict=True), strict=True
+    ):
+        if all(x.shape == first.shape and torch.equal(x, first) for x in others):
+            program.fixed[number] = first
+    return program
 
 
 def unify(recordings: Sequence[Recording]) -> Program:
@@ -70,13 +77,14 @@ class _Unifier:
         self._check_nodes()
         nodes = [
             Node(
-                row[0].name, row[0].function,
+                row[0].name,
+                row[0].function,
                 self.tree([n.args for n in row], row[0].name),
                 self.tree([n.kwargs for n in row], row[0].name),
                 self.tree([n.out for n in row], row[0].name),
             )
             for row in zip(*(r.nodes for r in every), strict=True)
-        ]  # fmt: skip
+        ]
         self._check_constants()
         shapes = {
             number: self.tree([r.shapes[number] for r in every], "a shape")
@@ -117,9 +125,10 @@ class _Unifier:
                 raise NotRecorded(f"{where} has different keys")
             return {k: self.tree([x[k] for x in each], where) for k in first}
         if is_record(first):
-            return rebuilt(first, {
-                k: self.tree([getattr(x, k) for x in each], where) for k in fields_of(first)
-            })  # fmt: skip
+            return rebuilt(
+                first,
+                {k: self.tree([getattr(x, k) for x in each], where) for k in fields_of(first)},
+            )
         if any(x is not first and not _equal(x, first) for x in each):
             raise NotRecorded(f"{where} has different settings: {each}")
         return first

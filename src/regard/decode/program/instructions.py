@@ -1,0 +1,191 @@
+"""Instructions of `native/program.c`, as Python writes them and as C reads them."""
+
+import ctypes
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+from regard.decode.program.replay import Program
+from regard.decode.program.rows import Symbols
+from regard.native.gate import Function, declare
+from regard.native.packed_products import PackedLinear
+
+__all__ = [
+    "BINARY",
+    "BY_KEYS",
+    "BY_WORDS",
+    "GRU_BEFORE",
+    "GRU_INSIDE",
+    "GRU_KEEP",
+    "MEMORY",
+    "NAMES",
+    "SCALE",
+    "SHIFT",
+    "STEP",
+    "UNARY",
+    "CCall",
+    "CInstruction",
+    "COperand",
+    "CProgram",
+    "CSlot",
+    "Instruction",
+    "Lowered",
+    "Operand",
+    "Slot",
+]
+
+NAMES = (
+    "GATHER",
+    "COPY",
+    "LINEAR",
+    "BINARY",
+    "UNARY",
+    "LSTM",
+    "GRU",
+    "ATTEND_ADDITIVE",
+    "ATTEND_COVERED",
+    "ATTEND_DOT",
+    "NORM",
+    "LOG_SOFTMAX",
+    "GLU",
+    "MIXTURE",
+    "COMPARE",
+    "FILL",
+    "PICK",
+    "MASK",
+)
+BINARY = {"add": 0, "sub": 1, "mul": 2, "maximum": 3}
+UNARY = {"tanh": 0, "sigmoid": 1, "relu": 2, "silu": 3}
+SCALE, SHIFT = 4, 5
+GRU_BEFORE, GRU_KEEP, GRU_INSIDE = 1, 2, 4
+BY_KEYS, BY_WORDS = -1, -2
+MEMORY = ("keys", "packed", "values", "lengths", "weights", "state", "new_state")
+
+
+@dataclass(frozen=True)
+class Operand:
+    """Item offset + by_step * step + i * stride of a slot's row."""
+
+    slot: int
+    offset: int = 0
+    by_step: int = 0
+    stride: int = 1
+
+
+@dataclass
+class Slot:
+    """Where a value is: see native/program.h.
+
+    Args:
+        value: the number of an input or output of the program, whose tensor a call brings.
+        constant: the tensor of one row for all.
+    """
+
+    space: int
+    width: int
+    integers: bool = False
+    compact: bool = False
+    value: int | None = None
+    constant: Tensor | None = None
+
+
+@dataclass
+class Instruction:
+    """One instruction: operands, sizes, slots of a memory, and products (weight, bias)."""
+
+    op: str
+    operands: dict[str, Operand] = field(default_factory=dict)
+    kind: int = 0
+    n: int = 0
+    m: int = 1
+    k: int = 0
+    heads: int = 1
+    x: float = 0.0
+    memory: dict[str, int] = field(default_factory=dict)
+    w: tuple[Tensor, Tensor | None] | None = None
+    w2: tuple[Tensor, Tensor | None] | None = None
+
+
+@dataclass
+class Lowered:
+    """Instructions, and how inputs and outputs are slots of them.
+
+    Args:
+        inputs: of the number of an input, its slot.
+        outputs: of the number of an output, its slot.
+        keys: how many keys the memory has; None: there is no memory.
+        words: how many words may be written, where that varies; else None.
+        products: multiplications a row.
+    """
+
+    program: Program
+    symbols: Symbols
+    code: list[Instruction]
+    slots: list[Slot]
+    inputs: dict[int, int]
+    outputs: dict[int, int]
+    keys: Any = None
+    words: Any = None
+    products: int = 0
+
+
+def _numbers(*names: str) -> list[tuple[str, type]]:
+    return [(name, ctypes.c_int64) for name in names]
+
+
+class CSlot(ctypes.Structure):
+    """C's `slot`."""
+
+    _fields_ = _numbers("space", "width", "integers", "compact")
+
+
+class COperand(ctypes.Structure):
+    """C's `operand`."""
+
+    _fields_ = _numbers("slot", "offset", "by_step", "stride")
+
+
+class CInstruction(ctypes.Structure):
+    """C's `instruction`."""
+
+    _fields_ = [
+        *_numbers("op", "kind", "n", "m", "k", "heads"),
+        *((name, COperand) for name in "yzabc"),
+        ("memory", ctypes.c_int64 * len(MEMORY)),
+        ("w", PackedLinear),
+        ("w2", PackedLinear),
+        ("x", ctypes.c_double),
+    ]
+
+
+class CProgram(ctypes.Structure):
+    """C's `program`."""
+
+    _fields_ = _numbers("instructions", "slots", "code", "slot")
+
+
+class CCall(ctypes.Structure):
+    """C's `program_call`."""
+
+    _fields_ = _numbers(
+        "sentences",
+        "width",
+        "step",
+        "keys",
+        "words",
+        "slots",
+        "at",
+        "apart",
+        "size",
+        "work",
+        "room",
+    )
+
+
+declare("program_slot", CSlot)
+declare("program_operand", COperand)
+declare("program_instruction", CInstruction)
+declare("program", CProgram)
+declare("program_call", CCall)
+STEP = Function("regard_program_step", "plan: struct plan", "call: struct call", "threads: threads")

@@ -1,0 +1,385 @@
+"""A program as instructions over rows, for C.
+
+    lowered = lower(folded(program))
+
+Every value is a row of floats for a hypothesis or for a sentence, or a constant. Views change only
+how a row is read, and sums of products become one product. What C has no instruction for is
+refused with its name (`NotLowered`): the model then takes its steps itself.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from importlib import import_module
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.decode.program.instructions import Instruction, Lowered, Operand, Slot
+from regard.decode.program.recorder import Node
+from regard.decode.program.replay import Program
+from regard.decode.program.rows import (
+    CONSTANT,
+    PER_ROW,
+    PER_SENTENCE,
+    ByKeys,
+    Integers,
+    NotLowered,
+    Parts,
+    RowAxis,
+    RowValue,
+    Sum,
+    Symbols,
+    packed_axes,
+)
+from regard.decode.program.tree import Extent, Ref, refs
+
+__all__ = ["HANDLERS", "Lowering", "handles", "lower"]
+
+Handler = Callable[..., Any]
+HANDLERS: dict[str, Handler] = {}
+"""What lowers a node, by its name without "aten." and overload."""
+BLOCK = 16
+"""A product reads floats in multiples of this."""
+
+
+def handles(*names: str) -> Callable[[Handler], Handler]:
+    """Say which nodes a function lowers: it gets the lowering, the node and its arguments."""
+
+    def add(function: Handler) -> Handler:
+        HANDLERS.update(dict.fromkeys(names, function))
+        return function
+
+    return add
+
+
+def lower(program: Program) -> Lowered:
+    """The instructions of a folded program.
+
+    Raises:
+        NotLowered: it has something for which C has no instruction.
+    """
+    for name in ("views", "math", "operations"):  # they know this module
+        import_module(f"regard.decode.program.lowering_{name}")
+    return Lowering(program).run()
+
+
+class Lowering:
+    """The state of lowering one program."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        tokens = program.inputs["tokens"]
+        batch, beam = program.shapes[tokens.index]
+        step = program.inputs["step"]
+        if not all(isinstance(x, Extent) for x in (batch, beam)):
+            raise NotLowered("a batch of one size")
+        self.symbols = Symbols(
+            batch.symbols[0],
+            beam.symbols[0],
+            step.symbols[0] if isinstance(step, Extent) else None,
+        )
+        self.code: list[Instruction] = []
+        self.slots: list[Slot] = []
+        self.inputs: dict[int, int] = {}
+        self.keys: Any = None
+        self.words: Any = None
+        self.products = 0
+        self.values: dict[int, Any] = {}
+        self.uses = Counter(n for node in program.nodes for n in node.reads)
+        self.uses.update(refs(program.outputs))
+        for number, x in program.constants.items():
+            axes = [
+                RowAxis("f" if n != 1 else "1", n, s)
+                for n, s in zip(x.shape, x.stride(), strict=True)
+            ]
+            self.values[number] = RowValue(CONSTANT, x, tuple(axes))
+        for number in refs((tokens, program.inputs["carried"])):
+            self._enter(number, PER_ROW)
+        for number in refs(program.inputs["memories"]):
+            self._enter(number, PER_SENTENCE)
+
+    def run(self) -> Lowered:
+        """Lower all nodes, then what they give."""
+        for node in self.program.nodes:
+            name = node.name.removeprefix("aten.").split(".")[0]
+            handler = HANDLERS.get(name)
+            if handler is None:
+                raise NotLowered(name)
+            try:
+                out = handler(self, node, *node.args, **node.kwargs)
+            except (TypeError, AttributeError, KeyError, IndexError, ValueError) as error:
+                raise NotLowered(
+                    f"{name} of this form ({type(error).__name__}: {error})"
+                ) from error
+            if out is not None:
+                self.put(node.out, out)
+        outputs = {
+            number: self._leave(number) for number in dict.fromkeys(refs(self.program.outputs))
+        }
+        return Lowered(
+            self.program,
+            self.symbols,
+            self.code,
+            self.slots,
+            self.inputs,
+            outputs,
+            self.keys,
+            self.words,
+            self.products,
+        )
+
+    # Slots
+
+    def slot(self, width: int, space: int = PER_ROW, **more: Any) -> int:
+        """A new slot."""
+        self.slots.append(Slot(space, width, **more))
+        return len(self.slots) - 1
+
+    def fresh(self, width: int, axes: Sequence[RowAxis], space: int = PER_ROW) -> RowValue:
+        """A value that is a new slot of the work space."""
+        return RowValue(space, self.slot(width, space), packed_axes(axes), whole=True)
+
+    def _enter(self, number: int, space: int) -> None:
+        """Make an input a value."""
+        if number in self.values:
+            return
+        shape, dtype = self.program.shapes[number], self.program.dtypes[number]
+        labels = [self.symbols.label(n) for n in shape]
+        if space == PER_ROW and not {"W", "R"} & set(labels):
+            space = PER_SENTENCE
+        own = [n for n, label in zip(shape, labels, strict=True) if label == "f"]
+        width = 1
+        for n in own:
+            width *= n
+        integers = not dtype.is_floating_point
+        leads = "".join(labels).lstrip("BWR")
+        by_keys = "S" in labels
+        slot = self.slot(width, space, integers=integers, value=number)
+        self.inputs[number] = slot
+        known = dtype in (torch.float32, torch.int64)
+        if not known or any(label in "BWR" for label in leads):
+            self.values[number] = None  # may be left as it is
+        elif by_keys:
+            self.values[number] = ByKeys(slot)
+        elif integers:
+            self.values[number] = Integers(slot, self.symbols.axes(shape), 0, width, width)
+        else:
+            self.values[number] = RowValue(space, slot, self.symbols.axes(shape))
+
+    def _leave(self, number: int) -> int:
+        """The slot of an output, which is a whole tensor of its own."""
+        value = self.get(number)
+        if isinstance(value, ByKeys):
+            if self.slots[value.slot].value is not None:
+                raise NotLowered("an input of the size of the source that is given on")
+            self.slots[value.slot].value = number
+            return value.slot
+        if isinstance(value, Integers):
+            out = self.slot(value.width, integers=True, value=number)
+            self.emit("PICK", n=value.width, y=Operand(out), a=Operand(value.slot, value.offset))
+            return out
+        self._check_order(value)
+        if not value.width:
+            return self.slot(0, value=number)
+        own = isinstance(value.slot, int) and value.whole and value.space == PER_ROW
+        if own and self.slots[value.slot].value is None and not self.slots[value.slot].compact:
+            padded = value.width % BLOCK and any(value.slot in _read(one) for one in self.code)
+            if value.flat() == 1 and not value.offset and not padded:
+                self.slots[value.slot].value = number
+                return int(value.slot)
+        made = self.copied(value, PER_ROW)
+        self.slots[made.slot].value = number
+        return int(made.slot)
+
+    def _check_order(self, value: RowValue) -> None:
+        labels = [axis.label for axis in value.axes]
+        if labels[:2] != ["B", "W"] or any(label not in "f1" for label in labels[2:]):
+            raise NotLowered(f"an output with axes {' '.join(labels)}")
+
+    # Values
+
+    def get(self, ref: Any, *, lazy: bool = False) -> Any:
+        """The value of a `Ref`; computed, unless `lazy`."""
+        number = ref.index if isinstance(ref, Ref) else ref
+        value = self.values[number]
+        if value is None:
+            raise NotLowered(
+                f"a value of {self.program.dtypes[number]}, or with its axes elsewhere"
+            )
+        if isinstance(value, Sum | Parts) and not lazy:
+            value = self.values[number] = self.solid(value)
+        return value
+
+    def rows(self, ref: Any) -> RowValue:
+        """The same for what must be rows of floats."""
+        value = self.get(ref)
+        if not isinstance(value, RowValue):
+            raise NotLowered(f"a {type(value).__name__} in the place of rows")
+        return value
+
+    def constant(self, ref: Any) -> Tensor:
+        """The tensor of a constant, laid out row by row.
+
+        A constant may be seen through a view: then it is made of its storage.
+        """
+        value = self.values[ref.index]
+        if not isinstance(value, RowValue) or value.space != CONSTANT or value.by_step:
+            raise NotLowered("weights that are no constant")
+        sizes, strides = [a.size for a in value.axes], [a.stride for a in value.axes]
+        x: Tensor = value.slot
+        return x.as_strided(sizes, strides, x.storage_offset() + value.offset).detach()
+
+    def put(self, out: Any, value: Any) -> None:
+        """Keep what a node makes."""
+        if isinstance(out, Ref):
+            self.values[out.index] = value
+        else:
+            for one, x in zip(out, value, strict=True):
+                self.put(one, x)
+
+    def once(self, ref: Any) -> bool:
+        """Whether nobody else reads it."""
+        return self.uses[ref.index] == 1
+
+    def shape(self, node: Node) -> Any:
+        """The shape of what a node makes."""
+        return self.program.shapes[node.out.index]
+
+    def axes(self, node: Node) -> tuple[RowAxis, ...]:
+        """Its axes."""
+        return self.symbols.axes(self.shape(node))
+
+    # Instructions
+
+    def emit(self, op: str, **given: Any) -> None:
+        """Add an instruction; y, z, a, b and c are operands."""
+        operands = {k: given.pop(k) for k in "yzabc" if k in given}
+        self.code.append(Instruction(op, operands, **given))
+
+    def operand(self, value: RowValue) -> Operand:
+        """How an instruction reads rows; those whose features are no axis are copied."""
+        stride = value.flat()
+        if stride is None:
+            value, stride = self.copied(value), 1
+        if value.space == CONSTANT:
+            value = self._constant_slot(value)
+        return Operand(value.slot, value.offset, value.by_step, stride)
+
+    def straight(self, value: RowValue) -> RowValue:
+        """The same with its features behind each other."""
+        return value if value.flat() == 1 else self.copied(value)
+
+    def _constant_slot(self, value: RowValue) -> RowValue:
+        x: Tensor = value.slot
+        if not x.is_contiguous():
+            raise NotLowered("a constant that is not laid out row by row")
+        slot = self.slot(x.numel(), CONSTANT, constant=x)
+        return replace(value, slot=slot)
+
+    def constant_rows(self, x: Tensor) -> Operand:
+        """An operand of a tensor that is the same for all rows."""
+        x = x.detach().contiguous().flatten()
+        return Operand(self.slot(x.numel(), CONSTANT, constant=x))
+
+    def copied(self, value: RowValue, space: int | None = None) -> RowValue:
+        """The same rows with their features behind each other, in a new slot."""
+        if space is None:
+            space = PER_SENTENCE if value.space == PER_SENTENCE else PER_ROW
+        made = self.fresh(value.width, value.axes, space)
+        self.copy(value, Operand(made.slot))
+        return made
+
+    def copy(self, value: RowValue, to: Operand) -> None:
+        """Copy rows, of which at most two axes are apart."""
+        own = [axis for axis in value.features if axis.size != 1]
+        flat = value.flat()
+        if not value.width:
+            raise NotLowered("a copy of nothing")
+        if flat is not None:
+            m, n, k, stride = 1, value.width, 0, flat
+        elif len(own) == 2:
+            m, n, k, stride = own[0].size, own[1].size, own[0].stride, own[1].stride
+        else:
+            raise NotLowered(f"a copy of {len(own)} axes")
+        if value.space == CONSTANT:
+            value = self._constant_slot(value)
+        a = Operand(value.slot, value.offset, value.by_step, stride)
+        self.emit("COPY", n=n, m=m, k=k, y=to, a=a)
+
+    def solid(self, value: Sum | Parts) -> RowValue:
+        """Compute what is not computed yet."""
+        return self._side_by_side(value) if isinstance(value, Parts) else self._product(value)
+
+    def _side_by_side(self, value: Parts) -> RowValue:
+        space = _space(value.values)
+        made = self.fresh(value.width, value.axes, space)
+        at = 0
+        for one in value.values:
+            self.copy(one, Operand(made.slot, at))
+            at += one.width
+        return made
+
+    def _product(self, value: Sum) -> RowValue:
+        """One product of several inputs side by side, each padded to a multiple of 16."""
+        pairs: list[tuple[RowValue, Tensor]] = []
+        for x, weight in value.parts:
+            at = 0
+            for one in x.values if isinstance(x, Parts) else (x,):
+                pairs.append((one, weight[:, at : at + one.width]))
+                at += one.width
+            if at != weight.shape[1]:
+                raise NotLowered("a product with rows of several vectors")
+        space = _space([x for x, _ in pairs])
+        out = len(value.parts[0][1])
+        weights = [nn.functional.pad(w.detach(), (0, -w.shape[1] % BLOCK)) for _, w in pairs]
+        if len(pairs) == 1 and self.readable(pairs[0][0]) and pairs[0][0].space == space:
+            (read, _) = pairs[0]
+        else:
+            read = self.fresh(
+                sum(w.shape[1] for w in weights),
+                [RowAxis("f", sum(w.shape[1] for w in weights))],
+                space,
+            )
+            at = 0
+            for (x, _), weight in zip(pairs, weights, strict=True):
+                self.copy(x, Operand(read.slot, at))
+                if x.width % BLOCK:  # what is multiplied by zeros has to be numbers
+                    zeros = self.constant_rows(weight.new_zeros(-x.width % BLOCK))
+                    self.emit(
+                        "COPY", n=-x.width % BLOCK, y=Operand(read.slot, at + x.width), a=zeros
+                    )
+                at += weight.shape[1]
+        made = self.fresh(out, value.axes, space)
+        weight = torch.cat(weights, 1)
+        self.products += weight.numel()
+        self.emit(
+            "LINEAR",
+            kind=value.act,
+            n=out,
+            y=Operand(made.slot),
+            a=Operand(read.slot, read.offset),
+            w=(weight, value.bias),
+        )
+        return made
+
+    def readable(self, value: RowValue) -> bool:
+        """Whether a product may read these rows where they are, 16 floats at a time."""
+        if value.flat() != 1 or value.by_step or value.space == CONSTANT:
+            return False
+        own = self.slots[value.slot]
+        if value.width % BLOCK == 0:
+            return True
+        return value.whole and own.width == value.width and not own.compact and own.value is None
+
+
+def _space(values: Sequence[RowValue]) -> int:
+    """Of what is made of these values: a row a sentence where no hypothesis is read."""
+    return PER_ROW if any(v.space == PER_ROW for v in values) else PER_SENTENCE
+
+
+def _read(instruction: Instruction) -> set[int]:
+    """The slots from which an instruction multiplies."""
+    a = instruction.operands.get("a")
+    return {a.slot} if instruction.op in ("LINEAR", "GRU") and a is not None else set()

@@ -1,0 +1,247 @@
+"""A generator whose step is a recorded program, run by C."""
+
+import ctypes
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard import native
+from regard.attention.recording import active
+from regard.decode.program.instructions import (
+    BY_KEYS,
+    BY_WORDS,
+    MEMORY,
+    NAMES,
+    STEP,
+    CCall,
+    CInstruction,
+    COperand,
+    CProgram,
+    CSlot,
+    Instruction,
+    Lowered,
+)
+from regard.decode.program.packed_weights import Panels
+from regard.decode.program.recorder import NotRecorded
+from regard.decode.program.replay import Binding
+from regard.decode.program.tree import Extent, Ref, map_leaves
+from regard.native.gate import expect
+from regard.protocols import Decoding, Encoded, Inputs
+
+__all__ = ["RecordedDecoder"]
+
+ROOM = 16
+"""Floats of scores that a thread needs beside one a key."""
+MOST_THREADS = 64
+
+
+class RecordedDecoder(Panels):
+    """A `Generator` that does its steps in C, as a program that was recorded of its model.
+
+    A step for which the program is not (a first step of another structure, a table's end) is done
+    by the model: what is carried is the same. Results do not depend on the batch.
+
+    Args:
+        model: whose step was recorded; it is not kept alive.
+        lowered: its program as instructions.
+    """
+
+    def __init__(self, model: nn.Module, lowered: Lowered) -> None:
+        super().__init__(model)
+        self.normalized = bool(getattr(model, "normalized", False))
+        # Nodes know the model, which they must not keep; instructions know its weights.
+        program = replace(lowered.program, nodes=[], constants={})
+        slots = [replace(slot, constant=None) for slot in lowered.slots]
+        self.lowered = replace(lowered, program=program, slots=slots, code=[])
+        count = len(lowered.slots)
+        self._code = (CInstruction * len(lowered.code))()
+        for to, one in zip(self._code, lowered.code, strict=True):
+            self._fill(to, one)
+        self._slots = (CSlot * count)()
+        self._places = _Places(count)
+        for number, slot in enumerate(lowered.slots):
+            self._slots[number] = CSlot(slot.space, slot.width, slot.integers, slot.compact)
+            if slot.constant is not None:
+                self._places.put(number, self._hold(slot.constant), slot.width)
+        self._plan = CProgram(
+            len(self._code), count, ctypes.addressof(self._code), ctypes.addressof(self._slots)
+        )
+        self._last: _Batch | None = None
+        self._rooms: list[Tensor] = []  # work space that no thread uses now
+        self.steps_of_model = 0
+
+    @property
+    def instructions(self) -> int:
+        """How many there are."""
+        return len(self._code)
+
+    def _fill(self, to: CInstruction, one: Instruction) -> None:
+        to.op = NAMES.index(one.op)
+        to.kind, to.n, to.m, to.k, to.heads, to.x = one.kind, one.n, one.m, one.k, one.heads, one.x
+        for name, operand in one.operands.items():
+            place = COperand(operand.slot, operand.offset, operand.by_step, operand.stride)
+            setattr(to, name, place)
+        for i, name in enumerate(MEMORY):
+            to.memory[i] = one.memory.get(name, -1)
+        for name in ("w", "w2"):
+            pair = getattr(one, name)
+            if pair is not None:
+                weight, bias = pair
+                setattr(to, name, self._matrix([weight], None if bias is None else [bias]))
+
+    def encode(self, source: Tensor | Inputs, lengths: Tensor | None = None) -> Encoded:
+        """As the model."""
+        found: Encoded = self.model.encode(source, lengths)
+        return found
+
+    def start(self, encoded: Encoded) -> Decoding:
+        """As the model."""
+        found: Decoding = self.model.start(encoded)
+        return found
+
+    def step(self, tokens: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
+        """One token a hypothesis: (B, beam) to logits (B, beam, V).
+
+        Who watches sees the steps of the model.
+        """
+        try:
+            if active():
+                raise NotRecorded("somebody watches")
+            batch = self._batch(decoding)
+            binding = self._bind(batch, tokens, decoding)
+        except NotRecorded:
+            self.steps_of_model += 1
+            stepped: tuple[Tensor, Decoding] = self.model.step(tokens, decoding)
+            return stepped
+        values = self._step(batch, tokens, decoding, binding)
+
+        def leave(leaf: Any) -> Any:
+            return values[leaf.index] if isinstance(leaf, Ref) else leaf
+
+        after = map_leaves(self.lowered.program.outputs, leave)
+        return after["logits"], Decoding(decoding.memories, after["carried"], decoding.step + 1)
+
+    def _batch(self, decoding: Decoding) -> "_Batch":
+        """What all steps over the same memories share."""
+        last = self._last  # another thread may replace it
+        if last is not None and last.memories is decoding.memories:
+            return last
+        program = self.lowered.program
+        binding = Binding(program)
+        binding.match(program.inputs["memories"], dict(decoding.memories), "memories")
+        batch = _Batch(decoding.memories, binding, self._places.copy())
+        for number, x in binding.values.items():
+            slot = self.lowered.inputs.get(number)
+            if slot is not None and x.dim():
+                batch.places.read(slot, x, len(x))
+        self._last = batch
+        return batch
+
+    def _bind(self, batch: "_Batch", tokens: Tensor, decoding: Decoding) -> Binding:
+        """The sizes and tensors of a step."""
+        inputs = self.lowered.program.inputs
+        binding = Binding(self.lowered.program, batch.binding)
+        binding.match(inputs["tokens"], tokens, "tokens")
+        binding.match(inputs["carried"], dict(decoding.carried), "carried")
+        binding.match(inputs["step"], decoding.step, "step")
+        binding.check()
+        return binding
+
+    def _step(
+        self, batch: "_Batch", tokens: Tensor, decoding: Decoding, binding: Binding
+    ) -> dict[int, Tensor]:
+        lowered, sizes, places = self.lowered, binding.sizes, batch.places.copy()
+        sentences, width = tokens.shape
+        rows = sentences * width
+        for number, x in binding.values.items():
+            slot = lowered.inputs[number]
+            places.read(slot, x, sentences if lowered.slots[slot].space else rows)
+        keys, words = (_size(x, sizes) for x in (lowered.keys, lowered.words))
+        made: dict[int, Tensor] = {}
+        for number, slot in lowered.outputs.items():
+            shape = [_size(n, sizes) for n in lowered.program.shapes[number]]
+            made[number] = torch.empty(shape, dtype=lowered.program.dtypes[number])
+            places.read(slot, made[number], rows)
+        threads = min(native.threads(rows * lowered.products), MOST_THREADS)
+        room = self._room(places, sentences, rows, keys, words, threads)
+        work = self._rooms.pop() if self._rooms else torch.empty(0)
+        work = work if work.numel() >= room else torch.empty(room)
+        call = CCall(
+            sentences,
+            width,
+            decoding.step,
+            keys,
+            words,
+            len(self._slots),
+            *places.addresses(),
+            work.data_ptr(),
+            work.numel(),
+        )
+        STEP(self._plan, call, threads)
+        self._rooms[:] = [work]
+        return made
+
+    def _room(
+        self, places: "_Places", sentences: int, rows: int, keys: int, words: int, threads: int
+    ) -> int:
+        """Floats of the work space, as program.c counts them."""
+        count = threads * (_wide(keys) + ROOM)
+        for number, slot in enumerate(self.lowered.slots):
+            if places.at[number]:
+                continue
+            width = {BY_KEYS: keys, BY_WORDS: words}.get(slot.width, slot.width)
+            each = width * (2 if slot.integers else 1)
+            each = each if slot.compact else _wide(each)
+            count += _wide(each * (sentences if slot.space else rows))
+        return count
+
+
+class _Places:
+    """Where the tensors of slots are; keeps them alive."""
+
+    def __init__(self, count: int) -> None:
+        self.at, self.apart, self.size = ((ctypes.c_int64 * count)() for _ in range(3))
+        self.held: list[Tensor] = []
+
+    def copy(self) -> "_Places":
+        """The same for one more step or batch."""
+        made = object.__new__(_Places)
+        made.at, made.apart, made.size = (
+            type(one).from_buffer_copy(one) for one in (self.at, self.apart, self.size)
+        )
+        made.held = [*self.held]
+        return made
+
+    def put(self, slot: int, address: int, width: int) -> None:
+        """A slot whose rows lie behind each other."""
+        self.at[slot], self.apart[slot], self.size[slot] = address, width, width
+
+    def read(self, slot: int, x: Tensor, rows: int) -> None:
+        """A slot that is a tensor with `rows` rows."""
+        x = x.contiguous()
+        self.held.append(x)
+        address = expect("a value of the step", x, x.dtype, tuple(x.shape))
+        self.put(slot, address, x.numel() // max(rows, 1))
+
+    def addresses(self) -> tuple[int, int, int]:
+        """Of the three tables."""
+        return tuple(map(ctypes.addressof, (self.at, self.apart, self.size)))  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """Memories, their sizes, and where they are."""
+
+    memories: Any
+    binding: Binding
+    places: _Places
+
+
+def _wide(n: int) -> int:
+    return n + -n % 16
+
+
+def _size(n: Any, sizes: dict[int, int]) -> int:
+    return n.at(sizes) if isinstance(n, Extent) else n or 0

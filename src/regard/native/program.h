@@ -1,0 +1,81 @@
+/* The step of a decoder as instructions over rows: what program.c and its template share.
+ *
+ * A slot holds a value: a row of floats (or 64-bit integers) for each hypothesis, a row for each
+ * sentence, or one row for all. Slots without an address lie in the work space, their rows `wide`
+ * floats apart with zeros behind, or as many as they have where they are compact. Some slots are as
+ * wide as the memory has keys, or as the output has words. decode/program/lowering.py writes
+ * programs; every operand of every instruction is checked against its slot before a step runs. */
+#ifndef REGARD_PROGRAM_H
+#define REGARD_PROGRAM_H
+
+#include "attend.h"
+#include "quantized_products.h"
+
+enum { PER_ROW, PER_SENTENCE, CONSTANT };
+enum { BY_KEYS = -1, BY_WORDS = -2 }; /* widths that a call decides */
+
+typedef struct {
+    int64_t space, width, integers, compact;
+} slot;
+
+/* Where a row's numbers lie: item offset + by_step * step + i * stride of a slot's row. */
+typedef struct {
+    int64_t slot, offset, by_step, stride;
+} operand;
+
+enum { GATHER, COPY, LINEAR, BINARY, UNARY, LSTM, GRU, ATTEND_ADDITIVE, ATTEND_COVERED, ATTEND_DOT,
+       NORM, LOG_SOFTMAX, GLU, MIXTURE, COMPARE, FILL, PICK, MASK, INSTRUCTIONS };
+enum { ADD, SUBTRACT, MULTIPLY, MAXIMUM };                  /* BINARY */
+enum { TANH, SIGMOID, POSITIVE, SILU, SCALE, SHIFT };       /* UNARY; LINEAR: one more, 0 is none */
+enum { EQUAL, AT_LEAST, UNEQUAL };                          /* COMPARE */
+enum { GRU_BEFORE = 1, GRU_KEEP = 2, GRU_INSIDE = 4 };      /* GRU */
+enum { KEYS, PACKED, VALUES, LENGTHS, WEIGHTS, STATE, NEW_STATE, MEMORY }; /* slots of a memory */
+
+typedef struct {
+    int64_t op, kind, n, m, k, heads;
+    operand y, z, a, b, c;
+    int64_t memory[MEMORY]; /* -1: there is none */
+    linear w, w2;
+    double x;
+} instruction;
+
+typedef struct {
+    int64_t instructions, slots;
+    const instruction *code;
+    const slot *slot;
+} program;
+
+typedef struct {
+    int64_t sentences, width, step, keys, words, slots;
+    void *const *at;      /* by slot; NULL: in the work space */
+    const int64_t *apart; /* by slot with an address: items from row to row */
+    const int64_t *size;  /* and how many of a row may be touched */
+    float *work;
+    int64_t room; /* floats of it */
+} program_call;
+
+enum { MOST_SLOTS = 1024 };
+
+/* Floats of a memory's weights, or a row of a work slot, of so many keys and words. */
+static inline int64_t width_of(const program_call *c, const slot *s) {
+    return s->width == BY_KEYS ? c->keys : s->width == BY_WORDS ? c->words : s->width;
+}
+static inline int64_t room_of(const program_call *c, const slot *s) {
+    const int64_t n = width_of(c, s) * (s->integers ? 2 : 1);
+    return s->compact ? n : wide(n);
+}
+static inline int64_t rows_of(const program_call *c, const slot *s) {
+    return s->space == CONSTANT ? 1 : s->space == PER_SENTENCE ? c->sentences : c->sentences * c->width;
+}
+
+/* A part of the sentences: where each slot's first row of it lies, and how far the next is. */
+typedef struct {
+    const program *p;
+    const program_call *c;
+    int64_t first, sentences, rows;
+    float **base;
+    int64_t *apart; /* in items */
+    float *scores;  /* (keys + 16) */
+} program_part;
+
+#endif

@@ -1,0 +1,198 @@
+"""Programs in C: the logits of the model, the same bits in any batch, and nothing out of bounds."""
+
+import ctypes
+import random
+
+import pytest
+import torch
+from torch import nn
+
+from regard import native
+from regard.decode.program import recorded_decoder
+from regard.decode.program.folding import folded
+from regard.decode.program.instructions import MEMORY, NAMES, STEP, CInstruction, CSlot
+from regard.decode.program.lowering import lower
+from regard.decode.program.recorded_decoder import RecordedDecoder
+from regard.decode.program.rows import NotLowered
+from regard.decode.program.unify import recorded
+from regard.protocols import BOS
+from tests.decode.program.zoo import CASES, decoded, probes
+
+pytestmark = pytest.mark.skipif(native.library() is None, reason="there is no C")
+BY_NAME = {str(case): case for case in CASES}
+LEFT = {
+    "luong(attention=local-m, reach=4)": "attend with LocalMonotonic",
+    "luong(attention=local-p, reach=4)": "attend with LocalPredictive",
+    "luong(score=location)": "attend with Location",
+    "bytenet": "a place of numbers by keys",
+    "moe": "experts",
+    "lstm-a": "index",
+    "lstm-a(encoder=reversed, start=encoder, readout=linear, feed=True)": "index",
+    "paulus": "a difference of this form",
+    "paulus(no copies)": "attend with General, IntraTemporal",
+    "arsg": "attend with several additive heads",
+    "arsg(attention=content, reach=2)": "cumsum",
+    "arsg(attention=location, join=2)": "attend with several additive heads",
+    "arsg(select=smooth)": "attend with Smooth",
+    "arsg(sharpen=2.0)": "attend with Sharpen",
+    "arsg(keep=3)": "attend with TopK",
+    "lstmn-lm": "attend to a memory of hypotheses",
+    "lstmn-lm(layers=2)": "attend to a memory of hypotheses",
+    "memn2n-lm": "a comparison of this form",
+    "transformer(follow=True)": "index",
+}
+LEFT |= dict.fromkeys(
+    [n for n in BY_NAME if n.startswith("transformer") and n not in LEFT], "append"
+)
+LEFT["marian"] = "append"
+"""Why C does not take the others."""
+FAST = ("luong", "gnmt", "convs2s", "pointer-generator", "abs", "show-attend-tell", "seq2seq")
+FAST += ("rnnsearch", "moe", "marian", "temporal(attention=mean)")
+
+
+def in_c(case, model=None):
+    model = case.build() if model is None else model
+    return RecordedDecoder(model, lower(folded(recorded(model, probes(case, model))))), model
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in FAST else pytest.mark.slow) for n in BY_NAME]
+)
+def test_c_gives_the_logits_of_the_model(name):
+    case = BY_NAME[name]
+    if name in LEFT:
+        with pytest.raises(NotLowered, match=LEFT[name]):
+            in_c(case)
+        return
+    decoder, model = in_c(case)
+    expected, found = decoded(case, model, [model, decoder])
+    for one, other in zip(expected, found, strict=True):
+        finite = torch.isfinite(one)
+        assert torch.equal(finite, torch.isfinite(other))
+        torch.testing.assert_close(other[finite], one[finite], atol=3e-6, rtol=0)
+    # ConvS2S carries nothing before its first step.
+    assert decoder.steps_of_model == (1 if case.name == "convs2s" else 0)
+
+
+@pytest.mark.parametrize("name", ["luong", "pointer-generator", "abs", "conditional-gru"])
+def test_a_sentence_has_the_same_bits_in_any_batch_and_with_any_threads(name, monkeypatch):
+    case = BY_NAME[name]
+    decoder, model = in_c(case)
+    begun = case.start(model, case.source(4, 9))
+
+    def steps(decoding):
+        tokens, every = torch.full((len(next(iter(decoding.carried.values()))), 1), BOS), []
+        for t in range(4):
+            logits, decoding = decoder.step(tokens, decoding)
+            every.append(logits)
+            decoding = decoding.select(torch.zeros(len(tokens), 3, dtype=torch.int64))
+            tokens = torch.tensor([[3 + t, 4, 5]]).expand(len(tokens), 3)
+        return every
+
+    with torch.inference_mode():
+        together = steps(begun)
+        for row in range(4):
+            alone = steps(begun.rows(torch.tensor([row])))
+            for one, all_of_them in zip(alone, together, strict=True):
+                assert torch.equal(one, all_of_them[row : row + 1])
+        for threads in (2, 3, 9):
+            monkeypatch.setattr(recorded_decoder.native, "threads", lambda _, n=threads: n)
+            assert all(torch.equal(a, b) for a, b in zip(steps(begun), together, strict=True))
+
+
+class LoRA(nn.Linear):
+    def __init__(self, *given, **more):
+        super().__init__(*given, **more)
+        self.down, self.up = nn.Linear(self.in_features, 2), nn.Linear(2, self.out_features)
+
+    def forward(self, x):
+        return super().forward(x) + self.up(torch.tanh(self.down(x)))
+
+
+def test_changed_layers_are_recorded_and_changed_scores_refused():
+    case = BY_NAME["rnnsearch"]
+    model = case.build()
+    output = model.output
+    model.output = LoRA(output.in_features, output.out_features)
+    nn.utils.parametrizations.weight_norm(model.word)
+    decoder, _ = in_c(case, model.eval())
+    expected, found = decoded(case, model, [model, decoder])
+    for one, other in zip(expected, found, strict=True):
+        torch.testing.assert_close(other, one, atol=3e-6, rtol=0)
+    query = model.attention.score.query
+    model.attention.score.query = LoRA(query.in_features, query.out_features, bias=False)
+    with pytest.raises(NotLowered, match="a score with a LoRA"):
+        in_c(case, model)
+
+
+def step_of(name):
+    """A decoder in C, and the arguments of a step."""
+    case = BY_NAME[name]
+    decoder, model = in_c(case)
+    tokens, decoding = probes(case, model)[0]
+    return decoder, tokens, decoding
+
+
+@torch.inference_mode()
+def test_ids_and_lengths_are_checked():
+    decoder, tokens, decoding = step_of("luong")
+    for bad in (-1, 40, 2**40):
+        with pytest.raises(IndexError, match="id that is out of range"):
+            decoder.step(tokens.clone().fill_(bad), decoding)
+    lengths = decoding.memories["source"].mask.lengths
+    for bad in (-1, 8):
+        old = lengths.clone()
+        lengths[0] = bad
+        with pytest.raises(IndexError, match="lengths"):
+            decoder.step(tokens, decoding)
+        lengths.copy_(old)
+    decoder.step(tokens, decoding)
+    decoder, tokens, decoding = step_of("pointer-generator")
+    decoding.memories["copies"][0, 0] = 999
+    with pytest.raises(IndexError, match="id that is out of range"):
+        decoder.step(tokens, decoding)
+
+
+@pytest.mark.parametrize("name", ["luong", "pointer-generator", "conditional-gru", "convs2s"])
+def test_a_program_that_does_not_fit_its_slots_touches_nothing(name, monkeypatch):
+    """Any number of an instruction may be wrong: C refuses it or stays within its slots."""
+    decoder, tokens, decoding = step_of(name)
+    decoder.step(tokens, decoding)
+    calls = []
+    monkeypatch.setattr(recorded_decoder, "STEP", lambda *given: calls.append(given))
+    decoder.step(tokens, decoding)
+    dice, refused, count = random.Random(5), 0, 400
+    for _ in range(count):
+        code, slots = bytes(decoder._code), bytes(decoder._slots)
+        _spoil(dice, decoder)
+        monkeypatch.setattr(recorded_decoder, "STEP", STEP)
+        try:
+            decoder.step(tokens, decoding)
+        except (RuntimeError, IndexError, MemoryError):
+            refused += 1
+        finally:
+            ctypes.memmove(decoder._code, code, len(code))
+            ctypes.memmove(decoder._slots, slots, len(slots))
+    assert count / 3 < refused <= count
+    decoder.step(tokens, decoding)
+
+
+def _spoil(dice, decoder):
+    """Change one number of a program that Python does not vouch for."""
+    value = dice.choice([-1, 0, 1, 2, 3, 7, 16, 33, 1000, 2**31, 2**40, 2**62, -(2**62)])
+    one: CInstruction = dice.choice(decoder._code)
+    what = dice.randrange(6)
+    if what == 0:
+        setattr(one, dice.choice(["op", "kind", "n", "m", "k", "heads"]), value)
+    elif what == 1:
+        one.op = dice.randrange(len(NAMES))
+    elif what == 2:
+        one.memory[dice.randrange(len(MEMORY))] = dice.choice([value, dice.randrange(40)])
+    elif what == 3:
+        free = [i for i, s in enumerate(decoder.lowered.slots) if s.value is None]
+        slot: CSlot = decoder._slots[dice.choice(free)]
+        setattr(slot, dice.choice(["width", "compact"]), value)
+    else:
+        operand = getattr(one, dice.choice("yzabc"))
+        name = dice.choice(["slot", "offset", "by_step", "stride"])
+        setattr(operand, name, dice.choice([value, dice.randrange(40)]))
