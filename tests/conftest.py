@@ -3,6 +3,7 @@
 Nothing of `regard` may be imported here: the shape checks hook into its import later than this.
 """
 
+import os
 import random
 import sys
 
@@ -15,6 +16,8 @@ from tests.shapes import only_shapes
 __all__ = ["chromium"]
 
 only_shapes()
+
+os.environ.setdefault("REGARD_NATIVE", "all")  # tests use all levels: not one at first, then all
 
 settings.register_profile("regard", deadline=None, derandomize=True, print_blob=True)
 # For who asks only whether a test fails (tools/mutants.py): no smaller example is looked for.

@@ -1,5 +1,7 @@
 """`regard doctor`: what it reports, and that its self-check can fail."""
 
+import platform
+
 import pytest
 import torch
 
@@ -26,7 +28,8 @@ def test_report_as_text(capsys):
     ran = run(capsys, "doctor")
     assert ran.code == 0
     for title in (
-        "Versions", "Machine", "Extras", "Compiled", "Kernels", "Shipped models", "Self-check"
+        "Versions", "Machine", "Extras", "Compiled", "Levels", "Kernels", "Shipped models",
+        "Self-check",
     ):  # fmt: skip
         assert title in ran.out
     assert "WRONG" not in ran.out
@@ -72,6 +75,29 @@ def test_the_library_in_c(monkeypatch):
     monkeypatch.setattr(native, "library", lambda: None)
     monkeypatch.setattr(native, "missing", lambda: "there is no compiler")
     assert _checks.compiled()["C"] == "none (there is no compiler); blocks of PyTorch instead"
+
+
+def test_levels_say_which_one_runs_and_what_it_is_good_for(monkeypatch):
+    from regard import native
+    from regard.cli import _levels
+
+    if native.library() is None:
+        pytest.skip(native.missing())
+    best = native.level()
+    for forced in ["portable", best]:
+        with native.at_level(forced):
+            rows = _levels.levels()
+        assert [name for name, told in rows.items() if told.startswith("in use: ")] == [forced]
+        assert all(word in rows[forced] for word in ("float32", "bfloat16", "int8"))
+        if forced != best:
+            assert rows[best].startswith("off")
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    monkeypatch.setattr(platform, "system", lambda: "Darwin")
+    with native.at_level("portable"):
+        rows = _levels.levels()
+    assert set(rows) == {"portable", "NEON dot products", "not run"}
+    monkeypatch.setattr(native, "library", lambda: None)
+    assert list(_levels.levels()) == ["none"]
 
 
 def test_which_kernels_a_model_takes(capsys):

@@ -289,6 +289,60 @@ print(native.level())
     assert "REGARD_LEVEL: expected one of portable, AVX2, AVX-512, got 'AVX'" in done.stderr
 
 
+@pytest.fixture
+def leveled(sources):
+    """Small sources with a function that says for which level it was compiled."""
+    for name in ("levels.h", "lanes.h", "cpu_level.c"):
+        (sources / name).write_text((FOLDER / name).read_text())
+    (sources / "small.inc").write_text("static int NAME(lanes)(void) { return LANES; }\n")
+    (sources / "small.c").write_text(LEVELED)
+    return sources
+
+
+LEVELED = """#include "regard.h"
+#define TEMPLATE "small.inc"
+#include "levels.h"
+REGARD_API int regard_answer(void) { int n; n = 0; REGARD_DISPATCH(n = lanes, ()); return n; }
+"""
+
+
+@pytest.mark.parametrize("forced", ["", "AVX2", "portable"])
+def test_one_level_is_compiled_at_first_and_all_when_another_is_asked(
+    forced, fresh, leveled, tmp_path, monkeypatch, caplog
+):
+    need_compiler()
+    best = native.level()
+    if best == "portable":
+        pytest.skip("there is one level alone")
+    native.reset()
+    caplog.clear()
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("REGARD_NATIVE", "1")
+    monkeypatch.setenv("REGARD_LEVEL", forced)
+    monkeypatch.setattr(loading, "FOLDER", leveled)
+    monkeypatch.setattr(loading, "_all", False)
+    first = forced or best
+    lanes = {"portable": 4, "AVX2": 8, "AVX-512": 16}
+    assert native.level() == first
+    assert native.library().regard_answer() == lanes[first]
+    with native.at_level("AVX-512"):
+        assert native.level() == first
+    assert [r.getMessage() for r in caplog.records] == [
+        f"compiling the C kernels for {first}, once: this takes about a minute"
+    ]
+    text = Path(native.library()._name).read_bytes()
+    assert not [n for n in lanes if n != first and f"lanes_{n}".encode() in text]
+    with native.at_level("portable"):
+        assert native.level() == "portable"
+        assert native.library().regard_answer() == 4
+    assert native.level() == first
+    assert native.library().regard_answer() == lanes[first]
+    assert len(caplog.records) == (1 if forced == "portable" else 2)
+    native.reset()
+    assert native.level() == first
+    assert len(caplog.records) == (1 if forced == "portable" else 2), "found in the cache"
+
+
 def test_threads_are_few_for_little_work(monkeypatch):
     monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
     assert native.threads(10) == 1
@@ -310,10 +364,10 @@ def hook(root, code, **environment):
 @pytest.fixture
 def checkout(sources, tmp_path):
     """A folder like the repository with the small sources in it."""
-    top = FOLDER.parents[4]
+    top = FOLDER.parents[2]
     if not (top / "hatch_build.py").is_file():
         pytest.skip("an installed package has no hook")
-    folder = tmp_path / "top" / "src" / "regard" / "attention" / "_kernels" / "native"
+    folder = tmp_path / "top" / "src" / "regard" / "native"
     folder.parent.mkdir(parents=True)
     (tmp_path / "top" / "hatch_build.py").write_text((top / "hatch_build.py").read_text())
     sources.rename(folder)
@@ -337,7 +391,7 @@ def test_the_build_hook_ships_none_where_not_all_compile(compiler, checkout, mon
     said = "the wheel has no C kernels: "
     if compiler == "half":
         need_compiler()
-        folder = checkout / "src" / "regard" / "attention" / "_kernels" / "native"
+        folder = checkout / "src" / "regard" / "native"
         (folder / "wrong.c").write_text("int broken(\n")
         said += "wrong.c did not compile"
     else:

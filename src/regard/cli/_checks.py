@@ -42,6 +42,7 @@ from regard.attention import (
     kernels,
 )
 from regard.attention._kernels.dispatch import table
+from regard.cli._levels import levels
 from regard.errors import RequestError
 
 __all__ = ["EXTRAS", "check_kernels", "compiled", "of_folder", "report"]
@@ -117,6 +118,7 @@ def report() -> dict[str, Any]:
         "machine": _machine(),
         "extras": {name: _extra(name) for name in EXTRAS},
         "compiled": compiled(),
+        "levels": levels(),
         "kernels": {name: str(explain(make())[""]) for name, make in KINDS.items()},
         "models": {f.name: _size(f) for f in sorted((SHIPPED / "models").glob("*"))},
         "data": _data(),

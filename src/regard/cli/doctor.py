@@ -73,6 +73,7 @@ def _page(report: dict[str, Any]) -> str:
             section("Machine", report["machine"]),
             section("Extras", report["extras"]),
             section("Compiled kernels", report["compiled"]),
+            section("Levels of instructions", report["levels"]),
             section("Kernels, for each kind of attention", report["kernels"]),
             section("Shipped models", report["models"]),
             section("Data", report["data"]),

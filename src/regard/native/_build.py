@@ -17,7 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -63,8 +63,14 @@ def shipped(folder: Path) -> Path | None:
     return path if path.is_file() else None
 
 
-def cached(folder: Path) -> tuple[Path, str | None]:
+def cached(
+    folder: Path, level: int | None = None, told: Callable[[], None] = lambda: None
+) -> tuple[Path, str | None]:
     """The cached library, built if necessary; and which sources could not be compiled.
+
+    Args:
+        level: the one level of instructions to compile (see `regard.h`); default: every level.
+        told: called before a compilation.
 
     Raises:
         BuildError: no compiler, no output, or no writable folder.
@@ -75,8 +81,9 @@ def cached(folder: Path) -> tuple[Path, str | None]:
     for path in sorted([*sources, *folder.glob("*.h"), *folder.glob("*.inc")]):
         key.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     made = os.stat(compiler[0])
-    told = (compiler, made.st_size, made.st_mtime_ns, _flags(), sys.platform, platform.machine())
-    key.update(repr(told).encode())
+    flags = _flags(level)
+    about = (compiler, made.st_size, made.st_mtime_ns, flags, sys.platform, platform.machine())
+    key.update(repr(about).encode())
     place = _cache()
     path = place / f"{key.hexdigest()[:24]}.so"
     try:
@@ -86,7 +93,8 @@ def cached(folder: Path) -> tuple[Path, str | None]:
             with _alone(place / "lock"):
                 note = _whole(path)
                 if note is None:
-                    note = _into(place, path, sources, compiler)
+                    told()
+                    note = _into(place, path, sources, compiler, flags)
     except OSError as error:
         raise BuildError(f"the cache {place} cannot be written ({error.strerror})") from error
     return path, note or None
@@ -102,10 +110,12 @@ def _whole(path: Path) -> str | None:
         return None
 
 
-def _into(place: Path, path: Path, sources: list[Path], compiler: list[str]) -> str:
+def _into(
+    place: Path, path: Path, sources: list[Path], compiler: list[str], flags: Sequence[str]
+) -> str:
     with tempfile.TemporaryDirectory(dir=place) as work:
         made = Path(work) / NAME
-        note = build(sources, made, compiler, keep=place / "objects") or ""
+        note = build(sources, made, compiler, keep=place / "objects", flags=flags) or ""
         _put(made, path, note)
     return note
 
@@ -139,24 +149,26 @@ def build(
     path: Path,
     compiler: list[str] | None = None,
     keep: Path | None = None,
+    flags: Sequence[str] | None = None,
 ) -> str | None:
     """Compile and link `sources`; return a clause about those that do not compile, or None.
 
     Args:
         keep: a folder that caches object files.
+        flags: of the compiler; default: those of every level.
 
     Raises:
         BuildError: no compiler, nothing compiles, or the compiler was stopped from outside.
     """
     compiler = _compiler() if compiler is None else compiler
+    flags = _flags() if flags is None else flags
+    told = (path.parent, compiler, keep, flags)
     with ThreadPoolExecutor(max(1, min(len(sources), os.cpu_count() or 1))) as pool:
-        asked = [pool.submit(_object, source, path.parent, compiler, keep) for source in sources]
+        asked = [pool.submit(_object, source, *told) for source in sources]
     try:
         # Those that were stopped, once more, one by one: together they may have had no memory.
         made = [
-            _object(source, path.parent, compiler, keep)
-            if isinstance(one.exception(), _Stopped)
-            else one.result()
+            _object(source, *told) if isinstance(one.exception(), _Stopped) else one.result()
             for source, one in zip(sources, asked, strict=True)
         ]
     except _Stopped as error:  # which says nothing about the source, so it must not be cached
@@ -166,7 +178,7 @@ def build(
     said = next((why for _, why in made if why), None)
     if objects:
         try:
-            said = _run([*compiler, *_flags(), *objects, "-o", str(path), "-lm"]) or said
+            said = _run([*compiler, *flags, *objects, "-o", str(path), "-lm"]) or said
         except _Stopped as error:
             said = str(error)
     if not path.is_file():
@@ -175,7 +187,7 @@ def build(
 
 
 def _object(
-    source: Path, work: Path, compiler: list[str], keep: Path | None
+    source: Path, work: Path, compiler: list[str], keep: Path | None, flags: Sequence[str]
 ) -> tuple[Path | None, str | None]:
     """The object file of one source, compiled or cached; or None and the reason.
 
@@ -183,15 +195,15 @@ def _object(
         _Stopped: it is unknown whether it compiles.
     """
     read = _read_with(source)
-    key = hashlib.sha256(repr((compiler, _flags(), os.stat(compiler[0]).st_mtime_ns)).encode())
+    key = hashlib.sha256(repr((compiler, flags, os.stat(compiler[0]).st_mtime_ns)).encode())
     for path in read:
         key.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     kept = None if keep is None else keep / f"{source.stem}-{key.hexdigest()[:24]}.o"
     if kept is not None and _whole(kept) is not None:
         return kept, None
     made = work / f"{source.stem}.o"
-    flags = [flag for flag in _flags() if flag != "-shared"]
-    said = _run([*compiler, *flags, "-c", str(source), "-o", str(made)])
+    alone = [flag for flag in flags if flag != "-shared"]
+    said = _run([*compiler, *alone, "-c", str(source), "-o", str(made)])
     if said is not None:
         return None, said
     if kept is None:
@@ -211,9 +223,10 @@ def _read_with(source: Path) -> list[Path]:
     return found
 
 
-def _flags() -> tuple[str, ...]:
+def _flags(level: int | None = None) -> tuple[str, ...]:
     """FLAGS, followed by $REGARD_CFLAGS, for example for sanitizers (`make sanitize`)."""
-    return (*FLAGS, *shlex.split(os.environ.get("REGARD_CFLAGS", "")))
+    one = () if level is None else (f"-DREGARD_ONLY={level}",)
+    return (*FLAGS, *one, *shlex.split(os.environ.get("REGARD_CFLAGS", "")))
 
 
 def _compiler() -> list[str]:

@@ -17,9 +17,13 @@ REGARD_API int64_t regard_additive_width(int64_t dim) { return width(dim); }
         Pack_##level pack = {key, packed, dim, n, 0};                                                    \
         regard_parallel(pack_##level, &pack, n, threads);                                          \
     }
+#if REGARD_HAS_PORTABLE
 PACK(portable)
-#if REGARD_X86
+#endif
+#if REGARD_HAS_AVX2
 PACK(avx2)
+#endif
+#if REGARD_HAS_AVX512
 PACK(avx512)
 #endif
 

@@ -5,6 +5,7 @@
 #include <cpuid.h>
 #endif
 
+#if !defined(REGARD_ONLY)
 static int asked = REGARD_AVX512;
 
 static int machine_level(void) {
@@ -23,6 +24,11 @@ int regard_level(void) {
     if (found < 0) found = machine_level();
     return asked < found ? asked : found;
 }
+#else
+static int asked;
+
+int regard_level(void) { return REGARD_ONLY; }
+#endif
 
 /* AMD's family number of this machine, 0 on any other. */
 static unsigned amd_family(void) {

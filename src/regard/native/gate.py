@@ -378,5 +378,12 @@ def differing(library: Any) -> str | None:
 def reset() -> None:
     """Look for the library again, for tests that change the environment."""
     loading.forget()
+    _renew()
+
+
+def _renew() -> None:
     for function in Function.every:
         function.reset()
+
+
+loading.REPLACED.append(_renew)

@@ -1,6 +1,5 @@
 /* Include TEMPLATE once for each level. Define TEMPLATE before; it is undefined after. */
-#if REGARD_X86
-
+#if REGARD_HAS_AVX512
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma"))), apply_to = function)
 #else
@@ -18,7 +17,9 @@
 #else
 #pragma GCC pop_options
 #endif
+#endif
 
+#if REGARD_HAS_AVX2
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
 #else
@@ -36,13 +37,14 @@
 #else
 #pragma GCC pop_options
 #endif
-
 #endif
 
+#if REGARD_HAS_PORTABLE
 #define LANES 4
 #define NAME(name) name##_portable
 #include "lanes.h"
 #include TEMPLATE
 #undef NAME
 #undef LANES
+#endif
 #undef TEMPLATE

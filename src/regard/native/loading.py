@@ -1,7 +1,9 @@
 """The shared library of C kernels: found or built, loaded, and its level of instructions."""
 
+import logging
 import os
-from collections.abc import Iterator
+import platform
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from ctypes import CDLL
 from functools import cache
@@ -26,6 +28,8 @@ __all__ = [
     "unavailable_reason",
 ]
 
+
+log = logging.getLogger(__name__)
 
 FOLDER = Path(__file__).parent
 
@@ -70,7 +74,13 @@ def level() -> str:
 
 @contextmanager
 def at_level(name: str) -> Iterator[None]:
-    """Use at most these instructions in the block (in the whole process): for tests."""
+    """Use at most these instructions in the block (in the whole process): for tests.
+
+    A library that was built with the level of this machine alone is replaced by one with all.
+    """
+    one = _at_hand()
+    if library() is not None and one is not None and _LEVELS.index(name) < one:
+        _replace_by_all_levels()
     found = library()
     if found is None:
         yield
@@ -94,11 +104,43 @@ def _highest() -> int:
     return _LEVELS.index(name)
 
 
+def _at_hand() -> int | None:
+    """The level that a library built here has, the best that may be used; None: all levels.
+
+    REGARD_NATIVE=all compiles them at once: for tests, which use all. Unknown processors get all.
+    """
+    asked = _all or os.environ.get("REGARD_NATIVE") == "all"
+    if asked or platform.machine() not in ("x86_64", "AMD64"):
+        return None
+    machine = {"DEFAULT": 0, "AVX2": 1, "AVX512": 2}.get(torch.backends.cpu.get_cpu_capability())
+    return None if machine is None else min(machine, _highest())
+
+
+def _replace_by_all_levels() -> None:
+    global _all
+    _all = True
+    forget()
+    for renew in REPLACED:
+        renew()
+
+
+_all = False
+"""Whether a level below this machine's was asked for."""
+REPLACED: list[Callable[[], None]] = []
+"""Called when another library takes the place of the one in use."""
+
+
 def _opened(path: Path) -> CDLL:
     found = CDLL(str(path))
     if os.environ.get("REGARD_LEVEL"):
         found.regard_set_level(_highest())
     return found
+
+
+def _building() -> None:
+    one = _at_hand()
+    name = "all levels of instructions" if one is None else _LEVELS[one]
+    log.warning("compiling the C kernels for %s, once: this takes about a minute", name)
 
 
 def threads(work: int) -> int:
@@ -117,7 +159,7 @@ def _found() -> tuple[CDLL | None, str | None]:
         except OSError:
             pass  # built for another C library: build one for this machine
     try:
-        path, note = cached(FOLDER)
+        path, note = cached(FOLDER, _at_hand(), _building)
         return _opened(path), note
     except BuildError as error:
         return None, str(error)

@@ -31,6 +31,17 @@
 
 enum { REGARD_PORTABLE = 0, REGARD_AVX2 = 1, REGARD_AVX512 = 2 };
 
+/* The levels that are compiled: all of the architecture, or one (-DREGARD_ONLY=2) where a library is
+ * built for the machine that it is built on. */
+#if defined(REGARD_ONLY)
+#define REGARD_HAS(level) (REGARD_ONLY == level)
+#else
+#define REGARD_HAS(level) (level == 0 || REGARD_X86)
+#endif
+#define REGARD_HAS_PORTABLE REGARD_HAS(0)
+#define REGARD_HAS_AVX2 REGARD_HAS(1)
+#define REGARD_HAS_AVX512 REGARD_HAS(2)
+
 /* The level in force: the best that this machine has, or what a test asked for below it. */
 int regard_level(void);
 
@@ -38,7 +49,11 @@ int regard_level(void);
  * (Zen 4) does 512-bit multiplications in two halves, and divides beside them. */
 int regard_divides(void);
 
-#if REGARD_X86
+#if defined(REGARD_ONLY) && REGARD_HAS_AVX512
+#define REGARD_DISPATCH(name, arguments) name##_avx512 arguments
+#elif defined(REGARD_ONLY) && REGARD_HAS_AVX2
+#define REGARD_DISPATCH(name, arguments) name##_avx2 arguments
+#elif REGARD_HAS_AVX2
 #define REGARD_DISPATCH(name, arguments)                                                           \
     do {                                                                                           \
         int level_ = regard_level();                                                               \
