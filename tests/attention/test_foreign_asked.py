@@ -316,6 +316,9 @@ def wrong(kind):
     elif kind == "with gradients":
         with uniform(model):
             model(x)
+    elif kind == "with gradients, fused":  # PyTorch 2.14 also fuses without an axis of heads
+        with uniform(model):
+            model(x[:, None])
     elif kind == "no head":
         with torch.no_grad(), without_head(model, 5):
             model(x)
@@ -339,7 +342,8 @@ def wrong(kind):
         ("no such measure", "did you mean 'norms'"), ("rollout", "seen.rollout()"),
         ("with tiles", "without top_k"), ("no gradient", "without torch.no_grad"),
         ("not told", "backward"), ("many numbers", "one number"), ("weights", "gradient"),
-        ("with gradients", "torch.no_grad"), ("no head", "no head 5"), ("not run", "no attention"),
+        ("with gradients", "torch.no_grad"), ("with gradients, fused", "torch.no_grad"),
+        ("no head", "no head 5"), ("not run", "no attention"),
         ("too few", "a weight for each of 3 keys"), ("no stack", "nothing that looks at itself"),
         ("score", "one number"),
     ],

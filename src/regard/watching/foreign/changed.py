@@ -79,7 +79,10 @@ class _Changer(Interceptor):
         if fused.parameter is not None:
             self._places.use([fused.parameter])
             here = self._places.here() or here
-        return self._fused_changed(here, fused, result) if self._wants(here) else result
+        if not self._wants(here):
+            return result
+        _refuse_gradients(here, *args, *kwargs.values())  # what a reader makes of them has none
+        return self._fused_changed(here, fused, result)
 
     def _wants(self, here: Running) -> bool:
         return self._only is None or here.path == self._only
@@ -97,7 +100,6 @@ class _Changer(Interceptor):
                 f"{here.path}: it runs on nested tensors, whose weights cannot be changed; "
                 "build nn.TransformerEncoder with enable_nested_tensor=False"
             )
-        _refuse_gradients(here, given, fused.products.query, fused.products.value)
         products, _ = unpacked(here, fused)
         weights = products.weights()
         context = products.read(self._new(here, weights, weights.shape))
