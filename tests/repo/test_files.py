@@ -38,6 +38,21 @@ def test_no_module_is_long():
     assert long == {}, "they want splitting"
 
 
+def test_scripts_of_pages_are_laid_out_as_prettier_does():
+    """`npx prettier --check src/regard/*/page/*.js` where there is one; here what it leaves: only
+    a line with a long text or a comment is longer than the others.
+    """
+    scripts = [path for path in tracked() if path.suffix == ".js" and SOURCE in path.parents]
+    assert len(scripts) > 15
+    long = [
+        f"{path.name}:{number}"
+        for path in scripts
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if len(re.sub(r"`.*`|\".*\"|//.*", "", line)) > 100
+    ]
+    assert long == []
+
+
 def test_the_median_module_is_short():
     sizes = sorted(path.stat().st_size for path in modules() if path.name != "__init__.py")
     assert sizes[len(sizes) // 2] <= 6_000

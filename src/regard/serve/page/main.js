@@ -19,7 +19,7 @@ async function loadModels() {
 }
 
 function drawModels() {
-  $("model").replaceChildren(...state.models.map((m) => make("option", { value: m.name }, m.name)));
+  $("model").replaceChildren(...state.models.map(m => make("option", { value: m.name }, m.name)));
   if (!readFragment()) drawForm();
 }
 
@@ -27,7 +27,10 @@ function drawModels() {
 let again = null;
 
 function failed(error, retry) {
-  if (error.name === "AbortError") { say("Cancelled."); return; }
+  if (error.name === "AbortError") {
+    say("Cancelled.");
+    return;
+  }
   again = retry;
   if (error.status === 401) {
     const given = Boolean(state.key);
@@ -39,12 +42,19 @@ function failed(error, retry) {
     return;
   }
   say("");
-  wrong(error instanceof Wrong ? error.message : `The answer cannot be read: ${error.message}`, !(error.status >= 400 && error.status < 429));
+  wrong(
+    error instanceof Wrong ? error.message : `The answer cannot be read: ${error.message}`,
+    !(error.status >= 400 && error.status < 429)
+  );
 }
 
 async function ask() {
-  if (!state.models) { await loadModels(); return; }
-  const model = modelNow(), body = request();
+  if (!state.models) {
+    await loadModels();
+    return;
+  }
+  const model = modelNow(),
+    body = request();
   if (state.asking) return;
   wrong("");
   if (!body) {
@@ -52,7 +62,8 @@ async function ask() {
     ($("file") ?? boxes()[0]).focus();
     return;
   }
-  const stop = (state.asking = new AbortController()), began = performance.now();
+  const stop = (state.asking = new AbortController()),
+    began = performance.now();
   busy(true);
   closeLook();
   $("look").hidden = true;
@@ -60,7 +71,8 @@ async function ask() {
   $("more").replaceChildren();
   say("Asking …");
   const known = patience(stop.signal);
-  let steps = 0, found = null;
+  let steps = 0,
+    found = null;
   try {
     if (model.writes) {
       const line = make("p", { class: "out busy", dir: "auto" });
@@ -69,23 +81,38 @@ async function ask() {
         if (kind === "error") throw new Wrong(value.error, 500);
         if (kind === "done") found = value.prediction;
         if (kind !== "step") continue;
-        if (!steps++) { $("output").append(line); near(line); say("The answer grows; Escape cancels."); }
+        if (!steps++) {
+          $("output").append(line);
+          near(line);
+          say("The answer grows; Escape cancels.");
+        }
         line.textContent = value.output;
       }
       if (!found && steps) throw new Wrong("The connection broke; the answer is not whole.");
     }
-    if (!found) {  // a stream without a step has not said why
+    if (!found) {
+      // a stream without a step has not said why
       const { input, ...rest } = body;
-      const answer = await send("/predict", body.file ? body : { ...rest, inputs: input }, stop.signal);
+      const answer = await send(
+        "/predict",
+        body.file ? body : { ...rest, inputs: input },
+        stop.signal
+      );
       [found] = (await answer.json()).predictions;
     }
     draw(model, found, body.input ?? "");
     near($("output"));
     // With wishes the answer is another than the model's own: what is looked at is this one.
-    const wishes = ["decode", "prefix", "force_words", "bad_words"].some((key) => body[key]);
-    state.asked = { model, body, target: model.writes && wishes && found.output ? found.output : null };
+    const wishes = ["decode", "prefix", "force_words", "bad_words"].some(key => body[key]);
+    state.asked = {
+      model,
+      body,
+      target: model.writes && wishes && found.output ? found.output : null
+    };
     if (!found.refused) {
-      say(`Done in ${((performance.now() - began) / 1000).toFixed(2)} s${steps ? `, ${steps} steps` : ""}.`);
+      say(
+        `Done in ${((performance.now() - began) / 1000).toFixed(2)} s${steps ? `, ${steps} steps` : ""}.`
+      );
       $("look").hidden = false;
       if (state.view) look(state.view);
     } else say("");
@@ -106,27 +133,57 @@ function closeLook() {
   $("look-status").textContent = "";
   $("look-save").hidden = true;
   if ($("look-save").href) URL.revokeObjectURL($("look-save").href);
-  for (const kind of ["page", "svg"]) $(`look-${kind}`).setAttribute("aria-pressed", String(state.view === kind));
+  for (const kind of ["page", "svg"])
+    $(`look-${kind}`).setAttribute("aria-pressed", String(state.view === kind));
 }
 
 // The viewer's page in a frame that may run its script and nothing else, or an SVG as an image.
 async function look(kind) {
   state.view = kind;
   closeLook();
-  const stop = (state.looking = new AbortController()), { model, body, target } = state.asked;
+  const stop = (state.looking = new AbortController()),
+    { model, body, target } = state.asked;
   $("look-status").textContent = "Looking …";
   try {
-    const asked = { model: model.name, ...(body.file ? { file: body.file } : { input: body.input }), ...(target ? { target } : {}), format: kind === "page" ? "html" : "svg" };
+    const asked = {
+      model: model.name,
+      ...(body.file ? { file: body.file } : { input: body.input }),
+      ...(target ? { target } : {}),
+      format: kind === "page" ? "html" : "svg"
+    };
     const text = await (await send("/look", asked, stop.signal)).text();
     if (stop.signal.aborted) return;
-    const blob = new Blob([text], { type: kind === "page" ? "text/html" : "image/svg+xml" }), url = URL.createObjectURL(blob);
+    const blob = new Blob([text], { type: kind === "page" ? "text/html" : "image/svg+xml" }),
+      url = URL.createObjectURL(blob);
     if (kind === "page") {
-      const frame = make("iframe", { title: "What the model looked at", sandbox: "allow-scripts", referrerpolicy: "no-referrer" });
-      frame.addEventListener("load", () => frame.contentWindow.postMessage(text.replace("</style>", "#copy-link { display: none; }</style>"), "*"), { once: true });
+      const frame = make("iframe", {
+        title: "What the model looked at",
+        sandbox: "allow-scripts",
+        referrerpolicy: "no-referrer"
+      });
+      frame.addEventListener(
+        "load",
+        () =>
+          frame.contentWindow.postMessage(
+            text.replace("</style>", "#copy-link { display: none; }</style>"),
+            "*"
+          ),
+        { once: true }
+      );
       frame.src = `/?frame#theme=${document.documentElement.dataset.theme}`;
       $("look-place").replaceChildren(frame);
-    } else $("look-place").replaceChildren(make("img", { src: url, alt: `Weights of ${model.name} for this input; the interactive view has them as a table` }));
-    Object.assign($("look-save"), { href: url, download: `look-${model.name}.${kind === "page" ? "html" : "svg"}`, hidden: false });
+    } else
+      $("look-place").replaceChildren(
+        make("img", {
+          src: url,
+          alt: `Weights of ${model.name} for this input; the interactive view has them as a table`
+        })
+      );
+    Object.assign($("look-save"), {
+      href: url,
+      download: `look-${model.name}.${kind === "page" ? "html" : "svg"}`,
+      hidden: false
+    });
     $("look-status").textContent = "";
   } catch (error) {
     if (error.name !== "AbortError") $("look-status").textContent = error.message;
@@ -135,13 +192,22 @@ async function look(kind) {
 
 for (const kind of ["page", "svg"])
   $(`look-${kind}`).addEventListener("click", () => {
-    if (state.view !== kind) { look(kind); return; }
+    if (state.view !== kind) {
+      look(kind);
+      return;
+    }
     state.view = "";
     closeLook();
   });
 
-$("ask").addEventListener("submit", (event) => { event.preventDefault(); ask(); });
-$("cancel").addEventListener("click", () => { state.asking?.abort(); $("send").focus(); });
+$("ask").addEventListener("submit", event => {
+  event.preventDefault();
+  ask();
+});
+$("cancel").addEventListener("click", () => {
+  state.asking?.abort();
+  $("send").focus();
+});
 $("share").addEventListener("click", share);
 $("ask").addEventListener("input", unshare);
 $("model").addEventListener("change", () => {
@@ -155,8 +221,11 @@ $("model").addEventListener("change", () => {
   $("more").replaceChildren();
   drawForm();
 });
-$("retry").addEventListener("click", () => { wrong(""); again?.(); });
-$("key-form").addEventListener("submit", (event) => {
+$("retry").addEventListener("click", () => {
+  wrong("");
+  again?.();
+});
+$("key-form").addEventListener("submit", event => {
   event.preventDefault();
   state.key = $("key").value.trim();
   $("key").value = "";
@@ -168,15 +237,32 @@ $("theme").addEventListener("click", () => {
   theme(document.documentElement.dataset.theme !== "dark");
   if (state.view === "page" && state.asked && $("look-place").firstChild) look("page");
 });
-addEventListener("keydown", (event) => {
-  if (event.key === "Escape" && state.asking) { state.asking.abort(); event.preventDefault(); }
-  if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !event.target.closest?.("#key-form")) { event.preventDefault(); ask(); }
+addEventListener("keydown", event => {
+  if (event.key === "Escape" && state.asking) {
+    state.asking.abort();
+    event.preventDefault();
+  }
+  if (
+    event.key === "Enter" &&
+    (event.ctrlKey || event.metaKey) &&
+    !event.target.closest?.("#key-form")
+  ) {
+    event.preventDefault();
+    ask();
+  }
 });
-addEventListener("paste", (event) => { const file = event.clipboardData?.files[0]; if (file && $("drop")) $("drop").take(file); });
+addEventListener("paste", event => {
+  const file = event.clipboardData?.files[0];
+  if (file && $("drop")) $("drop").take(file);
+});
 addEventListener("hashchange", readFragment);
-addEventListener("offline", () => say("This computer is offline; a server on it can still be asked."));
+addEventListener("offline", () =>
+  say("This computer is offline; a server on it can still be asked.")
+);
 addEventListener("online", () => say("The network is back."));
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", (event) => theme(event.matches));
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", event =>
+  theme(event.matches)
+);
 
 theme(matchMedia("(prefers-color-scheme: dark)").matches);
 state.models = JSON.parse($("known").textContent);

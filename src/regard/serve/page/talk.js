@@ -1,10 +1,13 @@
 // Requests: with the key, again after a while where the server is busy, and aborted by Escape.
 
 class Wrong extends Error {
-  constructor(text, status = 0) { super(text); this.status = status; }
+  constructor(text, status = 0) {
+    super(text);
+    this.status = status;
+  }
 }
 
-const TRIES = 6;  // requests of one that is refused as too much
+const TRIES = 6; // requests of one that is refused as too much
 
 function wrong(text, again = false) {
   $("error").textContent = text;
@@ -14,15 +17,25 @@ function wrong(text, again = false) {
 
 function pause(seconds, signal) {
   return new Promise((done, failed) => {
-    const stop = () => { clearTimeout(timer); failed(new DOMException("", "AbortError")); };
-    const timer = setTimeout(() => { signal?.removeEventListener("abort", stop); done(); }, seconds * 1000);
+    const stop = () => {
+      clearTimeout(timer);
+      failed(new DOMException("", "AbortError"));
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener("abort", stop);
+      done();
+    }, seconds * 1000);
     signal?.addEventListener("abort", stop, { once: true });
   });
 }
 
 async function sentence(answer) {
   let text = "";
-  try { text = (await answer.json()).error; } catch { /* not the server's own */ }
+  try {
+    text = (await answer.json()).error;
+  } catch {
+    /* not the server's own */
+  }
   text = String(text || `the server said ${answer.status}`);
   return text[0].toUpperCase() + text.slice(1) + (/[.?!]$/.test(text) ? "" : ".");
 }
@@ -34,7 +47,8 @@ async function send(path, body, signal) {
   if (body?.file) {
     options.body = new FormData();
     for (const [key, value] of Object.entries(body))
-      for (const one of [value].flat()) options.body.append(key, key === "decode" ? JSON.stringify(one) : one);
+      for (const one of [value].flat())
+        options.body.append(key, key === "decode" ? JSON.stringify(one) : one);
   } else if (body) {
     options.body = JSON.stringify(body);
     headers["Content-Type"] = "application/json";
@@ -56,7 +70,11 @@ async function send(path, body, signal) {
       const seconds = Math.min(Math.max(Number(answer.headers.get("Retry-After")) || 1, 0.2), 60);
       say(`${text} Asking again in ${seconds} s (Retry-After); Escape cancels.`);
       state.waits = true;
-      try { await pause(seconds, signal); } finally { state.waits = false; }
+      try {
+        await pause(seconds, signal);
+      } finally {
+        state.waits = false;
+      }
       continue;
     }
     throw new Wrong(text, answer.status);
@@ -65,21 +83,25 @@ async function send(path, body, signal) {
 
 // The events of a stream, each as [kind, value].
 async function* events(answer) {
-  const reader = answer.body.getReader(), decoder = new TextDecoder();
+  const reader = answer.body.getReader(),
+    decoder = new TextDecoder();
   let rest = "";
   for (;;) {
     let piece;
     try {
       piece = await reader.read();
     } catch (error) {
-      throw error.name === "AbortError" ? error : new Wrong("The connection broke; the answer is not whole.");
+      throw error.name === "AbortError"
+        ? error
+        : new Wrong("The connection broke; the answer is not whole.");
     }
     if (piece.done) return;
     rest += decoder.decode(piece.value, { stream: true });
     const parts = rest.split("\n\n");
     rest = parts.pop();
     for (const part of parts) {
-      const kind = /^event: (.*)$/m.exec(part)?.[1], data = /^data: (.*)$/m.exec(part)?.[1];
+      const kind = /^event: (.*)$/m.exec(part)?.[1],
+        data = /^data: (.*)$/m.exec(part)?.[1];
       if (kind && data) yield [kind, JSON.parse(data)];
     }
   }
@@ -90,7 +112,8 @@ function patience(signal) {
   const began = performance.now();
   const timer = setInterval(() => {
     const seconds = Math.round((performance.now() - began) / 1000);
-    if (!state.waits) say(`No answer for ${seconds} s: the server is busy or the network slow. Escape cancels.`);
+    if (!state.waits)
+      say(`No answer for ${seconds} s: the server is busy or the network slow. Escape cancels.`);
   }, 4000);
   const stop = () => clearInterval(timer);
   signal.addEventListener("abort", stop, { once: true });

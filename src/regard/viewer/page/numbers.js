@@ -7,6 +7,6 @@ function decimal(v, digits = 2) {
 }
 
 // In a small cell: no zero before the point; nothing below 0.005.
-const inCell = (v) => (abs(v) < 0.005 ? "" : decimal(v).replace(/\b0\./, "."));
+const inCell = v => (abs(v) < 0.005 ? "" : decimal(v).replace(/\b0\./, "."));
 
-const percent = (v) => decimal(v * 100, +(v && abs(v) < 0.1)) + " %";
+const percent = v => decimal(v * 100, +(v && abs(v) < 0.1)) + " %";

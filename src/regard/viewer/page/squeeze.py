@@ -119,7 +119,7 @@ def _put(out: list[str], blank: str, text: str, *, raw: bool) -> None:
         return
     if (text == "}" and out and out[-1] in (";", ",")) or (text == ")" and out[-1] == ","):
         out.pop()  # no statement follows, no element follows
-    if blank == "\n" and last not in "\n{;,([" and text[0] not in "})],.?:":
+    if blank == "\n" and last not in "\n{;,([=&|?:<>*%!" and text[0] not in "})],.?:":
         out.append("\n")
     elif blank and (
         (_WORD.match(last) and _WORD.match(text[0])) or (last == text[0] and last in "+-")
