@@ -238,11 +238,7 @@ static void each_part(void *context, int64_t begin, int64_t end) {
         const program_part t = {p, c, first, last - first, (last - first) * c->width, base, all->apart,
                                 all->scores + part * (wide(c->keys) + 16)};
         int failed = WELL;
-        if (regard_level() == REGARD_PORTABLE) failed = run_part_portable(&t);
-#if REGARD_X86
-        else if (regard_level() == REGARD_AVX512) failed = run_part_avx512(&t);
-        else failed = run_part_avx2(&t);
-#endif
+        REGARD_DISPATCH(failed = run_part, (&t));
         all->failed[part] = failed;
     }
 }
