@@ -47,7 +47,7 @@ setup-test:
 setup-docs:
 	@$(SETUP) docs
 
-demo: setup-demo  ## train a small model live, use the shipped one, draw both
+demo: setup-demo  ## what shipped models do, a model trained live, a picture of each
 	@$(BIN)/regard demo $(ARGS)
 
 lint: setup-test  ## ruff and mypy --strict

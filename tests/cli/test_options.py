@@ -36,7 +36,7 @@ SHARED = {
 """A value for options that several commands have."""
 
 VALUES = {
-    "demo": {"--seconds": ["5"], "--reuse": []},
+    "demo": {"--updates": ["5"], "--reuse": []},
     "train": {"--seeds": ["1-2"], "--fresh": [], "--processes": ["2"], "--dry": [], "--print": [],
               "--tiny": []},
     "evaluate": {"--where": ["id=0"], "--check": []},
@@ -233,12 +233,8 @@ def told(monkeypatch):
     monkeypatch.setattr(launch, "launch", saying("launch", 0))
     monkeypatch.setattr(dry_run, "dry", saying("dry", result))
     monkeypatch.setattr(bench, "program", lambda name: Program)
-    one = type("Loaded", (), {"folder": "x", "__repr__": lambda s: "x"})()
-    monkeypatch.setattr(demo, "_pronounce", saying("pronounce", (one, {"words": []})))
-    monkeypatch.setattr(demo, "_translate", lambda show: (None, {}))
-    for name, answer in (("_review", ({}, [])), ("_read", ({}, [])), ("_draw", [])):
-        monkeypatch.setattr(demo, name, saying(name, answer))
-    monkeypatch.setattr(demo, "_clearest", lambda words: "")
+    for name in ("_translate", "_read", "_learn"):
+        monkeypatch.setattr(demo, name, saying(name, {}))
 
 
 def outcome(capsys, place, monkeypatch, words, there=False):
