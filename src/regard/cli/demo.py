@@ -63,7 +63,7 @@ DRAWN = "1984-05-03"
 
 
 @dataclass
-class Shown:
+class Tour:
     """What the demo has found and drawn so far.
 
     Args:
@@ -72,7 +72,7 @@ class Shown:
     """
 
     folder: Path
-    show: Callable[[str], None]
+    show: Callable[[str], None] = field(repr=False)
     pictures: list[str] = field(default_factory=list)
 
     def picture(self, name: str, draw: Callable[[Path], Any]) -> None:
@@ -120,17 +120,17 @@ def demo(
             write(text)
             heard()
 
-        shown = Shown(output / "pictures", show)
-        translated = _translate(shown)
-        read = _read(shown)
-        dates = _learn(output / "dates", updates, shown, reuse=reuse)
+        tour = Tour(output / "pictures", show)
+        translated = _translate(tour)
+        read = _read(tour)
+        dates = _learn(output / "dates", updates, tour, reuse=reuse)
     took = round(time.monotonic() - started, 1)
-    shown.show(f"done in {took:.0f} s. Next:\n")
+    tour.show(f"done in {took:.0f} s. Next:\n")
     commands = [(f"  {command}", f"# {what}") for command, what in _next(output)]
-    shown.show(columns(commands) + "\n")
+    tour.show(columns(commands) + "\n")
     if as_json:
         found = {"translation": translated, "found": read, "dates": dates}
-        emit({**found, "pictures": shown.pictures, "seconds": took})
+        emit({**found, "pictures": tour.pictures, "seconds": took})
 
 
 def _next(output: Path) -> list[tuple[str, str]]:
@@ -142,19 +142,19 @@ def _next(output: Path) -> list[tuple[str, str]]:
     ]
 
 
-def _translate(shown: Shown) -> dict[str, str]:
+def _translate(tour: Tour) -> dict[str, str]:
     """Translate with the shipped model, and draw what it attended to."""
     from regard import loading
     from regard.folder import reading
 
     if TRANSLATOR not in reading.shipped():
-        shown.show(f"The translator {TRANSLATOR} does not come with this build.\n")
+        tour.show(f"The translator {TRANSLATOR} does not come with this build.\n")
         return {}
     loaded = loading.load(TRANSLATOR)
     outputs = loaded.translate(SENTENCES)
-    shown.show(f"German to English, by {TRANSLATOR}:\n")
+    tour.show(f"German to English, by {TRANSLATOR}:\n")
     for german, english in zip(SENTENCES, outputs, strict=True):
-        shown.show(f"  {german}\n  {english}\n")
+        tour.show(f"  {german}\n  {english}\n")
 
     def draw(path: Path) -> None:
         from regard.tasks.generation.look import look
@@ -163,11 +163,11 @@ def _translate(shown: Shown) -> dict[str, str]:
         seen = look(loaded, SENTENCES[0])
         alignment(seen.picture(), path, title=seen.title())
 
-    shown.picture("translation", draw)
+    tour.picture("translation", draw)
     return dict(zip(SENTENCES, outputs, strict=True))
 
 
-def _read(shown: Shown) -> dict[str, str]:
+def _read(tour: Tour) -> dict[str, str]:
     """What other shipped models find in a text each, and pictures of it."""
     from regard import loading
     from regard.folder import reading
@@ -180,7 +180,7 @@ def _read(shown: Shown) -> dict[str, str]:
         best = loaded.predict([text])[0]
         sure = f" ({best.probability:.2f})" if best.probability and name.startswith("movie") else ""
         found[name] = best.line
-        shown.show(f"{what}, by {name}:\n\n  {text}\n  {best.line}{sure}\n")
+        tour.show(f"{what}, by {name}:\n\n  {text}\n  {best.line}{sure}\n")
 
         def draw(path: Path, loaded: "Loaded" = loaded, text: str = text, name: str = name) -> None:
             from regard.viewer.drawing import draw as drawn
@@ -191,11 +191,11 @@ def _read(shown: Shown) -> dict[str, str]:
             panels = [p for p in run.panels if p.kind in ("spans", "tree", "text")] or run.panels
             drawn(view, run, panels, path, width="page")
 
-        shown.picture(name, draw)
+        tour.picture(name, draw)
     return found
 
 
-def _learn(folder: Path, updates: int, shown: Shown, *, reuse: bool) -> dict[str, Any]:
+def _learn(folder: Path, updates: int, tour: Tour, *, reuse: bool) -> dict[str, Any]:
     """Train (or reuse) the reader of dates; how many of the test dates it reads, and some more."""
     from regard import loading
     from regard.folder import reading
@@ -203,27 +203,27 @@ def _learn(folder: Path, updates: int, shown: Shown, *, reuse: bool) -> dict[str
     if reuse and (folder / reading.CONFIG).is_file():
         say(f"using {folder}, trained before: --updates has no use")
     else:
-        _train(folder, updates, shown)
+        _train(folder, updates, tour)
     loaded = loading.load(folder)
     found = dict(zip(DATES, loaded.translate(DATES), strict=True))
     exact, count = _exact(loaded)
     rows = [("written", "read"), *found.items()]
-    shown.show(columns(rows))
-    shown.show(
+    tour.show(columns(rows))
+    tour.show(
         f"\n{exact} of {count} held-out dates are read right; no form of them is in the training "
         f"data.{MORE}\n"
     )
-    shown.picture("dates", lambda path: _before_and_after(loaded, path))
+    tour.picture("dates", lambda path: _before_and_after(loaded, path))
     return {"exact": exact, "examples": count, "read": found}
 
 
-def _train(folder: Path, updates: int, shown: Shown) -> None:
+def _train(folder: Path, updates: int, tour: Tour) -> None:
     import torch
 
     from regard import recipe
     from regard.train import fit
 
-    shown.show(f"Now a model learns to read dates ({RECIPE}, {updates} updates):\n")
+    tour.show(f"Now a model learns to read dates ({RECIPE}, {updates} updates):\n")
     told = [f"train.steps={updates}", f"train.schedule.warmup={min(30, updates // 2)}"]
     threads = torch.get_num_threads()
     try:
