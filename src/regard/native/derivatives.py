@@ -95,9 +95,12 @@ def double_backward(
         found: list[Tensor | None] = [None] * len(wanted)
         if pairs:
             shares = torch.autograd.grad(
-                [x for x, _ in pairs], [own[i] for i in places], [g for _, g in pairs],
-                create_graph=True, allow_unused=True,
-            )  # fmt: skip
+                [x for x, _ in pairs],
+                [own[i] for i in places],
+                [g for _, g in pairs],
+                create_graph=True,
+                allow_unused=True,
+            )
             for i, share in zip(places, shares, strict=True):
                 found[i] = share
     return tuple(found)

@@ -16,13 +16,28 @@ from regard.native.transforms import followed
 __all__ = ["BITS", "FEW", "drawn", "dropout", "dropout_add", "dropout_relu"]
 
 _DROPOUT = Function(
-    "regard_dropout", "n", "threshold: int", "scale: float", "seed: long", "x: real (n)",
-    "onto: real? (n)", "out: real (n) out", "half x", "relu: int", "threads: threads",
-)  # fmt: skip
+    "regard_dropout",
+    "n",
+    "threshold: int",
+    "scale: float",
+    "seed: long",
+    "x: real (n)",
+    "onto: real? (n)",
+    "out: real (n) out",
+    "half x",
+    "relu: int",
+    "threads: threads",
+)
 _PASSED = Function(
-    "regard_passed", "n", "scale: float", "grad: real (n)", "out: real (n)", "into: real (n) out",
-    "half out", "threads: threads",
-)  # fmt: skip
+    "regard_passed",
+    "n",
+    "scale: float",
+    "grad: real (n)",
+    "out: real (n)",
+    "into: real (n) out",
+    "half out",
+    "threads: threads",
+)
 FEW = 1 << 14
 """Numbers below which a call of C costs more than it saves."""
 BITS = 1 << 16

@@ -18,14 +18,35 @@ from regard.native.transforms import followed
 __all__ = ["Saved", "Unit", "backward", "forward", "supported"]
 
 _CALL = Struct(
-    "gated_call", "steps = t", "rows = n", "hidden = h", "words = w", "state: f32 [n h]",
-    "inside: f32? [n h]", "weight: f32 [{3 * h} h]", "inputs: f32 [x y {3 * h}] last",
-    "in_count = x", "in_each = y", "in_step = stride inputs 0", "in_row = stride inputs 1",
-    "sizes: i64 [t]", "offsets: i64 [t]", "states: f32 [w h] out", "gates: f32 [w {2 * h}] out",
-    "candidates: f32 [w h] out", "touched: f32 [w h] out", "grad: f32? [w h]",
-    "grads: f32? [w {3 * h}] out", "reach: f32? [w h] out", "first: f32? [n h] out", "begun: long",
-    "before: long", "keep: long", "failed: long", "packed: address",
-)  # fmt: skip
+    "gated_call",
+    "steps = t",
+    "rows = n",
+    "hidden = h",
+    "words = w",
+    "state: f32 [n h]",
+    "inside: f32? [n h]",
+    "weight: f32 [{3 * h} h]",
+    "inputs: f32 [x y {3 * h}] last",
+    "in_count = x",
+    "in_each = y",
+    "in_step = stride inputs 0",
+    "in_row = stride inputs 1",
+    "sizes: i64 [t]",
+    "offsets: i64 [t]",
+    "states: f32 [w h] out",
+    "gates: f32 [w {2 * h}] out",
+    "candidates: f32 [w h] out",
+    "touched: f32 [w h] out",
+    "grad: f32? [w h]",
+    "grads: f32? [w {3 * h}] out",
+    "reach: f32? [w h] out",
+    "first: f32? [n h] out",
+    "begun: long",
+    "before: long",
+    "keep: long",
+    "failed: long",
+    "packed: address",
+)
 _FORWARD = Function("regard_gated", "call: struct gated_call", "threads: threads")
 _BACKWARD = Function("regard_gated_backward", "call: struct gated_call", "threads: threads")
 MOST = 384
@@ -113,11 +134,19 @@ def _call(
     begun = state is not None
     state = inputs.new_zeros(unit.sizes[0], weight.shape[1]) if state is None else state
     return _CALL(
-        state.contiguous(), None if inside is None else inside.contiguous(), weight.contiguous(),
-        inputs if inputs.dim() == 3 else inputs[:, None], torch.tensor(unit.sizes),
-        torch.tensor([0, *accumulate(unit.sizes[:-1])]), *rest, int(begun), int(unit.before),
-        int(unit.keep), 0, None,
-    )  # fmt: skip
+        state.contiguous(),
+        None if inside is None else inside.contiguous(),
+        weight.contiguous(),
+        inputs if inputs.dim() == 3 else inputs[:, None],
+        torch.tensor(unit.sizes),
+        torch.tensor([0, *accumulate(unit.sizes[:-1])]),
+        *rest,
+        int(begun),
+        int(unit.before),
+        int(unit.keep),
+        0,
+        None,
+    )
 
 
 def _threads(states: Tensor) -> int:

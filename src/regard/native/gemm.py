@@ -18,10 +18,22 @@ from regard.native.transforms import followed
 __all__ = ["add_product", "is_faster", "linear", "product", "unhooked"]
 
 _GEMM = Function(
-    "regard_gemm", "m", "n", "k", "a: f32 [m k] any", "stride a 0", "stride a 1",
-    "b: f32 [k n] any", "stride b 0", "stride b 1", "bias: f32? [n]", "out: f32 [m n] last out",
-    "stride out 0", "add: int", "threads: threads",
-)  # fmt: skip
+    "regard_gemm",
+    "m",
+    "n",
+    "k",
+    "a: f32 [m k] any",
+    "stride a 0",
+    "stride a 1",
+    "b: f32 [k n] any",
+    "stride b 0",
+    "stride b 1",
+    "bias: f32? [n]",
+    "out: f32 [m n] last out",
+    "stride out 0",
+    "add: int",
+    "threads: threads",
+)
 _PLAIN = (Tensor, nn.Parameter)
 ROWS = 64
 """The smallest number of rows and columns where packing the second factor pays off."""

@@ -26,9 +26,13 @@ class PackedLinear(ctypes.Structure):
 
 declare("linear", PackedLinear)
 _PRODUCT = Function(
-    "regard_packed_product", "packed: address", "kind: long", "rows", "x: f32 [rows n]",
+    "regard_packed_product",
+    "packed: address",
+    "kind: long",
+    "rows",
+    "x: f32 [rows n]",
     "y: f32 [rows out] out",
-)  # fmt: skip
+)
 
 
 def in_panels(weight: Tensor, precision: str) -> tuple[Tensor, Tensor | None]:
