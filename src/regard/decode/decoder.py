@@ -15,6 +15,7 @@ from regard.decode.eval_mode import frozen
 from regard.decode.hypothesis import Hypothesis
 from regard.decode.penalties import PENALTIES
 from regard.decode.program.choosing import PRECISIONS, packed
+from regard.decode.program.recordings import recorded_form
 from regard.decode.rules.avoid import Phrases, Rule
 from regard.decode.rules.repetition import no_repeat_ngram, repetition_penalty
 from regard.decode.search_batch import (
@@ -119,8 +120,8 @@ class Decoder(ABC):
             return []
         found: SoFar = list
         batch = waited_for()
-        with frozen(model), torch.inference_mode():
-            for so_far in self.search(self._request(model, asked)):
+        with frozen(model) as in_training, torch.inference_mode():
+            for so_far in self.search(self._request(model, asked, record=not in_training)):
                 found = so_far
                 if end is not None and time.monotonic() >= end:
                     break
@@ -170,9 +171,9 @@ class Decoder(ABC):
         search: Iterator[SoFar] | None = None
         while len(asked.source):
             # Nothing is left set while somebody else's code runs: each step sets it up again.
-            with frozen(model), torch.inference_mode():
+            with frozen(model) as in_training, torch.inference_mode():
                 if search is None:
-                    search = self.search(self._request(model, asked))
+                    search = self.search(self._request(model, asked, record=not in_training))
                 so_far = next(search, None)
                 if so_far is None:
                     return
@@ -181,8 +182,13 @@ class Decoder(ABC):
             if end is not None and time.monotonic() >= end:
                 return
 
-    def _request(self, model: Generator, asked: "Sources") -> SearchBatch:
-        """Read the sources, in inference mode and with the model in eval mode."""
+    def _request(self, model: Generator, asked: "Sources", *, record: bool = True) -> SearchBatch:
+        """Read the sources, in inference mode and with the model in eval mode.
+
+        Args:
+            record: take steps by a recorded program, which is made if there is none: not for a
+                model in training, whose weights are about to change.
+        """
         source, starts, wanted = asked.source, asked.starts, asked.wanted
         own = [no_repeat_ngram(self.no_repeat_ngram)] if self.no_repeat_ngram else []
         if self.repetition_penalty > 1:
@@ -190,6 +196,7 @@ class Decoder(ABC):
         engine: Generator = packed(model, self.precision)
         encoded = engine.encode(asked.inputs, asked.lengths)
         decoding = engine.start(encoded)
+        engine = recorded_form(engine, encoded) if record else engine
         # A picture has no length of its own: it has this many regions.
         sizes = encoded.lengths if source.dim() == PICTURE else asked.lengths
         usual = max(map(self.limit, sizes.tolist()), default=self.min_length)

@@ -12,15 +12,18 @@ __all__ = ["frozen"]
 
 
 @contextmanager
-def frozen(model: Generator) -> Iterator[None]:
-    """Put every module below `model` in eval mode, and back in the mode it had."""
+def frozen(model: Generator) -> Iterator[bool]:
+    """Put every module below `model` in eval mode, and back in the mode it had.
+
+    The block is told whether the model was in training mode.
+    """
     own = model.model if isinstance(model, Panels) else model
     modules = list(own.modules()) if isinstance(own, nn.Module) else []
     training = [m for m in modules if m.training]
     for m in training:
         m.training = False
     try:
-        yield
+        yield isinstance(own, nn.Module) and own in training
     finally:
         for m in training:
             m.training = True

@@ -237,9 +237,7 @@ static void each_part(void *context, int64_t begin, int64_t end) {
         }
         const program_part t = {p, c, first, last - first, (last - first) * c->width, base, all->apart,
                                 all->scores + part * (wide(c->keys) + 16)};
-        int failed = WELL;
-        REGARD_DISPATCH(failed = run_part, (&t));
-        all->failed[part] = failed;
+        REGARD_DISPATCH(run_part, (&t, all->failed + part));
     }
 }
 

@@ -1,6 +1,7 @@
 """A generator whose step is a recorded program, run by C."""
 
 import ctypes
+import weakref
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,7 +27,7 @@ from regard.decode.program.instructions import (
 from regard.decode.program.packed_weights import Panels
 from regard.decode.program.recorder import NotRecorded
 from regard.decode.program.replay import Binding
-from regard.decode.program.tree import Extent, Ref, map_leaves
+from regard.decode.program.tree import Extent, Ref, map_leaves, tensors
 from regard.native.gate import expect
 from regard.protocols import Decoding, Encoded, Inputs
 
@@ -125,17 +126,19 @@ class RecordedDecoder(Panels):
 
     def _batch(self, decoding: Decoding) -> "_Batch":
         """What all steps over the same memories share."""
+        own = tensors(dict(decoding.memories))
         last = self._last  # another thread may replace it
-        if last is not None and last.memories is decoding.memories:
+        if last is not None and last.is_of(own):
             return last
         program = self.lowered.program
         binding = Binding(program)
         binding.match(program.inputs["memories"], dict(decoding.memories), "memories")
-        batch = _Batch(decoding.memories, binding, self._places.copy())
+        batch = _Batch([weakref.ref(x) for x in own], binding, self._places.copy())
         for number, x in binding.values.items():
             slot = self.lowered.inputs.get(number)
             if slot is not None and x.dim():
-                batch.places.read(slot, x, len(x))
+                batch.places.read(slot, x, len(x), borrowed=True)
+        binding.values.clear()  # the batch belongs to its decoder
         self._last = batch
         return batch
 
@@ -218,10 +221,11 @@ class _Places:
         """A slot whose rows lie behind each other."""
         self.at[slot], self.apart[slot], self.size[slot] = address, width, width
 
-    def read(self, slot: int, x: Tensor, rows: int) -> None:
-        """A slot that is a tensor with `rows` rows."""
-        x = x.contiguous()
-        self.held.append(x)
+    def read(self, slot: int, x: Tensor, rows: int, *, borrowed: bool = False) -> None:
+        """A slot that is a tensor with `rows` rows; `borrowed`: others keep it alive."""
+        given, x = x, x.contiguous()
+        if not borrowed or x is not given:
+            self.held.append(x)
         address = expect("a value of the step", x, x.dtype, tuple(x.shape))
         self.put(slot, address, x.numel() // max(rows, 1))
 
@@ -232,11 +236,17 @@ class _Places:
 
 @dataclass(frozen=True)
 class _Batch:
-    """Memories, their sizes, and where they are."""
+    """The tensors of memories, their sizes, and where they are."""
 
-    memories: Any
+    tensors: list[weakref.ref[Tensor]]
     binding: Binding
     places: _Places
+
+    def is_of(self, memories: list[Tensor]) -> bool:
+        """Whether these are its memories, the same tensors."""
+        if len(memories) != len(self.tensors):
+            return False
+        return all(ref() is x for ref, x in zip(self.tensors, memories, strict=True))
 
 
 def _wide(n: int) -> int:

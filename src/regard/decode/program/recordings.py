@@ -1,0 +1,172 @@
+"""Which models are decoded by a recorded program, and their programs as long as they last.
+
+A generator that `choosing` does not pack is recorded at its first batch: `recorded_form` gives its
+step in C, or the model itself. A program belongs to the structure of the model (classes, settings,
+hooks), to its weights and to the level of instructions; when one of these has changed it is
+recorded again. Each is compared with the model's own `step` before it is used.
+`REGARD_PROGRAM=0` turns all of this off.
+"""
+
+import os
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import nn
+
+from regard import native
+from regard.attention._kernels.compared import wanted
+from regard.attention.call import unforced
+from regard.attention.recording import active, unseen
+from regard.decode.ensemble import Ensemble
+from regard.decode.program.folding import folded
+from regard.decode.program.instructions import STEP
+from regard.decode.program.lowering import lower
+from regard.decode.program.packed_weights import Panels
+from regard.decode.program.probes import probes, states_after, words
+from regard.decode.program.recorded_decoder import RecordedDecoder
+from regard.decode.program.recorder import NotRecorded
+from regard.decode.program.rows import NotLowered
+from regard.decode.program.structure import LIMIT, altered, structure
+from regard.decode.program.unify import recorded
+from regard.native.fingerprint import fingerprint
+from regard.protocols import Decoding, Encoded
+
+__all__ = ["recorded_form", "unrecorded_reason"]
+
+HOME = "regard.models."
+"""Where models come from whose steps have no effects beside what they give."""
+
+
+@dataclass
+class _Entry:
+    """What was found of a model: its step in C, or the reason without one."""
+
+    form: Any
+    key: Any
+    decoder: RecordedDecoder | None = None
+    reason: str | None = None
+
+    def is_current(self, model: nn.Module, form: Any) -> bool:
+        """Whether the model is still as it was; a reason does not depend on its weights."""
+        if self.form != form:
+            return False
+        return self.decoder is None or self.key == _weights(model)
+
+
+_ENTRIES: "WeakKeyDictionary[nn.Module, _Entry]" = WeakKeyDictionary()
+
+
+def recorded_form(model: Any, encoded: Encoded) -> Any:
+    """The model with its step as a recorded program in C, or the model itself.
+
+    Args:
+        model: what is about to decode, in eval mode; one that is packed stays as it is.
+        encoded: the batch that it has read.
+    """
+    if isinstance(model, Panels | Ensemble) or not isinstance(model, nn.Module):
+        return model
+    if _refusal(model) is not None or type(encoded) is not Encoded or not len(encoded.states):
+        return model
+    form = structure(model)
+    entry = _ENTRIES.get(model)
+    if entry is None or not entry.is_current(model, form):
+        entry = _ENTRIES[model] = _made(model, encoded, form)
+    return model if entry.decoder is None else entry.decoder
+
+
+def unrecorded_reason(model: Any) -> str | None:
+    """Why a model's steps are its own, in a clause; None: they are, or will be, a program in C.
+
+    A model is recorded with its first batch; before that only what is known of its class is said.
+    """
+    if not isinstance(model, nn.Module):
+        return f"{type(model).__name__} is no module"
+    if model.training:
+        return "it is in training mode"
+    why = _refusal(model)
+    if why is not None:
+        return why
+    entry = _ENTRIES.get(model)
+    return entry.reason if entry is not None and entry.form == structure(model) else None
+
+
+def _refusal(model: nn.Module) -> str | None:
+    """What speaks against a program before anything is recorded."""
+    if os.environ.get("REGARD_PROGRAM", "1") == "0":
+        return "REGARD_PROGRAM is 0"
+    if not type(model).__module__.startswith(HOME):
+        return f"{type(model).__name__} is not one of regard.models"
+    if native.unavailable_reason(STEP.name) is not None:
+        return f"there is no C ({native.missing() or 'the function is not in it'})"
+    if native.level() == "portable":
+        return "C has no vector instructions here, and PyTorch's products are faster"
+    if active():
+        return "somebody watches its attention"
+    if torch.is_autocast_enabled("cpu"):
+        return "autocast is on"
+    if not unforced() or wanted():
+        return "a kernel of attention is asked for"
+    for name, p in model.named_buffers():
+        if p.device.type != "cpu":
+            return f"{name} is on {p.device.type}"
+    for name, p in model.named_parameters():
+        if p.device.type != "cpu" or p.dtype != torch.float32:
+            return f"{name} is {p.dtype} on {p.device.type}"
+    return None
+
+
+def _weights(model: nn.Module) -> Any:
+    """What a program's weights belong to."""
+    return fingerprint([*model.parameters(), *model.buffers()]), native.level()
+
+
+@torch.inference_mode()
+def _made(model: nn.Module, encoded: Encoded, form: Any) -> _Entry:
+    """Record a model, lower the program, and compare its steps with the model's."""
+    entry = _Entry(form, _weights(model), reason=altered(model))
+    if entry.reason is not None:
+        return entry
+    try:
+        with unseen():
+            decoder = RecordedDecoder(model, lower(folded(recorded(model, probes(model, encoded)))))
+            why = _difference(model, decoder, encoded)
+    except NotRecorded as error:
+        why = f"its step cannot be recorded: {error}"
+    except NotLowered as error:
+        why = f"C has no instruction for {error}"
+    except Exception as error:  # the model goes on without a program, and says why
+        why = f"recording its step failed ({type(error).__name__}: {error})"
+    entry.decoder, entry.reason = None if why else decoder, why
+    return entry
+
+
+def _difference(model: Any, decoder: RecordedDecoder, encoded: Encoded) -> str | None:
+    """How far steps in C are off the model's, at sizes of no probe; None where they are not."""
+    rows = torch.arange(4) % len(encoded.states)
+    begun = model.start(encoded).rows(rows)
+    worst = largest = 0.0
+    for steps in (0, 4):
+        tokens, decoding = states_after(model, begun, 4, 3, steps)
+        own, other = decoding, decoding
+        for again in range(2):
+            expected, own = model.step(tokens, own)
+            found, other = decoder.step(tokens, other)
+            finite = torch.isfinite(expected)
+            if not torch.equal(finite, torch.isfinite(found)):
+                return "its steps in C have other infinities"
+            worst = max(worst, float((expected - found)[finite].abs().max()))
+            largest = max(largest, float(expected[finite].abs().max()))
+            order = torch.tensor([2, 0, 2]) % tokens.shape[1]
+            own, other = (_selected(one, order) for one in (own, other))
+            tokens = words(model, 12, again).view(4, 3)
+    if decoder.steps_of_model > 2:
+        return "its program is for no other sizes"
+    if worst > LIMIT * max(1.0, largest):
+        return f"its steps in C are off by {worst:.2g}"
+    return None
+
+
+def _selected(decoding: Decoding, order: torch.Tensor) -> Decoding:
+    return decoding.select(order.expand(4, 3))
