@@ -39,7 +39,7 @@ LEFT = {
     "lstmn-lm": "attend to a memory of hypotheses",
     "lstmn-lm(layers=2)": "attend to a memory of hypotheses",
     "memn2n-lm": "a comparison of this form",
-    "transformer(follow=True)": "index",
+    "following-transformer": "index",
 }
 LEFT |= dict.fromkeys(
     [n for n in BY_NAME if n.startswith("transformer") and n not in LEFT], "append"

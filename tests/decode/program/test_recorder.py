@@ -19,7 +19,7 @@ from regard.native.operation import is_recorded
 from regard.protocols import Decoding
 from tests.decode.program.zoo import CASES, WORDS, Case, decoded, probes
 
-FAST = {"luong", "gnmt", "transformer(follow=True)", "pointer-generator", "arsg", "moe", "seq2seq"}
+FAST = {"luong", "gnmt", "following-transformer", "pointer-generator", "arsg", "moe", "seq2seq"}
 FAST |= {"rnnsearch", "lstmn-lm", "memn2n-lm", "bytenet", "marian", "convs2s", "paulus"}
 pytestmark = pytest.mark.nohook
 
