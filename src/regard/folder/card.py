@@ -18,10 +18,13 @@ LIMITS = (
     "shows where the model looked, which is not the same as why it decided."
 )
 GIVEN = {
-    "images": "photo.png", "captioning": "photo.png", "video": "clip.gif",
-    "speech": "recording.wav", "speech-ctc": "recording.wav",
+    "images": "photo.png",
+    "captioning": "photo.png",
+    "video": "clip.gif",
+    "speech": "recording.wav",
+    "speech-ctc": "recording.wav",
     "relation-classification": "The <e1>fire</e1> was caused by <e2>lightning</e2>.",
-}  # fmt: skip
+}
 """What an input is called where it is no text, or no text alone."""
 LICENCE = "The weights are the trainer's to license; mind the licence of the data named above."
 

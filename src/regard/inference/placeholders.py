@@ -85,9 +85,10 @@ def keeping(
             if not better.refused:
                 found[i] = better
     lost = [
-        i for i, one in enumerate(every)
+        i
+        for i, one in enumerate(every)
         if one.spans or any(not stand.times(found[i].output) for stand in one.stands)
-    ]  # fmt: skip
+    ]
     tags = any(one.spans for one in every)
     links_of = _linked(loaded, [found[i] for i in lost], tags=tags)
     linked = dict(zip(lost, links_of, strict=True))

@@ -105,9 +105,11 @@ class Form:
             there = (way for way in ways if all(column in known for column in way))
             wanted = usual if counted else next(there, [*self.inputs])
         for column in wanted:
-            fits = counted and 1 <= column <= len(known) if isinstance(column, int) else (
-                column in known
-            )  # fmt: skip
+            fits = (
+                counted and 1 <= column <= len(known)
+                if isinstance(column, int)
+                else (column in known)
+            )
             if not fits:
                 raise Unreadable(
                     f"there is no {column!r} among {', '.join(map(repr, known[:20])) or 'nothing'}"
@@ -280,8 +282,12 @@ def _text(found: Prediction | None, align: bool) -> str:
 
 
 NOTHING: dict[str, Any] = {
-    "output": "", "score": None, "log_prob": None, "tokens": [], "alternatives": [],
-}  # fmt: skip
+    "output": "",
+    "score": None,
+    "log_prob": None,
+    "tokens": [],
+    "alternatives": [],
+}
 
 
 def _object(kept: Mapping[str, Any], item: Item, found: Prediction | None) -> str:

@@ -132,8 +132,10 @@ def telling_unknown(column: One, values: Sequence[Any], field: Field) -> One:
     if found:
         log.warning(
             "%d of %d inputs: half of the letters or more are unknown to the model, as in %r",
-            len(found), len(values), found[0][:40],
-        )  # fmt: skip
+            len(found),
+            len(values),
+            found[0][:40],
+        )
     return column
 
 

@@ -82,16 +82,31 @@ def watched(
                 rows = axis(number, queries, pieces if role in ITSELF else [])
                 columns = axis(number, keys, pieces if role in (*ITSELF, "word") else [])
                 kept.append(len(maps))
-                maps.append(Map.of(
-                    record.name, rows, columns, weights.numpy(), kind=role or record.name,
-                    layer=layer + t, scope=record.scopes[t - 1],
-                ))  # fmt: skip
+                maps.append(
+                    Map.of(
+                        record.name,
+                        rows,
+                        columns,
+                        weights.numpy(),
+                        kind=role or record.name,
+                        layer=layer + t,
+                        scope=record.scopes[t - 1],
+                    )
+                )
         panels: list[Panel] = list(_last(maps, kept))
         panels += answers_of(found)
-        runs.append(Run(
-            kept, input=text, output=found.output, model=name_of(loaded), folder=options.folder,
-            score=found.score, panels=panels, result=found.as_json(),
-        ))  # fmt: skip
+        runs.append(
+            Run(
+                kept,
+                input=text,
+                output=found.output,
+                model=name_of(loaded),
+                folder=options.folder,
+                score=found.score,
+                panels=panels,
+                result=found.as_json(),
+            )
+        )
     return View(axes, maps, runs, f"{options.folder or name_of(loaded)} · {inputs[0]}")
 
 

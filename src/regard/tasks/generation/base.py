@@ -249,8 +249,10 @@ class Generation(Task):
         if refused:
             log.warning(
                 "%d of %d inputs have more than %d tokens and are refused",
-                refused, len(sizes), self.max_source,
-            )  # fmt: skip
+                refused,
+                len(sizes),
+                self.max_source,
+            )
         return Asked(dataset, range(len(sizes)), undecoded)
 
     def batches(self, dataset: PairDataset, tokens: int) -> list[list[int]]:

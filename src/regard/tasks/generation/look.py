@@ -224,11 +224,20 @@ def _decoded(
             own = {**shared, **own}
         else:
             own = measured(measure, model, ids, best.tokens, kinds)
-        looks.append(Look(
-            model=name_of(loaded), input=text, output=goal.decode(best.tokens),
-            score=best.score, number=number, of=max(_width(decoder), len(found)), source=words,
-            target=WordPieces.of(goal, best.tokens), weights=_sorted_out(own, kinds), what=measure,
-        ))  # fmt: skip
+        looks.append(
+            Look(
+                model=name_of(loaded),
+                input=text,
+                output=goal.decode(best.tokens),
+                score=best.score,
+                number=number,
+                of=max(_width(decoder), len(found)),
+                source=words,
+                target=WordPieces.of(goal, best.tokens),
+                weights=_sorted_out(own, kinds),
+                what=measure,
+            )
+        )
     return looks
 
 
@@ -248,10 +257,17 @@ def forced_look(
     if measure != "weights":
         seen = measured(measure, loaded.model, ids, tokens, kinds)
     return Look(
-        model=name_of(loaded), input=text, output=goal.decode(tokens), score=score,
-        number=0, of=0, source=words, target=WordPieces.of(goal, tokens),
-        weights=_sorted_out(seen, kinds), what=measure,
-    )  # fmt: skip
+        model=name_of(loaded),
+        input=text,
+        output=goal.decode(tokens),
+        score=score,
+        number=0,
+        of=0,
+        source=words,
+        target=WordPieces.of(goal, tokens),
+        weights=_sorted_out(seen, kinds),
+        what=measure,
+    )
 
 
 def _sorted_out(
@@ -338,12 +354,20 @@ def looks_view(looks: Sequence[Look], *, folder: str = "", title: str = "") -> V
                 own = (name, one.what, one.model, one.input) if shared else (name, id(one))
                 kept.append(once(own, maps, found))
         first = [m for m in kept if maps[m].kind == maps[kept[0]].kind][-1:]
-        runs.append(Run(
-            kept, input=one.input, output=one.output, model=one.model, folder=folder,
-            score=one.score, number=one.number, of=one.of,
-            target="" if one.number else one.output,
-            panels=[MapPanel("matrix", map=m) for m in first],
-        ))  # fmt: skip
+        runs.append(
+            Run(
+                kept,
+                input=one.input,
+                output=one.output,
+                model=one.model,
+                folder=folder,
+                score=one.score,
+                number=one.number,
+                of=one.of,
+                target="" if one.number else one.output,
+                panels=[MapPanel("matrix", map=m) for m in first],
+            )
+        )
     first_look = looks[0]
     called = title or f"{folder or first_look.model} · {first_look.input}"
     return View(axes, maps, runs, called)

@@ -71,9 +71,17 @@ def view_of(
                 axes.append(axis(dataset.source, count))
             maps.append(Map.of(name, rows, columns[count], own.numpy(), kind="cross", layer=layer))
         kept = list(range(first, len(maps)))
-        runs.append(Run(
-            kept, input=shown(text, kind), output=output, model=name_of(loaded),
-            folder=options.folder, score=score, number=1, of=1,
-            panels=[MapPanel(panel, map=m) for m in kept],
-        ))  # fmt: skip
+        runs.append(
+            Run(
+                kept,
+                input=shown(text, kind),
+                output=output,
+                model=name_of(loaded),
+                folder=options.folder,
+                score=score,
+                number=1,
+                of=1,
+                panels=[MapPanel(panel, map=m) for m in kept],
+            )
+        )
     return View(axes, maps, runs, f"{options.folder or name_of(loaded)} · {runs[0].input}")

@@ -158,9 +158,12 @@ class Summarization(Generation):
 
         def quality(outputs: Sequence[str]) -> Any:
             found = rouge(
-                outputs, some.references, kinds=ROUGE[:3],
-                stemmer=self.stemmer, tokenize=self.tokenize,
-            )  # fmt: skip
+                outputs,
+                some.references,
+                kinds=ROUGE[:3],
+                stemmer=self.stemmer,
+                tokenize=self.tokenize,
+            )
             return sum(one.sums.counts[:, 0] for one in found.values() if one.sums) / len(found)
 
         sources = extraction_weights.in_target_ids(some.source, tokenizers_of(fields))
@@ -193,16 +196,23 @@ class Summarization(Generation):
     def score(self, predictions: Sequence[Prediction], examples: PairDataset) -> dict[str, Score]:
         """ROUGE, what it does not say, and ROUGE of two summaries that are cut out of the texts."""
         outputs, right, texts = (
-            [p.output for p in predictions], examples.references, examples.texts,
-        )  # fmt: skip
+            [p.output for p in predictions],
+            examples.references,
+            examples.texts,
+        )
         told: dict[str, Any] = {"stemmer": self.stemmer, "tokenize": self.tokenize}
         found = {
             **rouge(outputs, right, **told),
-            **{one.name: one for one in (
-                length_ratio(outputs, right), novelty(outputs, texts), repetition(outputs),
-                copied_names(outputs, right, texts),
-            )},
-        }  # fmt: skip
+            **{
+                one.name: one
+                for one in (
+                    length_ratio(outputs, right),
+                    novelty(outputs, texts),
+                    repetition(outputs),
+                    copied_names(outputs, right, texts),
+                )
+            },
+        }
         first = [baselines.lead(one, self.lead_sentences, self.lead_words) for one in texts]
         best = [
             baselines.oracle(text, of, self.oracle_sentences)

@@ -119,8 +119,9 @@ def look(
         read = torch.tensor([[BOS, *tokens[:-1]]], device=device_of(model))
         with watch(model) as seen, torch.inference_mode():
             output = model(source, read, lengths)
-        weights = {name: one.of(0).float().cpu() for name, one in seen.items()
-                   if one.role == "cross"}  # fmt: skip
+        weights = {
+            name: one.of(0).float().cpu() for name, one in seen.items() if one.role == "cross"
+        }
         scores = output.logits[0].float().gather(1, read.new_tensor(tokens)[:, None])[:, 0].cpu()
         copies = source.extras["copies"][0].cpu()
         same = copies == torch.tensor(tokens)[:, None]  # (T, S)
@@ -131,12 +132,22 @@ def look(
             int(row.argmax()) if part >= COPIED and token != EOS else None
             for row, part, token in zip(points, share.tolist(), tokens, strict=True)
         ]
-        looks.append(SummaryLook(
-            name_of(loaded), text, spelling.decode(tokens),
-            float(scores.sum()) / loaded.decoder.normalizer(len(tokens)), number, of, words,
-            [_word(name) for name in spelling.tokens(tokens)], weights, share, places,
-            len(offsets) - len(places_of),
-        ))  # fmt: skip
+        looks.append(
+            SummaryLook(
+                name_of(loaded),
+                text,
+                spelling.decode(tokens),
+                float(scores.sum()) / loaded.decoder.normalizer(len(tokens)),
+                number,
+                of,
+                words,
+                [_word(name) for name in spelling.tokens(tokens)],
+                weights,
+                share,
+                places,
+                len(offsets) - len(places_of),
+            )
+        )
     return looks
 
 
@@ -171,11 +182,21 @@ def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> Vi
                 found = Map.of(name, target, source, weights.numpy(), kind="cross", layer=layer)
                 found.extra["generate"] = generated
                 maps.append(found)
-            runs.append(Run(
-                kept, input=one.input, output=one.output, model=one.model, folder=options.folder,
-                score=one.score, number=one.number, of=one.of, panels=_panels(one, kept),
-                result=one.result(), target="" if one.number else one.output,
-            ))  # fmt: skip
+            runs.append(
+                Run(
+                    kept,
+                    input=one.input,
+                    output=one.output,
+                    model=one.model,
+                    folder=options.folder,
+                    score=one.score,
+                    number=one.number,
+                    of=one.of,
+                    panels=_panels(one, kept),
+                    result=one.result(),
+                    target="" if one.number else one.output,
+                )
+            )
     first = runs[0]
     return View(axes, maps, runs, f"{options.folder or first.model} · {first.output}")
 
@@ -197,12 +218,17 @@ def _panels(one: SummaryLook, kept: Sequence[int]) -> list[Panel]:
     note = "; ".join(notes)
     found: list[Panel] = [
         MapPanel("matrix", "what each word looked at", map=kept[0], columns=tuple(top.tolist())),
-        SpansPanel(title="copied words in the text", words=tuple(one.source[:-1]), spans=marked,
-                   note=note),
-        ValuesPanel("bars", "share of each word that was copied", labels=tuple(one.target),
-                    values=tuple(float(share) for share in one.copied)),
+        SpansPanel(
+            title="copied words in the text", words=tuple(one.source[:-1]), spans=marked, note=note
+        ),
+        ValuesPanel(
+            "bars",
+            "share of each word that was copied",
+            labels=tuple(one.target),
+            values=tuple(float(share) for share in one.copied),
+        ),
         MapPanel("pointer", "where each word comes from", map=kept[0]),
-    ]  # fmt: skip
+    ]
     return found
 
 

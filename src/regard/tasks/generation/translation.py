@@ -37,9 +37,14 @@ class Translation(Generation):
         bpe_dropout: float = 0.0,
     ) -> None:
         super().__init__(
-            smoothing, max_source, guided, scheduled, risk,
-            self_critical=self_critical, bpe_dropout=bpe_dropout,
-        )  # fmt: skip
+            smoothing,
+            max_source,
+            guided,
+            scheduled,
+            risk,
+            self_critical=self_critical,
+            bpe_dropout=bpe_dropout,
+        )
         self.tokenize, self.lowercase = tokenize, lowercase
 
     def pairs(

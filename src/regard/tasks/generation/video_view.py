@@ -34,5 +34,11 @@ def _strip(column: ClipColumn, count: int) -> Axis:
         left = i * (wide + GAP) + GAP // 2
         strip[:, left : left + wide] = frame
     names = [f"frame {i + 1}" for i in range(count)]
-    return Axis(names, "image", groups=[[i] for i in range(count)], texts=names, grid=(1, count),
-                image=png(strip))  # fmt: skip
+    return Axis(
+        names,
+        "image",
+        groups=[[i] for i in range(count)],
+        texts=names,
+        grid=(1, count),
+        image=png(strip),
+    )

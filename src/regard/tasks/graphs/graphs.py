@@ -171,10 +171,14 @@ class Graphs(Task):
     def _of_node(self, model: nn.Module, text: str, world: GraphData, node: int) -> Prediction:
         graph = world.graph
         if world.sizes["in_features"] != getattr(model, "in_features", world.sizes["in_features"]):
-            return Prediction(text, "", refused=(
-                f"the model reads {getattr(model, 'in_features', 0)} features of a node, "
-                f"this graph has {world.sizes['in_features']}"
-            ))  # fmt: skip
+            return Prediction(
+                text,
+                "",
+                refused=(
+                    f"the model reads {getattr(model, 'in_features', 0)} features of a node, "
+                    f"this graph has {world.sizes['in_features']}"
+                ),
+            )
         logits, looked = looked_at(model, world, np.array([node]))
         logits = logits.double().cpu()
         (chosen,), (score,) = _chosen(logits, graph.several)

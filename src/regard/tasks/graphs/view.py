@@ -50,26 +50,36 @@ def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> Vi
         nodes, weights, joined = _matrices(one)
         kept = list(range(len(maps), len(maps) + len(weights)))
         for number, (layer, own) in enumerate(zip(one.found.looked, weights, strict=True), 1):
-            maps.append(Map.of(
-                layer.attention, len(axes), len(axes), own, kind="edges", layer=number
-            ))  # fmt: skip
+            maps.append(
+                Map.of(layer.attention, len(axes), len(axes), own, kind="edges", layer=number)
+            )
         called = one.graph.called(one.node)
         axes.append(Axis([one.graph.called(n) for n in nodes], "nodes", edges=sorted(joined)))
         classes = [(name or "none", p) for name, p in ranked(one.found)]
         panels = [
             MapPanel(
-                "neighbors", f"layer {n} of {len(kept)} ({maps[m].name})", map=m, row=1,
+                "neighbors",
+                f"layer {n} of {len(kept)} ({maps[m].name})",
+                map=m,
+                row=1,
                 note=_beyond(layer, len(nodes)),
             )
             for n, (m, layer) in enumerate(zip(kept, one.found.looked, strict=True), 1)
-        ]  # fmt: skip
+        ]
         name, probability = classes[0]
-        runs.append(Run(
-            kept, input=f"node {called} of {model}", output=name, model=model,
-            folder=options.folder, score=probability,
-            title=f"{model} · node {called} · {name} {probability:.2f}",
-            panels=[*panels, bars(classes, "classes")], result=_result(one, classes),
-        ))  # fmt: skip
+        runs.append(
+            Run(
+                kept,
+                input=f"node {called} of {model}",
+                output=name,
+                model=model,
+                folder=options.folder,
+                score=probability,
+                title=f"{model} · node {called} · {name} {probability:.2f}",
+                panels=[*panels, bars(classes, "classes")],
+                result=_result(one, classes),
+            )
+        )
     return View(axes, maps, runs, f"{options.folder or model} · {runs[0].input}")
 
 
@@ -123,15 +133,23 @@ def _result(one: _Node, classes: Sequence[tuple[str, float]]) -> dict[str, Any]:
     for layer in one.found.looked:
         mean = layer.weights.mean(0)
         order = torch.sort(mean, descending=True, stable=True).indices.tolist()
-        layers.append({
-            "attention": layer.attention,
-            "neighbors": [
-                {"node": one.plain(int(layer.nodes[i])), "weight": round(float(mean[i]), 5),
-                 "heads": [round(float(w), 5) for w in layer.weights[:, i]]}
-                for i in order
-            ],
-        })  # fmt: skip
+        layers.append(
+            {
+                "attention": layer.attention,
+                "neighbors": [
+                    {
+                        "node": one.plain(int(layer.nodes[i])),
+                        "weight": round(float(mean[i]), 5),
+                        "heads": [round(float(w), 5) for w in layer.weights[:, i]],
+                    }
+                    for i in order
+                ],
+            }
+        )
     return {
-        "input": one.found.input, "output": one.found.output, "node": one.plain(one.node),
-        "classes": [{"class": c, "probability": p} for c, p in classes], "layers": layers,
-    }  # fmt: skip
+        "input": one.found.input,
+        "output": one.found.output,
+        "node": one.plain(one.node),
+        "classes": [{"class": c, "probability": p} for c, p in classes],
+        "layers": layers,
+    }

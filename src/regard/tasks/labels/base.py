@@ -127,11 +127,15 @@ class Labeling(FromVectors):
         """The texts with one vocabulary, their features, and what is learned."""
         found: dict[str, Field] = {
             name: self.text_field(
-                "wordpunct", 200_000, lowercase=True, end=False, sentences=self.sentences,
+                "wordpunct",
+                200_000,
+                lowercase=True,
+                end=False,
+                sentences=self.sentences,
                 characters=self.characters,
             )
             for name in self.texts
-        }  # fmt: skip
+        }
         if self.features:
             first, second = self.texts
             found["features"] = FeaturesField(self.features, (first, second))

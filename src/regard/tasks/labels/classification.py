@@ -44,10 +44,17 @@ class Classification(Labeling):
         window: int = 0,
     ) -> None:
         super().__init__(
-            labels, "label", weights=weights, focal=focal, smoothing=smoothing,
-            threshold=threshold, temperature=temperature, sentences=sentences,
-            characters=characters, window=window,
-        )  # fmt: skip
+            labels,
+            "label",
+            weights=weights,
+            focal=focal,
+            smoothing=smoothing,
+            threshold=threshold,
+            temperature=temperature,
+            sentences=sentences,
+            characters=characters,
+            window=window,
+        )
         self.labels = labels
 
     def score(self, predictions: Sequence[Prediction], examples: Any) -> dict[str, Score]:

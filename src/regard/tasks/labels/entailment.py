@@ -35,9 +35,15 @@ class Entailment(Labeling):
         characters: bool = False,
     ) -> None:
         super().__init__(
-            "one", "label", weights=weights, focal=focal, smoothing=smoothing,
-            temperature=temperature, features=features, characters=characters,
-        )  # fmt: skip
+            "one",
+            "label",
+            weights=weights,
+            focal=focal,
+            smoothing=smoothing,
+            temperature=temperature,
+            features=features,
+            characters=characters,
+        )
 
     def score(self, predictions: Sequence[Prediction], examples: Any) -> dict[str, Score]:
         """Accuracy, macro-F1 and calibration."""

@@ -47,21 +47,35 @@ def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> Vi
             titles.append(TITLES[kind])
             rows = Axis([f"{kind} {i + 1}" for i in range(len(weights))], "steps")
             axes += [rows, picture_axis(column.pixels(0), batch["image"].values.shape[2:])]
-            maps.append(Map.of(
-                record.name, len(axes) - 2, len(axes) - 1, weights.numpy()[None],
-                kind="region", extra=_trail(output.extra.get("locations"), len(weights)),
-            ))  # fmt: skip
+            maps.append(
+                Map.of(
+                    record.name,
+                    len(axes) - 2,
+                    len(axes) - 1,
+                    weights.numpy()[None],
+                    kind="region",
+                    extra=_trail(output.extra.get("locations"), len(weights)),
+                )
+            )
         kept = list(range(first, len(maps)))
         panels: list[Panel] = [
             MapPanel("image", title, map=m) for title, m in zip(titles, kept, strict=True)
         ]
         if loaded.task.objective.calibrated:
             panels.append(bars(ranked(found), "probabilities"))
-        runs.append(Run(
-            kept, input=shown(text, "picture"), output=found.output,
-            model=name_of(loaded), folder=options.folder, score=found.score,
-            title=f"{name_of(loaded)} · {found.output}", panels=panels, result=found.as_json(),
-        ))  # fmt: skip
+        runs.append(
+            Run(
+                kept,
+                input=shown(text, "picture"),
+                output=found.output,
+                model=name_of(loaded),
+                folder=options.folder,
+                score=found.score,
+                title=f"{name_of(loaded)} · {found.output}",
+                panels=panels,
+                result=found.as_json(),
+            )
+        )
     return View(axes, maps, runs, f"{options.folder or name_of(loaded)} · {runs[0].input}")
 
 

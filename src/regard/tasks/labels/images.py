@@ -62,9 +62,14 @@ class Images(Labeling):
         temperature: float = 1.0,
     ) -> None:
         super().__init__(
-            labels, "label", weights=weights, focal=focal, smoothing=smoothing,
-            threshold=threshold, temperature=temperature,
-        )  # fmt: skip
+            labels,
+            "label",
+            weights=weights,
+            focal=focal,
+            smoothing=smoothing,
+            threshold=threshold,
+            temperature=temperature,
+        )
         if labels == "grade":
             raise RequestError("task.labels: pictures have one label, several or an ordinal one")
         self.labels, self.reinforce, self.scene = labels, reinforce, scene_of(scene or {})

@@ -36,9 +36,14 @@ class RelationClassification(Labeling):
         characters: bool = False,
     ) -> None:
         super().__init__(
-            "one", "relation", weights=weights, focal=focal, smoothing=smoothing,
-            temperature=temperature, characters=characters,
-        )  # fmt: skip
+            "one",
+            "relation",
+            weights=weights,
+            focal=focal,
+            smoothing=smoothing,
+            temperature=temperature,
+            characters=characters,
+        )
 
     def score(self, predictions: Sequence[Prediction], examples: Any) -> dict[str, Score]:
         """The official F1 of SemEval-2010 task 8, accuracy, and calibration."""

@@ -67,9 +67,15 @@ class Similarity(Labeling):
             raise RequestError(f"task.target: there is no {target!r}: {nearest(target, _TARGETS)}")
         objective, field = _TARGETS[target]
         super().__init__(
-            objective, field, weights=weights, focal=focal, smoothing=smoothing,
-            temperature=temperature, features=features, characters=characters,
-        )  # fmt: skip
+            objective,
+            field,
+            weights=weights,
+            focal=focal,
+            smoothing=smoothing,
+            temperature=temperature,
+            features=features,
+            characters=characters,
+        )
         self.kind, self.positive, self.questions = target, positive, questions
         self.metric = _SCORES[target][0]  # type: ignore[misc]
 

@@ -97,12 +97,19 @@ class _Made:
         answers = ranked(found)
         if task.objective.calibrated:
             panels.append(bars(answers, "probabilities"))
-        self.runs.append(Run(
-            list(range(first, len(self.maps))), input=text, output=found.output,
-            model=name_of(self.loaded), folder=self.options.folder, score=found.score,
-            title=f"{name_of(self.loaded)} · {found.output}", panels=panels,
-            result=found.as_json(),
-        ))  # fmt: skip
+        self.runs.append(
+            Run(
+                list(range(first, len(self.maps))),
+                input=text,
+                output=found.output,
+                model=name_of(self.loaded),
+                folder=self.options.folder,
+                score=found.score,
+                title=f"{name_of(self.loaded)} · {found.output}",
+                panels=panels,
+                result=found.as_json(),
+            )
+        )
 
     # -- one text, or two
 
@@ -146,10 +153,17 @@ class _Made:
                 else:
                     columns = side(keys, across)
                 layer = sum(own.kind == (record.role or record.name) for own in self.maps) + 1
-                self.maps.append(Map.of(
-                    record.name, rows, columns, heads, kind=record.role or record.name,
-                    layer=layer, scope=scope,
-                ))  # fmt: skip
+                self.maps.append(
+                    Map.of(
+                        record.name,
+                        rows,
+                        columns,
+                        heads,
+                        kind=record.role or record.name,
+                        layer=layer,
+                        scope=scope,
+                    )
+                )
                 at = len(self.maps) - 1
                 if record.features:
                     panels.append(MapPanel("features", record.name, map=at))
@@ -182,13 +196,15 @@ class _Made:
         whole = self._axis(Axis([task.target], "steps"))
         product = inside * np.repeat(shares, np.diff(starts))
         given = (
-            ("document", words, product), ("word", words, inside), ("sentence", sentences, shares)
-        )  # fmt: skip
+            ("document", words, product),
+            ("word", words, inside),
+            ("sentence", sentences, shares),
+        )
         first = len(self.maps)
         for name, columns, values in given:
-            self.maps.append(Map.of(
-                name, whole, columns, np.asarray(values, np.float32)[None, None], kind=name
-            ))  # fmt: skip
+            self.maps.append(
+                Map.of(name, whole, columns, np.asarray(values, np.float32)[None, None], kind=name)
+            )
         most = np.sort(np.argsort(-shares, kind="stable")[:SENTENCES])
         strongest = tuple(
             (
@@ -201,14 +217,17 @@ class _Made:
         return [
             MapPanel("text", "words by their weight in the document", map=first),
             ValuesPanel(
-                "bars", "sentences", labels=tuple(_shortened(written[i]) for i in most),
+                "bars",
+                "sentences",
+                labels=tuple(_shortened(written[i]) for i in most),
                 values=tuple(float(shares[i]) for i in most),
             ),
             TablePanel(
-                title="what a sentence was read for", columns=("sentence", "weight", "words"),
+                title="what a sentence was read for",
+                columns=("sentence", "weight", "words"),
                 cells=strongest,
             ),
-        ]  # fmt: skip
+        ]
 
     def _axis(self, axis: Axis) -> int:
         self.axes.append(axis)
@@ -219,9 +238,12 @@ def _words(words: Sequence[str], special: Sequence[int] = (), sections: Sequence
     """Words that are whole, whatever they look like."""
     own = list(words)
     return Axis(
-        own, groups=[[i] for i in range(len(own))], texts=own, special=list(special),
+        own,
+        groups=[[i] for i in range(len(own))],
+        texts=own,
+        special=list(special),
         sections=list(sections),
-    )  # fmt: skip
+    )
 
 
 def _looks(record: Record) -> list[tuple[np.ndarray, dict[str, int]]]:

@@ -148,10 +148,18 @@ class Language(Task):
             own, ids = scores[row, :size].tolist(), gold[row][:size]
             total = math.fsum(own)
             following = [(words.vocabulary[k], p) for p, k in likely[row]]
-            made.append(ScoredText(
-                dataset.texts[i], f"{total:.4f}", total, words.tokens(ids), own, ids=ids,
-                words=0 if dataset.words is None else int(dataset.words[i]), following=following,
-            ))  # fmt: skip
+            made.append(
+                ScoredText(
+                    dataset.texts[i],
+                    f"{total:.4f}",
+                    total,
+                    words.tokens(ids),
+                    own,
+                    ids=ids,
+                    words=0 if dataset.words is None else int(dataset.words[i]),
+                    following=following,
+                )
+            )
         return made
 
     def score(self, predictions: Sequence[Prediction], examples: TextBlocks) -> dict[str, Score]:

@@ -20,9 +20,18 @@ from regard.tasks.language.text_blocks import TextBlocks
 __all__ = ["RunningTextReader"]
 
 _KEYS = (
-    "path", "format", "columns", "header", "limit", "tokenizer", "train", "dev", "test", "stream",
+    "path",
+    "format",
+    "columns",
+    "header",
+    "limit",
+    "tokenizer",
+    "train",
+    "dev",
+    "test",
+    "stream",
     "sample",
-)  # fmt: skip
+)
 
 Lines = Callable[[Problems], Iterator[Any]]
 

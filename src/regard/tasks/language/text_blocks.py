@@ -108,7 +108,12 @@ class TextBlocks:
         """Some of the stretches, in that order; what goes before them stays."""
         at = np.asarray(indices, np.int64)
         return TextBlocks(
-            self.ids, self.starts[at], self.stops[at], self.begins[at], self.context,
+            self.ids,
+            self.starts[at],
+            self.stops[at],
+            self.begins[at],
+            self.context,
             [self.texts[i] for i in indices] if self.texts else (),
-            None if self.words is None else self.words[at], self.apart,
-        )  # fmt: skip
+            None if self.words is None else self.words[at],
+            self.apart,
+        )

@@ -47,27 +47,44 @@ def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> Vi
         for record in seen.values():
             for name, scope, weights in _calls(record):
                 kept.append(len(maps))
-                maps.append(Map.of(
-                    name, rows, columns, weights.numpy(), kind=record.role, layer=len(kept),
-                    scope=scope,
-                ))  # fmt: skip
+                maps.append(
+                    Map.of(
+                        name,
+                        rows,
+                        columns,
+                        weights.numpy(),
+                        kind=record.role,
+                        layer=len(kept),
+                        scope=scope,
+                    )
+                )
         if not kept:
             raise RequestError("this model has no attention to look at")
-        runs.append(Run(
-            kept, input=judged.input, output=judged.output, model=name_of(loaded),
-            folder=options.folder, score=judged.score,
-            title=f"perplexity {judged.perplexity:.1f}", panels=_panels(judged, maps, kept),
-            result={
-                **judged.as_json(),
-                "read": read,
-                "attentions": [
-                    {"attention": maps[m].name,
-                     "weights": [[round(float(w), 5) for w in row]
-                                 for row in maps[m].weights.mean(0)]}
-                    for m in kept
-                ],
-            },
-        ))  # fmt: skip
+        runs.append(
+            Run(
+                kept,
+                input=judged.input,
+                output=judged.output,
+                model=name_of(loaded),
+                folder=options.folder,
+                score=judged.score,
+                title=f"perplexity {judged.perplexity:.1f}",
+                panels=_panels(judged, maps, kept),
+                result={
+                    **judged.as_json(),
+                    "read": read,
+                    "attentions": [
+                        {
+                            "attention": maps[m].name,
+                            "weights": [
+                                [round(float(w), 5) for w in row] for row in maps[m].weights.mean(0)
+                            ],
+                        }
+                        for m in kept
+                    ],
+                },
+            )
+        )
     return View(axes, maps, runs, f"{options.folder or name_of(loaded)} · {runs[0].input}")
 
 
@@ -89,8 +106,13 @@ def _panels(judged: ScoredText, maps: Sequence[Map], kept: Sequence[int]) -> lis
         MapPanel("matrix", maps[m].name, map=m, rows=last, columns=last) for m in kept
     ]
     likely = tuple(math.exp(score) for score in judged.token_scores)
-    panels.append(ValuesPanel(
-        "shaded", "how likely each word is", f"perplexity {judged.perplexity:.1f}",
-        labels=tuple(judged.tokens), values=likely,
-    ))  # fmt: skip
+    panels.append(
+        ValuesPanel(
+            "shaded",
+            "how likely each word is",
+            f"perplexity {judged.perplexity:.1f}",
+            labels=tuple(judged.tokens),
+            values=likely,
+        )
+    )
     return [*panels, bars(judged.following, "next")]

@@ -206,12 +206,13 @@ class MemoryQA(Task):
         written = SentenceTable(sheet.texts, sheet.words())
         return {
             split: StoryDataset(
-                written, *kept[split],
+                written,
+                *kept[split],
                 [[stories.spoken(stories.answer_word(q.answer))] for q in rows],
                 [q.task for q in rows],
             )
             for split, rows in found.items()
-        }  # fmt: skip
+        }
 
 
 OTHERS = 5
@@ -234,9 +235,16 @@ def _answer(
         for name, value, i in zip(names[1:], values[1:], ids[1:], strict=True)
     ]
     return Answer(
-        text, names[0], values[0], names[:1], values[:1], others, ids=ids[:1], facts=facts,
+        text,
+        names[0],
+        values[0],
+        names[:1],
+        values[:1],
+        others,
+        ids=ids[:1],
+        facts=facts,
         looks=looks,
-    )  # fmt: skip
+    )
 
 
 def _tell_unknown(rows: Sequence[StoryQuestion], words: Tokenizer) -> None:

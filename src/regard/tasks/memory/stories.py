@@ -121,6 +121,10 @@ class StoryDataset:
         """Some of the questions, in that order."""
         at = np.asarray(indices, np.int64)
         return StoryDataset(
-            self.sheet, self.story.take(at), self.question[at], self.answer[at],
-            [self.references[i] for i in indices], [self.tasks[i] for i in indices],
-        )  # fmt: skip
+            self.sheet,
+            self.story.take(at),
+            self.question[at],
+            self.answer[at],
+            [self.references[i] for i in indices],
+            [self.tasks[i] for i in indices],
+        )

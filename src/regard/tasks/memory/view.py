@@ -40,22 +40,38 @@ def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> Vi
             axes += [Axis([question], "steps"), Axis(found.facts, "memory")]
             for hop, weights in enumerate(found.looks):
                 kept.append(len(maps))
-                maps.append(Map.of(
-                    f"hops.{hop}", rows, columns, np.array([[weights]], np.float32), kind="hop",
-                    layer=hop + 1, scope={"hop": hop},
-                ))  # fmt: skip
+                maps.append(
+                    Map.of(
+                        f"hops.{hop}",
+                        rows,
+                        columns,
+                        np.array([[weights]], np.float32),
+                        kind="hop",
+                        layer=hop + 1,
+                        scope={"hop": hop},
+                    )
+                )
             last = tuple(range(max(len(found.facts) - MOST, 0), len(found.facts)))
             panels.append(MapPanel("hops", map=kept[0], columns=last))
         answer, probability = answers[0]
         note = "" if found.facts else "no facts: answered from the question alone"
-        runs.append(Run(
-            kept, input=question, output=answer, model=model, folder=options.folder,
-            score=probability, title=f"{question} {answer} ({probability:.2f})",
-            panels=[*panels, replace(bars(answers), note=note)],
-            result={
-                "input": found.input, "output": found.output, "question": question,
-                "answers": [{"answer": a, "probability": p} for a, p in answers],
-                "facts": found.as_json()["facts"],
-            },
-        ))  # fmt: skip
+        runs.append(
+            Run(
+                kept,
+                input=question,
+                output=answer,
+                model=model,
+                folder=options.folder,
+                score=probability,
+                title=f"{question} {answer} ({probability:.2f})",
+                panels=[*panels, replace(bars(answers), note=note)],
+                result={
+                    "input": found.input,
+                    "output": found.output,
+                    "question": question,
+                    "answers": [{"answer": a, "probability": p} for a, p in answers],
+                    "facts": found.as_json()["facts"],
+                },
+            )
+        )
     return View(axes, maps, runs, f"{options.folder or model} · {runs[0].input}")

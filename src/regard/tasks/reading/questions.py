@@ -144,8 +144,10 @@ class QuestionDataset:
         made.candidates = [self.candidates[i] for i in indices]
         made._set(
             [self.questions[i] for i in indices],
-            self.document.take(at), self.query.take(at), self.numbers.take(at),
-        )  # fmt: skip
+            self.document.take(at),
+            self.query.take(at),
+            self.numbers.take(at),
+        )
         return made
 
     def collate(self, indices: Sequence[int]) -> QuestionBatch:

@@ -112,12 +112,19 @@ def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> Vi
             maps.append(Map.of(name, rows, document, weights[None].numpy(), kind=role, layer=layer))
         kept.reverse()  # the attention that answers comes first
         answer, probability = one.answers[0]
-        runs.append(Run(
-            kept, input=" ".join(one.question.query), output=answer, model=one.model,
-            folder=options.folder, score=probability,
-            title=f"{one.model} · {answer} {probability:.2f}", panels=_panels(one, maps, kept),
-            result=one.result(),
-        ))  # fmt: skip
+        runs.append(
+            Run(
+                kept,
+                input=" ".join(one.question.query),
+                output=answer,
+                model=one.model,
+                folder=options.folder,
+                score=probability,
+                title=f"{one.model} · {answer} {probability:.2f}",
+                panels=_panels(one, maps, kept),
+                result=one.result(),
+            )
+        )
     return View(axes, maps, runs, f"{options.folder or looks[0].model} · {looks[0].answers[0][0]}")
 
 

@@ -275,10 +275,16 @@ class Relations(FromVectors):
             there = [one for one in pairs if (one.probability or 0.0) >= self.threshold]
             least = min((r.probability or 0.0 for r in there), default=0.0)
             answered = one.with_relations(there)
-            found.append(FoundRelations(
-                several.texts[n], relation.written(answered), math.log(least) if least else None,
-                document=answered, pairs=tuple(pairs), format=formats[n],
-            ))  # fmt: skip
+            found.append(
+                FoundRelations(
+                    several.texts[n],
+                    relation.written(answered),
+                    math.log(least) if least else None,
+                    document=answered,
+                    pairs=tuple(pairs),
+                    format=formats[n],
+                )
+            )
         return list(found)
 
     def _named(

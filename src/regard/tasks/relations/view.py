@@ -125,23 +125,36 @@ def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> Vi
             axes.append(Axis(sides, groups=[[0], [1]], texts=sides))
             for layer, name in enumerate(one.maps, 1):
                 kept.append(len(maps))
-                maps.append(Map.of(
-                    name, document + 1, document, one.of_pair(name), kind="self", layer=layer
-                ))  # fmt: skip
+                maps.append(
+                    Map.of(
+                        name, document + 1, document, one.of_pair(name), kind="self", layer=layer
+                    )
+                )
                 panels += [
                     MapPanel("text", f"layer {layer}: what {side} looked at", map=kept[-1], row=row)
                     for row, side in enumerate(sides, 1)
                 ]
-        panels += [_mentions(one), bars(
-            [(f"{r.head} {r.type} {r.tail}", r.probability or 0.0) for r in one.pairs[:MOST]],
-            "relations",
-        )]  # fmt: skip
-        runs.append(Run(
-            kept, input=one.document.text, output=one.output, model=one.model,
-            folder=options.folder, panels=panels, result=one.result(),
-            score=None if one.pair is None else one.pair.probability,
-            title=f"{one.model} · {one.output or 'no relation'}", target=options.target or "",
-        ))  # fmt: skip
+        panels += [
+            _mentions(one),
+            bars(
+                [(f"{r.head} {r.type} {r.tail}", r.probability or 0.0) for r in one.pairs[:MOST]],
+                "relations",
+            ),
+        ]
+        runs.append(
+            Run(
+                kept,
+                input=one.document.text,
+                output=one.output,
+                model=one.model,
+                folder=options.folder,
+                panels=panels,
+                result=one.result(),
+                score=None if one.pair is None else one.pair.probability,
+                title=f"{one.model} · {one.output or 'no relation'}",
+                target=options.target or "",
+            )
+        )
     return View(axes, maps, runs, f"{options.folder or looks[0].model} · {looks[0].output}")
 
 
@@ -153,6 +166,7 @@ def _mentions(one: RelationLook) -> TablePanel:
         return name, own[0].type, str(len(own)), ", ".join(words)
 
     return TablePanel(
-        title="concepts", columns=("concept", "type", "mentions", "as"),
+        title="concepts",
+        columns=("concept", "type", "mentions", "as"),
         cells=tuple(row(name, own) for name, own in one.document.concepts.items()),
-    )  # fmt: skip
+    )

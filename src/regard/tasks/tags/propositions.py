@@ -143,9 +143,13 @@ def _merged(own: AskedText, parts: Sequence[Prediction], scheme: str) -> Predict
     lines = [bracketed(own.words, one.output.split(), scheme) for one in parts]
     scores = [one.score for one in parts if one.score is not None]
     return RolesPrediction(
-        own.text, " | ".join(lines), sum(scores) if scores else None,
-        alternatives=list(parts), words=own.words, predicates=own.places,
-    )  # fmt: skip
+        own.text,
+        " | ".join(lines),
+        sum(scores) if scores else None,
+        alternatives=list(parts),
+        words=own.words,
+        predicates=own.places,
+    )
 
 
 @cache

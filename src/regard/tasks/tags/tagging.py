@@ -150,10 +150,14 @@ class Tagging(FromVectors):
         """The words, what is known of them beside, and their tags."""
         found: dict[str, Field] = {
             "text": TextField(
-                "words", 200_000, lowercase=True, end=False, characters=self.characters,
+                "words",
+                200_000,
+                lowercase=True,
+                end=False,
+                characters=self.characters,
                 cased=self.characters,
             )
-        }  # fmt: skip
+        }
         if self.marks:
             found["predicate"] = MarksField("text")
             found["predicates"] = PredicatesField("text", "predicate")

@@ -86,9 +86,14 @@ def _joined(runs: Sequence[Run], asked: AskedText, found: Prediction) -> Run:
         for panel in run.panels
     ]
     return replace(
-        runs[0], maps=[m for run in runs for m in run.maps], input=asked.text, output=found.output,
-        score=found.score, panels=panels, result=found.as_json(),
-    )  # fmt: skip
+        runs[0],
+        maps=[m for run in runs for m in run.maps],
+        input=asked.text,
+        output=found.output,
+        score=found.score,
+        panels=panels,
+        result=found.as_json(),
+    )
 
 
 def _names(asked: AskedText) -> list[str]:
@@ -138,9 +143,11 @@ def spans_panel(loaded: LoadedModel, found: Prediction) -> Panel:
         for start, end, label in spans_of(repaired(tags, scheme), scheme)
     )
     return SpansPanel(
-        words=tuple(words), spans=spans, anchor=int(marks[0]) if marks else None,
+        words=tuple(words),
+        spans=spans,
+        anchor=int(marks[0]) if marks else None,
         note="" if spans else "nothing was found",
-    )  # fmt: skip
+    )
 
 
 def _cells(loaded: LoadedModel, text: str) -> list[str]:
