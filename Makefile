@@ -31,7 +31,7 @@ NOHOOK = $(shell grep -rl nohook tests --include="test_*.py")
 PYTEST := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python tools/tests.py
 
 .DEFAULT_GOAL := help
-.PHONY: load fuzz faults supply help venv setup-demo setup-test setup-docs demo lint types test slow sanitize sanitize-quick mutants gpu docs serve-docs wheel clean
+.PHONY: load fuzz faults supply help venv setup-demo setup-test setup-docs demo lint types test slow sanitize sanitize-quick mutants gpu docs serve-docs wheel wheels clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */\1|/' | \
@@ -109,6 +109,10 @@ serve-docs: setup-docs  ## show the documentation while writing it
 
 wheel: setup-test  ## build the wheel into dist/
 	@$(STEP) wheel -- $(BIN)/python -m pip wheel --no-deps --wheel-dir dist .
+
+wheels: setup-test  ## wheels for Linux (x86-64, aarch64), macOS (arm64, x86-64) and Windows into dist/
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "ziglang>=0.15"
+	@$(STEP) wheels -- $(BIN)/python tools/wheels.py $(ARGS)
 
 clean:  ## remove what building left behind; not .venv, not runs/
 	@rm -rf site dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -48,7 +48,8 @@ class Native(BuildHookInterface):
             return
         build_data["force_include"][str(made)] = f"regard/{FOLDER}/{build.NAME}"
         build_data["pure_python"] = False
-        platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+        here = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+        platform = os.environ.get("REGARD_WHEEL_PLATFORM") or here  # tools/wheels.py: another's
         build_data["tag"] = f"py3-none-{platform}"
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact: str) -> None:

@@ -90,7 +90,9 @@ def test_levels_say_which_one_runs_and_what_it_is_good_for(monkeypatch):
         assert [name for name, told in rows.items() if told.startswith("in use: ")] == [forced]
         assert all(word in rows[forced] for word in ("float32", "bfloat16", "int8"))
         if forced != best:
-            assert rows[best].startswith("off")
+            assert rows[best].startswith("off: this machine lacks it")
+        elif best != "portable":
+            assert rows["portable"] == "off; REGARD_LEVEL=portable forces it"
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
     monkeypatch.setattr(platform, "system", lambda: "Darwin")
     with native.at_level("portable"):

@@ -384,6 +384,14 @@ def test_the_build_hook_ships_the_object(checkout):
     assert target == "regard/native/_native.so"
 
 
+def test_the_build_hook_takes_the_tag_of_another_platform(checkout):
+    """As tools/wheels.py asks for it, with a compiler for that platform."""
+    need_compiler()
+    done = hook(checkout, SHIPS, REGARD_NATIVE="require", REGARD_WHEEL_PLATFORM="win_amd64")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[0] == "py3-none-win_amd64"
+
+
 @pytest.mark.parametrize("compiler", ["half", "/nowhere/cc", "false", "true", 'cc "'])
 def test_the_build_hook_ships_none_where_not_all_compile(compiler, checkout, monkeypatch):
     """As on the cache's road: a user who installs from source gets a package that works."""

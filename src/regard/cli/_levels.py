@@ -28,7 +28,7 @@ def levels() -> dict[str, str]:
     int8 = "as 8-bit products (VNNI)" if library.regard_vnni() else "as 16-bit products (no VNNI)"
     rows = {}
     for name in names if platform.machine() in ("x86_64", "AMD64") else ["portable"]:
-        if names.index(name) < names.index(used):
+        if names.index(name) > names.index(used):
             rows[name] = f"off; REGARD_LEVEL={name} forces it"
         elif name != used:
             rows[name] = "off: this machine lacks it, or REGARD_LEVEL forbids it"

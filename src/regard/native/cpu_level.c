@@ -5,16 +5,44 @@
 #include <cpuid.h>
 #endif
 
+/* A register (0 eax, 1 ebx, 2 ecx) of CPUID. Not __builtin_cpu_supports: it is always 0 with Zig. */
+#if REGARD_X86
+static unsigned features(unsigned leaf, int which) {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    if (!__get_cpuid_count(leaf, 0, &a, &b, &c, &d)) return 0;
+    return which == 2 ? c : which == 1 ? b : a;
+}
+#endif
+
+int regard_machine_vnni(void) {
+#if REGARD_X86
+    return features(7, 2) >> 11 & 1;
+#else
+    return 0;
+#endif
+}
+
 #if !defined(REGARD_ONLY)
+#if REGARD_X86
+/* Registers that the system saves: bits 1 and 2 of 256 bits, also 5 to 7 of 512. */
+static unsigned saved_registers(void) {
+    unsigned low = 0, high = 0;
+    if (!(features(1, 2) >> 27 & 1)) return 0;
+    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return low;
+}
+#endif
+
 static int asked = REGARD_AVX512;
 
 static int machine_level(void) {
 #if REGARD_X86
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+    const unsigned saved = saved_registers(), has = features(1, 2);
+    const unsigned wide = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31; /* AVX-512 F, DQ, BW, VL */
+    const int fma = has >> 12 & 1, avx2 = features(7, 1) >> 5 & 1;
+    if (fma && avx2 && (saved & 0xE6) == 0xE6 && (features(7, 1) & wide) == wide)
         return REGARD_AVX512;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return REGARD_AVX2;
+    if (fma && avx2 && (saved & 6) == 6) return REGARD_AVX2;
 #endif
     return REGARD_PORTABLE;
 }

@@ -12,16 +12,9 @@ REGARD_API const int64_t regard_layout_linear[] = {
 static int asked_vnni = 1;
 
 REGARD_API int regard_vnni(void) {
-#if REGARD_X86
     static int found = -1; /* every thread finds the same, so a race is harmless */
-    if (found < 0) {
-        __builtin_cpu_init();
-        found = __builtin_cpu_supports("avx512vnni") != 0;
-    }
+    if (found < 0) found = regard_machine_vnni();
     return found && asked_vnni && regard_level() == REGARD_AVX512;
-#else
-    return 0;
-#endif
 }
 
 /* 0: as on a machine without it. For tests. */

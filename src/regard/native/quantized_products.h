@@ -61,6 +61,6 @@ REGARD_PRODUCT(avx512)
 linear regard_columns(int64_t kind, const linear *w, int64_t first, int64_t count);
 
 /* Whether the level in force multiplies bytes by bytes (else 16-bit numbers). */
-int regard_vnni(void);
+REGARD_API int regard_vnni(void);
 
 #endif

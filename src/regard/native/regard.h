@@ -19,7 +19,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#if defined(_WIN32)
+#define REGARD_API __declspec(dllexport)
+#else
 #define REGARD_API __attribute__((visibility("default")))
+#endif
 #define REGARD_INLINE static inline __attribute__((always_inline, unused))
 
 #if defined(__x86_64__)
@@ -44,6 +48,9 @@ enum { REGARD_PORTABLE = 0, REGARD_AVX2 = 1, REGARD_AVX512 = 2 };
 
 /* The level in force: the best that this machine has, or what a test asked for below it. */
 int regard_level(void);
+
+/* Whether this machine has AVX-512's products of bytes. */
+int regard_machine_vnni(void);
 
 /* Whether a division of 512 bits costs less than an estimate and a Newton step: AMD's family 25
  * (Zen 4) does 512-bit multiplications in two halves, and divides beside them. */

@@ -38,12 +38,20 @@ void regard_parallel(regard_body body, void *context, int64_t n, int threads) {
     }
 }
 
+#if defined(_WIN32)
+#include <malloc.h>
+
+void *regard_scratch(size_t bytes) { return _aligned_malloc(bytes ? bytes : 64, 64); }
+
+void regard_release(void *scratch) { _aligned_free(scratch); }
+#else
 void *regard_scratch(size_t bytes) {
     void *found = NULL;
     return posix_memalign(&found, 64, bytes ? bytes : 64) == 0 ? found : NULL;
 }
 
 void regard_release(void *scratch) { free(scratch); }
+#endif
 
 float *regard_floats(int64_t n) {
     const size_t most = SIZE_MAX / 2 / sizeof(float);
