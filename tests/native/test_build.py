@@ -436,3 +436,20 @@ assert data == {"force_include": {}, "pure_python": True}
 hook.finalize("standard", data, "")
 assert not Path(hook.work).exists()
 """
+
+
+@pytest.mark.slow
+def test_a_library_of_one_level_loads_whole(tmp_path):
+    """Its own sources, from an empty cache: an undefined symbol would switch all of C off."""
+    code = (
+        "from regard import native; "
+        "print(native.missing(), native.level(), native.library() is not None)"
+    )
+    environ = {k: v for k, v in os.environ.items() if not k.startswith("REGARD_")}
+    environ["REGARD_CACHE"] = str(tmp_path)
+    ran = subprocess.run(
+        [sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.split() == ["None", native.level(), "True"], ran.stdout + ran.stderr
+    assert "undefined symbol" not in ran.stderr

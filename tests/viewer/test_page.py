@@ -427,7 +427,7 @@ def test_in_a_notebook_it_is_a_frame(tmp_path, page):
     (tmp_path / "book.html").write_text(f"<!DOCTYPE html><html data-drawn='1'>{frame}")
     page.open(tmp_path / "book.html")
     inside = page.page.frames[1]
-    inside.wait_for_selector("html[data-drawn]", timeout=20_000)
+    inside.wait_for_selector("html[data-drawn]", timeout=60_000)
     assert inside.inner_text("#title") == "a translation"
     inside.click("#views button:has-text('Lines')")
     assert page.fine()

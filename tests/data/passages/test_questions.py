@@ -40,7 +40,7 @@ def test_a_cbt_file(tmp_path):
         ("1 A .\n21 no blank\tA\t\tA|B\n", ":2: broken question (no XXXXX in the query)"),
         ("21 XXXXX\tA\t\tA|B\n", ":1: broken question (no sentence before it)"),
         ("1 A .\n21 XXXXX\t\t\tA|B\n", ":2: broken question (no answer)"),
-        ("1 A .\n21 XXXXX\tC\t\tA|B\n", ":2: broken question (the answer 'C' is none"),
+        ("1 A .\n21 XXXXX\tC\t\tA|B\n", ":2: broken question (the answer 'C' is not one of"),
         ("A sentence.\n", ":1: not CBT (expected a number and a sentence"),
         ("1 A .\n2 B .\n\n", ":3: no question (2 sentences without one)"),
         ("1 A \xff\n", ":1: not UTF-8"),
