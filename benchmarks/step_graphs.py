@@ -22,8 +22,7 @@ from torch import Tensor
 
 from regard import catalog
 from regard.decode.program.recorder import NotRecorded
-from regard.decode.program.replay import Program, filled, store
-from regard.decode.program.tree import map_leaves
+from regard.decode.program.replay import Program
 from regard.decode.program.unify import recorded
 from regard.protocols import BOS, EOS, Decoding
 
@@ -60,15 +59,10 @@ def captured(
     program: Program, tokens: Tensor, decoding: Decoding
 ) -> tuple[torch.cuda.CUDAGraph, Tensor]:
     """A graph of the program's operations on these tensors, and where its logits are."""
-    sizes, bound = program.bind(tokens, decoding)
+    bound = program.bind(tokens, decoding)
 
     def operations() -> Tensor:
-        values = {**bound, **program.constants}
-        fill = filled(values, sizes)
-        for node in program.nodes:
-            out = node.function(*map_leaves(node.args, fill), **map_leaves(node.kwargs, fill))
-            store(node.out, out, values)
-        logits: Tensor = map_leaves(program.outputs, fill)["logits"]
+        logits: Tensor = program.outputs_of(*bound)["logits"]
         return logits
 
     stream = torch.cuda.Stream()

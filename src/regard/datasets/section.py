@@ -20,7 +20,7 @@ __all__ = [
     "TYPES",
     "Config",
     "Where",
-    "limit_of",
+    "limits_of",
     "refuse_unknown",
     "said",
     "tokenizers",
@@ -146,13 +146,16 @@ def types(fields: Mapping[str, Field]) -> Mapping[str, Any]:
     return {**TYPES, "tokenizer": {**TYPES["tokenizer"], **texts}}
 
 
-def limit_of(config: Mapping[str, Any], split: str) -> int | None:
-    """How many rows of a split `data.limit` leaves: one number is of the training split."""
+def limits_of(config: Mapping[str, Any]) -> dict[str, int]:
+    """How many rows `data.limit` leaves of each split: one number is of the training split.
+
+    Raises:
+        RequestError: a split of another name.
+    """
     told = config.get("limit")
     limits = {"train": told} if isinstance(told, int) else dict(told or {})
     refuse_unknown("data.limit", limits, tuple(sources.SPLITS))
-    found: int | None = limits.get(split)
-    return found
+    return limits
 
 
 def _shares(config: Mapping[str, Any]) -> Shares | None:
@@ -249,9 +252,6 @@ class Config:
         read = tuple(name for name, one in fields.items() if not one.derived)
         usual = {name: name for name in read} | dict(columns or {})
         refuse_unknown("data.columns", named, read)
-        limit = config.get("limit")
-        limits = {"train": limit} if isinstance(limit, int) else dict(limit or {})
-        refuse_unknown("data.limit", limits, tuple(sources.SPLITS))
         stream = dict(config.get("stream") or {})
         refuse_unknown("data.stream", stream, tuple(TYPES["stream"]))
         if stream.get("files") and config.get("train"):
@@ -272,7 +272,7 @@ class Config:
             fields=configured,
             shared=shared,
             max_length=config.get("max_length") or longest,
-            limit=limits,
+            limit=limits_of(config),
             where=wanted(config.get("where")),
             store=config.get("store") or "",
             sample=config.get("sample") or cls.sample,

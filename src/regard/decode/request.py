@@ -1,4 +1,4 @@
-"""What is asked of the output for one input: filled by CLI, HTTP, bulk and Python alike."""
+"""Constraints on the output for one input: one value for CLI, HTTP, bulk and Python."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -42,7 +42,7 @@ class DecodingRequest:
 
     @property
     def names(self) -> frozenset[str]:
-        """What is asked for."""
+        """The constraints that are set."""
         return frozenset(one.name for one in fields(self) if getattr(self, one.name))
 
 
@@ -62,7 +62,9 @@ def each_of(
 
 
 def by_name(requests: Sequence[DecodingRequest]) -> dict[str, Any]:
-    """What is asked of any output, one value for each; `keep` is left out: decoders do not see it.
+    """The constraints that any output has, by name, a value for each; without `keep`.
+
+    Decoders do not see `keep`: it is applied around them.
 
     Example:
         >>> by_name([DecodingRequest(prefix="A"), DecodingRequest(keep=("tags",))])

@@ -271,7 +271,7 @@ class Task(ABC):
     def checked(
         self, asked: dict[str, Any], texts: Sequence[str], fields: Mapping[str, Field]
     ) -> dict[str, Any]:
-        """What is asked of the outputs of some inputs, without what is None.
+        """The options of a call, checked, without those that are None.
 
         Raises:
             RequestError: the task cannot do it.

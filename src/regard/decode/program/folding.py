@@ -12,7 +12,7 @@ __all__ = ["folded"]
 
 
 def folded(program: Program) -> Program:
-    """The same program without nodes that nobody reads, or that give the same at every step.
+    """The same program without unused nodes, and without those that give the same at every step.
 
     Weights are those of this moment: when they change it has to be folded again.
     """

@@ -240,7 +240,7 @@ class Lowering:
                 self.put(one, x)
 
     def once(self, ref: Any) -> bool:
-        """Whether nobody else reads it."""
+        """Whether one node alone reads it."""
         return self.uses[ref.index] == 1
 
     def shape(self, node: Node) -> Any:

@@ -41,7 +41,7 @@ HOME = "regard.models."
 
 @dataclass
 class _Entry:
-    """What was found of a model: its step in C, or the reason without one."""
+    """A model's step in C, or the reason why there is none."""
 
     form: Any
     key: Any

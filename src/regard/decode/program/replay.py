@@ -61,14 +61,17 @@ class Program:
         Raises:
             NotRecorded: the program is not for these inputs.
         """
-        sizes, values = self.bind(tokens, decoding)
-        values.update(self.constants)
+        after = self.outputs_of(*self.bind(tokens, decoding))
+        return after["logits"], Decoding(decoding.memories, after["carried"], decoding.step + 1)
+
+    def outputs_of(self, sizes: dict[int, int], inputs: dict[int, Tensor]) -> Any:
+        """The outputs for sizes and inputs as `bind` gives them."""
+        values = {**inputs, **self.constants}
         fill = filled(values, sizes)
         for node in self.nodes:
             out = node.function(*map_leaves(node.args, fill), **map_leaves(node.kwargs, fill))
             store(node.out, out, values)
-        after = map_leaves(self.outputs, fill)
-        return after["logits"], Decoding(decoding.memories, after["carried"], decoding.step + 1)
+        return map_leaves(self.outputs, fill)
 
 
 def filled(values: dict[int, Tensor], sizes: dict[int, int]) -> Callable[[Any], Any]:

@@ -86,7 +86,7 @@ class QuestionReader(SplitReader[list[Any], Questions]):
         found = [one for one in found if one.answers]
         if split == "train" and (last := self.config.get("last_words")):
             found = [replace(one, places=one.places[-int(last) :]) for one in found]
-        limit = section.limit_of(self.config, split)
+        limit = section.limits_of(self.config).get(split)
         if limit is not None and limit < len(found):
             found = [found[i] for i in some(len(found), limit)]
         if not found:

@@ -59,7 +59,7 @@ class DocumentReader(SplitReader[list[Any], Rows]):
                 found.lines.append(line)
                 found.extras["file"].append(str(path))  # type: ignore[attr-defined]
         found.references = [[""]] * len(found)
-        limit = section.limit_of(self.config, split)
+        limit = section.limits_of(self.config).get(split)
         if limit is not None:
             found = found.pick(some(len(found), limit))
         if not len(found):
