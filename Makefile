@@ -23,7 +23,7 @@ BIN := .venv/bin
 SETUP := $(PYTHON) tools/venv.py
 STEP = $(PYTHON) tools/step.py --label
 # Where tensors have annotated shapes; mypy knows all other types.
-CHECKED := regard.attention,regard.data,regard.decode,regard.fields,regard.inference,regard.layers,regard.losses,regard.metrics,regard.models,regard.native,regard.tasks,regard.watching
+CHECKED := regard.attention,regard.data,regard.decode,regard.encoders,regard.fields,regard.inference,regard.layers,regard.losses,regard.metrics,regard.models,regard.native,regard.tasks,regard.watching
 HOOK := --jaxtyping-packages=$(CHECKED),beartype.beartype
 FAST := not slow and not gpu
 # Files with such tests: to collect all others takes longer than to run these.

@@ -14,7 +14,7 @@ FLOORS = [
     {"attention"},
     {"protocols"},
     {"layers"},
-    {"models", "optim"},
+    {"models", "optim", "encoders"},
     {"data"},
     {"metrics", "decode"},
     {"fields", "views"},
