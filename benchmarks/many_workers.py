@@ -22,7 +22,7 @@ import torch
 from regard import catalog
 from regard.data.batch import plan
 from regard.data.sources import find
-from regard.data.storage.stream import Lane
+from regard.data.storage.shuffle_buffer import Lane
 from regard.tasks.generation.translation import Translation
 
 COLUMNS = {"source": "other", "target": "en"}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from regard.data.images.images import png
-from regard.data.storage.stream import Lane
+from regard.data.storage.shuffle_buffer import Lane
 from regard.recipe import load
 from regard.tasks.generation.captioning import Captioning
 from regard.tasks.generation.speech import Speech

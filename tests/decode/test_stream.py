@@ -13,7 +13,7 @@ from regard.errors import RequestError
 from regard.models.luong import Luong
 from regard.protocols import EOS
 from tests.decode.program.test_choosing import a_transformer, an_rnnsearch, sources
-from tests.decode.rules.test_avoid import avoiding
+from tests.decode.rules.test_forbidden_words import avoiding
 from tests.decode.test_decoder import DECODERS, SOURCES
 from tests.decode.toy import Markov, rescore
 

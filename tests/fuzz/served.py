@@ -35,7 +35,7 @@ class _Wrong(Exception):
 
 def served(folder: Path, part: str) -> Target:
     """`part`: json, lines, form, bytes or query."""
-    from regard.serve._app import build
+    from regard.serve._routes import build
     from regard.serve.settings import Limits, Settings
     from tests.folder import toy
 

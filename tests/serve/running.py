@@ -16,8 +16,8 @@ from typing import Any
 import httpx
 import uvicorn
 
-from regard.serve._app import build
 from regard.serve._models import Models
+from regard.serve._routes import build
 from regard.serve.settings import Limits, Settings, named
 
 SOURCE = Path(__file__).parents[2] / "src"

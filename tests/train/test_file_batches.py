@@ -12,7 +12,7 @@ import torch
 import zstandard
 
 from regard.data.problems import Problems
-from regard.data.storage.stream import Lane, Mark, Streamed
+from regard.data.storage.shuffle_buffer import Lane, Mark, Streamed
 from regard.errors import RequestError
 from regard.recipe.train_section import Training
 from regard.tasks.generation.translation import Translation

@@ -16,9 +16,9 @@ import regard
 from regard.errors import RequestError
 from regard.viewer import Axis, DrawableView, Map, Run
 from regard.viewer.drawing import SHOWS
-from regard.viewer.figure.subplots import COLUMN, PAGE
+from regard.viewer.figure.matrix import COLUMN, PAGE
 from regard.viewer.panels.graph import places
-from tests.viewer.figure.test_subplots import overflow
+from tests.viewer.figure.test_matrix import overflow
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "figures"
 ENGLISH = ["▁The", "▁win", "dow", "▁is", "▁closed", ".", "</s>"]

@@ -45,7 +45,7 @@ def curves(
     if by not in AXES:
         raise RequestError(f"--by {by}: {nearest(by, AXES)}")
     if output is not None:
-        from regard.viewer.figure.subplots import check_format
+        from regard.viewer.figure.matrix import check_format
 
         check_format(output)
     trainings = read_trainings(folders)

@@ -158,7 +158,7 @@ def _translate(tour: Tour) -> dict[str, str]:
 
     def draw(path: Path) -> None:
         from regard.tasks.generation.look import look
-        from regard.viewer.figure.subplots import alignment
+        from regard.viewer.figure.matrix import alignment
 
         seen = look(loaded, SENTENCES[0])
         alignment(seen.picture(), path, title=seen.title())
@@ -249,7 +249,7 @@ def _before_and_after(loaded: "Loaded", path: Path) -> None:
     from regard import catalog
     from regard.settings.check import arguments_of
     from regard.tasks.generation.look import look
-    from regard.viewer.figure.subplots import Subplot, grid
+    from regard.viewer.figure.matrix import Subplot, grid
 
     told = loaded.config["model"]
     torch.manual_seed(1)

@@ -113,7 +113,7 @@ def look(
         regard look mine.py:make_model "The cat sat." -o mine.html
         regard look kept.seen --show compare --head 2,4 -o two-heads.svg
     """
-    from regard.viewer.figure.subplots import check_format
+    from regard.viewer.figure.matrix import check_format
     from regard.viewer.page.opening import opening
     from regard.viewer.selection import choose, run_of, values_of
     from regard.views import ViewOptions
@@ -262,7 +262,7 @@ def _width(text: str) -> float | str | None:
     Raises:
         RequestError: not a number of inches that a figure can have.
     """
-    from regard.viewer.figure.subplots import check_width
+    from regard.viewer.figure.matrix import check_width
 
     try:
         width: float | str | None = float(text) if text else None

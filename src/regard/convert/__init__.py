@@ -34,7 +34,7 @@ READERS: Mapping[str, str] = {
 WRITERS: Mapping[str, str] = {
     "huggingface": "regard.convert._to_huggingface",
     "ctranslate2": "regard.convert._ctranslate2",
-    "onnx": "regard.convert._onnx",
+    "onnx": "regard.convert._to_onnx",
     "regard": "regard.convert._rounded",
 }
 """What can be written, and the module whose `write(loaded, folder, **options)` does it."""

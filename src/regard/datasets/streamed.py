@@ -1,7 +1,7 @@
 """Training splits in many files: `data.stream` names them, and how many examples are in memory.
 
 The fields are learned from the first rows of every file, `data.sample` in all. Examples are read,
-encoded and forgotten again, a buffer at a time; see `regard.data.storage.stream`.
+encoded and forgotten again, a buffer at a time; see `regard.data.storage.shuffle_buffer`.
 """
 
 import glob
@@ -16,7 +16,7 @@ from regard.data import sources
 from regard.data.batch import some
 from regard.data.dataset import Dataset
 from regard.data.problems import Problems, Silent
-from regard.data.storage.stream import BUFFER, LANES, File, Make, Read, Streamed
+from regard.data.storage.shuffle_buffer import BUFFER, LANES, File, Make, Read, Streamed
 from regard.datasets import encoding, section
 from regard.datasets.rows import Rows, each
 from regard.errors import RequestError

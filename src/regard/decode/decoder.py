@@ -16,7 +16,7 @@ from regard.decode.hypothesis import Hypothesis
 from regard.decode.penalties import PENALTIES
 from regard.decode.program.choosing import PRECISIONS, packed
 from regard.decode.program.recordings import recorded_form
-from regard.decode.rules.avoid import Phrases, Rule
+from regard.decode.rules.forbidden_words import Phrases, Rule
 from regard.decode.rules.repetition import no_repeat_ngram, repetition_penalty
 from regard.decode.search_batch import (
     SearchBatch,

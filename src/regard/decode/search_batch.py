@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from regard.decode.hypothesis import Hypothesis
-from regard.decode.rules.avoid import Phrases, Rule
+from regard.decode.rules.forbidden_words import Phrases, Rule
 from regard.errors import RequestError
 from regard.protocols import BOS, EOS, PAD, Decoding, Generator, Inputs, unpacked
 

@@ -12,7 +12,7 @@ __all__ = ["Going", "Texts"]
 
 @runtime_checkable
 class Texts(Protocol):
-    """What `inference.joining.RunningTexts` is; answers are what a client gets."""
+    """What `inference.continuous_texts.RunningTexts` is; answers are what a client gets."""
 
     @property
     def width(self) -> int:

@@ -13,7 +13,7 @@ from regard.decode.request import DecodingRequest, by_name
 from regard.decode.search_batch import Waiting, ending_when, waiting
 from regard.errors import RequestError
 from regard.inference import alignment as words
-from regard.inference.joining import RunningTexts, running_texts
+from regard.inference.continuous_texts import RunningTexts, running_texts
 from regard.inference.likelihood import likelihoods
 from regard.inference.placeholders import keeping
 from regard.serve._job import Job

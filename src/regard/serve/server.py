@@ -9,11 +9,11 @@ from typing import Any
 
 import uvicorn
 
-from regard.serve._app import build
 from regard.serve._connections import AT_ONCE, BACKLOG, Keeper, room
 from regard.serve._guard import Gate
 from regard.serve._logs import start_logging
 from regard.serve._models import Models
+from regard.serve._routes import build
 from regard.serve.settings import Settings
 
 __all__ = ["Server", "serve"]

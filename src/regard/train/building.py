@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from regard import catalog, decode, tasks
-from regard.data.storage.stream import Streamed
+from regard.data.storage.shuffle_buffer import Streamed
 from regard.errors import RequestError, nearest
 from regard.fields import Field
 from regard.fields.saved import read_fields

@@ -13,7 +13,7 @@ import torch
 from regard import decode
 from regard.data.batch import plan
 from regard.data.dataset import Batch
-from regard.data.storage.stream import Streamed
+from regard.data.storage.shuffle_buffer import Streamed
 from regard.optim import optimizers
 from regard.protocols import Inputs
 from regard.recipe import Recipe

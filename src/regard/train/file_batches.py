@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from regard.data.batch import plan
 from regard.data.dataset import Dataset
-from regard.data.storage.stream import Lane, Mark, Streamed, Taken, marks_of, plain_marks
+from regard.data.storage.shuffle_buffer import Lane, Mark, Streamed, Taken, marks_of, plain_marks
 from regard.errors import RequestError
 from regard.recipe.train_section import Training
 from regard.train import distributed, engine

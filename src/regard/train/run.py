@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from regard.data.storage.stream import Streamed
+from regard.data.storage.shuffle_buffer import Streamed
 from regard.errors import RegardError, RequestError
 from regard.fields import Field
 from regard.fields.saved import NAMES, files_of

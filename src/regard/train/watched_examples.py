@@ -15,7 +15,7 @@ from torch import nn
 from regard import decode
 from regard.data.batch import some
 from regard.data.dataset import Table
-from regard.data.storage.stream import Streamed
+from regard.data.storage.shuffle_buffer import Streamed
 from regard.errors import RequestError
 from regard.folder.loaded import Loaded
 from regard.recipe.train_section import WatchSettings

@@ -13,8 +13,7 @@ import torch
 
 from regard.errors import RequestError, nearest
 from regard.viewer.content import Shown, hops_of, names_of, relative, shown, title_of
-from regard.viewer.figure.sheet import Subplot, style
-from regard.viewer.figure.subplots import (
+from regard.viewer.figure.matrix import (
     COLUMN,
     PAGE,
     _inches,
@@ -23,8 +22,9 @@ from regard.viewer.figure.subplots import (
     _save,
     check_format,
 )
-from regard.viewer.figure.subplots import alignment as draw_alignment
-from regard.viewer.figure.subplots import grid as draw_grid
+from regard.viewer.figure.matrix import alignment as draw_alignment
+from regard.viewer.figure.matrix import grid as draw_grid
+from regard.viewer.figure.sheet import Subplot, style
 from regard.viewer.labels import visible, with_visible_labels
 from regard.viewer.panels import (
     bars,

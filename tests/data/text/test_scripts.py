@@ -14,7 +14,7 @@ from regard.data.text.markup import cut_out, finder
 from regard.data.text.normal_form import Composed, composed
 from regard.data.text.tokenizer import KINDS, Tokenizer
 from regard.data.text.words import sentences, spoken, unicode_words
-from regard.decode.rules.avoid import _ends
+from regard.decode.rules.forbidden_words import _ends
 from regard.fields.label import LabelField
 from regard.fields.pretrained import Pretrained
 from regard.metrics import (

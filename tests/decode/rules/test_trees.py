@@ -8,7 +8,7 @@ import torch
 
 from regard.data.annotations.linearized_trees import rebuilt
 from regard.decode import Beam, Greedy, Sample
-from regard.decode.rules.avoid import Avoid
+from regard.decode.rules.forbidden_words import Avoid
 from regard.decode.rules.trees import Trees
 from regard.models.luong import Luong
 from regard.models.transformer import Transformer

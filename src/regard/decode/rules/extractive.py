@@ -22,7 +22,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.decode.rules.avoid import Rule
+from regard.decode.rules.forbidden_words import Rule
 from regard.errors import RequestError, nearest
 from regard.protocols import BOS, EOS, PAD, UNK
 

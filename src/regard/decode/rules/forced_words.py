@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from regard.decode.rules.avoid import Phrases
+from regard.decode.rules.forbidden_words import Phrases
 from regard.protocols import EOS
 
 __all__ = ["Must", "met"]

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from regard.decode.rules.avoid import Rule
+from regard.decode.rules.forbidden_words import Rule
 from regard.protocols import EOS
 
 __all__ = ["no_repeat_ngram", "repetition_penalty"]

@@ -17,7 +17,7 @@ from regard.data.text.tokenizer import Tokenizer
 from regard.datasets import section
 from regard.datasets.rows import Rows
 from regard.decode.ensemble import Ensemble
-from regard.decode.rules.avoid import Rule
+from regard.decode.rules.forbidden_words import Rule
 from regard.decode.search_batch import telling
 from regard.errors import RequestError
 from regard.fields import Bad, Field, TextField

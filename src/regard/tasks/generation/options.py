@@ -5,7 +5,7 @@ from typing import Any
 
 from regard.data.text.copied_words import OwnWords
 from regard.data.text.tokenizer import Tokenizer
-from regard.decode.rules.avoid import Avoid
+from regard.decode.rules.forbidden_words import Avoid
 from regard.errors import RequestError
 from regard.protocols import UNK
 

@@ -12,7 +12,7 @@ from regard.data.annotations.trees import Tree, escaped
 from regard.data.ragged import RaggedIds
 from regard.data.text.tokenizer import Tokenizer
 from regard.datasets.data import Data
-from regard.decode.rules.avoid import Rule
+from regard.decode.rules.forbidden_words import Rule
 from regard.decode.rules.trees import Trees
 from regard.errors import RequestError
 from regard.fields import Field, TreeField

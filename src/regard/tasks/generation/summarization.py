@@ -12,8 +12,8 @@ from torch import nn
 from regard.data.text.copied_words import OwnWords
 from regard.data.text.tokenizer import Tokenizer
 from regard.datasets.data import Data
-from regard.decode.rules.avoid import Rule
 from regard.decode.rules.extractive import Extraction, never
+from regard.decode.rules.forbidden_words import Rule
 from regard.errors import RequestError
 from regard.fields import CopiedField, CopyingField, Field
 from regard.fields.sets import tokenizers_of

@@ -10,7 +10,7 @@ from torch import nn
 from regard import watch
 from regard.decode import Beam, Ensemble, Greedy, Sample
 from regard.decode.coverage import LEAST
-from regard.decode.rules.avoid import Avoid
+from regard.decode.rules.forbidden_words import Avoid
 from regard.decode.rules.forced_words import met
 from regard.errors import RequestError
 from regard.models.rnnsearch import RNNsearch

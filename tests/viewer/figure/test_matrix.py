@@ -13,7 +13,7 @@ pytest.importorskip("matplotlib")
 
 from regard.errors import RequestError
 from regard.viewer.figure import sheet
-from regard.viewer.figure.subplots import COLUMN, PAGE, Subplot, alignment, check_format, grid
+from regard.viewer.figure.matrix import COLUMN, PAGE, Subplot, alignment, check_format, grid
 from regard.viewer.palette import shade
 from regard.views.picture import Picture
 
@@ -212,7 +212,7 @@ def test_without_matplotlib_the_extra_is_named():
     code = (
         "import sys; sys.modules['matplotlib'] = None\n"
         "import torch\n"
-        "from regard.viewer.figure.subplots import alignment\n"
+        "from regard.viewer.figure.matrix import alignment\n"
         "from regard.views.picture import Picture\n"
         "from regard.errors import RequestError\n"
         "try: alignment(Picture(['a'], ['b'], torch.ones(1, 1)))\n"
