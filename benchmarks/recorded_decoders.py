@@ -1,10 +1,12 @@
-"""Steps of recorded decoders in C, beside the models' own: every generator that C takes.
+"""Every generator of the catalog: what runs its decoder on this machine, beside its own `step`.
 
-    python benchmarks/recorded_decoders.py [--rounds 9] [--models luong gnmt]
+    python benchmarks/recorded_decoders.py [--rounds 9] [--models luong gnmt] [--form program]
 
-CPU time of one thread, in turns: a step of a beam of 5 over sources of 20 words, 8,000 words in the
-vocabulary, the mean of 12; re-ordering of hypotheses is the same for both and not counted. One row
-a model and batch size: microseconds, and min, median and max of the ratios of the rounds.
+`regard bench decode` is the same. CPU time of one thread, in turns: a step of a beam of 5 over
+sources of 20 words, 8,000 words in the vocabulary, the mean of 12. Re-ordering of hypotheses is not
+counted, unless `--form` compares two forms ("hand": forms packed by hand beside programs), whose
+caches differ. One row a model and batch size: milliseconds, and min, median and max of the ratios
+of the rounds.
 """
 
 import argparse
@@ -17,15 +19,18 @@ import torch
 from paired import machine
 
 from regard import catalog, native
-from regard.decode.program.folding import folded
-from regard.decode.program.lowering import lower
-from regard.decode.program.probes import probes
-from regard.decode.program.recorded_decoder import RecordedDecoder
-from regard.decode.program.unify import recorded
+from regard.decode.program.choosing import packed
+from regard.decode.program.explained import explanation
+from regard.decode.program.packed_weights import Panels
+from regard.decode.program.recordings import recorded_form
 from regard.protocols import BOS, EOS, Inputs
 
+__all__ = ["HEAD", "ROWS", "cells", "measure_row", "summary"]
+
 WORDS, SOURCE, BEAM, STEPS = 8000, 20, 5, 12
-SIZES: dict[str, dict[str, Any]] = {
+BATCHES = (1, 32)
+PICTURE = {"widths": [4, 6], "convolutions": [1, 1]}
+ROWS: dict[str, dict[str, Any]] = {
     "seq2seq": {"embed": 256, "hidden": 256, "layers": 2},
     "rnn-encoder-decoder": {"embed": 256, "hidden": 256, "maxout": 128},
     "rnnsearch": {"embed": 256, "hidden": 256, "align": 256, "maxout": 128},
@@ -33,26 +38,36 @@ SIZES: dict[str, dict[str, Any]] = {
     "luong": {"embed": 256, "hidden": 256, "layers": 2},
     "gnmt": {"embed": 256, "hidden": 256, "layers": 4, "align": 256},
     "deep-att": {"embed": 256, "hidden": 256, "layers": 3, "decoder_layers": 3, "align": 256},
-    "pointer-generator": {"embed": 128, "hidden": 256, "align": 512},
     "convs2s": {"embed": 256, "encoder": [[4, 256, 3]]},
+    "bytenet": {"dim": 128, "sets": 2},
+    "moe": {"dim": 256, "hidden": 256, "experts": 32, "k": 4, "ffn_dim": 256, "align": 256},
+    "transformer": {"dim": 256, "heads": 8, "ffn_dim": 1024, "layers": 3},
+    "following-transformer": {"dim": 256, "heads": 8, "ffn_dim": 1024, "layers": 3},
+    "marian": {"dim": 256, "heads": 8, "ffn_dim": 1024, "layers": 3},
+    "lstm-a": {"embed": 256, "hidden": 256, "layers": 2, "follow": True},
+    "pointer-generator": {"embed": 128, "hidden": 256, "align": 512},
+    "paulus": {"embed": 128, "hidden": 256},
     "abs": {"embed": 200, "source_embed": 200, "hidden": 400},
-    "show-attend-tell": {
-        "embed": 256,
-        "hidden": 512,
-        "align": 512,
-        "widths": [4, 6],
-        "convolutions": [1, 1],
-    },
-    "temporal": {
-        "embed": 256,
-        "hidden": 512,
-        "align": 256,
-        "widths": [4, 6],
-        "convolutions": [1, 1],
-        "motion": 4,
-    },
+    "show-attend-tell": {"embed": 256, "hidden": 512, "align": 512, **PICTURE},
+    "temporal": {"embed": 256, "hidden": 512, "align": 256, **PICTURE, "motion": 4},
+    "arsg": {"hidden": 256, "layers": 2, "state": 256, "align": 256},
+    "lstmn-lm": {"embed": 256, "hidden": 256},
+    "memn2n-lm": {"dim": 150, "memory": 100},
 }
-COPYING, PICTURES = {"pointer-generator"}, {"show-attend-tell", "temporal"}
+"""Sizes of each."""
+COPYING, PICTURES = {"pointer-generator", "paulus"}, {"show-attend-tell", "temporal"}
+LANGUAGE_MODELS, FEATURES = {"lstmn-lm", "memn2n-lm"}, 40
+HEAD = ("MODEL", "BATCH", "STEPS", "ITS OWN, ms", "THIS, ms", "TIMES", "(MIN-MAX)")
+
+
+def build(name: str) -> Any:
+    """A generator of the size of its row, with random weights."""
+    torch.manual_seed(0)
+    given = ROWS[name]
+    if name in LANGUAGE_MODELS:
+        return catalog.load(name)(WORDS, **given).eval()
+    first = 2 if name in PICTURES else FEATURES if name == "arsg" else WORDS
+    return catalog.load(name)(first, WORDS, **given).eval()
 
 
 def source(name: str, batch: int) -> Inputs:
@@ -63,6 +78,8 @@ def source(name: str, batch: int) -> Inputs:
     lengths = torch.full((batch,), SOURCE)
     if name == "temporal":
         return Inputs(torch.randn(batch, SOURCE, 2, 8, 8, generator=g), lengths)
+    if name == "arsg":
+        return Inputs(torch.randn(batch, SOURCE, FEATURES, generator=g), lengths)
     ids = torch.randint(4, WORDS, (batch, SOURCE), generator=g)
     ids[:, -1] = EOS
     if name not in COPYING:
@@ -72,8 +89,12 @@ def source(name: str, batch: int) -> Inputs:
     return Inputs(ids, lengths, {"copies": copies})
 
 
-def spent(form: Any, begun: Any, batch: int) -> float:
-    """Seconds of CPU of a step, on average; the first and re-ordering are not counted."""
+def spent(form: Any, begun: Any, batch: int, *, whole: bool = False) -> float:
+    """Seconds of CPU of a step, on average; the first is not counted.
+
+    Args:
+        whole: count re-ordering too.
+    """
     g = torch.Generator().manual_seed(3)
     tokens, decoding, width, total = torch.full((batch, 1), BOS), begun, 1, 0.0
     for step in range(STEPS + 1):
@@ -81,45 +102,103 @@ def spent(form: Any, begun: Any, batch: int) -> float:
         words = torch.randint(4, WORDS, (batch, BEAM), generator=g)
         began = time.thread_time()
         _, after = form.step(tokens, decoding)
-        total += time.thread_time() - began if step else 0.0
+        between = time.thread_time()
         decoding, tokens, width = after.select(order), words, BEAM
+        total += (time.thread_time() if whole else between) - began if step else 0.0
     return total / STEPS
 
 
+def forms(name: str, model: Any, batch: int, compared: str) -> tuple[Any, Any, Any, str]:
+    """A model's two forms that are compared, the decoding of a batch, and what the second is."""
+    if name in LANGUAGE_MODELS:
+        return (
+            model,
+            None,
+            None,
+            f"its own step, by PyTorch: {type(model).__name__} reads no source",
+        )
+    encoded = model.encode(source(name, batch))
+    begun = model.start(encoded)
+    if compared == "hand":
+        hand, program = packed(model), recorded_form(model, encoded)
+        return hand, program, begun, "a program beside the form packed by hand"
+    said = str(explanation(model, encoded))
+    form = packed(model)
+    form = recorded_form(model, encoded) if form is model else form
+    return model, None if form is model else form, begun, said
+
+
 @torch.inference_mode()
+def measure_row(
+    name: str, *, rounds: int = 9, batches: Any = BATCHES, compared: str = "own"
+) -> list[dict[str, Any]]:
+    """The rows of one model: a dict for each size of a batch."""
+    found, model = [], build(name)
+    for batch in batches:
+        first, second, begun, said = forms(name, model, batch, compared)
+        row: dict[str, Any] = {"model": name, "batch": batch, "ran": said}
+        if second is not None:
+            whole = compared == "hand"
+            turns = [
+                [spent(form, form_begun, batch, whole=whole) for form, form_begun in ways]
+                for ways in [_ways(first, second, begun, name, batch)] * (rounds + 1)
+            ][1:]
+            ratios = [own / other for own, other in turns]
+            row |= {
+                "own_ms": round(1e3 * statistics.median(own for own, _ in turns), 3),
+                "ms": round(1e3 * statistics.median(other for _, other in turns), 3),
+                "times": [round(f(ratios), 2) for f in (min, statistics.median, max)],
+            }
+        found.append(row)
+    return found
+
+
+def _ways(first: Any, second: Any, begun: Any, name: str, batch: int) -> list[tuple[Any, Any]]:
+    """Both forms, each with the decoding that it begins with."""
+    own = [
+        form.start(form.encode(source(name, batch))) if isinstance(form, Panels) else begun
+        for form in (first, second)
+    ]
+    return list(zip((first, second), own, strict=True))
+
+
+def cells(row: dict[str, Any]) -> tuple[str, ...]:
+    """A row of the table."""
+    said = (row["model"], str(row["batch"]))
+    if "times" not in row:
+        return (*said, row["ran"], "", "", "", "")
+    low, middle, high = row["times"]
+    figures = f"{row['own_ms']:.2f}", f"{row['ms']:.2f}", f"{middle:.2f}", f"({low:.2f}-{high:.2f})"
+    return (*said, row["ran"], *figures)
+
+
+def summary(found: list[dict[str, Any]]) -> dict[str, Any]:
+    """What all rows were measured on, and how many generators do not take their own steps."""
+    names = {row["model"] for row in found}
+    in_c = {row["model"] for row in found if "times" in row}
+    return {
+        **machine(),
+        "level": native.level(),
+        "dtype": "float32",
+        "beam": BEAM,
+        "in_c": len(in_c),
+        "of": len(names),
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--models", nargs="*", default=list(SIZES))
+    parser.add_argument("--models", nargs="*", default=list(ROWS))
+    parser.add_argument("--form", choices=("own", "hand"), default="own")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    print(json.dumps({**machine(), "level": native.level(), "dtype": "float32", "beam": BEAM}))
+    found = []
     for name in options.models:
-        torch.manual_seed(0)
-        first = 2 if name in PICTURES else WORDS
-        model: Any = catalog.load(name)(first, WORDS, **SIZES[name]).eval()
-        for batch in (1, 32):
-            encoded = model.encode(source(name, batch))
-            began = time.thread_time()
-            decoder = RecordedDecoder(model, lower(folded(recorded(model, probes(model, encoded)))))
-            making = time.thread_time() - began
-            begun = model.start(encoded)
-            rounds = [
-                (spent(model, begun, batch), spent(decoder, begun, batch))
-                for _ in range(options.rounds + 1)
-            ][1:]
-            ratios = [eager / c for eager, c in rounds]
-            row = {
-                "model": name,
-                "batch": batch,
-                "instructions": decoder.instructions,
-                "by_model": decoder.steps_of_model,
-                "making_ms": round(1e3 * making),
-                "eager_us": round(1e6 * statistics.median(eager for eager, _ in rounds)),
-                "c_us": round(1e6 * statistics.median(c for _, c in rounds)),
-                "times": [round(f(ratios), 2) for f in (min, statistics.median, max)],
-            }
+        for row in measure_row(name, rounds=options.rounds, compared=options.form):
             print(json.dumps(row), flush=True)
+            found.append(row)
+    print(json.dumps(summary(found)))
 
 
 if __name__ == "__main__":

@@ -65,6 +65,11 @@ def assert_same(found, expected):
         ("show-attend-tell", BEAM),
         ("rnnencdec", BEAM),
         ("conditional-gru", Beam(beam_size=4, max_length=9, coverage_penalty=0.2)),
+        ("moe", BEAM),
+        ("lstm-a", BEAM),
+        ("paulus", BEAM),
+        ("arsg", BEAM),
+        ("bytenet", BEAM),
     ],
 )
 def test_a_program_finds_the_hypotheses_of_the_model(name, decoder, monkeypatch):
@@ -101,11 +106,64 @@ def test_a_program_belongs_to_weights_and_structure(luong):
 
 
 class Mine(Luong):
-    pass
+    """A subclass that asks with another query, and scales its logits."""
+
+    def step(self, tokens, decoding):
+        logits, after = super().step(tokens, decoding)
+        return logits * self.gain + torch.sin(logits), after
+
+
+class Counting(Luong):
+    """A subclass with an effect beside what it gives."""
+
+    def step(self, tokens, decoding):
+        self.steps.append(decoding.step)
+        return super().step(tokens, decoding)
 
 
 class LoRA(nn.Linear):
-    pass
+    """A layer with a low-rank update, as adapters of other libraries put in."""
+
+    def __init__(self, of, rank=2):
+        super().__init__(of.in_features, of.out_features, bias=of.bias is not None)
+        self.load_state_dict(of.state_dict())
+        self.down, self.up = nn.Linear(of.in_features, rank), nn.Linear(rank, of.out_features)
+        self._scale = 0.5
+
+    def forward(self, x):
+        return super().forward(x) + self._scale * self.up(torch.tanh(self.down(x)))
+
+
+def test_subclasses_and_changed_layers_decode_by_their_own_programs(luong, monkeypatch):
+    """Whatever a subclass or a layer put in computes, its recording computes, and no other."""
+    plain = decoded_by(luong, BEAM, source(), monkeypatch)
+    luong.output = LoRA(luong.output)
+    luong.attention.score.project = LoRA(luong.attention.score.project)
+    nn.utils.parametrizations.weight_norm(luong.combine)
+    luong.__class__, luong.gain = Mine, 1.5
+    found = BEAM(luong.eval(), source())
+    first = recordings._ENTRIES[luong].decoder
+    assert isinstance(first, RecordedDecoder)
+    assert [one.node.name for one in first.lowered.hosts] == ["attend", "aten.sin.default"]
+    expected = decoded_by(luong, BEAM, source(), monkeypatch)
+    assert_same(found, expected)
+    assert [h.score for h in expected[0]] != [h.score for h in plain[0]]
+    luong.output._scale = 3.0  # a private setting of a class from elsewhere
+    found = BEAM(luong, source())
+    assert recordings._ENTRIES[luong].decoder is not first
+    assert_same(found, decoded_by(luong, BEAM, source(), monkeypatch))
+
+
+@pytest.mark.parametrize("name", ["transformer", "marian"])
+def test_a_subclass_of_what_is_packed_is_recorded(name, monkeypatch):
+    model, given = BY_NAME[name].build(), source(name)
+    layer = model.decoder[0] if hasattr(model, "decoder") else model.decoder_layers[0]
+    name = next(n for n, m in layer.named_modules() if type(m) is nn.Linear)
+    owner = layer.get_submodule(name.rpartition(".")[0])
+    setattr(owner, name.rpartition(".")[2], LoRA(layer.get_submodule(name)))
+    found = decoded_by(model.eval(), BEAM, given)
+    assert isinstance(recordings._ENTRIES[model].decoder, RecordedDecoder)
+    assert_same(found, decoded_by(model, BEAM, given, monkeypatch))
 
 
 def test_what_a_program_would_ignore_is_left_to_the_model(luong, monkeypatch):
@@ -127,16 +185,25 @@ def test_what_a_program_would_ignore_is_left_to_the_model(luong, monkeypatch):
     assert reason() == "REGARD_PROGRAM is 0"
     monkeypatch.undo()
     output = luong.output
-    luong.output = LoRA(output.in_features, output.out_features)
-    assert "output is a LoRA" in reason()
+    luong.output = LoRA(output)
+    luong.output.more = torch.ones(1)
+    assert reason() == "output.more is a tensor, but neither a parameter nor a buffer"
     luong.output = output
     assert isinstance(form(luong), RecordedDecoder)
+    luong.__class__, luong.steps = Counting, []
+    assert reason() == "a step changes settings of the model"
+    entry = recordings._ENTRIES[luong]
+    luong.steps.append(None)  # it does so for ever, and is not recorded again
+    assert reason() == "a step changes settings of the model"
+    assert recordings._ENTRIES[luong] is entry
+    luong.__class__ = Luong
     with native.at_level("portable"):
         assert "no vector instructions" in reason()
     luong.double()
     assert "torch.float64 on cpu" in reason()
-    luong.float().__class__ = Mine
-    assert reason() == "Mine is not one of regard.models"
+    luong.float()
+    monkeypatch.setattr(recordings, "HOME", "regard.models.gnmt.")
+    assert reason() == "Luong is not one of regard.models, nor a subclass"
 
 
 def test_a_model_in_training_takes_its_own_steps(luong):
@@ -151,13 +218,19 @@ def test_a_model_in_training_takes_its_own_steps(luong):
     assert luong in recordings._ENTRIES
 
 
-def test_reasons_say_what_c_lacks():
+def test_reasons_say_what_c_lacks(monkeypatch):
+    moe, experts = BY_NAME["moe"].build(), type(BY_NAME["moe"].build().decoder_experts)
+    taken = form(moe, source("moe"))
+    assert isinstance(taken, RecordedDecoder)
+    assert [one.why for one in taken.lowered.hosts] == ["experts"]
+    assert unrecorded_reason(moe) is None
+    monkeypatch.setattr(experts, "forward", experts.forward.__wrapped__)
     moe = BY_NAME["moe"].build()
     assert form(moe, source("moe")) is moe
-    assert unrecorded_reason(moe) == "C has no instruction for experts"
+    assert "gives a value to Python" in unrecorded_reason(moe)
     with torch.no_grad():
         next(moe.parameters()).add_(1)
-    assert unrecorded_reason(moe) == "C has no instruction for experts"
+    assert "gives a value to Python" in unrecorded_reason(moe)
     assert "is no module" in unrecorded_reason(object())
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
+from regard.decode.program.recorder import Node
 from regard.decode.program.replay import Program
 from regard.decode.program.rows import Symbols
 from regard.native.gate import Function, declare
@@ -13,6 +14,7 @@ from regard.native.packed_products import PackedLinear
 
 __all__ = [
     "BINARY",
+    "BLOCK",
     "BY_KEYS",
     "BY_WORDS",
     "GRU_BEFORE",
@@ -33,6 +35,8 @@ __all__ = [
     "Lowered",
     "Operand",
     "Slot",
+    "TorchNode",
+    "read_slots",
 ]
 
 NAMES = (
@@ -55,6 +59,8 @@ NAMES = (
     "PICK",
     "MASK",
 )
+BLOCK = 16
+"""A product reads floats in multiples of this."""
 BINARY = {"add": 0, "sub": 1, "mul": 2, "maximum": 3}
 UNARY = {"tanh": 0, "sigmoid": 1, "relu": 2, "silu": 3}
 SCALE, SHIFT = 4, 5
@@ -107,13 +113,36 @@ class Instruction:
     w2: tuple[Tensor, Tensor | None] | None = None
 
 
-@dataclass
-class Lowered:
-    """Instructions, and how inputs and outputs are slots of them.
+def read_slots(instruction: Instruction) -> set[int]:
+    """The slots from which an instruction multiplies."""
+    a = instruction.operands.get("a")
+    return {a.slot} if instruction.op in ("LINEAR", "GRU") and a is not None else set()
+
+
+@dataclass(frozen=True)
+class TorchNode:
+    """A node that PyTorch computes, between two pieces of C.
 
     Args:
-        inputs: of the number of an input, its slot.
-        outputs: of the number of an output, its slot.
+        at: the instruction before which it is computed.
+        why: C has no instruction for it, in a clause.
+    """
+
+    at: int
+    node: Node
+    why: str
+
+
+@dataclass
+class Lowered:
+    """Instructions, and which tensors are slots of them.
+
+    Args:
+        entered: of the number of an input, or of what PyTorch computes, its slot; of those that C
+            reads.
+        made: of the number of a tensor that C makes, its slot: outputs, and what PyTorch reads.
+        hosts: what PyTorch computes, in order.
+        aliases: of the number of a tensor, that of another one with the same numbers.
         keys: how many keys the memory has; None: there is no memory.
         words: how many words may be written, where that varies; else None.
         products: multiplications a row.
@@ -123,11 +152,13 @@ class Lowered:
     symbols: Symbols
     code: list[Instruction]
     slots: list[Slot]
-    inputs: dict[int, int]
-    outputs: dict[int, int]
+    entered: dict[int, int]
+    made: dict[int, int]
     keys: Any = None
     words: Any = None
     products: int = 0
+    hosts: list[TorchNode] = field(default_factory=list)
+    aliases: dict[int, int] = field(default_factory=dict)
 
 
 def _numbers(*names: str) -> list[tuple[str, type]]:

@@ -16,15 +16,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.decode.program.instructions import Instruction, Lowered, Operand, Slot
+from regard.decode.program import boundary
+from regard.decode.program.instructions import BLOCK, Instruction, Lowered, Operand, Slot, TorchNode
 from regard.decode.program.recorder import Node
 from regard.decode.program.replay import Program
 from regard.decode.program.rows import (
     CONSTANT,
     PER_ROW,
     PER_SENTENCE,
-    ByKeys,
-    Integers,
+    NoTensor,
     NotLowered,
     Parts,
     RowAxis,
@@ -40,8 +40,6 @@ __all__ = ["HANDLERS", "Lowering", "handles", "lower"]
 Handler = Callable[..., Any]
 HANDLERS: dict[str, Handler] = {}
 """What lowers a node, by its name without "aten." and overload."""
-BLOCK = 16
-"""A product reads floats in multiples of this."""
 
 
 def handles(*names: str) -> Callable[[Handler], Handler]:
@@ -57,12 +55,21 @@ def handles(*names: str) -> Callable[[Handler], Handler]:
 def lower(program: Program) -> Lowered:
     """The instructions of a folded program.
 
+    What C has no instruction for is left to PyTorch, between pieces of C.
+
     Raises:
-        NotLowered: it has something for which C has no instruction.
+        NotLowered: nothing would be left for C, or a part of it has no such form.
     """
     for name in ("views", "math", "operations"):  # they know this module
         import_module(f"regard.decode.program.lowering_{name}")
-    return Lowering(program).run()
+    by_torch: set[int] = set()
+    while True:
+        try:
+            return Lowering(program).run(by_torch)
+        except NoTensor as error:
+            if error.number in by_torch:
+                raise NotLowered(str(error)) from error
+            by_torch.add(error.number)
 
 
 class Lowering:
@@ -82,7 +89,10 @@ class Lowering:
         )
         self.code: list[Instruction] = []
         self.slots: list[Slot] = []
-        self.inputs: dict[int, int] = {}
+        self.hosts: list[TorchNode] = []
+        self.entered: dict[int, int] = {}
+        self.made: dict[int, int] = {}
+        self.aliases: dict[int, int] = {}
         self.keys: Any = None
         self.words: Any = None
         self.products = 0
@@ -96,39 +106,76 @@ class Lowering:
             ]
             self.values[number] = RowValue(CONSTANT, x, tuple(axes))
         for number in refs((tokens, program.inputs["carried"])):
-            self._enter(number, PER_ROW)
+            boundary.enter(self, number, PER_ROW)
         for number in refs(program.inputs["memories"]):
-            self._enter(number, PER_SENTENCE)
+            boundary.enter(self, number, PER_SENTENCE)
+        self.tensors = {*self.entered, *program.constants}
 
-    def run(self) -> Lowered:
-        """Lower all nodes, then what they give."""
+    def run(self, by_torch: set[int]) -> Lowered:
+        """Lower all nodes, then what they give.
+
+        Args:
+            by_torch: values whose nodes PyTorch computes.
+
+        Raises:
+            NoTensor: PyTorch needs a value that C cannot give as a tensor.
+        """
         for node in self.program.nodes:
-            name = node.name.removeprefix("aten.").split(".")[0]
-            handler = HANDLERS.get(name)
-            if handler is None:
-                raise NotLowered(name)
+            if by_torch & set(node.makes):
+                boundary.host(self, node, "PyTorch reads what it makes")
+                continue
+            before = self._state()
             try:
-                out = handler(self, node, *node.args, **node.kwargs)
-            except (TypeError, AttributeError, KeyError, IndexError, ValueError) as error:
-                raise NotLowered(
-                    f"{name} of this form ({type(error).__name__}: {error})"
-                ) from error
-            if out is not None:
-                self.put(node.out, out)
-        outputs = {
-            number: self._leave(number) for number in dict.fromkeys(refs(self.program.outputs))
-        }
+                self._lower(node)
+            except NotLowered as error:
+                self._restore(before)
+                boundary.host(self, node, str(error))
+        for number in dict.fromkeys(refs(self.program.outputs)):
+            boundary.leave(self, number)
+        read = self._read()
         return Lowered(
             self.program,
             self.symbols,
             self.code,
             self.slots,
-            self.inputs,
-            outputs,
+            {number: slot for number, slot in self.entered.items() if slot in read},
+            self.made,
             self.keys,
             self.words,
             self.products,
+            self.hosts,
+            self.aliases,
         )
+
+    def _lower(self, node: Node) -> None:
+        name = node.name.removeprefix("aten.").split(".")[0]
+        handler = HANDLERS.get(name)
+        if handler is None:
+            raise NotLowered(name)
+        try:
+            out = handler(self, node, *node.args, **node.kwargs)
+        except (TypeError, AttributeError, KeyError, IndexError, ValueError) as error:
+            raise NotLowered(f"{name} of this form ({type(error).__name__}: {error})") from error
+        if out is not None:
+            self.put(node.out, out)
+
+    def _state(self) -> Any:
+        sizes = len(self.code), len(self.slots)
+        return sizes, dict(self.values), (self.keys, self.words, self.products)
+
+    def _restore(self, state: Any) -> None:
+        """Forget what a node has left that could not be lowered to its end."""
+        (code, slots), self.values, (self.keys, self.words, self.products) = state
+        del self.code[code:], self.slots[slots:]
+
+    def _read(self) -> set[int]:
+        """The slots that instructions name; the others need no place."""
+        named: set[int] = set()
+        for one in self.code:
+            named |= {o.slot for o in one.operands.values()} | set(one.memory.values())
+        for number in set(range(len(self.slots))) - named:
+            self.slots[number].width = 0
+        return named
 
     # Slots
 
@@ -140,63 +187,6 @@ class Lowering:
     def fresh(self, width: int, axes: Sequence[RowAxis], space: int = PER_ROW) -> RowValue:
         """A value that is a new slot of the work space."""
         return RowValue(space, self.slot(width, space), packed_axes(axes), whole=True)
-
-    def _enter(self, number: int, space: int) -> None:
-        """Make an input a value."""
-        if number in self.values:
-            return
-        shape, dtype = self.program.shapes[number], self.program.dtypes[number]
-        labels = [self.symbols.label(n) for n in shape]
-        if space == PER_ROW and not {"W", "R"} & set(labels):
-            space = PER_SENTENCE
-        own = [n for n, label in zip(shape, labels, strict=True) if label == "f"]
-        width = 1
-        for n in own:
-            width *= n
-        integers = not dtype.is_floating_point
-        leads = "".join(labels).lstrip("BWR")
-        by_keys = "S" in labels
-        slot = self.slot(width, space, integers=integers, value=number)
-        self.inputs[number] = slot
-        known = dtype in (torch.float32, torch.int64)
-        if not known or any(label in "BWR" for label in leads):
-            self.values[number] = None  # may be left as it is
-        elif by_keys:
-            self.values[number] = ByKeys(slot)
-        elif integers:
-            self.values[number] = Integers(slot, self.symbols.axes(shape), 0, width, width)
-        else:
-            self.values[number] = RowValue(space, slot, self.symbols.axes(shape))
-
-    def _leave(self, number: int) -> int:
-        """The slot of an output, which is a whole tensor of its own."""
-        value = self.get(number)
-        if isinstance(value, ByKeys):
-            if self.slots[value.slot].value is not None:
-                raise NotLowered("an input of the size of the source that is given on")
-            self.slots[value.slot].value = number
-            return value.slot
-        if isinstance(value, Integers):
-            out = self.slot(value.width, integers=True, value=number)
-            self.emit("PICK", n=value.width, y=Operand(out), a=Operand(value.slot, value.offset))
-            return out
-        self._check_order(value)
-        if not value.width:
-            return self.slot(0, value=number)
-        own = isinstance(value.slot, int) and value.whole and value.space == PER_ROW
-        if own and self.slots[value.slot].value is None and not self.slots[value.slot].compact:
-            padded = value.width % BLOCK and any(value.slot in _read(one) for one in self.code)
-            if value.flat() == 1 and not value.offset and not padded:
-                self.slots[value.slot].value = number
-                return int(value.slot)
-        made = self.copied(value, PER_ROW)
-        self.slots[made.slot].value = number
-        return int(made.slot)
-
-    def _check_order(self, value: RowValue) -> None:
-        labels = [axis.label for axis in value.axes]
-        if labels[:2] != ["B", "W"] or any(label not in "f1" for label in labels[2:]):
-            raise NotLowered(f"an output with axes {' '.join(labels)}")
 
     # Values
 
@@ -377,9 +367,3 @@ class Lowering:
 def _space(values: Sequence[RowValue]) -> int:
     """Of what is made of these values: a row a sentence where no hypothesis is read."""
     return PER_ROW if any(v.space == PER_ROW for v in values) else PER_SENTENCE
-
-
-def _read(instruction: Instruction) -> set[int]:
-    """The slots from which an instruction multiplies."""
-    a = instruction.operands.get("a")
-    return {a.slot} if instruction.op in ("LINEAR", "GRU") and a is not None else set()

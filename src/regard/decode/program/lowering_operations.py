@@ -22,6 +22,7 @@ from regard.attention import (
 from regard.attention.call import Call
 from regard.attention.plain import altered
 from regard.decode.program.instructions import (
+    BLOCK,
     BY_KEYS,
     BY_WORDS,
     GRU_BEFORE,
@@ -29,7 +30,7 @@ from regard.decode.program.instructions import (
     GRU_KEEP,
     Operand,
 )
-from regard.decode.program.lowering import BLOCK, Lowering, handles
+from regard.decode.program.lowering import Lowering, handles
 from regard.decode.program.recorder import Node
 from regard.decode.program.rows import (
     CONSTANT,
@@ -215,11 +216,11 @@ def attend(low: Lowering, node: Node, query: Any, key: Any, value: Any = None, *
     memory: Any = key
     _check_memory(low, memory)
     slots = {
-        "keys": low.inputs[memory.key.index],
-        "values": low.inputs[memory.value.index],
+        "keys": low.entered[memory.key.index],
+        "values": low.entered[memory.value.index],
     }
     if memory.mask is not None:
-        slots["lengths"] = low.inputs[memory.mask.lengths.index]
+        slots["lengths"] = low.entered[memory.mask.lengths.index]
     if isinstance(score, Additive):
         _additive(low, node, query, memory, slots, how)
     elif carry is None and type(score) in (Dot, General, ScaledDot, Uniform):
@@ -231,9 +232,9 @@ def attend(low: Lowering, node: Node, query: Any, key: Any, value: Any = None, *
 def _check_memory(low: Lowering, key: Any) -> None:
     """Refuse a memory that is not one of each sentence of the source."""
     keys = low.program.shapes[key.key.index]
-    if key.key.index not in low.inputs or low.symbols.label(keys[-2]) == "W":
+    if key.key.index not in low.entered or low.symbols.label(keys[-2]) == "W":
         raise NotLowered("attend to a memory that grows")
-    if low.slots[low.inputs[key.key.index]].space == PER_ROW:
+    if low.slots[low.entered[key.key.index]].space == PER_ROW:
         raise NotLowered("attend to a memory of hypotheses")
     if key.mask is not None and type(key.mask) is not Lengths:
         raise NotLowered(f"a memory with a {type(key.mask).__name__}")
@@ -260,7 +261,7 @@ def _additive(low: Lowering, node: Node, query: Any, key: Any, memory: Any, how:
     if asked.space != PER_ROW:
         raise NotLowered("a query of sentences")
     prepared = key.prepared if isinstance(key.prepared, tuple) else (key.prepared, None)
-    memory["keys"] = low.inputs[prepared[0].index]
+    memory["keys"] = low.entered[prepared[0].index]
     made = low.fresh(m, axes)
     temperature = getattr(how.get("select"), "temperature", 1.0)
     given = {
@@ -277,7 +278,7 @@ def _additive(low: Lowering, node: Node, query: Any, key: Any, memory: Any, how:
             raise NotLowered("features without a carry")
         low.slots[asked.slot].compact = low.slots[made.slot].compact = True
         if prepared[1] is not None:
-            memory["packed"] = low.inputs[prepared[1].index]
+            memory["packed"] = low.entered[prepared[1].index]
         if weights is not None:
             memory["weights"] = low.slot(BY_KEYS, compact=True)
         low.emit("ATTEND_ADDITIVE", memory=memory, **given)
@@ -320,7 +321,7 @@ def _dot(
 ) -> None:
     keys, values = (low.program.shapes[ref.index] for ref in (key.key, key.value))
     if key.prepared is not None and key.prepared != key.key:
-        memory["keys"] = low.inputs[key.prepared.index]
+        memory["keys"] = low.entered[key.prepared.index]
         keys = low.program.shapes[key.prepared.index]
     n, m = keys[-1], values[-1]
     if type(score) is Uniform:  # all scores are equal, whatever the query is

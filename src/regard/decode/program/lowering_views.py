@@ -11,6 +11,7 @@ from regard.decode.program.recorder import Node
 from regard.decode.program.rows import (
     CONSTANT,
     PER_ROW,
+    PER_SENTENCE,
     ByKeys,
     Integers,
     NotLowered,
@@ -86,7 +87,7 @@ def transpose(low: Lowering, node: Node, x: Any, first: int, second: int) -> Row
 def select(low: Lowering, node: Node, x: Any, dim: int, index: Any) -> Any:
     value = low.get(x)
     if isinstance(value, ByKeys):
-        raise NotLowered("a place of numbers by keys")
+        return _of_source(low, node, x, value, dim, index)
     axes = list(value.axes)
     axis = axes.pop(dim % len(value.axes))
     if isinstance(index, Extent):
@@ -104,6 +105,19 @@ def select(low: Lowering, node: Node, x: Any, dim: int, index: Any) -> Any:
             width=value.width // axis.size,
         )
     return replace(value, axes=tuple(axes), offset=value.offset + index * axis.stride, whole=False)
+
+
+def _of_source(low: Lowering, node: Node, x: Any, value: ByKeys, dim: int, index: Any) -> RowValue:
+    """What stands at the place of the step in each source; a guard knows where it ends."""
+    shape = low.program.shapes[x.index]
+    at_step = isinstance(index, Extent) and index.symbols == (low.symbols.step,) and index.a == 1
+    own = low.slots[value.slot]
+    if not at_step or dim != 1 or own.space != PER_SENTENCE or own.value != x.index or index.c < 0:
+        raise NotLowered("a place of numbers by keys")
+    if len(shape) != 3 or own.width != shape[2]:
+        raise NotLowered("a place of numbers by keys of another form")
+    n = shape[2]
+    return RowValue(PER_SENTENCE, value.slot, low.axes(node), index.c * n, n)
 
 
 def _at_step(value: RowValue, axis: RowAxis, axes: list[RowAxis], index: Extent) -> RowValue:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.protocols import BOS, Decoding, Encoded
+from regard.protocols import BOS, UNK, Decoding, Encoded
 
 __all__ = ["probes", "states_after", "words"]
 
@@ -75,6 +75,10 @@ def _started(model: Any, encoded: Encoded, sentences: int, padding: int, own: in
         copies: Tensor = extra["copies"].clone()
         copies[0, 0] = max(int(copies.max()), model.target_vocab_size) + 1 + own
         extra = {**extra, "copies": copies}
+        if "own" in extra:  # of each own word, what it is read as
+            given: Tensor = encoded.extra["own"]
+            more = int(copies.max()) + 1 - model.target_vocab_size - given.shape[1]
+            extra["own"] = torch.nn.functional.pad(given, (0, more), value=UNK)
     padded = encoded._replace(states=_padded(encoded.states, padding), extra=extra)
     decoding: Decoding = model.start(padded)
     rows = torch.arange(sentences, device=encoded.states.device) % len(encoded.states)

@@ -3,6 +3,7 @@
 import ctypes
 import weakref
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -25,9 +26,10 @@ from regard.decode.program.instructions import (
     Lowered,
 )
 from regard.decode.program.packed_weights import Panels
-from regard.decode.program.recorder import NotRecorded
-from regard.decode.program.replay import Binding
-from regard.decode.program.tree import Extent, Ref, map_leaves, tensors
+from regard.decode.program.recorder import Node, NotRecorded
+from regard.decode.program.replay import Binding, filled, store
+from regard.decode.program.rows import NotLowered
+from regard.decode.program.tree import Extent, Ref, leaves, map_leaves, refs, tensors
 from regard.native.gate import expect
 from regard.protocols import Decoding, Encoded, Inputs
 
@@ -53,6 +55,7 @@ class RecordedDecoder(Panels):
         super().__init__(model)
         self.normalized = bool(getattr(model, "normalized", False))
         # Nodes know the model, which they must not keep; instructions know its weights.
+        self._constants = _read_by_torch(model, lowered)
         program = replace(lowered.program, nodes=[], constants={})
         slots = [replace(slot, constant=None) for slot in lowered.slots]
         self.lowered = replace(lowered, program=program, slots=slots, code=[])
@@ -66,9 +69,12 @@ class RecordedDecoder(Panels):
             self._slots[number] = CSlot(slot.space, slot.width, slot.integers, slot.compact)
             if slot.constant is not None:
                 self._places.put(number, self._hold(slot.constant), slot.width)
-        self._plan = CProgram(
-            len(self._code), count, ctypes.addressof(self._code), ctypes.addressof(self._slots)
-        )
+        self._pieces = [
+            (self._piece(begin, end), [host.node for host in lowered.hosts if host.at == end])
+            for begin, end in pairwise([0, *_ends(lowered)])
+        ]
+        self._hosts = [host.node for host in lowered.hosts]
+        self._memories = refs(program.inputs["memories"])
         self._last: _Batch | None = None
         self._rooms: list[Tensor] = []  # work space that no thread uses now
         self.steps_of_model = 0
@@ -77,6 +83,16 @@ class RecordedDecoder(Panels):
     def instructions(self) -> int:
         """How many there are."""
         return len(self._code)
+
+    @property
+    def pieces(self) -> int:
+        """How many pieces of C they are, between which PyTorch computes."""
+        return sum(piece.instructions > 0 for piece, _ in self._pieces)
+
+    def _piece(self, begin: int, end: int) -> CProgram:
+        """The plan of some of the instructions."""
+        at = ctypes.addressof(self._code) + begin * ctypes.sizeof(CInstruction)
+        return CProgram(end - begin, len(self._slots), at, ctypes.addressof(self._slots))
 
     def _fill(self, to: CInstruction, one: Instruction) -> None:
         to.op = NAMES.index(one.op)
@@ -135,7 +151,7 @@ class RecordedDecoder(Panels):
         binding.match(program.inputs["memories"], dict(decoding.memories), "memories")
         batch = _Batch([weakref.ref(x) for x in own], binding, self._places.copy())
         for number, x in binding.values.items():
-            slot = self.lowered.inputs.get(number)
+            slot = self.lowered.entered.get(number)
             if slot is not None and x.dim():
                 batch.places.read(slot, x, len(x), borrowed=True)
         binding.values.clear()  # the batch belongs to its decoder
@@ -154,19 +170,24 @@ class RecordedDecoder(Panels):
 
     def _step(
         self, batch: "_Batch", tokens: Tensor, decoding: Decoding, binding: Binding
-    ) -> dict[int, Tensor]:
+    ) -> "_Values":
         lowered, sizes, places = self.lowered, binding.sizes, batch.places.copy()
         sentences, width = tokens.shape
         rows = sentences * width
         for number, x in binding.values.items():
-            slot = lowered.inputs[number]
-            places.read(slot, x, sentences if lowered.slots[slot].space else rows)
+            slot = lowered.entered.get(number)
+            if slot is not None:
+                places.read(slot, x, sentences if lowered.slots[slot].space else rows)
         keys, words = (_size(x, sizes) for x in (lowered.keys, lowered.words))
-        made: dict[int, Tensor] = {}
-        for number, slot in lowered.outputs.items():
-            shape = [_size(n, sizes) for n in lowered.program.shapes[number]]
-            made[number] = torch.empty(shape, dtype=lowered.program.dtypes[number])
-            places.read(slot, made[number], rows)
+        values = _Values(lowered, sizes, {**self._constants, **binding.values})
+        for number, slot in lowered.made.items():
+            values[number] = torch.empty(values.shape(number), dtype=lowered.program.dtypes[number])
+            places.read(slot, values[number], sentences if lowered.slots[slot].space else rows)
+        later = [n for node in self._hosts for n in node.makes if n in lowered.entered]
+        for number in later:  # until they are made nothing of them can be read
+            places.put(lowered.entered[number], ctypes.addressof(self._slots), 0)
+        if self._hosts:
+            values |= zip(self._memories, tensors(dict(decoding.memories)), strict=True)
         threads = min(native.threads(rows * lowered.products), MOST_THREADS)
         room = self._room(places, sentences, rows, keys, words, threads)
         work = self._rooms.pop() if self._rooms else torch.empty(0)
@@ -182,9 +203,32 @@ class RecordedDecoder(Panels):
             work.data_ptr(),
             work.numel(),
         )
-        STEP(self._plan, call, threads)
+        fill = filled(values, sizes)
+        for piece, nodes in self._pieces:
+            if piece.instructions:
+                STEP(piece, call, threads)
+            for node in nodes:
+                self._by_torch(node, values, fill, places, (sentences, rows))
         self._rooms[:] = [work]
-        return made
+        return values
+
+    @torch.no_grad()
+    def _by_torch(
+        self, node: Node, values: "_Values", fill: Any, places: "_Places", rows: tuple[int, int]
+    ) -> None:
+        """Compute a node that C does not know; what C reads of it gets a place."""
+        store(
+            node.out,
+            node.function(*map_leaves(node.args, fill), **map_leaves(node.kwargs, fill)),
+            values,
+        )
+        for number in node.makes:
+            slot = self.lowered.entered.get(number)
+            if slot is not None:
+                x, own = values[number], self.lowered.slots[slot]
+                if x.dtype != self.lowered.program.dtypes[number]:
+                    raise RuntimeError(f"{node.name} made {x.dtype} in the place of floats")
+                places.read(slot, x, rows[0] if own.space else rows[1])
 
     def _room(
         self, places: "_Places", sentences: int, rows: int, keys: int, words: int, threads: int
@@ -234,6 +278,22 @@ class _Places:
         return tuple(map(ctypes.addressof, (self.at, self.apart, self.size)))  # type: ignore[return-value]
 
 
+class _Values(dict[int, Tensor]):
+    """The tensors of a step by their numbers; views of others are made when they are read."""
+
+    def __init__(self, lowered: Lowered, sizes: dict[int, int], known: dict[int, Tensor]) -> None:
+        super().__init__(known)
+        self._lowered, self._sizes = lowered, sizes
+
+    def shape(self, number: int) -> list[int]:
+        """The shape of a value."""
+        return [_size(n, self._sizes) for n in self._lowered.program.shapes[number]]
+
+    def __missing__(self, number: int) -> Tensor:
+        other = self[self._lowered.aliases[number]]
+        return self.setdefault(number, other.reshape(self.shape(number)))
+
+
 @dataclass(frozen=True)
 class _Batch:
     """The tensors of memories, their sizes, and where they are."""
@@ -255,3 +315,22 @@ def _wide(n: int) -> int:
 
 def _size(n: Any, sizes: dict[int, int]) -> int:
     return n.at(sizes) if isinstance(n, Extent) else n or 0
+
+
+def _ends(lowered: Lowered) -> list[int]:
+    """Where the pieces of C end: before each node that PyTorch computes, and at the end."""
+    return sorted({host.at for host in lowered.hosts} | {len(lowered.code)})
+
+
+def _read_by_torch(model: nn.Module, lowered: Lowered) -> dict[int, Tensor]:
+    """The constants that PyTorch reads beside C.
+
+    Raises:
+        NotLowered: a node would keep the model alive.
+    """
+    read = {n for host in lowered.hosts for n in host.node.reads}
+    for host in lowered.hosts:
+        if model in leaves((host.node.args, host.node.kwargs), nn.Module):
+            raise NotLowered(f"{host.node.name} of the whole model")
+    given = {**lowered.program.constants, **lowered.program.fixed}
+    return {n: x for n, x in given.items() if n in read or n in refs(lowered.program.outputs)}

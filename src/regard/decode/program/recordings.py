@@ -28,7 +28,7 @@ from regard.decode.program.probes import probes, states_after, words
 from regard.decode.program.recorded_decoder import RecordedDecoder
 from regard.decode.program.recorder import NotRecorded
 from regard.decode.program.rows import NotLowered
-from regard.decode.program.structure import LIMIT, altered, structure
+from regard.decode.program.structure import LIMIT, hooked, structure, unstable
 from regard.decode.program.unify import recorded
 from regard.native.fingerprint import fingerprint
 from regard.protocols import Decoding, Encoded
@@ -36,7 +36,7 @@ from regard.protocols import Decoding, Encoded
 __all__ = ["recorded_form", "unrecorded_reason"]
 
 HOME = "regard.models."
-"""Where models come from whose steps have no effects beside what they give."""
+"""Where models come from whose steps have no effects beside what they give, and subclasses'."""
 
 
 @dataclass
@@ -47,12 +47,15 @@ class _Entry:
     key: Any
     decoder: RecordedDecoder | None = None
     reason: str | None = None
+    kinds: list[type] | None = None  # of a model whose form changes at every step: its classes
+
+    def is_for(self, model: nn.Module, form: Any) -> bool:
+        """Whether the model has the same form; a reason does not depend on its weights."""
+        return self.form == form or self.kinds == _kinds(model)
 
     def is_current(self, model: nn.Module, form: Any) -> bool:
-        """Whether the model is still as it was; a reason does not depend on its weights."""
-        if self.form != form:
-            return False
-        return self.decoder is None or self.key == _weights(model)
+        """Whether the model is still as it was."""
+        return self.is_for(model, form) and (self.decoder is None or self.key == _weights(model))
 
 
 _ENTRIES: "WeakKeyDictionary[nn.Module, _Entry]" = WeakKeyDictionary()
@@ -89,15 +92,15 @@ def unrecorded_reason(model: Any) -> str | None:
     if why is not None:
         return why
     entry = _ENTRIES.get(model)
-    return entry.reason if entry is not None and entry.form == structure(model) else None
+    return entry.reason if entry is not None and entry.is_for(model, structure(model)) else None
 
 
 def _refusal(model: nn.Module) -> str | None:
     """What speaks against a program before anything is recorded."""
     if os.environ.get("REGARD_PROGRAM", "1") == "0":
         return "REGARD_PROGRAM is 0"
-    if not type(model).__module__.startswith(HOME):
-        return f"{type(model).__name__} is not one of regard.models"
+    if not any(kind.__module__.startswith(HOME) for kind in type(model).__mro__):
+        return f"{type(model).__name__} is not one of regard.models, nor a subclass"
     if native.unavailable_reason(STEP.name) is not None:
         return f"there is no C ({native.missing() or 'the function is not in it'})"
     if native.level() == "portable":
@@ -117,6 +120,10 @@ def _refusal(model: nn.Module) -> str | None:
     return None
 
 
+def _kinds(model: nn.Module) -> list[type]:
+    return [type(one) for one in model.modules()]
+
+
 def _weights(model: nn.Module) -> Any:
     """What a program's weights belong to."""
     return fingerprint([*model.parameters(), *model.buffers()]), native.level()
@@ -125,13 +132,15 @@ def _weights(model: nn.Module) -> Any:
 @torch.inference_mode()
 def _made(model: nn.Module, encoded: Encoded, form: Any) -> _Entry:
     """Record a model, lower the program, and compare its steps with the model's."""
-    entry = _Entry(form, _weights(model), reason=altered(model))
+    entry = _Entry(form, _weights(model), reason=hooked(model) or unstable(model))
     if entry.reason is not None:
         return entry
     try:
         with unseen():
             decoder = RecordedDecoder(model, lower(folded(recorded(model, probes(model, encoded)))))
             why = _difference(model, decoder, encoded)
+        if structure(model) != form:
+            why, entry.kinds = "a step changes settings of the model", _kinds(model)
     except NotRecorded as error:
         why = f"its step cannot be recorded: {error}"
     except NotLowered as error:

@@ -18,6 +18,7 @@ __all__ = [
     "PER_SENTENCE",
     "ByKeys",
     "Integers",
+    "NoTensor",
     "NotLowered",
     "Parts",
     "RowAxis",
@@ -33,6 +34,14 @@ PER_ROW, PER_SENTENCE, CONSTANT = range(3)
 
 class NotLowered(Exception):
     """C has no instruction for this; says for what, in a clause."""
+
+
+class NoTensor(NotLowered):
+    """C cannot give a value as a tensor; `number` is the value's."""
+
+    def __init__(self, number: int, why: str) -> None:
+        super().__init__(why)
+        self.number = number
 
 
 @dataclass(frozen=True)

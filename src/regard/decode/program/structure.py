@@ -16,11 +16,15 @@ from regard.attention.recording import unseen
 from regard.decode.eval_mode import frozen
 from regard.protocols import BOS, PAD
 
-__all__ = ["altered", "difference", "hooked", "structure"]
+__all__ = ["altered", "difference", "hooked", "structure", "unstable"]
 
 HOMES = ("regard.", "torch.nn.modules.")
 """Where classes come from that packed forms know; all others may compute anything."""
 HOOKS = ("_forward_hooks", "_forward_pre_hooks")
+OF_PYTORCH = frozenset(vars(nn.Module()))
+"""Attributes that every module has."""
+MOST = 64
+"""Of longer lists only the length is compared."""
 PLAIN = frozenset((bool, int, float, str, NoneType, tuple))
 SPECIAL = 4
 """The ids before the words: padding, begin, end, unknown."""
@@ -52,6 +56,20 @@ def altered(model: nn.Module) -> str | None:
     return None
 
 
+def unstable(model: nn.Module) -> str | None:
+    """What a recording could not notice when it changes, in a clause, or None.
+
+    A tensor of a class from elsewhere that is neither a parameter nor a buffer may change unseen.
+    """
+    for name, module in model.named_modules():
+        if not type(module).__module__.startswith(HOMES):
+            for own, value in vars(module).items():
+                if isinstance(value, Tensor):
+                    where = f"{name}.{own}" if name else own
+                    return f"{where} is a tensor, but neither a parameter nor a buffer"
+    return None
+
+
 def hooked(model: nn.Module) -> str | None:
     """Which module has a forward hook, in a clause, or None: a recording would lose its effects."""
     every = nn.modules.module
@@ -74,9 +92,9 @@ def structure(model: nn.Module) -> list[Any]:
     while waiting:
         module = waiting.pop()
         found.append(type(module))
-        own = vars(module)
+        own, foreign = vars(module), not type(module).__module__.startswith(HOMES)
         for name, value in own.items():
-            if name[0] != "_":
+            if name[0] != "_" or (foreign and name not in OF_PYTORCH):
                 if name != "training":
                     found.append((name, _setting(value)))
             elif name in HOOKS and value:
@@ -93,6 +111,9 @@ def _setting(value: Any) -> Any:
     kind = type(value)
     if kind in PLAIN or callable(value):
         return value
+    if kind in (list, set, dict):
+        some = list(value.items() if kind is dict else value)
+        return kind, len(some), [_setting(one) for one in some[:MOST]]
     if hasattr(kind, "__dataclass_fields__") and hasattr(value, "__dict__"):
         return kind, [(k, v) for k, v in vars(value).items() if type(v) in PLAIN]
     return kind

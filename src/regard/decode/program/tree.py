@@ -17,6 +17,7 @@ __all__ = [
     "extents",
     "fields_of",
     "is_record",
+    "leaves",
     "map_leaves",
     "rebuilt",
     "refs",
@@ -92,7 +93,8 @@ def map_leaves(x: Any, change: Callable[[Any], Any]) -> Any:
     return change(x)
 
 
-def _leaves(x: Any, kind: type) -> list[Any]:
+def leaves(x: Any, kind: type) -> list[Any]:
+    """All leaves of a tree of one kind, in order."""
     every: list[Any] = []
 
     def look(leaf: Any) -> Any:
@@ -106,14 +108,14 @@ def _leaves(x: Any, kind: type) -> list[Any]:
 
 def refs(x: Any) -> list[int]:
     """The numbers of all `Ref`s of a tree, in order."""
-    return [ref.index for ref in _leaves(x, Ref)]
+    return [ref.index for ref in leaves(x, Ref)]
 
 
 def tensors(x: Any) -> list[Tensor]:
     """All tensors of a tree, in order."""
-    return _leaves(x, Tensor)
+    return leaves(x, Tensor)
 
 
 def extents(x: Any) -> list[Extent]:
     """All numbers of a tree that follow from sizes, in order."""
-    return _leaves(x, Extent)
+    return leaves(x, Extent)
