@@ -26,7 +26,7 @@ FLOORS = [
     {"inference"},
     {
         *("recipe", "folder", "convert", "loading", "evaluation", "train"),
-        *("serve", "bulk", "cli"),
+        *("serve", "bulk", "claims", "cli"),
     },
 ]
 # Tables of names and readers of files: they import nothing heavy, and anyone may ask them.

@@ -55,6 +55,7 @@ COMMANDS: tuple[Row, ...] = (  # sentences of at most 66 characters fit a line o
     Row("convert", "regard.cli.convert", "Read a model of fairseq, OpenNMT-py, JoeyNMT or Marian."),
     Row("models", "regard.cli.models", "List the papers; show a model's equations and defaults."),
     Row("recipes", "regard.cli.recipes", "List, show, copy and check recipes."),
+    Row("claims", "regard.cli.claims", "What surveys claim, measured: list, run, draw."),
     Row("data", "regard.cli.data", "Inspect data: rows, lengths, problems, duplicates, leaks."),
     Row("bench", "regard.cli.bench", "Measure: kernels against naive forms, layers by length."),
     Row(

@@ -1,0 +1,1 @@
+"""One file for each group of experiments: short programs of regard's own operations."""
