@@ -114,7 +114,7 @@ def _run(one: "Claim", output: list[Path], as_json: bool) -> None:
         if file.is_dir() or not file.resolve().parent.is_dir():
             raise RequestError(f"{file}: expected a file in a folder that is there")
         if file.suffix.lower() != ".json":
-            from regard.viewer.figure.subplots import check_format
+            from regard.viewer.figure.matrix import check_format
 
             check_format(file)
     check_data(one)

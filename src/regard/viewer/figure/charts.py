@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from regard.viewer.figure.matrix import COLUMN, PAGE, _matplotlib, _quiet, _save, check_format
 from regard.viewer.figure.sheet import style
-from regard.viewer.figure.subplots import COLUMN, PAGE, _matplotlib, _quiet, _save, check_format
 from regard.viewer.palette import GRID, HEADS, INK, STOPS
 from regard.views.charts import Chart, Matrix
 
