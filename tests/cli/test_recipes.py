@@ -25,7 +25,7 @@ def folder(tmp_path, monkeypatch):
     (root / "pronunciation").mkdir()
     (root / "translation" / "small.yaml").write_text(GOOD)
     (root / "pronunciation" / "none-yet.yaml").write_text(GOOD.replace("expect", "# expect"))
-    monkeypatch.setattr("regard.recipe.recipe.folder", lambda: root)
+    monkeypatch.setattr("regard.recipe.files.folder", lambda: root)
     monkeypatch.chdir(tmp_path)
     return root
 

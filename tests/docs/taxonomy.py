@@ -4,9 +4,7 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
-import yaml
-
-from regard import catalog
+from regard import catalog, recipe
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "taxonomy.md"
@@ -32,9 +30,8 @@ draws what it attends to.
 def recipes():
     """Names of the recipes of each model."""
     found = defaultdict(list)
-    for path in sorted((ROOT / "recipes").glob("*/*.yaml")):
-        text = yaml.safe_load(path.read_text(encoding="utf-8"))
-        found[text["model"]["name"]].append(f"{path.parent.name}/{path.stem}")
+    for name in recipe.names():
+        found[recipe.load(name).model["name"]].append(name)
     return found
 
 

@@ -209,7 +209,7 @@ def test_names_and_paths(file, monkeypatch, tmp_path):
     for name in ("one/a", "one/both", "two/both"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / f"{name}.yaml").write_text(TEXT)
-    monkeypatch.setattr("regard.recipe.recipe.folder", lambda: root)
+    monkeypatch.setattr("regard.recipe.files.folder", lambda: root)
     assert recipe.names() == ["one/a", "one/both", "two/both"]
     assert recipe.find("a") == recipe.find("one/a") == root / "one" / "a.yaml"
     assert recipe.load("a").name == "one/a"
@@ -230,7 +230,7 @@ def test_names_and_paths(file, monkeypatch, tmp_path):
 def test_recipes_inside_an_installed_package_come_first(monkeypatch, tmp_path):
     (tmp_path / "src" / "regard").mkdir(parents=True)
     monkeypatch.setattr(
-        "regard.recipe.recipe.__file__", str(tmp_path / "src/regard/recipe/recipe.py")
+        "regard.recipe.files.__file__", str(tmp_path / "src/regard/recipe/recipe.py")
     )
     assert recipe.folder() == tmp_path / "recipes"
     (tmp_path / "src" / "regard" / "recipes").mkdir()

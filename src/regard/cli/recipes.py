@@ -112,6 +112,9 @@ def _show(names: list[str], force: bool, json: bool) -> None:
         emit({"name": found.name, "file": str(found.file), "recipe": sections})
     else:
         sys.stdout.write(found.file.read_text(encoding="utf-8"))
+        if found.shared is not None:
+            print_result(f"\n# What {found.shared.name} holds:\n#")
+            sys.stdout.write(found.shared.read_text(encoding="utf-8"))
 
 
 def _copy(names: list[str], force: bool, json: bool) -> None:

@@ -1,8 +1,10 @@
 """Recipes: a YAML file (rules of YAML 1.2) that says everything a result depends on.
 
 A recipe has the sections `model task data train decode`, what to `expect`, and changes that make it
-`tiny` (seconds on a laptop, for tests). Values can be changed by `key=value`. Everything is checked
-against the constructors that will get it, and every error names file and line.
+`tiny` (seconds on a laptop, for tests). Recipes for one data set share its section: `data: {use:
+data/multi30k}` has the values of `recipes/data/multi30k.yaml`, and what stands beside it lies over
+them. Values can be changed by `key=value`. Everything is checked against the constructors that will
+get it, and every error names file and line.
 
     >>> from regard import recipe
     >>> r = recipe.load("translation/rnnsearch-multi30k", ["train.steps=2000"])  # doctest: +SKIP
@@ -18,10 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import RequestError, nearest
+from regard.recipe.files import find, folder, name_of, names, read, shared_data, shared_file, short
 from regard.settings import old_names
 from regard.settings.check import check, defaults
 from regard.settings.overlay import Layered, flat, override
-from regard.settings.yaml_reader import LONGEST, dump, parse
+from regard.settings.yaml_reader import dump
 
 __all__ = ["SECTIONS", "Recipe", "find", "folder", "load", "names"]
 
@@ -38,11 +41,13 @@ class Recipe:
             where the section `tiny` was laid over it.
         file: the file it was read from.
         layers: the values and where each came from.
+        shared: the file of the section that `data.use` named.
     """
 
     name: str
     file: Path
     layers: Layered = field(repr=False)
+    shared: Path | None = None
 
     def section(self, name: str) -> dict[str, Any]:
         """One section as a dict; empty if the recipe does not have it."""
@@ -175,36 +180,37 @@ def load(
         tiny: lay the section `tiny` over the rest.
 
     Raises:
-        RequestError: no such recipe, not YAML, an unknown section or a malformed override.
+        RequestError: no such recipe or shared data, not YAML, an unknown section or a malformed
+            override.
     """
     file = find(name)
-    if (size := file.stat().st_size) > 4 * LONGEST:
-        raise RequestError(
-            f"{_short(file)}: expected a recipe of at most {LONGEST:,} characters, got {size:,} "
-            "bytes"
-        )
-    try:
-        text = file.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        line = error.object[: error.start].count(b"\n") + 1
-        raise RequestError(f"{_short(file)}:{line}: not UTF-8") from None
-    values, lines = parse(text, _short(file))
-    if not isinstance(values, dict):
-        raise RequestError(f"{_short(file)}:1: expected sections ({', '.join(SECTIONS)})")
+    values, lines = read(file, f"sections ({', '.join(SECTIONS)})")
     small = values.pop("tiny", None)
     small = {} if small is None else small
     if not isinstance(small, dict):
-        at = f"{_short(file)}:{lines['tiny']}"
+        at = f"{short(file)}:{lines['tiny']}"
         raise RequestError(f"{at}: tiny: expected keys with values, got {small!r}")
     pairs = overrides if isinstance(overrides, Mapping) else dict(override(o) for o in overrides)
     said = [values, *([small] if tiny else []), pairs]
     old = old_names.of_recipe(_named("model", said))
-    layers = Layered(values, lines, _short(file), old)
+    layers = Layered({}, {}, short(file), old)
+    shared = _named("data", said, "use")
+    places = {key: f"{short(file)}:{line}" for key, line in lines.items()}
+    under = None
+    if shared is not None:
+        used = [*(["tiny.data.use"] if tiny else []), "data.use"]
+        here = next((places[key] for key in used if key in places), "command line")
+        asked = _named("data", [pairs], "use") is not None
+        under = shared_file(shared, file, "command line" if asked else here)
+        layers.lay(*shared_data(under))
+    layers.lay(values, places)
     if tiny:
-        layers.lay(small, {key: f"{_short(file)}:{line}" for key, line in _inside(lines, "tiny")})
+        layers.lay(small, {key: f"{short(file)}:{line}" for key, line in _inside(lines, "tiny")})
     for key, value in pairs.items():
         written = [key, *(f"{key}.{inner}" for inner in _keys(value))]
         layers.lay({key: value}, dict.fromkeys(written, "command line"))
+    if shared is not None and isinstance(layers.values["data"], dict):
+        layers.values["data"].pop("use", None)
     for switch, models in old_names.SWITCHES.items():
         layers.choose("model", switch, models)
     for section, value in layers.values.items():
@@ -217,17 +223,17 @@ def load(
             raise RequestError(
                 f"{layers.where(section)}: {section}: expected keys with values, got {value!r}"
             )
-    return Recipe(_name(file) + ("-tiny" if tiny else ""), file, layers)
+    return Recipe(name_of(file) + ("-tiny" if tiny else ""), file, layers, under)
 
 
-def _named(section: str, layers: Sequence[Mapping[str, Any]]) -> Any:
-    """What the last of the layers that says it has as the `name` of a section."""
+def _named(section: str, layers: Sequence[Mapping[str, Any]], key: str = "name") -> Any:
+    """What the last of the layers that says it has as the `name` (or another key) of a section."""
     name = None
     for layer in layers:
         inside = layer.get(section)
         if isinstance(inside, Mapping):
-            name = inside.get("name", name)
-        name = layer.get(f"{section}.name", name)
+            name = inside.get(key, name)
+        name = layer.get(f"{section}.{key}", name)
     return name
 
 
@@ -242,52 +248,3 @@ def _keys(value: Any) -> Iterator[str]:
 def _inside(lines: Mapping[str, int], section: str) -> Iterator[tuple[str, int]]:
     prefix = section + "."
     return ((k.removeprefix(prefix), line) for k, line in lines.items() if k.startswith(prefix))
-
-
-def folder() -> Path:
-    """Where the recipes are: in the package when installed, at the top of the repository if not."""
-    here = Path(__file__).resolve().parent.parent
-    inside = here / "recipes"
-    return inside if inside.is_dir() else here.parent.parent / "recipes"
-
-
-def names() -> list[str]:
-    """The names of all recipes, `task/model-data`."""
-    root = folder()
-    return sorted(p.relative_to(root).with_suffix("").as_posix() for p in root.glob("*/*.yaml"))
-
-
-def find(name: str | os.PathLike[str]) -> Path:
-    """The file of a recipe, by path or by name.
-
-    Raises:
-        RequestError: there is no such recipe.
-    """
-    text = os.fspath(name)
-    if text.endswith((".yaml", ".yml")):
-        path = Path(text)
-        if not path.is_file():
-            raise RequestError(f"there is no recipe file {text!r}; see `regard recipes`")
-        return path
-    known = names()
-    matches = [full for full in known if full == text or full.endswith("/" + text)]
-    if len(matches) != 1:
-        shorts = [full.rpartition("/")[2] for full in known]
-        hint = "there are " + ", ".join(matches) if matches else nearest(text, [*known, *shorts])
-        raise RequestError(f"there is no recipe {text!r}: {hint}; see `regard recipes`")
-    return folder() / f"{matches[0]}.yaml"
-
-
-def _name(file: Path) -> str:
-    try:
-        return file.resolve().relative_to(folder().resolve()).with_suffix("").as_posix()
-    except ValueError:
-        return file.stem
-
-
-def _short(file: Path) -> str:
-    """A path as people would type it: relative to the working directory where that is shorter."""
-    try:
-        return file.resolve().relative_to(Path.cwd()).as_posix()
-    except ValueError:
-        return str(file)
