@@ -10,6 +10,7 @@ from regard.convert._readme import fill
 from regard.convert._tagger_graph import POSITIONS, tagger_graph
 from regard.data.annotations.tag_schemes import allowed
 from regard.errors import RequestError
+from regard.fields import TextField
 from regard.layers.crf import FORBIDDEN
 from regard.protocols import UNK
 
@@ -31,6 +32,11 @@ def write_tagger(loaded: "Loaded", out: Path) -> None:
         raise RequestError(
             "expected a tagger with words as they are, data.tokenizer.kind 'words', got "
             f"{tokenizer.kind!r}"
+        )
+    if isinstance(text, TextField) and text.contextual is not None:
+        raise RequestError(
+            "expected a tagger that reads words alone; this one reads the states of an encoder "
+            "(data.vectors.encoder), which the graph does not have"
         )
     graph = tagger_graph(loaded.model)
     (out / "tagger.onnx").write_bytes(graph.SerializeToString())

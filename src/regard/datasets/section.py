@@ -11,7 +11,7 @@ from regard.data.sources import SPLITS
 from regard.datasets.dividing import Shares, divided
 from regard.errors import RequestError, nearest
 from regard.fields import Field, KeyField, TextField
-from regard.fields.pretrained import Pretrained
+from regard.fields.contextual import vectors_of
 from regard.fields.text import own_texts
 
 __all__ = [
@@ -260,9 +260,14 @@ class Config:
         if not given and not stream.get("files"):
             raise RequestError("data.path is not given: a folder, or a file (or data.train, …)")
         configured, shared = tokenizers(config.get("tokenizer") or {}, fields)
-        if told := config.get("vectors"):
-            for name, one in own_texts(configured).items():
-                configured[name] = one.starting_from(Pretrained.of(told))
+        words, encoder = vectors_of(config.get("vectors"))
+        if encoder is not None and (config.get("store") or stream):
+            raise RequestError(
+                "data.vectors.encoder: a split that is stored or streamed has no states of an "
+                "encoder: leave out data.store and data.stream, or the encoder"
+            )
+        for name, one in own_texts(configured).items():
+            configured[name] = one.starting_from(words).in_context(encoder)
         return cls(
             path=config.get("path"),
             given={s: config[s] for s in sources.SPLITS if config.get(s)},

@@ -9,7 +9,7 @@ from regard.data.problems import Problems
 from regard.datasets.data import Data
 from regard.errors import RequestError
 from regard.fields import Field
-from regard.fields.sets import as_fields
+from regard.fields.sets import as_fields, known_encoder
 
 __all__ = ["SplitReader"]
 
@@ -66,9 +66,10 @@ class SplitReader(ABC, Generic[Source, Read]):
         made = self.datasets(wanted, known, problems)
         train, dev, test = (made.get(split) for split in ("train", "dev", "test"))
         self.task.check_fields(known)
-        return Data(
-            train, dev, test, known, problems, self.sizes(known), noted=self.noted(files, splits)
-        )
+        noted = dict(self.noted(files, splits))
+        if encoder := known_encoder(known):
+            noted["vectors"] = {**self.config.get("vectors", {}), "known": encoder}
+        return Data(train, dev, test, known, problems, self.sizes(known), noted=noted)
 
     # -- what a format says
 

@@ -13,7 +13,7 @@ from regard.datasets.section import Config
 from regard.datasets.split_reader import SplitReader
 from regard.datasets.unseen import say_unseen
 from regard.fields import Field
-from regard.fields.sets import as_fields, with_vectors
+from regard.fields.sets import as_fields, with_states, with_vectors
 
 __all__ = ["StreamedFiles", "TableReader", "files_or_stream"]
 
@@ -102,7 +102,8 @@ class TableReader(SplitReader[Any, Any]):
         return encoding.learn(self.section, train)
 
     def completed(self, fields: Found, read: Mapping[str, Any]) -> Found:
-        """With the word vectors of the section, where a training begins."""
+        """With the word vectors of the section, where a training begins, and with its encoder."""
+        fields = with_states(fields, self.section.fields)
         return with_vectors(fields, self.section.fields) if "train" in read else fields
 
     def datasets(

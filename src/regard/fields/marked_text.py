@@ -4,6 +4,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from regard.fields.base import Bad
 from regard.fields.text import TextField
 
@@ -23,6 +26,15 @@ class MarkedTextField(TextField):
     """
 
     kind: ClassVar[str] = "marked-text"
+
+    def to_encoder(self, value: Any) -> tuple[str, NDArray[np.int64]]:
+        """The text without its marks, which are no words; a mark has a place without a letter."""
+        text, places = super().to_encoder(value)
+        kept = np.ones(len(text) + 1, np.int64)
+        for mark in MARK.finditer(text):
+            kept[slice(*mark.span())] = 0
+        before = np.concatenate([[0], kept.cumsum()])
+        return MARK.sub("", text), before[places]
 
     def read(self, cell: str, row: Mapping[str, Any]) -> str:
         """The text with its marks."""

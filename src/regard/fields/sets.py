@@ -1,6 +1,7 @@
 """Sets of fields: from a task's declaration, their tokenizers, their sides."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from regard.data.text.tokenizer import Tokenizer
@@ -8,7 +9,14 @@ from regard.errors import RequestError, nearest
 from regard.fields import Field, TextField
 from regard.fields.text import with_vocabularies
 
-__all__ = ["as_fields", "sides", "tokenizers_of", "with_vectors"]
+__all__ = [
+    "as_fields",
+    "known_encoder",
+    "sides",
+    "tokenizers_of",
+    "with_states",
+    "with_vectors",
+]
 
 
 def as_fields(given: Mapping[str, Any], declared: Mapping[str, Field]) -> dict[str, Field]:
@@ -58,3 +66,31 @@ def with_vectors(fields: Mapping[str, Field], told: Mapping[str, Field]) -> dict
         if isinstance(own, TextField) and isinstance(one, TextField) and own.pretrained is None:
             found[name] = own.trained_from(one.pretrained) if one.pretrained else own
     return found
+
+
+def with_states(fields: Mapping[str, Field], told: Mapping[str, Field]) -> dict[str, Field]:
+    """Fields whose texts have the states of the encoder that a `data:` section names, kept on disk.
+
+    A trained model has the encoder that it was trained with, wherever the section says it is.
+
+    Args:
+        told: the fields as the section has them.
+    """
+    found = dict(fields)
+    for name, own in fields.items():
+        one = told.get(name)
+        if not isinstance(own, TextField) or not isinstance(one, TextField):
+            continue
+        if (encoder := own.contextual or one.contextual) is not None:
+            store = one.contextual.store if one.contextual is not None else encoder.store
+            encoder = replace(encoder, store=store, kept=True)
+            found[name] = own.in_context(encoder.checked())
+    return found
+
+
+def known_encoder(fields: Mapping[str, Field]) -> dict[str, Any]:
+    """What is known of the encoder of some texts, for the model folder; {}: there is none."""
+    for own in fields.values():
+        if isinstance(own, TextField) and own.contextual is not None:
+            return dict(own.contextual.known)
+    return {}

@@ -9,18 +9,20 @@ from itertools import chain
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from regard.data.ragged import RaggedIds
 from regard.data.text.segmented import chosen_kind
 from regard.data.text.tokenizer import SPACE, SPECIALS, Encoding, Tokenizer
 from regard.data.text.vocabulary_growth import frequent, grown, longest_pieces
+from regard.encoders.kept import StateRows
 from regard.errors import RequestError, nearest
 from regard.fields.base import Bad, Field, Report
+from regard.fields.contextual import EncoderStates
 from regard.fields.pretrained import Pretrained
 from regard.fields.sentence_columns import SPLITTERS, DocumentColumn, sentences_of
-from regard.protocols import EOS, PAD, UNK, Inputs
+from regard.fields.text_column import TextColumn
+from regard.protocols import UNK
 
 __all__ = ["TextColumn", "TextField", "own_texts", "with_vocabularies"]
 
@@ -28,65 +30,6 @@ SUBWORDS = ("bpe", "unigram", "characters")
 """Kinds whose tokens may be parts of words."""
 WORDS = ("words", "shapes", "wordpunct", "segmented")
 """Kinds with one token for each word."""
-
-
-class TextColumn:
-    """Texts as ids, without BOS and EOS.
-
-    Args:
-        ids: of each text.
-        end: whether a batch has EOS behind each text.
-        letters: of the words of all texts end to end, the ids of their characters; None where they
-            are not wanted.
-    """
-
-    def __init__(
-        self, ids: RaggedIds, *, end: bool = True, letters: RaggedIds | None = None
-    ) -> None:
-        self.ids, self.end, self.letters = ids, end, letters
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    @property
-    def sizes(self) -> NDArray[np.int64]:
-        """Tokens of each text, EOS among them where there is one: (n,)."""
-        return self.ids.sizes + int(self.end)
-
-    @property
-    def tokens(self) -> NDArray[np.int64]:
-        """Tokens of each text, without EOS: (n,)."""
-        return self.ids.sizes
-
-    @property
-    def counts(self) -> NDArray[np.int64]:
-        """Every token counts."""
-        return self.sizes
-
-    def take(self, indices: NDArray[np.int64]) -> "TextColumn":
-        """Some of the texts."""
-        letters = self.letters
-        if letters is not None:
-            letters = letters.take(self._places(indices))
-        return TextColumn(self.ids.take(indices), end=self.end, letters=letters)
-
-    def collate(self, indices: NDArray[np.int64]) -> Inputs:
-        """Ids (B, T); with characters, `extras["characters"]` (B, T, C)."""
-        ids = self.ids.padded(indices, PAD, EOS if self.end else PAD)
-        ids = ids if self.end else ids[:, :-1]
-        lengths = self.ids.sizes_at(indices) + int(self.end)
-        extras = {}
-        if self.letters is not None:
-            words = self.letters.padded(self._places(indices), PAD, PAD)[:, :-1]
-            grid = np.zeros((*ids.shape, words.shape[1]), np.int64)
-            grid[np.arange(ids.shape[1]) < self.ids.sizes_at(indices)[:, None]] = words
-            extras["characters"] = torch.from_numpy(grid)
-        return Inputs(torch.from_numpy(ids), torch.from_numpy(lengths), extras)
-
-    def _places(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Of the words of some texts, among the words of all."""
-        own = [np.arange(self.ids.starts[i], self.ids.starts[i + 1]) for i in indices]
-        return np.concatenate([*own, np.zeros(0, np.int64)]).astype(np.int64)
 
 
 class TextField(Field):
@@ -145,6 +88,8 @@ class TextField(Field):
         self.sentences, self.cased = sentences, cased
         self.pretrained: Pretrained | None = None
         """The word vectors that a model is to start from."""
+        self.contextual: EncoderStates | None = None
+        """The encoder whose states a model reads beside words."""
         self._tokenizer: Tokenizer | None = None
         self._letters: dict[str, int] = {}
 
@@ -205,6 +150,33 @@ class TextField(Field):
         """
         vectors = replace(pretrained, most=0).read(self.tokenizer.vocabulary)
         return self.starting_from(vectors)
+
+    def in_context(self, contextual: EncoderStates | None) -> "TextField":
+        """With the states of an encoder beside words.
+
+        Raises:
+            RequestError: texts are cut into sentences.
+        """
+        if contextual is not None and self.sentences:
+            raise RequestError(
+                "data.vectors.encoder: an encoder reads texts whole, and task.sentences cuts them "
+                "into sentences: leave out one of the two"
+            )
+        made = copy(self)
+        made.contextual = contextual
+        return made
+
+    def states(self, values: Sequence[Any]) -> StateRows | None:
+        """The states of the tokens of all texts, where there is an encoder."""
+        if self.contextual is None:
+            return None
+        read = [self.to_encoder(value) for value in values]
+        return self.contextual.rows([text for text, _ in read], [places for _, places in read])
+
+    def to_encoder(self, value: Any) -> tuple[str, NDArray[np.int64]]:
+        """(the text that an encoder reads, where each token is in it (tokens, 2))."""
+        text = self.written(value)
+        return text, np.array(self.cut(text).offsets, np.int64).reshape(-1, 2)
 
     # -- the field
 
@@ -330,7 +302,7 @@ class TextField(Field):
             cut = str.split if self.cased else self.tokenizer.words_of
             words = [word for text in texts for word in cut(text)]
             letters = RaggedIds.rows([[self._letters.get(c, UNK) for c in word] for word in words])
-        return TextColumn(ids, end=self.end, letters=letters)
+        return TextColumn(ids, end=self.end, letters=letters, states=self.states(values))
 
     def cut(self, text: str) -> Encoding:
         """One text in tokens, with the place of each in it."""

@@ -14,7 +14,7 @@ from regard import decode
 from regard.data.text.tokenizer import Tokenizer
 from regard.decode.request import DecodingRequest, by_name, each_of
 from regard.errors import RequestError
-from regard.fields import Field
+from regard.fields import Field, TextField
 from regard.fields.sets import tokenizers_of
 from regard.settings import old_names
 from regard.settings.old_names import renaming
@@ -186,6 +186,8 @@ class Loaded:
                 model = other.task.of_texts(other.model, other.fields)
             if model is None:
                 what = f"{name} tokenizer" if name in self.tokenizers else f"field {name!r}"
+                if _states_of(self.fields.get(name)) != _states_of(other.fields.get(name)):
+                    what = "encoder (data.vectors)"
                 raise RequestError(
                     f"{other.folder} has another {what} than {self.folder}: models that go"
                     " together are trained on the same data"
@@ -206,5 +208,13 @@ def _alike(one: Field | None, other: Field | None) -> bool:
         return True
     if one is None or other is None:
         return False
+    if _states_of(one) != _states_of(other):
+        return False
     same: bool = json.loads(one.dump()) == json.loads(other.dump())
     return same
+
+
+def _states_of(field: Field | None) -> Any:
+    """Which states of an encoder a column is read with; None: it has none."""
+    encoder = field.contextual if isinstance(field, TextField) else None
+    return None if encoder is None else encoder.read

@@ -16,13 +16,16 @@ from regard import catalog, decode, tasks
 from regard.catalog.building import shape_of, undrawn
 from regard.errors import RequestError, nearest
 from regard.fields import Field
+from regard.fields.contextual import EncoderStates
 from regard.fields.saved import NAMES, read_fields
+from regard.fields.text import own_texts
 from regard.folder import weights
 from regard.folder.config import CONFIG, FORMAT, read_config
 from regard.folder.loaded import Loaded
 from regard.settings.check import check_keys, hints_of
 from regard.system.files import settle
 from regard.tasks import Task
+from regard.tasks.starting_vectors import read_states
 
 __all__ = ["CONFIG", "FORMAT", "Loaded", "find", "from_pretrained", "shipped"]
 
@@ -46,8 +49,12 @@ def from_pretrained(folder: str | Path) -> Loaded:
 
         return load_foreign(folder)
     made, decoder = _make(config, folder / CONFIG)
-    model = _build(config["model"], folder, config["weights"])
+    encoder = EncoderStates.of(config["data"].get("vectors") or {})
+    encoder = None if encoder is None else encoder.checked()
+    model = _build(config["model"], folder, config["weights"], encoder)
     fields = _read_fields(made, folder)
+    if encoder is not None:
+        fields.update({name: own.in_context(encoder) for name, own in own_texts(fields).items()})
     _check_sizes(made, fields, config["model"], folder)
     return Loaded(model.eval(), made, fields, decoder, config, folder)
 
@@ -88,7 +95,12 @@ def _make(config: Mapping[str, Any], path: Path) -> tuple[Task, Any]:
         raise RequestError(f"{path}: {error}") from error
 
 
-def _build(spec: Mapping[str, Any], folder: Path, noted: Mapping[str, Any]) -> nn.Module:
+def _build(
+    spec: Mapping[str, Any],
+    folder: Path,
+    noted: Mapping[str, Any],
+    encoder: EncoderStates | None,
+) -> nn.Module:
     """The model with its weights; nothing of its size is made before they are known to fit."""
     keywords, path = dict(spec), folder / CONFIG
     name = keywords.pop("name")
@@ -102,10 +114,15 @@ def _build(spec: Mapping[str, Any], folder: Path, noted: Mapping[str, Any]) -> n
                 f"{path}: model.{key} is no argument of {name}; {nearest(key, known)}"
             )
     check_keys(keywords, hints_of(made), section="model", where=lambda key: str(path))
+
+    def whole(**keywords: Any) -> nn.Module:
+        model: nn.Module = made(**keywords)
+        return model if encoder is None else read_states(model, encoder)
+
     try:
-        shaped = shape_of(made, keywords)
+        shaped = shape_of(whole, keywords)
         tensors = weights.fitting(shaped.state_dict(), folder, noted)
-        model: nn.Module = undrawn(made, keywords)  # leaves the caller's random numbers alone
+        model: nn.Module = undrawn(whole, keywords)  # leaves the caller's random numbers alone
     except RequestError:
         raise
     except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:

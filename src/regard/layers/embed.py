@@ -7,6 +7,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.errors import RequestError
+from regard.layers.contextual import StateMix
 from regard.layers.dropout import dropout as drop
 from regard.native.operation import is_recorded
 
@@ -16,9 +18,12 @@ PADDING = 0  # protocols.PAD, which is a floor above
 
 
 class Embed(nn.Module):
-    r"""A vector for each id.
+    r"""A vector for each id, and what is known of it in its context.
 
     .. math:: e(i) = s\, E_i, \quad e(i) = 0 \text{ for } i \in zeros
+
+    With the states h of an encoder (`take_states`) it is :math:`e(i) + W m(h)`, see `StateMix`: a
+    linear layer on both, joined.
 
     Args:
         vocabulary: number of ids.
@@ -27,9 +32,10 @@ class Embed(nn.Module):
             the start symbol, :math:`e(y_0) = 0`.
         scale: s; the Transformer's is the root of `dim`.
         dropout: of the elements of vectors, in training.
+        contextual: the model that it belongs to gives states beside ids, where there are some.
 
     Shapes:
-        ids (*batch) to (*batch, dim)
+        ids (*batch), states (*batch, layers, size) to (*batch, dim)
 
     Example:
         >>> Embed(10, 4)(torch.tensor([[0, 3]]))[0, 0].tolist()
@@ -44,8 +50,11 @@ class Embed(nn.Module):
         zeros: tuple[int, ...] = (PADDING,),
         scale: float = 1.0,
         dropout: float = 0.0,
+        contextual: bool = False,
     ) -> None:
         super().__init__()
+        self.contextual = contextual
+        self.states: StateMix | None = None
         self.zeros, self.scale, self.dropout = zeros, scale, dropout
         self.weight = nn.Parameter(torch.empty(vocabulary, dim))
         nn.init.normal_(self.weight, std=dim**-0.5)
@@ -57,14 +66,48 @@ class Embed(nn.Module):
         for i in self.zeros:
             self.weight[i].zero_()
 
-    def forward(self, ids: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch dim"]:
-        """Look up."""
+    @torch.no_grad()
+    def take_states(self, layers: int, size: int, words: bool = True) -> None:
+        """From here on read the states of an encoder, too.
+
+        Args:
+            layers, size: of the states.
+            words: whether words keep vectors of their own; else these are 0 and stay so.
+        """
+        self.states = StateMix(layers, size, self.weight.shape[1]).to(self.weight)
+        if not words:
+            self.weight.zero_().requires_grad_(False)
+
+    def forward(
+        self,
+        ids: Int[Tensor, "*batch"],
+        states: Float[Tensor, "*batch layers size"] | None = None,
+    ) -> Float[Tensor, "*batch dim"]:
+        """Look up.
+
+        Raises:
+            RequestError: there are no states where they are read, or of other layers and sizes.
+        """
         first = self.zeros[0] if self.zeros else None
         x = F.embedding(ids, self.weight, padding_idx=first)  # no gradient reaches row `first`
         for i in self.zeros[1:]:
             x = x * (ids != i).unsqueeze(-1)
         x = x if self.scale == 1.0 else x * self.scale
+        if self.states is not None:
+            x = x + self._in_context(states)
         return drop(x, self.dropout, self.training)
+
+    def _in_context(self, states: Tensor | None) -> Tensor:
+        assert self.states is not None
+        wanted = self.states.layers, self.states.size
+        if states is None or tuple(states.shape[-2:]) != wanted:
+            got = "none" if states is None else f"shape {tuple(states.shape)}"
+            raise RequestError(
+                f"this model reads the states of an encoder, {wanted[0]} layers of {wanted[1]} "
+                f"numbers for each word in extras['states'], and got {got}"
+            )
+        found: Tensor = self.states(states)
+        return found
 
     def through(
         self,

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from regard.errors import RequestError
 from regard.layers.layout import PackedLayout
-from regard.protocols import PAD, Inputs, ids_of
+from regard.protocols import PAD, Inputs, ids_of, states_of
 
 __all__ = ["WordBatch"]
 
@@ -82,6 +82,16 @@ class WordBatch:
                 f"{given.shape[2]} in extras['features']"
             )
         return given
+
+    @cached_property
+    def states(self) -> Float[Tensor, "batch time layers size"] | None:
+        """What an encoder says of each word, where there is one."""
+        return states_of(self.source, self.ids)
+
+    @property
+    def packed_states(self) -> Float[Tensor, "n layers size"] | None:
+        """The same in the order of `layout`."""
+        return None if self.states is None else self.layout.take(self.states)
 
     def cut(self, logits: Float[Tensor, "batch time tags"]) -> Float[Tensor, "batch width tags"]:
         """As wide as what was given."""

@@ -46,7 +46,7 @@ from regard.layers.linear import linear
 from regard.layers.pool import real
 from regard.layers.similarity import cosine, distance
 from regard.models._sentence import Head, features_of, words_of
-from regard.protocols import Inputs, Output
+from regard.protocols import Inputs, Output, states_of
 
 __all__ = ["ABCNN"]
 
@@ -280,7 +280,7 @@ class ABCNN(nn.Module):
             )
         self.vocab_size, self.num_classes, self.num_features = vocab_size, num_classes, num_features
         self.similarity, self.dropout = similarity, dropout
-        self.embed = Embed(vocab_size, embed)
+        self.embed = Embed(vocab_size, embed, contextual=True)
         sizes = [embed, *[filters] * blocks]
         self.blocks = nn.ModuleList(
             WideBlock(size, filters, width, attention, length, weights) for size in sizes[:-1]
@@ -311,5 +311,5 @@ class ABCNN(nn.Module):
     def _words(self, source: Tensor | Inputs, lengths: Tensor | None) -> tuple[Words, Sizes]:
         """Word vectors, zero at padding, and how many there are."""
         ids, lengths = words_of(source, lengths)
-        x = dropout(self.embed(ids), self.dropout, self.training)
+        x = dropout(self.embed(ids, states_of(source, ids)), self.dropout, self.training)
         return x * real(lengths, x)[..., None], lengths

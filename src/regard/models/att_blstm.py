@@ -33,7 +33,7 @@ from regard.layers.bilstm import BiLSTM
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.models._sentence import Head, SentenceClassifier, words_of
-from regard.protocols import Inputs
+from regard.protocols import Inputs, states_of
 
 __all__ = ["AttBLSTM", "AttendedBLSTM"]
 
@@ -61,7 +61,7 @@ class AttendedBLSTM(nn.Module):
     ) -> None:
         super().__init__()
         self.embed_dropout, self.lstm_dropout, self.size = embed_dropout, lstm_dropout, hidden
-        self.embed = Embed(vocab_size, embed)
+        self.embed = Embed(vocab_size, embed, contextual=True)
         self.lstm = BiLSTM(embed, hidden, bias=True)
         self.query = nn.Parameter(torch.empty(hidden))  # w
         nn.init.uniform_(self.query, -(hidden**-0.5), hidden**-0.5)
@@ -71,7 +71,7 @@ class AttendedBLSTM(nn.Module):
     def forward(self, source: Inputs) -> Float[Tensor, "batch hidden"]:
         """Read each sentence."""
         ids, lengths = words_of(source)
-        x = dropout(self.embed(ids), self.embed_dropout, self.training)
+        x = dropout(self.embed(ids, states_of(source, ids)), self.embed_dropout, self.training)
         ahead, back = self.lstm(x, lengths).chunk(2, -1)
         states = dropout(ahead + back, self.lstm_dropout, self.training)  # H
         query = self.query.to(states.dtype).expand(len(ids), 1, -1)

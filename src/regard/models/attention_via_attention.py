@@ -39,7 +39,7 @@ from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.models._characters import Letters, spelled
 from regard.models._sentence import Head, SentenceClassifier
-from regard.protocols import PAD, Inputs
+from regard.protocols import PAD, Inputs, states_of
 
 __all__ = ["AttentionViaAttention", "character_weights"]
 
@@ -115,7 +115,7 @@ class TwoLevels(nn.Module):
                 "task.characters=true, or model.levels=words"
             )
         self.dropout, self.reads_words = dropout, level.words
-        self.embed = Embed(vocab_size, embed)
+        self.embed = Embed(vocab_size, embed, contextual=True)
         self.lstm = BiLSTM(embed, hidden, bias=True)
         self.words = Attention(level.score(2 * hidden, attention), role="word")
         self.letters: Letters | None = None
@@ -129,7 +129,7 @@ class TwoLevels(nn.Module):
     def forward(self, source: Inputs) -> Float[Tensor, "batch size"]:
         """Read sentences."""
         ids, lengths, letters = spelled(source, self.letters is not None)
-        x = dropout(self.embed(ids), self.dropout, self.training)
+        x = dropout(self.embed(ids, states_of(source, ids)), self.dropout, self.training)
         states = self.lstm(x, lengths)
         values = [states] if self.reads_words else []
         if letters is not None:

@@ -97,7 +97,7 @@ class BiLSTMCRF(nn.Module):
         self.vocab_size, self.num_tags, self.num_characters = vocab_size, num_tags, num_characters
         self.num_features, self.feature_columns = num_features, feature_columns
         self.dropout = dropout
-        self.embed = Embed(vocab_size, embed)
+        self.embed = Embed(vocab_size, embed, contextual=True)
         read = embed + feature * feature_columns + mark * marks
         self.letters: LetterLSTM | None = None
         if num_characters:
@@ -114,7 +114,7 @@ class BiLSTMCRF(nn.Module):
         """Read sentences: emissions (B, T, num_tags), and the chain in `extra`."""
         batch = WordBatch.of(source, lengths)
         layout = batch.layout
-        parts = [self.embed(layout.take(batch.ids))]
+        parts = [self.embed(layout.take(batch.ids), batch.packed_states)]
         if self.letters is not None:
             parts.append(self.letters(layout.take(characters_of(batch.source))))
         if self.feature is not None:

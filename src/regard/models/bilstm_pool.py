@@ -28,7 +28,7 @@ from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.layers.pool import max_pool, mean_pool
 from regard.models._sentence import Head, SentenceClassifier, SentencePair, words_of
-from regard.protocols import Inputs
+from regard.protocols import Inputs, states_of
 
 __all__ = ["POOLS", "BiLSTMPair", "BiLSTMPool", "PooledBiLSTM"]
 
@@ -53,13 +53,13 @@ class PooledBiLSTM(nn.Module):
         if pool not in POOLS:
             raise RequestError(f"BiLSTMPool has no pool {pool!r}: {nearest(pool, POOLS)}")
         self.pool, self.dropout, self.size = pool, dropout, 2 * hidden
-        self.embed = Embed(vocab_size, embed)
+        self.embed = Embed(vocab_size, embed, contextual=True)
         self.lstm = BiLSTM(embed, hidden, bias=True)
 
     def forward(self, source: Inputs) -> Float[Tensor, "batch size"]:
         """The vector of each sentence."""
         ids, lengths = words_of(source)
-        x = dropout(self.embed(ids), self.dropout, self.training)
+        x = dropout(self.embed(ids, states_of(source, ids)), self.dropout, self.training)
         return POOLS[self.pool](self.lstm(x, lengths), lengths)
 
     def extra_repr(self) -> str:

@@ -45,7 +45,7 @@ from regard.layers.linear import linear
 from regard.layers.lstm import LSTM
 from regard.layers.pool import real
 from regard.models._sentence import features_of, words_of
-from regard.protocols import Inputs, Output, unpacked
+from regard.protocols import Inputs, Output, states_of, unpacked
 
 __all__ = ["AlternatingCoAttention", "CoAttention", "ParallelCoAttention"]
 
@@ -243,7 +243,7 @@ class CoAttention(nn.Module):
             )
         self.vocab_size, self.num_classes, self.num_features = vocab_size, num_classes, num_features
         self.dropout = dropout
-        self.embed = Embed(vocab_size, embed)
+        self.embed = Embed(vocab_size, embed, contextual=True)
         self.regions = nn.Linear(regions, embed) if regions else None
         self.hierarchy = Hierarchy(embed)
         self.levels = nn.ModuleList(ATTENTIONS[attention](embed, hidden) for _ in LEVELS)
@@ -274,7 +274,7 @@ class CoAttention(nn.Module):
     ) -> tuple[list[Tensor], Int[Tensor, " batch"]]:
         """A text at each level, and how many words it has."""
         ids, lengths = words_of(source, lengths)
-        x = dropout(self.embed(ids), self.dropout, self.training)
+        x = dropout(self.embed(ids, states_of(source, ids)), self.dropout, self.training)
         return self.hierarchy(x * real(lengths, x)[..., None], lengths), lengths
 
     def _image(

@@ -37,7 +37,7 @@ from regard.layers.embed import Embed
 from regard.layers.linear import linear
 from regard.layers.pool import real
 from regard.models._sentence import Head, features_of, words_of
-from regard.protocols import Inputs, Output
+from regard.protocols import Inputs, Output, states_of
 
 __all__ = ["Decomposable", "DistanceBias"]
 
@@ -157,7 +157,7 @@ class Decomposable(nn.Module):
         if distances < 0:
             raise RequestError(f"Decomposable expected distances >= 0, got {distances}")
         self.vocab_size, self.num_classes, self.num_features = vocab_size, num_classes, num_features
-        self.embed = Embed(vocab_size, embed)
+        self.embed = Embed(vocab_size, embed, contextual=True)
         self.null = nn.Parameter(torch.randn(embed) * embed**-0.5) if null else None
         self.project = nn.Linear(embed, dim, bias=False)
         self.intra = Intra(dim, hidden, distances, dropout) if distances else None
@@ -190,7 +190,7 @@ class Decomposable(nn.Module):
     ) -> tuple[Float[Tensor, "batch time dim"], Int[Tensor, " batch"]]:
         """The projected words of a sentence, after NULL, and how many there are."""
         ids, lengths = words_of(source, lengths)
-        x = self.embed(ids)
+        x = self.embed(ids, states_of(source, ids))
         if self.null is not None:
             x = torch.cat([self.null.to(x.dtype).expand(len(x), 1, -1), x], 1)
             lengths = lengths + 1

@@ -82,7 +82,7 @@ class DeepBiLSTMCRF(nn.Module):
             )
         self.vocab_size, self.num_tags = vocab_size, num_tags
         self.window, self.dropout = window, dropout
-        self.embed = Embed(vocab_size, embed)
+        self.embed = Embed(vocab_size, embed, contextual=True)
         self.mark = nn.Embedding(2, mark) if marks else None
         first = embed * (2 + window) + mark if marks else embed
         self.project = nn.ModuleList(
@@ -96,7 +96,7 @@ class DeepBiLSTMCRF(nn.Module):
         """Read sentences with their marks: emissions (B, T, num_tags), the chain in `extra`."""
         batch = WordBatch.of(source, lengths)
         layout = batch.layout
-        x = self.embed(layout.take(batch.ids))
+        x = self.embed(layout.take(batch.ids), batch.packed_states)
         if self.mark is not None:
             context, region = self._predicate(batch)
             mark = self.mark(layout.take(region))
@@ -118,7 +118,13 @@ class DeepBiLSTMCRF(nn.Module):
         around = at[:, None] + torch.arange(self.window, device=at.device)  # in a padded sentence
         words = F.pad(batch.ids, (side, side), value=PAD).gather(1, around).where(there, PAD)
         read = torch.cat([words[:, side : side + 1], words], 1)
-        context = self.embed(read).flatten(1)
+        states = None
+        if batch.states is not None:
+            rows = torch.arange(len(at), device=at.device)[:, None]
+            near = F.pad(batch.states, (0, 0, 0, 0, side, side))[rows, around]
+            near = near * there[..., None, None]
+            states = torch.cat([near[:, side : side + 1], near], 1)
+        context = self.embed(read, states).flatten(1)
         far = (torch.arange(time, device=at.device) - at[:, None]).abs()
         region = ((far <= side) & there).long()
         return context[:, None].expand(-1, time, -1), region

@@ -54,7 +54,7 @@ from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.layers.linear import linear
 from regard.models._sentence import Head, SentenceClassifier, SentencePair, words_of
-from regard.protocols import Inputs
+from regard.protocols import Inputs, states_of
 
 __all__ = ["DIRECTIONS", "DiSA", "DiSAN", "DiSANEncoder", "DiSANPair", "SourceToTokenPool"]
 
@@ -165,7 +165,7 @@ class DiSANEncoder(nn.Module):
     ) -> None:
         super().__init__()
         hidden = embed if hidden is None else hidden
-        self.embed = Embed(vocab_size, embed)
+        self.embed = Embed(vocab_size, embed, contextual=True)
         self.blocks = nn.ModuleList(
             DiSA(embed, hidden, direction, scale=scale, dropout=dropout) for direction in directions
         )
@@ -175,7 +175,7 @@ class DiSANEncoder(nn.Module):
     def forward(self, source: Inputs) -> Float[Tensor, "batch size"]:
         """The vector of each sentence."""
         ids, lengths = words_of(source)
-        x = self.embed(ids)
+        x = self.embed(ids, states_of(source, ids))
         found = [block(x, lengths) for block in self.blocks]
         return self.pool(torch.cat(found, -1) if found else x, lengths)  # type: ignore[no-any-return]
 

@@ -34,7 +34,7 @@ from regard.layers.distance import DistanceEncoder
 from regard.layers.embed import Embed
 from regard.layers.pool import max_pool
 from regard.models._sentence import Head, SentenceClassifier, SentencePair, words_of
-from regard.protocols import Inputs
+from regard.protocols import Inputs, states_of
 
 __all__ = ["DistanceClassifier", "DistancePair"]
 
@@ -64,7 +64,7 @@ class DistanceSentence(nn.Module):
         dropout: float,
     ) -> None:
         super().__init__()
-        self.embed = Embed(vocab_size, embed)
+        self.embed = Embed(vocab_size, embed, contextual=True)
         self.blocks = DistanceEncoder(embed, heads, hidden=hidden, alpha=alpha, dropout=dropout)
         self.words = Attention(
             SourceToToken(2 * embed, 2 * embed),
@@ -77,7 +77,7 @@ class DistanceSentence(nn.Module):
         """Read sentences."""
         ids, lengths = words_of(source)
         mask = Lengths(lengths)
-        u = self.blocks(self.embed(ids), mask)
+        u = self.blocks(self.embed(ids, states_of(source, ids)), mask)
         read = self.words(u[:, :1], u, mask=mask).context[:, 0]
         return torch.cat([read.to(u.dtype), max_pool(u, lengths)], -1)
 

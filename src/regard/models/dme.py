@@ -44,7 +44,7 @@ from regard.layers.linear import linear
 from regard.layers.pool import max_pool
 from regard.models._characters import Letters, spelled
 from regard.models._sentence import Head, SentenceClassifier, SentencePair
-from regard.protocols import PAD, Inputs
+from regard.protocols import PAD, Inputs, states_of
 
 __all__ = ["DME", "DMEPair"]
 
@@ -157,7 +157,7 @@ class DMESentence(nn.Module):
                 f"task.characters=true, or further word vectors as model.more=[{embed}]"
             )
         self.dropout = dropout
-        self.embed = Embed(vocab_size, embed)
+        self.embed = Embed(vocab_size, embed, contextual=True)
         self.more = nn.ModuleList(Embed(vocab_size, size) for size in more)
         self.letters = Letters(num_characters, characters, filters) if num_characters else None
         self.projections = nn.ModuleList(nn.Linear(size, dim) for size in sizes)
@@ -167,7 +167,7 @@ class DMESentence(nn.Module):
     def forward(self, source: Inputs) -> Float[Tensor, "batch size"]:
         """Read sentences."""
         ids, lengths, letters = spelled(source, self.letters is not None)
-        vectors = [embed(ids) for embed in (self.embed, *self.more)]
+        vectors = [self.embed(ids, states_of(source, ids)), *(embed(ids) for embed in self.more)]
         if letters is not None:
             vectors.append(self._letters(letters))
         projected = [linear(p, x) for p, x in zip(self.projections, vectors, strict=True)]

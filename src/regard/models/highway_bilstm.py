@@ -68,7 +68,7 @@ class HighwayBiLSTM(nn.Module):
     ) -> None:
         super().__init__()
         self.vocab_size, self.num_tags = vocab_size, num_tags
-        self.embed = Embed(vocab_size, embed)
+        self.embed = Embed(vocab_size, embed, contextual=True)
         self.mark = nn.Embedding(2, mark) if marks else None
         first = embed + mark if marks else embed
         self.layers = nn.ModuleList(
@@ -84,7 +84,7 @@ class HighwayBiLSTM(nn.Module):
         """Read sentences with their marks: logits (B, T, num_tags)."""
         batch = WordBatch.of(source, lengths)
         layout = batch.layout
-        x = self.embed(layout.take(batch.ids))
+        x = self.embed(layout.take(batch.ids), batch.packed_states)
         if self.mark is not None:
             x = torch.cat([x, self.mark(layout.take(batch.marks))], -1)
         for i, layer in enumerate(self.layers):

@@ -28,7 +28,7 @@ from regard.errors import RequestError
 from regard.layers.embed import Embed
 from regard.layers.pool import real
 from regard.models._sentence import Head, SentenceClassifier, words_of
-from regard.protocols import Inputs
+from regard.protocols import Inputs, states_of
 
 __all__ = ["KimCNN", "MaxOverTime"]
 
@@ -49,7 +49,7 @@ class MaxOverTime(nn.Module):
             raise RequestError(
                 f"KimCNN expected widths of 1 word or more, one or several, got {list(widths)}"
             )
-        self.embed = Embed(vocab_size, embed)
+        self.embed = Embed(vocab_size, embed, contextual=True)
         self.convolutions = nn.ModuleList(nn.Conv1d(embed, filters, width) for width in widths)
         self.widths, self.size = tuple(widths), filters * len(self.convolutions)
 
@@ -57,7 +57,8 @@ class MaxOverTime(nn.Module):
         """The vector z of each sentence."""
         ids, lengths = words_of(source, least=max(self.widths))
         lengths = lengths.to(ids.device)
-        x = (self.embed(ids) * real(lengths, ids)[..., None]).mT  # (B, embed, T)
+        x = self.embed(ids, states_of(source, ids)) * real(lengths, ids)[..., None]
+        x = x.mT  # (B, embed, T)
         found = []
         for width, layer in zip(self.widths, self.convolutions, strict=True):
             answers = layer(x)  # (B, filters, windows)

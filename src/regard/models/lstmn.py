@@ -42,7 +42,7 @@ from regard.layers.pool import mean_pool
 from regard.layers.rnn import last
 from regard.layers.tape import TapeLSTM, TapeRead
 from regard.models._sentence import Head, SentenceClassifier, features_of, words_of
-from regard.protocols import Inputs, Output
+from regard.protocols import Inputs, Output, states_of
 
 __all__ = ["LSTMNClassifier", "LSTMNPair"]
 
@@ -65,7 +65,7 @@ class LSTMNSentence(nn.Module):
         if layers < 1:
             raise RequestError(f"LSTMN expected a layer or more, got layers={layers}")
         self.dropout = dropout
-        self.embed = Embed(vocab_size, embed)
+        self.embed = Embed(vocab_size, embed, contextual=True)
         sizes = [embed, *[hidden] * (layers - 1)]
         self.layers = nn.ModuleList(TapeLSTM(size, hidden) for size in sizes)
 
@@ -225,7 +225,7 @@ class LSTMNPair(nn.Module):
             raise RequestError(f"LSTMN has no fusion {fusion!r}: {nearest(fusion, FUSIONS)}")
         self.vocab_size, self.num_classes, self.num_features = vocab_size, num_classes, num_features
         self.dropout = dropout
-        self.embed = Embed(vocab_size, embed)
+        self.embed = Embed(vocab_size, embed, contextual=True)
         self.encoder = TapeLSTM(embed, hidden)
         self.fusion = FUSIONS[fusion](embed, hidden)
         size = 2 * hidden + num_features
@@ -254,7 +254,7 @@ def _words(
 ) -> tuple[Float[Tensor, "batch time dim"], Int[Tensor, " batch"]]:
     """Word vectors, of one word at least, and how many are real."""
     ids, lengths = words_of(source, lengths)
-    return embed(ids), lengths
+    return embed(ids, states_of(source, ids)), lengths
 
 
 def _end(

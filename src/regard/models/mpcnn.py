@@ -47,7 +47,7 @@ from regard.layers.linear import linear
 from regard.layers.pool import real
 from regard.layers.similarity import cosine, distance
 from regard.models._sentence import Head, features_of, words_of
-from regard.protocols import Inputs, Output
+from regard.protocols import Inputs, Output, states_of
 
 __all__ = ["MPCNN"]
 
@@ -241,7 +241,7 @@ class MPCNN(nn.Module):
             )
         self.vocab_size, self.num_classes, self.num_features = vocab_size, num_classes, num_features
         self.width, self.dropout = width, dropout
-        self.embed = Embed(vocab_size, embed)
+        self.embed = Embed(vocab_size, embed, contextual=True)
         made, factor = INTERACTIONS[interaction]
         self.interaction, size = made(), embed * factor
         self.perspectives = Perspectives(size, filters, dim_filters, width)
@@ -298,5 +298,5 @@ class MPCNN(nn.Module):
     def _words(self, source: Tensor | Inputs, lengths: Tensor | None) -> tuple[Words, Sizes]:
         """Word vectors, zero at padding, at least as many as a filter sees; how many are real."""
         ids, lengths = words_of(source, lengths, least=self.width)
-        x = dropout(self.embed(ids), self.dropout, self.training)
+        x = dropout(self.embed(ids, states_of(source, ids)), self.dropout, self.training)
         return x * real(lengths, x)[..., None], lengths

@@ -42,7 +42,7 @@ from regard.layers.dropout import dropout, dropout_relu
 from regard.layers.embed import Embed
 from regard.layers.linear import linear
 from regard.models._sentence import features_of
-from regard.protocols import Inputs, Output, unpacked
+from regard.protocols import Inputs, Output, states_of, unpacked
 
 __all__ = ["GatedEncoder", "Pruned", "SelfAttentive", "SelfAttentivePair", "penalization"]
 
@@ -198,7 +198,7 @@ class SelfAttentive(nn.Module):
         self.penalty, self.reduction = penalty, reduction
         self.dropout, self.score_dropout = dropout, score_dropout
         states = 2 * hidden
-        self.embed = Embed(vocab_size, embed)
+        self.embed = Embed(vocab_size, embed, contextual=True)
         self.lstm = BiLSTM(embed, hidden, bias=True)
         self.key = nn.Linear(states, attention, bias=False)  # W_s1
         self.queries = nn.Parameter(torch.empty(hops, attention))  # W_s2
@@ -250,7 +250,7 @@ class SelfAttentive(nn.Module):
         assert lengths is not None
         if not ids.shape[1]:  # not one word in the whole batch
             ids = F.pad(ids, (0, 1))
-        states = self.lstm(self.embed(ids), lengths)  # H
+        states = self.lstm(self.embed(ids, states_of(source, ids)), lengths)  # H
         scored = dropout(states, self.score_dropout, self.training)
         keys = dropout(torch.tanh(self.key(scored)), self.score_dropout, self.training)
         queries = self.queries.expand(len(ids), -1, -1)

@@ -205,7 +205,7 @@ class DeepAttTagger(nn.Module):
                 )
         self.vocab_size, self.num_tags, self.dropout = vocab_size, num_tags, dropout
         self.dim = embed + mark if marks else embed
-        self.embed = Embed(vocab_size, embed)
+        self.embed = Embed(vocab_size, embed, contextual=True)
         self.mark = nn.Embedding(2, mark) if marks else None
         self.bias = nn.Parameter(torch.zeros(self.dim))
         self.position = POSITIONS[positions](self.dim)
@@ -232,7 +232,7 @@ class DeepAttTagger(nn.Module):
     def forward(self, source: Tensor | Inputs, lengths: Tensor | None = None) -> Output:
         """Read sentences with their marks: logits (B, T, num_tags)."""
         batch = WordBatch.of(source, lengths)
-        x = self.embed(batch.ids)
+        x = self.embed(batch.ids, batch.states)
         if self.mark is not None:
             x = torch.cat([x, self.mark(batch.marks) * batch.real[..., None]], -1)
         x = self.position(x * math.sqrt(self.dim) + self.bias)

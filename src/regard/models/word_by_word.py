@@ -40,7 +40,7 @@ from regard.layers.embed import Embed
 from regard.layers.linear import linear
 from regard.layers.lstm import LSTM
 from regard.models._sentence import Head, features_of, words_of
-from regard.protocols import Inputs, Output
+from regard.protocols import Inputs, Output, states_of
 
 __all__ = ["WordByWord"]
 
@@ -179,7 +179,7 @@ class WordByWord(nn.Module):
             )
         self.vocab_size, self.num_classes, self.num_features = vocab_size, num_classes, num_features
         self.two_way, self.dropout = two_way, dropout
-        self.embed = Embed(vocab_size, embed)
+        self.embed = Embed(vocab_size, embed, contextual=True)
         self.project = nn.Linear(embed, hidden)
         self.premise = LSTM(hidden, hidden, bias=True)
         self.hypothesis = self.premise if shared else LSTM(hidden, hidden, bias=True)
@@ -206,7 +206,7 @@ class WordByWord(nn.Module):
     ) -> tuple[Float[Tensor, "batch time k"], Int[Tensor, " batch"]]:
         """Projected word vectors and how many there are."""
         ids, lengths = words_of(source, lengths)
-        x = self.embed(ids)
+        x = self.embed(ids, states_of(source, ids))
         return dropout(linear(self.project, x), self.dropout, self.training), lengths
 
     def _paired(

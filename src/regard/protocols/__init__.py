@@ -11,6 +11,7 @@ from regard.protocols.inputs import (
     ids_of,
     lengths_of,
     pictures_of,
+    states_of,
     unpacked,
 )
 from regard.protocols.models import (
@@ -59,5 +60,6 @@ __all__ = [
     "ids_of",
     "lengths_of",
     "pictures_of",
+    "states_of",
     "unpacked",
 ]

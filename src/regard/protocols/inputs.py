@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
+from torch.nn.functional import pad
 
 from regard.errors import RequestError
 
@@ -19,6 +20,7 @@ __all__ = [
     "ids_of",
     "lengths_of",
     "pictures_of",
+    "states_of",
     "unpacked",
 ]
 
@@ -149,3 +151,15 @@ def clips_of(
 def lengths_of(source: Tensor, lengths: Tensor | None = None) -> Tensor:
     """`lengths` if given, else the number of ids before the padding in each row: (B, S) -> (B,)."""
     return (source != PAD).sum(1) if lengths is None else lengths
+
+
+def states_of(source: "Tensor | Inputs", ids: Tensor) -> Tensor | None:
+    """The states that an encoder gives the words of a text, `extras["states"]`, or None.
+
+    Shapes:
+        ids (B, T) to (B, T, layers, size); zeros behind what was given
+    """
+    states = source.extras.get("states") if isinstance(source, Inputs) else None
+    if states is None or states.shape[1] >= ids.shape[1]:
+        return states
+    return pad(states, (0, 0, 0, 0, 0, ids.shape[1] - states.shape[1]))

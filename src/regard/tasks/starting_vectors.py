@@ -1,6 +1,6 @@
 """Tasks whose models may start from word vectors that were learned elsewhere."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -9,16 +9,19 @@ from torch import nn
 from regard.datasets.data import Data
 from regard.errors import RequestError
 from regard.fields import TextField
+from regard.fields.contextual import TYPES, EncoderStates
+from regard.fields.pretrained import Pretrained
+from regard.layers.embed import Embed
 from regard.tasks.base import Task
 
-__all__ = ["FromVectors"]
+__all__ = ["FromVectors", "read_states", "reads_states"]
 
-VECTORS = {"path": str, "most": int, "tune": bool, "normalize": bool}
-"""Of each key of `data.vectors` its type; see `fields.pretrained.Pretrained`."""
+VECTORS = {"path": str, "most": int, "tune": bool, "normalize": bool, **TYPES}
+"""Of each key of `data.vectors` its type; see `fields.pretrained` and `fields.contextual`."""
 
 
 class FromVectors(Task):
-    """A task with `data.vectors`: a model's `embed` starts from the vectors of a file."""
+    """A task with `data.vectors`: a model's `embed` starts from a file, or reads an encoder."""
 
     texts: ClassVar[tuple[str, ...]] = ("text",)
     """The fields that a model reads, in its order."""
@@ -30,23 +33,59 @@ class FromVectors(Task):
 
     @torch.no_grad()
     def prepare(self, model: nn.Module, data: Data) -> None:
-        """Give the model its word vectors.
+        """Give the model its word vectors, and what it reads the states of an encoder with.
 
         Raises:
-            RequestError: the model's vectors are of another size.
+            RequestError: the model's vectors are of another size, or it has no place for states.
         """
         field = data.fields[self.texts[0]]
-        if not isinstance(field, TextField) or field.pretrained is None:
+        if not isinstance(field, TextField):
             return
-        embed: Any = getattr(model, "embed", None)
-        if embed is None:
-            raise RequestError(f"data.vectors: {type(model).__name__} has no word vectors")
-        weight: nn.Parameter = embed.weight
-        rows, known = field.pretrained.table(field.tokenizer.vocabulary)
-        if rows.shape[1] != weight.shape[1]:
-            raise RequestError(
-                f"model.embed: expected {rows.shape[1]}, the size of the vectors in "
-                f"{field.pretrained.path}, got {weight.shape[1]}"
-            )
-        weight[known] = rows.to(weight.dtype)
-        weight.requires_grad_(field.pretrained.tune)
+        if field.pretrained is not None:
+            _fill(model, field.pretrained, field.tokenizer.vocabulary)
+        if field.contextual is not None:
+            read_states(model, field.contextual)
+
+
+def read_states(model: nn.Module, encoder: EncoderStates) -> nn.Module:
+    """Let a model read the states of an encoder beside its words.
+
+    Args:
+        encoder: of which the size is known.
+
+    Raises:
+        RequestError: the model cannot.
+    """
+    embed = _contextual(model)
+    if embed is None:
+        raise RequestError(
+            f"data.vectors.encoder: {type(model).__name__} does not read the states of an "
+            "encoder; leave it out, or take another model, as bilstm"
+        )
+    embed.take_states(len(encoder.layers), int(encoder.known["size"]), encoder.words)
+    return model
+
+
+def reads_states(model: nn.Module) -> bool:
+    """Whether a model may be given the states of an encoder beside its words."""
+    return _contextual(model) is not None
+
+
+def _contextual(model: nn.Module) -> Embed | None:
+    embed = getattr(model, "embed", None)
+    return embed if isinstance(embed, Embed) and embed.contextual else None
+
+
+def _fill(model: nn.Module, pretrained: Pretrained, vocabulary: Sequence[str]) -> None:
+    embed: Any = getattr(model, "embed", None)
+    if embed is None:
+        raise RequestError(f"data.vectors: {type(model).__name__} has no word vectors")
+    weight: nn.Parameter = embed.weight
+    rows, known = pretrained.table(vocabulary)
+    if rows.shape[1] != weight.shape[1]:
+        raise RequestError(
+            f"model.embed: expected {rows.shape[1]}, the size of the vectors in "
+            f"{pretrained.path}, got {weight.shape[1]}"
+        )
+    weight[known] = rows.to(weight.dtype)
+    weight.requires_grad_(pretrained.tune)

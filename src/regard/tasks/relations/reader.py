@@ -14,8 +14,8 @@ from regard.datasets.split_reader import SplitReader
 from regard.errors import RequestError
 from regard.fields import Field
 from regard.fields.annotated import AnnotatedField
-from regard.fields.pretrained import Pretrained
-from regard.fields.sets import with_vectors
+from regard.fields.contextual import vectors_of
+from regard.fields.sets import with_states, with_vectors
 
 __all__ = ["DocumentReader"]
 
@@ -29,7 +29,7 @@ class DocumentReader(SplitReader[list[Any], Rows]):
     `data:` has `path`, or `train`, `dev`, `test` (a file or several, whose documents are pooled);
     `dev: {share: 0.15, seed: 1}` holds out this share of the training documents; `format` of the
     files; `tokenizer`; `limit` and `max_length` (of training); `vectors` of words
-    (`fields.pretrained`).
+    (`fields.pretrained`) and of an encoder (`fields.contextual`).
     """
 
     def __init__(self, task: Any, config: Mapping[str, Any]) -> None:
@@ -39,10 +39,10 @@ class DocumentReader(SplitReader[list[Any], Rows]):
         section.refuse_unknown("data.tokenizer", told, _TOKENIZER)
         dev = config.get("dev")
         self._share = dev if isinstance(dev, Mapping) else None
-        vectors = Pretrained.of(config["vectors"]) if config.get("vectors") else None
+        words, encoder = vectors_of(config.get("vectors"))
         text = self.declared["document"]
         assert isinstance(text, AnnotatedField)
-        self._text = text.configured(told).starting_from(vectors)
+        self._text = text.configured(told).starting_from(words).in_context(encoder)
 
     def files(self, splits: Sequence[str]) -> Mapping[str, list[Any]]:
         """See `held_out.files_of_splits`; training documents are read for a dev among them."""
@@ -81,7 +81,8 @@ class DocumentReader(SplitReader[list[Any], Rows]):
         return found | {n: self.declared[n].learn(documents) for n in ("names", "relation")}
 
     def completed(self, fields: dict[str, Field], read: Mapping[str, Rows]) -> dict[str, Field]:
-        """With the word vectors of the section, where a training begins."""
+        """With the word vectors of the section, where a training begins, and with its encoder."""
+        fields = with_states(fields, {"document": self._text})
         return with_vectors(fields, {"document": self._text}) if "train" in read else fields
 
     def dataset(
