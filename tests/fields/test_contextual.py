@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import regard
+from regard import recipe, train
 from regard.data.ragged import RaggedIds
 from regard.encoders import Encoder, open_encoder, words_from
 from regard.encoders.kept import KeptStates, key_of
@@ -15,6 +16,7 @@ from regard.fields import TextField
 from regard.fields.contextual import EncoderStates, vectors_of
 from regard.fields.marked_text import MarkedTextField
 from tests.encoders.tiny import DIM, tiny_encoder
+from tests.tasks import abstracts
 from tests.tasks.labeled import fitted, pairs, write
 from tests.tasks.taggers import data as roles
 
@@ -253,3 +255,32 @@ def test_states_follow_the_words_that_are_kept(tiny):
     assert not states[:, -1].any()  # EOS
     assert states[3, :1].any()
     assert not states[3, 1:].any()
+
+
+def test_documents_are_read_with_states_and_hidden_concepts_without(tiny, tmp_path, read):
+    data = abstracts.written(tmp_path / "data", (12, 4, 4))
+    vectors = {"encoder": str(tiny), "store": str(tmp_path / "kept")}
+    text = json.loads(abstracts.tiny({"path": str(data), "vectors": vectors}))
+    text["train"]["epochs"] = 1
+    (tmp_path / "own.yaml").write_text(json.dumps(text))
+    train.fit(recipe.load(tmp_path / "own.yaml"), tmp_path / "run", progress=False)
+    loaded = regard.load(tmp_path / "run")
+    del read[:]
+    (one,) = loaded.predict([abstracts.abstracts(1, 9)[0].text])
+    assert one.refused == ""
+    assert read
+    model = loaded.model.train()
+    model.word_dropout, model.concept_dropout = 0.0, 1.0
+    column = loaded.fields["document"].encode(abstracts.abstracts(2, 5), None, loaded.fields)
+    inputs, seen = column.collate(EVERY(2)), []
+    assert inputs.extras["states"].shape == (*inputs.values.shape, 1, DIM)
+    model.embed.register_forward_pre_hook(lambda _, given: seen.append(given))
+    model(inputs)
+    ((ids, states),) = seen
+    hidden = ids != inputs.values
+    assert hidden.any()
+    assert not states[hidden].any()
+    assert states[~hidden].equal(inputs.extras["states"][~hidden])
+    model.concept_dropout, model.word_dropout = 0.0, 1.0
+    model(inputs)
+    assert not seen[-1][1].any()

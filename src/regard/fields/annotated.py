@@ -16,6 +16,7 @@ from regard.data.pairs.concept_positions import PLACES, pair_places
 from regard.data.ragged import RaggedIds
 from regard.data.text.normal_form import composed
 from regard.data.text.tokenizer import Encoding
+from regard.encoders.kept import StateRows
 from regard.fields.base import Bad, Field, Report
 from regard.fields.relation import RelationField
 from regard.fields.tags import TagColumn, TagsField
@@ -39,6 +40,7 @@ class AnnotatedColumn:
         features: numbers that describe the pairs of each document (P, F), see `concept_positions`;
             None: they are not wanted.
         cues: of all pairs of each document, see `data.pairs.concept_cues`; None: not wanted.
+        states: of all pieces, what an encoder says of each; None: there is none.
     """
 
     ids: RaggedIds
@@ -47,6 +49,7 @@ class AnnotatedColumn:
     pairs: RaggedIds
     features: Sequence[NDArray[np.float32]] | None = None
     cues: Sequence[RaggedIds] | None = None
+    states: StateRows | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -71,6 +74,7 @@ class AnnotatedColumn:
             self.pairs.take(indices),
             None if self.features is None else [self.features[i] for i in at],
             None if self.cues is None else [self.cues[i] for i in at],
+            None if self.states is None else self.states.take(indices),
         )
 
     def collate(self, indices: NDArray[np.int64]) -> Inputs:
@@ -99,8 +103,10 @@ class AnnotatedColumn:
                     start = int(one.starts[pair])
                     found = one.flat[start : start + size].astype(np.int64)
                     extras["cues"][row, pair, :size] = torch.from_numpy(found)
-        lengths = torch.from_numpy(self.ids.sizes_at(indices))
-        return Inputs(padded(self.ids, PAD), lengths, extras)
+        lengths, ids = torch.from_numpy(self.ids.sizes_at(indices)), padded(self.ids, PAD)
+        if self.states is not None:
+            extras["states"] = self.states.padded(indices, ids.shape[1])
+        return Inputs(ids, lengths, extras)
 
 
 class AnnotatedField(TextField):
@@ -165,6 +171,7 @@ class AnnotatedField(TextField):
             RaggedIds.rows(pairs),
             features if self.described else None,
             cues if self.num_cues else None,
+            self.states(values),
         )
 
 

@@ -176,7 +176,7 @@ def vectors_of(told: Mapping[str, Any] | None) -> tuple[Pretrained | None, Encod
     if not told:
         return None, None
     encoder = EncoderStates.of(told)
-    words = {key: value for key, value in told.items() if key not in TYPES}
+    words = {k: v for k, v in told.items() if k not in TYPES and v is not None}
     if encoder is not None and not words:
         return None, encoder
     return Pretrained.of(words), encoder

@@ -40,7 +40,7 @@ from regard.layers.positional_encoding import LearnedPositions
 from regard.layers.segments import POOLS
 from regard.models._mentions import cells_of, classes_of, without_concepts
 from regard.native.gemm import linear
-from regard.protocols import UNK, Inputs, Output, ids_of
+from regard.protocols import UNK, Inputs, Output, ids_of, states_of
 
 __all__ = ["BRAN"]
 
@@ -162,7 +162,8 @@ class BRAN(nn.Module):
         self.word_dropout, self.concept_dropout = word_dropout, concept_dropout
         self.embed_dropout, self.cue_dropout = embed_dropout, cue_dropout
         self.output_dropout, self.pool = output_dropout, pool
-        self.embed = Embed(vocab_size, embed or dim, scale=math.sqrt(embed or dim))
+        size = embed or dim
+        self.embed = Embed(vocab_size, size, scale=math.sqrt(size), contextual=True)
         self.project = None if embed in (None, dim) else nn.Linear(embed or dim, dim, bias=False)
         self.position = LearnedPositions(dim, max_length)
         self.blocks = nn.ModuleList(
@@ -198,9 +199,11 @@ class BRAN(nn.Module):
     def forward(self, source: Tensor | Inputs, lengths: Tensor | None = None) -> Output:
         """Score all pairs: logits (P, R); `extra["names"]` (B, T, K)."""
         ids, lengths = ids_of(source, lengths)
+        given, read = states_of(source, ids), ids
         if self.training and self.concept_dropout and isinstance(source, Inputs):
-            ids = without_concepts(ids, source.extras, self.concept_dropout)
-        states = self.encode(ids, lengths)
+            read = without_concepts(ids, source.extras, self.concept_dropout)
+            given = None if given is None else given * (read == ids)[..., None, None]
+        states = self.encode(read, lengths, given)
         extra = {"names": self.names(states)}
         if not isinstance(source, Inputs) or "pairs" not in source.extras:
             return Output(states.new_zeros(0, self.num_relations), extra)
@@ -228,13 +231,21 @@ class BRAN(nn.Module):
         return found
 
     def encode(
-        self, ids: Int[Tensor, "batch t"], lengths: Int[Tensor, " batch"]
+        self,
+        ids: Int[Tensor, "batch t"],
+        lengths: Int[Tensor, " batch"],
+        given: Float[Tensor, "batch t layers size"] | None = None,
     ) -> Float[Tensor, "batch t dim"]:
-        """The states of all pieces."""
+        """The states of all pieces.
+
+        Args:
+            given: those of an encoder, where one is read.
+        """
         if self.training and self.word_dropout:
             hidden = torch.rand(ids.shape, device=ids.device) < self.word_dropout
             ids = ids.masked_fill(hidden, UNK)
-        x = self.embed(ids)
+            given = None if given is None else given * ~hidden[..., None, None]
+        x = self.embed(ids, given)
         x = drop(
             self.position(self.project(x) if self.project else x), self.embed_dropout, self.training
         )

@@ -295,7 +295,9 @@ class Relations(FromVectors):
         assert isinstance(text, AnnotatedField)
         assert isinstance(names, NamesField)
         inputs: Inputs = several.collate(bare)["document"].to(device_of(model))
-        tags = model(Inputs(inputs.values, inputs.lengths)).extra["names"].argmax(-1).tolist()
+        extras = {name: own for name, own in inputs.extras.items() if name == "states"}
+        read = Inputs(inputs.values, inputs.lengths, extras)
+        tags = model(read).extra["names"].argmax(-1).tolist()
         documents = list(several.extras["document"])
         for n, own in zip(bare, tags, strict=True):
             pieces = text.cut(documents[n].text)
