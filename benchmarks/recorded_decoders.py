@@ -25,7 +25,7 @@ from regard.decode.program.packed_weights import Panels
 from regard.decode.program.recordings import recorded_form
 from regard.protocols import BOS, EOS, Inputs
 
-__all__ = ["HEAD", "ROWS", "cells", "measure_row", "summary"]
+__all__ = ["HEAD", "ROWS", "cells", "measure_row", "summary", "verdict"]
 
 WORDS, SOURCE, BEAM, STEPS = 8000, 20, 5, 12
 BATCHES = (1, 32)
@@ -57,7 +57,7 @@ ROWS: dict[str, dict[str, Any]] = {
 """Sizes of each."""
 COPYING, PICTURES = {"pointer-generator", "paulus"}, {"show-attend-tell", "temporal"}
 LANGUAGE_MODELS, FEATURES = {"lstmn-lm", "memn2n-lm"}, 40
-HEAD = ("MODEL", "BATCH", "STEPS", "ITS OWN, ms", "THIS, ms", "TIMES", "(MIN-MAX)")
+HEAD = ("MODEL", "BATCH", "WHAT RAN", "MODEL'S OWN, ms", "THIS, ms", "TIMES", "(MIN-MAX)")
 
 
 def build(name: str) -> Any:
@@ -100,11 +100,11 @@ def spent(form: Any, begun: Any, batch: int, *, whole: bool = False) -> float:
     for step in range(STEPS + 1):
         order = torch.randint(width, (batch, BEAM), generator=g)
         words = torch.randint(4, WORDS, (batch, BEAM), generator=g)
-        began = time.thread_time()
+        began = time.process_time()
         _, after = form.step(tokens, decoding)
-        between = time.thread_time()
+        between = time.process_time()
         decoding, tokens, width = after.select(order), words, BEAM
-        total += (time.thread_time() if whole else between) - began if step else 0.0
+        total += (time.process_time() if whole else between) - began if step else 0.0
     return total / STEPS
 
 
@@ -122,19 +122,25 @@ def forms(name: str, model: Any, batch: int, compared: str) -> tuple[Any, Any, A
     if compared == "hand":
         hand, program = packed(model), recorded_form(model, encoded)
         return hand, program, begun, "a program beside the form packed by hand"
-    said = str(explanation(model, encoded))
     form = packed(model)
     form = recorded_form(model, encoded) if form is model else form
+    said = str(explanation(model))
     return model, None if form is model else form, begun, said
 
 
 @torch.inference_mode()
 def measure_row(
-    name: str, *, rounds: int = 9, batches: Any = BATCHES, compared: str = "own"
+    name: str, *, quick: bool = False, threads: int = 1, rounds: int = 9, compared: str = "own"
 ) -> list[dict[str, Any]]:
-    """The rows of one model: a dict for each size of a batch."""
+    """The rows of one model: a dict for each size of a batch.
+
+    Args:
+        quick: three rounds.
+    """
+    torch.set_num_threads(threads)
+    rounds = min(rounds, 3) if quick else rounds
     found, model = [], build(name)
-    for batch in batches:
+    for batch in BATCHES:
         first, second, begun, said = forms(name, model, batch, compared)
         row: dict[str, Any] = {"model": name, "batch": batch, "ran": said}
         if second is not None:
@@ -186,13 +192,21 @@ def summary(found: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
+def verdict(result: dict[str, Any]) -> str:
+    """What the summary says, in a line."""
+    return (
+        f"{result['in_c']} of {result['of']} generators do not take their own steps; "
+        f"{result['threads']} thread(s), {result['level']}, torch {result['torch']}; "
+        "times are CPU times of a step, MODEL'S OWN over THIS"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--models", nargs="*", default=list(ROWS))
     parser.add_argument("--form", choices=("own", "hand"), default="own")
     options = parser.parse_args()
-    torch.set_num_threads(1)
     found = []
     for name in options.models:
         for row in measure_row(name, rounds=options.rounds, compared=options.form):

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from regard import native
 from regard.cli import bench
 from tests.cli.run import run
 
@@ -224,3 +225,35 @@ def test_complexity_of_a_layer(capsys):
     assert row["sequential"]["exponent"] == pytest.approx(1, abs=0.05)
     assert row["sequential"]["law"] == row["path"]["law"] == "n"
     assert row["path"]["exponent"] == 1.0
+
+
+def test_decoders_have_a_table_with_what_ran(capsys, monkeypatch, tmp_path):
+    decoders = bench.program("recorded_decoders")
+    tiny = {"luong": {"embed": 8, "hidden": 8, "layers": 1}, "memn2n-lm": {"dim": 8, "memory": 4}}
+    monkeypatch.setattr(decoders, "ROWS", tiny)
+    monkeypatch.setattr(decoders, "WORDS", 60)
+    monkeypatch.setattr(decoders, "STEPS", 2)
+    file = tmp_path / "decoders.jsonl"
+    ran = run(capsys, "bench", "decode", "--quick", "--json", "-o", str(file))
+    *rows, summary = [json.loads(line) for line in ran.out.splitlines()]
+    assert [json.loads(line) for line in file.read_text().splitlines()] == [*rows, summary]
+    assert [(row["model"], row["batch"]) for row in rows] == [
+        (name, batch) for name in tiny for batch in (1, 32)
+    ]
+    in_c = native.level() not in ("none", "portable")
+    assert (summary["in_c"], summary["of"]) == (int(in_c), 2)
+    assert rows[0]["ran"].startswith("a recorded program" if in_c else "its own step")
+    assert "reads no source" in rows[2]["ran"]
+    if in_c:
+        low, middle, high = rows[0]["times"]
+        assert 0 < low <= middle <= high
+    shown = run(capsys, "bench", "decode", "memn2n-lm", "--quick")
+    assert shown.out.startswith("MODEL ")
+    assert "0 of 1 generators" in shown.out
+    assert "no row is called 'lung': did you mean 'luong'" in run(
+        capsys, "bench", "decode", "lung"
+    ).err.replace(";", ":")
+    assert (
+        "expected a file of JSON lines"
+        in run(capsys, "bench", "decode", "-o", str(tmp_path / "a.png")).err
+    )

@@ -4,7 +4,7 @@ import inspect
 
 import pytest
 
-from regard import catalog
+from regard import catalog, native
 from regard.cli._model_source import read_class
 from regard.errors import RequestError
 from regard.folder import reading
@@ -161,3 +161,22 @@ def test_unknown_names_get_the_nearest(capsys, words, said):
 def test_load_refuses_unknown_names():
     with pytest.raises(RequestError, match="did you mean 'luong'"):
         catalog.load("luon")
+
+
+def test_what_runs_the_decoder_of_a_folder_is_explained(capsys):
+    if native.level() in ("none", "portable"):
+        pytest.skip("there is no C with vector instructions")
+    ran = run(capsys, "models", "parser-small", "--explain")
+    assert "a recorded program" in ran.out
+    assert "not packed: LSTMA is no plain Transformer or RNNsearch" in ran.out
+    for name, backend in (
+        ("de-en-small", "packed"),
+        ("digits-small", "program"),
+        ("emoji-small", "program"),
+        ("relations-small", "none"),
+    ):
+        assert run(capsys, "models", name, "--explain", "--json").result["backend"] == backend
+    assert "--explain: expected a trained folder" in run(capsys, "models", "--explain").err
+    ran = run(capsys, "models", "rnnsearch", "--explain")
+    assert ran.code
+    assert "no model folder 'rnnsearch'" in ran.err

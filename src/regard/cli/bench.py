@@ -16,7 +16,7 @@ __all__ = ["bench", "programs"]
 
 
 def bench(
-    what: Annotated[str, typer.Argument(help="kernels or complexity.")] = "kernels",
+    what: Annotated[str, typer.Argument(help="kernels, complexity or decode.")] = "kernels",
     ids: Annotated[
         list[str] | None, typer.Argument(metavar="ID...", help="Rows; all where none is named.")
     ] = None,
@@ -30,7 +30,10 @@ def bench(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Measure in pairs: streaming kernels against naive forms, or the complexity of layers.
+    """Measure in pairs: kernels against naive forms, the complexity of layers, or decoders.
+
+    `decode` has a row for each generator at batch 1 and 32, with a beam of 5: what ran its steps,
+    and CPU times beside its own step by PyTorch.
 
     Ratios are of process CPU time, as medians of runs that take turns; memory is of fresh
     processes; errors are against float64. `-o` writes JSON lines, whole or not at all; a file that
@@ -43,8 +46,13 @@ def bench(
         regard bench kernels --json -o kernels.jsonl
         regard bench kernels -o kernels.png
         regard bench complexity -o complexity.png
+        regard bench decode luong transformer
     """
-    actions: dict[str, Callable[..., None]] = {"kernels": _kernels, "complexity": _complexity}
+    actions: dict[str, Callable[..., None]] = {
+        "kernels": _kernels,
+        "complexity": _complexity,
+        "decode": _decode,
+    }
     if what not in actions:
         raise RequestError(f"bench: there is no {what!r}: {nearest(what, actions)}")
     if threads < 1:
@@ -145,6 +153,33 @@ def _complexity(
         emit(result)
     else:
         print_result(columns([complexity.HEAD, *map(complexity.cells, found)]))
+
+
+def _decode(
+    ids: list[str], threads: int, quick: bool, rows: bool, output: Path | None, as_json: bool
+) -> None:
+    decoders = program("recorded_decoders")
+    _known(ids, decoders.ROWS)
+    if rows:
+        _list({name: str(decoders.ROWS[name]) for name in ids or decoders.ROWS}, as_json)
+        return
+    if _picture(output):
+        raise RequestError(f"{output}: decoders are a table; expected a file of JSON lines")
+    found: list[dict[str, Any]] = []
+    for name in ids or decoders.ROWS:
+        say(name)
+        for result in decoders.measure_row(name, quick=quick, threads=threads):
+            found.append(result)
+            if as_json:
+                emit(result)
+    summary = decoders.summary(found)
+    if output is not None:
+        _write(output, [*found, summary])
+    if as_json:
+        emit(summary)
+        return
+    print_result(columns([decoders.HEAD, *map(decoders.cells, found)]))
+    print_result(f"\n{decoders.verdict(summary)}")
 
 
 def _known(ids: list[str], table: Any) -> None:

@@ -8,6 +8,7 @@ import typer
 
 from regard import catalog
 from regard.cli._common import Json, columns, emit, print_result
+from regard.cli._explained_steps import explain_steps
 from regard.cli._folder import shipped
 from regard.cli._model_source import Source, read_class
 from regard.errors import RequestError, nearest
@@ -16,8 +17,15 @@ __all__ = ["models"]
 
 
 def models(
-    name: Annotated[str | None, typer.Argument(help="A model of the catalogue.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(help="A model of the catalogue; with --explain, a trained folder."),
+    ] = None,
     task: Annotated[str | None, typer.Option(help="Only models used for this task.")] = None,
+    explain: Annotated[
+        bool,
+        typer.Option("--explain", help="What runs the decoder of a trained folder here, and why."),
+    ] = False,
     json: Json = False,
 ) -> None:
     """List the papers that are built in, or show one: equations, constructor, defaults, recipes.
@@ -26,7 +34,13 @@ def models(
         regard models
         regard models rnnsearch
         regard models --task translation --json
+        regard models parser-small --explain
     """
+    if explain:
+        if name is None or task is not None:
+            raise RequestError("--explain: expected a trained folder or a shipped name, alone")
+        explain_steps(name, json=json)
+        return
     tasks = {t for e in catalog.ENTRIES for t in e.tasks}
     if task is not None and task not in tasks:
         raise RequestError(f"no model is for the task {task!r}: {nearest(task, tasks)}")

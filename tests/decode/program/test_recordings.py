@@ -13,6 +13,8 @@ from regard import native, watch
 from regard.attention import kernels
 from regard.decode import Beam, Greedy
 from regard.decode.program import recordings
+from regard.decode.program.explained import explanation
+from regard.decode.program.probes import SIZES
 from regard.decode.program.recorded_decoder import RecordedDecoder
 from regard.decode.program.recordings import recorded_form, unrecorded_reason
 from regard.models.luong import Luong
@@ -232,6 +234,43 @@ def test_reasons_say_what_c_lacks(monkeypatch):
         next(moe.parameters()).add_(1)
     assert "gives a value to Python" in unrecorded_reason(moe)
     assert "is no module" in unrecorded_reason(object())
+
+
+def test_a_probe_costs_three_steps_of_the_model_at_most(luong, monkeypatch):
+    calls, step = [], Luong.step
+
+    def counted(self, tokens, decoding):
+        calls.append(decoding.step)
+        return step(self, tokens, decoding)
+
+    monkeypatch.setattr(Luong, "step", counted)
+    monkeypatch.setattr(recordings, "_difference", lambda *given: None)
+    assert isinstance(form(luong), RecordedDecoder)
+    assert 0 < len(calls) <= 3 * len(SIZES)
+    assert {calls.count(0), calls.count(1)} == {3}  # each is recorded where something is carried
+
+
+def test_explanations_say_what_takes_the_steps(luong, monkeypatch):
+    assert explanation(luong).backend == "model"
+    assert "nothing was decoded yet" in str(explanation(luong))
+    form(luong)
+    assert explanation(luong).pieces == 1
+    assert "in one call of C a step" in str(explanation(luong))
+    for given in (source("transformer"), BY_NAME["transformer"].source(1, 5)):  # none is padded
+        model = BY_NAME["transformer"].build()
+        form(model, given)
+        assert recordings._ENTRIES[model].decoder is not None
+    paulus = BY_NAME["paulus(no copies)"].build()
+    form(paulus, source("paulus(no copies)"))
+    found = explanation(paulus)
+    assert (found.backend, found.pieces) == ("program", 2)
+    assert str(found).endswith("in 2 calls of C a step; PyTorch computes 2 attend, append")
+    assert found.by_torch[0] == ("attend", "attend with General, IntraTemporal")
+    assert found.as_dict()["said"] == str(found)
+    assert found.reasons == ("Paulus is no plain Transformer or RNNsearch",)
+    assert str(explanation(BY_NAME["rnnsearch"].build(tiny=False, hidden=16))).startswith("packed")
+    monkeypatch.setenv("REGARD_PROGRAM", "0")
+    assert "REGARD_PROGRAM is 0" in str(explanation(luong))
 
 
 def test_a_program_that_gives_other_numbers_is_not_taken(luong, monkeypatch):

@@ -6,9 +6,7 @@ from typing import Any
 
 from regard.decode.program.choosing import packed, unsupported_reason
 from regard.decode.program.packed_weights import Panels
-from regard.decode.program.recorded_decoder import RecordedDecoder
-from regard.decode.program.recordings import recorded_form, unrecorded_reason
-from regard.protocols import Encoded
+from regard.decode.program.recordings import recorded_decoder
 
 __all__ = ["StepExplanation", "explanation"]
 
@@ -37,41 +35,38 @@ class StepExplanation:
             return "packed: C written for this class"
         if self.backend == "model":
             return f"its own step, by PyTorch: {'; '.join(self.reasons)}"
-        said = f"a program of {self.instructions} instructions in C"
+        calls = "one call" if self.pieces == 1 else f"{self.pieces} calls"
+        said = f"a recorded program, {self.instructions} instructions in {calls} of C a step"
         if not self.by_torch:
             return said
         counted = Counter(name for name, _ in self.by_torch)
         named = ", ".join(name if n == 1 else f"{n} {name}" for name, n in counted.items())
-        return f"{said}, in {self.pieces} pieces; PyTorch computes {named}"
+        return f"{said}; PyTorch computes {named}"
 
     def as_dict(self) -> dict[str, Any]:
         """The same for JSON."""
         return asdict(self) | {"said": str(self)}
 
 
-def explanation(model: Any, encoded: Encoded) -> StepExplanation:
-    """What takes the steps of a model that decodes this batch; it is recorded if need be.
+def explanation(model: Any) -> StepExplanation:
+    """What takes the steps of a model, or has taken them, on this machine.
 
     Args:
-        model: a `Generator` in eval mode.
-        encoded: a batch that it has read, by `encode`.
+        model: a `Generator` in eval mode. A program is recorded with the first batch that is
+            decoded; before that its backend is "model".
     """
     form = packed(model)
     if form is not model and isinstance(form, Panels):
         return StepExplanation("packed")
-    unpacked = unsupported_reason(model)
-    form = recorded_form(model, encoded)
-    if not isinstance(form, RecordedDecoder):
-        why = unrecorded_reason(model)
-        reasons = tuple(one for one in (unpacked, why) if one is not None)
-        return StepExplanation("model", reasons=reasons)
-    hosts = [
-        (one.node.name.removeprefix("aten.").split(".")[0], one.why) for one in form.lowered.hosts
-    ]
+    decoder, why = recorded_decoder(model)
+    reasons = [one for one in (unsupported_reason(model), why) if one is not None]
+    if decoder is None:
+        return StepExplanation("model", reasons=(*reasons,))
+    by_torch = [(_short(one.node.name), one.why) for one in decoder.lowered.hosts]
     return StepExplanation(
-        "program",
-        form.instructions,
-        form.pieces,
-        tuple(hosts),
-        () if unpacked is None else (unpacked,),
+        "program", decoder.instructions, decoder.pieces, (*by_torch,), (*reasons,)
     )
+
+
+def _short(name: str) -> str:
+    return name.removeprefix("aten.").split(".")[0]

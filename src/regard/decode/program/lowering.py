@@ -24,6 +24,7 @@ from regard.decode.program.rows import (
     CONSTANT,
     PER_ROW,
     PER_SENTENCE,
+    Integers,
     NoTensor,
     NotLowered,
     Parts,
@@ -62,14 +63,14 @@ def lower(program: Program) -> Lowered:
     """
     for name in ("views", "math", "operations"):  # they know this module
         import_module(f"regard.decode.program.lowering_{name}")
-    by_torch: set[int] = set()
+    by_torch: dict[int, str] = {}
     while True:
         try:
             return Lowering(program).run(by_torch)
         except NoTensor as error:
             if error.number in by_torch:
                 raise NotLowered(str(error)) from error
-            by_torch.add(error.number)
+            by_torch[error.number] = str(error)
 
 
 class Lowering:
@@ -111,18 +112,19 @@ class Lowering:
             boundary.enter(self, number, PER_SENTENCE)
         self.tensors = {*self.entered, *program.constants}
 
-    def run(self, by_torch: set[int]) -> Lowered:
+    def run(self, by_torch: dict[int, str]) -> Lowered:
         """Lower all nodes, then what they give.
 
         Args:
-            by_torch: values whose nodes PyTorch computes.
+            by_torch: values whose nodes PyTorch computes, each with the reason.
 
         Raises:
             NoTensor: PyTorch needs a value that C cannot give as a tensor.
         """
         for node in self.program.nodes:
-            if by_torch & set(node.makes):
-                boundary.host(self, node, "PyTorch reads what it makes")
+            forced = [by_torch[n] for n in node.makes if n in by_torch]
+            if forced:
+                boundary.host(self, node, forced[0])
                 continue
             before = self._state()
             try:
@@ -206,7 +208,8 @@ class Lowering:
         """The same for what must be rows of floats."""
         value = self.get(ref)
         if not isinstance(value, RowValue):
-            raise NotLowered(f"a {type(value).__name__} in the place of rows")
+            kind = "integers" if isinstance(value, Integers) else "numbers by keys"
+            raise NotLowered(f"{kind} in the place of floats")
         return value
 
     def constant(self, ref: Any) -> Tensor:

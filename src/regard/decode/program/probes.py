@@ -15,7 +15,7 @@ from regard.protocols import BOS, UNK, Decoding, Encoded
 
 __all__ = ["probes", "states_after", "words"]
 
-SIZES = ((2, 3, 1, 2, 0), (5, 2, 5, 3, 3), (3, 4, 11, 5, 4))
+SIZES = ((2, 3, 1, 1, 0), (5, 2, 5, 2, 3), (3, 4, 11, 3, 4))
 """Sentences, hypotheses, padding, steps and own words of each probe."""
 SPECIAL = 4
 """The ids before the words: padding, begin, end, unknown."""
@@ -28,12 +28,18 @@ def probes(model: Any, encoded: Encoded) -> list[tuple[Tensor, Decoding]]:
         model: in eval mode.
         encoded: a batch of at least one sentence, by the model's `encode`.
     """
-    return [
-        states_after(
-            model, _started(model, encoded, sentences, padding, own), sentences, beam, steps
-        )
-        for sentences, beam, padding, steps, own in SIZES
-    ]
+    try:
+        return _probes(model, encoded, padded=True)
+    except RuntimeError:  # its states are no places of a source, but one summary
+        return _probes(model, encoded, padded=False)
+
+
+def _probes(model: Any, encoded: Encoded, *, padded: bool) -> list[tuple[Tensor, Decoding]]:
+    found = []
+    for sentences, beam, padding, steps, own in SIZES:
+        begun = _started(model, encoded, sentences, padding if padded else 0, own)
+        found.append(states_after(model, begun, sentences, beam, steps))
+    return found
 
 
 def states_after(

@@ -27,7 +27,7 @@ from regard.decode.program.instructions import (
 )
 from regard.decode.program.packed_weights import Panels
 from regard.decode.program.recorder import Node, NotRecorded
-from regard.decode.program.replay import Binding, filled, store
+from regard.decode.program.replay import Binding, filled, store, with_lengths
 from regard.decode.program.rows import NotLowered
 from regard.decode.program.tree import Extent, Ref, leaves, map_leaves, refs, tensors
 from regard.native.gate import expect
@@ -148,15 +148,20 @@ class RecordedDecoder(Panels):
             return last
         program = self.lowered.program
         binding = Binding(program)
-        binding.match(program.inputs["memories"], dict(decoding.memories), "memories")
+        binding.match(program.inputs["memories"], self._memories_of(decoding), "memories")
         batch = _Batch([weakref.ref(x) for x in own], binding, self._places.copy())
+        given = {id(x) for x in own}
         for number, x in binding.values.items():
             slot = self.lowered.entered.get(number)
             if slot is not None and x.dim():
-                batch.places.read(slot, x, len(x), borrowed=True)
+                batch.places.read(slot, x, len(x), borrowed=id(x) in given)
         binding.values.clear()  # the batch belongs to its decoder
         self._last = batch
         return batch
+
+    def _memories_of(self, decoding: Decoding) -> Any:
+        program = self.lowered.program
+        return with_lengths(program, program.inputs["memories"], dict(decoding.memories))
 
     def _bind(self, batch: "_Batch", tokens: Tensor, decoding: Decoding) -> Binding:
         """The sizes and tensors of a step."""
@@ -187,7 +192,7 @@ class RecordedDecoder(Panels):
         for number in later:  # until they are made nothing of them can be read
             places.put(lowered.entered[number], ctypes.addressof(self._slots), 0)
         if self._hosts:
-            values |= zip(self._memories, tensors(dict(decoding.memories)), strict=True)
+            values |= zip(self._memories, tensors(self._memories_of(decoding)), strict=True)
         threads = min(native.threads(rows * lowered.products), MOST_THREADS)
         room = self._room(places, sentences, rows, keys, words, threads)
         work = self._rooms.pop() if self._rooms else torch.empty(0)

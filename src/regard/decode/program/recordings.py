@@ -29,11 +29,12 @@ from regard.decode.program.recorded_decoder import RecordedDecoder
 from regard.decode.program.recorder import NotRecorded
 from regard.decode.program.rows import NotLowered
 from regard.decode.program.structure import LIMIT, hooked, structure, unstable
+from regard.decode.program.tree import map_leaves
 from regard.decode.program.unify import recorded
 from regard.native.fingerprint import fingerprint
 from regard.protocols import Decoding, Encoded
 
-__all__ = ["recorded_form", "unrecorded_reason"]
+__all__ = ["recorded_decoder", "recorded_form", "unrecorded_reason"]
 
 HOME = "regard.models."
 """Where models come from whose steps have no effects beside what they give, and subclasses'."""
@@ -77,6 +78,15 @@ def recorded_form(model: Any, encoded: Encoded) -> Any:
     if entry is None or not entry.is_current(model, form):
         entry = _ENTRIES[model] = _made(model, encoded, form)
     return model if entry.decoder is None else entry.decoder
+
+
+def recorded_decoder(model: Any) -> tuple[RecordedDecoder | None, str | None]:
+    """The program that takes a model's steps, or why there is none."""
+    why = unrecorded_reason(model)
+    entry = _ENTRIES.get(model) if why is None else None
+    if entry is None or entry.form != structure(model):
+        return None, why or "nothing was decoded yet, so it was not recorded"
+    return entry.decoder, None
 
 
 def unrecorded_reason(model: Any) -> str | None:
@@ -158,7 +168,7 @@ def _difference(model: Any, decoder: RecordedDecoder, encoded: Encoded) -> str |
     worst = largest = 0.0
     for steps in (0, 4):
         tokens, decoding = states_after(model, begun, 4, 3, steps)
-        own, other = decoding, decoding
+        own, other = decoding, _apart(decoding)
         for again in range(2):
             expected, own = model.step(tokens, own)
             found, other = decoder.step(tokens, other)
@@ -175,6 +185,12 @@ def _difference(model: Any, decoder: RecordedDecoder, encoded: Encoded) -> str |
     if worst > LIMIT * max(1.0, largest):
         return f"its steps in C are off by {worst:.2g}"
     return None
+
+
+def _apart(decoding: Decoding) -> Decoding:
+    """The same state, whose memories may be extended once more: they share no spare room."""
+    carried = map_leaves(dict(decoding.carried), lambda leaf: leaf)
+    return Decoding(decoding.memories, carried, decoding.step)
 
 
 def _selected(decoding: Decoding, order: torch.Tensor) -> Decoding:

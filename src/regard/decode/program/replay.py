@@ -11,12 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.attention import Lengths, Memory
 from regard.decode.program.recorder import Node, NotRecorded, inputs_of
 from regard.decode.program.sizes import Comparison
 from regard.decode.program.tree import Extent, Ref, fields_of, is_record, map_leaves
 from regard.protocols import Decoding
 
-__all__ = ["Binding", "Program", "filled", "store"]
+__all__ = ["Binding", "Program", "filled", "store", "with_lengths"]
 
 
 @dataclass
@@ -51,7 +52,9 @@ class Program:
                 the model would take another way.
         """
         binding = Binding(self)
-        binding.match(self.inputs, inputs_of(tokens, decoding), "inputs")
+        given = inputs_of(tokens, decoding)
+        given["memories"] = with_lengths(self, self.inputs["memories"], given["memories"])
+        binding.match(self.inputs, given, "inputs")
         binding.check()
         return binding.sizes, binding.values
 
@@ -98,6 +101,27 @@ def store(out: Any, result: Any, values: dict[int, Tensor]) -> None:
     elif is_record(out):
         for k in fields_of(out):
             store(getattr(out, k), getattr(result, k), values)
+
+
+def with_lengths(program: Program, known: Any, given: Any) -> Any:
+    """Memories with their lengths, as a program knows them.
+
+    Where nothing is padded, a `start` may leave the mask out; it means the same.
+    """
+    if isinstance(known, Memory) and isinstance(given, Memory):
+        mask: Any = known.mask
+        if type(mask) is Lengths and given.mask is None:
+            ref: Any = mask.lengths
+            shape, kind = program.shapes[ref.index], program.dtypes[ref.index]
+            lead = [n if size != 1 else 1 for n, size in zip(given.key.shape, shape, strict=False)]
+            full = torch.full(lead, given.key.shape[-2], dtype=kind, device=given.key.device)
+            return replace(given, mask=Lengths(full))
+    elif isinstance(given, list | tuple) and isinstance(known, list | tuple):
+        every = [with_lengths(program, k, x) for k, x in zip(known, given, strict=False)]
+        return type(given)(every) if len(known) == len(given) else given
+    elif isinstance(given, dict) and isinstance(known, dict):
+        return {k: with_lengths(program, known.get(k), x) for k, x in given.items()}
+    return given
 
 
 class Binding:
