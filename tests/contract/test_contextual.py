@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from regard import catalog
+from regard import catalog, watch
 from regard.errors import RequestError
 from regard.protocols import Inputs
 from regard.tasks.starting_vectors import read_states
@@ -65,6 +65,15 @@ def test_states_reach_the_output_and_padding_does_not(kind):
     lacking = {k: x for k, x in own.extras.items() if k != "states"}
     with pytest.raises(RequestError, match="reads the states of an encoder, 2 layers of 6 numb"):
         read(model, kind, Inputs(own.values, own.lengths, lacking))
+
+
+def test_in_dme_states_are_a_representation_that_attention_mixes():
+    counts = []
+    for model in (build("dme"), read_states(build("dme"), ENCODER)):
+        with watch(model) as seen:
+            read(model, "dme", inputs())
+        counts.append(seen["encoder.mix.sets"].weights.shape[-1])
+    assert counts[1] == counts[0] + 1
 
 
 @pytest.mark.parametrize("kind", sorted(WITHOUT))

@@ -33,6 +33,8 @@ class Embed(nn.Module):
         scale: s; the Transformer's is the root of `dim`.
         dropout: of the elements of vectors, in training.
         contextual: the model that it belongs to gives states beside ids, where there are some.
+        apart: the size of W m(h) where it is not added, and the model asks `in_context` for it; 0:
+            it is added.
 
     Shapes:
         ids (*batch), states (*batch, layers, size) to (*batch, dim)
@@ -51,9 +53,10 @@ class Embed(nn.Module):
         scale: float = 1.0,
         dropout: float = 0.0,
         contextual: bool = False,
+        apart: int = 0,
     ) -> None:
         super().__init__()
-        self.contextual = contextual
+        self.contextual, self.apart = contextual, apart
         self.states: StateMix | None = None
         self.zeros, self.scale, self.dropout = zeros, scale, dropout
         self.weight = nn.Parameter(torch.empty(vocabulary, dim))
@@ -74,7 +77,7 @@ class Embed(nn.Module):
             layers, size: of the states.
             words: whether words keep vectors of their own; else these are 0 and stay so.
         """
-        self.states = StateMix(layers, size, self.weight.shape[1]).to(self.weight)
+        self.states = StateMix(layers, size, self.apart or self.weight.shape[1]).to(self.weight)
         if not words:
             self.weight.zero_().requires_grad_(False)
 
@@ -93,11 +96,18 @@ class Embed(nn.Module):
         for i in self.zeros[1:]:
             x = x * (ids != i).unsqueeze(-1)
         x = x if self.scale == 1.0 else x * self.scale
-        if self.states is not None:
-            x = x + self._in_context(states)
+        if self.states is not None and not self.apart:
+            x = x + self.in_context(states)
         return drop(x, self.dropout, self.training)
 
-    def _in_context(self, states: Tensor | None) -> Tensor:
+    def in_context(
+        self, states: Float[Tensor, "*batch layers size"] | None
+    ) -> Float[Tensor, "*batch dim"]:
+        """W m(h), after `take_states`.
+
+        Raises:
+            RequestError: see `forward`.
+        """
         assert self.states is not None
         wanted = self.states.layers, self.states.size
         if states is None or tuple(states.shape[-2:]) != wanted:

@@ -157,7 +157,7 @@ class DMESentence(nn.Module):
                 f"task.characters=true, or further word vectors as model.more=[{embed}]"
             )
         self.dropout = dropout
-        self.embed = Embed(vocab_size, embed, contextual=True)
+        self.embed = Embed(vocab_size, embed, contextual=True, apart=dim)
         self.more = nn.ModuleList(Embed(vocab_size, size) for size in more)
         self.letters = Letters(num_characters, characters, filters) if num_characters else None
         self.projections = nn.ModuleList(nn.Linear(size, dim) for size in sizes)
@@ -167,10 +167,13 @@ class DMESentence(nn.Module):
     def forward(self, source: Inputs) -> Float[Tensor, "batch size"]:
         """Read sentences."""
         ids, lengths, letters = spelled(source, self.letters is not None)
-        vectors = [self.embed(ids, states_of(source, ids)), *(embed(ids) for embed in self.more)]
+        vectors = [embed(ids) for embed in (self.embed, *self.more)]
         if letters is not None:
             vectors.append(self._letters(letters))
         projected = [linear(p, x) for p, x in zip(self.projections, vectors, strict=True)]
+        if self.embed.states is not None:  # brought to d by a layer of its own
+            states = self.embed.in_context(states_of(source, ids))
+            projected.append(states.to(projected[0].dtype))
         mixed = self.mix(torch.stack(projected, 2), lengths).to(projected[0].dtype)
         words = dropout_relu(mixed, self.dropout, self.training)
         return max_pool(self.lstm(words, lengths), lengths)
