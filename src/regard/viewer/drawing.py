@@ -3,7 +3,7 @@
 view.figure("lines.pdf", show="lines", head=[2, 5], row=4, width="column")
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,43 +26,16 @@ from regard.viewer.figure.matrix import alignment as draw_alignment
 from regard.viewer.figure.matrix import grid as draw_grid
 from regard.viewer.figure.sheet import Subplot, style
 from regard.viewer.labels import visible, with_visible_labels
-from regard.viewer.panels import (
-    bars,
-    compare,
-    curves,
-    features,
-    graph,
-    image,
-    lines,
-    matrix,
-    pointer,
-    sound,
-    table,
-    text,
-    tree,
-)
-from regard.viewer.panels.spans import draw_spans
-from regard.views import MapPanel, Panel, Run, SpansPanel, TablePanel, TreePanel, ValuesPanel, View
+from regard.viewer.panels import graph, matrix, text
+from regard.viewer.panels.kind import MapKind
+from regard.viewer.panels.registry import PANEL_KINDS, map_kind
+from regard.views import MapPanel, Panel, Run, View
 from regard.views.picture import Picture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["SHOWS", "draw", "figure"]
-
-SHOWS: Mapping[str, tuple[Any, float]] = {
-    "lines": (lines.lines, COLUMN),
-    "arcs": (lines.arcs, COLUMN),
-    "text": (text.text, COLUMN),
-    "curves": (curves.curves, COLUMN),
-    "pointer": (pointer.pointer, COLUMN),
-    "features": (features.features, COLUMN),
-    "image": (image.image, PAGE),
-    "sound": (sound.sound, COLUMN),
-    "graph": (graph.graph, COLUMN),
-    "compare": (compare.compare, PAGE),
-}
-"""What draws each view, and its width where none is given."""
+__all__ = ["draw", "figure"]
 
 MATRICES = ("matrix", "heads", "hops")
 PIECES = ("image", "graph", "neighbors")
@@ -88,7 +61,7 @@ def figure(
 
     Args:
         path: also write it there: .png, .pdf or .svg.
-        show: matrix, heads, hops, neighbors, or a key of `SHOWS`.
+        show: a kind of picture of a map; see `views.KINDS`.
         attention: a map's name, or its place in the run.
         head: counted from 1; several for lines and arcs; the mean of all where None.
         row: counted from 1; all, or the first where only one can be drawn, where None.
@@ -104,7 +77,7 @@ def figure(
     """
     if path is not None:
         check_format(path)
-    known = (*MATRICES, "neighbors", *SHOWS)
+    known = [name for name, kind in PANEL_KINDS.items() if isinstance(kind, MapKind)]
     if show not in known:
         raise RequestError(f"no view is called {show!r}; {nearest(show, known)}")
     m = _map(view, run, attention)
@@ -181,22 +154,12 @@ def draw(
             )
     said = title if title is not None else " · ".join(t for t in (run.title, first.title) if t)
     inches = _inches(width) or COLUMN
+    kind = PANEL_KINDS[first.kind]
+    if kind.several and len(same) > 1 and title is None:
+        said = run.title
+    assert kind.figure is not None
     with _quiet(), _matplotlib().rc_context(style()):
-        if isinstance(first, TablePanel):
-            made = table.table(first, inches, said)
-        elif isinstance(first, SpansPanel):
-            texts = [panel for panel in same if isinstance(panel, SpansPanel)]
-            above = run.title if title is None and len(texts) > 1 else said
-            made = draw_spans(texts, inches, above)
-        elif isinstance(first, TreePanel):
-            made = tree.tree(first, inches, said)
-        elif isinstance(first, ValuesPanel) and first.kind == "bars":
-            made = bars.bars(first, inches, said)
-        else:
-            assert isinstance(first, ValuesPanel)
-            numbers = np.array(first.values, np.float32)
-            made = text.shaded_words(first.labels, numbers, inches, said, values=values)
-        return _saved(made, path)
+        return _saved(kind.figure(same, inches, said, values=values), path)
 
 
 def _saved(made: "Figure", path: str | Path | None) -> "Figure":
@@ -232,9 +195,10 @@ def _map_figure(
     if panel.kind == "compare":
         m, head = panel.other or (panel.map, 1)
         more["other"] = shown(view, MapPanel("compare", map=m), words=words, heads=[head])
-    draw_one, usual = SHOWS[panel.kind]
+    kind = map_kind(panel)
+    assert kind.figure is not None
     row = None if panel.row is None else panel.row - 1
-    made: Figure = draw_one(found, width or usual, row, title, values=values, **more)
+    made: Figure = kind.figure(found, width or kind.width, row, title, values=values, **more)
     return made
 
 

@@ -1,8 +1,7 @@
 """Any panel of a view as lines of text for a terminal."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,20 +9,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from regard.viewer.labels import with_visible_labels
-from regard.viewer.panels.bars import bars_lines
-from regard.viewer.panels.compare import terminal_compare
-from regard.viewer.panels.curves import terminal_curves
-from regard.viewer.panels.features import terminal_features
-from regard.viewer.panels.graph import graph_lines, neighbors_lines
-from regard.viewer.panels.image import terminal_image
-from regard.viewer.panels.lines import terminal_lines
-from regard.viewer.panels.matrix import terminal_hops, terminal_matrix
-from regard.viewer.panels.pointer import terminal_pointer
-from regard.viewer.panels.sound import terminal_sound
-from regard.viewer.panels.spans import spans_lines
-from regard.viewer.panels.table import table_lines
-from regard.viewer.panels.text import shaded_lines, terminal_text
-from regard.viewer.panels.tree import tree_lines
+from regard.viewer.panels.registry import PANEL_KINDS
 from regard.viewer.terminal.matrix import clean
 from regard.viewer.terminal.surface import (
     TerminalSurface,
@@ -68,33 +54,9 @@ def render(
         # Matrices over the same columns have their words once, above the first.
         again = form is not None and form.columns == before
         before = None if form is None else form.columns
-        text = DRAW[panel.kind](replace(place, label=label, head=not again), panel)
+        text = PANEL_KINDS[panel.kind].terminal(replace(place, label=label, head=not again), panel)
         if panel.note:
             text.append(f"\n\n{panel.note}")
         text.rstrip()
         made.append(text)
     return Text("\n\n").join(made)
-
-
-DRAW: Mapping[str, Callable[[TerminalSurface, Any], Text]] = {
-    "matrix": terminal_matrix,
-    "heads": terminal_matrix,
-    "lines": terminal_lines,
-    "arcs": terminal_lines,
-    "text": terminal_text,
-    "curves": terminal_curves,
-    "hops": terminal_hops,
-    "pointer": terminal_pointer,
-    "features": terminal_features,
-    "image": terminal_image,
-    "sound": terminal_sound,
-    "graph": graph_lines,
-    "neighbors": neighbors_lines,
-    "compare": terminal_compare,
-    "bars": bars_lines,
-    "shaded": shaded_lines,
-    "table": table_lines,
-    "tree": tree_lines,
-    "spans": spans_lines,
-}
-"""What draws each kind of panel."""

@@ -3,11 +3,8 @@
 from collections.abc import Sequence
 from html import escape
 
-from regard.viewer.panels.spans import spans_html
-from regard.viewer.panels.text import page_text
-from regard.viewer.panels.tree import page_tree
-from regard.views import Panel, Run, SpansPanel, TablePanel, TreePanel, ValuesPanel
-from regard.views.numbers import significant
+from regard.viewer.panels.registry import PANEL_KINDS
+from regard.views import Panel, Run
 
 __all__ = ["panels_html"]
 
@@ -28,29 +25,8 @@ def panels_html(runs: Sequence[Run]) -> str:
 
 
 def _inside(panel: Panel) -> str:
-    title = escape(panel.title)
-    if isinstance(panel, ValuesPanel) and panel.kind == "bars":
-        top = max((abs(v) for v in panel.values), default=0.0)
-        top = 1.0 if 0 <= top <= 1 else top
-        rows = "".join(
-            f'<tr><th scope="row" dir="auto">{escape(label)}</th><td>{significant(value)}</td>'
-            f'<td class="meter"><i style="width:{abs(value) / top * 100:.1f}%"></i></td></tr>'
-            for label, value in zip(panel.labels, panel.values, strict=True)
-        )
-        return f"<table><caption>{title}</caption><tbody>{rows}</tbody></table>"
-    head = f"<h2>{title}</h2>" if title else ""
-    if isinstance(panel, ValuesPanel):
-        return f'{head}<p class="shaded" dir="auto">{page_text(panel)}</p>'
-    if isinstance(panel, TablePanel):
-        names = "".join(f'<th scope="col">{escape(name)}</th>' for name in panel.columns)
-        lines = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in panel.cells)
-        body = "".join(f"<tr>{line}</tr>" for line in lines)
-        return (
-            f'{head}<div class="strip"><table><thead><tr>{names}</tr></thead>'
-            f"<tbody>{body}</tbody></table></div>"
-        )
-    if isinstance(panel, SpansPanel):
-        return head + spans_html(panel)
-    if isinstance(panel, TreePanel):
-        return f'{head}<ul class="panel-tree">{page_tree(panel.root)}</ul>'
-    return ""
+    kind = PANEL_KINDS[panel.kind]
+    if kind.page is None:
+        return ""
+    head = f"<h2>{escape(panel.title)}</h2>" if panel.title and not kind.captioned else ""
+    return head + kind.page(panel)

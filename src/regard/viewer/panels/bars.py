@@ -1,11 +1,15 @@
-"""Bars, tables, trees and neighborhoods on paper."""
+"""Panels of bars: a number for each label."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from regard.viewer.checked import Checked
 from regard.viewer.figure.sheet import EDGE, SMALL, SOFT, TEXT, _width, paper, shaded, write
 from regard.viewer.palette import GRID
+from regard.viewer.panels.kind import PanelKind
 from regard.viewer.panels.tree import _STEP
 from regard.viewer.terminal.matrix import clean
 from regard.viewer.terminal.surface import BAR, TerminalSurface
@@ -15,11 +19,12 @@ from regard.views.numbers import decimal, significant
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["bars", "bars_lines"]
+__all__ = ["KINDS", "bars", "bars_lines"]
 
 
-def bars(panel: ValuesPanel, width: float, title: str) -> "Figure":
-    """A bar and its number behind each label."""
+def bars(panels: Sequence[ValuesPanel], width: float, title: str, *, values: bool) -> "Figure":
+    """A bar and its number behind each label, of the first panel."""
+    panel = panels[0]
     from matplotlib.patches import Rectangle
 
     count = len(panel.labels)
@@ -51,3 +56,41 @@ def bars_lines(place: TerminalSurface, panel: ValuesPanel) -> Text:
             line.append("█" * long + "░" * (BAR - long), "blue").append(f"  {clean(label)}")
         )
     return Text("\n").join(lines)
+
+
+def bars_html(panel: ValuesPanel) -> str:
+    """A table of a meter for each label, under its caption."""
+    top = max((abs(v) for v in panel.values), default=0.0)
+    top = 1.0 if 0 <= top <= 1 else top
+    rows = "".join(
+        f'<tr><th scope="row" dir="auto">{escape(label)}</th><td>{significant(value)}</td>'
+        f'<td class="meter"><i style="width:{abs(value) / top * 100:.1f}%"></i></td></tr>'
+        for label, value in zip(panel.labels, panel.values, strict=True)
+    )
+    return f"<table><caption>{escape(panel.title)}</caption><tbody>{rows}</tbody></table>"
+
+
+def row_of_values(panel: ValuesPanel) -> dict[str, Any]:
+    """Labels and values, six digits each."""
+    return {"labels": panel.labels, "values": [float(f"{v:.6g}") for v in panel.values]}
+
+
+def values_of_row(kind: str, title: str, note: str, row: Checked) -> ValuesPanel:
+    """As many values as labels."""
+    labels, values = row.strings("labels"), row.floats("values")
+    row.claim(len(labels) == len(values), "values")
+    return ValuesPanel(kind, title, note, tuple(labels), tuple(values))
+
+
+KINDS = (
+    PanelKind(
+        name="bars",
+        panel=ValuesPanel,
+        terminal=bars_lines,
+        figure=bars,
+        page=bars_html,
+        captioned=True,
+        row=row_of_values,
+        read=values_of_row,
+    ),
+)

@@ -7,8 +7,10 @@ import numpy as np
 from rich.text import Text
 
 from regard.viewer.content import Shown
+from regard.viewer.figure.matrix import PAGE
 from regard.viewer.figure.sheet import _width
 from regard.viewer.palette import MARK, top_of
+from regard.viewer.panels.kind import MapKind
 from regard.viewer.panels.matrix import terminal_matrix
 from regard.viewer.terminal.surface import (
     TerminalSurface,
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 from regard.viewer.figure.sheet import EDGE, SMALL, TEXT, paper, write
 from regard.viewer.panels.matrix import cells
 
-__all__ = ["compare", "terminal_compare"]
+__all__ = ["KINDS", "compare", "terminal_compare"]
 
 
 def terminal_compare(place: TerminalSurface, panel: MapPanel) -> Text:
@@ -83,3 +85,6 @@ def compare(
             write(axes, x - 0.04, above + (i + 0.5) * cell, word, size, ha="right", **mine)
         x += wide + 2 * EDGE
     return made
+
+
+KINDS = (MapKind(name="compare", terminal=terminal_compare, figure=compare, width=PAGE),)

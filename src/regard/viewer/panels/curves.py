@@ -8,6 +8,7 @@ from rich.text import Text
 
 from regard.viewer.content import Shown
 from regard.viewer.palette import GRID, INK, MARK, top_of
+from regard.viewer.panels.kind import MapKind
 from regard.viewer.terminal.matrix import clean
 from regard.viewer.terminal.surface import (
     BAR,
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 from regard.viewer.figure.sheet import SMALL, TITLE, shaded
 
-__all__ = ["curves", "terminal_curves"]
+__all__ = ["KINDS", "curves", "terminal_curves"]
 
 
 def terminal_curves(place: TerminalSurface, panel: MapPanel) -> Text:
@@ -84,3 +85,6 @@ def curves(
         every = max(-(-len(labels) // 40), 1)
         axes.set_xticks(places[::every], labels[::every], rotation=90, parse_math=False)
     return made
+
+
+KINDS = (MapKind(name="curves", terminal=terminal_curves, figure=curves),)

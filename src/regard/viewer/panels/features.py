@@ -9,6 +9,7 @@ from rich.text import Text
 from regard.viewer.content import Shown
 from regard.viewer.figure.sheet import EDGE, SMALL, SOFT, _width, paper, write
 from regard.viewer.palette import MARK, STOPS
+from regard.viewer.panels.kind import MapKind
 from regard.viewer.terminal.matrix import clean, draw
 from regard.viewer.terminal.surface import (
     TerminalSurface,
@@ -19,7 +20,7 @@ from regard.views.picture import Picture
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["BANDS", "features", "terminal_features"]
+__all__ = ["BANDS", "KINDS", "features", "terminal_features"]
 
 
 def _blues() -> Any:
@@ -82,3 +83,6 @@ def terminal_features(place: TerminalSurface, panel: MapPanel) -> Text:
     )
     title = f"“{clean(found.rows[at])}”, {len(strip)} features"
     return draw(picture, width=place.width, colour=place.colour, values=place.values, title=title)
+
+
+KINDS = (MapKind(name="features", terminal=terminal_features, figure=features),)

@@ -8,6 +8,7 @@ import numpy as np
 from regard.viewer.content import neighbors_of
 from regard.viewer.figure.sheet import SMALL, TEXT, paper, shaded, write
 from regard.viewer.palette import INK, MARK, ink_on, shade, top_of
+from regard.viewer.panels.kind import MapKind
 from regard.views import MapPanel, View
 
 if TYPE_CHECKING:
@@ -27,7 +28,16 @@ from regard.viewer.terminal.surface import MOST, TerminalSurface, right, titled
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["CLOSE", "NODES", "graph", "graph_lines", "neighbors", "neighbors_lines", "places"]
+__all__ = [
+    "CLOSE",
+    "KINDS",
+    "NODES",
+    "graph",
+    "graph_lines",
+    "neighbors",
+    "neighbors_lines",
+    "places",
+]
 
 
 def neighbors(
@@ -180,3 +190,9 @@ def places(count: int, edges: NDArray[Any], rounds: int = 120) -> NDArray[Any]:
     low, high = at.min(0, initial=0.0), at.max(0, initial=0.0)
     found: NDArray[Any] = (at - low) / np.where(high > low, high - low, 1)
     return found
+
+
+KINDS = (
+    MapKind(name="graph", terminal=graph_lines, figure=graph),
+    MapKind(name="neighbors", terminal=neighbors_lines),
+)

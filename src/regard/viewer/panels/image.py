@@ -12,8 +12,10 @@ from rich.text import Text
 
 from regard.errors import RequestError
 from regard.viewer.content import Shown
+from regard.viewer.figure.matrix import PAGE
 from regard.viewer.figure.sheet import EDGE, paper, write
 from regard.viewer.palette import MARK
+from regard.viewer.panels.kind import MapKind
 from regard.viewer.terminal.matrix import SHADES, clean
 from regard.viewer.terminal.surface import (
     TerminalSurface,
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 from regard.viewer.panels.features import _blues
 from regard.viewer.panels.graph import CLOSE
 
-__all__ = ["LEAST_WIDE", "image", "photo_of", "picture_lines", "terminal_image"]
+__all__ = ["KINDS", "LEAST_WIDE", "image", "photo_of", "picture_lines", "terminal_image"]
 
 
 LEAST_WIDE = 12
@@ -220,3 +222,6 @@ def _photo(shown: Shown) -> NDArray[Any] | None:
         found: NDArray[Any] = imread(io.BytesIO(shown.axis.image))
         return np.repeat(found[..., None], 3, -1) if found.ndim == 2 else found
     return np.asarray(Image.open(io.BytesIO(shown.axis.image)).convert("RGB"))
+
+
+KINDS = (MapKind(name="image", terminal=terminal_image, figure=image, width=PAGE),)

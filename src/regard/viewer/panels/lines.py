@@ -10,6 +10,7 @@ from regard.errors import RequestError
 from regard.viewer.content import Shown
 from regard.viewer.figure.sheet import _width
 from regard.viewer.palette import MARK
+from regard.viewer.panels.kind import MapKind
 from regard.viewer.terminal.matrix import clean
 from regard.viewer.terminal.surface import (
     TerminalSurface,
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 from regard.viewer.figure.sheet import EDGE, TEXT, _legend, colour_of, paper, write
 
-__all__ = ["LEAST", "arcs", "lines", "terminal_lines"]
+__all__ = ["KINDS", "LEAST", "arcs", "lines", "terminal_lines"]
 
 
 LEAST = 0.03
@@ -135,3 +136,9 @@ def arcs(
         write(axes, x[i], reach + band / 2, word, size, ha="center", rotation=turn, **mine)
     _legend(axes, shown, 2 * reach + band + legend / 2)
     return made
+
+
+KINDS = (
+    MapKind(name="lines", terminal=terminal_lines, figure=lines),
+    MapKind(name="arcs", terminal=terminal_lines, figure=arcs),
+)

@@ -12,6 +12,7 @@ from rich.text import Text
 from regard.viewer.content import Shown, hops_of, names_of, relative
 from regard.viewer.figure.sheet import _width
 from regard.viewer.palette import GRID, LESS, STOPS, ink_on
+from regard.viewer.panels.kind import MapKind
 from regard.viewer.terminal.matrix import draw
 from regard.viewer.terminal.surface import (
     TerminalSurface,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 from regard.viewer.figure.sheet import EDGE, SMALL, SOFT, TEXT, Floats, paper, write
 
-__all__ = ["cells", "stacked", "terminal_hops", "terminal_matrix"]
+__all__ = ["KINDS", "cells", "stacked", "terminal_hops", "terminal_matrix"]
 
 
 def terminal_matrix(place: TerminalSurface, panel: MapPanel) -> Text:
@@ -144,3 +145,10 @@ def cells(
             ha="center",
             color=ink_on(abs(v), top),
         )
+
+
+KINDS = (
+    MapKind(name="matrix", terminal=terminal_matrix),
+    MapKind(name="heads", terminal=terminal_matrix),
+    MapKind(name="hops", terminal=terminal_hops),
+)

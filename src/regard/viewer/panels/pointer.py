@@ -9,6 +9,7 @@ from rich.text import Text
 from regard.viewer.content import Shown
 from regard.viewer.figure.sheet import EDGE, SMALL, SOFT, _width, paper, shaded, write
 from regard.viewer.palette import INK, MARK
+from regard.viewer.panels.kind import MapKind
 from regard.viewer.terminal.matrix import clean
 from regard.viewer.terminal.surface import (
     BAR,
@@ -24,7 +25,7 @@ from regard.views.numbers import decimal
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["COPIED", "pointer", "terminal_pointer"]
+__all__ = ["COPIED", "KINDS", "pointer", "terminal_pointer"]
 
 
 def terminal_pointer(place: TerminalSurface, panel: MapPanel) -> Text:
@@ -80,3 +81,6 @@ def pointer(
         x = left + bar + 0.1
         write(axes, x, y, told, SMALL, room=width - x - EDGE)
     return made
+
+
+KINDS = (MapKind(name="pointer", terminal=terminal_pointer, figure=pointer),)

@@ -9,6 +9,7 @@ from rich.text import Text
 from regard.viewer.content import Shown
 from regard.viewer.figure.sheet import EDGE, SOFT, _width, paper, write
 from regard.viewer.palette import MARK
+from regard.viewer.panels.kind import MapKind
 from regard.viewer.terminal.matrix import clean
 from regard.viewer.terminal.surface import (
     TerminalSurface,
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 from regard.viewer.panels.features import _blues
 from regard.viewer.panels.image import _photo
 
-__all__ = ["sound", "terminal_sound"]
+__all__ = ["KINDS", "sound", "terminal_sound"]
 
 
 def terminal_sound(place: TerminalSurface, panel: MapPanel) -> Text:
@@ -88,3 +89,6 @@ def sound(
         )
     axes.set(xlim=(0, width), ylim=(above + EDGE + high + 0.3, axes.get_ylim()[1]))
     return made
+
+
+KINDS = (MapKind(name="sound", terminal=terminal_sound, figure=sound),)

@@ -11,6 +11,7 @@ from rich.text import Text
 from regard.viewer.checked import Checked
 from regard.viewer.figure.sheet import EDGE, SMALL, SOFT, TEXT, _width, paper, write
 from regard.viewer.palette import HEADS, MARK
+from regard.viewer.panels.kind import PanelKind
 from regard.viewer.terminal.matrix import clean
 from regard.viewer.terminal.surface import TerminalSurface
 from regard.views import (
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["UNSURE", "draw_spans", "levels_of", "seen_spans", "spans_html", "spans_lines"]
+__all__ = ["KINDS", "UNSURE", "draw_spans", "levels_of", "seen_spans", "spans_html", "spans_lines"]
 
 _LINE, _LEVEL, _ARCS = 0.24, 0.22, 0.34  # inches: a line of words, of stretches, of arcs
 _LETTER, _SMALL_LETTER = 6.0, 6.2  # pixels of a page: of a word at least, of a name at most
@@ -101,7 +102,9 @@ def spans_lines(place: TerminalSurface, panel: SpansPanel) -> Text:
     return Text("\n").join(made)
 
 
-def draw_spans(panels: Sequence[SpansPanel], width: float, title: str) -> "Figure":
+def draw_spans(
+    panels: Sequence[SpansPanel], width: float, title: str, *, values: bool = False
+) -> "Figure":
     """Words in lines; brackets with names below, arcs from the anchor above. Texts are stacked."""
     width = max(width, 5.0)
     laid = [_laid(panel, width, len(panels) > 1) for panel in panels]
@@ -272,3 +275,35 @@ def _anchor(row: Checked) -> int | None:
     number = row.count("anchor")
     row.claim(number <= len(row.strings("words")), "anchor")
     return number - 1 if number else None
+
+
+def row_of_spans(panel: SpansPanel) -> dict[str, Any]:
+    """Words, then starts, ends, labels and values of the stretches; the anchor counted from 1."""
+    row: dict[str, Any] = {"words": panel.words, "labels": [one.label for one in panel.spans]}
+    row["starts"] = [one.start for one in panel.spans]
+    row["ends"] = [one.end for one in panel.spans]
+    row["values"] = [
+        UNSURE if one.value is None else float(f"{one.value:.6g}") for one in panel.spans
+    ]
+    if panel.anchor is not None:
+        row["anchor"] = panel.anchor + 1
+    return row
+
+
+def spans_of_row(kind: str, title: str, note: str, row: Checked) -> SpansPanel:
+    """Stretches within the words."""
+    return SpansPanel(kind, title, note, tuple(row.strings("words")), seen_spans(row), _anchor(row))
+
+
+KINDS = (
+    PanelKind(
+        name="spans",
+        panel=SpansPanel,
+        terminal=spans_lines,
+        figure=draw_spans,
+        page=spans_html,
+        row=row_of_spans,
+        read=spans_of_row,
+        several=True,
+    ),
+)

@@ -11,6 +11,8 @@ from rich.text import Text
 from regard.viewer.content import Shown
 from regard.viewer.figure.sheet import EDGE, SMALL, SOFT, TEXT, _width, paper, shaded, write
 from regard.viewer.palette import GRID, MARK, ink_on, shade, top_of
+from regard.viewer.panels.bars import row_of_values, values_of_row
+from regard.viewer.panels.kind import MapKind, PanelKind
 from regard.viewer.terminal.matrix import clean, mark, shading
 from regard.viewer.terminal.surface import (
     Floats,
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["page_text", "shaded_lines", "shades", "terminal_text", "text", "texts"]
+__all__ = ["KINDS", "page_text", "shaded_lines", "shades", "terminal_text", "text", "texts"]
 
 
 def text(
@@ -195,3 +197,31 @@ def shades(place: TerminalSurface, words: Sequence[str], weights: Sequence[float
             made.append(mark(size, top).strip() + clean(word))
         made.append(f" {decimal(weight)}  " if place.values else " ")
     return made
+
+
+def draw_shaded(
+    panels: Sequence[ValuesPanel], width: float, title: str, *, values: bool
+) -> "Figure":
+    """Words shaded by a number each, of the first panel."""
+    panel = panels[0]
+    numbers = np.array(panel.values, np.float32)
+    return shaded_words(panel.labels, numbers, width, title, values=values)
+
+
+def shaded_html(panel: ValuesPanel) -> str:
+    """A paragraph of shaded words."""
+    return f'<p class="shaded" dir="auto">{page_text(panel)}</p>'
+
+
+KINDS = (
+    MapKind(name="text", terminal=terminal_text, figure=text),
+    PanelKind(
+        name="shaded",
+        panel=ValuesPanel,
+        terminal=shaded_lines,
+        figure=draw_shaded,
+        page=shaded_html,
+        row=row_of_values,
+        read=values_of_row,
+    ),
+)

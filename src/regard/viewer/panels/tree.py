@@ -1,13 +1,14 @@
 """Panels of a tree."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from regard.viewer.figure.sheet import EDGE, SOFT, TEXT, _width, paper, write
+from regard.viewer.panels.kind import PanelKind
 from regard.views import TreeNode, TreePanel
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
 
 from rich.text import Text
@@ -16,14 +17,15 @@ from regard.viewer.checked import Checked
 from regard.viewer.terminal.matrix import clean
 from regard.viewer.terminal.surface import TerminalSurface
 
-__all__ = ["DEEPEST", "page_tree", "seen_tree", "tree", "tree_lines"]
+__all__ = ["DEEPEST", "KINDS", "page_tree", "seen_tree", "tree", "tree_lines"]
 
 
 _STEP = 0.19  # inches from line to line
 
 
-def tree(panel: TreePanel, width: float, title: str) -> "Figure":
-    """Leaves side by side at the foot, each node above the middle of what hangs from it."""
+def tree(panels: Sequence[TreePanel], width: float, title: str, *, values: bool) -> "Figure":
+    """Leaves at the foot, each node above the middle of what hangs from it. Of the first panel."""
+    panel = panels[0]
     places: list[tuple[str, float, int]] = []
     lines: list[tuple[float, int, float, int]] = []
     reach = EDGE
@@ -84,6 +86,11 @@ def page_tree(node: TreeNode) -> str:
     return f'<li><span dir="auto">{escape(node.label)}</span>{inside}</li>'
 
 
+def tree_html(panel: TreePanel) -> str:
+    """Lists within lists."""
+    return f'<ul class="panel-tree">{page_tree(panel.root)}</ul>'
+
+
 def tree_lines(place: TerminalSurface, panel: TreePanel) -> Text:
     """A tree, one node per line."""
     lines = [panel.title] if panel.title else []
@@ -100,3 +107,34 @@ def tree_lines(place: TerminalSurface, panel: TreePanel) -> Text:
 
     root = [panel.root.label] if panel.root.label else []
     return Text("\n".join([*lines, *map(clean, root), *below(panel.root, "")]))
+
+
+def row_of_tree(panel: TreePanel) -> dict[str, Any]:
+    """The label of each node and the place of its parent, parents first."""
+    labels: list[str] = []
+    parents: list[int] = []
+    waiting = [(0, panel.root)]
+    while waiting:
+        parent, node = waiting.pop()
+        labels.append(node.label)
+        parents.append(parent)
+        waiting += [(len(labels) - 1, child) for child in reversed(node.children)]
+    return {"labels": labels, "parents": parents}
+
+
+def tree_of_row(kind: str, title: str, note: str, row: Checked) -> TreePanel:
+    """The tree that `row_of_tree` wrote."""
+    return TreePanel(kind, title, note, seen_tree(row))
+
+
+KINDS = (
+    PanelKind(
+        name="tree",
+        panel=TreePanel,
+        terminal=tree_lines,
+        figure=tree,
+        page=tree_html,
+        row=row_of_tree,
+        read=tree_of_row,
+    ),
+)
