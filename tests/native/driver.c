@@ -2,7 +2,7 @@
  *
  * Prints one line a check: its name and a number that is the same on every machine. Gives 1 where a
  * result is wrong. tests/repo/test_wheels.py builds it for aarch64 and runs it under qemu. */
-#include "quantized_products.h"
+#include "int8_products.h"
 
 #include <stdio.h>
 

@@ -15,7 +15,7 @@ from tests.repo.tree import TOP
 pytestmark = pytest.mark.nohook
 
 SOURCES = (
-    "gemm", "quantized_products", "cpu_level", "threads",
+    "gemm", "int8_products", "cpu_level", "threads",
     "dropout", "best", "entropy", "fingerprint",
 )  # fmt: skip
 ARM = [sys.executable, "-m", "ziglang", "cc", "-target", "aarch64-linux-musl", "-static"]

@@ -3,9 +3,9 @@
  *
  * Step t has `sizes[t]` rows, never more than the step before; they lie behind each other from row
  * `offsets[t]` on. Rows are independent: threads share them, and each runs through all steps of its
- * own, so that states stay in its cache. Products are those of quantized_products.h; the recurrent weights are
+ * own, so that states stay in its cache. Products are those of int8_products.h; the recurrent weights are
  * packed once a call. What the weights get of all steps is one product, made by the caller. */
-#include "quantized_products.h"
+#include "int8_products.h"
 
 typedef struct {
     int64_t steps, rows, hidden, words; /* words: the sum of sizes */

@@ -1,6 +1,6 @@
 """Weights in panels of 32 outputs, in float32, bfloat16 or bytes, and a product with them.
 
-See `quantized_products.h`. A packed model's step has many of these products; by itself one is for
+See `int8_products.h`. A packed model's step has many of these products; by itself one is for
 tests and benchmarks.
 """
 

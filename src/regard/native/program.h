@@ -9,7 +9,7 @@
 #define REGARD_PROGRAM_H
 
 #include "attend.h"
-#include "quantized_products.h"
+#include "int8_products.h"
 
 enum { PER_ROW, PER_SENTENCE, CONSTANT };
 enum { BY_KEYS = -1, BY_WORDS = -2 }; /* widths that a call decides */

@@ -3,9 +3,9 @@
  *
  * A row is a hypothesis: [its state | the last word | what it looked at], each padded with zeros to a
  * multiple of 16, so that a product with several of them side by side is one product. Weights are
- * packed as quantized_products.h has it, the attention is additive.c's. */
+ * packed as int8_products.h has it, the attention is additive.c's. */
 #include "attend.h"
-#include "quantized_products.h"
+#include "int8_products.h"
 
 /* As Python lays it out: 64-bit words. Sizes are the model's own; `wide` of one is its padded size. */
 typedef struct {

@@ -1,11 +1,11 @@
 /* One step of a Transformer's decoder in one call: every layer, for every hypothesis.
  *
- * Weights are packed as quantized_products.h has it. All else is float32.
+ * Weights are packed as int8_products.h has it. All else is float32.
  *
  * The cache is one block a step, (layers, 2, rows, inner), written once: a hypothesis finds its past
  * by the rows of its ancestors, so a beam that is re-ordered moves no keys. */
 #include "best.h"
-#include "quantized_products.h"
+#include "int8_products.h"
 
 typedef struct {
     const float *gamma, *beta;

@@ -1,6 +1,6 @@
 """A model's weights laid out for C: panels of 32 outputs, in float32, bfloat16 or bytes.
 
-See `native/quantized_products.h`. Bytes have one step an output, and are multiplied by rows as
+See `native/int8_products.h`. Bytes have one step an output, and are multiplied by rows as
 bytes with one step a row.
 """
 

@@ -278,7 +278,7 @@ def _anchor(row: Checked) -> int | None:
 
 
 def row_of_spans(panel: SpansPanel) -> dict[str, Any]:
-    """Words, then starts, ends, labels and values of the stretches; the anchor counted from 1."""
+    """Words, then starts, ends, labels and values of the spans; the anchor counted from 1."""
     row: dict[str, Any] = {"words": panel.words, "labels": [one.label for one in panel.spans]}
     row["starts"] = [one.start for one in panel.spans]
     row["ends"] = [one.end for one in panel.spans]
@@ -291,7 +291,7 @@ def row_of_spans(panel: SpansPanel) -> dict[str, Any]:
 
 
 def spans_of_row(kind: str, title: str, note: str, row: Checked) -> SpansPanel:
-    """Stretches within the words."""
+    """Spans within the words."""
     return SpansPanel(kind, title, note, tuple(row.strings("words")), seen_spans(row), _anchor(row))
 
 

@@ -1,7 +1,7 @@
-/* Rows times packed weights; see quantized_products.h. */
-#include "quantized_products.h"
+/* Rows times packed weights; see int8_products.h. */
+#include "int8_products.h"
 
-#define TEMPLATE "quantized_products.inc"
+#define TEMPLATE "int8_products.inc"
 #include "levels.h"
 
 #define L(field) REGARD_FIELD(linear, field)
