@@ -20,7 +20,13 @@ class Block:
 
 def pages() -> list[Path]:
     """Every Markdown page that a reader may copy from."""
-    top = ["README.md", "CONTRIBUTING.md", "benchmarks/README.md", "recipes/README.md"]
+    top = [
+        "README.md",
+        "README.zh-CN.md",
+        "CONTRIBUTING.md",
+        "benchmarks/README.md",
+        "recipes/README.md",
+    ]
     found = [TOP / name for name in top if (TOP / name).is_file()]
     return [*found, *sorted((TOP / "docs").rglob("*.md"))]
 

@@ -1,10 +1,11 @@
-"""README.md: the two commands first, one picture of the page, and no number of its own."""
+"""README.md and its Chinese form: the two commands first, pictures, no number of their own."""
 
 import re
 
 from tests.repo.tree import TOP
 
 README = (TOP / "README.md").read_text(encoding="utf-8")
+CHINESE = (TOP / "README.zh-CN.md").read_text(encoding="utf-8")
 NUMBER = re.compile(r"\d+\.\d+")
 
 
@@ -35,11 +36,22 @@ def test_every_score_stands_in_the_results_with_its_recipe():
     results = (TOP / "docs" / "results.md").read_text(encoding="utf-8")
     table = rows()
     assert len({row[0] for row in table}) >= 7
-    for task, _, _, models, recipe in table:
-        numbers = NUMBER.findall(models)
-        assert numbers, task
-        for number in numbers:
+    for task, _, _, models, baseline, recipe in table:
+        assert NUMBER.findall(models), task
+        for number in NUMBER.findall(models + baseline):
             assert re.search(rf"(?<![\d.]){re.escape(number)}(?!\d)", results), (task, number)
         name = recipe.split("`")[1].split()[0]
         assert f"`{name}`" in results, name
         assert (TOP / "recipes" / f"{name}.yaml").exists(), name
+
+
+def test_the_chinese_page_has_the_same_code_numbers_links_and_pictures():
+    def parts(text):
+        links = re.findall(r"\]\((?!README)([^)]+)\)", text)
+        return text.split("```")[1::2], NUMBER.findall(text), sorted(links)
+
+    (code, numbers, links), (others, theirs, their_links) = parts(README), parts(CHINESE)
+    assert code == others
+    assert numbers == theirs
+    assert set(links) == set(their_links)
+    assert len(re.findall("^## ", README, re.M)) == len(re.findall("^## ", CHINESE, re.M))
