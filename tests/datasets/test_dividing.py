@@ -9,6 +9,7 @@ import pytest
 from regard import tasks
 from regard.datasets.dividing import shared_out
 from regard.errors import RequestError
+from tests.tasks.labeled import fitted
 
 SHARES = [0.8, 0.1, 0.1]
 
@@ -69,6 +70,14 @@ def test_the_folder_keeps_the_split_and_refuses_other_rows(rows, tmp_path):
     said = r"other rows than in the training \(391 now, 400 then\)"
     with pytest.raises(RequestError, match=said):
         task.data(config, data.fields, splits=("test",))
+
+
+def test_a_finished_training_is_not_another_one_for_what_its_files_told(rows, tmp_path):
+    """Cells and rows are divided as the folder notes; the recipe is the one that was asked for."""
+    path = table(tmp_path / "a.csv", rows)
+    model = {"name": "bag-of-ngrams"}
+    made = fitted(tmp_path, path, model, {"name": "classification"}, 1, split=SHARES)
+    assert fitted(tmp_path, path, model, {"name": "classification"}, 1, split=SHARES) == made
 
 
 @pytest.mark.parametrize(

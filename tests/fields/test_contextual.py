@@ -155,7 +155,8 @@ def test_a_model_trains_on_states_and_its_folder_needs_the_encoder(kind, tiny, t
     else:
         data = write(tmp_path / "data", (24, 8, 8), **({"make": make} if make else {}))
     vectors = {"encoder": str(encoder), "layers": [-1, 1], "store": str(tmp_path / "kept")}
-    fitted(tmp_path, data, model, task, epochs=1, vectors=vectors, **more)
+    made = fitted(tmp_path, data, model, task, epochs=1, vectors=vectors, **more)
+    assert fitted(tmp_path, data, model, task, epochs=1, vectors=vectors, **more) == made
     run = tmp_path / "run"
     told = json.loads((run / "config.json").read_text())["data"]["vectors"]
     assert told["known"] == {

@@ -9,7 +9,7 @@ from regard.data.problems import Problems
 from regard.datasets.data import Data
 from regard.errors import RequestError
 from regard.fields import Field
-from regard.fields.sets import as_fields, known_encoder
+from regard.fields.sets import as_fields, noted_encoder
 
 __all__ = ["SplitReader"]
 
@@ -67,8 +67,8 @@ class SplitReader(ABC, Generic[Source, Read]):
         train, dev, test = (made.get(split) for split in ("train", "dev", "test"))
         self.task.check_fields(known)
         noted = dict(self.noted(files, splits))
-        if encoder := known_encoder(known):
-            noted["vectors"] = {**self.config.get("vectors", {}), "known": encoder}
+        if encoder := noted_encoder(known):
+            noted["vectors"] = {**(self.config.get("vectors") or {}), **encoder}
         return Data(train, dev, test, known, problems, self.sizes(known), noted=noted)
 
     # -- what a format says

@@ -139,6 +139,11 @@ class EncoderStates:
         facts |= {"licence": made.licence} if made.licence else {}
         return replace(self, known=facts)
 
+    def noted(self) -> dict[str, Any]:
+        """What a model folder keeps of it."""
+        plain = {"encoder": self.encoder, "layers": [*self.layers], "pool": self.pool}
+        return {**plain, "words": self.words, "known": dict(self.known)}
+
     def rows(self, texts: Sequence[str], places: Sequence[NDArray[np.int64]]) -> StateRows:
         """The states of the words of texts.
 

@@ -11,7 +11,7 @@ from regard.fields.text import with_vocabularies
 
 __all__ = [
     "as_fields",
-    "known_encoder",
+    "noted_encoder",
     "sides",
     "tokenizers_of",
     "with_states",
@@ -88,9 +88,9 @@ def with_states(fields: Mapping[str, Field], told: Mapping[str, Field]) -> dict[
     return found
 
 
-def known_encoder(fields: Mapping[str, Field]) -> dict[str, Any]:
-    """What is known of the encoder of some texts, for the model folder; {}: there is none."""
+def noted_encoder(fields: Mapping[str, Field]) -> dict[str, Any]:
+    """The keys of `data.vectors` that say which encoder some texts have; {}: they have none."""
     for own in fields.values():
         if isinstance(own, TextField) and own.contextual is not None:
-            return dict(own.contextual.known)
+            return own.contextual.noted()
     return {}

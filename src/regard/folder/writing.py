@@ -53,8 +53,8 @@ def save_pretrained(
         RequestError: an unknown dtype, or weights that it cannot hold.
     """
     folder = Path(folder)
-    sections = _sections(recipe)
-    sections["data"] = {**sections["data"], **plain_value(dict(noted or {}))}
+    written = _sections(recipe)  # as it was asked for: a second start compares its recipe with it
+    sections = {**written, "data": {**written["data"], **plain_value(dict(noted or {}))}}
     weights, noted = pack(model, dtype)
     config = {
         "format": FORMAT,
@@ -68,7 +68,7 @@ def save_pretrained(
     measured = plain_value(dict(metrics or {}))
     files: dict[str, bytes] = {
         FILE: weights,
-        RECIPE: _recipe_text(recipe, sections).encode(),
+        RECIPE: _recipe_text(recipe, written).encode(),
         METRICS: _json(measured),
         CARD: card_text(folder.name, config, sections, measured, model, card or {}).encode(),
     }
