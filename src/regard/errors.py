@@ -34,11 +34,16 @@ def nearest(name: str, names: Iterable[str]) -> str:
     Example:
         >>> nearest("hiden", ["hidden", "embed"])
         "did you mean 'hidden'?"
+        >>> nearest("char", ["characters", "words"])
+        "did you mean 'characters'?"
         >>> nearest("x", ["hidden", "embed"])
         'valid: embed, hidden'
     """
     known = sorted(set(names))
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    begun = [one for one in known if len(name) > 2 and one.startswith(name)]
+    if not close and len(begun) == 1:
+        close = begun
     if close:
         return f"did you mean {close[0]!r}?"
     return "valid: " + ", ".join(known) if known else "there are none to choose from"

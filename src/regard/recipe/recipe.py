@@ -215,10 +215,11 @@ def load(
         layers.choose("model", switch, models)
     for section, value in layers.values.items():
         if section not in SECTIONS:
-            raise RequestError(
-                f"{layers.where(section)}: there is no section {section!r}: "
-                f"{nearest(section, [*SECTIONS, 'tiny'])}"
+            inside = [k for k, _ in flat(layers.values) if k.endswith(f".{section}")]
+            hint = (
+                f"did you mean {inside[0]!r}?" if inside else nearest(section, [*SECTIONS, "tiny"])
             )
+            raise RequestError(f"{layers.where(section)}: there is no section {section!r}: {hint}")
         if value is not None and not isinstance(value, dict):
             raise RequestError(
                 f"{layers.where(section)}: {section}: expected keys with values, got {value!r}"

@@ -1,6 +1,7 @@
 """From a recipe to a folder: results follow from (recipe, seed), and running again continues."""
 
 import logging
+import math
 import shutil
 from collections import Counter
 from collections.abc import Mapping
@@ -110,10 +111,26 @@ def _fit(recipe: Recipe, folder: Path, progress: bool) -> dict[str, Any]:
         _introduce(recipe, built, work)
         if not work.progress.done:
             _run(work, built)
+        _say_if_few(recipe, work)
         work.log.say(f"trained for {work.progress.done}; now the final scores")
     finally:
         work.log.close()
     return finish(recipe, folder, built, work) if engine.rank() == 0 else {}
+
+
+FEW, ENOUGH = 100, 500
+"""Updates after which a model has hardly learned anything, and with which small ones begin to."""
+
+
+def _say_if_few(recipe: Recipe, work: Work) -> None:
+    """A model that saw too little is said to be one, or its scores seem to be the mechanism's."""
+    step, epoch = work.progress.step, work.progress.epoch
+    if 0 < step < FEW and not recipe.name.endswith("-tiny"):
+        more = math.ceil(ENOUGH / step * max(epoch, 1))
+        passes = f"{epoch:.3g} passes" if epoch > 1 else "one pass or less"
+        work.log.say(
+            f"{step} updates, {passes}: few to learn from; try train.epochs={more}, or more data"
+        )
 
 
 def _run(work: Work, built: Built) -> None:
