@@ -145,6 +145,16 @@ KINDS = {
 }
 
 
+WRONG = (
+    (5, "data.vectors: expected keys with values, got 5"),
+    ({"layers": "all"}, "config.json: .*layers"),
+    ({"layers": [1]}, "does not fit config.json"),
+    ({"known": {"size": 9}}, "does not fit config.json"),
+    ({"known": {"size": -1}}, "config.json"),
+)
+"""Sections of a folder that was changed by hand, and what is said of them."""
+
+
 @pytest.mark.parametrize("kind", [*KINDS])
 def test_a_model_trains_on_states_and_its_folder_needs_the_encoder(kind, tiny, tmp_path, read):
     model, task, more, make, text = KINDS[kind]
@@ -173,6 +183,16 @@ def test_a_model_trains_on_states_and_its_folder_needs_the_encoder(kind, tiny, t
     assert len(read) == 2 * len(text.split("|||"))
     assert first.output == again.output
     assert loaded.predict([""])[0].output == ""
+    path = run / "config.json"
+    config = json.loads(path.read_text())
+    for wrong, said in WRONG:
+        vectors = wrong
+        if isinstance(wrong, dict):
+            vectors = {**told, **wrong, "known": {**told["known"], **wrong.get("known", {})}}
+        path.write_text(json.dumps({**config, "data": {**config["data"], "vectors": vectors}}))
+        with pytest.raises(RequestError, match=said):
+            regard.load(run)
+    path.write_text(json.dumps(config))
     (encoder / "config.json").write_text(
         (encoder / "config.json").read_text().replace("1e-12", "1e-5")
     )

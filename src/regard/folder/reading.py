@@ -16,7 +16,7 @@ from regard import catalog, decode, tasks
 from regard.catalog.building import shape_of, undrawn
 from regard.errors import RequestError, nearest
 from regard.fields import Field
-from regard.fields.contextual import EncoderStates
+from regard.fields.contextual import TYPES, EncoderStates
 from regard.fields.saved import NAMES, read_fields
 from regard.fields.text import own_texts
 from regard.folder import weights
@@ -49,8 +49,7 @@ def from_pretrained(folder: str | Path) -> Loaded:
 
         return load_foreign(folder)
     made, decoder = _make(config, folder / CONFIG)
-    encoder = EncoderStates.of(config["data"].get("vectors") or {})
-    encoder = None if encoder is None else encoder.checked()
+    encoder = _encoder(config["data"].get("vectors") or {}, folder / CONFIG)
     model = _build(config["model"], folder, config["weights"], encoder)
     fields = _read_fields(made, folder)
     if encoder is not None:
@@ -93,6 +92,13 @@ def _make(config: Mapping[str, Any], path: Path) -> tuple[Task, Any]:
         return task.of_folder(spec), decode.build(config["decode"])
     except (RequestError, TypeError) as error:
         raise RequestError(f"{path}: {error}") from error
+
+
+def _encoder(section: Mapping[str, Any], path: Path) -> EncoderStates | None:
+    """The encoder whose states the model reads, in its place and the one of the training."""
+    check_keys(section, TYPES, section="data.vectors", where=lambda key: str(path))
+    encoder = EncoderStates.of(section)
+    return None if encoder is None else encoder.checked()
 
 
 def _build(
