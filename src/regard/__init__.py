@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from regard.watching.viewing import view as view
     from regard.watching.watcher import watch as watch
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Attention",

@@ -41,7 +41,7 @@ def nearest(name: str, names: Iterable[str]) -> str:
     """
     known = sorted(set(names))
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    begun = [one for one in known if len(name) > 2 and one.startswith(name)]
+    begun = [one for one in known if len(name) > 3 and one.startswith(name)]
     if not close and len(begun) == 1:
         close = begun
     if close:
