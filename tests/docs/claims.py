@@ -3,7 +3,7 @@
 from collections import Counter
 from pathlib import Path
 
-from regard.claims.results import decided, folder, kept, values_of
+from regard.claims.results import decided, folder, kept, remark, values_of
 from regard.claims.rules import OPEN, VERDICTS
 from regard.claims.table import CLAIMS, THEMES
 
@@ -65,8 +65,8 @@ def section(one):
         where = file.removeprefix("docs/")
         said = dict.fromkeys(quote.command for quote in one.quotes if quote.file == file)
         lines.append(f"- From [{where}](../{where}): {', '.join(f'`{text}`' for text in said)}.")
-    if one.note:
-        lines.append(f"\n{one.note}")
+    if remark(one, values):
+        lines.append(f"\n{remark(one, values)}")
     if (ROOT / "docs" / "images" / "claims" / f"{one.id}.png").is_file():
         lines.append(f"\n![{one.id}: {one.sentence}](../images/claims/{one.id}.png)")
     return "\n".join(lines) + "\n"

@@ -14,7 +14,7 @@ from regard.errors import RequestError
 from regard.system.files import replace_file
 from regard.system.plain_json import plain_value, read_object
 
-__all__ = ["check_data", "decided", "folder", "kept", "measure", "values_of", "write"]
+__all__ = ["check_data", "decided", "folder", "kept", "measure", "remark", "values_of", "write"]
 
 DIGITS = 6
 """Significant digits of a kept number."""
@@ -103,6 +103,13 @@ def decided(claim: Claim, values: Values | None) -> Decision:
     if claim.rule is None or values is None:
         return Decision(OPEN, "")
     return claim.rule(values)
+
+
+def remark(claim: Claim, values: Values | None) -> str:
+    """What limits a result or why the claim failed; if it is open, what it would take."""
+    if claim.experiment and values is None:
+        return f"Open: its experiment takes about {claim.seconds:g} CPU-seconds and was not run."
+    return claim.note
 
 
 def _short(value: float) -> float:

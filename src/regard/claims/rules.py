@@ -236,13 +236,14 @@ class Means:
 
 @dataclass(frozen=True)
 class IntervalAbove:
-    """V: confirmed if the whole 95 % interval is above `above`, opposite if it is all below.
+    """V: confirmed if the whole 95 % interval is above `above`, opposite if all is below `other`.
 
     `name` has the values low, high.
     """
 
     name: str = "interval"
     above: float = 0.0
+    other: float = 0.0
 
     @property
     def text(self) -> str:
@@ -250,9 +251,9 @@ class IntervalAbove:
         return f"V: the 95 % interval of {self.name} is above {self.above:g}"
 
     def __call__(self, values: Values) -> Decision:
-        """Compare both ends with the threshold."""
+        """Compare both ends with the thresholds."""
         low, high = values[self.name]
-        below = OPPOSITE if high < self.above else NOT_CONFIRMED
+        below = OPPOSITE if high < self.other else NOT_CONFIRMED
         verdict = CONFIRMED if low > self.above else below
         return Decision(verdict, f"{self.name}: [{low:.3g}, {high:.3g}]")
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.claims.results import check_data, decided, kept, measure, values_of, write
+from regard.claims.results import check_data, decided, kept, measure, remark, values_of, write
 from regard.claims.rules import VERDICTS
 from regard.claims.table import CLAIMS, claim
 from regard.cli._common import Json, emit, print_result, say
@@ -104,7 +104,7 @@ def _row(one: "Claim", values: "Values | None") -> dict[str, Any]:
         "command": one.command,
         "seconds": one.seconds or None,
         "needs": list(one.needs),
-        "note": one.note,
+        "note": remark(one, values),
     }
 
 
@@ -153,8 +153,8 @@ def _show(one: "Claim", values: "Values | None", about: dict[str, Any], as_json:
     if row["found"]:
         lines.append(_wrapped("here: ", row["found"], 6))
     lines.append(_wrapped("verdict: ", _judged(row), 9))
-    if one.note:
-        lines.append(_wrapped("", one.note, 0))
+    if row["note"]:
+        lines.append(_wrapped("", row["note"], 0))
     if one.experiment or one.quotes:
         lines.append(f"measured by: {one.command}")
     print_result("\n".join(lines))

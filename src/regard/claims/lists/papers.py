@@ -142,8 +142,17 @@ PAIRS = [
         "Attention after the convolution (ABCNN-2) beats attention before it (ABCNN-1); both "
         "beat none.",
         "Yin 2016",
-        note="Open: `entailment/abcnn3-sick model.attention=none,input,pooling,both`, 36 "
-        "CPU-seconds a run.",
+        AllOf(
+            (
+                Significant("ABCNN-2 over ABCNN-1", "p of ABCNN-2 over ABCNN-1"),
+                Significant("ABCNN-3 over none", "p of ABCNN-3 over none"),
+            )
+        ),
+        "SICK: accuracy {none:.2f} (none), {ABCNN-1:.2f}, {ABCNN-2:.2f} and {ABCNN-3:.2f} "
+        "(ABCNN-1, 2, 3)",
+        "trainings:places_of_attention",
+        seconds=430,
+        needs=("nli", "vectors/glove100.npz"),
     ),
     Claim(
         "C51",
@@ -176,9 +185,32 @@ SENTENCES = [
         "C52",
         "Several hops over a sentence beat one and max pooling; a penalty parts them and helps.",
         "Lin 2017",
-        note="Structured self-attention (8 hops) has 91.20, max pooling 87.53 on questions. "
-        "Open: `classification/structured-questions` with `model.hops=1,8` and without the "
-        "penalty, 47 CPU-seconds a run.",
+        AllOf(
+            (
+                Significant("eight hops over one hop", "p of eight hops over one hop"),
+                Significant("eight hops over no penalty", "p of eight hops over no penalty"),
+                Means("structured", minus="max pooling"),
+            )
+        ),
+        "questions: accuracy {eight hops:.2f} with 8 hops, {one hop:.2f} with one, "
+        "{no penalty:.2f} without the penalty",
+        "trainings:hops",
+        seconds=420,
+        needs=("questions", "vectors/glove100.npz"),
+        quotes=(
+            quote(
+                RESULTS,
+                "| `classification/structured-questions` | 91.20 ± 1.22 | 3 |",
+                "regard train classification/structured-questions --seeds 1-3",
+                {"structured": [91.20, 1.22, 3]},
+            ),
+            quote(
+                RESULTS,
+                "| `classification/bilstm-max-questions` | 87.53 ± 0.64 | 3 |",
+                "regard train classification/bilstm-max-questions --seeds 1-3",
+                {"max pooling": [87.53, 0.64, 3]},
+            ),
+        ),
     ),
     Claim(
         "C53",
