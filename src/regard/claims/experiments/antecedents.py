@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import product
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,7 +27,8 @@ def antecedents(seeds: Sequence[int]) -> Measured:
     chosen on the sentences of six owners and tried on those of the others.
     """
     loaded = load("en-de-small")
-    tokenizer, model = loaded.tokenizers["source"], loaded.model
+    tokenizer = loaded.tokenizers["source"]
+    model: Any = loaded.model
     rows = []
     for owner, place in product(OWNERS, PLACES):
         encoding = tokenizer.encode(f"The {owner} in the {place} has lost its name.")

@@ -29,9 +29,9 @@ def own_labels(seeds: Sequence[int]) -> Measured:
     spelling, sounds = loaded.tokenizers["source"], loaded.tokenizers["target"]
     rows = list(read(find("pronunciation/test.tsv.gz"), {"word": 1, "sounds": 2}, header=False))
     pairs = [
-        ([*spelling.encode(str(row.fields["word"])).ids, EOS], gold)
+        ([*spelling.encode(str(row.fields["word"])).ids, EOS], ids)
         for row in rows
-        if 8 <= len(gold := sounds.encode(str(row.fields["sounds"])).ids) <= 12
+        if 8 <= len(ids := sounds.encode(str(row.fields["sounds"])).ids) <= 12
     ][:400]
     source = pad_sequence([torch.tensor(word) for word, _ in pairs], batch_first=True)
     lengths = torch.tensor([len(word) for word, _ in pairs])
@@ -56,7 +56,8 @@ def own_labels(seeds: Sequence[int]) -> Measured:
 def wrong_after_true(model: Any, source: Tensor, lengths: Tensor, gold: Tensor) -> Tensor:
     """1 where the likeliest phoneme after the true ones is wrong: (words, 8)."""
     target_in = torch.cat([torch.full((len(gold), 1), BOS), gold[:, :-1]], 1)
-    return (model(source, target_in, lengths).logits.argmax(-1) != gold).float()
+    best: Tensor = model(source, target_in, lengths).logits.argmax(-1)
+    return (best != gold).float()
 
 
 def wrong_after_own(model: Any, source: Tensor, lengths: Tensor, gold: Tensor) -> Tensor:
