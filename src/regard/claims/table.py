@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from regard.claims.claim import Claim
-from regard.claims.lists import alignment, papers, tasks, transformer
+from regard.claims.lists import alignment, papers, tasks, training, transformer
 from regard.errors import RequestError, nearest
 
 __all__ = ["CLAIMS", "THEMES", "claim"]
@@ -12,6 +12,7 @@ __all__ = ["CLAIMS", "THEMES", "claim"]
 THEMES: Mapping[str, Sequence[Claim]] = {
     **alignment.THEMES,
     **transformer.THEMES,
+    **training.THEMES,
     **papers.THEMES,
     **tasks.THEMES,
 }
