@@ -62,7 +62,7 @@ VALUES = {
               "--max-output": ["7"], "--log-texts": []},
     "export": {"--to": ["nonsense"], "--quantization": ["float16"]},
     "convert": {"--from": ["fairseq"]},
-    "models": {"--task": ["translation"]},
+    "models": {"--task": ["translation"], "--explain": []},
     "recipes": {},
     "claims": {"--verdict": ["open"], "--kept": [], "-o": ["out.svg"]},
     "data": {"--columns": ["a=de"], "--format": ["conllu"], "--header": ["--no-header"]},
