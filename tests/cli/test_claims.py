@@ -50,6 +50,7 @@ def test_what_is_wrong_is_refused_in_a_sentence(capsys, tmp_path):
         (["C30", "-o", str(tmp_path / "no" / "x.png")], "a folder that is there"),
         (["C33", "-o", "x.png"], "C33 has no experiment to draw"),
         (["C30", "--kept", "-o", "x.png"], "--kept draws nothing"),
+        (["C33", "--kept"], "--kept: C33 has no experiment"),
     ):
         ran = run(capsys, "claims", *words)
         assert ran.code == 2, words

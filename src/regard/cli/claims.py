@@ -62,6 +62,10 @@ def claims(
     if verdict is not None:
         raise RequestError(f"--verdict {verdict}: it chooses claims to list; leave out {name}")
     one = claim(name)
+    if stored and not one.experiment:
+        raise RequestError(
+            f"--kept: {one.id} has no experiment; its numbers are quoted as they are"
+        )
     if stored or not one.experiment:
         if output:
             why = "--kept draws nothing" if stored else f"{one.id} has no experiment to draw"
