@@ -67,7 +67,10 @@ def build(name: str) -> Any:
     if name in LANGUAGE_MODELS:
         return catalog.load(name)(WORDS, **given).eval()
     first = 2 if name in PICTURES else FEATURES if name == "arsg" else WORDS
-    return catalog.load(name)(first, WORDS, **given).eval()
+    model = catalog.load(name)(first, WORDS, **given).eval()
+    if name == "moe":  # gates begin with zeros, which choose the same experts for all words
+        torch.nn.init.normal_(model.decoder_experts.gates.gate)
+    return model
 
 
 def source(name: str, batch: int) -> Inputs:

@@ -100,6 +100,22 @@ static int memory_fits(const program *p, const program_call *c, const instructio
     return own[WEIGHTS] < 0 || held(p, c, own[WEIGHTS], PER_ROW, keys);
 }
 
+/* A slot of the work space with n floats a hypothesis, and zeros behind what it holds. */
+static int scratch(const program *p, const program_call *c, int64_t s, int64_t n) {
+    return is_slot(p, s, 0) && p->slot[s].space == PER_ROW && !c->at[s] && room_of(c, p->slot + s) == n;
+}
+
+/* Experts of m hidden units: their weights lie behind each other, each in whole panels. */
+static int mixes(const program *p, const program_call *c, const instruction *i) {
+    const int64_t most = (int64_t)1 << 20, *own = i->memory;
+    if (i->n < 1 || i->n > most || i->m < 1 || i->m > most || i->heads < 1 || i->heads > most) return 0;
+    const int64_t out = (i->n + PANEL - 1) / PANEL * PANEL;
+    return i->k > 0 && i->k <= i->heads && i->m % PANEL == 0 && has(&i->w, wide(i->n), i->heads * i->m) &&
+           has(&i->w2, i->m, i->heads * out) && row(p, c, &i->a, i->n) && row(p, c, &i->b, i->heads) &&
+           scratch(p, c, own[KEYS], i->w.in) && scratch(p, c, own[PACKED], i->m) &&
+           scratch(p, c, own[VALUES], out) && scratch(p, c, own[STATE], wide(i->heads));
+}
+
 static int attends(const program *p, const program_call *c, const instruction *i) {
     const int64_t keys = c->keys, *own = i->memory;
     if (!memory_fits(p, c, i)) return 0;
@@ -156,6 +172,7 @@ static int instruction_fits(const program *p, const program_call *c, const instr
                row(p, c, &i->a, n) && row(p, c, &i->b, 1) && held(p, c, i->memory[WEIGHTS], PER_ROW, c->keys) &&
                is_slot(p, i->memory[STATE], 1) && p->slot[i->memory[STATE]].space == PER_SENTENCE &&
                c->keys <= items(p, c, i->memory[STATE], 0) && c->at[i->memory[STATE]];
+    case EXPERTS: return written(p, c, &i->y, n) && space == PER_ROW && mixes(p, c, i);
     case COMPARE: return ids(p, c, &i->y, 1) && ids(p, c, &i->a, 1) && !c->at[i->y.slot];
     case FILL: return ids(p, c, &i->y, 1) && ids(p, c, &i->a, 1) && ids(p, c, &i->b, 1);
     case PICK: return ids(p, c, &i->y, n) && ids(p, c, &i->a, n);

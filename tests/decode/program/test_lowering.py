@@ -26,7 +26,6 @@ BY_TORCH = {
     "luong(attention=local-m, reach=4)": "attend",
     "luong(attention=local-p, reach=4)": "attend",
     "luong(score=location)": "attend",
-    "moe": "experts",
     "lstm-a": FOLLOWING,
     "lstm-a(encoder=reversed, start=encoder, readout=linear, feed=True)": FOLLOWING,
     "paulus": "sub clamp_min gather lt where attend append attend",
@@ -74,7 +73,7 @@ def test_c_gives_the_logits_of_the_model(name):
     assert decoder.steps_of_model == BY_MODEL.get(case.name, 0)
 
 
-@pytest.mark.parametrize("name", ["luong", "pointer-generator", "abs", "conditional-gru"])
+@pytest.mark.parametrize("name", ["luong", "pointer-generator", "abs", "conditional-gru", "moe"])
 def test_a_sentence_has_the_same_bits_in_any_batch_and_with_any_threads(name, monkeypatch):
     case = BY_NAME[name]
     decoder, model = in_c(case)
@@ -126,6 +125,14 @@ def test_changed_layers_are_recorded_and_changed_scores_left_to_pytorch():
             torch.testing.assert_close(other, one, atol=3e-6, rtol=0)
         why = [host.why for host in decoder.lowered.hosts]
         assert why == (["a score with a LoRA"] if changed else [])
+
+
+def test_experts_that_are_not_trained_are_left_to_pytorch():
+    case = BY_NAME["moe"]
+    model = case.build()
+    nn.init.zeros_(model.decoder_experts.gates.gate)
+    decoder, _ = in_c(case, model)
+    assert [one.why for one in decoder.lowered.hosts] == ["experts whose gates are not trained"]
 
 
 def test_what_neither_c_nor_pytorch_can_take_is_refused():

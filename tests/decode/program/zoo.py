@@ -45,7 +45,11 @@ class Case:
             return RNNencdec(words, words, **given).eval()
         first = {"show-attend-tell": 2, "temporal": 2, "arsg": SOUND}.get(self.name, words)
         sizes = (words,) if self.name in LANGUAGE_MODELS else (first, words)
-        return catalog.load(self.name)(*sizes, **given).eval()
+        model = catalog.load(self.name)(*sizes, **given).eval()
+        if self.name == "moe":  # they begin with zeros, so that all experts are alike
+            for layer in (model.encoder_experts, model.decoder_experts):
+                torch.nn.init.normal_(layer.gates.gate)
+        return model
 
     def source(self, batch: int, size: int, seed: int = 5, words: int = WORDS) -> Any:
         """What `start` reads: inputs, or the number of texts of a language model."""

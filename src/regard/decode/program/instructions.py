@@ -58,6 +58,7 @@ NAMES = (
     "FILL",
     "PICK",
     "MASK",
+    "EXPERTS",
 )
 BLOCK = 16
 """A product reads floats in multiples of this."""

@@ -61,7 +61,7 @@ def lower(program: Program) -> Lowered:
     Raises:
         NotLowered: nothing would be left for C, or a part of it has no such form.
     """
-    for name in ("views", "math", "operations"):  # they know this module
+    for name in ("views", "math", "operations", "experts"):  # they know this module
         import_module(f"regard.decode.program.lowering_{name}")
     by_torch: dict[int, str] = {}
     while True:

@@ -2,7 +2,7 @@
 
 import ctypes
 import weakref
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -137,19 +137,30 @@ class RecordedDecoder(Panels):
         def leave(leaf: Any) -> Any:
             return values[leaf.index] if isinstance(leaf, Ref) else leaf
 
-        after = map_leaves(self.lowered.program.outputs, leave)
-        return after["logits"], Decoding(decoding.memories, after["carried"], decoding.step + 1)
+        logits, known = (self.lowered.program.outputs[name] for name in ("logits", "carried"))
+        carried = {
+            name: values[x.index] if isinstance(x, Ref) else map_leaves(x, leave)
+            for name, x in known.items()
+        }
+        return values[logits.index], Decoding(decoding.memories, carried, decoding.step + 1)
 
     def _batch(self, decoding: Decoding) -> "_Batch":
         """What all steps over the same memories share."""
-        own = tensors(dict(decoding.memories))
         last = self._last  # another thread may replace it
+        if last is not None and last.has(decoding.memories):
+            return last
+        own = tensors(dict(decoding.memories))
         if last is not None and last.is_of(own):
             return last
         program = self.lowered.program
         binding = Binding(program)
         binding.match(program.inputs["memories"], self._memories_of(decoding), "memories")
-        batch = _Batch([weakref.ref(x) for x in own], binding, self._places.copy())
+        batch = _Batch(
+            [weakref.ref(x) for x in own],
+            _weak(decoding.memories),
+            binding,
+            self._places.copy(),
+        )
         given = {id(x) for x in own}
         for number, x in binding.values.items():
             slot = self.lowered.entered.get(number)
@@ -194,7 +205,9 @@ class RecordedDecoder(Panels):
         if self._hosts:
             values |= zip(self._memories, tensors(self._memories_of(decoding)), strict=True)
         threads = min(native.threads(rows * lowered.products), MOST_THREADS)
-        room = self._room(places, sentences, rows, keys, words, threads)
+        sizes_of_room = sentences, rows, keys, words, threads
+        room = batch.rooms.get(sizes_of_room) or self._room(places, *sizes_of_room)
+        batch.rooms[sizes_of_room] = room
         work = self._rooms.pop() if self._rooms else torch.empty(0)
         work = work if work.numel() >= room else torch.empty(room)
         call = CCall(
@@ -304,14 +317,31 @@ class _Batch:
     """The tensors of memories, their sizes, and where they are."""
 
     tensors: list[weakref.ref[Tensor]]
+    memories: dict[str, weakref.ref[Any]]
     binding: Binding
     places: _Places
+    rooms: dict[tuple[int, ...], int] = field(default_factory=dict)
+
+    def has(self, memories: Any) -> bool:
+        """Whether these are its memories, the same objects; False where that is not known."""
+        own = self.memories
+        return len(own) == len(memories) > 0 and all(
+            k in own and own[k]() is x for k, x in memories.items()
+        )
 
     def is_of(self, memories: list[Tensor]) -> bool:
         """Whether these are its memories, the same tensors."""
         if len(memories) != len(self.tensors):
             return False
         return all(ref() is x for ref, x in zip(self.tensors, memories, strict=True))
+
+
+def _weak(memories: Any) -> dict[str, weakref.ref[Any]]:
+    """The memories by name, not kept alive; none where one cannot be referred to like that."""
+    try:
+        return {k: weakref.ref(x) for k, x in memories.items()}
+    except TypeError:
+        return {}
 
 
 def _wide(n: int) -> int:
