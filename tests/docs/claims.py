@@ -22,8 +22,8 @@ regard claims C16 -o variance.png
 regard claims --verdict opposite
 ```
 
-**What a verdict says.** A rule was written before the experiment was run, and computes the verdict
-from the numbers:
+**What a verdict says.** A rule was written before the experiment was run (a note says where it was
+changed), and computes the verdict from the numbers:
 
 - Q, trained systems: the claimed sign of the difference, and p < 0.05 by
   [`regard compare`](../commands.md#compare).

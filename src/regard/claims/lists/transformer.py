@@ -87,7 +87,8 @@ SELF_ATTENTION = [
         "timing:crossing",
         seconds=10,
         note="Counted in multiplications the two are equal at n = d. By the clock attention is "
-        "cheaper far beyond: one product over all positions runs faster than a step for each.",
+        "cheaper far beyond: one product over all positions runs faster than a step for each. "
+        "What is measured was changed after a first run, and the verdict stayed.",
     ),
     Claim(
         "C20",
