@@ -105,5 +105,5 @@ def test_the_hypothesis_is_read_knowing_the_premise():
 
 
 def test_wrong_settings_are_refused():
-    with pytest.raises(RequestError, match="no attention 'word': valid: final, none, word-by-word"):
+    with pytest.raises(RequestError, match="no attention 'word': did you mean 'word-by-word'"):
         model(attention="word")

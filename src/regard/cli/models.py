@@ -8,7 +8,6 @@ import typer
 
 from regard import catalog
 from regard.cli._common import Json, columns, emit, print_result
-from regard.cli._explained_steps import explain_steps
 from regard.cli._folder import shipped
 from regard.cli._model_source import Source, read_class
 from regard.errors import RequestError, nearest
@@ -39,6 +38,8 @@ def models(
     if explain:
         if name is None or task is not None:
             raise RequestError("--explain: expected a trained folder or a shipped name, alone")
+        from regard.cli._explained_steps import explain_steps
+
         explain_steps(name, json=json)
         return
     tasks = {t for e in catalog.ENTRIES for t in e.tasks}
