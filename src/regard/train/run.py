@@ -126,10 +126,12 @@ def _say_if_few(recipe: Recipe, work: Work) -> None:
     """A model that saw too little is said to be one, or its scores seem to be the mechanism's."""
     step, epoch = work.progress.step, work.progress.epoch
     if 0 < step < FEW and not recipe.name.endswith("-tiny"):
-        more = math.ceil(ENOUGH / step * max(epoch, 1))
+        key = next((key for key in ("steps", "cpu_seconds") if recipe.train.get(key)), "epochs")
+        spent = max(epoch, 1) if key == "epochs" else recipe.train[key]
+        more = math.ceil(ENOUGH / step * spent)
         passes = f"{epoch:.3g} passes" if epoch > 1 else "one pass or less"
         work.log.say(
-            f"{step} updates, {passes}: few to learn from; try train.epochs={more}, or more data"
+            f"{step} updates, {passes}: few to learn from; try train.{key}={more}, or more data"
         )
 
 
