@@ -51,8 +51,8 @@ class Claim:
         sentence: the claim in plain words.
         source: whose claim it is, with the place in the paper.
         rule: decides on the measured values; written before the experiment was run.
-        figure: what was found, with `{name:.2f}` for the mean of a measured value, and
-            `{name[0]:.2f}` for its first.
+        figure: the finding as a format string: `{name:.2f}` is the mean of a measured value,
+            `{name[0]:.2f}` its first.
         experiment: `module:function` in `regard.claims.experiments`, which takes seeds.
         seconds: processor time that the experiment takes, about.
         needs: data that does not come with the package, as a path below `$REGARD_DATA`.
@@ -86,7 +86,7 @@ class Claim:
         return measure(seeds)
 
     def found(self, values: Values) -> str:
-        """The sentence about what was found, with the means of the values in it."""
+        """`figure` with the measured values in it."""
         return self.figure.format(**{name: _Mean(each) for name, each in values.items()})
 
 

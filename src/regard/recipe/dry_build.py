@@ -32,7 +32,7 @@ def try_out(recipe: Any) -> None:
     from regard.optim.schedules import Point
     from regard.optim.schedules import build as build_schedule
     from regard.recipe.train_section import BatchSettings
-    from regard.tasks.starting_vectors import reads_states
+    from regard.tasks.starting_vectors import place_of_states
 
     with _placed(recipe, "task"):
         task = tasks.load(recipe.task["name"])(**arguments_of(recipe.task))
@@ -53,11 +53,8 @@ def try_out(recipe: Any) -> None:
         if "num_pointers" in sizes:
             sizes["num_pointers"] = getattr(task, "pointers", SIZE)
         model = shape_of(made, {**sizes, **arguments_of(recipe.model)})
-        if (recipe.data.get("vectors") or {}).get("encoder") and not reads_states(model):
-            raise RequestError(
-                f"data.vectors.encoder: {recipe.model['name']} does not read the states of an "
-                "encoder; leave it out, or take another model, as bilstm"
-            )
+        if (recipe.data.get("vectors") or {}).get("encoder"):
+            place_of_states(model, recipe.model["name"])
     with _placed(recipe, "task"):
         task.phases(model)
 

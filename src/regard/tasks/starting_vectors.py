@@ -14,7 +14,7 @@ from regard.fields.pretrained import Pretrained
 from regard.layers.embed import Embed
 from regard.tasks.base import Task
 
-__all__ = ["FromVectors", "read_states", "reads_states"]
+__all__ = ["FromVectors", "place_of_states", "read_states"]
 
 VECTORS = {"path": str, "most": int, "tune": bool, "normalize": bool, **TYPES}
 """Of each key of `data.vectors` its type; see `fields.pretrained` and `fields.contextual`."""
@@ -56,24 +56,27 @@ def read_states(model: nn.Module, encoder: EncoderStates) -> nn.Module:
     Raises:
         RequestError: the model cannot.
     """
-    embed = _contextual(model)
-    if embed is None:
-        raise RequestError(
-            f"data.vectors.encoder: {type(model).__name__} does not read the states of an "
-            "encoder; leave it out, or take another model, as bilstm"
-        )
+    embed = place_of_states(model, type(model).__name__)
     embed.take_states(len(encoder.layers), int(encoder.known["size"]), encoder.words)
     return model
 
 
-def reads_states(model: nn.Module) -> bool:
-    """Whether a model may be given the states of an encoder beside its words."""
-    return _contextual(model) is not None
+def place_of_states(model: nn.Module, name: str) -> Embed:
+    """The layer of a model that may be given the states of an encoder beside its words.
 
+    Args:
+        name: what to call the model.
 
-def _contextual(model: nn.Module) -> Embed | None:
+    Raises:
+        RequestError: it has none.
+    """
     embed = getattr(model, "embed", None)
-    return embed if isinstance(embed, Embed) and embed.contextual else None
+    if not isinstance(embed, Embed) or not embed.contextual:
+        raise RequestError(
+            f"data.vectors.encoder: {name} does not read the states of an encoder; leave it out, "
+            "or take another model, as bilstm"
+        )
+    return embed
 
 
 def _fill(model: nn.Module, pretrained: Pretrained, vocabulary: Sequence[str]) -> None:

@@ -16,7 +16,7 @@ from regard import native
 from regard.decode import Beam
 from regard.layers.weightnorm import NormedLinear
 from regard.protocols import BOS
-from tests.decode.program.zoo import CASES, LANGUAGE_MODELS
+from tests.decode.program.zoo import CASES, LANGUAGE_MODELS, OwnSteps
 
 pytestmark = pytest.mark.skipif(
     native.level() in ("none", "portable"), reason="there is no C with vector instructions"
@@ -100,16 +100,6 @@ def quick(name, change, when):
     return CHANGES[at % len(CHANGES)] is change
 
 
-class Own:
-    """The model's own steps: of no class that a fast road knows."""
-
-    def __init__(self, model):
-        self.own = model
-
-    def __getattr__(self, name):
-        return getattr(self.own, name)
-
-
 def built(case):
     """A model whose words differ in probability: some begin with weights of 0.01."""
     model = case.build()
@@ -145,10 +135,10 @@ def same(found, expected):
 def test_no_fast_road_overlooks_a_change(name, change, when):
     case = FIRST[name]
     model = built(case)
-    plain = written(Own(model), case)
+    plain = written(OwnSteps(model), case)
     if when == "after":
         assert same(written(model, case), plain)
     change(*used(model, case))
-    expected = written(Own(model), case)
+    expected = written(OwnSteps(model), case)
     assert same(written(model, case), expected)
     assert expected != plain

@@ -12,6 +12,7 @@ from regard.decode import build
 from regard.decode.program import choosing
 from regard.decode.program.choosing import packed, unsupported_reason
 from regard.decode.program.structure import altered, difference, structure
+from tests.decode.program.zoo import OwnSteps
 
 pytestmark = pytest.mark.skipif(native.library() is None, reason="there is no C")
 
@@ -112,16 +113,6 @@ def written(model, **settings):
     return [[(h.tokens, h.score) for h in own] for own in decoder(model, source)]
 
 
-class Unpacked:
-    """The model's own steps, whatever can be packed."""
-
-    def __init__(self, model):
-        self.own = model
-
-    def __getattr__(self, name):
-        return getattr(self.own, name)
-
-
 @pytest.mark.parametrize("name", BIG)
 def test_a_plain_model_is_packed_once(name):
     model = made(name)
@@ -137,7 +128,7 @@ def test_a_changed_model_writes_what_its_own_steps_do(name, change, before):
         assert packed(model) is not model
     change(model)
     taken = packed(model)
-    expected = written(Unpacked(model))
+    expected = written(OwnSteps(model))
     for ours, theirs in zip(written(model), expected, strict=True):
         assert [tokens for tokens, _ in ours] == [tokens for tokens, _ in theirs]
         assert [score for _, score in ours] == pytest.approx([s for _, s in theirs], abs=1e-4)

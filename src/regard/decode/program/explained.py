@@ -62,11 +62,7 @@ def explanation(model: Any) -> StepExplanation:
     reasons = [one for one in (unsupported_reason(model), why) if one is not None]
     if decoder is None:
         return StepExplanation("model", reasons=(*reasons,))
-    by_torch = [(_short(one.node.name), one.why) for one in decoder.lowered.hosts]
+    by_torch = [(one.node.short, one.why) for one in decoder.lowered.hosts]
     return StepExplanation(
         "program", decoder.instructions, decoder.pieces, (*by_torch,), (*reasons,)
     )
-
-
-def _short(name: str) -> str:
-    return name.removeprefix("aten.").split(".")[0]

@@ -150,7 +150,7 @@ class Lowering:
         )
 
     def _lower(self, node: Node) -> None:
-        name = node.name.removeprefix("aten.").split(".")[0]
+        name = node.short
         handler = HANDLERS.get(name)
         if handler is None:
             raise NotLowered(name)

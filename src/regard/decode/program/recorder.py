@@ -79,6 +79,11 @@ class Node:
     out: Any
 
     @property
+    def short(self) -> str:
+        """The name alone: "linear", "attend"."""
+        return self.name.removeprefix("aten.").split(".")[0]
+
+    @property
     def reads(self) -> list[int]:
         """The values that it reads."""
         return refs((self.args, self.kwargs))

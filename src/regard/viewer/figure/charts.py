@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regard.viewer.figure.matrix import COLUMN, PAGE, _matplotlib, _quiet, _save, check_format
-from regard.viewer.figure.sheet import style
-from regard.viewer.palette import GRID, HEADS, INK, STOPS
+from regard.viewer.figure.sheet import blues, style
+from regard.viewer.palette import GRID, HEADS, INK
 from regard.views.charts import Chart, Matrix
 
 if TYPE_CHECKING:
@@ -85,10 +85,7 @@ def _chart(axes: "Axes", chart: Chart) -> None:
 
 def _matrix(axes: "Axes", matrix: Matrix) -> None:
     """Shades from white to the largest weight."""
-    from matplotlib.colors import LinearSegmentedColormap
-
-    shades = LinearSegmentedColormap.from_list("weights", list(STOPS))
-    axes.imshow(matrix.weights, cmap=shades, vmin=0.0, aspect="equal")
+    axes.imshow(matrix.weights, cmap=blues(), vmin=0.0, aspect="equal")
     axes.set_yticks(range(len(matrix.rows)), matrix.rows)
     axes.set_xticks(range(len(matrix.columns)), matrix.columns)
     axes.tick_params(length=0)

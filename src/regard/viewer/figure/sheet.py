@@ -33,6 +33,7 @@ __all__ = [
     "Floats",
     "Page",
     "Subplot",
+    "blues",
     "colour_of",
     "paper",
     "shaded",
@@ -72,6 +73,13 @@ _LINE = 1.3 / 72  # inches: of a letter below another, at a size of one point
 _EDGE, _GAP = 0.06, 0.05  # inches: around everything, and between words and cells
 _WIDEST, _GRID_WIDEST = 10.0, 6.9  # inches: of pictures that may be as wide as they like
 _BAR = 0.42  # inches: the colour bar with its numbers
+
+
+def blues() -> Any:
+    """The colours of weights, from white to dark blue, as matplotlib takes them."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("regard", STOPS)
 
 
 @dataclass(frozen=True)
@@ -205,7 +213,6 @@ class Page:
     def _cells(
         self, axes: "Axes", picture: "Picture", top: float, *, values: bool, mark: int | None
     ) -> Any:
-        from matplotlib.colors import LinearSegmentedColormap
         from matplotlib.patches import Rectangle
 
         lined = self.cell > 0.06
@@ -213,7 +220,7 @@ class Page:
             picture.weights.double().cpu().numpy(),
             vmin=0,
             vmax=top,
-            cmap=LinearSegmentedColormap.from_list("regard", STOPS),
+            cmap=blues(),
             edgecolors=GRID if lined else "face",
             linewidth=0.3 if lined else 0.0,
         )

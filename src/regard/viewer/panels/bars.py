@@ -46,8 +46,7 @@ def bars(panels: Sequence[ValuesPanel], width: float, title: str, *, values: boo
 
 def bars_lines(place: TerminalSurface, panel: ValuesPanel) -> Text:
     """A bar and a number per value."""
-    top = max((abs(v) for v in panel.values), default=0.0)
-    top = 1.0 if 0 <= top <= 1 else top
+    top = _top(panel)
     lines = [Text(panel.title)] if panel.title else []
     for label, value in zip(panel.labels, panel.values, strict=True):
         line = Text(f"{decimal(value, 3):>6}  ")
@@ -58,10 +57,15 @@ def bars_lines(place: TerminalSurface, panel: ValuesPanel) -> Text:
     return Text("\n").join(lines)
 
 
+def _top(panel: ValuesPanel) -> float:
+    """What a whole bar stands for: 1 where no value is larger."""
+    top = max((abs(v) for v in panel.values), default=0.0)
+    return 1.0 if 0 <= top <= 1 else top
+
+
 def bars_html(panel: ValuesPanel) -> str:
     """A table of a meter for each label, under its caption."""
-    top = max((abs(v) for v in panel.values), default=0.0)
-    top = 1.0 if 0 <= top <= 1 else top
+    top = _top(panel)
     rows = "".join(
         f'<tr><th scope="row" dir="auto">{escape(label)}</th><td>{significant(value)}</td>'
         f'<td class="meter"><i style="width:{abs(value) / top * 100:.1f}%"></i></td></tr>'

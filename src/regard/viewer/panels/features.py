@@ -7,8 +7,8 @@ import torch
 from rich.text import Text
 
 from regard.viewer.content import Shown
-from regard.viewer.figure.sheet import EDGE, SMALL, SOFT, _width, paper, write
-from regard.viewer.palette import MARK, STOPS
+from regard.viewer.figure.sheet import EDGE, SMALL, SOFT, _width, blues, paper, write
+from regard.viewer.palette import MARK
 from regard.viewer.panels.kind import MapKind
 from regard.viewer.terminal.matrix import clean, draw
 from regard.viewer.terminal.surface import (
@@ -21,12 +21,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = ["BANDS", "KINDS", "features", "terminal_features"]
-
-
-def _blues() -> Any:
-    from matplotlib.colors import LinearSegmentedColormap
-
-    return LinearSegmentedColormap.from_list("regard", STOPS)
 
 
 def features(
@@ -45,7 +39,7 @@ def features(
         strip,
         vmin=0,
         vmax=shown.top,
-        cmap=_blues(),
+        cmap=blues(),
         rasterized=strip.size > 20_000,
     )
     for i, word in enumerate(shown.columns):

@@ -13,7 +13,7 @@ from rich.text import Text
 from regard.errors import RequestError
 from regard.viewer.content import Shown
 from regard.viewer.figure.matrix import PAGE
-from regard.viewer.figure.sheet import EDGE, paper, write
+from regard.viewer.figure.sheet import EDGE, blues, paper, write
 from regard.viewer.palette import MARK
 from regard.viewer.panels.kind import MapKind
 from regard.viewer.terminal.matrix import SHADES, clean
@@ -26,7 +26,6 @@ from regard.views import MapPanel
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-from regard.viewer.panels.features import _blues
 from regard.viewer.panels.graph import CLOSE
 
 __all__ = ["KINDS", "LEAST_WIDE", "image", "photo_of", "picture_lines", "terminal_image"]
@@ -174,7 +173,7 @@ def image(
         part = look / max(float(look.max()), 1e-9)
         smooth: dict[str, Any] = {"extent": box, "aspect": "auto"}
         if photo is None:
-            axes.imshow(look, cmap=_blues(), vmin=0, interpolation="nearest", **smooth)
+            axes.imshow(look, cmap=blues(), vmin=0, interpolation="nearest", **smooth)
         else:
             axes.imshow(photo, **smooth)
             veil = np.zeros((*grid, 4))

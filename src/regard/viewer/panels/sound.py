@@ -7,7 +7,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from regard.viewer.content import Shown
-from regard.viewer.figure.sheet import EDGE, SOFT, _width, paper, write
+from regard.viewer.figure.sheet import EDGE, SOFT, _width, blues, paper, write
 from regard.viewer.palette import MARK
 from regard.viewer.panels.kind import MapKind
 from regard.viewer.terminal.matrix import clean
@@ -21,7 +21,6 @@ from regard.views import MapPanel
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-from regard.viewer.panels.features import _blues
 from regard.viewer.panels.image import _photo
 
 __all__ = ["KINDS", "sound", "terminal_sound"]
@@ -64,7 +63,7 @@ def sound(
         weights,
         vmin=0,
         vmax=shown.top,
-        cmap=_blues(),
+        cmap=blues(),
         rasterized=weights.size > 20_000,
     )
     best = weights.argmax(1)
