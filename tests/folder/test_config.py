@@ -152,3 +152,14 @@ def test_a_folder_with_the_names_of_format_2_gives_the_same_answers(name, tmp_pa
     sides = {"source": {"vocab_size": 80}, "target": {"vocab_size": 70}}
     assert loading.load(folder).config["data"]["tokenizer"] == sides
     assert loading.load(folder).predict(["a dog"])[0].as_json() == expected
+
+
+def test_a_folder_without_data_is_read_and_one_with_a_list_refused(tmp_path):
+    folder = toy.make(tmp_path / "made")
+    toy.edit(folder, data=None)
+    assert loading.load(folder).predict(["a dog"])
+    toy.edit(folder, data=[1])
+    with pytest.raises(
+        RequestError, match=r"config\.json: expected an object under 'data', got \[1\]"
+    ):
+        loading.load(folder)

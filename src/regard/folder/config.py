@@ -41,6 +41,8 @@ def read_config(folder: Path) -> Config:
     for key in ("model", "task", "decode", "weights"):
         if not isinstance(config.get(key), dict):
             raise RequestError(f"{path}: expected an object under {key!r}, got {config.get(key)!r}")
+    if not isinstance(config.setdefault("data", {}), dict):
+        raise RequestError(f"{path}: expected an object under 'data', got {config['data']!r}")
     for key in ("model", "task"):
         if not isinstance(config[key].get("name"), str):
             raise RequestError(f"{path}: {key}.name is missing")
