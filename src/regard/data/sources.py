@@ -42,11 +42,15 @@ def find(path: str | Path) -> Path:
     raise RequestError(f"there is no data at {str(path)!r}: looked in {looked}{told}; {near}")
 
 
-def splits(folder: Path) -> dict[str, Path]:
+def splits(folder: Path, *, moses: bool = True) -> dict[str, Path]:
     """The file of each split in a folder: `train.*`, `dev.*` (`valid.*`, `val.*`), `test.*`.
 
     For Moses files it is their common name (`train` for `train.de` and `train.en`); for pictures a
     folder `train`. A tar file beside a table has what the table names.
+
+    Args:
+        moses: whether there may be Moses files; otherwise a file of an unknown ending is a split by
+            itself.
 
     Raises:
         RequestError: the folder has none of them, or two files for one split.
@@ -57,6 +61,8 @@ def splits(folder: Path) -> dict[str, Path]:
         single = [f for f in files if format_of(f) != "moses"]
         single = [f for f in single if f.suffix != ".tar"] or single
         single = single or [folder / name for name in names if _has_folders(folder / name)]
+        if not (single or moses):
+            single = files
         if len(single) > 1:
             told = " and ".join(f.name for f in single)
             raise RequestError(f"{folder}: {told} could be {split!r}: name one as data.{split}")

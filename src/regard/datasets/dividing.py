@@ -3,18 +3,29 @@
 import hashlib
 import logging
 import random
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import lru_cache
+from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from regard.data import sources
 from regard.data.files import registry
+from regard.data.files.row import Row
 from regard.data.problems import Silent
 from regard.errors import RequestError, nearest
 
-__all__ = ["Divided", "Shares", "divided", "shared_out"]
+__all__ = [
+    "Divided",
+    "Member",
+    "Shares",
+    "cut_in_order",
+    "deal",
+    "divided",
+    "shared_out",
+    "shares_of",
+]
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +75,62 @@ class Shares:
     def names(self) -> list[str]:
         """The splits that it makes."""
         return list(sources.SPLITS)[: len(self.shares)]
+
+    def noted(self, found: "Divided") -> dict[str, Any]:
+        """`data.split` as a model folder keeps it."""
+        told = asdict(self) | {"rows": found.rows, "digest": found.digest}
+        return {key: [*value] if key == "shares" else value for key, value in told.items()}
+
+    def check(self, found: "Divided", name: str) -> None:
+        """Refuse other data than those of the training.
+
+        Args:
+            name: of the files.
+
+        Raises:
+            RequestError: their digest is another one.
+        """
+        if self.digest and self.digest != found.digest:
+            raise RequestError(
+                f"{name} has other rows than in the training ({found.rows:,} now, "
+                f"{self.rows:,} then), so that its splits are others: `regard evaluate --data "
+                "FILE` scores a whole file; to train again, take data.split.digest out of the "
+                "recipe"
+            )
+
+
+def shares_of(config: Mapping[str, Any]) -> Shares | None:
+    """The shares of a `data:` section; None: it names its splits.
+
+    Raises:
+        RequestError: the section also names a split that `data.split` makes.
+    """
+    if config.get("split") is None:
+        return None
+    found = Shares.of(config["split"])
+    for key in ("store", "stream", *found.names[1:]):
+        if config.get(key):
+            raise RequestError(
+                f"data.split divides one file into {', '.join(found.names)}: leave data.{key} or "
+                "data.split out"
+            )
+    return found
+
+
+class Member(NamedTuple):
+    """An example that is dealt out.
+
+    Args:
+        place: its line, or its number among all.
+        group: examples of one group stay together.
+        stratum: each is divided as the whole is.
+        content: what tells it from another one, for the digest.
+    """
+
+    place: int
+    group: str
+    stratum: str
+    content: str
 
 
 @dataclass(frozen=True)
@@ -118,6 +185,75 @@ def shared_out(units: Sequence[tuple[str, int]], shares: Sequence[float], seed: 
     return found
 
 
+def cut_in_order(sizes: Sequence[int], shares: Sequence[float]) -> list[int]:
+    """The split of each unit where units stay in their order: cuts are as near as they can be.
+
+    Args:
+        sizes: how many examples each unit has.
+
+    Example:
+        >>> cut_in_order([1] * 10, [0.8, 0.1, 0.1]), cut_in_order([5, 5, 2], [0.5, 0.4, 0.1])
+        ([0, 0, 0, 0, 0, 0, 0, 0, 1, 2], [0, 1, 2])
+    """
+    ends, units = [0, *accumulate(sizes)], len(sizes)
+    cuts = [0]
+    for number, share in enumerate(accumulate(shares[:-1]), 1):
+        # Every split has a unit, as long as there are enough.
+        places = range(cuts[-1] + 1, max(units - len(shares) + number, cuts[-1] + 1) + 1)
+        wanted = share * ends[-1]
+        cuts.append(min(places, key=lambda at: (abs(ends[min(at, units)] - wanted), at)))
+    return [sum(at >= cut for cut in cuts[1:]) for at in range(units)]
+
+
+def deal(
+    members: Iterable[Member],
+    shares: Shares,
+    name: str,
+    how: str = "at random",
+    *,
+    in_order: bool = False,
+) -> Divided:
+    """Divide examples; groups stay together.
+
+    Args:
+        members: in their order; of several with one place the first counts.
+        name: of the files, for messages.
+        how: they are dealt out, for the log.
+        in_order: the first are train and the last test, so that what follows each other stays so.
+
+    Raises:
+        RequestError: too few groups.
+    """
+    digest, places, units = hashlib.sha256(), set[int](), list[tuple[str, list[int]]]()
+    known: dict[str, int] = {}
+    for one in members:
+        digest.update(one.content.encode("utf-8", "replace"))
+        if one.place in places:  # several rows of one line stay together
+            continue
+        places.add(one.place)
+        if one.group not in known:
+            known[one.group] = len(units)
+            units.append((one.stratum, []))
+        units[known[one.group]][1].append(one.place)
+    if in_order:
+        of = cut_in_order([len(own) for _, own in units], shares.shares)
+    else:
+        sizes = [(stratum, len(own)) for stratum, own in units]
+        of = shared_out(sizes, shares.shares, shares.seed)
+    lines = {
+        split: frozenset(n for unit, i in zip(units, of, strict=True) if i == at for n in unit[1])
+        for at, split in enumerate(shares.names)
+    }
+    counts = ", ".join(f"{len(own):,} {split}" for split, own in lines.items())
+    if not all(lines.values()):
+        raise RequestError(
+            f"data.split: {name} has too few rows or groups for its shares: {counts}"
+        )
+    seed = "" if in_order else f", seed {shares.seed}"
+    log.info("%s is split: %s rows (%s%s)", name, counts, how, seed)
+    return Divided(lines, digest.hexdigest()[:16])
+
+
 def divided(path: Any, config: Any) -> Divided:
     """The rows of a file by the shares of a `data:` section.
 
@@ -143,12 +279,7 @@ def divided(path: Any, config: Any) -> Divided:
     found = _divided(
         stamps, tuple(wanted.items()), label, config.split.shares, config.split.seed, told
     )
-    if config.split.digest and config.split.digest != found.digest:
-        raise RequestError(
-            f"{_name(stamps)} has other rows than in the training ({found.rows:,} now, "
-            f"{config.split.rows:,} then), so that its splits are others: `regard evaluate --data "
-            "FILE` scores a whole file; to train again, take data.split.digest out of the recipe"
-        )
+    config.split.check(found, _name(stamps))
     return found
 
 
@@ -177,33 +308,15 @@ def _divided(
 ) -> Divided:
     format, header, csv = told
     path = {n: p for n, p, _ in stamps} if stamps[0][0] else stamps[0][1]
-    digest, place, units = hashlib.sha256(), dict[int, int](), list[tuple[str, list[int]]]()
-    known: dict[Any, int] = {}
     lists = [name for name, _ in wanted]
-    for row in registry.read(path, dict(wanted), format, header, Silent(), lists, dict(csv)):
-        digest.update(repr((row.line, sorted(row.fields.items()))).encode("utf-8", "replace"))
-        if row.line in place:  # several rows of one line stay together
-            continue
+    rows = registry.read(path, dict(wanted), format, header, Silent(), lists, dict(csv))
+
+    def member(row: Row) -> Member:
         grouped = row.fields.get(_BY)
         key = str([v for n, v in row.fields.items() if n != label] if grouped is None else grouped)
-        if key not in known:
-            known[key] = len(units)
-            stratum = row.fields[label].strip() if label and grouped is None else ""
-            units.append((stratum, []))
-        place[row.line] = known[key]
-        units[known[key]][1].append(row.line)
-    names = list(sources.SPLITS)[: len(shares)]
-    of = shared_out([(stratum, len(lines)) for stratum, lines in units], shares, seed)
-    lines = {
-        name: frozenset(n for unit, i in zip(units, of, strict=True) if i == at for n in unit[1])
-        for at, name in enumerate(names)
-    }
-    counts = ", ".join(f"{len(own):,} {name}" for name, own in lines.items())
+        stratum = row.fields[label].strip() if label and grouped is None else ""
+        return Member(row.line, key, stratum, repr((row.line, sorted(row.fields.items()))))
+
     by = dict(wanted).get(_BY)
     how = f"groups of {by!r}" if by else f"every {label} in its share" if label else "at random"
-    if not all(lines.values()):
-        raise RequestError(
-            f"data.split: {_name(stamps)} has too few rows or groups for its shares: {counts}"
-        )
-    log.info("%s is split: %s rows (%s, seed %d)", _name(stamps), counts, how, seed)
-    return Divided(lines, digest.hexdigest()[:16])
+    return deal(map(member, rows), Shares(shares, seed=seed), _name(stamps), how)

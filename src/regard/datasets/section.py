@@ -1,14 +1,15 @@
 """The `data:` section: its keys, types and selections of rows."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from regard.data import sources
 from regard.data.files.delimited import dialect_of
 from regard.data.files.registry import format_of
 from regard.data.sources import SPLITS
-from regard.datasets.dividing import Shares, divided
+from regard.datasets.dividing import Shares, divided, shares_of
+from regard.datasets.split_files import split_files
 from regard.errors import RequestError, nearest
 from regard.fields import Field, KeyField, TextField
 from regard.fields.contextual import vectors_of
@@ -158,19 +159,6 @@ def limits_of(config: Mapping[str, Any]) -> dict[str, int]:
     return limits
 
 
-def _shares(config: Mapping[str, Any]) -> Shares | None:
-    if config.get("split") is None:
-        return None
-    found = Shares.of(config["split"])
-    for key in ("store", "stream", *found.names[1:]):
-        if config.get(key):
-            raise RequestError(
-                f"data.split divides one file into {', '.join(found.names)}: leave data.{key} or "
-                "data.split out"
-            )
-    return found
-
-
 def _dialect(told: Mapping[str, str]) -> dict[str, str]:
     """`data.csv`, checked: each is one character, and the escape may be none."""
     refuse_unknown("data.csv", told, tuple(TYPES["csv"]))
@@ -186,6 +174,13 @@ def _columns(
     """The columns; a key of the field that it is `of` stands in its column where none is told."""
     own = {n: f.of for n, f in fields.items() if isinstance(f, KeyField) and n not in told}
     return {**found, **{name: found[of] for name, of in own.items() if of is not None}}
+
+
+def _found(told: Any) -> Any:
+    """A file, or one for each field."""
+    if isinstance(told, Mapping):
+        return {name: sources.find(one) for name, one in told.items()}
+    return sources.find(told)
 
 
 @dataclass(frozen=True)
@@ -281,7 +276,7 @@ class Config:
             where=wanted(config.get("where")),
             store=config.get("store") or "",
             sample=config.get("sample") or cls.sample,
-            split=_shares(config),
+            split=shares_of(config),
             csv=_dialect(config.get("csv") or {}),
             stream=stream,
         )
@@ -295,38 +290,8 @@ class Config:
         Raises:
             RequestError: nothing is there, or none of the splits.
         """
-        refuse_unknown("splits", dict.fromkeys(splits), tuple(sources.SPLITS))
-        found: dict[str, Any] = {}
-        if self.path is not None:
-            place = sources.find(self.path)
-            if place.is_dir():
-                found.update(sources.splits(place))
-                self._refuse_other_splits(found)
-            elif self.split:
-                found.update(dict.fromkeys(self.split.names, place))
-            else:
-                found[splits[0] if len(splits) == 1 else "train"] = place
-        for split, file in self.given.items():
-            if isinstance(file, Mapping):
-                found[split] = {name: sources.find(one) for name, one in file.items()}
-            else:
-                found[split] = sources.find(file)
-        if self.split and "train" in found:
-            found.update(dict.fromkeys(self.split.names, found["train"]))
-        there = {split: found[split] for split in splits if split in found}
-        if not there:
-            raise RequestError(
-                f"{self.path or 'data'} has no {' or '.join(splits)} split; "
-                f"it has {', '.join(found)}"
-            )
-        return there
-
-    def _refuse_other_splits(self, found: Mapping[str, Any]) -> None:
-        if self.split and (more := [name for name in self.split.names[1:] if name in found]):
-            raise RequestError(
-                f"data.split divides one file into {', '.join(self.split.names)}; {self.path} has "
-                f"{' and '.join(more)} files: leave data.split out, or name one file"
-            )
+        told = {"path": self.path, **self.given}
+        return split_files(told, splits, source=_found, shares=self.split)
 
     def noted(self, files: Mapping[str, Any]) -> dict[str, Any]:
         """What files say that the section does not: how cells are divided, and how the rows."""
@@ -335,9 +300,7 @@ class Config:
             if not isinstance(file, Mapping) and (self.format or format_of(file)) == "csv":
                 found.setdefault("csv", dialect_of(file, self.csv)._asdict())
         if self.split and (file := files.get("train")) is not None:
-            made = divided(file, self)
-            told = asdict(self.split) | {"rows": made.rows, "digest": made.digest}
-            found["split"] = {k: [*v] if k == "shares" else v for k, v in told.items()}
+            found["split"] = self.split.noted(divided(file, self))
         return found
 
     def has_header(self, split: str) -> bool:

@@ -1,6 +1,5 @@
 """Splits in tables: a row of a file is an example, in memory, in a store, or in a stream."""
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,14 +9,13 @@ from regard.data.problems import Problems
 from regard.datasets import encoding, rows, stored, streamed
 from regard.datasets.rows import Rows
 from regard.datasets.section import Config
+from regard.datasets.split_files import warn_alone
 from regard.datasets.split_reader import SplitReader
 from regard.datasets.unseen import say_unseen
 from regard.fields import Field
 from regard.fields.sets import as_fields, with_states, with_vectors
 
 __all__ = ["StreamedFiles", "TableReader", "files_or_stream"]
-
-log = logging.getLogger(__name__)
 
 Found = dict[str, Field]
 
@@ -68,13 +66,7 @@ class TableReader(SplitReader[Any, Any]):
     def files(self, splits: Sequence[str]) -> Mapping[str, Any]:
         """See `section.Config.files` and `files_or_stream`."""
         found = files_or_stream(self.section, splits)
-        every = {"train", "dev", "test"}
-        if {*found} == {"train"} and {*splits} >= every and not self.section.stream:
-            log.warning(
-                "%s is for training alone, nothing will be scored; data.split: [0.8, 0.1, 0.1] "
-                "divides a file",
-                found["train"],
-            )
+        warn_alone(found, splits, self.config)
         return found
 
     def known(self, fields: Mapping[str, Any]) -> Found:

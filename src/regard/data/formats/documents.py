@@ -2,17 +2,26 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from regard.data.annotations.documents import RelationDocument, as_line, from_json
 from regard.data.files import records
 from regard.data.files.registry import format_of
 from regard.data.formats import bioc, pubtator
-from regard.data.problems import Problems
+from regard.data.problems import Problems, Silent
 from regard.errors import RequestError, nearest
 from regard.system.plain_json import read_json
 
-__all__ = ["READERS", "WRITERS", "blocks", "document_of", "documents_format", "read", "write"]
+__all__ = [
+    "READERS",
+    "WRITERS",
+    "blocks",
+    "document_of",
+    "documents_format",
+    "read",
+    "with_groups",
+    "write",
+]
 
 Documents = Iterator[tuple[int, RelationDocument]]
 
@@ -63,6 +72,35 @@ def read(
         RequestError: no such file, an unknown format, or XML that is broken.
     """
     return _of(READERS, path, format)(path, Problems() if problems is None else problems)
+
+
+def with_groups(
+    path: str | Path, format: str | None, problems: Problems, by: str = ""
+) -> Iterator[tuple[int, RelationDocument, str]]:
+    """The documents of a file, each with its line and with what groups it.
+
+    Args:
+        by: `id`, or a key of JSON lines; "": documents with one text are a group.
+
+    Raises:
+        RequestError: as `read`, or no document has such a key.
+    """
+    keys: dict[int, Any] = {}
+    if by not in ("", "id"):
+        if (format or documents_format(path)) != "jsonl":
+            raise RequestError(f"data.split.by: documents of {path} have no {by!r}; expected id")
+        known = dict[str, None]()
+        for number, value in records.objects(path, Silent()):
+            known.update(dict.fromkeys(value))
+            if by in value:
+                keys[number] = value[by]
+        if not keys:
+            raise RequestError(f"data.split.by: {path} has no {by!r}: {nearest(by, known)}")
+    for number, one in read(path, format, problems):
+        if by and by != "id" and number not in keys:
+            problems.add(str(path), number, "lacks a column", repr(by))
+            continue
+        yield number, one, str(keys[number]) if number in keys else one.id if by else one.text
 
 
 def write(documents: Sequence[RelationDocument], path: str | Path, format: str = "") -> None:

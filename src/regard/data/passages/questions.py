@@ -5,7 +5,7 @@ A document's words are places in its text, so that an answer is always given as 
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ _NEEDED = ("document", "query")
 _ENDINGS = {".txt": "cbt", ".json": "squad"}
 _WORD = regex.compile(rf"(?:{LETTER}|_)+(?:(?:{INNER}|-)(?:{LETTER}|_)+)*|\S\p{{M}}*")
 _NUMBERED = re.compile(r"\d+ ")
+_GROUP = "split by"
 APART = "|||"
 """What stands between document, query and candidates in one line of input."""
 
@@ -53,6 +54,7 @@ class Question:
         starts: where each answer begins in `text`; -1 for one that is no piece of it.
         candidates: what may be answered; none: anything in the document.
         given: what a user gave, or the query.
+        group: what stays in one split: the article, the document, or the value of a key.
     """
 
     text: str
@@ -64,6 +66,7 @@ class Question:
     given: str = ""
     file: str = ""
     line: int = 0
+    group: str = ""
 
     @property
     def words(self) -> list[str]:
@@ -105,8 +108,13 @@ def read(
     *,
     format: str | None = None,
     columns: Mapping[str, str | int] | None = None,
+    by: str = "",
 ) -> Iterator[Question]:
     """The questions of a file; what is broken is reported with its line and left out.
+
+    Args:
+        by: a key whose value groups questions; "": those about an article of SQuAD are a group, or
+            those about a document.
 
     Raises:
         RequestError: no such file, format or column, or a file of another format.
@@ -115,15 +123,18 @@ def read(
     if chosen not in FIELDS:
         raise RequestError(f"data.format: no {chosen!r} for reading: {nearest(chosen, FIELDS)}")
     named = {name: str((columns or {}).get(name, name)) for name in FIELDS[chosen]}
+    if by or chosen == "squad":
+        named[_GROUP] = by or "title"
     if chosen == "jsonl":
         rows = _jsonl(path, named, problems)
     else:
         rows = registry.read(path, named, chosen, problems=problems)
     for row in rows:
         try:
-            yield question(
+            found = question(
                 dict(row.fields), tokenized=chosen == "cbt", file=row.file, line=row.line
             )
+            yield replace(found, group=str(row.fields.get(_GROUP) or found.text))
         except ValueError as error:
             problems.add(row.file, row.line, "broken question", str(error))
     problems.report(str(path))
@@ -258,14 +269,16 @@ def _jsonl(path: Path, named: Mapping[str, str], problems: Problems) -> Iterator
     for number, value in objects(path, problems):
         keys.update(dict.fromkeys(value))
         there: dict[str, Any] = {f: value[key] for f, key in named.items() if key in value}
-        if lacking := [named[f] for f in _NEEDED if f not in there]:
+        if lacking := [named[f] for f in (*_NEEDED, _GROUP) if f in named and f not in there]:
             problems.add(file, number, "lacks a column", ", ".join(map(repr, lacking)))
             continue
         found = True
         yield Row(there, file, number)
     if keys and not found:
-        missing = next(named[f] for f in _NEEDED)
+        needed = [named[f] for f in (*_NEEDED, _GROUP) if f in named]
+        missing = next((one for one in needed if one not in keys), needed[0])
+        both = "both " if len(needed) == 2 else ""
         raise RequestError(
-            f"{file}: no line has both {named['document']!r} and {named['query']!r}; there are "
+            f"{file}: no line has {both}{' and '.join(map(repr, needed))}; there are "
             f"{', '.join(map(repr, keys))}: {nearest(missing, keys)}"
         )

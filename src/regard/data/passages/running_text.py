@@ -1,7 +1,7 @@
 """Running text: lines that follow each other, in one long row of ids with an end behind each."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -12,16 +12,29 @@ from numpy.typing import NDArray
 
 from regard.data.files import registry
 from regard.data.files.lines import lines as plain
-from regard.data.problems import Problems
+from regard.data.problems import Problems, Silent
 from regard.data.text.normal_form import composed
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RequestError, nearest
 from regard.protocols import EOS
 
-__all__ = ["FORMATS", "Line", "RunningText", "encode", "format_of", "lines", "vocabulary"]
+__all__ = [
+    "FORMATS",
+    "IN_ORDER",
+    "Line",
+    "RunningText",
+    "documents",
+    "encode",
+    "format_of",
+    "lines",
+    "vocabulary",
+]
 
 FORMATS = {"text": "", **dict.fromkeys(("jsonl", "json", "tsv", "csv"), "text"), "trees": "words"}
 """What running text can be in, and the column it is in unless told otherwise."""
+
+IN_ORDER = ("text", "trees")
+"""Formats whose lines follow each other; a row of another one is a text of its own."""
 
 AT_ONCE = 1 << 14
 """Lines cut into pieces together."""
@@ -61,6 +74,7 @@ def lines(
     column: str | int | None = None,
     header: bool = True,
     limit: int | None = None,
+    only: Collection[int] | None = None,
 ) -> Iterator[Line]:
     """The lines of a text, one after the other; blank ones are layout and left out.
 
@@ -70,6 +84,7 @@ def lines(
         column: of rows, where the text is; it may have several lines.
         header: whether the first line of a TSV file names its columns.
         limit: only this many lines from the beginning of the file, or rows.
+        only: lines (rows) of the file that are read; None: all.
 
     Raises:
         RequestError: no such file, format or column.
@@ -84,10 +99,59 @@ def lines(
         where = {"text": column or FORMATS[chosen]}
         rows = registry.read(path, where, chosen, header, problems)
         found = ((row.line, row.fields["text"]) for row in rows)
+    if only is not None:
+        found = ((number, text) for number, text in found if number in only)
     for number, text in islice(found, limit):
         for line in (text or "").split("\n"):
             if line.strip():
                 yield number, line
+
+
+def documents(
+    path: str | Path,
+    *,
+    format: str | None = None,
+    column: str | int | None = None,
+    header: bool = True,
+    by: str = "",
+) -> Iterator[tuple[int, str, str]]:
+    """The lines of a text with the document that each is in, as `(line, document, text)`.
+
+    A row is a document, or those with the same value in a column. In plain text blank lines divide
+    documents; where there are none, every line is one. A tree is one.
+
+    Args:
+        by: a column of rows.
+
+    Raises:
+        RequestError: no such file, format or column, or a column of what has none.
+    """
+    chosen = format or format_of(path)
+    if chosen in IN_ORDER and by:
+        raise RequestError(f"data.split.by: {path} has no columns; leave it out")
+    if chosen == "text":
+        in_one = all(block == 1 for _, block, _ in _blocks(path))
+        for line, block, text in _blocks(path):
+            yield line, str(line if in_one else block), text
+        return
+    wanted = {"text": column or FORMATS[chosen]}
+    if by:
+        wanted["by"] = int(by) if by.isdecimal() else by
+    for row in registry.read(path, wanted, chosen, header, Silent()):
+        own = row.fields["text"]
+        yield row.line, str(row.line) if chosen in IN_ORDER else row.fields.get("by", own), own
+
+
+def _blocks(path: str | Path) -> Iterator[tuple[int, int, str]]:
+    """The lines of a text, with the number of the block between blank lines that each is in."""
+    block, apart = 0, True
+    for line, text in plain(path, Silent()):
+        if text is None:
+            continue
+        if text.strip():
+            block += apart
+            yield line, block, text
+        apart = not text.strip()
 
 
 def vocabulary(

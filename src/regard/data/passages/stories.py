@@ -47,6 +47,7 @@ class StoryQuestion:
         facts: from the first to the last.
         task: which of several it belongs to.
         number: of its story in its file.
+        group: what stays in one split: its story, or the value of a column.
     """
 
     facts: list[str]
@@ -56,6 +57,7 @@ class StoryQuestion:
     number: str
     file: str
     line: int
+    group: str = ""
 
 
 def words_of(text: str) -> list[str]:
@@ -149,24 +151,37 @@ def files(path: str, tasks: Sequence[str] | None, size: str) -> dict[str, list[t
 
 
 def read(
-    file: Path, task: str, columns: Mapping[str, str], form: str | None, problems: Problems
+    file: Path,
+    task: str,
+    columns: Mapping[str, str],
+    form: str | None,
+    problems: Problems,
+    by: str = "",
 ) -> Iterator[StoryQuestion]:
-    """The questions of a file: bAbI text, or rows with `story`, `question` and `answer`."""
+    """The questions of a file: bAbI text, or rows with `story`, `question` and `answer`.
+
+    Args:
+        by: a column whose value groups questions; "": those of one story are a group.
+    """
     form = form or registry.format_of(file, {".txt": "babi"})
     is_babi = form == "babi"
-    wanted = dict(columns) | ({"number": "number"} if is_babi else {})
+    wanted = dict[str, str | int](columns) | ({"number": "number"} if is_babi else {})
+    if by:
+        wanted["split by"] = int(by) if by.isdecimal() else by
     for row in registry.read(file, wanted, form, True, problems):
         f = row.fields
         facts = f["story"].split("\n") if is_babi else sentences(f["story"])
-        number = f.get("number", str(row.line))
+        number, told = f.get("number", str(row.line)), f.get("task") or task
+        story = f"{row.file} {number}" if is_babi else f["story"]
         yield StoryQuestion(
             [fact for fact in facts if fact],
             f["question"],
             f["answer"],
-            f.get("task") or task,
+            told,
             number,
             row.file,
             row.line,
+            str(f["split by"]) if by else f"{told} {story}",
         )
 
 

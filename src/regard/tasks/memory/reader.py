@@ -1,6 +1,6 @@
 """From files of stories with questions to the splits of a memory task."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +10,15 @@ from regard.data.dataset import Dataset
 from regard.data.passages import stories
 from regard.data.passages.stories import StoryQuestion
 from regard.data.problems import Problems
-from regard.datasets.split_reader import SplitReader
+from regard.datasets.dividing import Member
+from regard.datasets.pooled_reader import PooledReader
 from regard.errors import RequestError, nearest
 from regard.fields import Field
 from regard.fields.text import with_vocabularies
 
 __all__ = ["StoryReader"]
 
-_KEYS = ("path", "tasks", "size", "format", "columns", "limit", "train", "dev", "test")
+_KEYS = ("path", "tasks", "size", "format", "columns", "limit", "split", *sources.SPLITS)
 _COLUMNS = {name: name for name in ("story", "question", "answer")}
 
 SHARE = 0.1
@@ -26,47 +27,41 @@ SHARE = 0.1
 Stories = list[StoryQuestion]
 
 
-class StoryReader(SplitReader[list[tuple[str, Path]], Stories]):
+class StoryReader(PooledReader[Stories]):
     """Reads stories with questions.
 
     `data:` has `path` (a folder, or one file), or `train`, `dev`, `test` (a file each); `tasks`:
     numbers of bAbI tasks, all where not given; `size`: `1k` or `10k`; `format` and `columns` of
-    files that are not bAbI text; `limit`: the most training questions of each task. A word
-    unknown to a trained model says nothing.
+    files that are not bAbI text; `limit`: the most training questions of each task; `split`: the
+    shares of one file, or of the training files of a folder, each task by itself. A word unknown to
+    a trained model says nothing.
     """
 
     learned = "the vocabulary"
+    groups = "stories"
 
-    def files(self, splits: Sequence[str]) -> Mapping[str, list[tuple[str, Path]]]:
-        """Of each split (task, file)."""
-        config = self.config
+    def __init__(self, task: Any, config: Mapping[str, Any]) -> None:
         for key in config:
             if key not in _KEYS:
                 raise RequestError(f"data: stories have no {key!r}: {nearest(key, _KEYS)}")
-        size = str(config.get("size") or "1k")
+        super().__init__(task, config)
+
+    def folder(self, place: Path) -> Mapping[str, Any]:
+        """Of each split (task, file); see `stories.files`."""
+        numbers = self.config.get("tasks")
+        tasks = None if numbers in (None, "all") else [_task(number) for number in numbers]
+        return stories.files(str(place), tasks, str(self.config.get("size") or "1k"))
+
+    def source(self, told: Any) -> list[tuple[str, Path]]:
+        """(task, file); of a file that is named without a task."""
+        return told if isinstance(told, list) else [("", sources.find(told))]
+
+    def files(self, splits: Sequence[str]) -> Mapping[str, list[tuple[str, Path]]]:
+        """Of each split (task, file)."""
+        size = str(self.config.get("size") or "1k")
         if size not in ("1k", "10k"):
             raise RequestError(f"data.size is {size!r}; expected 1k or 10k")
-        numbers = config.get("tasks")
-        tasks = None if numbers in (None, "all") else [_task(number) for number in numbers]
-        found: dict[str, list[tuple[str, Path]]] = {}
-        if config.get("path"):
-            place = sources.find(config["path"])
-            if place.is_dir():
-                found = dict(stories.files(str(place), tasks, size))
-            else:
-                found[splits[0] if len(splits) == 1 else "train"] = [("", place)]
-        for split in sources.SPLITS:
-            if config.get(split):
-                found[split] = [("", sources.find(config[split]))]
-        if not found:
-            raise RequestError("data.path is not given: a folder of stories, or a file")
-        there = {split: found[split] for split in splits if split in found}
-        if not there:
-            raise RequestError(
-                f"{config.get('path')} has no {' or '.join(splits)} split; it has "
-                f"{', '.join(found)}"
-            )
-        return there
+        return super().files(splits)
 
     def read(self, split: str, source: list[tuple[str, Path]], problems: Problems) -> Stories:
         """The questions of all files."""
@@ -76,20 +71,34 @@ class StoryReader(SplitReader[list[tuple[str, Path]], Stories]):
         match = stories.NAME.fullmatch(file.name)
         task = task or (match[1] if match else file.name.partition(".")[0])
         columns = {**_COLUMNS, **(self.config.get("columns") or {})}
-        found = list(stories.read(file, task, columns, self.config.get("format"), problems))
+        form, by = self.config.get("format"), self.shares.by if self.shares else ""
+        found = list(stories.read(file, task, columns, form, problems, by))
         if not found:
             told = f": {dict(problems.counts)}" if len(problems) else ""
             raise RequestError(f"{file} has no question{told}")
         return found
 
-    def divided(self, read: dict[str, Stories], splits: Sequence[str]) -> dict[str, Stories]:
-        """A tenth of the training questions is dev where no file is; then what `limit` leaves."""
-        found = dict(read)
-        if "train" in found:
-            if "dev" not in found and "dev" in splits:
-                found["train"], found["dev"] = _held_out(found["train"])
-            found["train"] = _limited(found["train"], self.config.get("limit"))
-        return found
+    def members(self, read: Stories) -> Iterator[Member]:
+        """Questions of one story stay together; each task is divided in its shares."""
+        for place, one in enumerate(read):
+            stratum = "" if self.shares and self.shares.by else one.task
+            content = repr((one.task, one.number, one.facts, one.question, one.answer))
+            yield Member(place, one.group, stratum, content)
+
+    def pick(self, read: Stories, places: Sequence[int]) -> Stories:
+        """Some of the questions."""
+        return [read[i] for i in places]
+
+    def limited(self, split: str, read: Stories) -> Stories:
+        """At most `data.limit` training questions of each task, spread evenly."""
+        return _limited(read, self.config.get("limit")) if split == "train" else read
+
+    def held_out(self, read: dict[str, Stories], splits: Sequence[str]) -> dict[str, Stories]:
+        """A tenth of the training questions is dev where no file is."""
+        if "train" in read and "dev" not in read and "dev" in splits:
+            train, dev = _held_out(read["train"])
+            return {**read, "train": train, "dev": dev}
+        return read
 
     def learn(self, train: Stories) -> dict[str, Field]:
         """The words of stories, questions and answers."""

@@ -1,7 +1,7 @@
 """From files of questions to the splits of a reading task."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,8 @@ from regard.data.dataset import Dataset
 from regard.data.passages import questions
 from regard.data.problems import Problems
 from regard.datasets import section
-from regard.datasets.split_reader import SplitReader
+from regard.datasets.dividing import Member
+from regard.datasets.pooled_reader import PooledReader
 from regard.errors import RequestError
 from regard.fields import Field
 from regard.tasks.reading.questions import QuestionDataset, sizes_of, vocabulary
@@ -22,52 +23,32 @@ log = logging.getLogger(__name__)
 
 ENTRY = str | dict[str, Any]
 """One file of a split, or a section that takes or leaves some of its questions."""
-_KEYS = ("path", "columns", "format", "tokenizer", "limit", "last_words", *sources.SPLITS)
+_KEYS = ("path", "columns", "format", "tokenizer", "limit", "last_words", "split", *sources.SPLITS)
 _TOKENIZER = ("vocab_size", "lowercase", "kind")
 _FILE = ("file", "only", "without")
 
 Questions = list[questions.Question]
 
 
-class QuestionReader(SplitReader[list[Any], Questions]):
+class QuestionReader(PooledReader[Questions]):
     """Reads documents with questions.
 
     Each split is a file or a list of files, which are pooled; `{file: …, only: [1, 100]}` and
     `without: [1, 100]` take or leave questions by their number in the file. Training questions
     whose answer is not in the document are reported and left out; dev and test stay whole.
     `last_words` cuts training documents to their last words, for speed; questions that lose
-    their answer by it are left out too.
+    their answer by it are left out too. `split` divides the training files by articles of SQuAD,
+    by documents, or by a key.
     """
 
     learned = "the vocabulary"
+    groups = "articles and documents"
 
     def __init__(self, task: Any, config: Mapping[str, Any]) -> None:
-        super().__init__(task, config)
         section.refuse_unknown("data", config, _KEYS)
+        super().__init__(task, config)
         section.refuse_unknown("data.tokenizer", config.get("tokenizer") or {}, _TOKENIZER)
         self._seen: dict[Any, Questions] = {}  # a file may be in two splits
-
-    def files(self, splits: Sequence[str]) -> Mapping[str, list[Any]]:
-        """What names the files of each split that is asked for."""
-        config = self.config
-        named = {s: config[s] for s in sources.SPLITS if config.get(s)}
-        if config.get("path"):
-            place = sources.find(config["path"])
-            if place.is_dir():
-                named = {**{s: str(f) for s, f in sources.splits(place).items()}, **named}
-            else:
-                named = {splits[0] if len(splits) == 1 else "train": config["path"], **named}
-        found = {
-            split: [*named[split]] if isinstance(named[split], list | tuple) else [named[split]]
-            for split in splits
-            if split in named
-        }
-        if not found:
-            raise RequestError(
-                f"data names no {' or '.join(splits)} file: give data.path, or "
-                + ", ".join(f"data.{split}" for split in splits)
-            )
-        return found
 
     def read(self, split: str, source: list[Any], problems: Problems) -> Questions:
         """The questions of a split that have an answer."""
@@ -78,20 +59,36 @@ class QuestionReader(SplitReader[list[Any], Questions]):
             path = sources.find(told.get("file", ""))
             if path not in self._seen:
                 named = {key: self.config.get(key) for key in ("format", "columns")}
-                self._seen[path] = list(questions.read(path, problems, **named))
+                by = self.shares.by if self.shares else ""
+                self._seen[path] = list(questions.read(path, problems, **named, by=by))
             found += _ranged(self._seen[path], told, f"data.{split}: {told.get('file')}")
         for one in found:
             if not one.answers:
                 problems.add(one.file, one.line, "no answer")
         found = [one for one in found if one.answers]
+        if not found:
+            counted = f": {dict(problems.counts)}" if len(problems) else ""
+            raise RequestError(f"the {split} split has no usable question{counted}")
+        return found
+
+    def members(self, read: Questions) -> Iterator[Member]:
+        """Questions about one article, or one document, stay together."""
+        for place, one in enumerate(read):
+            content = repr((one.text, one.query, one.answers, one.starts, one.candidates))
+            yield Member(place, one.group, "", content)
+
+    def pick(self, read: Questions, places: Sequence[int]) -> Questions:
+        """Some of the questions."""
+        return [read[i] for i in places]
+
+    def limited(self, split: str, read: Questions) -> Questions:
+        """Some questions, spread evenly; of training documents their last words."""
+        found = read
         if split == "train" and (last := self.config.get("last_words")):
             found = [replace(one, places=one.places[-int(last) :]) for one in found]
         limit = section.limits_of(self.config).get(split)
         if limit is not None and limit < len(found):
             found = [found[i] for i in some(len(found), limit)]
-        if not found:
-            told_problems = f": {dict(problems.counts)}" if len(problems) else ""
-            raise RequestError(f"the {split} split has no usable question{told_problems}")
         return found
 
     def learn(self, train: Questions) -> dict[str, Field]:
