@@ -31,7 +31,7 @@ NOHOOK = $(shell grep -rl nohook tests --include="test_*.py")
 PYTEST := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python tools/tests.py
 
 .DEFAULT_GOAL := help
-.PHONY: load fuzz faults supply help venv setup-demo setup-test setup-docs demo lint types test slow sanitize sanitize-quick mutants gpu docs serve-docs wheel wheels clean
+.PHONY: load fuzz faults supply help venv setup-demo setup-test setup-docs demo lint types pages test slow sanitize sanitize-quick mutants gpu docs serve-docs wheel wheels clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */\1|/' | \
@@ -54,6 +54,14 @@ lint: setup-test  ## ruff and mypy --strict
 	@$(STEP) ruff -- $(BIN)/ruff check .
 	@$(STEP) format -- $(BIN)/ruff format --check .
 	@$(STEP) mypy -- $(BIN)/mypy --strict --num-workers $(JOBS) src
+
+node_modules: package.json
+	@command -v npm >/dev/null || { echo "regard: npm is missing; scripts of pages are neither checked nor made short"; exit 0; }; \
+	npm install --silent --no-package-lock --no-audit --no-fund
+
+pages: node_modules  ## the pages' scripts: prettier, and tsc against their JSDoc types (needs npm)
+	@node_modules/.bin/prettier --check 'src/regard/*/page/*.js'
+	@for page in viewer serve; do node_modules/.bin/tsc -p tools/pages/$$page.json || exit 1; done
 
 test: lint  ## lint, types, and the fast tests with every shape annotation checked
 	@failed=0; \
@@ -107,10 +115,10 @@ docs: setup-docs  ## build the documentation into site/
 serve-docs: setup-docs  ## show the documentation while writing it
 	@$(BIN)/mkdocs serve
 
-wheel: setup-test  ## build the wheel into dist/
-	@$(STEP) wheel -- $(BIN)/python -m pip wheel --no-deps --wheel-dir dist .
+wheel: setup-test node_modules  ## build the wheel into dist/
+	@$(STEP) wheel -- $(BIN)/python -m pip wheel --no-deps --no-build-isolation --wheel-dir dist .
 
-wheels: setup-test  ## wheels for Linux (x86-64, aarch64), macOS (arm64, x86-64) and Windows into dist/
+wheels: setup-test node_modules  ## wheels for Linux (x86-64, aarch64), macOS (arm64, x86-64) and Windows into dist/
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "ziglang>=0.15"
 	@$(STEP) wheels -- $(BIN)/python tools/wheels.py $(ARGS)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from regard.native import _build
+from regard.viewer.page.scripts import PACKED, minifier, packed
 from tests.repo.tree import SOURCE, TOP, tracked
 
 pytestmark = [pytest.mark.nohook, pytest.mark.slow]
@@ -51,6 +52,12 @@ def test_recipes_are_in_it(wheel):
 def test_the_command_and_the_licences_are_in_it(wheel):
     ends = [name.split(".dist-info/")[-1] for name in wheel if ".dist-info/" in name]
     assert {"entry_points.txt", "licenses/LICENSE", "licenses/NOTICE"} <= set(ends)
+
+
+@pytest.mark.skipif(minifier() is None, reason="needs esbuild: npm install")
+def test_minified_scripts_are_in_it(wheel):
+    for name, text in packed().items():
+        assert wheel[f"regard/viewer/page/{PACKED}/{name}"] == len(text.encode())
 
 
 def test_nothing_else_is_in_it(wheel):

@@ -8,7 +8,7 @@ import pytest
 
 import regard
 from regard.viewer.page.html import page as whole
-from regard.viewer.page.html import script
+from regard.viewer.page.scripts import script
 from regard.viewer.seen_file.file import dump, parse
 from regard.views import Axis
 from tests.viewer import views

@@ -11,7 +11,7 @@ from regard import viewer
 from regard.errors import RequestError
 from regard.viewer.head_measures import measures
 from regard.viewer.page.html import page as whole
-from regard.viewer.page.html import script
+from regard.viewer.page.scripts import script
 
 
 class Model(nn.Module):

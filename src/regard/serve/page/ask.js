@@ -188,9 +188,28 @@ function fit() {
     if (one.dataset.of) one.hidden = !one.dataset.of.split(" ").includes($("search").value);
 }
 
-// The keys of a request for what the form says; null where nothing is given.
+/**
+ * What is asked of the server: `POST /predict` (docs/howto/serve.md).
+ * @typedef {Object} Asked
+ * @property {string} model
+ * @property {string} [input]
+ * @property {string | string[]} [inputs]
+ * @property {File} [file]
+ * @property {Record<string, any>} [decode]
+ * @property {number} [n_best]
+ * @property {string} [prefix]
+ * @property {string[]} [force_words]
+ * @property {string[]} [bad_words]
+ * @property {boolean} [stream]
+ */
+
+/**
+ * The keys of a request for what the form says; null where nothing is given.
+ * @returns {Asked | null}
+ */
 function request() {
   const model = modelNow(),
+    /** @type {Asked} */
     made = { model: model.name };
   if (model.writes) {
     const own = model.decode?.name ?? "beam",

@@ -1,8 +1,10 @@
 "use strict";
 // What all parts use. Text reaches the page as text alone: no markup is ever made of it.
 
+/** @type {(id: string) => any} the page's own elements: a button, a field, a list … */
 const $ = id => document.getElementById(id);
 
+/** @returns {any} an element */
 function make(tag, attributes = {}, ...inside) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -23,6 +25,7 @@ const say = text => {
   if ($("status").textContent !== text) $("status").textContent = text;
 };
 
+/** @type {Record<string, any>} */
 const state = {
   models: null, // as /models says
   key: "", // in memory alone

@@ -245,7 +245,7 @@ addEventListener("keydown", event => {
   if (
     event.key === "Enter" &&
     (event.ctrlKey || event.metaKey) &&
-    !event.target.closest?.("#key-form")
+    !(event.target instanceof Element && event.target.closest("#key-form"))
   ) {
     event.preventDefault();
     ask();

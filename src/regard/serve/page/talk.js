@@ -40,9 +40,16 @@ async function sentence(answer) {
   return text[0].toUpperCase() + text.slice(1) + (/[.?!]$/.test(text) ? "" : ".");
 }
 
-// An answer that is no refusal; a body of JSON, or of a form where there is a file.
+/**
+ * An answer that is no refusal; a body of JSON, or of a form where there is a file.
+ * @param {string} path
+ * @param {Record<string, any>} [body]
+ * @param {AbortSignal} [signal]
+ */
 async function send(path, body, signal) {
+  /** @type {Record<string, string>} */
   const headers = state.key ? { Authorization: `Bearer ${state.key}` } : {};
+  /** @type {RequestInit & {body?: any}} */
   const options = { headers, signal, cache: "no-store" };
   if (body?.file) {
     options.body = new FormData();

@@ -12,34 +12,15 @@ from typing import Any
 from regard.viewer.head_measures import MEASURES
 from regard.viewer.labels import language, with_visible_labels
 from regard.viewer.page.panels import panels_html
-from regard.viewer.page.squeeze import squeeze
+from regard.viewer.page.scripts import SOUND, STEPS, script
 from regard.viewer.seen_file.file import dump
 from regard.views import WHATS, View
 
-__all__ = ["SCRIPTS", "page", "script", "style"]
+__all__ = ["page", "style"]
 
-SCRIPTS = (
-    "read.js",
-    "numbers.js",
-    "state.js",
-    "draw.js",
-    "save.js",
-    "matrix.js",
-    "tiles.js",
-    "lines.js",
-    "heads.js",
-    "text.js",
-    "compare.js",
-    "tasks.js",
-    "main.js",
-)
-"""In the order they are put together."""
 PRECISION = 25
 """Steps of each row's largest that pages keep of large heads: 12 × 12 heads of 512 × 512 weights of
 a trained model take at most 7 MB so."""
-SOUND, STEPS = "sound.js", "steps.js"
-"""Before the last of `SCRIPTS`, which starts everything: only pages with a sound, and only pages of
-a training, carry these."""
 
 KEYS = {
     "← ↑ ↓ →": "move the chosen row and column",
@@ -58,17 +39,6 @@ KEYS = {
     "Esc": "choose nothing",
     "?": "these keys",
 }
-
-
-@cache
-def script(*more: str) -> str:
-    """The whole script: the files one after another, without comments and needless blanks.
-
-    Args:
-        more: `SOUND`, `STEPS`: what the page needs beside `SCRIPTS`.
-    """
-    *first, last = SCRIPTS
-    return squeeze("\n".join(['"use strict";', *map(_file, [*first, *more, last])]))
 
 
 @cache

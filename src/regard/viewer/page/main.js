@@ -281,7 +281,7 @@ function wholeTable(p) {
 function drawBeam() {
   const mine = runNow(),
     beam = file.runs
-      .map((run, i) => ({ run, i }))
+      .map((run, i) => ({ run, i, words: [] }))
       .filter(({ run }) => run.number && run.input === mine.input && run.model === mine.model);
   if (beam.length < 2) return $("beam").replaceChildren();
   for (const one of beam) {
@@ -493,10 +493,9 @@ function key(event) {
 
 // Arrow keys go from button to button in the list of views and among the heads.
 function arrows(event) {
-  const group = [
-    ...(document.activeElement.closest("#views, .tiles")?.querySelectorAll("button") ?? [])
-  ];
-  const at = group.indexOf(document.activeElement),
+  const here = document.activeElement;
+  const group = [...(here.closest("#views, .tiles")?.querySelectorAll("button") ?? [])];
+  const at = group.findIndex(one => one === here),
     by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
   if (at < 0) return;
   event.preventDefault();
@@ -517,7 +516,7 @@ function fail(error) {
 }
 
 async function openFile(source) {
-  file = await File.open(source);
+  file = await SeenFile.open(source);
   if (!file.runs.length || !file.runs.some(run => run.maps.length))
     throw new Error("No attention is in this file.");
   $("title").textContent = document.title = file.head.title || "attention";
@@ -603,5 +602,5 @@ Object.assign(globalThis, {
   "mapNow": mapNow,
   "headsOn": headsOn
 });
-Object.defineProperty(globalThis, "file", { get: () => file });
+Object.defineProperties(globalThis, { file: { get: () => file } });
 start();

@@ -3,7 +3,7 @@
 function decimal(v, digits = 2) {
   if (v !== v) return "NaN";
   const text = abs(v) < 1 / 0 ? abs(v).toFixed(digits) : "∞";
-  return v < 0 && text != 0 ? "−" + text : text;
+  return v < 0 && +text !== 0 ? "−" + text : text;
 }
 
 // In a small cell: no zero before the point; nothing below 0.005.

@@ -1,14 +1,85 @@
 // Reading a .seen file (docs/seen.md): a header, then blobs where the header says.
 // The file is base64 in the page; only what is shown is ever decoded.
 
+/** @typedef {[start: number, length: number]} Place */
+/**
+ * An attention: one matrix of weights a head.
+ * @typedef {Object} SeenMap
+ * @property {string} name
+ * @property {string} [layer]
+ * @property {string} kind
+ * @property {string} what
+ * @property {number} rows the side of its rows
+ * @property {number} columns
+ * @property {[heads: number, rows: number, columns: number]} shape
+ * @property {"u8" | "i8" | "f16" | "few" | "top"} code
+ * @property {Place[]} blobs
+ * @property {Place} [scale]
+ * @property {"f2" | "f4"} [scales]
+ * @property {Place} [mass]
+ * @property {number} [k]
+ * @property {number[]} [entries]
+ * @property {number} [steps]
+ * @property {number[]} [fine]
+ * @property {[k: number, left: number]} [off]
+ * @property {[e: number, ...more: number[]]} [every]
+ * @property {number[]} max
+ * @property {Record<string, number[]>} [measures]
+ * @property {string[]} [heads]
+ * @property {Record<string, number>} [scope]
+ * @property {[rows: number, columns: number]} [pool]
+ * @property {[map: number, head: number, alike: number][]} [twin]
+ * @property {[rows: number, columns: number, start: number, length: number]} [thumbs]
+ * @property {any} [extra]
+ * @property {any} [links]
+ */
+/**
+ * What stands along the rows or the columns of maps.
+ * @typedef {Object} Side
+ * @property {string[]} pieces
+ * @property {string} [kind]
+ * @property {number[][]} [groups] the places that make each word
+ * @property {string[]} [texts]
+ * @property {number[]} [special]
+ * @property {[rows: number, columns: number]} [grid]
+ * @property {Place} [image]
+ * @property {number} [seconds]
+ * @property {Place} [audio]
+ * @property {[from: number, to: number][]} [edges]
+ * @property {number[]} [sections]
+ */
+/**
+ * One input with its output, or one hypothesis of it.
+ * @typedef {Object} Run
+ * @property {number[]} maps
+ * @property {string} input
+ * @property {string} output
+ * @property {string} model
+ * @property {string} folder
+ * @property {string} label
+ * @property {number} [score]
+ * @property {number} [number]
+ * @property {number} [of]
+ * @property {string} [target]
+ * @property {string} [title]
+ * @property {any[]} [panels]
+ * @property {number} [step]
+ * @property {string} [view]
+ */
+/** @typedef {{size: number, slice(from: number, to: number): Uint8Array<ArrayBuffer>}} Source */
+
+/** @returns {Uint8Array<ArrayBuffer>} */
 function fromBase64(text) {
-  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
+  /** @type {any} */
+  const own = Uint8Array; // browsers of 2025 and later have it
+  if (own.fromBase64) return own.fromBase64(text);
   const raw = atob(text),
     bytes = new Uint8Array(raw.length);
   for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);
   return bytes;
 }
 
+/** @returns {Source} */
 function textSource(text) {
   const end = text.endsWith("==") ? 2 : text.endsWith("=") ? 1 : 0;
   return {
@@ -37,16 +108,18 @@ function half(bits) {
   return power === 31 ? NaN : sign * (1 + rest / 1024) * 2 ** (power - 15);
 }
 
-// Heads, rows and columns of what is kept; of an overview its cells.
-const cellsOf = ({ shape: [heads, rows, columns], pool: [f, g] = [1, 1] }) => [
-  heads,
-  ceil(rows / f),
-  ceil(columns / g)
-];
+/**
+ * Heads, rows and columns of what is kept; of an overview its cells.
+ * @type {(map: SeenMap) => number[]}
+ */
+const cellsOf = ({ shape: [heads, rows, columns], pool }) => {
+  const [f, g] = pool ?? [1, 1];
+  return [heads, ceil(rows / f), ceil(columns / g)];
+};
 
 const EDGES = [1 / 32, 1 / 16, 1 / 8, 3 / 16, 1 / 4, 3 / 8, 1 / 2, 3 / 4, 1, 3 / 2, 2, 3, 4, 6, 10];
 
-class File {
+class SeenFile {
   static async open(source) {
     if (typeof DecompressionStream === "undefined")
       throw new Error("This browser is too old to unpack the weights; any of 2023 or later can.");
@@ -56,19 +129,40 @@ class File {
       throw new Error("The data in this page is not a .seen file of version 1.");
     const packed = view.getUint32(8, true);
     const head = await inflate(source.slice(20, 20 + packed));
-    return new File(source, 20 + packed, JSON.parse(new TextDecoder().decode(head)));
+    return new SeenFile(source, 20 + packed, JSON.parse(new TextDecoder().decode(head)));
   }
 
+  /**
+   * @param {Source} source
+   * @param {number} base where the blobs begin
+   * @param {{sides: Side[], maps: SeenMap[], runs: Run[], title: string, [key: string]: any}} head
+   */
   constructor(source, base, head) {
-    Object.assign(this, { source, base, head, cache: new Map(), held: 0, kept: {} });
-    Object.assign(this, { sides: head.sides, maps: head.maps, runs: head.runs });
+    this.source = source;
+    this.base = base;
+    this.head = head;
+    this.sides = head.sides;
+    this.maps = head.maps;
+    this.runs = head.runs;
+    /** @type {Map<string, any>} promises of what was unpacked */
+    this.cache = new Map();
+    this.held = 0;
+    /** @type {Record<string, any>} */
+    this.kept = {};
   }
 
+  /** @type {(place: Place) => Uint8Array<ArrayBuffer>} */
   bytes([at, length]) {
     return this.source.slice(this.base + at, this.base + at + length);
   }
 
-  // Promises are kept, so that what is asked for twice is unpacked once.
+  /**
+   * Promises are kept, so that what is asked for twice is unpacked once.
+   * @param {string} key
+   * @param {number} size
+   * @param {() => any} make
+   * @returns {any}
+   */
   once(key, size, make) {
     if (!this.cache.has(key)) {
       if (this.held > 4e7) {
@@ -81,6 +175,7 @@ class File {
     return this.cache.get(key);
   }
 
+  /** @returns {Promise<Float32Array | null>} */
   scale(m) {
     const map = this.maps[m];
     if (!map.scale) return Promise.resolve(null);
@@ -92,6 +187,7 @@ class File {
     });
   }
 
+  /** @returns {Promise<Uint8Array | null>} */
   mass(m) {
     const map = this.maps[m];
     if (!map.mass) return Promise.resolve(null);
@@ -122,7 +218,12 @@ class File {
     });
   }
 
-  // One head's weights, or the mean of all: Float32Array of rows × columns.
+  /**
+   * One head's weights, or the mean of all: rows × columns.
+   * @param {number} m
+   * @param {number | "mean"} h
+   * @returns {Promise<Float32Array>}
+   */
   weights(m, h) {
     const [, R, C] = cellsOf(this.maps[m]),
       size = R * C;
@@ -138,6 +239,7 @@ class File {
     return sum;
   }
 
+  /** @returns {Promise<Float32Array>} */
   async unpack(m, h) {
     const map = this.maps[m],
       [, rows, columns] = cellsOf(map);

@@ -23,14 +23,23 @@ const STYLES = {
 
 // As much of a canvas' pen as the views use.
 class Drawing {
+  fillStyle = STYLES.fillStyle;
+  strokeStyle = STYLES.strokeStyle;
+  lineWidth = STYLES.lineWidth;
+  globalAlpha = STYLES.globalAlpha;
+  font = STYLES.font;
+  textAlign = STYLES.textAlign;
+  textBaseline = STYLES.textBaseline;
+  lineCap = STYLES.lineCap;
+  imageSmoothingEnabled = STYLES.imageSmoothingEnabled;
+  /** @type {[SVGElement, [string, any][]][]} */
+  kept = [];
+  d = "";
+  clips = 0;
+  probe = make("canvas").getContext("2d");
+
   constructor(width, height) {
-    Object.assign(this, STYLES, {
-      root: svg("svg", { xmlns: SVG, width, height, viewBox: `0 0 ${width} ${height}` }),
-      kept: [],
-      d: "",
-      clips: 0,
-      probe: make("canvas").getContext("2d")
-    });
+    this.root = svg("svg", { xmlns: SVG, width, height, viewBox: `0 0 ${width} ${height}` });
     this.now = this.root;
   }
 
@@ -131,7 +140,7 @@ class Drawing {
       "text",
       {
         x,
-        y: y + down * size,
+        y: y + down * +size,
         fill: this.fillStyle,
         "font-size": +size,
         "font-family": family,

@@ -4,6 +4,7 @@ const { max, min, floor, abs, round, ceil } = Math;
 const rootElement = document.documentElement;
 const listen = (target, events) =>
   Object.entries(events).forEach(one => target.addEventListener(...one));
+/** @type {(id: string) => any} the page's own elements: a canvas, a button, a list … */
 const $ = id => document.getElementById(id);
 const { WHATS, MEASURES, KEYS, LIVE, OPEN } = JSON.parse($("texts").textContent);
 
@@ -42,7 +43,9 @@ const FRESH = {
   place: "",
   ...OPEN
 };
+/** @type {Record<string, any>} */
 const state = { ...FRESH };
+/** @type {SeenFile} */
 let file = null;
 
 function readAddress() {
@@ -72,12 +75,16 @@ function writeAddress() {
   }
 }
 
+/** @type {() => Run} */
 const runNow = () => file.runs[state.run];
 const indexNow = () => runNow().maps[state.at] ?? 0;
+/** @type {() => SeenMap} */
 const mapNow = () => file.maps[indexNow()];
+/** @type {(map: SeenMap, h: number | "mean") => string} */
 const headName = (map, h) =>
   h === "mean" ? `mean of ${map.shape[0]} heads` : (map.heads?.[h] ?? `head ${h + 1}`);
 
+/** @param {SeenMap} map */
 function mapName(map) {
   const loops = Object.entries(map.scope ?? {})
     .map(([k, v]) => ` · ${k} ${v + 1}`)
