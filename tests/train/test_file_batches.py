@@ -336,7 +336,7 @@ def test_settings_of_a_recipe_give_a_stream_of_lanes(tmp_path):
     from regard.train.building import build
     from regard.train.file_batches import micros_of
 
-    built = build(load(str(streamed(tmp_path))).check())
+    built = build(load(str(streamed(tmp_path))).plan())
     found = micros_of(built.data.train, Training(steps=1))
     assert isinstance(found, LaneStream)
 

@@ -27,4 +27,4 @@ def test_other_devices(monkeypatch):
 def test_a_training_knows_which(monkeypatch, tmp_path):
     monkeypatch.setattr(engine, "bf16_is_fast", lambda: True)
     found = recipes.load(str(recipe(tmp_path, steps=1)), ["train.precision=auto"]).check()
-    assert build(found).settings.precision == "bf16"
+    assert build(found.plan()).settings.precision == "bf16"

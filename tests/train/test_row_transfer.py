@@ -27,7 +27,7 @@ def pairs(folder, rows=NEW):
 
 
 def built(path, *settings):
-    return build(recipes.load(path, overrides=[*QUICK, *settings]))
+    return build(recipes.load(path, overrides=[*QUICK, *settings]).plan())
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +127,7 @@ def test_a_training_goes_on_and_continues_by_itself(first, tmp_path):
     )
     train.fit(asked, tmp_path / "run", progress=False)
     there = loading.load(tmp_path / "run")
-    again = build(asked, tmp_path / "run")  # as where it was interrupted: from its own files
+    again = build(asked.plan(), tmp_path / "run")  # as where it was interrupted: from its own files
     assert again.data.fields["source"].dump() == there.fields["source"].dump()
     assert len(there.fields["source"].tokenizer) > len(
         loading.load(first).fields["source"].tokenizer

@@ -22,7 +22,7 @@ def first(tmp_path_factory):
 def built(path, *settings):
     from regard.train.building import build
 
-    return build(recipes.load(path, overrides=list(settings)))
+    return build(recipes.load(path, overrides=list(settings)).plan())
 
 
 def test_weights_and_tokenizers_are_those_of_the_folder(first, tmp_path):

@@ -83,7 +83,7 @@ def train(
     elif dry:
         from regard.train.dry_run import dry as run_dry
 
-        _result(run_dry(found.check()), as_json)
+        _result(run_dry(found), as_json)
     elif processes > 1:
         if seeds is not None:
             raise RequestError("--processes: expected one training, and --seeds asks for several")

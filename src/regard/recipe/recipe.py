@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from regard.errors import RequestError, nearest
 from regard.recipe.files import find, folder, name_of, names, read, shared_data, shared_file, short
@@ -25,6 +25,9 @@ from regard.settings import old_names
 from regard.settings.check import check, defaults
 from regard.settings.overlay import Layered, flat, override
 from regard.settings.yaml_reader import dump
+
+if TYPE_CHECKING:
+    from regard.recipe.plan import Plan
 
 __all__ = ["SECTIONS", "Recipe", "find", "folder", "load", "names"]
 
@@ -96,10 +99,16 @@ class Recipe:
         return targets(self)
 
     def check(self) -> "Recipe":
-        """Check every section against the constructors. Imports the model's class, so torch.
+        """This recipe, once `plan` has taken every section of it. Imports torch.
 
-        Everything is then made as far as that needs no data: task, decoder, optimizer, schedule,
-        and the model without memory for its weights.
+        Raises:
+            RequestError: see `plan`.
+        """
+        self.plan()
+        return self
+
+    def plan(self) -> "Plan":
+        """Check every section against the constructors, and make what needs no data of it.
 
         Raises:
             RequestError: an unknown key, a missing one, a value of another type or out of range, or
@@ -113,10 +122,9 @@ class Recipe:
             typed = check(values, target, section=section, where=self.where, given=given)
             self._at(section).update(typed)
         self._check_expect()
-        from regard.recipe.dry_build import try_out
+        from regard.recipe.plan import Plan
 
-        try_out(self)
-        return self
+        return Plan.of(self)
 
     def _at(self, section: str) -> dict[str, Any]:
         """The values of a dotted section."""

@@ -1,4 +1,4 @@
-"""What a training is made of, built from its recipe."""
+"""What a training is made of: its plan, and what the data bring."""
 
 import logging
 import random
@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from torch import nn
 
-from regard import catalog, decode, tasks
+from regard import decode
 from regard.data.storage.shuffle_buffer import Streamed
 from regard.errors import RequestError, nearest
 from regard.fields import Field
 from regard.fields.saved import read_fields
-from regard.recipe import Recipe
+from regard.recipe.plan import Plan
 from regard.recipe.train_section import Training
 from regard.settings.check import arguments_of
 from regard.system.devices import device_named
@@ -30,41 +30,27 @@ _talk = logging.getLogger("regard.train")
 
 
 class Built(NamedTuple):
-    """Everything that a recipe describes, before the first step."""
+    """A plan with what the data bring, before the first step."""
 
+    plan: Plan
     settings: Training
     task: Any
     data: Any
     model: nn.Module
 
 
-def build(recipe: Recipe, folder: Path | None = None) -> Built:
-    """Make task, data and model of a recipe, from its seed.
+def build(plan: Plan, folder: Path | None = None) -> Built:
+    """Read the data of a plan and draw the weights of its model, from its seed.
 
     Args:
-        recipe: checked before.
         folder: may have tokenizers of an earlier run.
     """
-    settings = Training.of(recipe.train)
-    if not (settings.steps or settings.epochs or settings.cpu_seconds):
-        raise RequestError(f"{recipe.where('train')}: train needs steps, epochs or cpu_seconds")
-    if settings.vocabulary != "keep" and not settings.start:
-        raise RequestError(
-            f"{recipe.where('train.vocabulary')}: train.vocabulary says what becomes of the "
-            "vocabularies of train.start; expected a model there"
-        )
-    there = {"ema": settings.ema > 0, "average": settings.average > 1}
-    if not there.get(settings.final, True):
-        raise RequestError(
-            f"{recipe.where('train.final')}: train.final is {settings.final!r}, "
-            f"but train.{settings.final} makes none"
-        )
+    recipe, settings, task = plan.recipe, plan.training, plan.task
     device_named(settings.device, f"{recipe.where('train.device')}: train.device")
     settings = replace(settings, precision=engine.precision_of(settings))
     random.seed(settings.seed)
     np.random.seed(settings.seed)  # noqa: NPY002
     torch.manual_seed(settings.seed)
-    task = tasks.load(recipe.task["name"])(**arguments_of(recipe.task))
     first = begin_from(settings.start) if settings.start else None
     fields = _fields(task, folder) if folder else None
     place = recipe.where("train.start" if settings.vocabulary == "keep" else "train.vocabulary")
@@ -73,16 +59,16 @@ def build(recipe: Recipe, folder: Path | None = None) -> Built:
     if data.train is None or not (isinstance(data.train, Streamed) or len(data.train)):
         raise RequestError(f"{recipe.where('data')}: there is no training example in the data")
     sizes = data.sizes or task.model_arguments(data.fields)
-    model = catalog.build(recipe.model["name"], sizes, arguments_of(recipe.model))
+    model = plan.model(sizes)
     task.prepare(model, data)
     if begun:
         begun.fill(model, sizes, arguments_of(recipe.model), data.fields)
-    return Built(settings, task, data, model)
+    return Built(plan, settings, task, data, model)
 
 
-def validation_of(recipe: Recipe, built: Built) -> Validation | None:
+def validation_of(built: Built) -> Validation | None:
     """The validation of a training, or None."""
-    s, task = built.settings.validate, built.task
+    recipe, s, task = built.plan.recipe, built.settings.validate, built.task
     if built.data.dev is None or not len(built.data.dev) or not s.every:
         if built.settings.schedule.get("name") == "plateau":
             raise RequestError(
@@ -90,7 +76,6 @@ def validation_of(recipe: Recipe, built: Built) -> Validation | None:
                 "it needs dev examples and train.validate.every above 0"
             )
         return None
-    plain = arguments_of(recipe.task) | ({"smoothing": 0.0} if "smoothing" in recipe.task else {})
     asked = s.metric or (task.metric if s.examples else "loss")
     metrics = (asked,) if isinstance(asked, str) else tuple(asked)
     known = ["loss", "perplexity", *(task.scores(built.data.dev) if s.examples else [])]
@@ -99,7 +84,7 @@ def validation_of(recipe: Recipe, built: Built) -> Validation | None:
             at, near = recipe.where("train.validate.metric"), nearest(metric, known)
             raise RequestError(f"{at}: train.validate.metric: there is no {metric!r} here: {near}")
     return Validation(
-        tasks.load(recipe.task["name"])(**plain),
+        built.plan.another_task(smoothing=0.0),
         built.data.dev,
         decode.build({"name": "greedy"}),
         built.data.fields,
@@ -111,13 +96,14 @@ def validation_of(recipe: Recipe, built: Built) -> Validation | None:
     )
 
 
-def watching_of(recipe: Recipe, built: Built, folder: Path) -> Watching | None:
+def watching_of(built: Built, folder: Path) -> Watching | None:
     """What looks at a few examples at some steps, or None."""
     if not built.settings.watch.every:
         return None
+    recipe = built.plan.recipe
     return Watching(
         built.settings.watch,
-        tasks.load(recipe.task["name"])(**arguments_of(recipe.task)),
+        built.plan.another_task(),
         built.data,
         {"model": recipe.model, "decode": recipe.decode},
         folder,

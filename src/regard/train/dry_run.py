@@ -10,11 +10,9 @@ from typing import Any
 
 import torch
 
-from regard import decode
 from regard.data.batch import plan
 from regard.data.dataset import Batch
 from regard.data.storage.shuffle_buffer import Streamed
-from regard.optim import optimizers
 from regard.protocols import Inputs
 from regard.recipe import Recipe
 from regard.train.building import Built, build, validation_of
@@ -38,14 +36,14 @@ def dry(recipe: Recipe) -> dict[str, Any]:
     Raises:
         RequestError: the recipe is invalid, or this machine lacks something it needs.
     """
-    built = build(recipe)
+    built = build(recipe.plan())
     s, device = built.settings, device_of(built.settings)
     model = built.model.to(device).train()
     train = built.data.train
     if isinstance(train, Streamed):  # a buffer of it
         train = train.first()
     stream = micros_of(train, s, alone=True)
-    optimizer = optimizers.build(s.optimizer, model.parameters())
+    optimizer = built.plan.optimizer(model.parameters())
     micro = next(iter(stream))
     shapes = {name: list(value.shape) for name, value in _tensors(micro.batch)}
     started = time.monotonic()
@@ -55,7 +53,7 @@ def dry(recipe: Recipe) -> dict[str, Any]:
     (total / int(count)).backward()
     optimizer.step()
     seconds = time.monotonic() - started
-    scores = _judged(recipe, built, device)
+    scores = _judged(built, device)
     result = {
         "recipe": recipe.name,
         "model": recipe.model["name"],
@@ -102,14 +100,14 @@ def _tensors(batch: Any) -> Iterator[tuple[str, torch.Tensor]]:
             yield name, value
 
 
-def _judged(recipe: Recipe, built: Built, device: torch.device) -> list[str]:
+def _judged(built: Built, device: torch.device) -> list[str]:
     """Score the model on a few examples of dev and test, as a training does."""
     few = {
         split: part.subset(range(min(FEW, len(part))))
         for split in ("dev", "test")
         if (part := getattr(built.data, split)) is not None and len(part)
     }
-    validation = validation_of(recipe, built._replace(data=replace(built.data, **few)))
+    validation = validation_of(built._replace(data=replace(built.data, **few)))
     if validation is not None:
         validation(built.model, device, nullcontext)
     last = few.get("test")
@@ -119,7 +117,7 @@ def _judged(recipe: Recipe, built: Built, device: torch.device) -> list[str]:
     found = built.task.predict(
         built.model,
         last,
-        decode.build(recipe.decode),
+        built.plan.decoder,
         built.data.fields,
         tokens=built.settings.validate.tokens,
     )

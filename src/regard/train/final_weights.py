@@ -15,7 +15,6 @@ from torch import Tensor
 from regard import decode, tasks
 from regard.decode.program import choosing
 from regard.folder.weights import round_as
-from regard.recipe import Recipe
 from regard.train.averaging import average
 from regard.train.checkpoints import load_weights, set_weights, weights_of
 from regard.train.loop import Work
@@ -34,8 +33,9 @@ PATIENCE = 300
 """Seconds of a last evaluation up to which it is made in lower precisions too."""
 
 
-def finish(recipe: Recipe, folder: Path, built: "Built", work: Work) -> dict[str, Any]:
+def finish(folder: Path, built: "Built", work: Work) -> dict[str, Any]:
     """Choose the weights, score them on test, write the folder; return the metrics."""
+    recipe = built.plan.recipe
     from regard.folder import writing
 
     built.model.to(work.device)  # the engine leaves it on the CPU
@@ -46,7 +46,7 @@ def finish(recipe: Recipe, folder: Path, built: "Built", work: Work) -> dict[str
     if found := built.task.settled(
         built.model,
         built.data.dev,
-        decode.build(recipe.decode),
+        built.plan.decoder,
         built.data.fields,
         built.settings.validate.tokens,
     ):
@@ -56,7 +56,7 @@ def finish(recipe: Recipe, folder: Path, built: "Built", work: Work) -> dict[str
     metrics: dict[str, Any] = {"metrics": {}, "signature": {}, "examples": 0, "seconds": 0.0}
     test = built.data.test
     if test is not None and len(test):
-        metrics |= evaluate(recipe, built, work, test)
+        metrics |= evaluate(built, work, test)
     p = work.progress
     metrics["dev"] = dev
     metrics["training"] = {
@@ -136,14 +136,14 @@ def _candidates(work: Work) -> dict[str, Callable[[], Mapping[str, Tensor]]]:
     return {name: found[name]}
 
 
-def evaluate(recipe: Recipe, built: "Built", work: Work, test: Any) -> dict[str, Any]:
+def evaluate(built: "Built", work: Work, test: Any) -> dict[str, Any]:
     """The official scores on test, with the recipe's decoder."""
     started = time.monotonic()
     work.model.eval()
     found = built.task.predict(
         work.model,
         test,
-        decode.build(recipe.decode),
+        built.plan.decoder,
         built.data.fields,
         tokens=built.settings.validate.tokens,
     )
@@ -155,21 +155,23 @@ def evaluate(recipe: Recipe, built: "Built", work: Work, test: Any) -> dict[str,
         "examples": len(test),
         "seconds": round(seconds, 1),
     }
-    low = _low_precisions(recipe, built, work, test) if seconds < PATIENCE else {}
+    low = _low_precisions(built, work, test) if seconds < PATIENCE else {}
     return measured | ({"precision": low} if low else {})
 
 
-def _low_precisions(recipe: Recipe, built: "Built", work: Work, test: Any) -> dict[str, Any]:
+def _low_precisions(built: "Built", work: Work, test: Any) -> dict[str, Any]:
     """The scores with rounded weights, for models with a packed decoder."""
-    asked = recipe.decode.get("precision", "float32")
-    if asked != "float32" or choosing.unsupported_reason(work.model) is not None:
+    asked = built.plan.recipe.decode
+    if asked.get("precision", "float32") != "float32":
+        return {}
+    if choosing.unsupported_reason(work.model) is not None:
         return {}
     found = {}
     for precision in choosing.PRECISIONS[1:]:
         outputs = built.task.predict(
             work.model,
             test,
-            decode.build({**recipe.decode, "precision": precision}),
+            decode.build({**asked, "precision": precision}),
             built.data.fields,
             tokens=built.settings.validate.tokens,
         )

@@ -17,9 +17,8 @@ from regard.errors import RegardError, RequestError
 from regard.fields import Field
 from regard.fields.saved import NAMES, files_of
 from regard.native.bfloat16 import bf16_is_fast
-from regard.optim import optimizers, schedules
 from regard.recipe import Recipe, load
-from regard.recipe.train_section import Training
+from regard.recipe.plan import Plan
 from regard.settings.overlay import flat
 from regard.system.devices import device_named
 from regard.system.files import replace_file, settle, sweep
@@ -70,7 +69,7 @@ def fit(
         KeyboardInterrupt: after an interruption, with everything saved.
     """
     folder = Path(folder) if folder is not None else default_folder(recipe)
-    recipe.check()
+    plan = recipe.plan()
     finished = None if fresh else _finished(recipe, folder)
     if finished is None:
         with locked(folder, force=force) if engine.rank() == 0 else nullcontext():
@@ -82,40 +81,38 @@ def fit(
                     _clear(folder)
             finished = None if fresh else _finished(recipe, folder)  # it may have ended just now
             if finished is None:
-                return _fit(recipe, folder, progress)
+                return _fit(plan, folder, progress)
     _talk.info("%s is finished already; --fresh trains it again", folder)
     return finished
 
 
-def _fit(recipe: Recipe, folder: Path, progress: bool) -> dict[str, Any]:
-    settings = Training.of(recipe.train)
+def _fit(plan: Plan, folder: Path, progress: bool) -> dict[str, Any]:
     keep_freed_memory()
-    if settings.threads:
-        torch.set_num_threads(settings.threads)
-    built = build(recipe, folder)
+    if plan.training.threads:
+        torch.set_num_threads(plan.training.threads)
+    built = build(plan, folder)
     if engine.rank() == 0:
-        _note(recipe, folder, built.data.fields)
-    optimizer = optimizers.build(settings.optimizer, built.model.parameters())
+        _note(plan.recipe, folder, built.data.fields)
     work = Work(
         folder,
         built.model,
         built.task,
-        optimizer,
-        schedules.build(settings.schedule),
+        plan.optimizer(built.model.parameters()),
+        plan.schedule,
         built.settings,
-        validation_of(recipe, built),
-        watching=watching_of(recipe, built, folder),
+        validation_of(built),
+        watching=watching_of(built, folder),
         bar=progress,
     )
     try:
-        _introduce(recipe, built, work)
+        _introduce(built, work)
         if not work.progress.done:
             _run(work, built)
-        _say_if_few(recipe, work)
+        _say_if_few(plan.recipe, work)
         work.log.say(f"trained for {work.progress.done}; now the final scores")
     finally:
         work.log.close()
-    return finish(recipe, folder, built, work) if engine.rank() == 0 else {}
+    return finish(folder, built, work) if engine.rank() == 0 else {}
 
 
 FEW, ENOUGH = 100, 500
@@ -149,11 +146,12 @@ def _run(work: Work, built: Built) -> None:
         )
 
 
-def _introduce(recipe: Recipe, built: Built, work: Work) -> None:
+def _introduce(built: Built, work: Work) -> None:
     """The first lines of a run: model, data, kernels and the reasons for them."""
     from regard.attention import explain
 
-    s, count = built.settings, sum(p.numel() for p in built.model.parameters())
+    recipe, s = built.plan.recipe, built.settings
+    count = sum(p.numel() for p in built.model.parameters())
     device = device_named(s.device)
     where = (
         f"{torch.get_num_threads()} threads" if device == "cpu" else torch.cuda.get_device_name()
