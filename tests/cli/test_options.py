@@ -39,7 +39,7 @@ VALUES = {
     "demo": {"--updates": ["5"], "--reuse": []},
     "train": {"--seeds": ["1-2"], "--fresh": [], "--processes": ["2"], "--dry": [], "--print": [],
               "--tiny": []},
-    "evaluate": {"--where": ["id=0"], "--check": []},
+    "evaluate": {"--where": ["id=0"], "--check": [], "--branches": []},
     "compare": {"--vary": ["model.layers=1,2"], "--seeds": ["1-2"], "--metric": ["chrf"],
                 "--samples": ["7"], "--tiny": [], "--engine": ["local"]},
     "curves": {"--show": ["lr"], "--by": ["cpu"], "-o": ["out.png"]},

@@ -4,7 +4,7 @@ Nothing heavy is imported here. Adding a paper is one file under `models/` and o
 contract battery, `regard models` and recipes read it.
 """
 
-from regard.catalog.building import ENTRIES, build, entry, load, names, shape_of
+from regard.catalog.building import ENTRIES, build, constructor, entry, load, names, shape_of
 from regard.catalog.row import AXES, Entry
 
-__all__ = ["AXES", "ENTRIES", "Entry", "build", "entry", "load", "names", "shape_of"]
+__all__ = ["AXES", "ENTRIES", "Entry", "build", "constructor", "entry", "load", "names", "shape_of"]

@@ -4,6 +4,7 @@ import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from regard.catalog.beside import LABELING, WIDE, with_beside
 from regard.catalog.generators import GENERATORS
 from regard.catalog.images import IMAGES
 from regard.catalog.others import OTHERS
@@ -15,7 +16,18 @@ from regard.catalog.tagging import TAGGING
 from regard.errors import RequestError, nearest
 from regard.settings.check import given_by_data, optional_of_data
 
-__all__ = ["AXES", "ENTRIES", "Entry", "build", "entry", "load", "names", "shape_of", "undrawn"]
+__all__ = [
+    "AXES",
+    "ENTRIES",
+    "Entry",
+    "build",
+    "constructor",
+    "entry",
+    "load",
+    "names",
+    "shape_of",
+    "undrawn",
+]
 
 ENTRIES: tuple[Entry, ...] = tuple(
     sorted(
@@ -55,13 +67,26 @@ def load(name: str) -> type[Any]:
     return found
 
 
+def constructor(name: str) -> Callable[..., Any]:
+    """What makes the model called `name`, from what the data say and its settings.
+
+    The class itself; for a model that labels texts or pairs it takes `beside`, too: see
+    `catalog.beside`.
+    """
+    made = load(name)
+    usual = WIDE.get(given_by_data(made))
+    if usual is None or name == usual or not LABELING.intersection(entry(name).tasks):
+        return made
+    return with_beside(made, usual, load)
+
+
 def build(name: str, data: Mapping[str, int], settings: Mapping[str, Any]) -> Any:
     """Make a model of what the data say (sizes of vocabularies, classes) and its settings.
 
     Raises:
         RequestError: the data say other things than the model asks for.
     """
-    made = load(name)
+    made = constructor(name)
     asked, optional = given_by_data(made), optional_of_data(made)
     if not set(asked) - optional <= set(data) <= set(asked):
         raise RequestError(

@@ -21,7 +21,7 @@ from regard.cli._folder import (
 )
 from regard.cli._progress import counted
 from regard.errors import RequestError
-from regard.evaluation.scoring import scored
+from regard.evaluation.scoring import branch_scores, branches_of, scored
 
 if TYPE_CHECKING:
     from regard.folder.loaded import Loaded
@@ -50,6 +50,9 @@ def evaluate(
     check: Annotated[
         bool, typer.Option("--check", help="Fail (1) outside the ranges the recipe expects.")
     ] = False,
+    branches: Annotated[
+        bool, typer.Option("--branches", help="Also score each branch of model.beside alone.")
+    ] = False,
     changes: Changes = None,
     others: Others = None,
     threads: Threads = None,
@@ -73,7 +76,12 @@ def evaluate(
     loaded = open_folder(folder, changes, threads=threads, others=others, device=device)
     with counted(loaded, "examples") as watched:
         result = measure(
-            watched, data, named_columns(named), split_of(split, data), chosen_rows(where)
+            watched,
+            data,
+            named_columns(named),
+            split_of(split, data),
+            chosen_rows(where),
+            branches=branches,
         )
     ranges = _expected(loaded) if check else {}
     outside = _outside(result["metrics"], ranges)
@@ -83,6 +91,8 @@ def evaluate(
         emit(result)
     else:
         rows = [(k, f"{v:.2f}", result["signature"][k]) for k, v in result["metrics"].items()]
+        for branch, alone in result.get("branches", {}).items():
+            rows += [(k, f"{v:.2f}", f"{branch} alone") for k, v in alone.items()]
         print_result(columns(rows))
         say(f"{result['examples']} examples in {result['seconds']:.1f} s")
     for name in [name for name in ranges if name not in outside]:
@@ -101,8 +111,15 @@ def measure(
     columns: Mapping[str, str | int] | None = None,
     split: str = "test",
     where: Mapping[str, list[str]] | None = None,
+    *,
+    branches: bool = False,
 ) -> dict[str, Any]:
-    """Predict and score a split: metrics, signature, examples, seconds; reliability with ECE."""
+    """Predict and score a split: metrics, signature, examples, seconds; reliability with ECE.
+
+    With `branches` also the scores of each branch of the model alone.
+    """
+    if branches:  # refused before anything is computed
+        branches_of(loaded)
     found = scored(loaded, data, columns, split, where)
     if found.problems:
         said = ", ".join(f"{count} {what}" for what, count in found.problems.items())
@@ -114,6 +131,7 @@ def measure(
         "examples": len(found.examples),
         "seconds": round(found.seconds, 3),
         **({"reliability": ece.parts["bins"]} if ece is not None else {}),
+        **({"branches": branch_scores(loaded, found)} if branches else {}),
     }
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from regard.metrics import Score
     from regard.tasks import Prediction
 
-__all__ = ["Scored", "scored"]
+__all__ = ["Scored", "branch_scores", "branches_of", "scored"]
 
 
 @dataclass(frozen=True)
@@ -96,3 +96,30 @@ def scored(
     note = "".join(f"|{key}:{value}" for key, value in more.items() if value)
     scores = {name: replace(one, signature=one.signature + note) for name, one in scores.items()}
     return Scored(examples, predictions, scores, left_out, seconds, config)
+
+
+def branches_of(loaded: "Loaded") -> Mapping[str, Any]:
+    """The branches of a model by name, each a model of the whole task.
+
+    Raises:
+        RequestError: the model has one branch.
+    """
+    from regard.protocols import Branched
+
+    if not isinstance(loaded.model, Branched):
+        raise RequestError("--branches: this model has one branch; expected one with model.beside")
+    return loaded.model.branches
+
+
+def branch_scores(loaded: "Loaded", found: Scored) -> dict[str, dict[str, float]]:
+    """The scores of each branch of a model by itself, on examples that were scored before.
+
+    Raises:
+        RequestError: see `branches_of`.
+    """
+    scores = {}
+    for name, branch in branches_of(loaded).items():
+        said = loaded.task.predict(branch, found.examples, loaded.decoder, loaded.fields)
+        each = loaded.task.score(said, found.examples)
+        scores[name] = {metric: float(score.value) for metric, score in each.items()}
+    return scores

@@ -112,7 +112,7 @@ def _build(
     name = keywords.pop("name")
     if name not in catalog.names():
         raise RequestError(f"{path}: no model {name!r}; {nearest(name, catalog.names())}")
-    made = catalog.load(name)
+    made = catalog.constructor(name)
     known = inspect.signature(made).parameters
     for key in keywords:
         if key not in known:

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from regard import __version__, tasks
+from regard import __version__, catalog, tasks
 from regard.fields.saved import NAMES, files_of
 from regard.fields.sets import as_fields
 from regard.folder.card import text as card_text
@@ -59,7 +59,7 @@ def save_pretrained(
     config = {
         "format": FORMAT,
         "regard": __version__,
-        "model": {**sections["model"], **_sizes(model)},
+        "model": {**sections["model"], **_sizes(model, sections["model"].get("name"))},
         "task": plain_value(dict(task)),
         "decode": sections["decode"],
         "data": sections["data"],
@@ -98,7 +98,8 @@ def _json(value: Any) -> bytes:
     return (json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
-def _sizes(model: nn.Module) -> dict[str, int]:
+def _sizes(model: nn.Module, name: str | None) -> dict[str, int]:
     """What the data said when the model was built: sizes of vocabularies, numbers of classes."""
-    found = {name: getattr(model, name, None) for name in given_by_data(type(model))}
+    made = catalog.constructor(name) if name in catalog.names() else type(model)
+    found = {name: getattr(model, name, None) for name in given_by_data(made)}
     return {name: size for name, size in found.items() if isinstance(size, int)}

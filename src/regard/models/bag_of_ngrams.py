@@ -21,6 +21,8 @@ as in Wang and Manning. The pair is ours: shared and unshared words are the usua
 paraphrases.
 """
 
+from collections.abc import Iterator
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -71,20 +73,33 @@ class _Bags(nn.Module):
         nn.init.normal_(self.weight, std=0.01)
 
     def distinct(
-        self, ids: Int[Tensor, "batch time"], lengths: Int[Tensor, " batch"]
+        self,
+        ids: Int[Tensor, "batch time"],
+        lengths: Int[Tensor, " batch"],
+        sentences: int = 1,
     ) -> Int[Tensor, " kept"]:
-        """The n-grams of each text, each once and in order: text * rows + row."""
+        """The n-grams of each text, each once and in order: text * rows + row.
+
+        Args:
+            sentences: the number of rows of ids that make up one text; n-grams stay within rows.
+        """
         batch, time = ids.shape
-        starts = torch.arange(batch, device=ids.device)[:, None] * self.rows
+        starts = torch.arange(batch, device=ids.device)[:, None] // sentences * self.rows
         places = torch.arange(time, device=ids.device)
-        found = [(starts + ids)[places < lengths[:, None]]]
-        mixed = ids
-        for n in range(2, min(self.ngrams, time) + 1):
-            mixed = mixed[:, :-1] * _MIX + ids[:, n - 1 :]  # wraps around
-            row = self.vocab_size + (mixed ^ (mixed >> 31)).remainder(self.buckets)
-            found.append((starts + row)[places[: 1 - n] < lengths[:, None] - (n - 1)])
+        found = []
+        for more, row in enumerate(self.rows_of(ids)):
+            inside = places[: time - more] < lengths[:, None] - more
+            found.append((starts + row)[inside])
         keys: Tensor = torch.cat(found).unique()
         return keys
+
+    def rows_of(self, ids: Int[Tensor, "batch time"]) -> Iterator[Int[Tensor, "batch places"]]:
+        """The row of the n-gram that begins at each place, for n = 1, 2, …."""
+        yield ids
+        mixed = ids
+        for n in range(2, min(self.ngrams, ids.shape[1]) + 1):
+            mixed = mixed[:, :-1] * _MIX + ids[:, n - 1 :]  # wraps around
+            yield self.vocab_size + (mixed ^ (mixed >> 31)).remainder(self.buckets)
 
     def forward(self, batch: int, *keys: Int[Tensor, " _"]) -> Float[Tensor, "batch classes"]:
         """Sum the rows of each text; `keys` are n-grams for each of the tables."""
@@ -134,9 +149,38 @@ class BagOfNgrams(nn.Module):
         self.bias = nn.Parameter(torch.zeros(num_classes))
 
     def forward(self, source: Tensor | Inputs, lengths: Tensor | None = None) -> Output:
-        """Logits (B, num_classes) of texts (B, T), or of `Inputs` with those."""
-        ids, lengths = words_of(source, lengths)
-        return Output(self.bias + self.bags(len(ids), self.bags.distinct(ids, lengths)), {})
+        """Logits (B, num_classes) of texts (B, T), or of `Inputs` with those.
+
+        Documents, ids (B, S, W) with the words of each sentence in `extras["words"]`, are texts
+        whose n-grams stay within sentences.
+        """
+        if isinstance(source, Inputs) and source.values.dim() == 3:
+            batch, each, _ = source.values.shape
+            ids, lengths = source.values.flatten(0, 1), source.extras["words"].flatten()
+        else:
+            ids, lengths = words_of(source, lengths)
+            batch, each = len(ids), 1
+        return Output(self.bias + self.bags(batch, self.bags.distinct(ids, lengths, each)), {})
+
+    def parts(
+        self, ids: Int[Tensor, "sentences time"], lengths: Int[Tensor, " sentences"]
+    ) -> list[tuple[int, int, int, Float[Tensor, " classes"]]]:
+        """What each n-gram adds to the logits of one text, the bias apart.
+
+        Returns:
+            (sentence, place, n, |G|^(-1/2) w_g) of each distinct n-gram, where it is first. Those
+            that share a row count once, with the first of them.
+        """
+        found: dict[int, tuple[int, int, int]] = {}
+        for more, rows in enumerate(self.bags.rows_of(ids)):
+            for sentence, (own, size) in enumerate(
+                zip(rows.tolist(), lengths.tolist(), strict=True)
+            ):
+                for place, row in enumerate(own[: max(size - more, 0)]):
+                    found.setdefault(row, (sentence, place, more + 1))
+        scale = max(len(found), 1) ** -0.5
+        weights = self.bags.weight[0].detach()
+        return [(*where, weights[row] * scale) for row, where in found.items()]
 
 
 class BagOfNgramsPair(nn.Module):

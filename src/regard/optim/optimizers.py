@@ -7,14 +7,17 @@ import torch
 from torch.optim import Optimizer
 
 from regard.errors import RequestError, nearest
+from regard.protocols import Branched
 
-__all__ = ["OPTIMIZERS", "adadelta", "adam", "adamw", "build", "sgd"]
+__all__ = ["OPTIMIZERS", "adadelta", "adam", "adamw", "build", "for_model", "sgd"]
 
 Parameters = Iterable[torch.nn.Parameter]
+Groups = Parameters | Iterable[dict[str, Any]]
+"""Parameters, or groups of them, as PyTorch's optimizers take them."""
 
 
 def adam(
-    parameters: Parameters,
+    parameters: Groups,
     lr: float = 1e-3,
     betas: tuple[float, float] = (0.9, 0.999),
     eps: float = 1e-8,
@@ -27,7 +30,7 @@ def adam(
 
 
 def adamw(
-    parameters: Parameters,
+    parameters: Groups,
     lr: float = 1e-3,
     betas: tuple[float, float] = (0.9, 0.999),
     eps: float = 1e-8,
@@ -40,7 +43,7 @@ def adamw(
 
 
 def adadelta(
-    parameters: Parameters,
+    parameters: Groups,
     lr: float = 1.0,
     rho: float = 0.95,
     eps: float = 1e-6,
@@ -51,7 +54,7 @@ def adadelta(
 
 
 def sgd(
-    parameters: Parameters,
+    parameters: Groups,
     lr: float = 1.0,
     momentum: float = 0.0,
     weight_decay: float = 0.0,
@@ -76,7 +79,7 @@ OPTIMIZERS: Mapping[str, Callable[..., Optimizer]] = {
 }
 
 
-def build(section: Mapping[str, Any], parameters: Parameters) -> Optimizer:
+def build(section: Mapping[str, Any], parameters: Groups) -> Optimizer:
     """The optimizer of a recipe: `{name: adam, lr: 0.001}`.
 
     Raises:
@@ -91,3 +94,24 @@ def build(section: Mapping[str, Any], parameters: Parameters) -> Optimizer:
     return OPTIMIZERS[name](
         parameters, **{k: float(v) if type(v) is int else v for k, v in fitted.items()}
     )
+
+
+def for_model(section: Mapping[str, Any], model: torch.nn.Module) -> Optimizer:
+    """The optimizer of a recipe for all parameters of a model.
+
+    A `Branched` model says which of them learn at a multiple of `lr`: each such branch is a
+    parameter group of its own, behind that of all others.
+
+    Raises:
+        RequestError: no optimizer has that name.
+    """
+    rates = model.rates if isinstance(model, Branched) else {}
+    if not rates:
+        return build(section, model.parameters())
+    groups: dict[str, list[torch.nn.Parameter]] = {start: [] for start in ("", *rates)}
+    for name, parameter in model.named_parameters():
+        groups[next((start for start in rates if name.startswith(start)), "")].append(parameter)
+    found = build(section, [{"params": own} for own in groups.values()])
+    for group, start in zip(found.param_groups, groups, strict=True):
+        group["lr"] *= rates.get(start, 1.0)
+    return found

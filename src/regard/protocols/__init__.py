@@ -15,6 +15,7 @@ from regard.protocols.inputs import (
     unpacked,
 )
 from regard.protocols.models import (
+    Branched,
     Classifier,
     Constrained,
     Covering,
@@ -39,6 +40,7 @@ __all__ = [
     "EOS",
     "PAD",
     "UNK",
+    "Branched",
     "Classifier",
     "Constrained",
     "Covering",

@@ -1,8 +1,9 @@
 """The shapes that models can have: generator, classifier, tagger, reader …, as protocols."""
 
+from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.protocols.inputs import (
     Inputs,
@@ -10,6 +11,7 @@ from regard.protocols.inputs import (
 from regard.protocols.values import Decoding, Encoded, Output
 
 __all__ = [
+    "Branched",
     "Classifier",
     "Constrained",
     "Covering",
@@ -233,6 +235,21 @@ class Covering(Protocol):
 
     def cover(self, on: bool) -> None:
         """Look at coverage and charge for it, or leave both out; parameters stay as they are."""
+        ...
+
+
+@runtime_checkable
+class Branched(Protocol):
+    """A model that adds the scores of several models of the same task."""
+
+    @property
+    def branches(self) -> Mapping[str, nn.Module]:
+        """Each by its name."""
+        ...
+
+    @property
+    def rates(self) -> Mapping[str, float]:
+        """Of parameters, by the beginning of their names, multiples of the learning rate."""
         ...
 
 

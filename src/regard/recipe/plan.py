@@ -1,12 +1,11 @@
 """What a recipe describes, made once, without data: what fails, fails here, with its place."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import nn
 from torch.optim import Optimizer
 
@@ -74,7 +73,7 @@ class Plan:
                 float(tried(point))
         plan = cls(recipe, training, task, decoder, schedules.build(training.schedule))
         with _placed(recipe, "train.optimizer"):
-            plan.optimizer([nn.Parameter(torch.zeros(1))])
+            plan.optimizer(nn.Linear(1, 1))
         with _placed(recipe, "model"):
             model = plan._shape()
         with _placed(recipe, "task"):
@@ -91,9 +90,9 @@ class Plan:
         made: nn.Module = catalog.build(self.recipe.model["name"], sizes, told)
         return made
 
-    def optimizer(self, parameters: Iterable[nn.Parameter]) -> Optimizer:
-        """The optimizer of `train.optimizer` over these parameters."""
-        return optimizers.build(self.training.optimizer, parameters)
+    def optimizer(self, model: nn.Module) -> Optimizer:
+        """The optimizer of `train.optimizer` over the parameters of a model."""
+        return optimizers.for_model(self.training.optimizer, model)
 
     def another_task(self, **changed: Any) -> Any:
         """A task of the same settings but for those given that it has."""
@@ -103,7 +102,7 @@ class Plan:
 
     def _shape(self) -> nn.Module:
         name, told = self.recipe.model["name"], arguments_of(self.recipe.model)
-        made = catalog.load(name)
+        made = catalog.constructor(name)
         sizes = dict.fromkeys(given_by_data(made), SIZE)
         if "num_pointers" in sizes:
             sizes["num_pointers"] = getattr(self.task, "pointers", SIZE)

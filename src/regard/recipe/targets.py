@@ -32,7 +32,7 @@ def targets(recipe: Any) -> Targets:
 
     found: Targets = {}
     model = _name(recipe, "model", recipe.model, catalog.names())
-    made = catalog.load(model)
+    made = catalog.constructor(model)
     inside: Mapping[str, Callable[..., Any]] = getattr(made, "sections", {})
     found["model"] = made, (*given_by_data(made), *inside)
     found |= {f"model.{key}": (kind, ()) for key, kind in inside.items()}

@@ -43,7 +43,7 @@ def dry(recipe: Recipe) -> dict[str, Any]:
     if isinstance(train, Streamed):  # a buffer of it
         train = train.first()
     stream = micros_of(train, s, alone=True)
-    optimizer = built.plan.optimizer(model.parameters())
+    optimizer = built.plan.optimizer(model)
     micro = next(iter(stream))
     shapes = {name: list(value.shape) for name, value in _tensors(micro.batch)}
     started = time.monotonic()

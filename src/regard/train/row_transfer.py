@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from regard.catalog.building import shape_of
+from regard.catalog.building import constructor, shape_of
 from regard.data.text.vocabulary_kinds import SPECIALS
 from regard.errors import RequestError, nearest
 from regard.fields import Field, TextField
@@ -206,7 +206,7 @@ def taken_over(
     moved = dict(theirs)
     for grown in groups.values():
         change = found[grown[0]]
-        rows, unclear = rows_of(type(model), sizes, settings, grown)
+        rows, unclear = rows_of(constructor(start.config["model"]["name"]), sizes, settings, grown)
         whole = all(sizes[argument] == len(change.new) for argument in grown)
         for name in unclear if whole else [*rows, *unclear]:
             raise RequestError(

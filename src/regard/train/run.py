@@ -97,7 +97,7 @@ def _fit(plan: Plan, folder: Path, progress: bool) -> dict[str, Any]:
         folder,
         built.model,
         built.task,
-        plan.optimizer(built.model.parameters()),
+        plan.optimizer(built.model),
         plan.schedule,
         built.settings,
         validation_of(built),

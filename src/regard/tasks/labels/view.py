@@ -13,6 +13,7 @@ from regard.errors import RequestError
 from regard.fields.sentence_columns import sentences_of
 from regard.tasks.answer_panels import bars, ranked
 from regard.tasks.inputs import cells_of
+from regard.tasks.labels.counts_panel import counts_panel
 from regard.tasks.loaded_model import LoadedModel, name_of
 from regard.tasks.prediction import Prediction
 from regard.views import (
@@ -95,6 +96,8 @@ class _Made:
             ]
             panels = self._texts(tokens, records)
         answers = ranked(found)
+        if (counted := self._counts(cells, found)) is not None:
+            panels.append(counted)
         if task.objective.calibrated:
             panels.append(bars(answers, "probabilities"))
         self.runs.append(
@@ -110,6 +113,18 @@ class _Made:
                 result=found.as_json(),
             )
         )
+
+    def _counts(self, cells: Sequence[str], found: Prediction) -> Panel | None:
+        """What the n-grams of one text with one label add to its score."""
+        task, name = self.loaded.task, self.loaded.task.texts[0]
+        if len(cells) > 1 or not task.objective.calibrated:
+            return None
+        texts = sentences_of(cells[0], task.sentences) if task.sentences else [cells[0]]
+        tokenizer = self.loaded.tokenizers[name]
+        labels = self.loaded.fields[task.target].rows()["num_classes"]
+        tokens = [tokenizer.words_of(one) for one in texts]
+        ids = [tokenizer.encode(one).ids for one in texts]
+        return counts_panel(self.loaded.model, tokens, ids, list(labels).index(found.output))
 
     # -- one text, or two
 
