@@ -14,6 +14,7 @@ from regard.data import sources
 from regard.data.files import registry
 from regard.data.files.row import Row
 from regard.data.problems import Silent
+from regard.data.text.normal_form import composed
 from regard.errors import RequestError, nearest
 
 __all__ = [
@@ -69,7 +70,8 @@ class Shares:
                 f"data.split: expected the shares of train, dev and test, which add up to 1, as "
                 f"[0.8, 0.1, 0.1]; got {shares!r}"
             )
-        return cls(**{**section, "shares": tuple(map(float, shares))})
+        by = composed(str(section.get("by") or ""))
+        return cls(**{**section, "by": by, "shares": tuple(map(float, shares))})
 
     @property
     def names(self) -> list[str]:
@@ -227,14 +229,15 @@ def deal(
     digest, places, units = hashlib.sha256(), set[int](), list[tuple[str, list[int]]]()
     known: dict[str, int] = {}
     for one in members:
-        digest.update(one.content.encode("utf-8", "replace"))
+        digest.update(composed(one.content).encode("utf-8", "replace"))
         if one.place in places:  # several rows of one line stay together
             continue
         places.add(one.place)
-        if one.group not in known:
-            known[one.group] = len(units)
-            units.append((one.stratum, []))
-        units[known[one.group]][1].append(one.place)
+        group = composed(one.group)
+        if group not in known:
+            known[group] = len(units)
+            units.append((composed(one.stratum), []))
+        units[known[group]][1].append(one.place)
     if in_order:
         of = cut_in_order([len(own) for _, own in units], shares.shares)
     else:

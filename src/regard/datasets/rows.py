@@ -9,6 +9,7 @@ from typing import Any
 from regard.data.batch import some
 from regard.data.files import registry
 from regard.data.problems import Problems, Silent
+from regard.data.text.normal_form import composed
 from regard.datasets import dividing, section
 from regard.datasets.section import Config, refuse_unknown
 from regard.errors import RequestError
@@ -112,7 +113,7 @@ def each(
         file = row.file
         if mine is not None and row.line not in mine:
             continue
-        if any(row.fields[_WHERE + c].strip() not in own for c, own in asked.items()):
+        if any(composed(row.fields[_WHERE + c].strip()) not in own for c, own in asked.items()):
             others += 1
             continue
         values: dict[str, Any] = {}

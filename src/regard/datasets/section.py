@@ -8,6 +8,7 @@ from regard.data import sources
 from regard.data.files.delimited import dialect_of
 from regard.data.files.registry import format_of
 from regard.data.sources import SPLITS
+from regard.data.text.normal_form import composed
 from regard.datasets.dividing import Shares, divided, shares_of
 from regard.datasets.split_files import split_files
 from regard.errors import RequestError, nearest
@@ -60,7 +61,8 @@ def wanted(section: Mapping[str, Any] | None) -> Where:
                 raise RequestError(
                     f"data.where.{column}: no split {split!r}: {nearest(str(split), SPLITS)}"
                 )
-            found[split][column] = frozenset(map(str, one if isinstance(one, list) else [one]))
+            several = one if isinstance(one, list) else [one]
+            found[split][column] = frozenset(composed(str(value)) for value in several)
     return found
 
 

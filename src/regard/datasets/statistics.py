@@ -48,7 +48,7 @@ class ColumnSummary:
         """Count one row's text."""
         self.words.append(len(text.split()))
         self.characters.append(len(text))
-        self.hashes.append(hash(text.strip()))
+        self.hashes.append(hash(composed(text.strip())))
         if len(self.first) < FIRST:
             self.first.append(text)
         if self.different is not None:
@@ -94,7 +94,7 @@ class Split:
             row = replace(found, fields=texts)
             for name, column in self.columns.items():
                 column.add(row.fields[name])
-            self.rows.append(hash(tuple(t.strip() for t in row.fields.values())))
+            self.rows.append(hash(tuple(composed(t.strip()) for t in row.fields.values())))
             if len(self.samples) < SAMPLES:  # each row ends up here with equal chance
                 self.samples.append(row)
             elif (at := draw.randrange(len(self.rows))) < SAMPLES:

@@ -201,7 +201,7 @@ class NamesField(TagsField):
     def learn(self, values: Sequence[Any]) -> "NamesField":
         """With two tags for each type of mention."""
         made = copy(self)
-        types = sorted({mention.type for one in values for mention in one.mentions})
+        types = sorted({composed(mention.type) for one in values for mention in one.mentions})
         made.names = [OUTSIDE, *(f"{mark}-{kind}" for kind in types for mark in "BI")]
         return made
 
@@ -226,14 +226,15 @@ class NamesField(TagsField):
             tags = [0] * len(pieces)
             order = sorted(one.mentions, key=lambda m: (-sum(b - a for a, b in m.spans), m.start))
             for mention in order:
-                if f"B-{mention.type}" not in index:
-                    report(number, "unseen type", f"{mention.type!r} is not in the training data")
+                kind = composed(mention.type)
+                if f"B-{kind}" not in index:
+                    report(number, "unseen type", f"{kind!r} is not in the training data")
                     continue
                 own = places_of(mention, pieces)
                 if not any(tags[place] for place in own):
                     for place in own:
                         mark = "I" if place - 1 in own else "B"
-                        tags[place] = index[f"{mark}-{mention.type}"]
+                        tags[place] = index[f"{mark}-{kind}"]
             found.append(tags)
         return TagColumn(RaggedIds.rows(found))
 

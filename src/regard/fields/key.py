@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from regard.data.text.normal_form import composed
 from regard.fields.base import Bad, Field, Report
 from regard.fields.columns import ArrayColumn
 
@@ -24,8 +25,8 @@ class KeyField(Field):
         super().__init__(target=target, of=of)
 
     def read(self, cell: str, row: Mapping[str, Any]) -> str:
-        """The key without white space at its ends."""
-        key = cell.strip()
+        """The key in NFC, without white space at its ends."""
+        key = composed(cell.strip())
         if not key:
             raise Bad("empty")
         return key

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from regard.data.annotations.documents import RelationDocument
 from regard.data.ragged import RaggedIds
+from regard.data.text.normal_form import composed
 from regard.errors import RequestError
 from regard.fields.base import Field, Report
 from regard.fields.label import UNSEEN
@@ -54,7 +55,7 @@ class RelationField(Field):
         for one in values:
             kinds = _kinds(one)
             for relation in one.relations:
-                names.add(relation.type)
+                names.add(composed(relation.type))
                 types |= {(h, t) for h in kinds[relation.head] for t in kinds[relation.tail]}
         if not names:
             raise RequestError("the training documents have no relation: nothing can be learned")
@@ -95,20 +96,19 @@ class RelationField(Field):
         for number, one in enumerate(values):
             labels = dict.fromkeys(self.pairs(one), 0)
             for relation in one.relations:
-                pair = (relation.head, relation.tail)
-                if relation.type not in index:
-                    report(number, UNSEEN, f"{relation.type!r} is not in the training data")
+                pair, kind = (relation.head, relation.tail), composed(relation.type)
+                if kind not in index:
+                    report(number, UNSEEN, f"{kind!r} is not in the training data")
                 elif pair not in labels:
                     report(number, "unseen types", f"of the pair {pair[0]} and {pair[1]}")
                 if pair in labels:
-                    if labels[pair] not in (0, index.get(relation.type, -1)):
+                    if labels[pair] not in (0, index.get(kind, -1)):
                         report(
                             number,
                             "several relations of a pair",
-                            f"{pair[0]} and {pair[1]}: {relation.type!r} is learned, one before it"
-                            " is not",
+                            f"{pair[0]} and {pair[1]}: {kind!r} is learned, one before it is not",
                         )
-                    labels[pair] = index.get(relation.type, -1)
+                    labels[pair] = index.get(kind, -1)
             found.append(list(labels.values()))
         return RelationColumn(RaggedIds.rows(found))
 
@@ -118,8 +118,8 @@ class RelationField(Field):
 
     def restored(self, state: Mapping[str, Any]) -> "RelationField":
         """With what was saved."""
-        types = [(str(head), str(tail)) for head, tail in state["types"]]
-        return self._with([str(name) for name in state["relations"]], types)
+        types = [(composed(str(head)), composed(str(tail))) for head, tail in state["types"]]
+        return self._with([composed(str(name)) for name in state["relations"]], types)
 
     def _with(self, names: list[str], types: list[tuple[str, str]]) -> "RelationField":
         made = copy(self)
@@ -163,4 +163,4 @@ def as_text(key: tuple[str, str, str]) -> str:
 
 def _kinds(document: RelationDocument) -> dict[str, set[str]]:
     """The types of each concept's mentions."""
-    return {name: {m.type for m in own} for name, own in document.concepts.items()}
+    return {name: {composed(m.type) for m in own} for name, own in document.concepts.items()}

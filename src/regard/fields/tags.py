@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from regard.data.annotations.tag_schemes import convert, repaired, scheme_of, wrong
 from regard.data.ragged import RaggedIds
+from regard.data.text.normal_form import composed
 from regard.errors import RequestError
 from regard.fields.base import Bad, Field, Report
 from regard.fields.word_features import WordColumn, one_each
@@ -150,5 +151,5 @@ class TagsField(Field):
     def restored(self, state: Mapping[str, Any]) -> "TagsField":
         """With the tags that were saved."""
         made = copy(self)
-        made.names = [str(name) for name in state["tags"]]
+        made.names = [composed(str(name)) for name in state["tags"]]
         return made

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.ragged import RaggedIds
+from regard.data.text.normal_form import composed_all
 from regard.data.text.segmented import chosen_kind
 from regard.data.text.tokenizer import SPACE, SPECIALS, Encoding, Tokenizer
 from regard.data.text.vocabulary_growth import frequent, grown, longest_pieces
@@ -220,7 +221,7 @@ class TextField(Field):
             every = [*dict.fromkeys([*learned, *made.pretrained.words])]
             made._tokenizer = made._tokenizer.with_vocabulary(every)
         if self.characters:
-            letters = sorted(set(chain.from_iterable(texts)) - set(" \n"))
+            letters = sorted(set(chain.from_iterable(composed_all(texts))) - set(" \n"))
             made._letters = {letter: i for i, letter in enumerate(letters, UNK + 1)}
         return made
 
@@ -244,7 +245,8 @@ class TextField(Field):
         size = self.settings["vocab_size"]
         made._tokenizer = grown(old.tokenizer, texts, size, self.min_count)
         if self.characters:
-            new = sorted(set(chain.from_iterable(texts)) - set(" \n") - old._letters.keys())
+            there = set(chain.from_iterable(composed_all(texts))) - set(" \n")
+            new = sorted(there - old._letters.keys())
             letters = enumerate([*old._letters, *new], UNK + 1)
             made._letters = {letter: i for i, letter in letters}
         return made
@@ -300,7 +302,7 @@ class TextField(Field):
         letters = None
         if self.characters:
             cut = str.split if self.cased else self.tokenizer.words_of
-            words = [word for text in texts for word in cut(text)]
+            words = [word for text in composed_all(texts) for word in cut(text)]
             letters = RaggedIds.rows([[self._letters.get(c, UNK) for c in word] for word in words])
         return TextColumn(ids, end=self.end, letters=letters, states=self.states(values))
 

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from regard.data.ragged import RaggedIds
+from regard.data.text.normal_form import composed
 from regard.fields.base import Bad, Field, Report
 from regard.protocols import Inputs
 
@@ -59,7 +60,7 @@ class WordColumn:
 
 
 def one_each(cell: str, text: str | None, kind: str) -> list[str]:
-    """The values of a cell, one for each word of its text.
+    """The values of a cell in NFC, one for each word of its text.
 
     Args:
         text: words divided by blanks; None: not known.
@@ -68,7 +69,7 @@ def one_each(cell: str, text: str | None, kind: str) -> list[str]:
     Raises:
         Bad: there is none, or there are more or fewer than words.
     """
-    values = cell.split()
+    values = composed(cell).split()
     if not values:
         raise Bad("empty")
     words = len(values) if text is None else len(text.split())
@@ -201,5 +202,5 @@ class WordFeatureField(Field):
     def restored(self, state: Mapping[str, Any]) -> "WordFeatureField":
         """With the values that were saved."""
         made = copy(self)
-        made.names = [str(name) for name in state["values"]]
+        made.names = [composed(str(name)) for name in state["values"]]
         return made

@@ -12,6 +12,7 @@ from regard.data.files.lines import Line
 from regard.data.files.packing import Unreadable
 from regard.data.files.records import cells_of
 from regard.data.files.registry import format_of
+from regard.data.text.normal_form import composed
 from regard.errors import RequestError
 from regard.fields import Field
 from regard.fields.sets import sides
@@ -102,8 +103,11 @@ class Form:
         else:
             usual = [self.usual.get(name, name) for name in self.inputs]
             ways: list[list[str | int]] = [["input"], [*self.inputs], usual, ["text"]]
-            there = (way for way in ways if all(column in known for column in way))
+            plain = {*known, *map(composed, known)}
+            there = (way for way in ways if all(column in plain for column in way))
             wanted = usual if counted else next(there, [*self.inputs])
+        spelled = {composed(name): name for name in reversed(known)}  # a file may be in NFD
+        wanted = [spelled.get(composed(c), c) if isinstance(c, str) else c for c in wanted]
         for column in wanted:
             fits = (
                 counted and 1 <= column <= len(known)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from regard.data.files.lines import lines as read_lines
 from regard.data.problems import Problems
+from regard.data.text.normal_form import composed
 from regard.data.text.segmenters import has_no_blanks
 from regard.data.text.tokenizer import Tokenizer, word_groups
 from regard.errors import RequestError
@@ -78,7 +79,7 @@ def replace_unknown(
             own = [ids[place] for place in group]
             if UNK in own and (there := links.get(words[group[0]])):
                 word = one.input[units[min(there)][0] : units[max(there)][1]]
-                word = (lexicon or {}).get(word, word)
+                word = (lexicon or {}).get(composed(word), word)
                 text += _joint(text, word, tokenizers["target"].kind) + word
             else:
                 text += "".join(spelled[i] for i in own)
@@ -97,7 +98,7 @@ def _joint(text: str, word: str, kind: str) -> str:
 
 
 def read_lexicon(path: str | Path) -> dict[str, str]:
-    """Read `source<TAB>target` lines; the first line of a word holds.
+    """Read `source<TAB>target` lines, source words in NFC; the first line of a word holds.
 
     Raises:
         RequestError: a line without a tab, with its number.
@@ -111,6 +112,6 @@ def read_lexicon(path: str | Path) -> dict[str, str]:
                 f"{path}:{number}: expected a word, a tab and what it becomes, got {word[:40]!r}"
             )
         if word.strip():
-            found.setdefault(word.strip(), other.strip())
+            found.setdefault(composed(word.strip()), other.strip())
     problems.report(str(path))
     return found

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from regard.data.text.normal_form import composed
+
 __all__ = [
     "Mention",
     "Relation",
@@ -68,8 +70,8 @@ class Relation:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What two relations are compared by."""
-        return self.type, self.head, self.tail
+        """What two relations are compared by, the type in NFC."""
+        return composed(self.type), self.head, self.tail
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,8 @@ from collections.abc import Mapping, Sequence, Set
 
 import numpy as np
 
+from regard.data.text.normal_form import composed
+
 __all__ = ["PredicateFinder"]
 
 EPOCHS = 5
@@ -105,7 +107,7 @@ class PredicateFinder:
 
 def features_of(words: Sequence[str]) -> list[tuple[str, ...]]:
     """The features of each word; what stands before the blank says which of its kinds one is."""
-    low = [*_LEFT, *(_DIGIT.sub("0", word.lower()) for word in words), *_RIGHT]
+    low = [*_LEFT, *(_DIGIT.sub("0", composed(word).lower()) for word in words), *_RIGHT]
     found: list[tuple[str, ...]] = []
     for at, written in enumerate(words):
         before2, before, word, after, after2 = low[at : at + 5]

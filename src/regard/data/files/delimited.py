@@ -15,6 +15,7 @@ from regard.data.files.lines import LONGEST, Line, lines, lines_of
 from regard.data.files.packing import _opened
 from regard.data.files.row import Column, Row
 from regard.data.problems import Problems
+from regard.data.text.normal_form import composed
 from regard.errors import RequestError, nearest
 
 __all__ = [
@@ -250,7 +251,7 @@ def rows(
         _, cells, what, detail = next(found, (1, [""], "", ""))
         if what and what != _REPORTED:
             raise RequestError(f"{file}:1: the heading line has a {what} ({detail})")
-        heading = cells or [""]
+        heading = [composed(cell) for cell in cells] or [""]
     places = {field: _place(file, field, column, heading) for field, column in columns.items()}
     least, most = max(places.values(), default=-1) + 1, len(heading) or sys.maxsize
     for line, cells, what, detail in found:

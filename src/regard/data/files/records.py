@@ -9,10 +9,11 @@ from regard.data.files.lines import lines
 from regard.data.files.packing import whole_text
 from regard.data.files.row import Column
 from regard.data.problems import Problems
+from regard.data.text.normal_form import composed
 from regard.errors import RequestError
 from regard.system.plain_json import read_json
 
-__all__ = ["cells_of", "objects", "whole_json"]
+__all__ = ["cells_of", "objects", "whole_json", "with_plain_keys"]
 
 
 def objects(path: str | Path, problems: Problems) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -30,9 +31,16 @@ def objects(path: str | Path, problems: Problems) -> Iterator[tuple[int, dict[st
             problems.add(file, number, "not JSON", str(error))
             continue
         if isinstance(value, dict):
-            yield number, value
+            yield number, with_plain_keys(value)
         else:
             problems.add(file, number, "not a JSON object", f"it is a {type(value).__name__}")
+
+
+def with_plain_keys(value: dict[str, Any]) -> dict[str, Any]:
+    """An object with its keys in NFC."""
+    if all(map(str.isascii, value)):
+        return value
+    return {composed(key): own for key, own in value.items()}
 
 
 def whole_json(path: str | Path) -> Any:

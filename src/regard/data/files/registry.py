@@ -10,6 +10,7 @@ from typing import Any
 from regard.data.files.packing import PACKED
 from regard.data.files.row import Column, Row
 from regard.data.problems import Problems
+from regard.data.text.normal_form import composed
 from regard.errors import RequestError, nearest
 
 __all__ = [
@@ -192,6 +193,8 @@ def read(
     if not format and chosen == "moses" and not isinstance(path, Mapping) and Path(path).is_file():
         refuse_unread(path)
     one, more = FORMATS[chosen], dict[str, Any]()
+    if chosen != "moses":  # whose columns are endings of files
+        columns = {f: composed(c) if isinstance(c, str) else c for f, c in columns.items()}
     if one.lists:
         more["lists"] = lists
     if one.dialect:

@@ -7,6 +7,7 @@ from regard.data.files.lines import raw_lines
 from regard.data.files.packing import writing
 from regard.data.files.registry import packing_of
 from regard.data.formats._column_blocks import Edit
+from regard.data.text.normal_form import composed
 from regard.errors import RequestError, nearest
 from regard.system.files import replace_file
 
@@ -61,7 +62,11 @@ def _copied(source: str | Path, changes: Iterator[tuple[int, str | None]]) -> It
         if text is not None:
             mark = _MARK if number == 1 and raw.startswith(_MARK) else b""
             end = raw[len(raw.rstrip(b"\r\n")) :]
-            yield mark + text.encode().replace(b"\n", end or b"\n") + end
+            body = raw[len(mark) : len(raw) - len(end)].decode("utf-8", "replace")
+            if composed(text) == composed(body):  # the same in another normal form
+                yield raw
+            else:
+                yield mark + text.encode().replace(b"\n", end or b"\n") + end
         at, text = next(changes, (0, ""))
     for _ in changes:  # rows are counted to the last
         pass

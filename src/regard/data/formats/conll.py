@@ -27,6 +27,7 @@ from regard.data.formats._column_blocks import (
 )
 from regard.data.formats.base import one_file
 from regard.data.problems import Problems
+from regard.data.text.normal_form import composed
 from regard.errors import RequestError, nearest
 
 __all__ = ["edits", "names", "read"]
@@ -87,7 +88,7 @@ def _sentences(path: str | Path, problems: Problems) -> Iterator[tuple[list[Word
         for word in block[: len(block) - len(words)]:
             name, _, value = word.text.removeprefix("#").partition("=")
             if name.strip() == _HEADING:
-                heading = value.split()
+                heading = composed(value).split()
         words = [word for word in words if word.cells[0] != _DOCUMENT]
         if not words:
             continue

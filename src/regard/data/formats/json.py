@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from regard.data.files.records import whole_json
+from regard.data.files.records import whole_json, with_plain_keys
 from regard.data.files.row import Column, Row
 from regard.data.formats.base import one_file
 from regard.data.formats.jsonl import rows_of
@@ -51,7 +51,7 @@ def objects(path: str | Path, problems: Problems) -> Iterator[tuple[int, dict[st
         )
     for number, value in enumerate(found, 1):
         if isinstance(value, dict):
-            yield number, value
+            yield number, with_plain_keys(value)
         else:
             kind = type(value).__name__
             problems.add(f"{path}:object", number, "not a JSON object", f"it is a {kind}")

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.graphs.graph import INDICES, Graph, SparseRows
+from regard.data.text.normal_form import composed, composed_all
 from regard.errors import RequestError
 
 __all__ = ["read_tables"]
@@ -16,10 +17,11 @@ SPLITS = {"train": "train", "dev": "dev", "val": "dev", "valid": "dev", "test": 
 
 
 class _Table:
-    """Columns by name, and where each row stands for errors."""
+    """Columns by name, all texts in NFC, and where each row stands for errors."""
 
     def __init__(self, path: Path, columns: Mapping[str, Sequence[str]], lines: Sequence[int]):
-        self.path, self.columns, self.lines = path, columns, lines
+        self.columns = {composed(name): composed_all(own) for name, own in columns.items()}
+        self.path, self.lines = path, lines
 
     def __getitem__(self, name: str) -> Sequence[str]:
         if name not in self.columns:

@@ -122,7 +122,7 @@ def read(
     chosen = format or format_of(path)
     if chosen not in FIELDS:
         raise RequestError(f"data.format: no {chosen!r} for reading: {nearest(chosen, FIELDS)}")
-    named = {name: str((columns or {}).get(name, name)) for name in FIELDS[chosen]}
+    named = {name: composed(str((columns or {}).get(name, name))) for name in FIELDS[chosen]}
     if by or chosen == "squad":
         named[_GROUP] = by or "title"
     if chosen == "jsonl":

@@ -11,6 +11,7 @@ from regard.data.annotations.documents import Relation, RelationDocument, to_jso
 from regard.data.dataset import Table
 from regard.data.formats.documents import WRITERS
 from regard.data.text.count_vectors import count_vectors
+from regard.data.text.normal_form import composed
 from regard.fields import Field
 from regard.fields.relation import RelationField
 from regard.metrics.relations import hypernyms
@@ -89,7 +90,7 @@ def candidates(
 
 def keys_of(text: str) -> set[tuple[str, str, str]]:
     """The relations of an output, as `fields.annotated.as_text` writes them."""
-    found = (one.split(" ") for one in text.split("; ") if one)
+    found = (one.split(" ") for one in composed(text).split("; ") if one)
     return {(cells[1], cells[0], cells[2]) for cells in found if len(cells) == 3}
 
 
