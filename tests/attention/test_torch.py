@@ -38,23 +38,47 @@ def cells(slow):
                 yield pytest.param(feature, case, id=f"{feature}-{case}")
 
 
-@pytest.mark.parametrize(("feature", "case"), cells(slow=False))
+@pytest.mark.parametrize(("feature", "case"), list(cells(slow=False)))
 def test_feature(feature, case):
     FEATURES[feature](case)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("feature", "case"), cells(slow=True))
+@pytest.mark.parametrize(("feature", "case"), list(cells(slow=True)))
 def test_feature_in_the_other_layer(feature, case):
     FEATURES[feature](case)
 
 
+COMPILERS = ("compile", "lengths", "export")
+"""Each takes seconds a case: a part meets them in turns of its two layers, and each layer one."""
+
+
+def slow_cells():
+    """Each part in both layers; under a compiler in one of them, the next under the next one."""
+    parts = [*PARTS, *MASKS]
+    for feature in sorted(SLOW & set(FEATURES)):
+        for case in CASES:
+            alone = sum(one.part == case.part for one in CASES) == 1
+            if feature in COMPILERS and not alone:
+                turn = parts.index(case.part) + COMPILERS.index(feature)
+                if turn % 2 == (case.layer == "MultiHead"):
+                    continue
+            yield pytest.param(feature, case, id=f"{feature}-{case}")
+
+
 @pytest.mark.slow
 @pytest.mark.nohook
-@pytest.mark.parametrize("case", CASES, ids=str)
-@pytest.mark.parametrize("feature", sorted(SLOW & set(FEATURES)))
+@pytest.mark.parametrize(("feature", "case"), list(slow_cells()))
 def test_slow_feature(feature, case):
     FEATURES[feature](case)
+
+
+def test_every_part_meets_every_slow_feature_and_every_layer_a_compiler():
+    cells = [cell.values for cell in slow_cells()]
+    assert {(f, c.part) for f, c in cells} == {
+        (f, c.part) for f in SLOW & set(FEATURES) for c in CASES
+    }
+    assert {str(c) for f, c in cells if f in COMPILERS} == set(map(str, CASES))
 
 
 @pytest.fixture(scope="module")
