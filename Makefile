@@ -31,7 +31,7 @@ NOHOOK = $(shell grep -rl nohook tests --include="test_*.py")
 PYTEST := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python tools/tests.py
 
 .DEFAULT_GOAL := help
-.PHONY: load fuzz faults supply help venv setup-demo setup-test setup-docs demo lint types pages test slow sanitize sanitize-quick mutants gpu docs serve-docs wheel wheels clean
+.PHONY: course load fuzz faults supply help venv setup-demo setup-test setup-docs demo lint types pages test slow sanitize sanitize-quick mutants gpu docs serve-docs wheel wheels clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */\1|/' | \
@@ -111,6 +111,9 @@ gpu: setup-test  ## the tests that need an accelerator
 
 docs: setup-docs  ## build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 $(STEP) docs -- $(BIN)/mkdocs build --strict
+
+course: setup-test  ## the lessons of docs/course as notebooks, in build/course
+	@$(BIN)/python -m tests.docs.course notebooks
 
 serve-docs: setup-docs  ## show the documentation while writing it
 	@$(BIN)/mkdocs serve

@@ -1,7 +1,8 @@
 """A hook of mkdocs: the mathematics of docstrings, written as Sphinx writes it, becomes MathML.
 
 Browsers draw MathML themselves, so that no page asks the network for a renderer. `.. math::` with
-the indented lines below it, and :math:`…` in a line.
+the indented lines below it, and :math:`…` in a line; in pages that are also notebooks, a line
+between two `$$`.
 """
 
 import re
@@ -14,6 +15,7 @@ from markdown.extensions import Extension
 from markdown.preprocessors import Preprocessor
 
 BLOCK = re.compile(r"^(?P<indent>[ ]*)\.\. math::(?P<first>.*)$")
+DOLLARS = re.compile(r"^\$\$(.+)\$\$$")
 STARS = re.compile(r"(?<![\w`])\(\*(?=\w)")  # a shape, (*batch, K, D), and no emphasis
 INLINE = re.compile(r":math:`([^`]+)`", re.S)
 
@@ -27,6 +29,9 @@ class Mathematics(Preprocessor):
         while at < len(lines):
             block = BLOCK.match(lines[at])
             at += 1
+            if dollars := DOLLARS.match(lines[at - 1]):
+                found += ["", self._kept(dollars[1], "block"), ""]
+                continue
             if not block:
                 found.append(lines[at - 1])
                 continue

@@ -15,7 +15,11 @@ from tests.repo.tree import TOP
 
 SHELL = ("sh", "bash", "shell", "console")
 PAGES = pages()
-RUNNABLE = [page for page in PAGES if blocks(page, "python", "py")]
+RUNNABLE = [
+    page
+    for page in PAGES
+    if blocks(page, "python", "py") and "course" not in page.parts  # test_course.py runs those
+]
 SHIPPED = "de-en-small"
 LONG = {"docs/tutorial.md"}
 """Pages whose Python takes many seconds."""

@@ -1,6 +1,7 @@
 """Where everything goes on a page of alignment pictures, measured in inches."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -113,14 +114,12 @@ def _just_installed(listed: set[str]) -> set[str]:
     """Names of fonts that matplotlib's list, which it made once, does not have; they join it."""
     from matplotlib import font_manager
 
-    found = set()
+    before = len(font_manager.fontManager.ttflist)
     for file in set(font_manager.findSystemFonts()) - listed:
-        try:
-            font_manager.fontManager.addfont(file)
-        except (OSError, RuntimeError, ValueError):  # bitmaps, and what else it cannot draw
-            continue
-        found.add(font_manager.fontManager.ttflist[-1].name)
-    return found
+        # Bitmaps, and what else it cannot draw.
+        with suppress(OSError, RuntimeError, ValueError):
+            font_manager.fontManager.addfont(file)  # a collection (.ttc) adds several
+    return {font.name for font in font_manager.fontManager.ttflist[before:]}
 
 
 class Page:
