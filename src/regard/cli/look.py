@@ -82,7 +82,11 @@ def look(
         ),
     ] = "weights",
     why: Annotated[
-        bool, typer.Option("--why", help="How the score changes without each head.")
+        bool,
+        typer.Option(
+            "--why",
+            help="How the score changes without each head; which words moved a label.",
+        ),
     ] = False,
     changes: Changes = None,
     threads: Threads = None,

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from regard.encoders.stack import Stack
 from regard.errors import RequestError
 
-__all__ = ["Encoder", "PieceStates", "windows"]
+__all__ = ["Encoder", "PieceStates", "Trace", "windows"]
 
 PIECES = 8192
 """Pieces that are encoded at once: their inner layers take 50 MB at 1,536 units."""
@@ -31,6 +32,26 @@ class PieceStates:
 
     states: NDArray[np.float32]
     offsets: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """One text in an encoder, from the first layer to the last that was wanted.
+
+    Args:
+        pieces: as the encoder has them, the special ones among them.
+        offsets: where those that are no special ones stand in the text, in characters.
+        inner: their places among all.
+        states: of all pieces, a tensor for each layer, the one below the first layer included.
+
+    Shapes:
+        offsets (inner pieces, 2), states (pieces, dim) each
+    """
+
+    pieces: list[str]
+    offsets: NDArray[np.int64]
+    inner: slice
+    states: list[Tensor]
 
 
 class Encoder:
@@ -106,6 +127,30 @@ class Encoder:
             first = last
         places = [np.array(one.offsets, np.int64).reshape(-1, 2) for one in read]
         return [PieceStates(own, at) for own, at in zip(found, places, strict=True)]
+
+    def traced(self, text: str, last: int) -> "Trace":
+        """The states of all layers of one text, in the graph of gradients; weights get none.
+
+        Args:
+            last: number of the last layer that is computed.
+
+        Raises:
+            RequestError: the text has more pieces than the encoder reads at once.
+        """
+        read = self.tokenizer.encode(text, add_special_tokens=False)
+        ids = [*self.before, *read.ids, *self.behind]
+        if len(ids) > self.stack.shape.longest:
+            raise RequestError(
+                f"the text has {len(ids):,} pieces, and {self.name} reads "
+                f"{self.stack.shape.longest:,} at once: look at a part of it"
+            )
+        lengths, first = torch.tensor([len(ids)]), len(self.before)
+        with torch.no_grad():
+            x = self.stack.first(torch.tensor(ids), lengths)
+        names = [self.tokenizer.id_to_token(i) for i in ids]
+        offsets = np.array(read.offsets, np.int64).reshape(-1, 2)
+        states = self.stack.each(x.requires_grad_(), lengths, last)
+        return Trace(names, offsets, slice(first, first + len(read.ids)), states)
 
     def _read(
         self, parts: Sequence[tuple[int, ...]], read: Any, wanted: list[int], found: list[Any]

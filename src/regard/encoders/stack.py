@@ -18,7 +18,10 @@ from torch.nn import functional as F
 from regard.attention import Ragged, attend_ragged
 from regard.layers.linear import linear
 
-__all__ = ["ACTIVATIONS", "Shape", "Stack"]
+__all__ = ["ACTIVATIONS", "LAYER", "Shape", "Stack"]
+
+LAYER = "pretrained."
+"""What watchers know its attentions by, before the number of the layer, from 1."""
 
 
 def _tanh_gelu(x: Tensor) -> Tensor:
@@ -116,12 +119,25 @@ class Stack(nn.Module):
             lengths: how many each text has, at most `shape.longest`.
             wanted: numbers of layers; 0: the vectors that the first layer reads.
         """
+        states = self.each(self.first(ids, lengths), lengths, max(wanted))
+        return torch.stack([states[number] for number in wanted], 1)
+
+    def first(
+        self, ids: Int[Tensor, " n"], lengths: Int[Tensor, " texts"]
+    ) -> Float[Tensor, "n dim"]:
+        """The vectors that the first layer reads."""
         offsets = F.pad(lengths.cumsum(0), (1, 0))
         inside = torch.arange(len(ids), device=ids.device)
         inside = inside - offsets[:-1].repeat_interleave(lengths)
         x = self.norm(self.pieces(ids) + self.places(inside + self.shape.first) + self.kind)
-        x = x if self.widen is None else self.widen(x)
-        states = {0: x}
-        for number, layer in enumerate(self.layers[: max(wanted)], 1):
-            x = states[number] = layer(x, offsets, f"encoder.{number}")
-        return torch.stack([states[number] for number in wanted], 1)
+        found: Tensor = x if self.widen is None else self.widen(x)
+        return found
+
+    def each(
+        self, x: Float[Tensor, "n dim"], lengths: Int[Tensor, " texts"], last: int
+    ) -> list[Float[Tensor, "n dim"]]:
+        """The states of all layers from 0, which is x, to the last one that is wanted."""
+        offsets, states = F.pad(lengths.cumsum(0), (1, 0)), [x]
+        for number, layer in enumerate(self.layers[:last], 1):
+            states.append(layer(states[-1], offsets, f"{LAYER}{number}"))
+        return states

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from regard.data import sources
@@ -17,7 +18,7 @@ from regard.encoders.words import POOLS
 from regard.errors import RequestError, nearest
 from regard.fields.pretrained import Pretrained
 
-__all__ = ["TYPES", "EncoderStates", "vectors_of"]
+__all__ = ["TYPES", "EncoderStates", "opened", "vectors_of"]
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +39,8 @@ TOLD = 1000
 @lru_cache(maxsize=4)
 def _opened(folder: Path, mark: str) -> Encoder:
     """Once for all fields, as long as its files stay as they are."""
-    found = open_encoder(folder)
+    with torch.inference_mode(False):  # it stays, and gradients may be asked of it later
+        found = open_encoder(folder)
     assert found.stamp == mark
     return found
 
@@ -170,6 +172,16 @@ class EncoderStates:
 
         kept.add(keys, compute)
         return kept.rows(keys)
+
+
+def opened(states: EncoderStates) -> Encoder:
+    """The encoder itself.
+
+    Raises:
+        RequestError: see `EncoderStates.checked`.
+    """
+    own = states.checked()
+    return _opened(own.place, own.known["stamp"])
 
 
 def vectors_of(told: Mapping[str, Any] | None) -> tuple[Pretrained | None, EncoderStates | None]:

@@ -158,7 +158,7 @@ class Labeling(FromVectors):
 
         What the model adds to its loss (`Output.extra["penalty"]`, a mean) is in it in training.
         """
-        inputs, target = self._inputs(batch), batch[self.target]
+        inputs, target = self.inputs(batch), batch[self.target]
         weight = batch["weight"] if step is not None and "weight" in batch else None
         if self.window and inputs[0].values.shape[1] > self.window:
             output, owners = self._windowed(model).each(inputs[0])
@@ -178,7 +178,7 @@ class Labeling(FromVectors):
         """What only training wants beside the loss: the model's penalty."""
         return output.extra["penalty"] * count if "penalty" in output.extra else 0.0
 
-    def _inputs(self, batch: Any) -> list[Inputs]:
+    def inputs(self, batch: Any) -> list[Inputs]:
         """What the model reads; features are extras of its first text."""
         first, *others = (batch[name] for name in self.texts)
         if "features" in batch:
@@ -206,7 +206,7 @@ class Labeling(FromVectors):
 
     @torch.no_grad()
     def _logits(self, model: nn.Module, batch: Any, texts: Sequence[str] = ()) -> Tensor:
-        inputs = self._inputs(batch.to(device_of(model)))
+        inputs = self.inputs(batch.to(device_of(model)))
         read: Any = self._windowed(model) if self.window and not isinstance(model, Vote) else model
         asked = {"texts": texts} if isinstance(model, Vote) else {}
         logits: Tensor = read(*inputs, **asked).logits

@@ -1,7 +1,7 @@
 """What a labeler looked at: words of a text, sentences of a document, or two texts each other."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from regard.fields.sentence_columns import sentences_of
 from regard.tasks.answer_panels import bars, ranked
 from regard.tasks.inputs import cells_of
 from regard.tasks.labels.counts_panel import counts_panel
+from regard.tasks.labels.encoder_view import layers_of, relevance, within
 from regard.tasks.loaded_model import LoadedModel, name_of
 from regard.tasks.prediction import Prediction
 from regard.views import (
@@ -36,6 +37,7 @@ ITSELF = ("encoder", "self", "word", "sentence", "character", "representation")
 """Roles of a text that is looked at by itself, or by a vector that was learned."""
 NULL = "∅"
 """The token that some models put before a sentence, to be looked at where nothing fits."""
+WHY = "how much a word moved the score, in each layer of the encoder (no sign)"
 STRIPS = 24
 """Features that are shown of feature-wise weights: those that look most at single words."""
 SENTENCES = 12
@@ -48,7 +50,7 @@ def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> Vi
     Raises:
         RequestError: an input is empty or refused, or an option is unknown.
     """
-    options.only(task=loaded.task.name)
+    options.only("why", task=loaded.task.name)
     made = _Made(loaded, options)
     for text in inputs:
         if not text.strip():
@@ -59,6 +61,8 @@ def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> Vi
         if found.refused:
             raise RequestError(found.refused)
         made.add(text, list(seen.values()), found)
+        if options.why:
+            made.explain(text, found)
     return View(
         made.axes, made.maps, made.runs, f"{options.folder or name_of(loaded)} · {inputs[0]}"
     )
@@ -87,6 +91,7 @@ class _Made:
         task = self.loaded.task
         cells = cells_of(text, task.texts)
         first, panels = len(self.maps), list[Panel]()
+        inside, records = within(records)
         if task.sentences and any("sentence" in rows for r in records for rows in r.rows):
             panels = self._document(cells[0], records)
         else:
@@ -94,7 +99,7 @@ class _Made:
                 self.loaded.tokenizers[n].words_of(c)
                 for n, c in zip(task.texts, cells, strict=True)
             ]
-            panels = self._texts(tokens, records)
+            panels = [*self._texts(tokens, records), *self._encoder(inside, cells)]
         answers = ranked(found)
         if (counted := self._counts(cells, found)) is not None:
             panels.append(counted)
@@ -113,6 +118,46 @@ class _Made:
                 result=found.as_json(),
             )
         )
+
+    def explain(self, text: str, found: Prediction) -> None:
+        """Which word, in which layer of the encoder, moved the score of the answer."""
+        run, panels, more = self.runs[-1], list[Panel](), list[dict[str, Any]]()
+        first = len(self.maps)
+        for one in relevance(self.loaded, text, found.output):
+            layers = [str(i) for i in range(len(one.values))]
+            rows, columns = self._axis(Axis(layers, "steps")), self._axis(_words(one.words))
+            moved = np.abs(one.values)[None]
+            self.maps.append(Map.of("why", rows, columns, moved, kind="why"))
+            panels.append(MapPanel("matrix", WHY, map=len(self.maps) - 1))
+            cells = zip(one.words, *(map("{:+.3f}".format, own) for own in one.values), strict=True)
+            panels.append(
+                TablePanel(
+                    title="gradient times state, by the layer of the encoder",
+                    columns=("word", *layers),
+                    cells=tuple(cells),
+                )
+            )
+            more.append({"words": one.words, "layers": one.values.tolist()})
+        self.runs[-1] = replace(
+            run,
+            maps=[*range(first, len(self.maps)), *run.maps],
+            panels=[*panels, *run.panels],
+            result={**(run.result or {}), "why": more},
+        )
+
+    def _encoder(self, records: Sequence[Record], cells: Sequence[str]) -> list[Panel]:
+        """Every layer of the encoder below the model, with all its heads."""
+        fields: Any = [self.loaded.fields[name] for name in self.loaded.task.texts]
+        panels: list[Panel] = []
+        for own in layers_of(records, fields, cells):
+            axis = self._axis(own.axis)
+            for record, weights in zip(records, own.weights, strict=True):
+                layer = int(record.name.rpartition(".")[2])
+                made = Map.of(record.name, axis, axis, weights, kind="pretrained", layer=layer)
+                self.maps.append(made)
+                at, name = len(self.maps) - 1, f"encoder below, layer {layer}"
+                panels.append(MapPanel("matrix", name, map=at))
+        return panels
 
     def _counts(self, cells: Sequence[str], found: Prediction) -> Panel | None:
         """What the n-grams of one text with one label add to its score."""
