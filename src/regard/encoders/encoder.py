@@ -12,7 +12,7 @@ from torch import Tensor
 from regard.encoders.stack import Stack
 from regard.errors import RequestError
 
-__all__ = ["Encoder", "PieceStates", "Trace", "windows"]
+__all__ = ["Encoder", "EncoderTrace", "PieceStates", "windows"]
 
 PIECES = 8192
 """Pieces that are encoded at once: their inner layers take 50 MB at 1,536 units."""
@@ -35,7 +35,7 @@ class PieceStates:
 
 
 @dataclass(frozen=True, eq=False)
-class Trace:
+class EncoderTrace:
     """One text in an encoder, from the first layer to the last that was wanted.
 
     Args:
@@ -128,7 +128,7 @@ class Encoder:
         places = [np.array(one.offsets, np.int64).reshape(-1, 2) for one in read]
         return [PieceStates(own, at) for own, at in zip(found, places, strict=True)]
 
-    def traced(self, text: str, last: int) -> "Trace":
+    def traced(self, text: str, last: int) -> "EncoderTrace":
         """The states of all layers of one text, in the graph of gradients; weights get none.
 
         Args:
@@ -150,7 +150,7 @@ class Encoder:
         names = [self.tokenizer.id_to_token(i) for i in ids]
         offsets = np.array(read.offsets, np.int64).reshape(-1, 2)
         states = self.stack.each(x.requires_grad_(), lengths, last)
-        return Trace(names, offsets, slice(first, first + len(read.ids)), states)
+        return EncoderTrace(names, offsets, slice(first, first + len(read.ids)), states)
 
     def _read(
         self, parts: Sequence[tuple[int, ...]], read: Any, wanted: list[int], found: list[Any]

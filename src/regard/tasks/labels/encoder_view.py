@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.attention import Record
-from regard.encoders.encoder import PieceStates, Trace, windows
+from regard.encoders.encoder import EncoderTrace, PieceStates, windows
 from regard.encoders.stack import LAYER
 from regard.encoders.words import words_from
 from regard.errors import RequestError
@@ -20,11 +20,11 @@ from regard.tasks.inputs import cells_of
 from regard.tasks.loaded_model import LoadedModel
 from regard.views import Axis
 
-__all__ = ["Layers", "Relevance", "layers_of", "relevance", "within"]
+__all__ = ["EncoderLayers", "WordRelevance", "layers_of", "relevance", "within"]
 
 
 @dataclass(frozen=True)
-class Layers:
+class EncoderLayers:
     """What the layers of an encoder look at in one text.
 
     Args:
@@ -37,7 +37,7 @@ class Layers:
 
 
 @dataclass(frozen=True)
-class Relevance:
+class WordRelevance:
     """How much the words of one text moved the score of its label, by the layer of the encoder.
 
     Args:
@@ -61,14 +61,14 @@ def within(records: Sequence[Record]) -> tuple[list[Record], list[Record]]:
 
 def layers_of(
     records: Sequence[Record], fields: Sequence[TextField], cells: Sequence[str]
-) -> list[Layers]:
+) -> list[EncoderLayers]:
     """What was seen of an encoder, for each text; texts that it read in windows are left out.
 
     Args:
         records: of its layers, lowest first.
         fields, cells: of the texts that the task reads.
     """
-    found: list[Layers] = []
+    found: list[EncoderLayers] = []
     steps = [one.steps for one in records]
     at = 0
     for field, cell in zip(fields, cells, strict=True):
@@ -76,12 +76,12 @@ def layers_of(
             continue
         axis, calls = _axis(field, field.contextual, cell)
         if calls == 1:
-            found.append(Layers(axis, [each[at][0].float().numpy() for each in steps]))
+            found.append(EncoderLayers(axis, [each[at][0].float().numpy() for each in steps]))
         at += calls
     return found
 
 
-def relevance(loaded: LoadedModel, text: str, label: str) -> list[Relevance]:
+def relevance(loaded: LoadedModel, text: str, label: str) -> list[WordRelevance]:
     r"""Of each text, for each layer and word the gradient of the label's score times the state.
 
     .. math::
@@ -126,11 +126,13 @@ def relevance(loaded: LoadedModel, text: str, label: str) -> list[Relevance]:
     for trace, words, texts in traces:
         of_pieces = [(state * next(gradients)).sum(-1).detach() for state in trace.states]
         values = torch.stack([words @ one[trace.inner] for one in of_pieces])
-        found.append(Relevance(texts, values.cpu().numpy()))
+        found.append(WordRelevance(texts, values.cpu().numpy()))
     return found
 
 
-def _states(field: TextField, encoder: EncoderStates, cell: str) -> tuple[Tensor, Trace, Tensor]:
+def _states(
+    field: TextField, encoder: EncoderStates, cell: str
+) -> tuple[Tensor, EncoderTrace, Tensor]:
     """(states of the words (words, layers, size), the trace, which pieces are in which word)."""
     text, places = field.to_encoder(cell)
     reader = opened(encoder)
