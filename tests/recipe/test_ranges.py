@@ -82,7 +82,7 @@ def test_whatever_is_written_passes_or_is_refused_in_one_sentence(name):
             else:
                 said = dict(flat(found.resolved())).get(key)
                 assert not isinstance(said, float) or math.isfinite(said), (key, value)
-    assert long == 0, "a unsupported_tiles_reason of more than one line"
+    assert long == 0, "a refusal of more than one line"
     assert refused > 6 * len(keys)
 
 
