@@ -2,8 +2,8 @@
 
 Without a compiler, or with one that compiles only some of them, the wheel is pure Python: the
 kernels are built where they are used, as far as they can be, and `regard doctor` says what is
-missing. Without esbuild (`npm install`) pages hold their scripts as they are written. With
-REGARD_NATIVE=require a wheel without all of this is an error: for releases. An editable install
+missing. Without esbuild (`npm install`) pages hold their scripts as they are written. For releases
+REGARD_NATIVE=require and REGARD_PAGES=require make an error of either. An editable install
 builds nothing: the sources change.
 """
 
@@ -43,7 +43,7 @@ class Native(BuildHookInterface):
         except build.BuildError as error:
             note = str(error)
         if note is not None:  # some of them in the wheel would hide what the cache can build
-            self._without(f"the wheel has no C kernels: {note}")
+            self._without("REGARD_NATIVE", f"the wheel has no C kernels: {note}")
             return
         build_data["force_include"][str(made)] = f"regard/{FOLDER}/{build.NAME}"
         build_data["pure_python"] = False
@@ -57,7 +57,7 @@ class Native(BuildHookInterface):
         try:
             files = scripts.packed()
         except RuntimeError as error:
-            self._without(str(error))
+            self._without("REGARD_PAGES", str(error))
             return
         for name, text in files.items():
             made = Path(self.work) / name
@@ -65,8 +65,8 @@ class Native(BuildHookInterface):
             place = Path("regard") / folder / scripts.PACKED / name
             build_data["force_include"][str(made)] = place.as_posix()
 
-    def _without(self, said: str) -> None:
-        if os.environ.get("REGARD_NATIVE") == "require":
+    def _without(self, setting: str, said: str) -> None:
+        if os.environ.get(setting) == "require":
             raise RuntimeError(said)
         self.app.display_warning(said)
 

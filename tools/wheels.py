@@ -47,6 +47,7 @@ def wheel(platform: str, folder: Path) -> Path:
         **os.environ,
         "CC": f"{sys.executable} -m ziglang cc -target {PLATFORMS[platform]}",
         "REGARD_NATIVE": "require",
+        "REGARD_PAGES": "require",
         "REGARD_WHEEL_PLATFORM": platform,
     }
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]

@@ -372,6 +372,9 @@ def checkout(sources, tmp_path):
     (tmp_path / "top" / "hatch_build.py").write_text((top / "hatch_build.py").read_text())
     sources.rename(folder)
     (folder / "_build.py").write_text((FOLDER / "_build.py").read_text())
+    page = Path("viewer") / "page" / "scripts.py"  # without esbuild: nothing is packed
+    (folder.parent / page).parent.mkdir(parents=True)
+    (folder.parent / page).write_text((FOLDER.parent / page).read_text())
     return tmp_path / "top"
 
 
@@ -382,6 +385,15 @@ def test_the_build_hook_ships_the_object(checkout):
     tag, target = done.stdout.split()
     assert tag.startswith("py3-none-")
     assert target == "regard/native/_native.so"
+
+
+def test_the_build_hook_says_that_pages_stay_long(checkout):
+    need_compiler()
+    done = hook(checkout, SHIPS)
+    assert "no esbuild" in done.stdout + done.stderr
+    strict = hook(checkout, SHIPS, REGARD_PAGES="require")
+    assert strict.returncode == 1
+    assert strict.stderr.splitlines()[-1].startswith("RuntimeError: pages stay long: no esbuild")
 
 
 def test_the_build_hook_takes_the_tag_of_another_platform(checkout):

@@ -66,7 +66,6 @@ class Plan:
             BatchSettings(**(recipe.train.get("batch") or {}))
         with _placed(recipe, "train"):
             training = Training.of(recipe.train)
-        _refuse(recipe, training)
         with _placed(recipe, "train.schedule"):
             tried = schedules.build(training.schedule)
             for point in (Point(1, 0.0, 0.0), Point(1000, 3.0, 1.0)):
@@ -110,23 +109,6 @@ class Plan:
         if (self.recipe.data.get("vectors") or {}).get("encoder"):
             place_of_states(model, name)
         return model
-
-
-def _refuse(recipe: "Recipe", training: Training) -> None:
-    """Settings of `train` that do not go together."""
-    if not (training.steps or training.epochs or training.cpu_seconds):
-        raise RequestError(f"{recipe.where('train')}: train needs steps, epochs or cpu_seconds")
-    if training.vocabulary != "keep" and not training.start:
-        raise RequestError(
-            f"{recipe.where('train.vocabulary')}: train.vocabulary says what becomes of the "
-            "vocabularies of train.start; expected a model there"
-        )
-    there = {"ema": training.ema > 0, "average": training.average > 1}
-    if not there.get(training.final, True):
-        raise RequestError(
-            f"{recipe.where('train.final')}: train.final is {training.final!r}, "
-            f"but train.{training.final} makes none"
-        )
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from regard.data.storage.shuffle_buffer import Streamed
 from regard.errors import RequestError, nearest
 from regard.fields import Field
 from regard.fields.saved import read_fields
+from regard.recipe import Recipe
 from regard.recipe.plan import Plan
 from regard.recipe.train_section import Training
 from regard.settings.check import arguments_of
@@ -46,6 +47,7 @@ def build(plan: Plan, folder: Path | None = None) -> Built:
         folder: may have tokenizers of an earlier run.
     """
     recipe, settings, task = plan.recipe, plan.training, plan.task
+    _refuse(recipe, settings)
     device_named(settings.device, f"{recipe.where('train.device')}: train.device")
     settings = replace(settings, precision=engine.precision_of(settings))
     random.seed(settings.seed)
@@ -64,6 +66,23 @@ def build(plan: Plan, folder: Path | None = None) -> Built:
     if begun:
         begun.fill(model, sizes, arguments_of(recipe.model), data.fields)
     return Built(plan, settings, task, data, model)
+
+
+def _refuse(recipe: Recipe, training: Training) -> None:
+    """Settings of `train` that do not go together."""
+    if not (training.steps or training.epochs or training.cpu_seconds):
+        raise RequestError(f"{recipe.where('train')}: train needs steps, epochs or cpu_seconds")
+    if training.vocabulary != "keep" and not training.start:
+        raise RequestError(
+            f"{recipe.where('train.vocabulary')}: train.vocabulary says what becomes of the "
+            "vocabularies of train.start; expected a model there"
+        )
+    there = {"ema": training.ema > 0, "average": training.average > 1}
+    if not there.get(training.final, True):
+        raise RequestError(
+            f"{recipe.where('train.final')}: train.final is {training.final!r}, "
+            f"but train.{training.final} makes none"
+        )
 
 
 def validation_of(built: Built) -> Validation | None:
