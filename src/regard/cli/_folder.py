@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli._common import say
+from regard.data.files.row import column_of
 from regard.errors import RequestError
 from regard.system.heap import uncollected
 
@@ -127,5 +128,5 @@ def named_columns(text: str | None) -> dict[str, str | int]:
         side, equals, column = part.partition("=")
         if not equals or not column:
             raise RequestError(f"--columns: expected FIELD=NAME,…, got {text!r}")
-        found[side.strip()] = int(column) if column.isdecimal() else column
+        found[side.strip()] = column_of(column)
     return found

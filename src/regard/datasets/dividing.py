@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from regard.data import sources
 from regard.data.files import registry
-from regard.data.files.row import Row
+from regard.data.files.row import Row, column_of
 from regard.data.problems import Silent
 from regard.data.text.normal_form import composed
 from regard.errors import RequestError, nearest
@@ -277,7 +277,7 @@ def divided(path: Any, config: Any) -> Divided:
     label = next((n for n, one in fields.items() if one.target and one.kind in LABELS), "")
     by = config.split.by or (str(config.columns[keys[0]]) if keys else "")
     wanted = {name: config.columns[name] for name in (*inputs, *([label] if label else []))}
-    wanted |= {_BY: int(by) if by.isdecimal() else by} if by else {}
+    wanted |= {_BY: column_of(by)} if by else {}
     told = (config.format, config.header, tuple(sorted(config.csv.items())))
     found = _divided(
         stamps, tuple(wanted.items()), label, config.split.shares, config.split.seed, told

@@ -83,6 +83,11 @@ class Encoder:
         """Of a state."""
         return self.stack.shape.dim
 
+    @property
+    def room(self) -> int:
+        """The pieces of a text that are read at once, beside the special ones."""
+        return self.stack.shape.longest - len(self.before) - len(self.behind)
+
     def numbered(self, layers: Sequence[int]) -> list[int]:
         """Layers counted from 0, the vectors below the first one; -1 is the last one.
 
@@ -114,7 +119,7 @@ class Encoder:
         parts = [
             (text, *window)
             for text, one in enumerate(read)
-            for window in windows(len(one.ids), self.stack.shape.longest - around)
+            for window in windows(len(one.ids), self.room)
         ]
         found = [np.zeros((len(one.ids), len(wanted), self.dim), np.float32) for one in read]
         first = 0
@@ -139,7 +144,7 @@ class Encoder:
         """
         read = self.tokenizer.encode(text, add_special_tokens=False)
         ids = [*self.before, *read.ids, *self.behind]
-        if len(ids) > self.stack.shape.longest:
+        if len(read.ids) > self.room:
             raise RequestError(
                 f"the text has {len(ids):,} pieces, and {self.name} reads "
                 f"{self.stack.shape.longest:,} at once: look at a part of it"

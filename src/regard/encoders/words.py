@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from regard.encoders.encoder import PieceStates
 
-__all__ = ["POOLS", "words_from"]
+__all__ = ["POOLS", "pieces_of", "words_from"]
 
 Array = NDArray[np.float32]
 
@@ -34,8 +34,7 @@ POOLS: Mapping[str, Callable[[Array, NDArray[np.int64], NDArray[np.int64]], Arra
 def words_from(pieces: PieceStates, places: NDArray[np.int64], pool: str) -> Array:
     """The state of each word: of the first piece in it, or the mean of those in it.
 
-    A piece is in a word when both have a character in common. A word without a piece, as a control
-    character, has zeros.
+    A word without a piece, as a control character, has zeros; see `pieces_of`.
 
     Args:
         places: start and end of each word, in characters, in the order of the text.
@@ -50,9 +49,25 @@ def words_from(pieces: PieceStates, places: NDArray[np.int64], pool: str) -> Arr
         >>> words_from(pieces, np.array([[0, 4], [5, 7]]), "mean").ravel().tolist()
         [0.5, 2.0]
     """
-    states, (starts, ends) = pieces.states, pieces.offsets.T
+    states = pieces.states
     if not len(states):
         return np.zeros((len(places), *states.shape[1:]), np.float32)
+    return POOLS[pool](states, *pieces_of(pieces.offsets, places))
+
+
+def pieces_of(
+    offsets: NDArray[np.int64], places: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(the first piece in each word, the one behind its last): both have a character in common.
+
+    Args:
+        offsets: start and end of each piece, in characters, in the order of the text.
+        places: those of each word.
+
+    Shapes:
+        offsets (pieces, 2), places (words, 2) to (words,) each
+    """
+    starts, ends = offsets.T
     firsts = np.searchsorted(ends, places[:, 0], "right")
     lasts = np.searchsorted(starts, places[:, 1], "left")
-    return POOLS[pool](states, firsts, np.maximum(lasts, firsts))
+    return firsts, np.maximum(lasts, firsts)

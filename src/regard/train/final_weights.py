@@ -35,9 +35,9 @@ PATIENCE = 300
 
 def finish(folder: Path, built: "Built", work: Work) -> dict[str, Any]:
     """Choose the weights, score them on test, write the folder; return the metrics."""
-    recipe = built.plan.recipe
     from regard.folder import writing
 
+    recipe = built.plan.recipe
     built.model.to(work.device)  # the engine leaves it on the CPU
     name, dev = choose(work)
     round_as(built.model, built.settings.dtype)

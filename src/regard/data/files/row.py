@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Column", "Row"]
+__all__ = ["Column", "Row", "column_of"]
 
 
 Column = str | int
@@ -24,3 +24,13 @@ class Row:
     fields: dict[str, Any]
     file: str
     line: int
+
+
+def column_of(told: str) -> Column:
+    """A column as it is written where all is text: digits are a number.
+
+    Example:
+        >>> column_of("2"), column_of("target")
+        (2, 'target')
+    """
+    return int(told) if told.isdecimal() else told

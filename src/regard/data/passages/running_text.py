@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from regard.data.files import registry
 from regard.data.files.lines import lines as plain
+from regard.data.files.row import column_of
 from regard.data.problems import Problems, Silent
 from regard.data.text.normal_form import composed
 from regard.data.text.tokenizer import Tokenizer
@@ -136,7 +137,7 @@ def documents(
         return
     wanted = {"text": column or FORMATS[chosen]}
     if by:
-        wanted["by"] = int(by) if by.isdecimal() else by
+        wanted["by"] = column_of(by)
     for row in registry.read(path, wanted, chosen, header, Silent()):
         own = row.fields["text"]
         yield row.line, str(row.line) if chosen in IN_ORDER else row.fields.get("by", own), own

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from regard.data import sources
 from regard.data.files import registry
+from regard.data.files.row import column_of
 from regard.data.problems import Problems
 from regard.data.text.normal_form import composed
 from regard.data.text.words import sentences as sentence_parts
@@ -167,7 +168,7 @@ def read(
     is_babi = form == "babi"
     wanted = dict[str, str | int](columns) | ({"number": "number"} if is_babi else {})
     if by:
-        wanted["split by"] = int(by) if by.isdecimal() else by
+        wanted["split by"] = column_of(by)
     for row in registry.read(file, wanted, form, True, problems):
         f = row.fields
         facts = f["story"].split("\n") if is_babi else sentences(f["story"])

@@ -189,7 +189,7 @@ function fit() {
 }
 
 /**
- * What is asked of the server: `POST /predict` (docs/howto/serve.md).
+ * The body of `POST /predict` (docs/howto/serve.md).
  * @typedef {Object} Asked
  * @property {string} model
  * @property {string} [input]

@@ -1,6 +1,6 @@
 """Labels through an encoder: what its layers look at, and which words matter in each of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,7 +11,7 @@ from torch import Tensor
 from regard.attention import Record
 from regard.encoders.encoder import EncoderTrace, PieceStates, windows
 from regard.encoders.stack import LAYER
-from regard.encoders.words import words_from
+from regard.encoders.words import pieces_of, words_from
 from regard.errors import RequestError
 from regard.fields import TextField
 from regard.fields.contextual import EncoderStates, opened
@@ -142,8 +142,10 @@ def _states(
     each = PieceStates(np.eye(count, dtype=np.float32).reshape(count, 1, count), trace.offsets)
     shares = torch.from_numpy(words_from(each, places, encoder.pool)[:, 0])
     layers = torch.stack([trace.states[number][trace.inner] for number in wanted], 1)
-    inside = torch.from_numpy(words_from(each, places, "mean")[:, 0] > 0)
-    return torch.einsum("wp,pls->wls", shares, layers), trace, inside.float()
+    inside = torch.zeros(len(places), count)
+    for row, first, last in zip(inside, *pieces_of(trace.offsets, places), strict=True):
+        row[first:last] = 1
+    return torch.einsum("wp,pls->wls", shares, layers), trace, inside
 
 
 def _axis(field: TextField, encoder: EncoderStates, cell: str) -> tuple[Axis, int]:
@@ -153,16 +155,13 @@ def _axis(field: TextField, encoder: EncoderStates, cell: str) -> tuple[Axis, in
     read = reader.tokenizer.encode(text, add_special_tokens=False)
     before = [reader.tokenizer.id_to_token(i) for i in reader.before]
     behind = [reader.tokenizer.id_to_token(i) for i in reader.behind]
-    room = reader.stack.shape.longest - len(before) - len(behind)
     pieces = [*before, *read.tokens, *behind]
     groups: list[list[int]] = [[i] for i in range(len(before))]
     texts = list(before)
-    owner: Mapping[int, int] = {
-        piece: word
-        for piece, (start, end) in enumerate(read.offsets)
-        for word, (low, high) in enumerate(places.tolist())
-        if start < high and low < end
-    }
+    offsets = np.array(read.offsets, np.int64).reshape(-1, 2)
+    owner: dict[int, int] = {}
+    for number, (low, high) in enumerate(zip(*pieces_of(offsets, places), strict=True)):
+        owner.update(dict.fromkeys(range(low, high), number))
     last = None
     for piece, (start, end) in enumerate(read.offsets):
         word = owner.get(piece)
@@ -177,4 +176,4 @@ def _axis(field: TextField, encoder: EncoderStates, cell: str) -> tuple[Axis, in
     groups += [[first + i] for i in range(len(behind))]
     special = [*range(len(before)), *range(first, len(pieces))]
     axis = Axis(pieces, groups=groups, texts=[*texts, *behind], special=special)
-    return axis, len(windows(len(read.ids), room))
+    return axis, len(windows(len(read.ids), reader.room))

@@ -157,7 +157,7 @@ class SeenFile {
   }
 
   /**
-   * Promises are kept, so that what is asked for twice is unpacked once.
+   * Promises are kept: each blob is unpacked once.
    * @param {string} key
    * @param {number} size
    * @param {() => any} make
