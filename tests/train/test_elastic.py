@@ -14,7 +14,7 @@ from tests.cli.run import SOURCE
 from tests.train.runs import command, environment, losses, ranks_of, recipe, run, steps
 
 WORKER = """
-import os, signal, time
+import os, signal, sys, time
 import torch
 from regard.train.distributed import connect
 
@@ -28,7 +28,8 @@ for _ in range(20):
 if last and not again:
     os.kill(os.getpid(), signal.SIGKILL)
 torch.distributed.all_reduce(value)
-print("sum of", 3 * value[0].item() / 2 ** 21, flush=True)
+# In one piece: both write into one pipe.
+sys.stdout.write(f"sum of {3 * value[0].item() / 2 ** 21}\\n")
 torch.distributed.destroy_process_group()
 """
 
