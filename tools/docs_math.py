@@ -16,7 +16,7 @@ from markdown.preprocessors import Preprocessor
 
 BLOCK = re.compile(r"^(?P<indent>[ ]*)\.\. math::(?P<first>.*)$")
 DOLLARS = re.compile(r"^\$\$(.+)\$\$$")
-STARS = re.compile(r"(?<![\w`])\(\*(?=\w)")  # a shape, (*batch, K, D), and no emphasis
+STARS = re.compile(r"(?<![\w`])\(\*(?=\w)(?![^*()]*\w\*)")  # a shape (*batch, K), not (*these*)
 INLINE = re.compile(r":math:`([^`]+)`", re.S)
 
 
