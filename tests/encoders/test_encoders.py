@@ -162,3 +162,13 @@ def test_layers_that_are_not_there_are_refused(layers, tmp_path):
     assert encoder.numbered([0, -1, LAYERS, -LAYERS - 1]) == [0, LAYERS, LAYERS, 0]
     with pytest.raises(RequestError, match=r"layers: .* has 3 layers; expected numbers from -4 to"):
         encoder.states(["a"], layers)
+
+
+@pytest.mark.gpu
+def test_states_of_a_gpu_are_those_of_the_cpu(tmp_path):
+    encoder = open_encoder(tiny_encoder(tmp_path / "tiny"))
+    texts = ["the cat sat on a mat.", "who is the dog?", "", "the " * 90]
+    wanted = encoder.states(texts, (-1, 1))
+    for own, other in zip(wanted, encoder.to("cuda").states(texts, (-1, 1)), strict=True):
+        assert own.states == pytest.approx(other.states, abs=1e-5)
+        assert (own.offsets == other.offsets).all()

@@ -1,5 +1,7 @@
 """The wide branch beside a model: its sum, its rate, and what the constructor refuses."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -10,6 +12,7 @@ from regard.models.han import HAN
 from regard.models.wide_and_deep import WideAndDeep
 from regard.optim.optimizers import for_model
 from regard.protocols import Inputs
+from regard.tasks.starting_vectors import read_states
 from tests.models.slow import ragged
 
 SIZES = {"vocab_size": 12, "num_classes": 5}
@@ -61,7 +64,8 @@ def test_the_parts_of_ngrams_add_up_to_the_score():
 
 def test_the_wide_branch_learns_at_its_own_rate_also_after_a_pause():
     torch.manual_seed(1)
-    net = WideAndDeep(HAN(12, 2, embed=4, hidden=3, context=4), BagOfNgrams(12, 2), rate=7.0)
+    deep = HAN(12, 2, embed=4, hidden=3, context=4)
+    net = WideAndDeep(deep, {"wide": BagOfNgrams(12, 2)}, {"wide": 7.0})
     section = {"name": "sgd", "lr": 0.5}
     optimizer = for_model(section, net)
     before = {name: one.detach().clone() for name, one in net.named_parameters()}
@@ -76,11 +80,29 @@ def test_the_wide_branch_learns_at_its_own_rate_also_after_a_pause():
     assert [group["lr"] for group in again.param_groups] == [0.5, 3.5]
 
 
+def test_two_branches_stand_beside_a_model_and_each_reads_the_states_of_an_encoder():
+    source, lengths, _ = ragged()
+    beside = ["bag-of-ngrams", {"name": "swem", "pool": "max", "rate": 0.5}]
+    net = catalog.build("bilstm", SIZES, {**SMALL, "beside": beside})
+    assert [*net.branches] == ["deep", "wide", "pooled"]
+    assert net.rates == {"wide.": 20.0, "pooled.": 0.5}
+    assert net.pooled.embed.weight.shape == (12, 8)  # as wide as the words of the model beside it
+    apart = [one(source, lengths).logits for one in net.branches.values()]
+    torch.testing.assert_close(net(source, lengths).logits, sum(apart))
+    read_states(net, SimpleNamespace(layers=(-1,), known={"size": 6}, words=True))
+    states = torch.randn(*source.shape, 1, 6)
+    found = net(Inputs(source, lengths, {"states": states})).logits
+    found.sum().backward()
+    for branch in (net.deep, net.pooled):
+        assert branch.embed.states.project.weight.grad.any()
+
+
 @pytest.mark.parametrize(
     ("beside", "said"),
     [
         ("bag-of-word", "model.beside: 'bag-of-word': did you mean 'bag-of-ngrams'"),
         ({"name": "bag-of-ngrams", "ngram": 2}, r"no setting 'ngram' \(model.beside\).*'ngrams'"),
+        (["swem", {"name": "swem-pair"}], "model.beside: 'swem' is there twice; leave one out"),
         ({"rate": 0}, "model.beside.rate: expected a number above 0, got 0"),
     ],
 )

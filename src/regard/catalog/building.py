@@ -4,7 +4,7 @@ import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from regard.catalog.beside import LABELING, WIDE, with_beside
+from regard.catalog.beside import LABELING, SUFFIX, with_beside
 from regard.catalog.generators import GENERATORS
 from regard.catalog.images import IMAGES
 from regard.catalog.others import OTHERS
@@ -74,10 +74,9 @@ def constructor(name: str) -> Callable[..., Any]:
     `catalog.beside`.
     """
     made = load(name)
-    usual = WIDE.get(given_by_data(made))
-    if usual is None or name == usual or not LABELING.intersection(entry(name).tasks):
-        return made
-    return with_beside(made, usual, load)
+    suffix = SUFFIX.get(given_by_data(made))
+    alone = name.startswith("bag-of-ngrams") or not LABELING.intersection(entry(name).tasks)
+    return made if suffix is None or alone else with_beside(made, suffix, load)
 
 
 def build(name: str, data: Mapping[str, int], settings: Mapping[str, Any]) -> Any:

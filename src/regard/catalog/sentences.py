@@ -44,6 +44,16 @@ _BAG: dict[str, Any] = {
     "tiny": {"ngrams": 2, "buckets": 16},
 }
 
+_SWEM: dict[str, Any] = {
+    "title": "Baseline Needs More Love: On Simple Word-Embedding-Based Models and Associated"
+    " Pooling Mechanisms",
+    "authors": "Shen, Wang, Wang, Min, Su, Zhang, Li, Henao and Carin",
+    "year": 2018,
+    "url": "https://arxiv.org/abs/1805.09843",
+    "axes": {**NO_ATTENTION, "body": "none: word vectors, pooled", "parallel": "yes"},
+    "tiny": {"embed": 8},
+}
+
 _SHALLOW: tuple[Entry, ...] = (
     Entry(
         name="bag-of-ngrams",
@@ -56,6 +66,18 @@ _SHALLOW: tuple[Entry, ...] = (
         target="regard.models.bag_of_ngrams:BagOfNgramsPair",
         tasks=("entailment", "similarity"),
         **_BAG,
+    ),
+    Entry(
+        name="swem",
+        target="regard.models.swem:SWEM",
+        tasks=("classification",),
+        **_SWEM,
+    ),
+    Entry(
+        name="swem-pair",
+        target="regard.models.swem:SWEMPair",
+        tasks=("entailment", "similarity"),
+        **_SWEM,
     ),
     Entry(
         name="cnn",

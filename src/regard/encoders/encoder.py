@@ -78,6 +78,11 @@ class Encoder:
         self.before, self.behind = plain.ids[:first], plain.ids[last:]
         """The special pieces around a text."""
 
+    def to(self, device: str) -> "Encoder":
+        """Compute states on this device from here on; they are given on the CPU."""
+        self.stack.to(device)
+        return self
+
     @property
     def dim(self) -> int:
         """Of a state."""
@@ -167,7 +172,9 @@ class Encoder:
             own = [*self.before, *read[text].ids[start:end], *self.behind]
             ids += own
             lengths.append(len(own))
-        states = self.stack(torch.tensor(ids), torch.tensor(lengths), wanted).numpy()
+        given = torch.tensor(ids), torch.tensor(lengths)
+        where = self.stack.kind.device
+        states = self.stack(*(one.to(where) for one in given), wanted).cpu().numpy()
         at = 0
         for (text, start, _, low, high), length in zip(parts, lengths, strict=True):
             here = at + len(self.before) - start

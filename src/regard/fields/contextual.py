@@ -17,6 +17,7 @@ from regard.encoders.kept import KeptStates, StateRows, key_of, usual_place
 from regard.encoders.words import POOLS
 from regard.errors import RequestError, nearest
 from regard.fields.pretrained import Pretrained
+from regard.system.devices import device_named
 
 __all__ = ["TYPES", "EncoderStates", "opened", "vectors_of"]
 
@@ -33,7 +34,7 @@ TYPES: Mapping[str, Any] = {
 """Of each key of `data.vectors` that is about an encoder its type; see `EncoderStates`."""
 
 TOLD = 1000
-"""From this many texts on it is said that they are encoded."""
+"""From this many texts on it is said that they are encoded, on a GPU where there is one."""
 
 
 @lru_cache(maxsize=4)
@@ -163,14 +164,21 @@ class EncoderStates:
         kept = KeptStates(folder, shape)
         keys = [key_of(text, at) for text, at in zip(texts, places, strict=True)]
         lacking = len({key for key in keys if key not in kept.at})
+        device = "cpu"
         if lacking >= TOLD:
+            device = device_named("auto")
             log.warning("%s texts are read by the encoder %s", f"{lacking:,}", own.known["name"])
 
         def compute(at: list[int]) -> list[NDArray[np.float32]]:
-            found = _opened(where, mark).states([texts[i] for i in at], own.layers)
+            encoder = _opened(where, mark).to(device)
+            found = encoder.states([texts[i] for i in at], own.layers)
             return [words_from(one, places[i], own.pool) for i, one in zip(at, found, strict=True)]
 
-        kept.add(keys, compute)
+        try:
+            kept.add(keys, compute)
+        finally:  # weights that gradients go through, and single texts, stay on the CPU
+            if device != "cpu":
+                _opened(where, mark).to("cpu")
         return kept.rows(keys)
 
 

@@ -6,7 +6,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-__all__ = ["COMPARISONS", "PARTS"]
+from regard.layers.similarity import cosine
+
+__all__ = ["COMPARISONS", "joined_size"]
 
 
 def _distance_product(u: Tensor, v: Tensor) -> Tensor:
@@ -21,6 +23,10 @@ def _symmetric(u: Tensor, v: Tensor) -> Tensor:
     return torch.cat([(u - v).abs(), u * v], -1)
 
 
+def _cosine(u: Tensor, v: Tensor) -> Tensor:
+    return torch.cat([cosine(u, v)[..., None], _symmetric(u, v)], -1)
+
+
 def _both(u: Tensor, v: Tensor) -> Tensor:
     return torch.cat([u, v], -1)
 
@@ -33,6 +39,7 @@ COMPARISONS: Mapping[str, Comparison] = {
     "distance-product": _distance_product,
     "difference-product": _difference_product,
     "symmetric": _symmetric,
+    "cosine": _cosine,
     "concat": _both,
 }
 r"""How u and v are joined, by name:
@@ -40,13 +47,25 @@ r"""How u and v are joined, by name:
 - `distance-product`: :math:`[u; v; |u - v|; u \odot v]` (Conneau et al. 2017; Im and Cho 2017);
 - `difference-product`: :math:`[u; v; u - v; u \odot v]` (Mou et al. 2016; Shen et al. 2018);
 - `symmetric`: :math:`[|u - v|; u \odot v]`, the same for (u, v) and (v, u) (Tai et al. 2015);
+- `cosine`: :math:`[\cos(u, v); |u - v|; u \odot v]`, the same for (u, v) and (v, u);
 - `concat`: :math:`[u; v]`.
 """
 
-PARTS: Mapping[str, int] = {
-    "distance-product": 4,
-    "difference-product": 4,
-    "symmetric": 2,
-    "concat": 2,
+_PARTS: Mapping[str, tuple[int, int]] = {
+    "distance-product": (4, 0),
+    "difference-product": (4, 0),
+    "symmetric": (2, 0),
+    "cosine": (2, 1),
+    "concat": (2, 0),
 }
-"""How many vectors each of them joins."""
+
+
+def joined_size(compare: str, size: int) -> int:
+    """How many numbers a comparison of two vectors of this size gives.
+
+    Example:
+        >>> joined_size("distance-product", 100), joined_size("cosine", 100)
+        (400, 201)
+    """
+    vectors, more = _PARTS[compare]
+    return vectors * size + more

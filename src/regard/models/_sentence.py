@@ -19,7 +19,7 @@ from regard.errors import RequestError, nearest
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.layers.linear import linear
-from regard.layers.pair_vectors import COMPARISONS, PARTS
+from regard.layers.pair_vectors import COMPARISONS, joined_size
 from regard.protocols import Inputs, Output, ids_of, unpacked
 
 __all__ = [
@@ -193,9 +193,11 @@ class SentencePair(_Encoding):
         Raises:
             RequestError: there is no such comparison.
         """
-        if compare not in PARTS:
-            raise RequestError(f"there is no comparison {compare!r}: {nearest(compare, PARTS)}")
-        return PARTS[compare] * size + num_features
+        if compare not in COMPARISONS:
+            raise RequestError(
+                f"there is no comparison {compare!r}: {nearest(compare, COMPARISONS)}"
+            )
+        return joined_size(compare, size) + num_features
 
     def forward(
         self,

@@ -1,15 +1,17 @@
-r"""Counts beside attention: a linear model of n-grams whose scores are added to another model's.
+r"""Other branches beside a model with attention: their scores are added to its own.
 
 Cheng et al., "Wide & Deep Learning for Recommender Systems", DLRS 2016, arXiv 1606.07792.
 
-    y = deep(x) + wide(x)         both are trained together, on the loss of y
+    y = deep(x) + Σ_b branch_b(x)         all are trained together, on the loss of y
 
-The wide part is a bag of n-grams (`models.bag_of_ngrams`), the deep part any model of labels.
+The deep part is any model of labels. The wide part is a bag of n-grams (`models.bag_of_ngrams`);
+pooled words or states of an encoder (`models.swem`) may be another one.
 
 Shapes: those of the deep part; logits (B, num_classes).
 
 **Departs from the paper**: its wide part reads chosen products of features, and is trained by FTRL
-with L1. Here it is trained by the optimizer of the deep part, at `rate` times its learning rate.
+with L1. Here every branch is trained by the optimizer of the deep part, at its own multiple of the
+learning rate. The paper has one branch beside the deep one.
 """
 
 from collections.abc import Mapping
@@ -24,27 +26,32 @@ __all__ = ["WideAndDeep"]
 
 
 class WideAndDeep(nn.Module):
-    """The sum of two models' scores.
+    """The sum of several models' scores.
 
     Args:
         deep: a `Classifier` or `PairClassifier`.
-        wide: one that reads the same, without attention.
-        rate: the wide part learns at this multiple of `train.optimizer.lr`.
+        beside: models that read the same, by the names of their branches.
+        rates: of branches, by name: the multiple of `train.optimizer.lr` at which it learns.
     """
 
-    def __init__(self, deep: nn.Module, wide: nn.Module, *, rate: float = 20.0) -> None:
+    def __init__(
+        self, deep: nn.Module, beside: Mapping[str, nn.Module], rates: Mapping[str, float]
+    ) -> None:
         super().__init__()
-        self.deep, self.wide, self.rate = deep, wide, rate
+        self.deep = deep
+        for name, branch in beside.items():
+            self.add_module(name, branch)
+        self._rates = {f"{name}.": rates[name] for name in beside}
 
     @property
     def branches(self) -> Mapping[str, nn.Module]:
-        """Both parts, each a model of the whole task."""
-        return {"deep": self.deep, "wide": self.wide}
+        """All parts, each a model of the whole task."""
+        return dict(self.named_children())
 
     @property
     def rates(self) -> Mapping[str, float]:
         """Of parameters by the beginnings of their names: multiples of the learning rate."""
-        return {"wide.": self.rate}
+        return self._rates
 
     @property
     def embed(self) -> Embed | None:
@@ -82,5 +89,7 @@ class WideAndDeep(nn.Module):
 
     def forward(self, *inputs: Any, **lengths: Any) -> Output:
         """Logits (B, num_classes) of texts or pairs; what else the deep part gives stays."""
-        found: Output = self.deep(*inputs, **lengths)
-        return found._replace(logits=found.logits + self.wide(*inputs, **lengths).logits)
+        deep, *beside = self.children()
+        found: Output = deep(*inputs, **lengths)
+        more = [branch(*inputs, **lengths).logits for branch in beside]
+        return found._replace(logits=sum(more, found.logits))

@@ -17,7 +17,7 @@ from regard.optim import optimizers, schedules
 from regard.optim.schedules import Point, Schedule
 from regard.recipe.train_section import BatchSettings, Training
 from regard.settings.check import arguments_of, given_by_data
-from regard.tasks.starting_vectors import place_of_states
+from regard.tasks.starting_vectors import places_of_states
 
 if TYPE_CHECKING:
     from regard.recipe.recipe import Recipe
@@ -107,7 +107,7 @@ class Plan:
             sizes["num_pointers"] = getattr(self.task, "pointers", SIZE)
         model: nn.Module = shape_of(made, {**sizes, **told})
         if (self.recipe.data.get("vectors") or {}).get("encoder"):
-            place_of_states(model, name)
+            places_of_states(model, name)
         return model
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from regard.datasets.data import Data
 from regard.errors import RequestError
@@ -12,9 +12,10 @@ from regard.fields import TextField
 from regard.fields.contextual import TYPES, EncoderStates
 from regard.fields.pretrained import Pretrained
 from regard.layers.embed import Embed
+from regard.protocols import Branched
 from regard.tasks.base import Task
 
-__all__ = ["FromVectors", "place_of_states", "read_states"]
+__all__ = ["FromVectors", "places_of_states", "read_states"]
 
 VECTORS = {"path": str, "most": int, "tune": bool, "normalize": bool, **TYPES}
 """Of each key of `data.vectors` its type; see `fields.pretrained` and `fields.contextual`."""
@@ -56,13 +57,15 @@ def read_states(model: nn.Module, encoder: EncoderStates) -> nn.Module:
     Raises:
         RequestError: the model cannot.
     """
-    embed = place_of_states(model, type(model).__name__)
-    embed.take_states(len(encoder.layers), int(encoder.known["size"]), encoder.words)
+    for embed in places_of_states(model, type(model).__name__):
+        embed.take_states(len(encoder.layers), int(encoder.known["size"]), encoder.words)
     return model
 
 
-def place_of_states(model: nn.Module, name: str) -> Embed:
-    """The layer of a model that may be given the states of an encoder beside its words.
+def places_of_states(model: nn.Module, name: str) -> list[Embed]:
+    """The layers of a model that may be given the states of an encoder beside its words.
+
+    One of each branch that reads them.
 
     Args:
         name: what to call the model.
@@ -70,21 +73,31 @@ def place_of_states(model: nn.Module, name: str) -> Embed:
     Raises:
         RequestError: it has none.
     """
-    embed = getattr(model, "embed", None)
-    if not isinstance(embed, Embed) or not embed.contextual:
+    every = [getattr(one, "embed", None) for one in _branches(model)]
+    found = [one for one in every if isinstance(one, Embed) and one.contextual]
+    if not found:
         raise RequestError(
             f"data.vectors.encoder: {name} does not read the states of an encoder; leave it out, "
             "or take another model, as bilstm"
         )
-    return embed
+    return found
+
+
+def _branches(model: nn.Module) -> list[nn.Module]:
+    return [*model.branches.values()] if isinstance(model, Branched) else [model]
 
 
 def _fill(model: nn.Module, pretrained: Pretrained, vocabulary: Sequence[str]) -> None:
-    embed: Any = getattr(model, "embed", None)
-    if embed is None:
+    every: list[Any] = [getattr(one, "embed", None) for one in _branches(model)]
+    embeds = [one for one in every if one is not None]
+    if not embeds:
         raise RequestError(f"data.vectors: {type(model).__name__} has no word vectors")
-    weight: nn.Parameter = embed.weight
     rows, known = pretrained.table(vocabulary)
+    for embed in embeds:
+        _start(embed.weight, rows, known, pretrained)
+
+
+def _start(weight: nn.Parameter, rows: Tensor, known: Tensor, pretrained: Pretrained) -> None:
     if rows.shape[1] != weight.shape[1]:
         raise RequestError(
             f"model.embed: expected {rows.shape[1]}, the size of the vectors in "
