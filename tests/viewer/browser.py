@@ -48,6 +48,11 @@ class Page:
             self.page.keyboard.press(key)
         self.settle()
 
+    def tool(self, name: str) -> None:
+        """Opens the menu of tools and presses one."""
+        self.page.click("#tools")
+        self.page.click(f"#{name}")
+
     def ink(self) -> int:
         """How many different colours the canvas has: a blank one has 1."""
         return self.ask(

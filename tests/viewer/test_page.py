@@ -143,8 +143,8 @@ def test_clicking_a_cell_chooses_its_row_and_column(translation, page):
     page.settle()
     assert (page.state("row"), page.state("col")) == (1, 2)
     said = page.page.inner_text("#row")
-    assert "“window” looks at" in said
-    assert "“wird” is looked at by" in said
+    assert "“window” attends to" in said
+    assert "attention to “wird”" in said
     assert "row=1" in page.page.url
     assert page.fine()
 
@@ -253,7 +253,7 @@ def test_who_looks_at_this_token(translation, page):
     page.page.click(".block:nth-of-type(2) .word:has-text('Fenster')")
     page.settle()
     assert page.state("col") == 1
-    assert "who looks at “Fenster”" in page.page.inner_text("#leaf")
+    assert "attention to “Fenster”" in page.page.inner_text("#leaf")
     shaded = page.ask("() => document.querySelectorAll('.block:first-of-type .word[style]').length")
     assert shaded == 6
     assert page.fine()
@@ -274,19 +274,19 @@ def test_lines_take_several_heads(translation, page):
 
 def test_copied_commands_and_python_say_the_same(translation, page):
     page.open(translation, "run=1&at=1&head=2")
-    page.page.click("#copy-command")
+    page.tool("copy-command")
     copied = "() => document.documentElement.dataset.copied"
     page.page.wait_for_timeout(100)
     assert page.ask(copied) == (
         "regard look de-en-small 'Das Fenster wird geschlossen.' --layer 2 --head 3 --hypothesis 2"
     )
-    page.page.click("#copy-python")
+    page.tool("copy-python")
     page.page.wait_for_timeout(100)
     assert page.ask(copied) == (
         'regard.tasks.generation.look.look(regard.load("de-en-small"), '
         '"Das Fenster wird geschlossen.", hypothesis=2).picture(2, 3, kind="cross")'
     )
-    page.page.click("#copy-link")
+    page.tool("copy-link")
     page.page.wait_for_timeout(100)
     assert page.ask(copied).endswith("translation.html#run=1&at=1&head=2")
 
@@ -352,7 +352,7 @@ def test_print_and_png(translation, page):
     assert not page.page.is_visible("#share")
     page.page.emulate_media(media="screen")
     with page.page.expect_download() as download:
-        page.page.click("#save-png")
+        page.tool("save-png")
     assert download.value.suggested_filename == "a translation.png"
     assert page.fine()
 
@@ -372,7 +372,7 @@ def test_views_are_saved_as_drawings(name, translation, page, tmp_path):
     page.open(translation, f"view={name}&row=1")
     for ending in ("svg", "png"):
         with page.page.expect_download() as download:
-            page.page.click(f"#save-{ending}")
+            page.tool(f"save-{ending}")
         download.value.save_as(tmp_path / f"a.{ending}")
     drawn = (tmp_path / "a.svg").read_text()
     ElementTree.fromstring(drawn)
@@ -388,7 +388,7 @@ def test_views_are_saved_as_drawings(name, translation, page, tmp_path):
 def test_printing_draws_lines_and_words(translation, page):
     page.open(translation, "view=lines")
     page.ask("() => { globalThis.print = () => { globalThis.printed = document.body.innerHTML; } }")
-    page.page.click("#print")
+    page.tool("print")
     for _ in range(100):
         if page.ask("() => !!globalThis.printed"):
             break
@@ -443,11 +443,11 @@ def test_a_command_says_what_was_asked_for_and_nothing_else(tmp_path, page):
         assert own.runs[0].target == target
         assert ("forced output" in title_of(own, run, MapPanel("matrix", map=0))) == bool(target)
         page.open(own.page(tmp_path / "own.html"))
-        page.page.click("#copy-command")
+        page.tool("copy-command")
         page.page.wait_for_timeout(100)
         said = f"regard look roles 'a b c' --kind 'self of b' --layer 1 --head mean{more}"
         assert page.ask(copied) == said
-        page.page.click("#copy-python")
+        page.tool("copy-python")
         page.page.wait_for_timeout(100)
         assert page.ask(copied).startswith("regard.tasks.loaded_model.view_of(regard.load(")
 
@@ -455,7 +455,7 @@ def test_a_command_says_what_was_asked_for_and_nothing_else(tmp_path, page):
 def test_chinese_is_told_as_chinese_and_stands_upright(tmp_path, page):
     columns = ["我们", "公园看书", "GNU"]
     view = regard.view(np.eye(3), rows=["we", "see", "GNU"], columns=columns)
-    assert whole(view).count(b' lang="zh"') == 5
+    assert whole(view).count(b' lang="zh"') == 6
     plain = regard.view(np.eye(3), rows=["we", "see", "GNU"], columns=["wir", "sehen", "GNU"])
     assert whole(plain).count(b" lang=") == 1  # of the page itself
     view.page(tmp_path / "x.html")

@@ -32,6 +32,7 @@ class Axis:
         edges: pairs of places that are joined (graphs, dependencies).
         sections: the first place of each sentence (documents).
         audio: a WAV file's bytes: the sound, which a page plays.
+        classes: the class of each node (graphs), "" where none is known.
     """
 
     pieces: list[str]
@@ -45,6 +46,7 @@ class Axis:
     edges: list[tuple[int, int]] = field(default_factory=list)
     sections: list[int] = field(default_factory=list)
     audio: bytes | None = None
+    classes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         count = len(self.pieces)
@@ -59,6 +61,10 @@ class Axis:
         flat = [*self.special, *self.sections, *(i for edge in self.edges for i in edge)]
         if any(not 0 <= i < count for i in flat):
             raise RequestError(f"an axis of {count} places was told of one that is not there")
+        if self.classes and len(self.classes) != count:
+            raise RequestError(
+                f"classes: expected one for each of {count} places, got {len(self.classes)}"
+            )
         if self.grid is not None and self.grid[0] * self.grid[1] != count:
             raise RequestError(f"grid: {self.grid[0]} × {self.grid[1]} is not {count} places")
 
@@ -74,7 +80,16 @@ class Axis:
     def as_json(self) -> dict[str, Any]:
         """What is not the default; image and audio are kept apart."""
         made: dict[str, Any] = {"pieces": self.pieces, "kind": self.kind}
-        for name in ("groups", "texts", "special", "grid", "seconds", "edges", "sections"):
+        for name in (
+            "groups",
+            "texts",
+            "special",
+            "grid",
+            "seconds",
+            "edges",
+            "sections",
+            "classes",
+        ):
             if value := getattr(self, name):
                 made[name] = value
         return made

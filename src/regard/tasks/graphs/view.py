@@ -22,12 +22,17 @@ PAGE = 300
 
 @dataclass(frozen=True)
 class _Node:
-    """One node, its class, and where it and those around it looked in each layer."""
+    """One node, its class, and where it and those around it looked in each layer.
+
+    Args:
+        classes: of the nodes around it, as the model predicts them; none of models of many labels.
+    """
 
     node: int
     found: NodePrediction
     around: Mapping[int, Sequence[NodeAttention]]
     graph: Graph
+    classes: Mapping[int, str]
 
     def plain(self, node: int) -> int | str:
         """A node as JSON has it: its name, or its number where it has none."""
@@ -54,7 +59,9 @@ def view(loaded: LoadedModel, inputs: Sequence[str], options: ViewOptions) -> Vi
                 Map.of(layer.attention, len(axes), len(axes), own, kind="edges", layer=number)
             )
         called = one.graph.called(one.node)
-        axes.append(Axis([one.graph.called(n) for n in nodes], "nodes", edges=sorted(joined)))
+        names = [one.graph.called(n) for n in nodes]
+        groups = [one.classes.get(n, "") for n in nodes] if one.classes else []
+        axes.append(Axis(names, "nodes", edges=sorted(joined), classes=groups))
         classes = [(name or "none", p) for name, p in ranked(one.found)]
         panels = [
             MapPanel(
@@ -99,8 +106,12 @@ def _look(loaded: LoadedModel, text: str) -> _Node:
             weighed[near] = max(weight, weighed.get(near, 0.0))
     others = sorted((n for n in weighed if n != node), key=lambda n: (-weighed[n], n))
     around = np.array([node, *others[: PAGE - 1]], np.int64)
-    _, looks = looked_at(loaded.model, world, around)
-    return _Node(node, found, dict(zip(around.tolist(), looks, strict=True)), world.graph)
+    logits, looks = looked_at(loaded.model, world, around)
+    graph, classes = world.graph, dict[int, str]()
+    if graph.labels.ndim == 1:
+        best = logits.argmax(-1).tolist()
+        classes = {n: graph.name(k) for n, k in zip(around.tolist(), best, strict=True)}
+    return _Node(node, found, dict(zip(around.tolist(), looks, strict=True)), graph, classes)
 
 
 def _matrices(one: _Node) -> tuple[list[int], list[Any], set[tuple[int, int]]]:

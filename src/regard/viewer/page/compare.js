@@ -132,7 +132,10 @@ function layoutSmall(p, width) {
     probe.font = font(size);
     left = cell < 7 ? 34 : min(longest(probe, p.rows.labels) + 12, 130);
     above = cell < 7 ? 22 : min(longest(probe, p.cols.labels) + 12, 110);
-    cell = max(min((width - left - 8) / p.C, 22, p.R > 60 ? 420 / p.R : 22), 0.25);
+    cell = max(
+      min((width - left - 8) / p.C, 44, p.R > 10 ? max(420 / p.R, p.R > 60 ? 0 : 22) : 44),
+      0.25
+    );
   }
   return { cell, left, above, size: max(8, min(12, cell * 0.72)), words: cell >= 7 };
 }
@@ -168,7 +171,7 @@ VIEWS.push({
         apart += abs(v) / 2;
       }
       d.top = roundTop(size);
-      figures.push(small(d, "A − B: blue where A looks more, orange where B does", width));
+      figures.push(small(d, "A − B: blue where A has more weight, orange where B has", width));
       const words =
         p.rows.labels.join(" ") === q.rows.labels.join(" ") &&
         p.cols.labels.join(" ") === q.cols.labels.join(" ");

@@ -20,6 +20,8 @@ const HEADS = [
   "#8a7a00",
   "#6a51a3"
 ];
+const onHead = h =>
+  inkOver([1, 3, 5].map(i => parseInt(HEADS[h % HEADS.length].slice(i, i + 2), 16)));
 const headColour = h => (h === "mean" ? ink().text : HEADS[h % HEADS.length]);
 
 const dark = () =>
@@ -49,13 +51,18 @@ function table(stops) {
 }
 
 const level = (v, top) => min(255, round((abs(v) / (top || 1)) * 255));
-function shade(v, top) {
+function shadeParts(v, top) {
   const t = table((v < 0 ? LESS : STOPS)[themeNow()]),
     i = level(v, top) * 3;
-  return `rgb(${t[i]},${t[i + 1]},${t[i + 2]})`;
+  return [t[i], t[i + 1], t[i + 2]];
 }
-const inkOn = (v, top) =>
-  abs(v) > 0.55 * top ? (themeNow() === "dark" ? "#10141a" : "#ffffff") : ink().text;
+const shade = (v, top) => `rgb(${shadeParts(v, top)})`;
+// White or black, whichever stands out more: 4.5 : 1 at least on any ground.
+function inkOver(parts) {
+  const [r, g, b] = parts.map(c => ((c / 255 + 0.055) / 1.055) ** 2.4);
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000" : "#fff";
+}
+const inkOn = (v, top) => inkOver(shadeParts(v, top));
 
 // Weights as a picture of one pixel a cell. `flip`: columns from right to left.
 function pixels(w, R, C, top, flip = false) {

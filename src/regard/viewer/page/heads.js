@@ -115,7 +115,6 @@ VIEWS.push({
           {
             class: "tile",
             "aria-pressed": String(mine),
-            "aria-label": `${name}, ${describe(one)}`,
             title: `${name}\n${describe(one)}`,
             style: `width:${size + 12}px`,
             click: () => change({ at: one.at, head: one.h, view: "matrix", row: -1, col: -1 })

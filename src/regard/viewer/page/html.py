@@ -3,6 +3,7 @@
 import base64
 import html
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
@@ -11,7 +12,8 @@ from typing import Any
 
 from regard.viewer.head_measures import MEASURES
 from regard.viewer.labels import language, with_visible_labels
-from regard.viewer.page.panels import panels_html
+from regard.viewer.page.headline import headline_html, plain_title
+from regard.viewer.page.panels import on_stage, panels_html
 from regard.viewer.page.scripts import SOUND, STEPS, script
 from regard.viewer.seen_file.file import dump
 from regard.views import WHATS, View
@@ -36,15 +38,15 @@ KEYS = {
     "0": "as large as fits",
     "t": "a table of all numbers",
     "d": "light or dark",
-    "Esc": "choose nothing",
+    "Esc": "close what is open, else select nothing",
     "?": "these keys",
 }
 
 
 @cache
 def style() -> str:
-    """The style sheet."""
-    return _file("page.css")
+    """The style sheet, without blanks that mean nothing."""
+    return re.sub(r"\s*([{};,>])\s*|(?<=:)\s+|\s*\n\s*", r"\1", _file("page.css"))
 
 
 def page(
@@ -72,8 +74,9 @@ def page(
     for name, text in (
         ("@STYLE@", style()),
         ("@TEXTS@", json.dumps(texts)),
-        ("@TITLE@", html.escape(view.title)),
+        ("@TITLE@", html.escape(plain_title(view.title))),
         ("@LANG@", _lang(view)),
+        ("@HEADLINES@", headline_html(view.runs)),
         ("@PANELS@", panels_html(view.runs)),
     ):
         before = before.replace(name, text)
@@ -84,15 +87,16 @@ def page(
 
 def _plain(view: View) -> bytes:
     """A page of a view that has bars, tables and trees alone: nothing in it is to be drawn."""
+    heads = (headline_html([run], answers=not on_stage(run)) for run in view.runs)
     blocks = "".join(
-        f"<div{_lang(view)}><h2>{html.escape(run.input)}</h2><p>{html.escape(run.output)}</p>"
-        f"{panels_html([run])}</div>"
-        for run in view.runs
+        f"<div{_lang(view)}>{head}{panels_html([run])}</div>"
+        for head, run in zip(heads, view.runs, strict=True)
     )
     head, _ = _file("page.html").split("<body>")
-    for name, text in (("@STYLE@", style()), ("@TITLE@", html.escape(view.title))):
+    for name, text in (("@STYLE@", style()), ("@TITLE@", html.escape(plain_title(view.title)))):
         head = head.replace(name, text)
-    body = f'<body class="plain"><aside><h1>{html.escape(view.title)}</h1>{blocks}</aside></body>'
+    title = html.escape(plain_title(view.title))
+    body = f'<body class="plain"><aside><h1>{title}</h1>{blocks}</aside></body>'
     return f"{head}{body}</html>\n".encode()
 
 

@@ -25,7 +25,7 @@ VIEWS.push({
       many = (this.many = await pictures(heads));
     if (!many.length) return board.page(make("p", {}, "No head is chosen: click one above."));
     const p = (this.p = many[0]),
-      high = max(17, min(26, ($("stage").clientHeight - 40) / max(p.R, p.C, 1)));
+      high = max(17, min(38, ($("stage").clientHeight - 40) / max(p.R, p.C, 1)));
     const probe = $("canvas").getContext("2d"),
       colours = ink();
     probe.font = font(13);
@@ -109,8 +109,8 @@ VIEWS.push({
   },
   tip({ row, col }) {
     return row >= 0
-      ? `${this.p.rows.labels[row]}: what it looks at`
-      : `${this.p.cols.labels[col]}: who looks at it`;
+      ? `${this.p.rows.labels[row]}: what it attends to`
+      : `${this.p.cols.labels[col]}: what attends to it`;
   },
   click({ row, col }) {
     row >= 0 ? choose(state.row === row ? -1 : row, -1) : choose(-1, state.col === col ? -1 : col);
@@ -191,7 +191,7 @@ VIEWS.push({
       pen.fillText(fit(pen, label, 160), at[i] - o.x, base);
     });
     pencil(pen, "left", "middle", 11, colours.soft);
-    pen.fillText("above: looks ahead · below: looks back", 12, high - 14);
+    pen.fillText("above: attends to later words · below: to earlier ones", 12, high - 14);
   },
   at(x, y) {
     if (!this.g || abs(y - this.g.base) > 14) return null;
@@ -199,7 +199,7 @@ VIEWS.push({
     return i < 0 ? null : { row: i, col: -1 };
   },
   tip({ row }) {
-    return `${this.p.rows.labels[row]}: what it looks at`;
+    return `${this.p.rows.labels[row]}: what it attends to`;
   },
   click({ row }) {
     choose(state.row === row ? -1 : row, -1);

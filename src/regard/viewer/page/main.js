@@ -28,7 +28,18 @@ function choose(row, col, quietly = false) {
   return refresh(quietly);
 }
 
-const LARGE = ["matrix", "lines", "heads", "curves", "compare"];
+const stagePanels = () =>
+  [...$("panels").children].filter(one => one.dataset.run == state.run && "stage" in one.dataset);
+VIEWS.unshift({
+  id: "result",
+  name: "Result",
+  fits: () => stagePanels().length > 0,
+  async draw() {
+    board.page(...stagePanels().map(one => Object.assign(one.cloneNode(true), { hidden: false })));
+  }
+});
+
+const LARGE = ["result", "matrix", "lines", "heads", "curves", "compare"];
 const viewsNow = () =>
   VIEWS.filter(view => view.fits(mapNow()) && (!mapNow().pool || LARGE.includes(view.id)));
 // What was chosen, else what the run comes with, else what fits its map best.
@@ -38,6 +49,7 @@ function viewNow() {
     called = id => one(view => view.id === id);
   return (
     called(state.view) ??
+    called("result") ??
     called(runNow().view) ??
     one(view => view.own) ??
     one(view => view.long?.(mapNow())) ??
@@ -77,7 +89,7 @@ function drawControls() {
       "button",
       {
         class: "chip",
-        style: multi && h !== "mean" ? `--head:${headColour(h)}` : undefined,
+        style: multi && h !== "mean" ? `--head:${headColour(h)};--on:${onHead(h)}` : undefined,
         title: `${headName(map, h)}${multi ? " (shift: one more)" : ""}`,
         "aria-pressed": String(multi && h !== "mean" ? on.has(h) : state.head === h),
         click: e =>
@@ -119,7 +131,11 @@ function drawControls() {
       )
     )
   );
-  for (const one of $("panels").children) one.hidden = one.dataset.run != state.run;
+  const result = viewNow().id === "result";
+  for (const one of $("panels").children)
+    one.hidden = one.dataset.run != state.run || (result && "stage" in one.dataset);
+  for (const one of $("headline").children)
+    one.hidden = one.dataset.run != state.run || (result && "spans" in one.dataset);
   for (const name of ["words", "values", "table"])
     $(name).setAttribute("aria-pressed", String(!!state[name]));
   $("words").hidden = ![map.rows, map.columns].some(s => file.sides[s].groups?.length);
@@ -179,14 +195,14 @@ async function drawAside() {
   const list = (caption, labels, values) => best(caption, labels, values, p.top);
   if (state.row >= 0 && state.row < p.R)
     rows.push(
-      list(`“${p.rows.labels[state.row]}” looks at`, p.cols.labels, [
+      list(`“${p.rows.labels[state.row]}” attends to`, p.cols.labels, [
         ...p.w.subarray(state.row * p.C, (state.row + 1) * p.C)
       ])
     );
   if (state.col >= 0 && state.col < p.C)
     rows.push(
       list(
-        `“${p.cols.labels[state.col]}” is looked at by`,
+        `attention to “${p.cols.labels[state.col]}”`,
         p.rows.labels,
         Array.from({ length: p.R }, (_, r) => p.w[r * p.C + state.col])
       )
@@ -246,7 +262,7 @@ function wholeTable(p) {
     return make("p", { class: "soft" }, "Too large for a table: choose a row.");
   return make(
     "div",
-    { class: "whole" },
+    { class: "whole", tabindex: 0 },
     make(
       "table",
       { id: "whole" },
@@ -444,6 +460,8 @@ function key(event) {
     event.ctrlKey ||
     event.metaKey ||
     event.altKey ||
+    document.querySelector(":modal") ||
+    (event.key === "Escape" && $("share").matches(":popover-open")) ||
     /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)
   )
     return;
@@ -519,7 +537,8 @@ async function openFile(source) {
   file = await SeenFile.open(source);
   if (!file.runs.length || !file.runs.some(run => run.maps.length))
     throw new Error("No attention is in this file.");
-  $("title").textContent = document.title = file.head.title || "attention";
+  const title = (file.head.title || "attention").replace(/\s*\|{3}\s*/g, " · ");
+  $("title").textContent = document.title = title;
   readAddress();
   await refresh();
 }
@@ -537,6 +556,13 @@ function start() {
   $("map").onchange = e => change({ at: +e.target.value });
   $("words").onclick = () => change({ words: +!state.words, row: -1, col: -1 });
   $("theme").onclick = () => change({ theme: dark() ? "light" : "dark" });
+  listen($("share"), {
+    beforetoggle: () => {
+      const { right, bottom } = $("tools").getBoundingClientRect();
+      $("share").style.cssText = `top:${bottom + 4}px;right:${max(innerWidth - right, 4)}px`;
+    },
+    click: e => e.target.id && $("share").hidePopover()
+  });
   for (const name of ["values", "table"]) $(name).onclick = () => change({ [name]: +!state[name] });
   $("pin").onclick = pin;
   $("copy-command").onclick = () => copy(command());

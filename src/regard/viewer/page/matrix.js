@@ -6,7 +6,7 @@ const UPRIGHT = /^[\p{sc=Han}、-ヿ가-힣！-？]+$/u;
 
 function layout(p, width, height) {
   const probe = $("canvas").getContext("2d");
-  const text = cell => max(8, min(14, cell * 0.72));
+  const text = cell => max(8, min(14 + max(cell - 40, 0) / 16, cell * 0.72));
   const widest = size => {
     probe.font = font(size);
     return [longest(probe, p.rows.labels), longest(probe, p.cols.labels)];
@@ -18,7 +18,7 @@ function layout(p, width, height) {
     const [l, a] = widest(text(cell));
     left = cell < 7 ? 46 : min(l + 14, width * 0.35, 220);
     above = cell < 7 ? 26 : min(a + 14, height * 0.4, 180);
-    cell = min((width - left - 16) / p.C, (height - above - 44) / p.R, 40);
+    cell = min((width - left - 16) / p.C, (height - above - 44) / p.R, 120);
   }
   cell = max(cell, min(1, 700 / max(p.C, p.R)));
   if (p.C <= 160 && p.R <= 160) cell = max(cell, 11);
@@ -66,7 +66,7 @@ function drawMatrix(pen, p, g, o) {
     pen.stroke();
   }
   if (state.values && cell >= 20) {
-    pen.font = font(min(cell * 0.4, 12));
+    pen.font = font(min(cell * 0.4, 15));
     pen.textAlign = "center";
     pen.textBaseline = "middle";
     for (let r = firstRow; r < lastRow; r++)

@@ -47,6 +47,7 @@
  * @property {Place} [audio]
  * @property {[from: number, to: number][]} [edges]
  * @property {number[]} [sections]
+ * @property {string[]} [classes] of nodes
  */
 /**
  * One input with its output, or one hypothesis of it.

@@ -27,6 +27,7 @@ SCRIPTS = (
     "text.js",
     "compare.js",
     "tasks.js",
+    "graph.js",
     "main.js",
 )
 """In the order they are put together."""

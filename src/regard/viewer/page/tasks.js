@@ -1,4 +1,4 @@
-// Pictures for other kinds of data: memories, pointers, features, images, graphs.
+// Pictures for other kinds of data: memories, pointers, features, images.
 
 const rowOr0 = p => min(max(state.row, 0), p.R - 1);
 function scrubber(p) {
@@ -227,7 +227,7 @@ VIEWS.push({
       width: width * 2,
       height: height * 2,
       role: "img",
-      "aria-label": `where ${p.rows.labels[r]} looks`
+      "aria-label": `what ${p.rows.labels[r]} attends to`
     });
     canvas.style.width = `${width}px`;
     canvas.style.height = `${height}px`;
@@ -266,131 +266,5 @@ VIEWS.push({
       )
     );
     board.page(scrubber(p), canvas, make("p", { class: "words" }, ...words.flatMap(w => [w, " "])));
-  }
-});
-
-// Places of nodes: on a circle, then pulled along the edges and pushed apart; always the same.
-function nodePlaces(n, pairs) {
-  const x = new Float32Array(n),
-    y = new Float32Array(n);
-  for (let i = 0; i < n; i++) {
-    const a = i * 2.39996,
-      r = Math.sqrt((i + 0.5) / n) * 0.5;
-    x[i] = r * Math.cos(a);
-    y[i] = r * Math.sin(a);
-  }
-  const k = 0.7 / Math.sqrt(n),
-    rounds = n > 300 ? 20 : 90;
-  for (let t = 0; t < rounds; t++) {
-    const fx = new Float32Array(n),
-      fy = new Float32Array(n),
-      cool = 0.06 * (1 - t / rounds);
-    for (let i = 0; i < n; i++)
-      for (let j = 0; j < i; j++) {
-        const dx = x[i] - x[j],
-          dy = y[i] - y[j],
-          d = dx * dx + dy * dy + 1e-5,
-          f = (k * k) / d;
-        fx[i] += dx * f;
-        fy[i] += dy * f;
-        fx[j] -= dx * f;
-        fy[j] -= dy * f;
-      }
-    for (const [i, j] of pairs) {
-      const dx = x[i] - x[j],
-        dy = y[i] - y[j],
-        f = Math.hypot(dx, dy) / k;
-      fx[i] -= dx * f;
-      fy[i] -= dy * f;
-      fx[j] += dx * f;
-      fy[j] += dy * f;
-    }
-    for (let i = 0; i < n; i++) {
-      const d = Math.hypot(fx[i], fy[i]) || 1,
-        s = min(d, cool) / d;
-      x[i] += fx[i] * s;
-      y[i] += fy[i] * s;
-    }
-  }
-  const span = v => {
-    const low = min(...v),
-      high = max(...v);
-    return v.map(u => (u - low) / (high - low || 1));
-  };
-  return [span(x), span(y)];
-}
-
-VIEWS.push({
-  id: "graph",
-  name: "Graph",
-  own: true,
-  fits: map =>
-    map.rows === map.columns &&
-    (file.sides[map.columns].kind === "nodes" || !!file.sides[map.columns].edges) &&
-    map.shape[1] <= 1500,
-  async draw() {
-    const p = (this.p = await picture(indexNow(), state.head, 0)),
-      side = p.cols.side,
-      pairs = [];
-    for (let r = 0; r < p.R; r++)
-      for (let c = 0; c < p.C; c++)
-        if (p.w[r * p.C + c] > 0.001) pairs.push([r, c, p.w[r * p.C + c]]);
-    const [x, y] = await file.once(`g${p.map.columns}`, 0, () =>
-      nodePlaces(p.R, side.edges ?? pairs.filter(([r, c]) => r !== c).slice(0, 6000))
-    );
-    const stage = $("stage"),
-      wide = stage.clientWidth - 4,
-      high = stage.clientHeight - 4,
-      o = board.start(wide, high),
-      c = o.pen,
-      colours = ink();
-    const at = (this.g = [...x].map((v, i) => [50 + v * (wide - 100), 40 + y[i] * (high - 80)]));
-    for (const [r, k, v] of pairs.sort((a, b) => a[2] - b[2])) {
-      if (r === k || (state.row >= 0 && r !== state.row)) continue;
-      const [x0, y0] = at[r],
-        [x1, y1] = at[k],
-        bend = 0.12;
-      c.strokeStyle = shade(0.25 + 0.75 * (v / p.top), 1);
-      c.lineWidth = 0.5 + 5 * (v / p.top);
-      c.globalAlpha = 0.8;
-      c.beginPath();
-      c.moveTo(x0, y0);
-      c.quadraticCurveTo(
-        (x0 + x1) / 2 + (y1 - y0) * bend,
-        (y0 + y1) / 2 - (x1 - x0) * bend,
-        x1,
-        y1
-      );
-      c.stroke();
-    }
-    c.globalAlpha = 1;
-    pencil(c, "center", "middle", 12, colours.text);
-    at.forEach(([nx, ny], i) => {
-      const v = state.row >= 0 ? p.w[state.row * p.C + i] : p.w[i * p.C + i];
-      c.fillStyle = shade(v, p.top);
-      c.strokeStyle = i === state.row ? colours.mark : colours.soft;
-      c.lineWidth = i === state.row ? 2.5 : 1;
-      c.beginPath();
-      c.arc(nx, ny, p.R > 80 ? 5 : 13, 0, 7);
-      c.fill();
-      c.stroke();
-      c.fillStyle = p.R > 80 ? colours.soft : inkOn(v, p.top);
-      if (p.R <= 80)
-        c.fillText(fit(c, p.cols.labels[i], 80), nx, ny + (p.cols.labels[i].length > 3 ? 22 : 0));
-      if (p.R <= 80 && p.cols.labels[i].length > 3) {
-        c.fillStyle = colours.text;
-        c.fillText(fit(c, p.cols.labels[i], 80), nx, ny + 22);
-      }
-    });
-  },
-  at(px, py) {
-    const i = (this.g ?? []).findIndex(([x, y]) => Math.hypot(x - px, y - py) < 14);
-    return i < 0 ? null : { row: i, col: -1 };
-  },
-  tip({ row }) {
-    return `${this.p.rows.labels[row]}: what it looks at`;
-  },
-  click({ row }) {
-    choose(state.row === row ? -1 : row, -1);
   }
 });

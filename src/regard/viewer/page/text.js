@@ -1,4 +1,4 @@
-// Text shading: choose a word and see what it looks at, and who looks at it.
+// Text shading: select a word and see what it attends to, and what attends to it.
 
 VIEWS.push({
   id: "text",
@@ -50,13 +50,13 @@ VIEWS.push({
       colPick = i => choose(-1, state.col === i ? -1 : i);
     const none = new Float32Array(p.R).fill(NaN);
     const label = looking
-      ? `looked at by “${p.rows.labels[state.row]}”`
+      ? `“${p.rows.labels[state.row]}” attends to`
       : looked
-        ? "choose a word to see who looks at it"
-        : "looked at on average; choose a word";
+        ? "select a word"
+        : "average attention; select a word";
     if (own) {
       const values = looked ? takers : given;
-      const title = looked ? `who looks at “${p.cols.labels[state.col]}”` : label;
+      const title = looked ? `words that attend to “${p.cols.labels[state.col]}”` : label;
       const other = make(
         "label",
         { class: "soft" },
@@ -66,7 +66,7 @@ VIEWS.push({
           change: e =>
             e.target.checked ? choose(-1, max(state.row, 0)) : choose(max(state.col, 0), -1)
         }),
-        " who looks at it, instead of what it looks at"
+        " which words attend to it, instead of what it attends to"
       );
       board.page(
         other,
@@ -78,7 +78,11 @@ VIEWS.push({
     }
     board.page(
       block(
-        looked ? `who looks at “${p.cols.labels[state.col]}”` : "choose who looks",
+        looked
+          ? `attention to “${p.cols.labels[state.col]}”`
+          : p.R > 1
+            ? "query: select a word"
+            : "query",
         p.rows,
         looked ? takers : none,
         looking ? state.row : -1,
@@ -138,7 +142,7 @@ VIEWS.push({
       most.push(m);
     }
     const charts = [
-      ["spread of each row, in bits", entropy, p.rows, "line"],
+      ["entropy of each row, in bits", entropy, p.rows, "line"],
       ["largest weight of each row", most, p.rows, "line"],
       ["coverage: what each column got in all", [...coverage], p.cols, "bar"],
       ...Object.entries(p.map.extra ?? {}).map(([name, values]) => [
@@ -188,9 +192,13 @@ VIEWS.push({
         if (k % every) return;
         pen.save();
         pen.translate(x0 + (k + 0.5) * step, y1 + 6);
-        pen.rotate(-Math.PI / 4);
         pen.fillStyle = labels.dim[k] ? colours.soft : colours.text;
-        pen.fillText(fit(pen, label, 52), 0, 0);
+        if (UPRIGHT.test(label))
+          [...label].slice(0, 4).forEach((one, i) => pen.fillText(one, 5, 5 + i * 11));
+        else {
+          pen.rotate(-Math.PI / 4);
+          pen.fillText(fit(pen, label, 52), 0, 0);
+        }
         pen.restore();
       });
     });

@@ -159,7 +159,7 @@ def terminal_text(place: TerminalSurface, panel: MapPanel) -> Text:
     looks = (
         ""
         if row is None or len(found.rows) == 1 or panel.title
-        else f"“{clean(found.rows[row])}” looks at"
+        else f"“{clean(found.rows[row])}” attends to"
     )
     title = " · ".join(t for t in (title_for(place, panel), looks) if t)
     return titled(place, panel, [shades(place, found.columns, weights)], title)

@@ -38,6 +38,7 @@ def view_of(head: Any, body: memoryview) -> DrawableView:
                 row.pairs("edges"),
                 row.whole("sections"),
                 _file_of(row, "audio", body),
+                row.strings("classes"),
             )
         )
     maps = [_map(row, body) for row in head.rows("maps")]
