@@ -97,3 +97,32 @@ def test_bfloat16_weights_of_a_long_text_are_summed_in_float32():
 def test_wrong_sizes_are_refused(settings, said):
     with pytest.raises(RequestError, match=said):
         BagOfNgrams(12, 5, **settings)
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+def test_rare_ngrams_count_more_after_the_training_texts_were_counted(pairs):
+    source, lengths, _ = ragged()
+    kind = BagOfNgramsPair if pairs else BagOfNgrams
+    net = shaken(kind(12, 5, ngrams=2, buckets=50, weighting="idf"))
+    text = Inputs(source, lengths)
+    net.count(iter([(text, text)] if pairs else [(text,), (text,)]))
+    sets = [grams(ids, 2, 50) for ids in sentences(source, lengths)]
+    every, idf = 2 * len(sets), np.zeros(net.bags.rows)
+    for g in range(net.bags.rows):
+        idf[g] = 1 + np.log((1 + every) / (1 + 2 * sum(g in own for own in sets)))
+    np.testing.assert_allclose(net.bags.idf, idf, rtol=1e-6)
+    table = numbers(net)["bags.weight"] * np.float32(idf)[:, None]
+    found = (net(text, text) if pairs else net(text)).logits.detach().numpy()
+    for row, own in enumerate(sets):
+        size = np.sqrt(sum(idf[g] ** 2 for g in own))
+        expected = net.bias.detach().numpy() + weighed(table[0], own) / size
+        np.testing.assert_allclose(found[row], expected, rtol=1e-5, atol=1e-6)
+    if not pairs:
+        parts = net.parts(source[:1, : lengths[0]], lengths[:1])
+        total = net.bias + sum(part for *_, part in parts)
+        torch.testing.assert_close(total, net(source[:1], lengths[:1]).logits[0])
+
+
+def test_another_weighting_is_refused():
+    with pytest.raises(RequestError, match="weighting: 'tfidf': did you mean 'idf'"):
+        BagOfNgrams(12, 5, weighting="tfidf")

@@ -75,6 +75,10 @@ def test_the_wide_branch_learns_at_its_own_rate_also_after_a_pause():
     for name, one in net.named_parameters():
         step = 3.5 if name.startswith("wide.") else 0.5
         torch.testing.assert_close(before[name] - one, torch.full_like(one, step))
+    slow = BagOfNgrams(12, 2, bias_rate=0.5)
+    assert slow.rates == {"bias": 0.5}
+    slow = WideAndDeep(deep, {"wide": slow}, {"wide": 7.0})
+    assert [*slow.rates.items()] == [("wide.bias", 3.5), ("wide.", 7.0)]
     again = for_model(section, net)
     again.load_state_dict(optimizer.state_dict())
     assert [group["lr"] for group in again.param_groups] == [0.5, 3.5]

@@ -1,13 +1,9 @@
 """Twenty scripts through every task of texts: nothing depends on the normal form of a file."""
 
-import dataclasses
 import json
 import unicodedata
-from collections.abc import Mapping
 
-import numpy as np
 import pytest
-import torch
 
 import regard
 from regard import catalog, recipe, tasks, train
@@ -16,24 +12,8 @@ from regard.data.text.normal_form import composed
 from regard.evaluation.scoring import scored
 from regard.inference.alignment import align
 from regard.inference.unknown_words import read_lexicon
+from tests.tasks.normal_forms import FORMS, plain, same_examples
 from tests.tasks.scripts import DATA, MODELS, SCRIPTS, SETTINGS, write
-
-FORMS = ("NFC", "NFD")
-
-
-def plain(value):
-    """Numbers and composed texts of anything, to be compared."""
-    if isinstance(value, torch.Tensor | np.ndarray):
-        return tuple(value.shape), value.tolist()
-    if isinstance(value, str):
-        return composed(value)
-    if isinstance(value, Mapping):
-        return {composed(str(key)): plain(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
-    if dataclasses.is_dataclass(value):
-        return {one.name: plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
-    return plain(vars(value)) if hasattr(value, "__dict__") else value
 
 
 def config(task, folder):
@@ -56,15 +36,8 @@ def test_data_in_both_forms_are_the_same_examples(name, tmp_path):
         task.data(config(name, tmp_path / one), own[other].fields)
         for one, other in (FORMS, FORMS[::-1])
     ]
-    right = own["NFC"]
     for found in (own["NFD"], *mixed):
-        for split in ("train", "dev", "test"):
-            some, others = getattr(right, split), getattr(found, split)
-            everything = range(len(some))
-            assert len(others) == len(some)
-            assert plain(others.collate(everything)) == plain(some.collate(everything)), split
-            assert plain(others.references) == plain(some.references), split
-        assert found.problems.counts == right.problems.counts
+        same_examples(found, own["NFC"])
 
 
 def test_names_of_columns_rows_and_groups_are_found_in_both_forms(tmp_path):

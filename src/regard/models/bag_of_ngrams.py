@@ -9,6 +9,8 @@ Wang and Manning, "Baselines and Bigrams: Simple, Good Sentiment and Topic Class
     pair:  y = b + U f + |G|^(-1/2) (Σ_{both} w^b_g + Σ_{first} w^1_g + Σ_{second} w^2_g)
            with G(x) ∪ G(x') divided into what both have and what one of them alone has, and f the
            features of the pair
+    weighting "idf":  w_g is idf_g w_g, and |G|^(1/2) the length of the vector of idf_g, g in G
+           idf_g = 1 + ln((1 + N) / (1 + N_g)),  N_g of the N training texts have g
 
 A word has a row of its own in W; longer n-grams share `buckets` rows by a hash.
 
@@ -21,19 +23,20 @@ as in Wang and Manning. The pair is ours: shared and unshared words are the usua
 paraphrases.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.errors import RequestError
+from regard.errors import RequestError, nearest
 from regard.layers.dropout import dropout
 from regard.models._sentence import features_of, words_of
 from regard.protocols import Inputs, Output
 
 __all__ = ["BagOfNgrams", "BagOfNgramsPair"]
 
+WEIGHTINGS = ("none", "idf")
 _MIX = 0x9E3779B97F4A7C1  # odd, and so no two words meet before they are divided into buckets
 
 
@@ -47,7 +50,10 @@ class _Bags(nn.Module):
         buckets: rows of all n-grams of two words and more.
         places: tables beside each other.
         dropout: of n-grams.
+        weighting: one of `WEIGHTINGS`.
     """
+
+    idf: Tensor | None
 
     def __init__(
         self,
@@ -58,8 +64,11 @@ class _Bags(nn.Module):
         buckets: int,
         places: int,
         dropout: float,
+        weighting: str,
     ) -> None:
         super().__init__()
+        if weighting not in WEIGHTINGS:
+            raise RequestError(f"weighting: {weighting!r}: {nearest(weighting, WEIGHTINGS)}")
         if num_classes < 1:
             raise RequestError(f"expected a class or more, got num_classes={num_classes}")
         if ngrams < 1:
@@ -71,6 +80,21 @@ class _Bags(nn.Module):
         self.dropout = dropout
         self.weight = nn.Parameter(torch.empty(places, self.rows, num_classes))
         nn.init.normal_(self.weight, std=0.01)
+        self.register_buffer("idf", torch.ones(self.rows) if weighting == "idf" else None)
+
+    def count(self, texts: Iterable[tuple[int, Int[Tensor, " kept"]]]) -> None:
+        """Take the number of texts that have each n-gram, for `idf`.
+
+        Args:
+            texts: of batches the number of texts, and their n-grams as `distinct` gives them.
+        """
+        if self.idf is None:
+            return
+        every, having = 0, torch.zeros(self.rows, dtype=torch.int64)
+        for number, keys in texts:
+            every += number
+            having += (keys.cpu() % self.rows).bincount(minlength=self.rows)
+        self.idf.copy_(1 + ((1 + every) / (1 + having)).log())
 
     def distinct(
         self,
@@ -105,18 +129,20 @@ class _Bags(nn.Module):
         """Sum the rows of each text; `keys` are n-grams for each of the tables."""
         wide = torch.promote_types(self.weight.dtype, torch.float32)  # of thousands of rows
         total = self.weight.new_zeros(batch, self.weight.shape[-1], dtype=wide)
-        count = keys[0].new_zeros(batch)
+        squares = total.new_zeros(batch)
         for table, key in zip(self.weight, keys, strict=True):
             text, row = key // self.rows, key % self.rows
-            count = count + text.bincount(minlength=batch)
-            kept = dropout(total.new_ones(len(key), 1), self.dropout, self.training)
+            each = total.new_ones(len(key)) if self.idf is None else self.idf[row].to(wide)
+            squares = squares.index_add(0, text, each * each)
+            kept = dropout(each[:, None], self.dropout, self.training)
             total = total.index_add(0, text, table[row].to(wide) * kept)
-        mean: Tensor = total / count.clamp_min(1).to(wide).sqrt()[:, None]
+        mean: Tensor = total / squares.clamp_min(1).sqrt()[:, None]
         return mean.to(self.weight.dtype)
 
     def extra_repr(self) -> str:
         """Say the sizes."""
-        return f"ngrams={self.ngrams}, rows={self.rows}"
+        weighting = "none" if self.idf is None else "idf"
+        return f"ngrams={self.ngrams}, rows={self.rows}, weighting={weighting!r}"
 
 
 class BagOfNgrams(nn.Module):
@@ -128,6 +154,9 @@ class BagOfNgrams(nn.Module):
         ngrams: N, the longest n-gram; 1: words alone.
         buckets: rows that all n-grams of two words and more share.
         dropout: of n-grams in training.
+        weighting: "none", or "idf": n-grams of few training texts count more.
+        bias_rate: b learns at this multiple of the learning rate. N-grams of a text share a vector
+            of length 1 and take large steps of SGD, which b does not.
     """
 
     normalized = False
@@ -140,11 +169,20 @@ class BagOfNgrams(nn.Module):
         ngrams: int = 2,
         buckets: int = 1 << 18,
         dropout: float = 0.0,
+        weighting: str = "none",
+        bias_rate: float = 1.0,
     ) -> None:
         super().__init__()
         self.vocab_size, self.num_classes = vocab_size, num_classes
+        self.rates = {} if bias_rate == 1.0 else {"bias": bias_rate}
         self.bags = _Bags(
-            vocab_size, num_classes, ngrams=ngrams, buckets=buckets, places=1, dropout=dropout
+            vocab_size,
+            num_classes,
+            ngrams=ngrams,
+            buckets=buckets,
+            places=1,
+            dropout=dropout,
+            weighting=weighting,
         )
         self.bias = nn.Parameter(torch.zeros(num_classes))
 
@@ -154,13 +192,23 @@ class BagOfNgrams(nn.Module):
         Documents, ids (B, S, W) with the words of each sentence in `extras["words"]`, are texts
         whose n-grams stay within sentences.
         """
+        return Output(self.bias + self.bags(*self._grams(source, lengths)), {})
+
+    def _grams(
+        self, source: Tensor | Inputs, lengths: Tensor | None = None
+    ) -> tuple[int, Int[Tensor, " kept"]]:
+        """(how many texts, their distinct n-grams)."""
         if isinstance(source, Inputs) and source.values.dim() == 3:
             batch, each, _ = source.values.shape
             ids, lengths = source.values.flatten(0, 1), source.extras["words"].flatten()
         else:
             ids, lengths = words_of(source, lengths)
             batch, each = len(ids), 1
-        return Output(self.bias + self.bags(batch, self.bags.distinct(ids, lengths, each)), {})
+        return batch, self.bags.distinct(ids, lengths, each)
+
+    def count(self, inputs: Iterable[Sequence[Inputs]]) -> None:
+        """See `protocols.Counting`."""
+        self.bags.count(self._grams(source) for (source,) in inputs)
 
     def parts(
         self, ids: Int[Tensor, "sentences time"], lengths: Int[Tensor, " sentences"]
@@ -168,8 +216,8 @@ class BagOfNgrams(nn.Module):
         """What each n-gram adds to the logits of one text, the bias apart.
 
         Returns:
-            (sentence, place, n, |G|^(-1/2) w_g) of each distinct n-gram, where it is first. Those
-            that share a row count once, with the first of them.
+            (sentence, place, n, |G|^(-1/2) w_g, with its weighting) of each distinct n-gram, where
+            it is first. Those that share a row count once, with the first of them.
         """
         found: dict[int, tuple[int, int, int]] = {}
         for more, rows in enumerate(self.bags.rows_of(ids)):
@@ -178,9 +226,10 @@ class BagOfNgrams(nn.Module):
             ):
                 for place, row in enumerate(own[: max(size - more, 0)]):
                     found.setdefault(row, (sentence, place, more + 1))
-        scale = max(len(found), 1) ** -0.5
-        weights = self.bags.weight[0].detach()
-        return [(*where, weights[row] * scale) for row, where in found.items()]
+        weights, idf = self.bags.weight[0].detach(), self.bags.idf
+        each = torch.ones(self.bags.rows) if idf is None else idf
+        size = sum((float(each[row]) ** 2 for row in found), 0.0) or 1.0
+        return [(*at, weights[row] * each[row] * size**-0.5) for row, at in found.items()]
 
 
 class BagOfNgramsPair(nn.Module):
@@ -190,7 +239,7 @@ class BagOfNgramsPair(nn.Module):
         vocab_size: size of the vocabulary.
         num_classes: of the output.
         num_features: numbers that come with each pair (`extras["features"]` of the first text).
-        ngrams, buckets, dropout: as in `BagOfNgrams`.
+        ngrams, buckets, dropout, weighting, bias_rate: as in `BagOfNgrams`.
     """
 
     normalized = False
@@ -204,12 +253,21 @@ class BagOfNgramsPair(nn.Module):
         ngrams: int = 1,
         buckets: int = 1 << 16,
         dropout: float = 0.0,
+        weighting: str = "none",
+        bias_rate: float = 1.0,
     ) -> None:
         super().__init__()
         self.vocab_size, self.num_classes = vocab_size, num_classes
+        self.rates = {} if bias_rate == 1.0 else {"bias": bias_rate}
         self.num_features = num_features
         self.bags = _Bags(
-            vocab_size, num_classes, ngrams=ngrams, buckets=buckets, places=3, dropout=dropout
+            vocab_size,
+            num_classes,
+            ngrams=ngrams,
+            buckets=buckets,
+            places=3,
+            dropout=dropout,
+            weighting=weighting,
         )
         self.bias = nn.Parameter(torch.zeros(num_classes))
         self.features = None
@@ -234,3 +292,8 @@ class BagOfNgramsPair(nn.Module):
             assert self.features is not None
             found = found + self.features(given)
         return Output(found, {})
+
+    def count(self, inputs: Iterable[Sequence[Inputs]]) -> None:
+        """See `protocols.Counting`: both texts of a pair are counted."""
+        read = (words_of(text) for pair in inputs for text in pair)
+        self.bags.count((len(ids), self.bags.distinct(ids, sizes)) for ids, sizes in read)

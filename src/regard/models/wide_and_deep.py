@@ -20,7 +20,7 @@ from typing import Any
 from torch import nn
 
 from regard.layers.embed import Embed
-from regard.protocols import Constrained, Output
+from regard.protocols import Constrained, Output, Rated
 
 __all__ = ["WideAndDeep"]
 
@@ -41,7 +41,11 @@ class WideAndDeep(nn.Module):
         self.deep = deep
         for name, branch in beside.items():
             self.add_module(name, branch)
-        self._rates = {f"{name}.": rates[name] for name in beside}
+        self._rates: dict[str, float] = {}
+        for name, branch in beside.items():
+            own = branch.rates if isinstance(branch, Rated) else {}
+            inner = {f"{name}.{start}": rates[name] * rate for start, rate in own.items()}
+            self._rates |= {**inner, f"{name}.": rates[name]}
 
     @property
     def branches(self) -> Mapping[str, nn.Module]:

@@ -7,7 +7,7 @@ import torch
 from torch.optim import Optimizer
 
 from regard.errors import RequestError, nearest
-from regard.protocols import Branched
+from regard.protocols import Rated
 
 __all__ = ["OPTIMIZERS", "adadelta", "adam", "adamw", "build", "for_model", "sgd"]
 
@@ -99,13 +99,13 @@ def build(section: Mapping[str, Any], parameters: Groups) -> Optimizer:
 def for_model(section: Mapping[str, Any], model: torch.nn.Module) -> Optimizer:
     """The optimizer of a recipe for all parameters of a model.
 
-    A `Branched` model says which of them learn at a multiple of `lr`: each such branch is a
-    parameter group of its own, behind that of all others.
+    A `Rated` model says which of them learn at a multiple of `lr`: these are parameter groups of
+    their own, behind that of all others.
 
     Raises:
         RequestError: no optimizer has that name.
     """
-    rates = model.rates if isinstance(model, Branched) else {}
+    rates = model.rates if isinstance(model, Rated) else {}
     if not rates:
         return build(section, model.parameters())
     groups: dict[str, list[torch.nn.Parameter]] = {start: [] for start in ("", *rates)}

@@ -1,6 +1,6 @@
 """The shapes that models can have: generator, classifier, tagger, reader …, as protocols."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor, nn
@@ -14,12 +14,14 @@ __all__ = [
     "Branched",
     "Classifier",
     "Constrained",
+    "Counting",
     "Covering",
     "FrameClassifier",
     "Generator",
     "LanguageModel",
     "NodeClassifier",
     "PairClassifier",
+    "Rated",
     "Reader",
     "RelationClassifier",
     "StartsLinear",
@@ -239,17 +241,34 @@ class Covering(Protocol):
 
 
 @runtime_checkable
+class Counting(Protocol):
+    """A model that counts in its training texts before it learns."""
+
+    def count(self, inputs: Iterable[Sequence[Inputs]]) -> None:
+        """Read batches of all training texts, or of both texts of all pairs."""
+        ...
+
+
+@runtime_checkable
+class Rated(Protocol):
+    """A model some of whose parameters learn at another rate."""
+
+    @property
+    def rates(self) -> Mapping[str, float]:
+        """Of parameters, by the beginning of their names, multiples of the learning rate.
+
+        The first that fits is taken.
+        """
+        ...
+
+
+@runtime_checkable
 class Branched(Protocol):
     """A model that adds the scores of several models of the same task."""
 
     @property
     def branches(self) -> Mapping[str, nn.Module]:
         """Each by its name."""
-        ...
-
-    @property
-    def rates(self) -> Mapping[str, float]:
-        """Of parameters, by the beginning of their names, multiples of the learning rate."""
         ...
 
 

@@ -15,7 +15,7 @@ from regard.layers.embed import Embed
 from regard.protocols import Branched
 from regard.tasks.base import Task
 
-__all__ = ["FromVectors", "places_of_states", "read_states"]
+__all__ = ["FromVectors", "parts_of", "places_of_states", "read_states"]
 
 VECTORS = {"path": str, "most": int, "tune": bool, "normalize": bool, **TYPES}
 """Of each key of `data.vectors` its type; see `fields.pretrained` and `fields.contextual`."""
@@ -73,7 +73,7 @@ def places_of_states(model: nn.Module, name: str) -> list[Embed]:
     Raises:
         RequestError: it has none.
     """
-    every = [getattr(one, "embed", None) for one in _branches(model)]
+    every = [getattr(one, "embed", None) for one in parts_of(model)]
     found = [one for one in every if isinstance(one, Embed) and one.contextual]
     if not found:
         raise RequestError(
@@ -83,12 +83,13 @@ def places_of_states(model: nn.Module, name: str) -> list[Embed]:
     return found
 
 
-def _branches(model: nn.Module) -> list[nn.Module]:
+def parts_of(model: nn.Module) -> list[nn.Module]:
+    """The branches of a model, or the model alone."""
     return [*model.branches.values()] if isinstance(model, Branched) else [model]
 
 
 def _fill(model: nn.Module, pretrained: Pretrained, vocabulary: Sequence[str]) -> None:
-    every: list[Any] = [getattr(one, "embed", None) for one in _branches(model)]
+    every: list[Any] = [getattr(one, "embed", None) for one in parts_of(model)]
     embeds = [one for one in every if one is not None]
     if not embeds:
         raise RequestError(f"data.vectors: {type(model).__name__} has no word vectors")

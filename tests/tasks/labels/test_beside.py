@@ -14,12 +14,13 @@ DOCUMENTS = {"name": "classification", "sentences": "punctuation"}
 
 def test_documents_with_counts_beside_attention(tmp_path, capsys):
     data = write(tmp_path / "data")
-    beside = {"name": "bag-of-ngrams", "ngrams": 2, "buckets": 500, "rate": 3}
+    beside = {"name": "bag-of-ngrams", "ngrams": 2, "buckets": 500, "rate": 3, "weighting": "idf"}
     model = {"name": "han", "embed": 8, "hidden": 6, "context": 6, "beside": beside}
     fitted(tmp_path, data, model, DOCUMENTS, epochs=3)
     loaded = regard.load(tmp_path / "run")
     assert loaded.config["model"]["beside"] == beside
     assert loaded.config["model"]["vocab_size"] == loaded.model.wide.vocab_size
+    assert loaded.model.wide.bags.idf.std() > 0.1  # counted in the training texts, and kept
 
     result = run(capsys, "evaluate", str(tmp_path / "run"), "--branches", "--json").result
     test = loaded.task.data(loaded.config["data"], loaded.fields, splits=("test",)).test

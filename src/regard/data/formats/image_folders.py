@@ -13,6 +13,7 @@ from regard.data.files.packing import regular
 from regard.data.files.row import Column, Row
 from regard.data.formats.base import check_columns
 from regard.data.problems import Problems
+from regard.data.text.normal_form import composed
 from regard.errors import RequestError
 
 __all__ = ["COLUMNS", "read", "read_tar"]
@@ -35,9 +36,9 @@ def read(
         raise RequestError(f"{path}: a folder of folders of pictures was expected")
     names = []
     for folder, below, files in os.walk(top):
-        below.sort()
+        below.sort(key=composed)  # the same order whatever normal form a file system has
         inside = Path(folder).relative_to(top)
-        names += [(inside / name).as_posix() for name in sorted(files)]
+        names += [(inside / name).as_posix() for name in sorted(files, key=composed)]
     # Addresses are those of files beside the folder.
     yield from _rows(names, str(top), columns, problems, f"{top.name}/")
 

@@ -20,6 +20,7 @@ from regard.data.files.npz import arrays
 from regard.data.formats.base import whole_number
 from regard.data.images import images
 from regard.data.images.images import PictureError, PictureSource
+from regard.data.text.normal_form import composed
 from regard.errors import RequestError
 
 __all__ = ["ClipSource", "frames", "gif", "located", "spread"]
@@ -131,7 +132,7 @@ def gif(values: Pixels, milliseconds: int = 100) -> bytes:
 
 def _numbered(path: Path) -> list[Any]:
     """Names in the order of the numbers in them: 2.png before 10.png."""
-    parts = re.split(r"(\d+)", path.name)
+    parts = re.split(r"(\d+)", composed(path.name))
     return [(int(p), "") if p.isdecimal() else (0, p) for p in parts]
 
 

@@ -1,6 +1,6 @@
 """What tasks have in common that label texts or pairs of texts, by one pass of a model."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
@@ -11,24 +11,27 @@ from torch import Tensor, nn
 
 from regard.data.batch import plan
 from regard.data.dataset import Column, Table
+from regard.datasets.data import Data
 from regard.datasets.rows import Rows
 from regard.errors import RequestError, nearest
 from regard.fields import FeaturesField, Field, TextField
 from regard.fields.columns import ArrayColumn
 from regard.metrics import Score, accuracy, macro_f1
 from regard.metrics.calibration import expected_calibration_error, fit_temperature
-from regard.protocols import Inputs, Output
+from regard.protocols import Counting, Inputs, Output
 from regard.system.devices import device_of
 from regard.tasks.base import Task
 from regard.tasks.ensembles import OfTexts, Vote
 from regard.tasks.objectives import OBJECTIVES, Objective, balanced
 from regard.tasks.prediction import Prediction
-from regard.tasks.starting_vectors import FromVectors
+from regard.tasks.starting_vectors import FromVectors, parts_of
 from regard.tasks.windows import InWindows
 
 __all__ = ["Labeling", "confidence", "label_scores"]
 
 WEIGHTS = ("", "balanced")
+COUNTED = 65_536
+"""Tokens that are counted at once."""
 
 
 def confidence(predictions: Sequence[Prediction], right: Sequence[str]) -> Score:
@@ -152,6 +155,26 @@ class Labeling(FromVectors):
         return made
 
     # -- learning
+
+    @torch.no_grad()
+    def prepare(self, model: nn.Module, data: Data) -> None:
+        """As `FromVectors`, and let a model count in the training texts.
+
+        Raises:
+            RequestError: it counts, and these cannot be read before training.
+        """
+        super().prepare(model, data)
+        for part in parts_of(model):
+            if isinstance(part, Counting):
+                part.count(self._read(data.train))
+
+    def _read(self, train: Any) -> Iterator[list[Inputs]]:
+        if not hasattr(train, "collate"):
+            raise RequestError(
+                "model.weighting: idf reads all training texts first; leave out data.stream"
+            )
+        for at in self.batches(train, COUNTED):
+            yield self.inputs(train.collate(at))
 
     def loss(self, model: nn.Module, batch: Any, step: int | None = None) -> tuple[Tensor, int]:
         """The sum of the losses of the examples, and how many there are.
